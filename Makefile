@@ -1,0 +1,34 @@
+# The two commands of the README: `make demo` and `make test`. Both set up what is missing.
+
+export CARGO_TARGET_DIR ?= $(HOME)/.cache/pythia/target
+PYTHIA := $(CARGO_TARGET_DIR)/release/pythia
+DEMO_STORE ?= $(CARGO_TARGET_DIR)/demo.pythia
+
+.PHONY: setup demo test lint docs bench build
+
+setup:
+	@scripts/setup
+
+build: setup
+	cargo build --release --locked -p pythia-cli
+
+# Loads the bundled slice of YAGO and runs the path paper's queries on it.
+demo: build
+	@rm -rf "$(DEMO_STORE)"
+	$(PYTHIA) load -l "$(DEMO_STORE)" testdata/yago/yago-slice.nt.zst
+	@scripts/demo "$(PYTHIA)" "$(DEMO_STORE)" testdata/yago/queries.sparql
+
+# Format, lints and all tests.
+test: setup lint
+	cargo test --locked --workspace
+
+lint: setup
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+docs: setup
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+
+# Ours beside Oxigraph, Virtuoso and Jena: see bench/README.md.
+bench: build
+	bench/compare

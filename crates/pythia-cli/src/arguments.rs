@@ -1,0 +1,96 @@
+//! Arguments that several commands share.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use pythia::{Database, Options};
+
+/// Where the store is, and how much memory to use for it.
+#[derive(Args)]
+pub(crate) struct StoreArguments {
+    /// The folder of the store
+    #[arg(short, long, env = "PYTHIA_LOCATION", value_name = "STORE")]
+    pub(crate) location: PathBuf,
+
+    /// Memory for pages of the store, a hard limit (for example 64M, 2G)
+    #[arg(long, env = "PYTHIA_CACHE", value_name = "SIZE", value_parser = bytes, default_value = "256M")]
+    pub(crate) cache: usize,
+}
+
+impl StoreArguments {
+    /// Opens the store for queries that together may hold `memory_bytes`.
+    pub(crate) fn open(&self, memory_bytes: usize) -> anyhow::Result<Database> {
+        let options = Options {
+            cache_bytes: self.cache,
+            memory_bytes,
+        };
+        Ok(Database::open_with(&self.location, options)?)
+    }
+}
+
+/// Reads a size: a number with an optional K, M, G or T (powers of 1024).
+pub(crate) fn bytes(text: &str) -> Result<usize, String> {
+    let upper = text.trim().to_ascii_uppercase();
+    let upper = upper.trim_end_matches("IB").trim_end_matches('B');
+    let (number, shift) = match upper.as_bytes().last() {
+        Some(b'K') => (&upper[..upper.len() - 1], 10),
+        Some(b'M') => (&upper[..upper.len() - 1], 20),
+        Some(b'G') => (&upper[..upper.len() - 1], 30),
+        Some(b'T') => (&upper[..upper.len() - 1], 40),
+        _ => (upper, 0),
+    };
+    let number: f64 = number
+        .trim()
+        .parse()
+        .map_err(|_| "write a size as a number with K, M, G or T, for example 512M".to_owned())?;
+    let value = number * (1_u64 << shift) as f64;
+    if value < 0.0 || value > usize::MAX as f64 {
+        return Err("the size is out of range".to_owned());
+    }
+    Ok(value as usize)
+}
+
+/// A number of bytes for people.
+pub(crate) fn human_bytes(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if value < 1024.0 {
+            return match unit {
+                "B" => format!("{bytes} B"),
+                _ => format!("{value:.1} {unit}"),
+            };
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} TiB")
+}
+
+/// A count with thousands separators.
+pub(crate) fn human_count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_written() {
+        assert_eq!(bytes("4096"), Ok(4096));
+        assert_eq!(bytes("64M"), Ok(64 << 20));
+        assert_eq!(bytes("1.5g"), Ok(3 << 29));
+        assert_eq!(bytes("2GiB"), Ok(2 << 30));
+        assert!(bytes("many").is_err());
+        assert_eq!(human_bytes(1536), "1.5 KiB");
+        assert_eq!(human_count(1_234_567), "1,234,567");
+        assert_eq!(human_count(12), "12");
+    }
+}

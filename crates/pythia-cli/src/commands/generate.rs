@@ -1,0 +1,246 @@
+//! `pythia generate`.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand, ValueEnum};
+use pythia::{Compression, LoadOptions, LoadProgress, RdfFormat, Source};
+use pythia_generate::{Part, Summary, bsbm, graph};
+
+use crate::arguments::{human_bytes, human_count};
+use crate::exit::UsageError;
+
+/// Generate benchmark data, as N-Triples or straight into a store
+#[derive(Args)]
+pub(crate) struct Generate {
+    #[command(subcommand)]
+    data: Data,
+}
+
+#[derive(Subcommand)]
+enum Data {
+    /// The Berlin SPARQL Benchmark's data: products, offers, reviews (about 355 triples a product)
+    Bsbm {
+        /// How many products
+        #[arg(long)]
+        products: u64,
+        #[arg(long, default_value_t = bsbm::Config::DEFAULT_SEED)]
+        seed: u64,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// A random graph (the path paper's: out-degree uniform in 3..30), or a power-law one
+    Graph {
+        /// How many nodes
+        #[arg(long)]
+        nodes: u64,
+        /// Smallest and largest out-degree
+        #[arg(long, value_name = "MIN..MAX", default_value = "3..30")]
+        degree: String,
+        /// How degrees are distributed
+        #[arg(long, value_enum, default_value = "uniform")]
+        shape: ShapeName,
+        /// For power laws: the exponent, above 2
+        #[arg(long, default_value_t = 2.5)]
+        exponent: f64,
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Give every node an rdfs:label
+        #[arg(long)]
+        labels: bool,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ShapeName {
+    Uniform,
+    PowerLaw,
+}
+
+/// Where the data goes.
+#[derive(Args)]
+struct Output {
+    /// The file to write (.nt); - is standard output. With --files, its name gets the part's number
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        required_unless_present = "location"
+    )]
+    output: Option<PathBuf>,
+
+    /// Load straight into a new store instead
+    #[arg(short, long, value_name = "STORE", conflicts_with = "output")]
+    location: Option<PathBuf>,
+
+    /// Into how many files the data is divided
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    files: u32,
+
+    /// Write just part i of N; the parts can be written on different machines
+    #[arg(long, value_name = "i/N")]
+    part: Option<String>,
+}
+
+impl Generate {
+    pub(crate) fn run(self) -> Result<()> {
+        match self.data {
+            Data::Bsbm {
+                products,
+                seed,
+                output,
+            } => {
+                let config = bsbm::Config::new(products).map_err(usage)?.with_seed(seed);
+                let write = |part, mut out: &mut dyn Write| {
+                    bsbm::write_ntriples(&config, part, &mut out)
+                };
+                output.produce(write, |part| Box::new(bsbm::reader(&config, part)))
+            }
+            Data::Graph {
+                nodes,
+                degree,
+                shape,
+                exponent,
+                seed,
+                labels,
+                output,
+            } => {
+                let shape = match shape {
+                    ShapeName::Uniform => graph::Shape::Uniform,
+                    ShapeName::PowerLaw => graph::Shape::PowerLaw { exponent },
+                };
+                let config = graph::Config::new(nodes)
+                    .and_then(|c| c.with_degrees(degrees(&degree)?))
+                    .and_then(|c| c.with_shape(shape))
+                    .map_err(usage)?
+                    .with_seed(seed)
+                    .with_labels(labels);
+                let write = |part, mut out: &mut dyn Write| {
+                    graph::write_ntriples(&config, part, &mut out)
+                };
+                output.produce(write, |part| Box::new(graph::reader(&config, part)))
+            }
+        }
+    }
+}
+
+fn usage(error: pythia_generate::GenerateError) -> anyhow::Error {
+    UsageError(error.to_string()).into()
+}
+
+fn degrees(
+    text: &str,
+) -> Result<std::ops::RangeInclusive<u32>, pythia_generate::GenerateError> {
+    let range = text.split_once("..").and_then(|(min, max)| {
+        let max = max.strip_prefix('=').unwrap_or(max);
+        Some(min.trim().parse().ok()?..=max.trim().parse().ok()?)
+    });
+    range.ok_or_else(|| pythia_generate::GenerateError::Config {
+        name: "the range of degrees",
+        value: text.to_owned(),
+        expected: "like 3..30",
+    })
+}
+
+impl Output {
+    fn parts(&self) -> Result<Vec<Part>> {
+        let Some(part) = &self.part else {
+            return Ok(Part::all(self.files.max(1)).collect());
+        };
+        let wrong = || UsageError(format!("--part {part}: write it as i/N, for example 2/8"));
+        let (number, parts) = part.split_once('/').ok_or_else(wrong)?;
+        let number = number.parse().map_err(|_| wrong())?;
+        let parts = parts.parse().map_err(|_| wrong())?;
+        Ok(vec![Part::new(number, parts).map_err(usage)?])
+    }
+
+    fn produce<'a>(
+        &self,
+        write: impl Fn(Part, &mut dyn Write) -> Result<Summary, pythia_generate::GenerateError>,
+        reader: impl Fn(Part) -> Box<dyn io::Read + Send + 'static> + 'a,
+    ) -> Result<()> {
+        let parts = self.parts()?;
+        let started = Instant::now();
+        let summary = match (&self.location, &self.output) {
+            (Some(location), _) => return load(location, &parts, reader),
+            (None, Some(output)) => {
+                let mut total = Summary::default();
+                for part in parts {
+                    let summary = write_part(output, part, &write)?;
+                    total.triples += summary.triples;
+                    total.bytes += summary.bytes;
+                }
+                total
+            }
+            (None, None) => unreachable!("clap requires one"),
+        };
+        let seconds = started.elapsed().as_secs_f64();
+        eprintln!(
+            "wrote {} triples, {} in {seconds:.2} s",
+            human_count(summary.triples),
+            human_bytes(summary.bytes)
+        );
+        Ok(())
+    }
+}
+
+fn write_part(
+    output: &std::path::Path,
+    part: Part,
+    write: impl Fn(Part, &mut dyn Write) -> Result<Summary, pythia_generate::GenerateError>,
+) -> Result<Summary> {
+    if output.as_os_str() == "-" {
+        let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
+        let summary = write(part, &mut out)?;
+        out.flush()?;
+        return Ok(summary);
+    }
+    let path = if part.parts() == 1 {
+        output.to_owned()
+    } else {
+        let stem = output.file_stem().unwrap_or_default().to_string_lossy();
+        let extension = output.extension().unwrap_or_default().to_string_lossy();
+        output.with_file_name(format!("{stem}-{:04}.{extension}", part.number()))
+    };
+    let file = File::create(&path).with_context(|| format!("create {}", path.display()))?;
+    let mut out = BufWriter::with_capacity(1 << 20, file);
+    let summary = write(part, &mut out)?;
+    out.flush()
+        .with_context(|| format!("write {}", path.display()))?;
+    Ok(summary)
+}
+
+fn load(
+    location: &std::path::Path,
+    parts: &[Part],
+    reader: impl Fn(Part) -> Box<dyn io::Read + Send>,
+) -> Result<()> {
+    let mut sources = Vec::new();
+    for part in parts {
+        let name = format!("generated part {}/{}", part.number(), part.parts());
+        sources.push(Source::from_reader(
+            name,
+            reader(*part),
+            RdfFormat::NTriples,
+            Compression::None,
+        )?);
+    }
+    let options = LoadOptions {
+        tmp: location.to_owned(),
+        ..LoadOptions::default()
+    };
+    let started = Instant::now();
+    let report = pythia::load(location, sources, &options, &Arc::new(LoadProgress::default()))?;
+    eprintln!(
+        "generated and loaded {} quads in {:.2} s",
+        human_count(report.quads),
+        started.elapsed().as_secs_f64()
+    );
+    Ok(())
+}

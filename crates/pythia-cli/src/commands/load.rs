@@ -1,0 +1,242 @@
+//! `pythia load`.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::Args;
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use oxrdf::NamedNode;
+use pythia::{Compression, LoadOptions, LoadProgress, LoadReport, RdfFormat, Source};
+
+use crate::arguments::{bytes, human_bytes, human_count};
+use crate::exit::UsageError;
+
+/// Load RDF files into a new store
+///
+/// Formats, by file name: .nt .nq .ttl .trig .rdf/.owl/.xml .jsonld, each also with .gz, .bz2 or
+/// .zst. A syntax error names file, line and column, and nothing is loaded.
+#[derive(Args)]
+pub(crate) struct Load {
+    /// The folder of the store to make
+    #[arg(
+        short,
+        long,
+        env = "PYTHIA_LOCATION",
+        value_name = "STORE",
+        required_unless_present = "parse_only"
+    )]
+    location: Option<PathBuf>,
+
+    /// Files to load; - is standard input (give its --format)
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// The format of all files, where their names do not tell (nt, nq, ttl, trig, rdf, jsonld)
+    #[arg(long, value_parser = format)]
+    format: Option<RdfFormat>,
+
+    /// Put triples into this graph instead of the default graph
+    #[arg(long, value_name = "IRI")]
+    graph: Option<String>,
+
+    /// Resolve relative IRIs against this one
+    #[arg(long, value_name = "IRI")]
+    base: Option<String>,
+
+    /// Skip statements with errors, count them and show the first
+    #[arg(long)]
+    lenient: bool,
+
+    /// Memory to use (for example 1G) [default: a quarter of the machine's]
+    #[arg(long, env = "PYTHIA_MEMORY", value_name = "SIZE", value_parser = bytes)]
+    memory: Option<usize>,
+
+    /// The folder for temporary files [default: the store's own]
+    #[arg(long, env = "PYTHIA_TMP", value_name = "FOLDER")]
+    tmp: Option<PathBuf>,
+
+    /// Threads to use [default: all cores]
+    #[arg(long)]
+    threads: Option<NonZero<usize>>,
+
+    /// Only parse and check the files: shows what a load costs at least
+    #[arg(long)]
+    parse_only: bool,
+
+    /// No progress display
+    #[arg(long)]
+    quiet: bool,
+}
+
+fn format(name: &str) -> Result<RdfFormat, String> {
+    pythia_rdf::format::format_from_name(name)
+        .ok_or_else(|| "one of nt, nq, ttl, trig, rdf, jsonld".to_owned())
+}
+
+impl Load {
+    pub(crate) fn run(self) -> Result<()> {
+        let sources = self.sources()?;
+        let mut options = LoadOptions {
+            lenient: self.lenient,
+            threads: self.threads,
+            ..LoadOptions::default()
+        };
+        if let Some(memory) = self.memory {
+            options.memory_bytes = memory;
+        }
+        if let Some(tmp) = self.tmp.as_ref().or(self.location.as_ref()) {
+            options.tmp.clone_from(tmp);
+        }
+        let progress = Arc::new(LoadProgress::default());
+        let started = Instant::now();
+        if self.parse_only {
+            let report = self.with_display(&progress, || {
+                pythia::parse_only(sources, &options, &progress)
+            })?;
+            let seconds = started.elapsed().as_secs_f64();
+            eprintln!(
+                "parsed {} quads, {} of text in {seconds:.2} s ({:.0} MB/s, {} quads/s)",
+                human_count(report.quads),
+                human_bytes(report.bytes),
+                report.bytes as f64 / seconds / 1e6,
+                human_count((report.quads as f64 / seconds) as u64),
+            );
+            print_skipped(report.skipped, &report.first_skipped);
+            return Ok(());
+        }
+        let location = self.location.as_deref().expect("clap requires it");
+        let report = self.with_display(&progress, || {
+            pythia::load(location, sources, &options, &progress)
+        })?;
+        print_report(&report, started.elapsed());
+        Ok(())
+    }
+
+    fn sources(&self) -> Result<Vec<Source>> {
+        let graph = match &self.graph {
+            Some(iri) => Some(
+                NamedNode::new(iri)
+                    .map_err(|error| UsageError(format!("--graph is not an IRI: {error}")))?,
+            ),
+            None => None,
+        };
+        let several = self.files.len() > 1;
+        let mut sources = Vec::with_capacity(self.files.len());
+        for (number, file) in self.files.iter().enumerate() {
+            let source = if file.as_os_str() == "-" {
+                let format = self.format.ok_or_else(|| {
+                    UsageError("standard input needs --format, for example --format nt".to_owned())
+                })?;
+                Source::from_stdin(format, Compression::None)?
+            } else {
+                Source::from_path(file, self.format, None)?
+            };
+            let scope = several.then(|| number as u32 + 1);
+            sources.push(
+                source
+                    .with_graph(graph.clone())
+                    .with_base(self.base.clone())
+                    .with_blank_node_scope(scope),
+            );
+        }
+        Ok(sources)
+    }
+
+    /// Runs the work with a progress line beside it, if there is a terminal.
+    fn with_display<T: Send>(
+        &self,
+        progress: &LoadProgress,
+        work: impl FnOnce() -> T + Send,
+    ) -> T {
+        if self.quiet {
+            return work();
+        }
+        let bar = ProgressBar::no_length();
+        let style = "{spinner} {msg} {wide_bar} {percent}% {elapsed}";
+        bar.set_style(ProgressStyle::with_template(style).expect("a valid template"));
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(work);
+            let started = Instant::now();
+            while !worker.is_finished() {
+                show(&bar, progress, started);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            bar.finish_and_clear();
+            worker
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+fn show(bar: &ProgressBar, progress: &LoadProgress, started: Instant) {
+    let Some(phase) = progress.phase() else {
+        return;
+    };
+    let seconds = started.elapsed().as_secs_f64().max(0.001);
+    let quads = progress.parse.quads.load(Ordering::Relaxed);
+    if phase.name == "parse" {
+        let done = progress.parse.bytes_read.load(Ordering::Relaxed);
+        let left = (phase.total > done && done > 0)
+            .then(|| Duration::from_secs_f64(seconds * (phase.total - done) as f64 / done as f64));
+        bar.set_length(phase.total.max(done));
+        bar.set_position(done);
+        bar.set_message(format!(
+            "parse  {} quads  {}/s  {}",
+            human_count(quads),
+            human_count((quads as f64 / seconds) as u64),
+            left.map_or_else(String::new, |left| format!("{} left", HumanDuration(left))),
+        ));
+    } else {
+        let done = progress.done.load(Ordering::Relaxed);
+        bar.set_length(phase.total.max(1));
+        bar.set_position(done.min(phase.total));
+        bar.set_message(format!("{}  {} quads", phase.name, human_count(quads)));
+    }
+}
+
+fn print_skipped(skipped: u64, first: &[pythia_rdf::SyntaxProblem]) {
+    if skipped == 0 {
+        return;
+    }
+    eprintln!("skipped {} statements with errors:", human_count(skipped));
+    for problem in first {
+        eprintln!("  {problem}");
+    }
+    if skipped > first.len() as u64 {
+        eprintln!("  …");
+    }
+}
+
+fn print_report(report: &LoadReport, elapsed: Duration) {
+    let seconds = elapsed.as_secs_f64();
+    print_skipped(report.skipped, &report.first_skipped);
+    eprintln!(
+        "loaded {} quads ({} terms) in {seconds:.2} s, {} quads/s",
+        human_count(report.quads),
+        human_count(report.terms),
+        human_count((report.quads_read as f64 / seconds) as u64),
+    );
+    if report.quads < report.quads_read {
+        eprintln!(
+            "  {} were repeated",
+            human_count(report.quads_read - report.quads)
+        );
+    }
+    let phases: Vec<String> = report
+        .phases
+        .iter()
+        .map(|(name, time)| format!("{name} {:.2} s", time.as_secs_f64()))
+        .collect();
+    eprintln!("  {}", phases.join(", "));
+    if report.tmp_bytes_peak > 0 {
+        eprintln!(
+            "  temporary files: {} at most",
+            human_bytes(report.tmp_bytes_peak)
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! The `pythia` command: load, query, inspect and benchmark a store.
+
+mod arguments;
+mod commands;
+mod exit;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// An RDF database for solid-state storage.
+///
+/// Load a graph once, then ask it SPARQL queries and paths:
+///
+///   pythia load -l yago.pythia yago.nt.zst
+///   pythia query -l yago.pythia -q 'SELECT * { ?s ?p ?o } LIMIT 10'
+///
+/// Exit codes: 0 done, 1 failed while running, 2 wrong usage, 3 wrong data (a syntax error in
+/// the input, or a damaged store).
+#[derive(Parser)]
+#[command(name = "pythia", version, verbatim_doc_comment, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Load(commands::load::Load),
+    Query(commands::query::Query),
+    Generate(commands::generate::Generate),
+    /// Print a shell completion script, for example: pythia completions bash > /etc/bash_completion.d/pythia
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Load(command) => command.run(),
+        Command::Query(command) => command.run(),
+        Command::Generate(command) => command.run(),
+        Command::Completions { shell } => {
+            let mut command = Cli::command();
+            clap_complete::generate(shell, &mut command, "pythia", &mut std::io::stdout());
+            Ok(())
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::report(&error),
+    }
+}

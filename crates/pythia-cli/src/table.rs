@@ -1,0 +1,98 @@
+//! Solutions as an aligned table, for people.
+
+use std::io::Write;
+
+use anyhow::Result;
+use oxrdf::Term;
+use pythia::SolutionStream;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Widest a cell is shown; the rest is cut.
+const CELL_WIDTH_MAX: usize = 100;
+/// Rows that column widths are measured on; later ones may stick out.
+const ROWS_MEASURED: usize = 1000;
+
+/// Writes the solutions as they come, with columns as wide as the first rows need.
+pub(crate) fn write(mut solutions: SolutionStream, mut out: impl Write) -> Result<u64> {
+    let header: Vec<String> = solutions.variables().iter().map(ToString::to_string).collect();
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut widths: Vec<usize> = Vec::new();
+    let mut count = 0;
+    loop {
+        let batch = solutions.next_batch()?;
+        let finished = batch.is_none();
+        if let Some(batch) = batch {
+            for row in 0..batch.len() {
+                rows.push(batch.row(row).map(|(_, term)| cell(term)).collect());
+            }
+        }
+        if widths.is_empty() && (finished || rows.len() >= ROWS_MEASURED) {
+            widths = header.iter().map(|name| name.width()).collect();
+            for row in &rows {
+                for (width, cell) in widths.iter_mut().zip(row) {
+                    *width = (*width).max(cell.width());
+                }
+            }
+            write_row(&mut out, &header, &widths)?;
+            let rule: Vec<String> = widths.iter().map(|w| "─".repeat(*w)).collect();
+            write_row(&mut out, &rule, &widths)?;
+            if widths.is_empty() {
+                widths.push(0);
+            }
+        }
+        if !widths.is_empty() {
+            for row in rows.drain(..) {
+                write_row(&mut out, &row, &widths)?;
+                count += 1;
+            }
+        }
+        if finished {
+            break;
+        }
+    }
+    out.flush()?;
+    Ok(count)
+}
+
+fn write_row(out: &mut impl Write, cells: &[String], widths: &[usize]) -> Result<()> {
+    for (i, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        if i + 1 == cells.len() {
+            write!(out, "{cell}")?;
+        } else {
+            let padding = width.saturating_sub(cell.width());
+            write!(out, "{cell}{:padding$}  ", "")?;
+        }
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+/// A term for people: N-Triples syntax, except that plain strings and numbers lose their quotes
+/// and control characters are shown as spaces.
+fn cell(term: Option<&Term>) -> String {
+    let text = match term {
+        None => return String::new(),
+        Some(Term::Literal(literal)) if literal.language().is_none() => {
+            let datatype = literal.datatype().as_str();
+            match datatype.strip_prefix("http://www.w3.org/2001/XMLSchema#") {
+                Some("string" | "integer" | "decimal" | "double" | "boolean" | "date" | "dateTime") => {
+                    literal.value().to_owned()
+                }
+                _ => literal.to_string(),
+            }
+        }
+        Some(term) => term.to_string(),
+    };
+    let mut shown = String::with_capacity(text.len());
+    let mut width = 0;
+    for c in text.chars() {
+        let c = if c.is_control() { ' ' } else { c };
+        width += c.width().unwrap_or(0);
+        if width > CELL_WIDTH_MAX {
+            shown.push('…');
+            break;
+        }
+        shown.push(c);
+    }
+    shown
+}

@@ -1,0 +1,5 @@
+//! Tests of the generated data as a reader sees it.
+
+mod bsbm;
+mod official;
+mod profile;

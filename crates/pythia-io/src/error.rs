@@ -1,0 +1,258 @@
+//! What can go wrong below the store: every message names the file, the place and what to do.
+
+use std::io;
+use std::sync::Arc;
+
+/// An error of a storage or of the buffer pool.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IoError {
+    /// There is no such file or folder.
+    #[error("{name}: no such file or folder")]
+    NotFound {
+        /// The file's name within its storage.
+        name: String,
+    },
+    /// A name that leaves the storage's root or is not a plain relative path.
+    #[error("{name:?} is not a file name within a store: {reason}")]
+    BadName {
+        /// The name as given.
+        name: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A page whose checksum does not match: damaged, or written for another place.
+    #[error(
+        "{file}: page {page} (byte {offset}) is damaged: its checksum is {found:08x}, its bytes give {expected:08x}; \
+         run `pythia verify`, check the device, and load the data again"
+    )]
+    Corrupt {
+        /// The file's name within its storage.
+        file: String,
+        /// The page's number.
+        page: u64,
+        /// Where the page begins, in bytes.
+        offset: u64,
+        /// The checksum of the bytes read, at this place.
+        expected: u32,
+        /// The checksum the page carries.
+        found: u32,
+    },
+    /// A page number past the end of its file.
+    #[error(
+        "{file}: page {page} does not exist, the file has {page_count} pages; it may have been cut short, run `pythia verify`"
+    )]
+    PageOutOfRange {
+        /// The file's name within its storage.
+        file: String,
+        /// The page asked for.
+        page: u64,
+        /// Pages in the file.
+        page_count: u64,
+    },
+    /// A paged file whose length is not a whole number of pages.
+    #[error(
+        "{file}: its length of {length} bytes is not a multiple of the page size {page_bytes}: the file was cut short or is of another format"
+    )]
+    NotPaged {
+        /// The file's name within its storage.
+        file: String,
+        /// Length found, in bytes.
+        length: u64,
+        /// Page size expected, in bytes.
+        page_bytes: usize,
+    },
+    /// The file ended before the bytes asked for.
+    #[error(
+        "{name}: {wanted} bytes wanted at byte {offset}, but the file ends at byte {length}; it may have been cut short"
+    )]
+    UnexpectedEnd {
+        /// The file's name within its storage.
+        name: String,
+        /// Where the read began.
+        offset: u64,
+        /// Bytes wanted.
+        wanted: u64,
+        /// Where the file ends.
+        length: u64,
+    },
+    /// A read that is not aligned as direct I/O demands: a mistake of the caller.
+    #[error("{name}: a read of {length} bytes at byte {offset} is not aligned to 4096 bytes")]
+    Misaligned {
+        /// The file's name within its storage.
+        name: String,
+        /// Where the read begins.
+        offset: u64,
+        /// Length of the read.
+        length: usize,
+    },
+    /// A file was given to a storage that did not open it: a mistake of the caller.
+    #[error("{name}: opened by another storage")]
+    ForeignFile {
+        /// The file's name within its storage.
+        name: String,
+    },
+    /// The device has no space left.
+    #[error(
+        "{name}: no space left on the device while trying to {action} at byte {offset}; free some space or choose another folder"
+    )]
+    DiskFull {
+        /// What was being done.
+        action: &'static str,
+        /// The file's name within its storage.
+        name: String,
+        /// Where in the file.
+        offset: u64,
+    },
+    /// The operating system refused or failed.
+    #[error("{name}: cannot {action}{}: {source}", At(*offset))]
+    Os {
+        /// What was being done, as a verb phrase.
+        action: &'static str,
+        /// The file's name within its storage.
+        name: String,
+        /// Where in the file, if the place matters.
+        offset: Option<u64>,
+        /// What the operating system said.
+        source: Arc<io::Error>,
+    },
+    /// The way of reading asked for by `PYTHIA_IO` is not to be had here.
+    #[error("PYTHIA_IO={mode}: {reason}; leave PYTHIA_IO unset to use what this machine allows")]
+    ModeUnavailable {
+        /// The mode asked for.
+        mode: String,
+        /// Why it is not to be had.
+        reason: String,
+    },
+    /// All of the buffer pool is pinned by running queries.
+    #[error(
+        "the page cache of {budget_bytes} bytes is full of pages in use, none was released for {waited_ms} ms while page {page} of {file} was wanted: raise --cache or run fewer queries at once"
+    )]
+    CacheFull {
+        /// The pool's budget.
+        budget_bytes: usize,
+        /// How long the pool waited.
+        waited_ms: u64,
+        /// The file whose page was wanted.
+        file: String,
+        /// The page wanted.
+        page: u64,
+    },
+    /// The budget is too small to work with.
+    #[error(
+        "a page cache of {budget_bytes} bytes is too small: raise --cache to at least {minimum_bytes} bytes"
+    )]
+    CacheTooSmall {
+        /// The budget given.
+        budget_bytes: usize,
+        /// The least that works.
+        minimum_bytes: usize,
+    },
+    /// A page size the pool cannot hold.
+    #[error(
+        "{file}: a page size of {page_bytes} bytes is not a multiple of 4096 up to {maximum_bytes}"
+    )]
+    BadPageSize {
+        /// The file's name within its storage.
+        file: String,
+        /// The page size given.
+        page_bytes: usize,
+        /// The largest page size.
+        maximum_bytes: usize,
+    },
+}
+
+impl IoError {
+    /// Wraps an operating system error, telling apart missing files and full disks.
+    pub fn os(action: &'static str, name: &str, offset: Option<u64>, source: io::Error) -> Self {
+        let name = name.to_owned();
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::NotFound { name },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull {
+                action,
+                name,
+                offset: offset.unwrap_or(0),
+            },
+            _ => Self::Os {
+                action,
+                name,
+                offset,
+                source: Arc::new(source),
+            },
+        }
+    }
+
+    /// Whether a file or folder was missing.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound { .. })
+    }
+
+    /// Whether data on the device is damaged or cut short.
+    pub fn is_corruption(&self) -> bool {
+        matches!(
+            self,
+            Self::Corrupt { .. }
+                | Self::PageOutOfRange { .. }
+                | Self::NotPaged { .. }
+                | Self::UnexpectedEnd { .. }
+        )
+    }
+}
+
+/// Prints ` at byte n`, or nothing.
+struct At(Option<u64>);
+
+impl std::fmt::Display for At {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(offset) => write!(f, " at byte {offset}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_file_place_and_remedy() {
+        let error = IoError::Corrupt {
+            file: "segment-000001/spo.pages".into(),
+            page: 7,
+            offset: 7 * 4096,
+            expected: 1,
+            found: 2,
+        };
+        let text = error.to_string();
+        assert!(
+            text.contains("segment-000001/spo.pages: page 7 (byte 28672)"),
+            "{text}"
+        );
+        assert!(text.contains("pythia verify"), "{text}");
+
+        let full = IoError::os(
+            "write",
+            "spo.pages",
+            Some(4096),
+            io::Error::from_raw_os_error(libc::ENOSPC),
+        );
+        assert!(
+            matches!(full, IoError::DiskFull { offset: 4096, .. }),
+            "{full}"
+        );
+        assert!(full.to_string().contains("free some space"), "{full}");
+
+        let other = IoError::os(
+            "read",
+            "a",
+            Some(1),
+            io::Error::from_raw_os_error(libc::EIO),
+        );
+        assert!(
+            other.to_string().starts_with("a: cannot read at byte 1: "),
+            "{other}"
+        );
+        assert!(IoError::os("open", "a", None, io::ErrorKind::NotFound.into()).is_not_found());
+    }
+}

@@ -1,0 +1,564 @@
+//! A storage that fails as told: to test that errors are reported and crashes survived.
+//!
+//! What is written to it reaches the storage below only when a file is synced (or closed, when it
+//! is still lost in a crash), so a crash leaves below what a real device might: synced files whole,
+//! the others missing, cut short, or with blocks that never arrived. All of it follows from the
+//! plan and its seed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::IoError;
+use crate::storage::{ALIGNMENT, ReadFile, ReadRequest, Storage, WriteFile};
+
+/// What goes wrong, and when. Operations are numbered from 1 in the order in which they begin:
+/// opening, creating, each append, sync, close, each batch of reads, rename, remove, list.
+#[derive(Clone, Debug, Default)]
+pub struct FaultPlan {
+    /// Decides what a crash leaves of files that were not synced.
+    pub seed: u64,
+    /// This operation fails with an I/O error and has no effect.
+    pub fail_operation: Option<u64>,
+    /// The device crashes as this operation begins; all operations fail from then on.
+    pub crash_operation: Option<u64>,
+    /// If this operation is an append, half of it is done and then the device crashes.
+    pub tear_operation: Option<u64>,
+    /// Bytes that can be appended before the disk is full.
+    pub capacity_bytes: Option<u64>,
+    /// Bits that read wrong.
+    pub flipped_bits: Vec<FlippedBit>,
+}
+
+/// A bit that reads wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlippedBit {
+    /// The file's name.
+    pub file: String,
+    /// Which byte of the file.
+    pub offset: u64,
+    /// Which bit of the byte, 0 to 7.
+    pub bit: u8,
+}
+
+impl FaultPlan {
+    /// A plan in which nothing goes wrong.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Operation `number` fails.
+    pub fn fail_at(number: u64) -> Self {
+        Self {
+            fail_operation: Some(number),
+            ..Self::default()
+        }
+    }
+
+    /// The device crashes at operation `number`; `seed` decides what is left.
+    pub fn crash_at(number: u64, seed: u64) -> Self {
+        Self {
+            seed,
+            crash_operation: Some(number),
+            ..Self::default()
+        }
+    }
+
+    /// The disk is full after `bytes`.
+    pub fn disk_of(bytes: u64) -> Self {
+        Self {
+            capacity_bytes: Some(bytes),
+            ..Self::default()
+        }
+    }
+
+    /// One bit reads wrong.
+    pub fn flip(file: &str, offset: u64, bit: u8) -> Self {
+        Self {
+            flipped_bits: vec![FlippedBit {
+                file: file.to_owned(),
+                offset,
+                bit,
+            }],
+            ..Self::default()
+        }
+    }
+}
+
+/// A storage that fails as its plan says. Clones share the device.
+#[derive(Clone, Debug)]
+pub struct FaultyStorage {
+    device: Arc<Device>,
+}
+
+struct Device {
+    inner: Arc<dyn Storage>,
+    state: Mutex<State>,
+}
+
+struct State {
+    plan: FaultPlan,
+    operations: u64,
+    appended: u64,
+    crashed: bool,
+    /// Files that a crash would damage: being written, or closed without a sync.
+    volatile: BTreeMap<String, Volatile>,
+    next_writer: u64,
+}
+
+struct Volatile {
+    writer: u64,
+    bytes: Arc<Mutex<Vec<u8>>>,
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Faulty({:?})", self.inner)
+    }
+}
+
+impl FaultyStorage {
+    /// Puts a device that fails in front of `inner`.
+    pub fn new(inner: Arc<dyn Storage>, plan: FaultPlan) -> Self {
+        Self {
+            device: Arc::new(Device {
+                inner,
+                state: Mutex::new(State {
+                    plan,
+                    operations: 0,
+                    appended: 0,
+                    crashed: false,
+                    volatile: BTreeMap::new(),
+                    next_writer: 0,
+                }),
+            }),
+        }
+    }
+
+    /// Operations begun so far: run once without faults to learn where they can be placed.
+    pub fn operations(&self) -> u64 {
+        self.device.state.lock().operations
+    }
+
+    /// Bytes appended so far.
+    pub fn bytes_appended(&self) -> u64 {
+        self.device.state.lock().appended
+    }
+
+    /// Whether the device has crashed.
+    pub fn crashed(&self) -> bool {
+        self.device.state.lock().crashed
+    }
+
+    /// Crashes now.
+    pub fn crash(&self) -> Result<(), IoError> {
+        let mut state = self.device.state.lock();
+        self.device.crash(&mut state)
+    }
+
+    /// Starts the device again, with another plan, counting from 0: what the crash left is there.
+    /// Writers from before stay dead.
+    pub fn restart(&self, plan: FaultPlan) -> Result<(), IoError> {
+        let mut state = self.device.state.lock();
+        self.device.crash(&mut state)?;
+        state.plan = plan;
+        state.operations = 0;
+        state.appended = 0;
+        state.crashed = false;
+        Ok(())
+    }
+
+    /// Changes the plan of the running device, without counting anew.
+    pub fn set_plan(&self, plan: FaultPlan) {
+        self.device.state.lock().plan = plan;
+    }
+}
+
+fn injected(action: &'static str, name: &str, code: i32) -> IoError {
+    IoError::os(action, name, None, io::Error::from_raw_os_error(code))
+}
+
+fn dead(action: &'static str, name: &str) -> IoError {
+    IoError::os(
+        action,
+        name,
+        None,
+        io::Error::other("the device has crashed"),
+    )
+}
+
+impl Device {
+    /// Counts an operation and lets happen what the plan has for it.
+    fn begin(&self, action: &'static str, name: &str) -> Result<(), IoError> {
+        let mut state = self.state.lock();
+        if state.crashed {
+            return Err(dead(action, name));
+        }
+        state.operations += 1;
+        let number = Some(state.operations);
+        if state.plan.crash_operation == number {
+            self.crash(&mut state)?;
+            return Err(dead(action, name));
+        }
+        if state.plan.fail_operation == number {
+            return Err(injected(action, name, libc::EIO));
+        }
+        Ok(())
+    }
+
+    /// Loses what was not synced, as the seed decides.
+    fn crash(&self, state: &mut State) -> Result<(), IoError> {
+        state.crashed = true;
+        let mut random = Random(state.plan.seed ^ state.operations.rotate_left(32));
+        for (name, volatile) in std::mem::take(&mut state.volatile) {
+            let bytes = volatile.bytes.lock();
+            match remains(&bytes, &mut random) {
+                Some(left) => put(&*self.inner, &name, &left, true)?,
+                None => self.inner.remove(&name)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn flip(&self, file: &str, offset: u64, buffer: &mut [u8]) {
+        for flip in &self.state.lock().plan.flipped_bits {
+            let place = flip.offset.checked_sub(offset).map(|place| place as usize);
+            if flip.file == file
+                && let Some(byte) = place.and_then(|place| buffer.get_mut(place))
+            {
+                *byte ^= 1 << (flip.bit % 8);
+            }
+        }
+    }
+}
+
+/// What a crash leaves of a file that was not synced: nothing, a part, or whole blocks missing.
+fn remains(bytes: &[u8], random: &mut Random) -> Option<Vec<u8>> {
+    let keep = random.below(bytes.len() as u64 + 1) as usize;
+    match random.below(4) {
+        0 => None,
+        1 => Some(bytes.to_vec()),
+        2 => Some(bytes[..keep].to_vec()),
+        _ => {
+            let mut left = bytes.to_vec();
+            for block in left.chunks_mut(ALIGNMENT) {
+                if random.below(4) == 0 {
+                    block.fill(0);
+                }
+            }
+            Some(left)
+        }
+    }
+}
+
+fn put(storage: &dyn Storage, name: &str, bytes: &[u8], durable: bool) -> Result<(), IoError> {
+    let mut file = storage.create(name)?;
+    file.append(bytes)?;
+    if durable { file.sync() } else { file.close() }
+}
+
+/// SplitMix64: a few bits that follow from the seed alone.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound.max(1)
+    }
+}
+
+struct FaultyWriter {
+    device: Arc<Device>,
+    name: String,
+    id: u64,
+    bytes: Arc<Mutex<Vec<u8>>>,
+}
+
+impl fmt::Debug for FaultyWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FaultyWriter({}, {} bytes)", self.name, self.len())
+    }
+}
+
+impl FaultyWriter {
+    /// Whether the device has crashed, perhaps to be started again, since the file was created.
+    fn check_alive(&self, action: &'static str) -> Result<(), IoError> {
+        let state = self.device.state.lock();
+        match state.volatile.get(&self.name) {
+            Some(volatile) if volatile.writer == self.id && !state.crashed => Ok(()),
+            _ => Err(dead(action, &self.name)),
+        }
+    }
+}
+
+impl WriteFile for FaultyWriter {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), IoError> {
+        self.device.begin("write", &self.name)?;
+        self.check_alive("write")?;
+        let mut state = self.device.state.lock();
+        let mut file = self.bytes.lock();
+        if state.plan.tear_operation == Some(state.operations) {
+            file.extend_from_slice(&bytes[..bytes.len() / 2]);
+            drop(file);
+            self.device.crash(&mut state)?;
+            return Err(dead("write", &self.name));
+        }
+        let room = state
+            .plan
+            .capacity_bytes
+            .map_or(u64::MAX, |c| c.saturating_sub(state.appended));
+        let count = room.min(bytes.len() as u64);
+        state.appended += count;
+        file.extend_from_slice(&bytes[..count as usize]);
+        if count < bytes.len() as u64 {
+            let full = io::Error::from_raw_os_error(libc::ENOSPC);
+            return Err(IoError::os(
+                "write",
+                &self.name,
+                Some(file.len() as u64),
+                full,
+            ));
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.bytes.lock().len() as u64
+    }
+
+    fn sync(self: Box<Self>) -> Result<(), IoError> {
+        self.device.begin("sync", &self.name)?;
+        self.check_alive("sync")?;
+        let mut state = self.device.state.lock();
+        put(&*self.device.inner, &self.name, &self.bytes.lock(), true)?;
+        state.volatile.remove(&self.name);
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> Result<(), IoError> {
+        self.device.begin("close", &self.name)?;
+        self.check_alive("close")?;
+        // Readable from now on, and still to be damaged by a crash.
+        put(&*self.device.inner, &self.name, &self.bytes.lock(), false)
+    }
+}
+
+impl Storage for FaultyStorage {
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>, IoError> {
+        self.device.begin("open", name)?;
+        self.device.inner.open(name)
+    }
+
+    fn create(&self, name: &str) -> Result<Box<dyn WriteFile>, IoError> {
+        self.device.begin("create", name)?;
+        put(&*self.device.inner, name, &[], false)?;
+        let mut state = self.device.state.lock();
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        state.next_writer += 1;
+        let id = state.next_writer;
+        let volatile = Volatile {
+            writer: id,
+            bytes: Arc::clone(&bytes),
+        };
+        state.volatile.insert(name.to_owned(), volatile);
+        Ok(Box::new(FaultyWriter {
+            device: Arc::clone(&self.device),
+            name: name.to_owned(),
+            id,
+            bytes,
+        }))
+    }
+
+    fn read_batch(&self, reads: &mut [ReadRequest<'_>]) -> Result<(), IoError> {
+        let name = reads.first().map_or("", |read| read.file.name());
+        self.device.begin("read", name)?;
+        self.device.inner.read_batch(reads)?;
+        for read in reads {
+            self.device.flip(read.file.name(), read.offset, read.buffer);
+        }
+        Ok(())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), IoError> {
+        self.device.begin("rename", from)?;
+        self.device.inner.rename(from, to)?;
+        let mut state = self.device.state.lock();
+        forget(&mut state.volatile, to);
+        let inside = format!("{from}/");
+        let moved: Vec<String> = state
+            .volatile
+            .keys()
+            .filter(|name| *name == from || name.starts_with(&inside))
+            .cloned()
+            .collect();
+        for name in moved {
+            if let Some(volatile) = state.volatile.remove(&name) {
+                let name = format!("{to}{}", &name[from.len()..]);
+                state.volatile.insert(name, volatile);
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> Result<(), IoError> {
+        self.device.begin("remove", name)?;
+        forget(&mut self.device.state.lock().volatile, name);
+        self.device.inner.remove(name)
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>, IoError> {
+        self.device.begin("list folder", folder)?;
+        self.device.inner.list(folder)
+    }
+
+    fn queue_depth(&self) -> usize {
+        self.device.inner.queue_depth()
+    }
+
+    fn read_all(&self, name: &str) -> Result<Vec<u8>, IoError> {
+        self.device.begin("read", name)?;
+        let mut bytes = self.device.inner.read_all(name)?;
+        self.device.flip(name, 0, &mut bytes);
+        Ok(bytes)
+    }
+}
+
+/// Forgets a file, or all files of a folder.
+fn forget(volatile: &mut BTreeMap<String, Volatile>, name: &str) {
+    let inside = format!("{name}/");
+    volatile.retain(|key, _| key != name && !key.starts_with(&inside));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryStorage;
+
+    /// Writes two files, the second under a temporary name.
+    fn work(storage: &dyn Storage) -> Result<(), IoError> {
+        let mut file = storage.create("s/a")?;
+        file.append(&[1; 10_000])?;
+        file.append(&[2; 10_000])?;
+        file.sync()?;
+        let mut file = storage.create("s/b.new")?;
+        file.append(&[3; 5_000])?;
+        file.sync()?;
+        storage.rename("s/b.new", "b")
+    }
+
+    fn faulty(plan: FaultPlan) -> (FaultyStorage, Arc<MemoryStorage>) {
+        let memory = Arc::new(MemoryStorage::new());
+        (FaultyStorage::new(memory.clone(), plan), memory)
+    }
+
+    #[test]
+    fn nothing_goes_wrong_without_faults() {
+        let (storage, memory) = faulty(FaultPlan::none());
+        work(&storage).unwrap();
+        assert_eq!(storage.operations(), 8);
+        assert_eq!(memory.read_all("s/a").unwrap().len(), 20_000);
+        storage.crash().unwrap();
+        assert!(storage.crashed());
+        assert_eq!(memory.read_all("b").unwrap(), [3; 5_000]);
+    }
+
+    #[test]
+    fn each_operation_can_fail() {
+        for number in 1..=8 {
+            let (storage, _) = faulty(FaultPlan::fail_at(number));
+            let error = work(&storage).unwrap_err();
+            assert!(matches!(error, IoError::Os { .. }), "{error}");
+            assert_eq!(storage.operations(), number);
+        }
+    }
+
+    #[test]
+    fn crashes_keep_what_was_synced_and_nothing_else_is_sure() {
+        let mut outcomes = std::collections::BTreeSet::new();
+        for seed in 0..40 {
+            for number in 1..=8 {
+                let (storage, memory) = faulty(FaultPlan::crash_at(number, seed));
+                let error = work(&storage).unwrap_err();
+                assert!(error.to_string().contains("crashed"), "{error}");
+                assert!(storage.list("").is_err());
+                storage.restart(FaultPlan::none()).unwrap();
+                assert!(!storage.exists("b").unwrap());
+                let a = memory.read_all("s/a");
+                if number > 4 {
+                    assert_eq!(a.unwrap().len(), 20_000);
+                } else {
+                    outcomes.insert(a.map(|bytes| bytes.len()).ok());
+                }
+                work(&storage).unwrap();
+            }
+        }
+        assert!(outcomes.contains(&None) && outcomes.contains(&Some(20_000)));
+        assert!(outcomes.len() > 10, "cut at many places: {outcomes:?}");
+    }
+
+    #[test]
+    fn the_same_seed_leaves_the_same_bytes() {
+        let left = |seed| {
+            let (storage, memory) = faulty(FaultPlan::crash_at(4, seed));
+            work(&storage).unwrap_err();
+            memory.read_all("s/a").ok()
+        };
+        for seed in 0..20 {
+            assert_eq!(left(seed), left(seed));
+        }
+    }
+
+    #[test]
+    fn torn_appends_crash_with_half_of_the_bytes() {
+        let mut lengths = Vec::new();
+        for seed in 0..40 {
+            let (storage, memory) = faulty(FaultPlan {
+                seed,
+                tear_operation: Some(3),
+                ..FaultPlan::none()
+            });
+            work(&storage).unwrap_err();
+            lengths.extend(memory.read_all("s/a").map(|bytes| bytes.len()));
+        }
+        assert_eq!(lengths.iter().max(), Some(&15_000));
+    }
+
+    #[test]
+    fn a_full_disk_says_so() {
+        let (storage, _) = faulty(FaultPlan::disk_of(15_000));
+        let error = work(&storage).unwrap_err();
+        assert!(
+            matches!(&error, IoError::DiskFull { name, offset: 15_000, .. } if name == "s/a"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn writers_from_before_a_crash_stay_dead_and_closed_files_are_volatile() {
+        let (storage, memory) = faulty(FaultPlan::none());
+        let mut old = storage.create("x").unwrap();
+        old.append(b"one").unwrap();
+        storage.restart(FaultPlan::none()).unwrap();
+        assert!(old.append(b"two").is_err());
+        let mut seen = std::collections::BTreeSet::new();
+        for seed in 0..40 {
+            let mut run = storage.create("run").unwrap();
+            run.append(&[9; 10_000]).unwrap();
+            run.close().unwrap();
+            assert_eq!(storage.read_all("run").unwrap(), [9; 10_000]);
+            storage.set_plan(FaultPlan {
+                seed,
+                ..FaultPlan::none()
+            });
+            storage.restart(FaultPlan::none()).unwrap();
+            seen.insert(memory.read_all("run").ok().map(|bytes| bytes.len()));
+        }
+        assert!(seen.contains(&None) && seen.len() > 5, "{seen:?}");
+    }
+}

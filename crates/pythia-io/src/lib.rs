@@ -1,0 +1,37 @@
+//! Storage devices and the buffer pool of the RDF database Pythia.
+//!
+//! - [`Storage`] is a folder of immutable files: the real device ([`DirectStorage`]), memory
+//!   ([`MemoryStorage`]), a device with a modelled speed ([`ModelledStorage`]) and one that fails on
+//!   demand ([`FaultyStorage`]).
+//! - [`BufferPool`] holds pages of them within a hard budget; [`PagedFile`] hands out pages, one or,
+//!   better, a batch at a time; [`PageWriter`] writes them.
+//!
+//! Every page carries a checksum of its bytes and its place ([`seal_page`]), verified when it enters
+//! the pool. No file is mapped into memory, nothing above this crate touches a file of a store.
+
+mod aligned;
+mod device;
+mod error;
+mod faulty;
+mod memory;
+mod model;
+mod page;
+mod pool;
+mod reader;
+mod storage;
+
+pub use aligned::AlignedBuffer;
+pub use device::{Backend, DirectStorage, IoMode};
+pub use error::IoError;
+pub use faulty::{FaultPlan, FaultyStorage, FlippedBit};
+pub use memory::MemoryStorage;
+pub use model::{DeviceModel, ModelClock, ModelStatistics, ModelledStorage};
+pub use page::{PageMismatch, SEAL_BYTES, seal_page, verify_page};
+pub use pool::{
+    BUDGET_BYTES_MIN, BufferPool, Counters, GroupCounters, PAGE_BYTES_MAX, Page, PageWriter,
+    PagedFile,
+};
+pub use reader::SequentialReader;
+pub use storage::{
+    ALIGNMENT, MERGED_READ_BYTES_MAX, ReadFile, ReadRequest, Storage, WriteFile, merge_reads,
+};

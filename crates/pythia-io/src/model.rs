@@ -1,0 +1,328 @@
+//! A device with a modelled speed in front of another storage: to measure how access patterns fare
+//! on devices that are not at hand, and to test that reads are batched.
+//!
+//! The model has three numbers, those of the path paper's device table: the latency of one read on
+//! an idle device, the number of reads in flight that saturates it, and the bandwidth then. A read
+//! takes `latency` alone and `depth × 4 KiB / bandwidth` with `depth` in flight (Little's law), in
+//! between in proportion; and no bytes pass faster than the bandwidth.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::IoError;
+use crate::storage::{ReadFile, ReadRequest, Storage, WriteFile, merge_reads};
+
+/// Block size for which a model's saturation depth is given.
+const MODEL_READ_BYTES: u64 = 4096;
+
+/// How fast a device reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceModel {
+    /// Time of one read of 4 KiB on an idle device.
+    pub latency: Duration,
+    /// Reads of 4 KiB in flight that saturate the device.
+    pub saturation_depth: u32,
+    /// Bytes per second of the saturated device.
+    pub bandwidth_bytes: u64,
+}
+
+impl DeviceModel {
+    /// The path paper's flash array: 72 µs, 700 MB/s with 32 reads in flight.
+    pub const FLASH: Self = Self {
+        latency: Duration::from_micros(72),
+        saturation_depth: 32,
+        bandwidth_bytes: 700_000_000,
+    };
+    /// The path paper's phase change memory: 36 µs, 800 MB/s with 16 reads in flight.
+    pub const PCM: Self = Self {
+        latency: Duration::from_micros(36),
+        saturation_depth: 16,
+        bandwidth_bytes: 800_000_000,
+    };
+
+    /// Time of one read of 4 KiB with so many in flight (beyond saturation: as at saturation).
+    pub fn latency_at(&self, depth: u32) -> Duration {
+        let most = self.saturation_depth.max(1);
+        let saturated = self
+            .transfer(u64::from(most) * MODEL_READ_BYTES)
+            .max(self.latency);
+        let depth = depth.clamp(1, most);
+        if most == 1 {
+            return saturated;
+        }
+        self.latency + (saturated - self.latency) * (depth - 1) / (most - 1)
+    }
+
+    /// Time these bytes take at full bandwidth.
+    fn transfer(&self, bytes: u64) -> Duration {
+        let nanoseconds =
+            u128::from(bytes) * 1_000_000_000 / u128::from(self.bandwidth_bytes.max(1));
+        Duration::from_nanos(nanoseconds as u64)
+    }
+}
+
+/// Whether modelled time is really spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelClock {
+    /// Reads sleep until the model has served them.
+    Real,
+    /// Reads return at once and the clock is moved on: exact and fast, made for one thread (batches
+    /// of several threads are served as if each had begun when the one before was done).
+    Virtual,
+}
+
+/// What a modelled device has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModelStatistics {
+    /// Batches served.
+    pub batches: u64,
+    /// Reads served, neighbours being one read.
+    pub reads: u64,
+    /// Bytes read.
+    pub bytes: u64,
+}
+
+/// A storage whose reads and writes take the time a modelled device would take.
+#[derive(Debug)]
+pub struct ModelledStorage {
+    inner: Arc<dyn Storage>,
+    device: Arc<Device>,
+}
+
+#[derive(Debug)]
+struct Device {
+    model: DeviceModel,
+    clock: ModelClock,
+    started: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The virtual clock.
+    now: Duration,
+    /// When the bytes asked for so far will have passed.
+    busy_until: Duration,
+    /// End and number of the reads in flight.
+    in_flight: Vec<(Duration, u32)>,
+    statistics: ModelStatistics,
+}
+
+impl ModelledStorage {
+    /// Puts a modelled device in front of `inner`.
+    pub fn new(inner: Arc<dyn Storage>, model: DeviceModel, clock: ModelClock) -> Self {
+        Self {
+            inner,
+            device: Arc::new(Device {
+                model,
+                clock,
+                started: Instant::now(),
+                state: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Time on the device's clock since it was made.
+    pub fn elapsed(&self) -> Duration {
+        match self.device.clock {
+            ModelClock::Real => self.device.started.elapsed(),
+            ModelClock::Virtual => self.device.state.lock().now,
+        }
+    }
+
+    /// What the device has done.
+    pub fn statistics(&self) -> ModelStatistics {
+        self.device.state.lock().statistics
+    }
+
+    /// The model.
+    pub fn model(&self) -> DeviceModel {
+        self.device.model
+    }
+}
+
+impl Device {
+    /// Serves a batch of reads, or a write of `bytes` with none.
+    fn serve(&self, reads: u32, bytes: u64) {
+        let mut state = self.state.lock();
+        let now = match self.clock {
+            ModelClock::Real => self.started.elapsed(),
+            ModelClock::Virtual => state.now,
+        };
+        state.in_flight.retain(|(end, _)| *end > now);
+        state.busy_until = state.busy_until.max(now) + self.model.transfer(bytes);
+        let mut end = state.busy_until;
+        if reads > 0 {
+            let others: u32 = state.in_flight.iter().map(|(_, count)| count).sum();
+            end = end.max(now + self.model.latency_at(reads.saturating_add(others)));
+            state.in_flight.push((end, reads));
+            state.statistics.batches += 1;
+            state.statistics.reads += u64::from(reads);
+            state.statistics.bytes += bytes;
+        }
+        match self.clock {
+            ModelClock::Virtual => state.now = state.now.max(end),
+            ModelClock::Real => {
+                drop(state);
+                std::thread::sleep(end.saturating_sub(self.started.elapsed()));
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct ModelledWriter {
+    inner: Box<dyn WriteFile>,
+    device: Arc<Device>,
+}
+
+impl WriteFile for ModelledWriter {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), IoError> {
+        self.inner.append(bytes)?;
+        self.device.serve(0, bytes.len() as u64);
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn sync(self: Box<Self>) -> Result<(), IoError> {
+        self.inner.sync()
+    }
+
+    fn close(self: Box<Self>) -> Result<(), IoError> {
+        self.inner.close()
+    }
+}
+
+impl Storage for ModelledStorage {
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>, IoError> {
+        self.inner.open(name)
+    }
+
+    fn create(&self, name: &str) -> Result<Box<dyn WriteFile>, IoError> {
+        Ok(Box::new(ModelledWriter {
+            inner: self.inner.create(name)?,
+            device: Arc::clone(&self.device),
+        }))
+    }
+
+    fn read_batch(&self, reads: &mut [ReadRequest<'_>]) -> Result<(), IoError> {
+        if reads.is_empty() {
+            return Ok(());
+        }
+        let count = merge_reads(reads).count() as u32;
+        let bytes = reads.iter().map(|read| read.buffer.len() as u64).sum();
+        self.inner.read_batch(reads)?;
+        self.device.serve(count, bytes);
+        Ok(())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), IoError> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), IoError> {
+        self.inner.remove(name)
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>, IoError> {
+        self.inner.list(folder)
+    }
+
+    fn queue_depth(&self) -> usize {
+        self.device.model.saturation_depth as usize
+    }
+
+    fn read_all(&self, name: &str) -> Result<Vec<u8>, IoError> {
+        let bytes = self.inner.read_all(name)?;
+        self.device.serve(1, bytes.len() as u64);
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AlignedBuffer, MemoryStorage};
+
+    fn device(model: DeviceModel, clock: ModelClock) -> (ModelledStorage, Arc<dyn ReadFile>) {
+        let memory = Arc::new(MemoryStorage::new());
+        let mut file = memory.create("a").unwrap();
+        file.append(&vec![7; 4 << 20]).unwrap();
+        file.sync().unwrap();
+        let storage = ModelledStorage::new(memory, model, clock);
+        let file = storage.open("a").unwrap();
+        (storage, file)
+    }
+
+    /// Reads `count` pages, no two of them neighbours, as one batch.
+    fn read(storage: &ModelledStorage, file: &dyn ReadFile, count: usize) {
+        let mut buffers: Vec<_> = (0..count).map(|_| AlignedBuffer::zeroed(4096)).collect();
+        let mut reads: Vec<_> = buffers
+            .iter_mut()
+            .enumerate()
+            .map(|(i, buffer)| ReadRequest {
+                file,
+                offset: i as u64 * 8192,
+                buffer,
+            })
+            .collect();
+        storage.read_batch(&mut reads).unwrap();
+        drop(reads);
+        assert!(buffers.iter().all(|buffer| buffer[4095] == 7));
+    }
+
+    #[test]
+    fn a_batch_costs_far_less_than_its_reads_one_by_one() {
+        for (model, single_us, batch_us, count) in [
+            (DeviceModel::FLASH, 72, 187, 32),
+            (DeviceModel::PCM, 36, 81, 16),
+        ] {
+            let (storage, file) = device(model, ModelClock::Virtual);
+            for _ in 0..count {
+                read(&storage, &*file, 1);
+            }
+            assert_eq!(
+                storage.elapsed(),
+                Duration::from_micros(single_us) * count as u32
+            );
+            let before = storage.elapsed();
+            read(&storage, &*file, count);
+            assert_eq!((storage.elapsed() - before).as_micros(), batch_us);
+            assert_eq!(storage.statistics().batches, count as u64 + 1);
+            assert_eq!(storage.statistics().reads, 2 * count as u64);
+        }
+    }
+
+    #[test]
+    fn beyond_saturation_the_bandwidth_decides() {
+        let (storage, file) = device(DeviceModel::FLASH, ModelClock::Virtual);
+        read(&storage, &*file, 320);
+        let expected = 320.0 * 4096.0 / 700e6;
+        assert!((storage.elapsed().as_secs_f64() - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn real_clocks_sleep() {
+        let (storage, file) = device(DeviceModel::FLASH, ModelClock::Real);
+        let started = Instant::now();
+        for _ in 0..10 {
+            read(&storage, &*file, 1);
+        }
+        assert!(started.elapsed() >= Duration::from_micros(720));
+    }
+
+    #[test]
+    fn throughput_rises_with_depth_up_to_saturation() {
+        let rates: Vec<f64> = [1, 2, 4, 8, 16, 32]
+            .map(|depth| f64::from(depth) / DeviceModel::FLASH.latency_at(depth).as_secs_f64())
+            .to_vec();
+        assert!(rates.is_sorted());
+        assert!(rates[5] > 12.0 * rates[0]);
+        assert!((rates[5] * 4096.0 - 700e6).abs() < 1e4);
+    }
+}

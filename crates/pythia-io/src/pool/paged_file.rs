@@ -1,0 +1,250 @@
+//! A file of sealed pages, seen through the pool.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::counters::DeviceCounters;
+use super::{BufferPool, Lookup, Page, PageKey};
+use crate::IoError;
+use crate::storage::ReadFile;
+
+/// Bytes of a window of a sequential scan: four device reads of the largest merged size.
+const SCAN_WINDOW_BYTES: usize = 1 << 20;
+
+/// A file of sealed pages of one size. Clones share the file.
+#[derive(Clone)]
+pub struct PagedFile {
+    inner: Arc<FileInner>,
+}
+
+/// The file and what belongs to it; its pages leave the pool when it is dropped.
+pub(super) struct FileInner {
+    pub(super) pool: Arc<BufferPool>,
+    pub(super) file: Arc<dyn ReadFile>,
+    pub(super) page_bytes: usize,
+    pub(super) group: usize,
+    pub(super) counters: Arc<DeviceCounters>,
+    batch: Window,
+    scan: Window,
+    id: u32,
+    page_count: u64,
+}
+
+/// Limits of one window of pages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    /// Pages served together, cached ones included: they are pinned meanwhile.
+    pub(super) slots: usize,
+    /// Pages read together.
+    pub(super) reads: usize,
+}
+
+impl PagedFile {
+    pub(super) fn new(
+        pool: Arc<BufferPool>,
+        file: Arc<dyn ReadFile>,
+        id: u32,
+        page_bytes: usize,
+        group: usize,
+        counters: Arc<DeviceCounters>,
+    ) -> Self {
+        let most = pool.window_pages(page_bytes);
+        let depth = pool.storage.queue_depth().max(1);
+        let batch = Window {
+            slots: (4 * depth).min(most),
+            reads: depth.min(most),
+        };
+        let scan_pages = (SCAN_WINDOW_BYTES / page_bytes).clamp(1, most);
+        let scan = Window {
+            slots: scan_pages,
+            reads: scan_pages,
+        };
+        let page_count = file.len() / page_bytes as u64;
+        Self {
+            inner: Arc::new(FileInner {
+                pool,
+                file,
+                page_bytes,
+                group,
+                counters,
+                batch,
+                scan,
+                id,
+                page_count,
+            }),
+        }
+    }
+
+    /// Number of pages in the file.
+    pub fn page_count(&self) -> u64 {
+        self.inner.page_count
+    }
+
+    /// Size of a page in bytes.
+    pub fn page_bytes(&self) -> usize {
+        self.inner.page_bytes
+    }
+
+    /// The file's name within its storage.
+    pub fn name(&self) -> &str {
+        self.inner.file.name()
+    }
+
+    /// The pool the pages go through.
+    pub fn pool(&self) -> &Arc<BufferPool> {
+        &self.inner.pool
+    }
+
+    /// One page, from the pool or with one device read.
+    #[inline]
+    pub fn page(&self, number: u64) -> Result<Page, IoError> {
+        let inner = &*self.inner;
+        match inner.pool.get(inner.key(number), inner.group) {
+            Lookup::Hit(page) => Ok(page),
+            _ => inner.load(number),
+        }
+    }
+
+    /// The page, if it is in the pool.
+    pub fn cached(&self, number: u64) -> Option<Page> {
+        let inner = &*self.inner;
+        match inner.pool.get(inner.key(number), inner.group) {
+            Lookup::Hit(page) => Some(page),
+            _ => None,
+        }
+    }
+
+    /// Pages by number, in the order given: `f` gets the index within `numbers` and the page.
+    ///
+    /// `numbers` should be sorted and distinct. Pages that are not in the pool are read in windows of
+    /// the device's queue depth, each submitted as one batch in which neighbours become one read; at
+    /// most one window of pages is pinned at a time. Stops at the first error, of a read or of `f`.
+    pub fn pages<E: From<IoError>>(
+        &self,
+        numbers: &[u64],
+        f: impl FnMut(usize, &Page) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.serve(self.inner.batch, numbers.len(), |index| numbers[index], f)
+    }
+
+    /// All pages of a range in order, in large reads: `f` gets the page's number and the page.
+    ///
+    /// At most one window of 1 MiB is pinned at a time; the next is read meanwhile.
+    pub fn pages_sequential<E: From<IoError>>(
+        &self,
+        range: Range<u64>,
+        mut f: impl FnMut(u64, &Page) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let inner = &*self.inner;
+        let window_pages = inner.scan.reads as u64;
+        let mut ahead: Option<Range<u64>> = None;
+        let mut next = range.start;
+        while next < range.end {
+            // Read ahead from the first miss on; on entering what was read ahead, read on.
+            let due = match &ahead {
+                Some(ahead) => ahead.start <= next,
+                None => !inner.pool.contains(inner.key(next)),
+            };
+            if due {
+                let start = ahead
+                    .map_or(next + window_pages, |ahead| ahead.end)
+                    .min(range.end);
+                let end = (start + window_pages).min(range.end);
+                self.prefetch(start..end);
+                ahead = Some(start..end);
+            }
+            let start = next;
+            let end = (start + window_pages).min(range.end);
+            self.serve(
+                inner.scan,
+                (end - start) as usize,
+                |index| start + index as u64,
+                |index, page| {
+                    next = start + index as u64 + 1;
+                    f(start + index as u64, page)
+                },
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Says that these pages will be asked for soon; of a long range, only the first mebibyte (or an
+    /// eighth of a small pool) is taken note of. Returns at once: a helper thread reads those that
+    /// are not in the pool, in large reads.
+    pub fn prefetch(&self, pages: Range<u64>) {
+        let inner = &self.inner;
+        let most = pages.start.saturating_add(inner.scan.reads as u64);
+        let end = pages.end.min(most).min(inner.page_count);
+        if pages.start < end {
+            inner.pool.ahead.hint(inner, pages.start..end);
+        }
+    }
+
+    fn serve<E: From<IoError>>(
+        &self,
+        limits: Window,
+        count: usize,
+        number: impl Fn(usize) -> u64,
+        mut f: impl FnMut(usize, &Page) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let inner = &*self.inner;
+        let mut window: Vec<(usize, Page)> = Vec::new();
+        let mut next = 0;
+        while next < count {
+            // What is cached is handed over as it is found, up to the first page that is not.
+            if let Some(page) = self.cached(number(next)) {
+                f(next, &page)?;
+                next += 1;
+                continue;
+            }
+            next = inner.load_window(limits, next..count, &number, &mut |index, page| {
+                window.push((index, page));
+            })?;
+            // Each page is released as soon as `f` is done with it.
+            for (index, page) in window.drain(..) {
+                f(index, &page)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FileInner {
+    pub(super) fn key(&self, number: u64) -> PageKey {
+        PageKey {
+            file: self.id,
+            page: number,
+        }
+    }
+
+    pub(super) fn check_number(&self, number: u64) -> Result<(), IoError> {
+        if number < self.page_count {
+            return Ok(());
+        }
+        Err(IoError::PageOutOfRange {
+            file: self.file.name().to_owned(),
+            page: number,
+            page_count: self.page_count,
+        })
+    }
+}
+
+impl Drop for FileInner {
+    fn drop(&mut self) {
+        self.pool.drop_pages(Some(self.id));
+    }
+}
+
+impl fmt::Debug for PagedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &self.inner;
+        write!(
+            f,
+            "PagedFile({}, {} pages of {} bytes)",
+            inner.file.name(),
+            inner.page_count,
+            inner.page_bytes
+        )
+    }
+}

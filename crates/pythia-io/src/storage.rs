@@ -1,0 +1,215 @@
+//! The storage trait: a directory of immutable files, read in batches and written front to back.
+//!
+//! Invariants every implementation keeps:
+//! - a file's bytes and length never change once its writer is closed;
+//! - after [`WriteFile::sync`] the file, its name and the folders above it survive a crash;
+//! - [`Storage::rename`] is one atomic, durable step;
+//! - a batch has been served completely, or has failed, when [`Storage::read_batch`] returns.
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::IoError;
+
+/// One read of a batch: `buffer.len()` bytes of `file` from `offset`.
+///
+/// Offset, length and the buffer's address are multiples of [`ALIGNMENT`], as direct I/O demands
+/// (see [`crate::AlignedBuffer`]). A read may reach past the end of a file only within the file's
+/// last block of [`ALIGNMENT`] bytes; what lies past the end is filled with zeros.
+#[derive(Debug)]
+pub struct ReadRequest<'a> {
+    /// The file to read.
+    pub file: &'a dyn ReadFile,
+    /// Where in the file, in bytes.
+    pub offset: u64,
+    /// Where the bytes go; a file that ends before its last block is an error.
+    pub buffer: &'a mut [u8],
+}
+
+/// Alignment in bytes of everything read directly from a device.
+pub const ALIGNMENT: usize = 4096;
+
+/// Reads of neighbouring pages in one batch become one device read of up to this many bytes.
+pub const MERGED_READ_BYTES_MAX: usize = 256 << 10;
+
+/// A file open for reading. Files never change once written.
+pub trait ReadFile: Send + Sync + Debug {
+    /// The file's name within its storage, for messages.
+    fn name(&self) -> &str;
+    /// Length in bytes.
+    fn len(&self) -> u64;
+    /// Whether the file is empty.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// For the storage that opened the file: its own type.
+    fn as_any(&self) -> &dyn std::any::Any;
+}
+
+/// A new file being written front to back.
+pub trait WriteFile: Send + Debug {
+    /// Appends bytes.
+    fn append(&mut self, bytes: &[u8]) -> Result<(), IoError>;
+    /// Bytes appended so far.
+    fn len(&self) -> u64;
+    /// Whether nothing has been appended.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Makes all that was appended durable and closes the file.
+    fn sync(self: Box<Self>) -> Result<(), IoError>;
+    /// Closes the file without making it durable: for temporary files, which a crash may lose.
+    fn close(self: Box<Self>) -> Result<(), IoError> {
+        self.sync()
+    }
+}
+
+/// A directory of files. Names are relative, with `/` between folders.
+pub trait Storage: Send + Sync + Debug {
+    /// Opens an existing file.
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>, IoError>;
+    /// Creates a file, with the folders it needs; an existing one is replaced. Whoever has the
+    /// replaced file open keeps reading its old bytes.
+    fn create(&self, name: &str) -> Result<Box<dyn WriteFile>, IoError>;
+    /// Reads a batch: all are submitted together, and all have been served on return.
+    ///
+    /// Reads of neighbouring bytes that follow each other in `reads` may become one device read
+    /// (see [`merge_reads`]).
+    fn read_batch(&self, reads: &mut [ReadRequest<'_>]) -> Result<(), IoError>;
+    /// Replaces `to` by `from` in one atomic step and makes the step durable.
+    fn rename(&self, from: &str, to: &str) -> Result<(), IoError>;
+    /// Removes a file, or a folder with all in it. Missing is not an error.
+    fn remove(&self, name: &str) -> Result<(), IoError>;
+    /// Names of the files and folders in a folder (`""` is the root), sorted.
+    fn list(&self, folder: &str) -> Result<Vec<String>, IoError>;
+    /// How many reads in flight serve this device best.
+    fn queue_depth(&self) -> usize {
+        64
+    }
+    /// A whole (small) file.
+    fn read_all(&self, name: &str) -> Result<Vec<u8>, IoError>;
+    /// Whether a file or folder of this name exists.
+    fn exists(&self, name: &str) -> Result<bool, IoError> {
+        let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
+        match self.list(folder) {
+            Ok(names) => Ok(names.iter().any(|n| n == file)),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The device reads that serve a batch: ranges of requests that are neighbours in the same file,
+/// each of at most [`MERGED_READ_BYTES_MAX`] bytes (a single larger request stays whole).
+pub fn merge_reads<'r>(reads: &'r [ReadRequest<'_>]) -> impl Iterator<Item = Range<usize>> + 'r {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let first = reads.get(start)?;
+        let begin = start;
+        let mut bytes = first.buffer.len();
+        start += 1;
+        while let Some(next) = reads.get(start) {
+            let adjacent = std::ptr::addr_eq(next.file, first.file)
+                && next.offset == first.offset + bytes as u64
+                && bytes + next.buffer.len() <= MERGED_READ_BYTES_MAX;
+            if !adjacent {
+                break;
+            }
+            bytes += next.buffer.len();
+            start += 1;
+        }
+        Some(begin..start)
+    })
+}
+
+/// How many bytes of a read lie in its file; errors when it is misaligned or reaches past the
+/// file's last block.
+pub(crate) fn bytes_in_file(read: &ReadRequest<'_>) -> Result<usize, IoError> {
+    let wanted = read.buffer.len();
+    let aligned = read.offset.is_multiple_of(ALIGNMENT as u64)
+        && wanted.is_multiple_of(ALIGNMENT)
+        && read.buffer.as_ptr().addr().is_multiple_of(ALIGNMENT);
+    if !aligned {
+        return Err(IoError::Misaligned {
+            name: read.file.name().to_owned(),
+            offset: read.offset,
+            length: wanted,
+        });
+    }
+    let length = read.file.len();
+    let end = read.offset.saturating_add(wanted as u64);
+    if end > length.next_multiple_of(ALIGNMENT as u64) {
+        return Err(IoError::UnexpectedEnd {
+            name: read.file.name().to_owned(),
+            offset: read.offset,
+            wanted: wanted as u64,
+            length,
+        });
+    }
+    Ok(wanted.min(length.saturating_sub(read.offset) as usize))
+}
+
+/// Refuses names that are not plain relative paths: nothing may leave the storage's root.
+pub(crate) fn check_name(name: &str) -> Result<(), IoError> {
+    let reason = if name.is_empty() {
+        "it is empty"
+    } else if name.starts_with('/') {
+        "it begins with '/'"
+    } else if name.contains('\0') {
+        "it contains a zero byte"
+    } else if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        "a part of it is empty, '.' or '..'"
+    } else {
+        return Ok(());
+    };
+    Err(IoError::BadName {
+        name: name.to_owned(),
+        reason,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AlignedBuffer, MemoryStorage};
+
+    #[test]
+    fn neighbours_merge_up_to_the_limit() {
+        let storage = MemoryStorage::new();
+        let mut writer = storage.create("a").unwrap();
+        writer.append(&vec![0; 1 << 20]).unwrap();
+        writer.sync().unwrap();
+        let (a, b) = (storage.open("a").unwrap(), storage.open("a").unwrap());
+        let mut buffers: Vec<_> = (0..70).map(|_| AlignedBuffer::zeroed(4096)).collect();
+        let mut reads: Vec<_> = buffers
+            .iter_mut()
+            .enumerate()
+            .map(|(i, buffer)| ReadRequest {
+                file: &*a,
+                offset: i as u64 * 4096,
+                buffer,
+            })
+            .collect();
+        let ranges: Vec<_> = merge_reads(&reads).collect();
+        assert_eq!(ranges, [0..64, 64..70]);
+        reads[3].file = &*b;
+        reads[9].offset += 4096;
+        let ranges: Vec<_> = merge_reads(&reads).collect();
+        assert_eq!(ranges, [0..3, 3..4, 4..9, 9..10, 10..70]);
+        assert_eq!(merge_reads(&[]).count(), 0);
+    }
+
+    #[test]
+    fn names_stay_inside_the_root() {
+        for bad in ["", "/a", "a//b", "../a", "a/..", "./a", "a/", "a\0b"] {
+            assert!(
+                matches!(check_name(bad), Err(IoError::BadName { .. })),
+                "{bad:?}"
+            );
+        }
+        for good in ["a", "segment-000001/spo.pages", "a..b"] {
+            assert!(check_name(good).is_ok(), "{good:?}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Planning and running queries: from parsed text and a snapshot to results.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use datafusion_execution::TaskContext;
+use datafusion_execution::config::SessionConfig;
+use datafusion_execution::memory_pool::GreedyMemoryPool;
+use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion_physical_plan::{ExecutionPlan, displayable};
+use oxrdf::Variable;
+use oxsdatatypes::DateTime;
+use pythia_store::{GraphFilter, Snapshot};
+use spargebra::algebra::{GraphPattern, QueryDataset};
+use spargebra::term::TriplePattern;
+
+use crate::error::QueryError;
+use crate::exec::context::QueryContext;
+use crate::expression::{EvaluationContext, random_seed};
+use crate::plan::Planner;
+use crate::plan::builder::GraphScope;
+use crate::plan::scope::in_scope;
+use crate::result::{Results, SolutionStream, TripleStream};
+use crate::syntax::Query;
+
+/// What queries share: memory limits and the execution runtime. Make one per process.
+#[derive(Debug)]
+pub struct Engine {
+    runtime: Arc<RuntimeEnv>,
+    config: SessionConfig,
+}
+
+/// Limits of one query.
+#[derive(Clone, Debug, Default)]
+pub struct QueryOptions {
+    /// Stop with [`QueryError::Timeout`] after this long.
+    pub timeout: Option<Duration>,
+    /// Set to stop the query with [`QueryError::Cancelled`].
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+/// What a query asks for.
+#[derive(Debug)]
+pub(crate) enum Form {
+    Select,
+    Ask,
+    Construct(Vec<TriplePattern>),
+    Describe,
+}
+
+/// A planned query, bound to a snapshot.
+#[derive(Debug)]
+pub struct PreparedQuery {
+    pub(crate) plan: Arc<dyn ExecutionPlan>,
+    pub(crate) variables: Vec<Variable>,
+    form: Form,
+    context: Arc<QueryContext>,
+    task: Arc<TaskContext>,
+}
+
+impl Engine {
+    /// An engine whose queries together hold at most `memory_bytes` in joins, groups, sorts and
+    /// visited sets.
+    pub fn new(memory_bytes: usize) -> Result<Self, QueryError> {
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(GreedyMemoryPool::new(memory_bytes)))
+            .build_arc()?;
+        Ok(Self {
+            runtime,
+            config: SessionConfig::new(),
+        })
+    }
+
+    /// Plans a query against a snapshot.
+    pub fn prepare(
+        &self,
+        snapshot: &Snapshot,
+        query: &Query,
+        options: &QueryOptions,
+    ) -> Result<PreparedQuery, QueryError> {
+        let (form, pattern, dataset, base) = take_apart(&query.algebra);
+        let evaluation =
+            EvaluationContext::new(Arc::new(snapshot.clone()), DateTime::now(), random_seed())
+                .with_base_iri(base);
+        let scope = dataset_scope(snapshot, dataset)?;
+        let planned = Planner::new(snapshot, &evaluation).plan(
+            pattern,
+            &scope,
+            Some(&in_scope(pattern)),
+        )?;
+        let context = Arc::new(QueryContext::new(
+            snapshot.clone(),
+            evaluation,
+            options.cancel.clone().unwrap_or_default(),
+            options.timeout.map(|timeout| Instant::now() + timeout),
+            &self.runtime.memory_pool,
+        ));
+        let task = TaskContext::default()
+            .with_session_config(self.config.clone().with_extension(Arc::clone(&context)))
+            .with_runtime(Arc::clone(&self.runtime));
+        Ok(PreparedQuery {
+            plan: planned.plan,
+            variables: planned.variables,
+            form,
+            context,
+            task: Arc::new(task),
+        })
+    }
+}
+
+impl PreparedQuery {
+    /// The plan as text: one line per operator, inputs indented, with estimated rows.
+    pub fn explain(&self) -> String {
+        displayable(self.plan.as_ref()).indent(false).to_string()
+    }
+
+    /// The variables of the solutions, in order.
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    /// Runs it. Solutions are computed as they are asked for.
+    pub fn execute(&self) -> Result<Results, QueryError> {
+        let stream = self.plan.execute(0, Arc::clone(&self.task))?;
+        let mut solutions =
+            SolutionStream::new(self.variables.clone(), stream, Arc::clone(&self.context));
+        Ok(match &self.form {
+            Form::Select => Results::Solutions(solutions),
+            Form::Ask => Results::Boolean(solutions.next_ids()?.is_some()),
+            Form::Construct(template) => {
+                Results::Graph(TripleStream::construct(template.clone(), solutions))
+            }
+            Form::Describe => Results::Graph(TripleStream::describe(solutions)),
+        })
+    }
+}
+
+type Parts<'q> = (
+    Form,
+    &'q GraphPattern,
+    Option<&'q QueryDataset>,
+    Option<oxiri::Iri<String>>,
+);
+
+fn take_apart(query: &spargebra::Query) -> Parts<'_> {
+    match query {
+        spargebra::Query::Select {
+            dataset,
+            pattern,
+            base_iri,
+        } => (Form::Select, pattern, dataset.as_ref(), base_iri.clone()),
+        spargebra::Query::Ask {
+            dataset,
+            pattern,
+            base_iri,
+        } => (Form::Ask, pattern, dataset.as_ref(), base_iri.clone()),
+        spargebra::Query::Construct {
+            template,
+            dataset,
+            pattern,
+            base_iri,
+        } => (
+            Form::Construct(template.clone()),
+            pattern,
+            dataset.as_ref(),
+            base_iri.clone(),
+        ),
+        spargebra::Query::Describe {
+            dataset,
+            pattern,
+            base_iri,
+        } => (Form::Describe, pattern, dataset.as_ref(), base_iri.clone()),
+    }
+}
+
+/// The graph that patterns outside GRAPH are matched in.
+fn dataset_scope(
+    snapshot: &Snapshot,
+    dataset: Option<&QueryDataset>,
+) -> Result<GraphScope, QueryError> {
+    let Some(dataset) = dataset else {
+        return Ok(GraphScope::DEFAULT);
+    };
+    match (&dataset.default[..], &dataset.named) {
+        ([graph], None) => Ok(match snapshot.resolve(graph.as_ref().into())? {
+            Some(id) => GraphScope::Fixed(GraphFilter::One(id)),
+            None => GraphScope::Absent,
+        }),
+        _ => Err(QueryError::unsupported_hint(
+            "a dataset of several FROM or FROM NAMED graphs",
+            "use one FROM, or GRAPH patterns",
+        )),
+    }
+}

@@ -1,0 +1,67 @@
+//! What can go wrong between a query's text and its results.
+
+/// An error of a query.
+///
+/// An error *inside* an expression (`1 / 0`, `STR` of a blank node) is not one of these: SPARQL
+/// makes it an unbound variable or a false filter.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// The text is not a query.
+    #[error("line {line}, column {column}: {message}")]
+    Syntax {
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+        /// What was expected.
+        message: String,
+    },
+
+    /// The query asks for something that is not there, or not yet.
+    #[error("{what} is not supported{}", hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default())]
+    Unsupported {
+        /// The construct, as it is written in a query.
+        what: String,
+        /// What to do instead.
+        hint: Option<String>,
+    },
+
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] pythia_store::StoreError),
+
+    /// The query was stopped from outside.
+    #[error("the query was cancelled")]
+    Cancelled,
+
+    /// The query ran past its deadline.
+    #[error("the query ran past its time limit")]
+    Timeout,
+
+    /// The query needs more memory than it may have.
+    #[error("the query needs more memory than its budget ({0}); raise --memory")]
+    Memory(String),
+
+    /// The execution engine failed.
+    #[error("execution failed: {0}")]
+    Execution(String),
+}
+
+impl QueryError {
+    /// A [`QueryError::Unsupported`] without a hint.
+    pub fn unsupported(what: impl Into<String>) -> Self {
+        Self::Unsupported {
+            what: what.into(),
+            hint: None,
+        }
+    }
+
+    /// A [`QueryError::Unsupported`] that says what to do instead.
+    pub fn unsupported_hint(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Unsupported {
+            what: what.into(),
+            hint: Some(hint.into()),
+        }
+    }
+}

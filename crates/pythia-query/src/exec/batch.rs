@@ -1,0 +1,133 @@
+//! Batches of solutions inside a pattern pipeline: one column of term ids per variable.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion_common::DataFusionError;
+use oxrdf::Variable;
+
+/// How many rows operators aim at per batch.
+pub const BATCH_ROWS: usize = 4096;
+
+/// Solutions by column. All batches of a pipeline have the same number of columns (its slots).
+///
+/// An empty column stands for one that is unbound in every row, so that slots not reached yet
+/// cost nothing; any other column has `rows` entries, 0 where unbound.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// One column per slot: raw [`pythia_rdf::TermId`] bits.
+    pub columns: Vec<Vec<u64>>,
+    /// Number of solutions.
+    pub rows: usize,
+}
+
+impl Batch {
+    /// One solution that binds nothing, in a pipeline of `width` slots.
+    pub fn unit(width: usize) -> Self {
+        Self {
+            columns: vec![Vec::new(); width],
+            rows: 1,
+        }
+    }
+
+    /// The value of `slot` in `row`, 0 if unbound.
+    #[inline]
+    pub fn value(&self, slot: usize, row: usize) -> u64 {
+        let column = &self.columns[slot];
+        if column.is_empty() { 0 } else { column[row] }
+    }
+
+    /// The rows picked by `rows`, with only the `live` columns filled.
+    pub fn gather(&self, rows: &[u32], live: &[usize]) -> Self {
+        let mut columns = vec![Vec::new(); self.columns.len()];
+        for &slot in live {
+            let column = &self.columns[slot];
+            if !column.is_empty() {
+                columns[slot] = rows.iter().map(|&row| column[row as usize]).collect();
+            }
+        }
+        Self {
+            columns,
+            rows: rows.len(),
+        }
+    }
+
+    /// Rows `from..to` as a batch of its own.
+    pub fn slice(&self, from: usize, to: usize) -> Self {
+        let columns = self
+            .columns
+            .iter()
+            .map(|c| {
+                if c.is_empty() {
+                    Vec::new()
+                } else {
+                    c[from..to].to_vec()
+                }
+            })
+            .collect();
+        Self {
+            columns,
+            rows: to - from,
+        }
+    }
+
+    /// Columns for code that wants every column full: `zeros` stands in for unbound ones.
+    pub fn full_columns<'a>(&'a self, zeros: &'a mut Vec<u64>) -> Vec<&'a [u64]> {
+        if zeros.len() < self.rows {
+            zeros.resize(self.rows, 0);
+        }
+        let zeros = &zeros[..self.rows];
+        self.columns
+            .iter()
+            .map(|c| if c.is_empty() { zeros } else { &c[..] })
+            .collect()
+    }
+}
+
+/// The schema of solutions over `variables`: unsigned 64-bit ids, 0 for unbound.
+pub fn schema_of(variables: &[Variable]) -> SchemaRef {
+    Arc::new(Schema::new(
+        variables
+            .iter()
+            .map(|v| Field::new(v.as_str(), DataType::UInt64, false))
+            .collect::<Vec<_>>(),
+    ))
+}
+
+/// A record batch of id columns, which may be none.
+pub fn record_batch(
+    schema: &SchemaRef,
+    columns: Vec<Vec<u64>>,
+    rows: usize,
+) -> Result<RecordBatch, DataFusionError> {
+    let arrays = columns
+        .into_iter()
+        .map(|mut column| {
+            if column.is_empty() {
+                column.resize(rows, 0);
+            }
+            Arc::new(UInt64Array::from(column)) as ArrayRef
+        })
+        .collect();
+    Ok(RecordBatch::try_new_with_options(
+        Arc::clone(schema),
+        arrays,
+        &RecordBatchOptions::new().with_row_count(Some(rows)),
+    )?)
+}
+
+/// The id columns of a record batch made by [`record_batch`].
+pub fn id_columns(batch: &RecordBatch) -> Vec<&[u64]> {
+    batch
+        .columns()
+        .iter()
+        .map(|array| {
+            let ids: &UInt64Array = array
+                .as_any()
+                .downcast_ref()
+                .expect("every solution column is UInt64");
+            &ids.values()[..]
+        })
+        .collect()
+}

@@ -1,0 +1,221 @@
+//! The batched index join: from each solution's node, one page read gives what it is linked to.
+
+use std::sync::Arc;
+
+use pythia_rdf::TermId;
+use pythia_store::{End, Expansion};
+
+use super::batch::Batch;
+use super::context::QueryContext;
+use super::pipeline::RowSource;
+use super::step::{GraphPosition, Position, SlotPattern};
+use crate::error::QueryError;
+
+/// How many solutions are expanded together; bounds what one batch can grow to.
+const EXPAND_ROWS: usize = 1024;
+
+/// Joins solutions with a quad pattern by visiting the tuples of their nodes.
+pub(crate) struct Expand {
+    input: Box<dyn RowSource>,
+    pattern: SlotPattern,
+    end: End,
+    live: Vec<usize>,
+    context: Arc<QueryContext>,
+    current: Batch,
+    position: usize,
+    expansion: Expansion,
+}
+
+impl Expand {
+    pub(crate) fn new(
+        input: Box<dyn RowSource>,
+        pattern: SlotPattern,
+        end: End,
+        live: Vec<usize>,
+        context: Arc<QueryContext>,
+    ) -> Self {
+        let wants_predicate = !matches!(pattern.predicate, Position::Constant(_));
+        let wants_graph = pattern.graph.slot().is_some();
+        Self {
+            input,
+            pattern,
+            end,
+            live,
+            context,
+            current: Batch::default(),
+            position: 0,
+            expansion: Expansion::new(wants_predicate, wants_graph),
+        }
+    }
+
+    /// The node's position and the one at the other end.
+    fn ends(&self) -> (Position, Position) {
+        match self.end {
+            End::Subject => (self.pattern.subject, self.pattern.object),
+            End::Object => (self.pattern.object, self.pattern.subject),
+        }
+    }
+
+    /// Expands rows `from..to` of the current batch.
+    fn expand(&mut self, from: usize, to: usize) -> Result<Batch, QueryError> {
+        let (node, _) = self.ends();
+        let (nodes, node_of_row) = distinct_nodes(&self.current, node, from, to);
+        let predicate = match self.pattern.predicate {
+            Position::Constant(id) => Some(id),
+            _ => None,
+        };
+        self.expansion.clear();
+        self.context.snapshot.expand(
+            self.end,
+            &nodes,
+            predicate,
+            self.pattern.graph.filter(),
+            &mut self.expansion,
+        )?;
+        let starts = group_by_source(&mut self.expansion, nodes.len());
+        let mut rows: Vec<u32> = Vec::new();
+        let mut links: Vec<u32> = Vec::new();
+        for (row, &node) in (from..to).zip(&node_of_row) {
+            if node == u32::MAX {
+                continue;
+            }
+            for link in starts[node as usize]..starts[node as usize + 1] {
+                if self.agrees(row, link as usize) {
+                    rows.push(row as u32);
+                    links.push(link);
+                }
+            }
+        }
+        Ok(self.output(&rows, &links))
+    }
+
+    /// Whether a link agrees with what the row and the pattern's constants already say.
+    #[inline]
+    fn agrees(&self, row: usize, link: usize) -> bool {
+        let holds = |position: Position, found: &[u64]| match position {
+            Position::New(_) => true,
+            Position::Constant(id) => found[link] == id.0,
+            Position::Bound(slot) => found[link] == self.current.value(slot, row),
+        };
+        let (_, other) = self.ends();
+        holds(other, &self.expansion.other)
+            && (matches!(self.pattern.predicate, Position::Constant(_))
+                || holds(self.pattern.predicate, &self.expansion.predicate))
+            && match self.pattern.graph {
+                GraphPosition::Bound(slot) => {
+                    self.expansion.graph[link] == self.current.value(slot, row)
+                }
+                _ => true,
+            }
+    }
+
+    fn output(&self, rows: &[u32], links: &[u32]) -> Batch {
+        let mut batch = self.current.gather(rows, &self.live);
+        let (_, other) = self.ends();
+        let mut bind = |slot: usize, found: &[u64]| {
+            if self.live.binary_search(&slot).is_ok() {
+                batch.columns[slot] = links.iter().map(|&link| found[link as usize]).collect();
+            }
+        };
+        if let Position::New(slot) = other {
+            bind(slot, &self.expansion.other);
+        }
+        if let Position::New(slot) = self.pattern.predicate {
+            bind(slot, &self.expansion.predicate);
+        }
+        if let GraphPosition::New(slot) = self.pattern.graph {
+            bind(slot, &self.expansion.graph);
+        }
+        batch
+    }
+}
+
+impl RowSource for Expand {
+    fn feed(&mut self, batch: Batch) {
+        self.input.feed(batch);
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        loop {
+            while self.position < self.current.rows {
+                self.context.check()?;
+                let from = self.position;
+                let to = (from + EXPAND_ROWS).min(self.current.rows);
+                self.position = to;
+                let batch = self.expand(from, to)?;
+                if batch.rows > 0 {
+                    return Ok(Some(batch));
+                }
+            }
+            match self.input.next()? {
+                Some(batch) => {
+                    self.current = batch;
+                    self.position = 0;
+                }
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// The distinct bound nodes of the rows, sorted, and for each row its node's place among them
+/// (`u32::MAX` where the row has none).
+fn distinct_nodes(
+    batch: &Batch,
+    node: Position,
+    from: usize,
+    to: usize,
+) -> (Vec<TermId>, Vec<u32>) {
+    let slot = match node {
+        Position::Constant(id) => return (vec![id], vec![0; to - from]),
+        Position::Bound(slot) | Position::New(slot) => slot,
+    };
+    let column = &batch.columns[slot];
+    if column.is_empty() {
+        return (Vec::new(), vec![u32::MAX; to - from]);
+    }
+    let values = &column[from..to];
+    let mut nodes: Vec<TermId> = values.iter().map(|&v| TermId(v)).filter(|n| n.is_bound()).collect();
+    if !nodes.is_sorted() {
+        nodes.sort_unstable();
+    }
+    nodes.dedup();
+    let places = if nodes.len() == values.len() && values.is_sorted() {
+        (0..values.len() as u32).collect()
+    } else {
+        values
+            .iter()
+            .map(|&v| match nodes.binary_search(&TermId(v)) {
+                Ok(place) => place as u32,
+                Err(_) => u32::MAX,
+            })
+            .collect()
+    };
+    (nodes, places)
+}
+
+/// Orders an expansion by source, if it is not yet, and gives where each source's links start.
+fn group_by_source(expansion: &mut Expansion, sources: usize) -> Vec<u32> {
+    let mut starts = vec![0_u32; sources + 1];
+    for &source in &expansion.source {
+        starts[source as usize + 1] += 1;
+    }
+    for i in 0..sources {
+        starts[i + 1] += starts[i];
+    }
+    if !expansion.source.is_sorted() {
+        let mut order: Vec<u32> = (0..expansion.source.len() as u32).collect();
+        order.sort_by_key(|&link| expansion.source[link as usize]);
+        for column in [
+            &mut expansion.other,
+            &mut expansion.predicate,
+            &mut expansion.graph,
+        ] {
+            if !column.is_empty() {
+                *column = order.iter().map(|&link| column[link as usize]).collect();
+            }
+        }
+        expansion.source.sort_unstable();
+    }
+    starts
+}

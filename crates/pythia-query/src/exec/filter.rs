@@ -1,0 +1,145 @@
+//! Filters and BIND inside a pipeline.
+
+use std::sync::Arc;
+
+use super::batch::Batch;
+use super::context::QueryContext;
+use super::pipeline::RowSource;
+use super::step::SlotExpression;
+use crate::error::QueryError;
+
+/// Keeps solutions for which an expression is true.
+pub(crate) struct Filter {
+    input: Box<dyn RowSource>,
+    expression: SlotExpression,
+    live: Vec<usize>,
+    context: Arc<QueryContext>,
+    zeros: Vec<u64>,
+}
+
+impl Filter {
+    pub(crate) fn new(
+        input: Box<dyn RowSource>,
+        expression: SlotExpression,
+        live: Vec<usize>,
+        context: Arc<QueryContext>,
+    ) -> Self {
+        Self {
+            input,
+            expression,
+            live,
+            context,
+            zeros: Vec::new(),
+        }
+    }
+}
+
+impl RowSource for Filter {
+    fn feed(&mut self, batch: Batch) {
+        self.input.feed(batch);
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        while let Some(batch) = self.input.next()? {
+            self.context.check()?;
+            let columns = batch.full_columns(&mut self.zeros);
+            let keep = self
+                .expression
+                .compiled
+                .filter(&columns, batch.rows, &self.context.evaluation)?;
+            let rows = rows_where(&keep);
+            if !rows.is_empty() {
+                return Ok(Some(batch.gather(&rows, &self.live)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Keeps solutions in which two slots hold the same term.
+pub(crate) struct Equal {
+    input: Box<dyn RowSource>,
+    a: usize,
+    b: usize,
+    live: Vec<usize>,
+}
+
+impl Equal {
+    pub(crate) fn new(input: Box<dyn RowSource>, a: usize, b: usize, live: Vec<usize>) -> Self {
+        Self { input, a, b, live }
+    }
+}
+
+impl RowSource for Equal {
+    fn feed(&mut self, batch: Batch) {
+        self.input.feed(batch);
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        while let Some(batch) = self.input.next()? {
+            let rows: Vec<u32> = (0..batch.rows)
+                .filter(|&row| batch.value(self.a, row) == batch.value(self.b, row))
+                .map(|row| row as u32)
+                .collect();
+            if !rows.is_empty() {
+                return Ok(Some(batch.gather(&rows, &self.live)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Binds a slot to an expression's value; an error leaves it unbound.
+pub(crate) struct Bind {
+    input: Box<dyn RowSource>,
+    slot: usize,
+    expression: SlotExpression,
+    context: Arc<QueryContext>,
+    zeros: Vec<u64>,
+}
+
+impl Bind {
+    pub(crate) fn new(
+        input: Box<dyn RowSource>,
+        slot: usize,
+        expression: SlotExpression,
+        context: Arc<QueryContext>,
+    ) -> Self {
+        Self {
+            input,
+            slot,
+            expression,
+            context,
+            zeros: Vec::new(),
+        }
+    }
+}
+
+impl RowSource for Bind {
+    fn feed(&mut self, batch: Batch) {
+        self.input.feed(batch);
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        let Some(mut batch) = self.input.next()? else {
+            return Ok(None);
+        };
+        self.context.check()?;
+        let columns = batch.full_columns(&mut self.zeros);
+        let ids = self
+            .expression
+            .compiled
+            .evaluate_ids(&columns, batch.rows, &self.context.evaluation)?;
+        batch.columns[self.slot] = ids;
+        Ok(Some(batch))
+    }
+}
+
+/// Row numbers at which `keep` is true.
+pub(crate) fn rows_where(keep: &[bool]) -> Vec<u32> {
+    keep.iter()
+        .enumerate()
+        .filter(|(_, keep)| **keep)
+        .map(|(row, _)| row as u32)
+        .collect()
+}

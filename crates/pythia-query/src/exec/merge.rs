@@ -1,0 +1,182 @@
+//! Joining solutions that come sorted with a scan in the same order, galloping over what does
+//! not match.
+
+use std::sync::Arc;
+
+use pythia_rdf::TermId;
+use pythia_store::{IdBatch, Order, QuadScan};
+
+use super::batch::Batch;
+use super::context::QueryContext;
+use super::pipeline::RowSource;
+use super::scan::{ScanColumns, sorted_slot};
+use super::step::SlotPattern;
+use crate::error::QueryError;
+
+/// Merge join of solutions sorted by the key slot with a pattern scanned in key order.
+pub(crate) struct MergeScan {
+    input: Box<dyn RowSource>,
+    columns: ScanColumns,
+    order: Order,
+    key: usize,
+    live: Vec<usize>,
+    context: Arc<QueryContext>,
+    scan: Option<QuadScan>,
+    found: IdBatch,
+    position: usize,
+    /// The key last gathered, and its matches by column.
+    group_key: u64,
+    group: Vec<Vec<u64>>,
+}
+
+impl MergeScan {
+    pub(crate) fn new(
+        input: Box<dyn RowSource>,
+        pattern: SlotPattern,
+        order: Order,
+        live: Vec<usize>,
+        context: Arc<QueryContext>,
+    ) -> Self {
+        let key = sorted_slot(&pattern, order).expect("the planner joins by a variable");
+        let columns = ScanColumns::new(&pattern, &[key], &live);
+        let group = vec![Vec::new(); columns.slots.len()];
+        Self {
+            input,
+            columns,
+            order,
+            key,
+            live,
+            context,
+            scan: None,
+            found: IdBatch::default(),
+            position: 0,
+            group_key: 0,
+            group,
+        }
+    }
+
+    /// Moves the scan to the first match whose key is at least `key`; false at the end.
+    fn advance(&mut self, key: u64, key_column: usize) -> Result<bool, QueryError> {
+        let scan = self.scan.as_mut().expect("opened before use");
+        loop {
+            if self.position < self.found.rows {
+                let keys = &self.found.columns[key_column];
+                if keys[self.found.rows - 1] >= key {
+                    self.position += gallop(&keys[self.position..], key);
+                    return Ok(true);
+                }
+                scan.seek(TermId(key))?;
+            }
+            match scan.next()? {
+                Some(found) => {
+                    self.found = found;
+                    self.position = 0;
+                }
+                None => {
+                    self.found = IdBatch::default();
+                    self.position = 0;
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    /// Gathers all matches of `key`, which may span batches of the scan.
+    fn gather_group(&mut self, key: u64, key_column: usize) -> Result<(), QueryError> {
+        self.group.iter_mut().for_each(Vec::clear);
+        self.group_key = key;
+        while self.advance(key, key_column)? {
+            let keys = &self.found.columns[key_column][self.position..];
+            let length = keys.iter().take_while(|k| **k == key).count();
+            if length == 0 {
+                break;
+            }
+            for (group, found) in self.group.iter_mut().zip(&self.found.columns) {
+                group.extend_from_slice(&found[self.position..self.position + length]);
+            }
+            self.position += length;
+            if self.position < self.found.rows {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, batch: &Batch) -> Result<Option<Batch>, QueryError> {
+        let key_column = self.columns.column_of(self.key);
+        let mut rows = Vec::new();
+        let mut matches: Vec<Vec<u64>> = vec![Vec::new(); self.group.len()];
+        for row in 0..batch.rows {
+            let key = batch.value(self.key, row);
+            debug_assert!(key >= self.group_key, "merge input is sorted");
+            if key != self.group_key {
+                self.gather_group(key, key_column)?;
+            }
+            let count = self.group[key_column].len();
+            if count > 0 {
+                rows.extend(std::iter::repeat_n(row as u32, count));
+                for (matches, group) in matches.iter_mut().zip(&self.group) {
+                    matches.extend_from_slice(group);
+                }
+            }
+        }
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let mut out = batch.gather(&rows, &self.live);
+        for (column, &slot) in matches.into_iter().zip(&self.columns.slots) {
+            if slot != self.key {
+                out.columns[slot] = column;
+            }
+        }
+        Ok(Some(out))
+    }
+}
+
+impl RowSource for MergeScan {
+    fn feed(&mut self, batch: Batch) {
+        self.input.feed(batch);
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        while let Some(batch) = self.input.next()? {
+            self.context.check()?;
+            if self.scan.is_none() {
+                self.scan = Some(self.columns.open(self.order, &self.context)?);
+            }
+            if let Some(out) = self.join(&batch)? {
+                return Ok(Some(out));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Index of the first of the sorted keys that is at least `key`, found in time logarithmic in
+/// how far away it is.
+fn gallop(keys: &[u64], key: u64) -> usize {
+    if keys.first().is_none_or(|first| *first >= key) {
+        return 0;
+    }
+    let mut step = 1;
+    while step < keys.len() && keys[step] < key {
+        step *= 2;
+    }
+    let from = step / 2;
+    let to = (step + 1).min(keys.len());
+    from + keys[from..to].partition_point(|k| *k < key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gallop;
+
+    #[test]
+    fn gallop_finds_the_first_at_least() {
+        let keys = [2, 2, 4, 8, 8, 8, 9, 20, 21, 22, 30];
+        for key in 0..40 {
+            assert_eq!(gallop(&keys, key), keys.partition_point(|k| *k < key), "{key}");
+        }
+        assert_eq!(gallop(&[], 3), 0);
+    }
+}

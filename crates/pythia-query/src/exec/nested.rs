@@ -1,0 +1,211 @@
+//! OPTIONAL and UNION inside a pipeline: inner pipelines fed with the outer one's solutions.
+
+use std::sync::Arc;
+
+use super::batch::Batch;
+use super::context::QueryContext;
+use super::pipeline::{RowSource, build};
+use super::step::Step;
+use crate::error::QueryError;
+
+/// How many solutions an inner pipeline is fed at once.
+const SEED_ROWS: usize = 2048;
+
+/// Left join: solutions extended by the inner pipeline's, or kept as they are where it has none.
+pub(crate) struct Optional {
+    input: Box<dyn RowSource>,
+    inner: Box<dyn RowSource>,
+    /// An extra slot at the end, in which inner solutions carry the row they came from.
+    row_slot: usize,
+    live: Vec<usize>,
+    context: Arc<QueryContext>,
+    current: Batch,
+    position: usize,
+    /// Rows `start..position` of the current batch are in the inner pipeline; which matched.
+    start: usize,
+    matched: Vec<bool>,
+    running: bool,
+}
+
+impl Optional {
+    pub(crate) fn new(
+        input: Box<dyn RowSource>,
+        steps: &[Step],
+        width: usize,
+        live: Vec<usize>,
+        context: Arc<QueryContext>,
+    ) -> Self {
+        // Deeper OPTIONALs use slots beyond `width` as well, each level its own.
+        let row_slot = width + depth(steps);
+        let mut steps = steps.to_vec();
+        keep_live(&mut steps, row_slot);
+        Self {
+            input,
+            inner: build(&steps, width, &context),
+            row_slot,
+            live,
+            context,
+            current: Batch::default(),
+            position: 0,
+            start: 0,
+            matched: Vec::new(),
+            running: false,
+        }
+    }
+
+    fn feed_inner(&mut self) {
+        self.start = self.position;
+        self.position = (self.start + SEED_ROWS).min(self.current.rows);
+        let mut seed = self.current.slice(self.start, self.position);
+        if seed.columns.len() <= self.row_slot {
+            seed.columns.resize(self.row_slot + 1, Vec::new());
+        }
+        // Row numbers are kept from 1 so that no row's number reads as unbound.
+        seed.columns[self.row_slot] = (1..=seed.rows as u64).collect();
+        self.matched = vec![false; seed.rows];
+        self.running = true;
+        self.inner.feed(seed);
+    }
+
+    /// The fed rows the inner pipeline found nothing for.
+    fn unmatched(&mut self) -> Option<Batch> {
+        self.running = false;
+        let rows: Vec<u32> = self
+            .matched
+            .iter()
+            .enumerate()
+            .filter(|(_, matched)| !**matched)
+            .map(|(row, _)| (self.start + row) as u32)
+            .collect();
+        (!rows.is_empty()).then(|| self.current.gather(&rows, &self.live))
+    }
+}
+
+impl RowSource for Optional {
+    fn feed(&mut self, batch: Batch) {
+        self.input.feed(batch);
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        loop {
+            self.context.check()?;
+            if self.running {
+                match self.inner.next()? {
+                    Some(mut found) => {
+                        for &row in &found.columns[self.row_slot] {
+                            self.matched[row as usize - 1] = true;
+                        }
+                        found.columns[self.row_slot] = Vec::new();
+                        found.columns.truncate(self.current.columns.len());
+                        return Ok(Some(found));
+                    }
+                    None => {
+                        if let Some(batch) = self.unmatched() {
+                            return Ok(Some(batch));
+                        }
+                    }
+                }
+            } else if self.position < self.current.rows {
+                self.feed_inner();
+            } else {
+                match self.input.next()? {
+                    Some(batch) => {
+                        self.current = batch;
+                        self.position = 0;
+                    }
+                    None => return Ok(None),
+                }
+            }
+        }
+    }
+}
+
+/// How many levels of OPTIONAL are nested in the steps.
+fn depth(steps: &[Step]) -> usize {
+    use super::step::StepKind;
+    steps
+        .iter()
+        .map(|step| match &step.kind {
+            StepKind::Optional(inner) => 1 + depth(inner),
+            StepKind::Union(branches) => branches.iter().map(|b| depth(b)).max().unwrap_or(0),
+            _ => 0,
+        })
+        .max()
+        .unwrap_or(0)
+}
+
+/// Adds a slot to what every step keeps.
+fn keep_live(steps: &mut [Step], slot: usize) {
+    use super::step::StepKind;
+    for step in steps {
+        if let Err(place) = step.live.binary_search(&slot) {
+            step.live.insert(place, slot);
+        }
+        match &mut step.kind {
+            StepKind::Optional(inner) => keep_live(inner, slot),
+            StepKind::Union(branches) => {
+                for branch in branches {
+                    keep_live(branch, slot);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The solutions of each branch, for each batch of input.
+pub(crate) struct Union {
+    input: Box<dyn RowSource>,
+    branches: Vec<Box<dyn RowSource>>,
+    current: Batch,
+    /// The branch that is running; `branches.len()` when the batch is used up.
+    running: usize,
+}
+
+impl Union {
+    pub(crate) fn new(
+        input: Box<dyn RowSource>,
+        branches: &[Vec<Step>],
+        width: usize,
+        context: Arc<QueryContext>,
+    ) -> Self {
+        let branches: Vec<_> = branches
+            .iter()
+            .map(|steps| build(steps, width, &context))
+            .collect();
+        Self {
+            input,
+            running: branches.len(),
+            branches,
+            current: Batch::default(),
+        }
+    }
+}
+
+impl RowSource for Union {
+    fn feed(&mut self, batch: Batch) {
+        self.input.feed(batch);
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        loop {
+            if self.running < self.branches.len() {
+                if let Some(batch) = self.branches[self.running].next()? {
+                    return Ok(Some(batch));
+                }
+                self.running += 1;
+            } else {
+                match self.input.next()? {
+                    Some(batch) => {
+                        self.current = batch;
+                        self.running = 0;
+                    }
+                    None => return Ok(None),
+                }
+            }
+            if self.running < self.branches.len() {
+                self.branches[self.running].feed(self.current.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Our operators as DataFusion physical plan nodes.
+//!
+//! An [`Operator`] is a description: what it does with the solutions of its inputs. Everything
+//! that runs lives in the stream it returns; the store is found in the task context. One
+//! [`SolutionExec`] carries any of them, so that a plan can be walked, printed, rewritten and, on
+//! a cluster, sent elsewhere.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_common::{DataFusionError, Result};
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion_physical_plan::execution_plan::{
+    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+};
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion_physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+};
+use futures::{Stream, StreamExt};
+use oxrdf::Variable;
+
+use super::batch::schema_of;
+use super::context::QueryContext;
+use crate::error::QueryError;
+
+/// A stream of solutions.
+pub type Solutions = SendableRecordBatchStream;
+
+/// What a plan node does with the solutions of its inputs.
+pub(crate) trait Operator: fmt::Debug + Send + Sync {
+    /// The operator's name in plans.
+    fn name(&self) -> &'static str;
+
+    /// The rest of its line (or lines, each after the first indented by `indent`) in EXPLAIN.
+    fn describe(&self, indent: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+
+    /// Starts it. `schema` is that of its output.
+    fn run(&self, inputs: Vec<Solutions>, schema: SchemaRef, context: Arc<QueryContext>)
+    -> Solutions;
+}
+
+/// A plan node that carries an [`Operator`].
+#[derive(Debug, Clone)]
+pub(crate) struct SolutionExec {
+    operator: Arc<dyn Operator>,
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+    properties: Arc<PlanProperties>,
+}
+
+impl SolutionExec {
+    /// A node whose solutions are over `variables`, in one partition.
+    pub(crate) fn plan(
+        operator: impl Operator + 'static,
+        inputs: Vec<Arc<dyn ExecutionPlan>>,
+        variables: &[Variable],
+    ) -> Arc<dyn ExecutionPlan> {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema_of(variables)),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        Arc::new(Self {
+            operator: Arc::new(operator),
+            inputs,
+            properties: Arc::new(properties),
+        })
+    }
+}
+
+impl DisplayAs for SolutionExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.operator.name())?;
+        self.operator.describe(0, f)
+    }
+}
+
+impl ExecutionPlan for SolutionExec {
+    fn name(&self) -> &str {
+        self.operator.name()
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.inputs.iter().collect()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self {
+            inputs: children,
+            ..(*self).clone()
+        }))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    fn execute(&self, partition: usize, task: Arc<TaskContext>) -> Result<Solutions> {
+        let inputs = self
+            .inputs
+            .iter()
+            .map(|input| input.execute(partition, Arc::clone(&task)))
+            .collect::<Result<Vec<_>>>()?;
+        let context = QueryContext::of(&task)?;
+        Ok(self.operator.run(inputs, self.schema(), context))
+    }
+}
+
+/// Wraps a stream of our batches.
+pub(crate) fn solutions(
+    schema: SchemaRef,
+    stream: impl Stream<Item = Result<RecordBatch, QueryError>> + Send + 'static,
+) -> Solutions {
+    let stream = stream.map(|item| item.map_err(DataFusionError::from));
+    Box::pin(RecordBatchStreamAdapter::new(schema, stream))
+}
+
+/// The next batch of an input, with our own error type.
+pub(crate) async fn pull(input: &mut Solutions) -> Result<Option<RecordBatch>, QueryError> {
+    match input.next().await {
+        Some(Ok(batch)) => Ok(Some(batch)),
+        Some(Err(error)) => Err(QueryError::from(error)),
+        None => Ok(None),
+    }
+}
+
+impl From<QueryError> for DataFusionError {
+    fn from(error: QueryError) -> Self {
+        Self::External(Box::new(error))
+    }
+}
+
+impl From<DataFusionError> for QueryError {
+    fn from(error: DataFusionError) -> Self {
+        match error {
+            DataFusionError::External(inner) => match inner.downcast::<Self>() {
+                Ok(error) => *error,
+                Err(other) => Self::Execution(other.to_string()),
+            },
+            DataFusionError::ResourcesExhausted(message) => Self::Memory(message),
+            DataFusionError::Context(_, inner) => Self::from(*inner),
+            other => Self::Execution(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Reading a pattern's matches in order, and enumerating graphs.
+
+use std::sync::Arc;
+
+use pythia_rdf::TermId;
+use pythia_store::{Component, GraphFilter, IdBatch, Order, QuadPattern, QuadScan};
+
+use super::batch::Batch;
+use super::context::QueryContext;
+use super::pipeline::RowSource;
+use super::step::{GraphPosition, Position, SlotPattern};
+use crate::error::QueryError;
+
+/// What a scan reads: the pattern, the components wanted, and the slot each one fills.
+pub(crate) struct ScanColumns {
+    pattern: SlotPattern,
+    pub(crate) components: Vec<Component>,
+    pub(crate) slots: Vec<usize>,
+}
+
+impl ScanColumns {
+    /// For a pattern whose variables are new, except those in `keys`, which are read as well.
+    /// Slots that nothing needs are left out.
+    pub(crate) fn new(pattern: &SlotPattern, keys: &[usize], live: &[usize]) -> Self {
+        let mut columns = Self {
+            pattern: *pattern,
+            components: Vec::new(),
+            slots: Vec::new(),
+        };
+        let mut want = |component: Component, slot: usize, new: bool| {
+            if keys.contains(&slot) || (new && live.binary_search(&slot).is_ok()) {
+                columns.components.push(component);
+                columns.slots.push(slot);
+            }
+        };
+        for (component, position) in [
+            (Component::Subject, pattern.subject),
+            (Component::Predicate, pattern.predicate),
+            (Component::Object, pattern.object),
+        ] {
+            if let Some(slot) = position.slot() {
+                want(component, slot, matches!(position, Position::New(_)));
+            }
+        }
+        if let Some(slot) = pattern.graph.slot() {
+            let new = matches!(pattern.graph, GraphPosition::New(_));
+            want(Component::Graph, slot, new);
+        }
+        columns
+    }
+
+    /// Starts the scan. Variables in `keys` are left free.
+    pub(crate) fn open(&self, order: Order, context: &QueryContext) -> Result<QuadScan, QueryError> {
+        self.open_with(order, context, |slot| {
+            debug_assert!(self.slots.contains(&slot));
+            None
+        })
+    }
+
+    /// Starts the scan with what `value` says of the slots bound earlier.
+    fn open_with(
+        &self,
+        order: Order,
+        context: &QueryContext,
+        value: impl Fn(usize) -> Option<TermId>,
+    ) -> Result<QuadScan, QueryError> {
+        let known = |position: Position| match position {
+            Position::Constant(id) => Some(id),
+            Position::Bound(slot) => value(slot),
+            Position::New(_) => None,
+        };
+        let graph = match self.pattern.graph {
+            GraphPosition::Bound(slot) => match value(slot) {
+                Some(graph) => GraphFilter::One(graph),
+                None => GraphFilter::Named,
+            },
+            other => other.filter(),
+        };
+        let pattern = QuadPattern {
+            subject: known(self.pattern.subject),
+            predicate: known(self.pattern.predicate),
+            object: known(self.pattern.object),
+            graph,
+        };
+        Ok(context.snapshot.scan(&pattern, order, &self.components)?)
+    }
+
+    /// The column of `slot`, which must be one that is read.
+    pub(crate) fn column_of(&self, slot: usize) -> usize {
+        self.slots
+            .iter()
+            .position(|&s| s == slot)
+            .expect("keys are among the columns read")
+    }
+}
+
+/// Joins every solution with the matches of a pattern, read anew for each: usually the first
+/// step, from the one empty solution.
+pub(crate) struct Scan {
+    input: Box<dyn RowSource>,
+    columns: ScanColumns,
+    order: Order,
+    live: Vec<usize>,
+    context: Arc<QueryContext>,
+    current: Batch,
+    row: usize,
+    scan: Option<QuadScan>,
+}
+
+impl Scan {
+    pub(crate) fn new(
+        input: Box<dyn RowSource>,
+        pattern: SlotPattern,
+        order: Order,
+        live: Vec<usize>,
+        context: Arc<QueryContext>,
+    ) -> Self {
+        Self {
+            input,
+            columns: ScanColumns::new(&pattern, &[], &live),
+            order,
+            live,
+            context,
+            current: Batch::default(),
+            row: 0,
+            scan: None,
+        }
+    }
+
+    fn output(&self, found: IdBatch) -> Batch {
+        let mut batch = Batch {
+            columns: vec![Vec::new(); self.current.columns.len()],
+            rows: found.rows,
+        };
+        for &slot in &self.live {
+            let value = self.current.value(slot, self.row);
+            if value != 0 {
+                batch.columns[slot] = vec![value; found.rows];
+            }
+        }
+        for (column, &slot) in found.columns.into_iter().zip(&self.columns.slots) {
+            batch.columns[slot] = column;
+        }
+        batch
+    }
+}
+
+impl RowSource for Scan {
+    fn feed(&mut self, batch: Batch) {
+        self.input.feed(batch);
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        loop {
+            self.context.check()?;
+            if let Some(scan) = &mut self.scan {
+                if let Some(found) = scan.next()? {
+                    if found.rows > 0 {
+                        return Ok(Some(self.output(found)));
+                    }
+                    continue;
+                }
+                self.scan = None;
+                self.row += 1;
+            }
+            if self.row >= self.current.rows {
+                let Some(batch) = self.input.next()? else {
+                    return Ok(None);
+                };
+                self.current = batch;
+                self.row = 0;
+            }
+            let value = |slot: usize| Some(TermId(self.current.value(slot, self.row)));
+            self.scan = Some(self.columns.open_with(self.order, &self.context, value)?);
+        }
+    }
+}
+
+/// Binds a slot to each named graph (`GRAPH ?g {}`), or keeps solutions whose slot holds one.
+pub(crate) struct Graphs {
+    input: Box<dyn RowSource>,
+    position: Position,
+    live: Vec<usize>,
+    context: Arc<QueryContext>,
+    graphs: Option<Vec<TermId>>,
+}
+
+impl Graphs {
+    pub(crate) fn new(
+        input: Box<dyn RowSource>,
+        position: Position,
+        live: Vec<usize>,
+        context: Arc<QueryContext>,
+    ) -> Self {
+        Self {
+            input,
+            position,
+            live,
+            context,
+            graphs: None,
+        }
+    }
+}
+
+impl RowSource for Graphs {
+    fn feed(&mut self, batch: Batch) {
+        self.input.feed(batch);
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        while let Some(batch) = self.input.next()? {
+            if self.graphs.is_none() {
+                self.graphs = Some(self.context.named_graphs()?);
+            }
+            let graphs = self.graphs.as_deref().unwrap_or_default();
+            let mut rows = Vec::new();
+            let mut values = Vec::new();
+            for row in 0..batch.rows {
+                match self.position {
+                    Position::New(_) => {
+                        rows.extend(std::iter::repeat_n(row as u32, graphs.len()));
+                        values.extend(graphs.iter().map(|g| g.0));
+                    }
+                    Position::Bound(slot) => {
+                        let graph = TermId(batch.value(slot, row));
+                        if graphs.binary_search(&graph).is_ok() {
+                            rows.push(row as u32);
+                        }
+                    }
+                    Position::Constant(graph) => {
+                        if graphs.binary_search(&graph).is_ok() {
+                            rows.push(row as u32);
+                        }
+                    }
+                }
+            }
+            if rows.is_empty() {
+                continue;
+            }
+            let mut out = batch.gather(&rows, &self.live);
+            if let Position::New(slot) = self.position {
+                out.columns[slot] = values;
+            }
+            return Ok(Some(out));
+        }
+        Ok(None)
+    }
+}
+
+/// The slot a scan in `order` comes sorted by, if that component is a variable: the first of the
+/// order's components that is not a constant.
+pub(crate) fn sorted_slot(pattern: &SlotPattern, order: Order) -> Option<usize> {
+    let (s, p, o) = (pattern.subject, pattern.predicate, pattern.object);
+    let components = match order {
+        Order::Spo => [s, p, o],
+        Order::Ops => [o, p, s],
+        Order::Pso => [p, s, o],
+        Order::Pos => [p, o, s],
+    };
+    match components
+        .into_iter()
+        .find(|c| !matches!(c, Position::Constant(_)))
+    {
+        Some(position) => position.slot(),
+        None => match pattern.graph {
+            GraphPosition::New(slot) => Some(slot),
+            _ => None,
+        },
+    }
+}

@@ -1,0 +1,230 @@
+//! The steps of a pattern pipeline, as the planner writes them down.
+//!
+//! A pipeline is a list of steps over numbered slots, one per variable. Each step takes batches
+//! of solutions and gives batches of solutions; [`super::pipeline`] runs them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use oxrdf::Variable;
+use pythia_rdf::TermId;
+use pythia_store::{End, GraphFilter, Order};
+
+use crate::expression::CompiledExpression;
+use crate::plan::automaton::Automaton;
+
+/// What stands in one position of a quad pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// A term.
+    Constant(TermId),
+    /// A variable bound by an earlier step.
+    Bound(usize),
+    /// A variable this step binds.
+    New(usize),
+}
+
+impl Position {
+    /// The slot, if it is a variable.
+    pub fn slot(self) -> Option<usize> {
+        match self {
+            Self::Constant(_) => None,
+            Self::Bound(slot) | Self::New(slot) => Some(slot),
+        }
+    }
+}
+
+/// The graph a quad pattern is matched in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphPosition {
+    /// Quads that pass the filter; which graph does not matter.
+    Filter(GraphFilter),
+    /// A variable over named graphs bound by an earlier step.
+    Bound(usize),
+    /// A variable over named graphs that this step binds.
+    New(usize),
+}
+
+impl GraphPosition {
+    /// What the store filters by; a bound variable is compared afterwards.
+    pub fn filter(self) -> GraphFilter {
+        match self {
+            Self::Filter(filter) => filter,
+            Self::Bound(_) | Self::New(_) => GraphFilter::Named,
+        }
+    }
+
+    /// The slot, if it is a variable.
+    pub fn slot(self) -> Option<usize> {
+        match self {
+            Self::Filter(_) => None,
+            Self::Bound(slot) | Self::New(slot) => Some(slot),
+        }
+    }
+}
+
+/// A quad pattern over slots.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotPattern {
+    /// Subject.
+    pub subject: Position,
+    /// Predicate.
+    pub predicate: Position,
+    /// Object.
+    pub object: Position,
+    /// Graph.
+    pub graph: GraphPosition,
+}
+
+/// How a pattern is joined to the solutions so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read the matches in this order, once; joined with every solution.
+    Scan(Order),
+    /// Visit the tuple of each solution's subject or object: one page a node, in batches.
+    Expand(End),
+    /// Subject, predicate and object are known: look whether the quad exists.
+    Probe,
+    /// Solutions come sorted by a slot, as the matches in this order: walk both, galloping.
+    Merge(Order),
+    /// Hold the matches in memory by the key, and look each solution up.
+    Hash(Order),
+}
+
+/// An expression over slots.
+#[derive(Clone)]
+pub struct SlotExpression {
+    /// What is evaluated.
+    pub compiled: Arc<CompiledExpression>,
+    /// The slots it reads.
+    pub slots: Vec<usize>,
+    /// As written, for EXPLAIN.
+    pub text: String,
+}
+
+impl fmt::Debug for SlotExpression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// One step.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// What it does.
+    pub kind: StepKind,
+    /// Slots that later steps or the result still need, sorted.
+    pub live: Vec<usize>,
+    /// Estimated solutions after it.
+    pub rows: f64,
+}
+
+/// What a step does.
+#[derive(Clone, Debug)]
+pub enum StepKind {
+    /// Joins with a quad pattern.
+    Pattern(SlotPattern, Access),
+    /// Keeps solutions in which both slots hold the same term.
+    Equal(usize, usize),
+    /// Keeps solutions for which the expression is true.
+    Filter(SlotExpression),
+    /// Binds a slot to an expression's value.
+    Bind(usize, SlotExpression),
+    /// Joins with inline data: rows over slots, some of them bound already.
+    Values {
+        /// The slots of a row; those in `keys` are bound by earlier steps.
+        slots: Vec<usize>,
+        /// Which of `slots` are compared instead of bound.
+        keys: Vec<usize>,
+        /// The data; 0 = UNDEF.
+        rows: Vec<Vec<u64>>,
+    },
+    /// Left join with the steps' solutions.
+    Optional(Vec<Step>),
+    /// The solutions of each branch in turn.
+    Union(Vec<Vec<Step>>),
+    /// Joins with the pairs connected by a path.
+    Path(PathStep),
+    /// Binds a slot to each named graph, or checks that it is one.
+    Graphs(Position),
+}
+
+/// A property path between two ends.
+#[derive(Clone, Debug)]
+pub struct PathStep {
+    /// Start of the path.
+    pub subject: Position,
+    /// End of the path.
+    pub object: Position,
+    /// The graph walked: a filter, or a bound slot.
+    pub graph: GraphPosition,
+    /// From subject to object.
+    pub forward: Automaton,
+    /// From object to subject.
+    pub backward: Automaton,
+    /// The path as written, for EXPLAIN.
+    pub text: String,
+}
+
+/// Writes a pipeline for EXPLAIN.
+pub(crate) fn explain(
+    steps: &[Step],
+    slots: &[Variable],
+    indent: usize,
+    f: &mut dyn fmt::Write,
+) -> fmt::Result {
+    let name = |slot: usize| slots[slot].to_string();
+    let position = |p: Position| match p {
+        Position::Constant(id) => format!("{id:?}"),
+        Position::Bound(slot) => format!("={}", name(slot)),
+        Position::New(slot) => name(slot),
+    };
+    let pad = "  ".repeat(indent);
+    for step in steps {
+        let rows = step.rows;
+        match &step.kind {
+            StepKind::Pattern(p, access) => {
+                let graph = match p.graph {
+                    GraphPosition::Filter(GraphFilter::One(TermId(0))) => String::new(),
+                    GraphPosition::Filter(filter) => format!(" graph {filter:?}"),
+                    GraphPosition::Bound(slot) => format!(" graph ={}", name(slot)),
+                    GraphPosition::New(slot) => format!(" graph {}", name(slot)),
+                };
+                writeln!(
+                    f,
+                    "{pad}{access:?} {} {} {}{graph}  ~{rows:.0} rows",
+                    position(p.subject),
+                    position(p.predicate),
+                    position(p.object),
+                )?;
+            }
+            StepKind::Equal(a, b) => writeln!(f, "{pad}Equal {} {}", name(*a), name(*b))?,
+            StepKind::Filter(e) => writeln!(f, "{pad}Filter {}  ~{rows:.0} rows", e.text)?,
+            StepKind::Bind(slot, e) => writeln!(f, "{pad}Bind {} := {}", name(*slot), e.text)?,
+            StepKind::Values { slots, rows, .. } => {
+                let names: Vec<_> = slots.iter().map(|s| name(*s)).collect();
+                writeln!(f, "{pad}Values {} × {} rows", names.join(" "), rows.len())?;
+            }
+            StepKind::Optional(inner) => {
+                writeln!(f, "{pad}Optional  ~{rows:.0} rows")?;
+                explain(inner, slots, indent + 1, f)?;
+            }
+            StepKind::Union(branches) => {
+                writeln!(f, "{pad}Union  ~{rows:.0} rows")?;
+                for branch in branches {
+                    writeln!(f, "{pad}  Branch")?;
+                    explain(branch, slots, indent + 2, f)?;
+                }
+            }
+            StepKind::Path(path) => writeln!(
+                f,
+                "{pad}Path {} {} {}  ~{rows:.0} rows",
+                position(path.subject),
+                path.text,
+                position(path.object)
+            )?,
+            StepKind::Graphs(p) => writeln!(f, "{pad}Graphs {}", position(*p))?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+use oxrdf::Term;
+use spargebra::SparqlParser;
+use spargebra::algebra::GraphPattern;
+
+use super::*;
+use crate::expression::testing::{context, term, variables};
+
+fn aggregate(text: &str) -> AggregateExpression {
+    let query = format!("SELECT ({text} AS ?result) {{ }}");
+    let query = SparqlParser::new().parse_query(&query).expect("a query");
+    let spargebra::Query::Select { mut pattern, .. } = query else {
+        panic!("no SELECT");
+    };
+    loop {
+        pattern = match pattern {
+            GraphPattern::Project { inner, .. } | GraphPattern::Extend { inner, .. } => *inner,
+            GraphPattern::Group { mut aggregates, .. } => return aggregates.remove(0).1,
+            other => panic!("no aggregate in {other}"),
+        };
+    }
+}
+
+/// The outcomes of groups 0, 1, … of rows `(group, ?x)`.
+fn outcomes(text: &str, rows: &[(u32, &str)], group_count: usize) -> Vec<String> {
+    let bound = rows.iter().filter(|(_, text)| *text != "UNDEF").map(|(_, text)| term(text));
+    let context = context(bound.step_by(2).collect::<Vec<_>>());
+    let compiled = CompiledAggregate::compile(&aggregate(text), &variables(&["x"]), &context);
+    let compiled = compiled.expect("compiled");
+    let mut accumulator = compiled.accumulator();
+    for batch in rows.chunks(2) {
+        let groups: Vec<u32> = batch.iter().map(|(group, _)| *group).collect();
+        let ids = batch.iter().map(|(_, text)| match *text {
+            "UNDEF" => 0,
+            text => context.intern(term(text)).expect("interned").0,
+        });
+        let ids: Vec<u64> = ids.collect();
+        accumulator.update(&groups, group_count, &[&ids], &context).expect("updated");
+    }
+    let ids = accumulator.finish(group_count, &context).expect("finished");
+    ids.into_iter()
+        .map(|id| match id {
+            0 => "nothing".to_owned(),
+            id => context.decode(&[TermId(id)]).expect("decoded")[0].to_string(),
+        })
+        .collect()
+}
+
+fn check(text: &str, rows: &[(u32, &str)], expected: &[&str]) {
+    let shown = |text: &&str| match *text {
+        "nothing" => "nothing".to_owned(),
+        text => Term::to_string(&term(text)),
+    };
+    let expected: Vec<String> = expected.iter().map(shown).collect();
+    assert_eq!(outcomes(text, rows, expected.len()), expected, "{text} over {rows:?}");
+}
+
+#[test]
+fn empty_groups_have_the_neutral_outcome() {
+    for (text, expected) in [
+        ("COUNT(*)", "0"),
+        ("COUNT(?x)", "0"),
+        ("SUM(?x)", "0"),
+        ("AVG(?x)", "0"),
+        ("MIN(?x)", "nothing"),
+        ("SAMPLE(?x)", "nothing"),
+        ("GROUP_CONCAT(?x)", "\"\""),
+    ] {
+        check(text, &[], &[expected]);
+    }
+}
+
+#[test]
+fn counts() {
+    let rows = [(0, "1"), (1, "1"), (0, "UNDEF"), (0, "1"), (0, "1.0"), (1, "2")];
+    check("COUNT(*)", &rows, &["4", "2"]);
+    check("COUNT(DISTINCT *)", &rows, &["3", "2"]);
+    check("COUNT(?x)", &rows, &["3", "2"]);
+    check("COUNT(DISTINCT ?x)", &rows, &["2", "2"]);
+    check("COUNT(1/(?x - 1))", &rows, &["0", "1"]);
+}
+
+#[test]
+fn sums_promote_and_errors_spread() {
+    let rows = [(0, "1"), (1, "1"), (0, "0.5"), (1, "\"a\""), (0, "1"), (2, "\"2\"^^<http://www.w3.org/2001/XMLSchema#byte>")];
+    check("SUM(?x)", &rows, &["2.5", "nothing", "2"]);
+    check("SUM(DISTINCT ?x)", &rows, &["1.5", "nothing", "2"]);
+    check("AVG(?x)", &rows, &["0.833333333333333333", "nothing", "\"2\"^^<http://www.w3.org/2001/XMLSchema#decimal>"]);
+    check("SUM(?x)", &[(0, "9223372036854775807"), (0, "1")], &["nothing"]);
+    check("SUM(?x)", &[(0, "UNDEF"), (0, "1")], &["nothing"]);
+}
+
+#[test]
+fn extremes_give_the_term_back() {
+    let rows = [(0, "2"), (0, "01"), (0, "1.5"), (1, "\"b\""), (1, "\"a\"@en"), (1, "\"c\""), (2, "UNDEF"), (2, "1")];
+    check("MIN(?x)", &rows, &["01", "\"a\"@en", "nothing"]);
+    check("MAX(?x)", &rows, &["2", "\"c\"", "nothing"]);
+    check("MAX(DISTINCT ?x)", &[(0, "<urn:a>"), (0, "1"), (0, "\"z\"")], &["1"]);
+    check("SAMPLE(?x)", &rows, &["2", "\"b\"", "1"]);
+    check("MIN(STRLEN(?x))", &[(0, "\"abc\""), (0, "\"d\"")], &["1"]);
+}
+
+#[test]
+fn concatenation() {
+    let rows = [(0, "\"a\""), (0, "\"b\""), (0, "\"a\""), (1, "\"a\"@en"), (1, "\"b\"@en"), (2, "1")];
+    check("GROUP_CONCAT(?x)", &rows, &["\"a b a\"", "\"a b\"@en", "nothing"]);
+    check("GROUP_CONCAT(DISTINCT ?x; SEPARATOR=\"\")", &rows, &["\"ab\"", "\"ab\"@en", "nothing"]);
+    check("GROUP_CONCAT(STR(?x))", &rows, &["\"a b a\"", "\"a b\"", "\"1\""]);
+}

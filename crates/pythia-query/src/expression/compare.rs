@@ -1,0 +1,301 @@
+//! `=`, `<` and their kin on values, and what they give on two ids without looking at any text.
+//!
+//! Truth is three-valued: an error is its own value between false and true, so that SPARQL's
+//! logical operators (§17.2) are minimum, maximum and distance from [`TRUE`].
+
+use std::cmp::Ordering;
+
+use oxrdf::{NamedOrBlankNode, Triple};
+use pythia_rdf::{TermId, TermKind};
+
+use super::value::Value;
+
+/// A truth value: [`FALSE`], [`ERROR`] or [`TRUE`].
+pub(crate) type Truth = u8;
+/// The expression is false.
+pub(crate) const FALSE: Truth = 0;
+/// The expression has an error.
+pub(crate) const ERROR: Truth = 1;
+/// The expression is true.
+pub(crate) const TRUE: Truth = 2;
+
+/// The truth of an outcome.
+pub(crate) const fn truth(outcome: Option<bool>) -> Truth {
+    match outcome {
+        Some(true) => TRUE,
+        Some(false) => FALSE,
+        None => ERROR,
+    }
+}
+
+/// A comparison operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Comparison {
+    /// The operator that says the same with its operands exchanged.
+    pub(crate) fn mirrored(self) -> Self {
+        match self {
+            Self::Equal | Self::NotEqual => self,
+            Self::Less => Self::Greater,
+            Self::LessOrEqual => Self::GreaterOrEqual,
+            Self::Greater => Self::Less,
+            Self::GreaterOrEqual => Self::LessOrEqual,
+        }
+    }
+
+    /// Applies the operator to two values.
+    pub(crate) fn apply(self, left: &Value<'_>, right: &Value<'_>) -> Option<bool> {
+        match self {
+            Self::Equal => equals(left, right),
+            Self::NotEqual => equals(left, right).map(|equal| !equal),
+            // Numbers always compare: with NaN, the outcome is false (F&O §4.3).
+            _ if let (Value::Number(a), Value::Number(b)) = (left, right) => {
+                Some(a.partial_cmp(b).is_some_and(|ordering| self.accepts(ordering)))
+            }
+            _ => match compare(left, right) {
+                Some(ordering) => Some(self.accepts(ordering)),
+                // What has no order but is equal is neither less nor greater.
+                None if equals(left, right)? => Some(self.accepts(Ordering::Equal)),
+                None => None,
+            },
+        }
+    }
+
+    /// Whether operands in this order satisfy the operator.
+    pub(crate) fn accepts(self, ordering: Ordering) -> bool {
+        match self {
+            Self::Equal => ordering.is_eq(),
+            Self::NotEqual => ordering.is_ne(),
+            Self::Less => ordering.is_lt(),
+            Self::LessOrEqual => ordering.is_le(),
+            Self::Greater => ordering.is_gt(),
+            Self::GreaterOrEqual => ordering.is_ge(),
+        }
+    }
+
+    /// Applies the operator to two ids if that needs no text: `None` asks for the values.
+    ///
+    /// Equal terms have equal ids within a query, computed ones included.
+    pub(crate) fn decide(self, left: TermId, right: TermId) -> Option<Truth> {
+        if !left.is_bound() || !right.is_bound() {
+            return Some(ERROR);
+        }
+        let (left_kind, right_kind) = (left.kind(), right.kind());
+        if left_kind.is_inline() && right_kind.is_inline() {
+            let (left, right) = (Value::from_inline(left)?, Value::from_inline(right)?);
+            return Some(truth(self.apply(&left, &right)));
+        }
+        if left == right {
+            return self.decide_same(left_kind);
+        }
+        match self {
+            Self::Equal => Some(truth(Some(decide_unequal(left_kind, right_kind)?))),
+            Self::NotEqual => Some(truth(Some(!decide_unequal(left_kind, right_kind)?))),
+            _ => decide_unordered(left_kind, right_kind),
+        }
+    }
+
+    /// The outcome for one term on both sides; a typed literal may be NaN, which equals nothing.
+    fn decide_same(self, kind: TermKind) -> Option<Truth> {
+        match kind {
+            TermKind::BlankNode | TermKind::Iri | TermKind::String | TermKind::LangString => {
+                Some(truth(Some(self.accepts(Ordering::Equal))))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether two different terms of these kinds are equal, if the kinds alone tell: `Some(false)`.
+fn decide_unequal(left: TermKind, right: TermKind) -> Option<bool> {
+    use TermKind as K;
+    match (left, right) {
+        // A resource equals only itself; a computed id is never a second id of a stored term.
+        (K::Iri | K::BlankNode, _) | (_, K::Iri | K::BlankNode) => Some(false),
+        (K::Computed, _) | (_, K::Computed) => None,
+        (K::LangString, _) | (_, K::LangString) => Some(false),
+        (K::Triple, K::Triple) => None,
+        (K::Triple, _) | (_, K::Triple) => Some(false),
+        (K::TypedLiteral, _) | (_, K::TypedLiteral) => None,
+        // Two strings, or a string and an inline value of another type.
+        _ => Some(false),
+    }
+}
+
+/// The error of comparing kinds that have no order, if the kinds alone tell.
+fn decide_unordered(left: TermKind, right: TermKind) -> Option<Truth> {
+    use TermKind as K;
+    match (left, right) {
+        (K::Iri | K::BlankNode, _) | (_, K::Iri | K::BlankNode) => Some(ERROR),
+        (K::Computed | K::TypedLiteral, _) | (_, K::Computed | K::TypedLiteral) => None,
+        (K::String, K::String) | (K::LangString, K::LangString) | (K::Triple, K::Triple) => None,
+        _ => Some(ERROR),
+    }
+}
+
+/// The `=` operator (SPARQL 1.1 §17.3, with the literals of different known datatypes that
+/// RDFterm-equal makes an error there taken as unequal, as SPARQL 1.2 has it).
+///
+/// A literal of unknown datatype equals only itself and is incomparable to other literals that
+/// are not language-tagged.
+pub(crate) fn equals(left: &Value<'_>, right: &Value<'_>) -> Option<bool> {
+    use Value as V;
+    match (left, right) {
+        (V::NamedNode(a), V::NamedNode(b)) => Some(a == b),
+        (V::BlankNode(a), V::BlankNode(b)) => Some(a == b),
+        (V::String(a), V::String(b)) => Some(a == b),
+        (
+            V::LangString {
+                text: a,
+                language: la,
+                direction: da,
+            },
+            V::LangString {
+                text: b,
+                language: lb,
+                direction: db,
+            },
+        ) => Some(a == b && la == lb && da == db),
+        (V::Boolean(a), V::Boolean(b)) => Some(a == b),
+        (V::Number(a), V::Number(b)) => Some(a == b),
+        (V::Temporal(a), V::Temporal(b)) => Some(a.equals(*b).unwrap_or(false)),
+        (V::Duration(a), V::Duration(b)) => Some(a == b),
+        (V::Triple(a), V::Triple(b)) => triples_equal(a, b),
+        (
+            V::Other {
+                lexical: a,
+                datatype: da,
+            },
+            V::Other {
+                lexical: b,
+                datatype: db,
+            },
+        ) => (a == b && da == db).then_some(true),
+        (V::Other { .. }, other) | (other, V::Other { .. }) => match other {
+            V::NamedNode(_) | V::BlankNode(_) | V::LangString { .. } | V::Triple(_) => Some(false),
+            _ => None,
+        },
+        _ => Some(false),
+    }
+}
+
+/// The order of `<`, `<=`, `>` and `>=`; `None` is a type error.
+///
+/// SPARQL allows an implementation to order what its table leaves out (§17.3.1): here strings of
+/// one language, calendar types, durations and triple terms.
+pub(crate) fn compare(left: &Value<'_>, right: &Value<'_>) -> Option<Ordering> {
+    use Value as V;
+    match (left, right) {
+        (V::String(a), V::String(b)) => Some(a.cmp(b)),
+        (
+            V::LangString {
+                text: a,
+                language: la,
+                direction: da,
+            },
+            V::LangString {
+                text: b,
+                language: lb,
+                direction: db,
+            },
+        ) => (la == lb && da == db).then(|| a.cmp(b)),
+        (V::Boolean(a), V::Boolean(b)) => Some(a.cmp(b)),
+        (V::Number(a), V::Number(b)) => a.partial_cmp(b),
+        (V::Temporal(a), V::Temporal(b)) => a.compare(*b),
+        (V::Duration(a), V::Duration(b)) => a.partial_cmp(b),
+        (V::Triple(a), V::Triple(b)) => {
+            if a.subject != b.subject || a.predicate != b.predicate {
+                return None;
+            }
+            compare(&Value::from_term(&a.object), &Value::from_term(&b.object))
+        }
+        _ => None,
+    }
+}
+
+/// Triple terms are equal if their parts are; only objects can be equal without being the same.
+fn triples_equal(a: &Triple, b: &Triple) -> Option<bool> {
+    let same_subject = match (&a.subject, &b.subject) {
+        (NamedOrBlankNode::NamedNode(a), NamedOrBlankNode::NamedNode(b)) => a == b,
+        (NamedOrBlankNode::BlankNode(a), NamedOrBlankNode::BlankNode(b)) => a == b,
+        _ => false,
+    };
+    Some(
+        same_subject
+            && a.predicate == b.predicate
+            && equals(&Value::from_term(&a.object), &Value::from_term(&b.object))?,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use oxrdf::vocab::xsd;
+    use oxrdf::{Literal, NamedNode, Term};
+
+    use super::*;
+
+    fn literal(lexical: &str, datatype: &str) -> Value<'static> {
+        Term::from(Literal::new_typed_literal(
+            lexical,
+            NamedNode::new_unchecked(datatype),
+        ))
+        .into()
+    }
+
+    #[test]
+    fn logic_is_minimum_and_maximum() {
+        for a in [FALSE, ERROR, TRUE] {
+            assert_eq!(a.min(FALSE), FALSE);
+            assert_eq!(a.max(TRUE), TRUE);
+            assert_eq!(TRUE - (TRUE - a), a);
+        }
+        assert_eq!(TRUE.min(ERROR), ERROR);
+        assert_eq!(FALSE.max(ERROR), ERROR);
+    }
+
+    #[test]
+    fn equality_compares_values_and_keeps_unknown_datatypes_apart() {
+        let one = Value::integer(1);
+        assert_eq!(equals(&one, &literal("1.0", xsd::DECIMAL.as_str())), Some(true));
+        assert_eq!(equals(&one, &Value::from("1".to_owned())), Some(false));
+        let unknown = literal("1", "http://example.org/unknown");
+        assert_eq!(equals(&one, &unknown), None);
+        assert_eq!(equals(&unknown, &unknown.clone()), Some(true));
+        assert_eq!(equals(&unknown, &Value::NamedNode("urn:a".into())), Some(false));
+        let nan = literal("NaN", xsd::DOUBLE.as_str());
+        assert_eq!(equals(&nan, &nan.clone()), Some(false));
+    }
+
+    #[test]
+    fn order_needs_comparable_types() {
+        let text = Value::from("a".to_owned());
+        assert_eq!(compare(&text, &Value::integer(1)), None);
+        assert_eq!(compare(&Value::Boolean(false), &Value::Boolean(true)), Some(Ordering::Less));
+        let iri = Value::NamedNode("urn:a".into());
+        let other = Value::NamedNode("urn:b".into());
+        assert_eq!(Comparison::Less.apply(&iri, &other), None);
+        assert_eq!(Comparison::Less.apply(&iri, &iri.clone()), Some(false));
+        assert_eq!(Comparison::LessOrEqual.apply(&iri, &iri.clone()), Some(true));
+    }
+
+    #[test]
+    fn ids_decide_where_kinds_tell() {
+        let iri = TermId::new(TermKind::Iri, 1);
+        let string = TermId::new(TermKind::String, 1);
+        let typed = TermId::new(TermKind::TypedLiteral, 1);
+        assert_eq!(Comparison::Equal.decide(iri, iri), Some(TRUE));
+        assert_eq!(Comparison::NotEqual.decide(iri, string), Some(TRUE));
+        assert_eq!(Comparison::Less.decide(iri, string), Some(ERROR));
+        assert_eq!(Comparison::Equal.decide(typed, typed), None);
+        assert_eq!(Comparison::Equal.decide(string, typed), None);
+        assert_eq!(Comparison::Equal.decide(TermId::UNBOUND, iri), Some(ERROR));
+    }
+}

@@ -1,0 +1,379 @@
+//! From the algebra's expressions to [`Node`]s.
+//!
+//! Parts without variables are evaluated here, once; comparisons of a variable with a constant
+//! get the ids they accept; the operands of `&&` and `||` that run on ids alone come first, so
+//! that they decide rows before any text is fetched.
+
+use oxrdf::vocab::xsd;
+use oxrdf::{NamedNode, Term, Variable};
+use oxsdatatypes::DayTimeDuration;
+use pythia_rdf::inline::inline_literal;
+use pythia_rdf::{TermId, TermKind};
+use spargebra::algebra::{Expression, Function};
+
+use super::cast;
+use super::column::Constant;
+use super::compare::{Comparison, Truth, truth};
+use super::context::EvaluationContext;
+use super::evaluate::{Evaluator, Rows};
+use super::node::{Call, ConstantComparison, CustomCall, IdStrategy, KindRange, Node};
+use super::number::{Arithmetic, Number};
+use super::pattern::Pattern;
+use super::temporal::{AnyDuration, Temporal};
+use super::value::Value;
+use crate::error::QueryError;
+
+/// Deeper expressions are refused: compiling and evaluating recurse.
+const DEPTH_MAX: usize = 256;
+
+/// Compiles an expression over these columns.
+pub(crate) fn compile(
+    expression: &Expression,
+    columns: &[Variable],
+    context: &EvaluationContext,
+) -> Result<Node, QueryError> {
+    let compiler = Compiler { columns, context };
+    compiler.compile(expression, 0)
+}
+
+struct Compiler<'a> {
+    columns: &'a [Variable],
+    context: &'a EvaluationContext,
+}
+
+impl Compiler<'_> {
+    fn compile(&self, expression: &Expression, depth: usize) -> Result<Node, QueryError> {
+        if depth > DEPTH_MAX {
+            return Err(QueryError::unsupported(format!(
+                "an expression nested more than {DEPTH_MAX} deep"
+            )));
+        }
+        let node = self.compile_unfolded(expression, depth + 1)?;
+        if matches!(node, Node::Constant(_) | Node::Error) || !node.is_constant() {
+            return Ok(node);
+        }
+        self.fold(&node)
+    }
+
+    fn compile_unfolded(
+        &self,
+        expression: &Expression,
+        depth: usize,
+    ) -> Result<Node, QueryError> {
+        use Expression as E;
+        let boxed = |inner: &Expression| self.compile(inner, depth).map(Box::new);
+        let pair = |a: &Expression, b: &Expression| {
+            Ok::<_, QueryError>(Box::new((self.compile(a, depth)?, self.compile(b, depth)?)))
+        };
+        let comparison = |operator, a: &Expression, b: &Expression| {
+            let (a, b) = (self.compile(a, depth)?, self.compile(b, depth)?);
+            Ok::<_, QueryError>(self.comparison(operator, a, b))
+        };
+        Ok(match expression {
+            E::NamedNode(node) => self.constant(node.clone().into())?,
+            E::Literal(literal) => self.constant(literal.clone().into())?,
+            E::Variable(variable) => self.column(variable).map_or(Node::Error, Node::Variable),
+            E::Bound(variable) => match self.column(variable) {
+                Some(column) => Node::Bound(column),
+                None => self.constant(Value::Boolean(false).into_term())?,
+            },
+            E::Or(..) => Node::Or(self.operands(expression, depth)?),
+            E::And(..) => Node::And(self.operands(expression, depth)?),
+            E::Not(inner) => match &**inner {
+                E::Equal(a, b) => comparison(Comparison::NotEqual, a, b)?,
+                _ => Node::Not(boxed(inner)?),
+            },
+            E::Equal(a, b) => comparison(Comparison::Equal, a, b)?,
+            E::Less(a, b) => comparison(Comparison::Less, a, b)?,
+            E::LessOrEqual(a, b) => comparison(Comparison::LessOrEqual, a, b)?,
+            E::Greater(a, b) => comparison(Comparison::Greater, a, b)?,
+            E::GreaterOrEqual(a, b) => comparison(Comparison::GreaterOrEqual, a, b)?,
+            E::SameTerm(a, b) => Node::SameTerm(pair(a, b)?),
+            E::In(needle, list) => {
+                let needle = self.compile(needle, depth)?;
+                self.in_list(needle, self.compile_all(list, depth)?)?
+            }
+            E::Add(a, b) => Node::Arithmetic(Arithmetic::Add, pair(a, b)?),
+            E::Subtract(a, b) => Node::Arithmetic(Arithmetic::Subtract, pair(a, b)?),
+            E::Multiply(a, b) => Node::Arithmetic(Arithmetic::Multiply, pair(a, b)?),
+            E::Divide(a, b) => Node::Arithmetic(Arithmetic::Divide, pair(a, b)?),
+            E::UnaryPlus(inner) => Node::Plus(boxed(inner)?),
+            E::UnaryMinus(inner) => Node::Minus(boxed(inner)?),
+            E::If(condition, yes, no) => Node::If(Box::new((
+                self.compile(condition, depth)?,
+                self.compile(yes, depth)?,
+                self.compile(no, depth)?,
+            ))),
+            E::Coalesce(alternatives) => Node::Coalesce(self.compile_all(alternatives, depth)?),
+            E::Exists(_) => {
+                return Err(QueryError::unsupported_hint(
+                    "EXISTS inside an expression",
+                    "it can be the whole of a FILTER, or a part of one joined by &&",
+                ));
+            }
+            E::FunctionCall(Function::Custom(name), arguments) => {
+                self.custom(name, self.compile_all(arguments, depth)?)?
+            }
+            E::FunctionCall(function, arguments) => {
+                self.call(function, self.compile_all(arguments, depth)?)?
+            }
+        })
+    }
+
+    fn compile_all(&self, list: &[Expression], depth: usize) -> Result<Vec<Node>, QueryError> {
+        list.iter().map(|item| self.compile(item, depth)).collect()
+    }
+
+    /// The operands of a chain of one logical operator, however it is nested; cheap ones first,
+    /// for neither operator minds the order.
+    fn operands(&self, chain: &Expression, depth: usize) -> Result<Vec<Node>, QueryError> {
+        let is_and = matches!(chain, Expression::And(..));
+        let mut operands = Vec::new();
+        let mut open = vec![chain];
+        while let Some(next) = open.pop() {
+            match next {
+                Expression::And(a, b) if is_and => open.extend([&**b, &**a]),
+                Expression::Or(a, b) if !is_and => open.extend([&**b, &**a]),
+                operand => operands.push(self.compile(operand, depth)?),
+            }
+        }
+        operands.sort_by_key(|operand| !operand.is_cheap());
+        Ok(operands)
+    }
+
+    fn column(&self, variable: &Variable) -> Option<usize> {
+        self.columns.iter().position(|column| column == variable)
+    }
+
+    fn constant(&self, term: Term) -> Result<Node, QueryError> {
+        Ok(Node::Constant(Box::new(Constant {
+            id: self.context.intern(term.clone())?,
+            value: term.clone().into(),
+            term,
+        })))
+    }
+
+    /// Evaluates a node without variables.
+    fn fold(&self, node: &Node) -> Result<Node, QueryError> {
+        let rows = Rows::At(&[0]);
+        let column = Evaluator::new(&[], self.context).evaluate(node, rows)?;
+        let id = TermId(column.into_ids(rows.len(), self.context)?[0]);
+        if !id.is_bound() {
+            return Ok(Node::Error);
+        }
+        let term = self.context.decode(&[id])?.remove(0);
+        Ok(Node::Constant(Box::new(Constant {
+            id,
+            value: term.clone().into(),
+            term,
+        })))
+    }
+
+    fn comparison(&self, operator: Comparison, left: Node, right: Node) -> Node {
+        let (operator, column, constant) = match (left, right) {
+            (Node::Variable(column), Node::Constant(constant)) => (operator, column, constant),
+            (Node::Constant(constant), Node::Variable(column)) => {
+                (operator.mirrored(), column, constant)
+            }
+            (left, right) => return Node::Compare(operator, Box::new((left, right))),
+        };
+        Node::CompareConstant(Box::new(ConstantComparison {
+            column,
+            operator,
+            strategy: strategy(operator, &constant),
+            constant: *constant,
+        }))
+    }
+
+    fn in_list(&self, needle: Node, list: Vec<Node>) -> Result<Node, QueryError> {
+        if list.is_empty() {
+            return self.constant(Value::Boolean(false).into_term());
+        }
+        let iri_of = |item: &Node| match item {
+            Node::Constant(constant) if matches!(constant.value, Value::NamedNode(_)) => {
+                Some(constant.id.0)
+            }
+            _ => None,
+        };
+        if let Node::Variable(column) = needle
+            && let Some(iris) = list.iter().map(iri_of).collect()
+        {
+            return Ok(Node::InIris(column, iris));
+        }
+        Ok(Node::In(Box::new(needle), list))
+    }
+
+    fn custom(&self, name: &NamedNode, mut arguments: Vec<Node>) -> Result<Node, QueryError> {
+        if let Some(function) = self.context.function(name) {
+            return Ok(Node::Custom(Box::new(CustomCall {
+                function: function.clone(),
+                arguments,
+            })));
+        }
+        let Some(target) = cast::target(name.as_str()) else {
+            return Err(QueryError::unsupported(format!("the function {name}")));
+        };
+        if arguments.len() != 1 {
+            return Err(QueryError::unsupported(format!(
+                "the cast {name} with {} arguments",
+                arguments.len()
+            )));
+        }
+        Ok(Node::Cast(target, Box::new(arguments.remove(0))))
+    }
+
+    fn call(&self, function: &Function, arguments: Vec<Node>) -> Result<Node, QueryError> {
+        let Some(arity) = arity(function) else {
+            return Err(QueryError::unsupported(format!("the function {function}")));
+        };
+        if !arity.contains(&arguments.len()) {
+            return Err(QueryError::unsupported(format!(
+                "{function} with {} arguments",
+                arguments.len()
+            )));
+        }
+        let flags_at = match function {
+            Function::Regex => Some(2),
+            Function::Replace => Some(3),
+            _ => None,
+        };
+        let pattern = flags_at.and_then(|at| constant_pattern(&arguments[1], arguments.get(at)));
+        Ok(Node::Call(Box::new(Call {
+            function: function.clone(),
+            arguments,
+            pattern,
+        })))
+    }
+}
+
+/// The pattern of constant arguments: outer `None` if they are not constant, inner if they are
+/// no pattern.
+fn constant_pattern(pattern: &Node, flags: Option<&Node>) -> Option<Option<Pattern>> {
+    let text = |node: &Node| match node {
+        Node::Constant(constant) => Some(constant.value.as_simple_string().map(str::to_owned)),
+        _ => None,
+    };
+    let pattern = text(pattern)?;
+    let flags = match flags {
+        None => Some(String::new()),
+        Some(flags) => text(flags)?,
+    };
+    Some(pattern.zip(flags).and_then(|(pattern, flags)| Pattern::compile(&pattern, &flags)))
+}
+
+/// How many arguments a function takes; `None` for functions that are not SPARQL's.
+#[allow(
+    unreachable_patterns,
+    reason = "the parser has one more function if another crate of the build turns it on"
+)]
+fn arity(function: &Function) -> Option<std::ops::RangeInclusive<usize>> {
+    use Function as F;
+    Some(match function {
+        F::Rand | F::Now | F::Uuid | F::StrUuid => 0..=0,
+        F::BNode => 0..=1,
+        F::Str | F::Lang | F::Datatype | F::Iri | F::Abs | F::Ceil | F::Floor | F::Round
+        | F::StrLen | F::UCase | F::LCase | F::EncodeForUri | F::Year | F::Month | F::Day
+        | F::Hours | F::Minutes | F::Seconds | F::Timezone | F::Tz | F::Md5 | F::Sha1
+        | F::Sha256 | F::Sha384 | F::Sha512 | F::IsIri | F::IsBlank | F::IsLiteral
+        | F::IsNumeric | F::Subject | F::Predicate | F::Object | F::IsTriple | F::LangDir
+        | F::HasLang | F::HasLangDir => 1..=1,
+        F::LangMatches | F::Contains | F::StrStarts | F::StrEnds | F::StrBefore | F::StrAfter
+        | F::StrLang | F::StrDt => 2..=2,
+        F::SubStr | F::Regex => 2..=3,
+        F::Triple | F::StrLangDir => 3..=3,
+        F::Replace => 3..=4,
+        F::Concat => 0..=usize::MAX,
+        F::Custom(_) => return None,
+        _ => return None,
+    })
+}
+
+/// How to compare a column with a constant.
+fn strategy(operator: Comparison, constant: &Constant) -> IdStrategy {
+    let equality = matches!(operator, Comparison::Equal | Comparison::NotEqual);
+    let range = match &constant.value {
+        Value::NamedNode(_) | Value::LangString { .. } if equality => return IdStrategy::SameId,
+        Value::Number(number) => integer_range(operator, *number),
+        Value::Temporal(temporal) => temporal_range(operator, *temporal),
+        _ => None,
+    };
+    range.map_or(IdStrategy::Each, IdStrategy::Range)
+}
+
+/// The outcomes of an operator for smaller and larger values.
+fn outcomes(operator: Comparison) -> (Truth, Truth, Truth) {
+    let outcome = |ordering| truth(Some(operator.accepts(ordering)));
+    (
+        outcome(std::cmp::Ordering::Less),
+        outcome(std::cmp::Ordering::Equal),
+        outcome(std::cmp::Ordering::Greater),
+    )
+}
+
+/// The ids of inline integers below, at and above a number, found by bisection with the very
+/// comparison that they replace.
+fn integer_range(operator: Comparison, constant: Number) -> Option<KindRange> {
+    if constant.partial_cmp(&constant).is_none() {
+        return None;
+    }
+    let value_of = |payload| {
+        let id = TermId::new(TermKind::Integer, payload);
+        match Value::from_inline(id) {
+            Some(Value::Number(number)) => number,
+            _ => unreachable!("every payload of an inline integer is one"),
+        }
+    };
+    let first = |beyond: &dyn Fn(Number) -> bool| {
+        let (mut low, mut high) = (0, TermId::PAYLOAD_MAX + 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if beyond(value_of(middle)) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        // One past the last payload is the first id of the next kind: above all of these.
+        TermId::new(TermKind::Integer, 0).0 + low
+    };
+    let (less, equal, greater) = outcomes(operator);
+    Some(KindRange {
+        kind: TermKind::Integer as u8,
+        lower: first(&|value| value >= constant),
+        upper: first(&|value| value > constant),
+        less,
+        greater,
+        between: Some(equal),
+    })
+}
+
+/// The ids of dates that are earlier or later than a constant in every timezone. Those closer
+/// are compared by value, which knows where the order is undefined.
+fn temporal_range(operator: Comparison, constant: Temporal) -> Option<KindRange> {
+    /// More than the 14 hours that an unknown timezone can make, each way.
+    const MARGIN_SECONDS: i64 = 2 * 24 * 60 * 60;
+    let margin = AnyDuration::DayTime(DayTimeDuration::new(MARGIN_SECONDS));
+    let (earlier, later) = match constant {
+        Temporal::GYear(year) => {
+            // The first of a year's ids is that of the easternmost timezone.
+            let first = |year: i64| {
+                let width = if year < 0 { 5 } else { 4 };
+                inline_literal(&format!("{year:0width$}+14:00"), xsd::G_YEAR.as_str())
+            };
+            (first(year.year())?, first(year.year().checked_add(1)?)?)
+        }
+        _ => (
+            Value::from(constant.subtract_duration(margin)?).to_inline()?,
+            Value::from(constant.add_duration(margin)?).to_inline()?,
+        ),
+    };
+    let (less, _, greater) = outcomes(operator);
+    Some(KindRange {
+        kind: earlier.kind_number(),
+        lower: earlier.0,
+        upper: later.0,
+        less,
+        greater,
+        between: None,
+    })
+}

@@ -1,0 +1,135 @@
+//! SPARQL expressions over columns of term ids.
+//!
+//! [`CompiledExpression`] evaluates a batch of rows at a time; [`aggregate`] folds groups of rows;
+//! [`order`] gives the keys `ORDER BY` sorts by. All work on raw ids ([`TermId`] bits, 0 =
+//! unbound) and fetch a term's text only where its kind and the operation ask for it, in sorted
+//! batches. Terms that a query computes get ids from its [`TermTable`], so that within a query
+//! equal terms always have equal ids.
+//!
+//! An error of an expression is a value (unbound, or false in a filter); a [`QueryError`] is a
+//! store that fails, or a construct that is not supported.
+
+pub mod aggregate;
+mod cast;
+mod column;
+mod compare;
+mod compile;
+mod context;
+mod digest;
+mod evaluate;
+mod function;
+mod id_loop;
+mod node;
+mod number;
+pub mod order;
+mod pattern;
+mod table;
+mod temporal;
+mod text;
+mod value;
+
+#[cfg(test)]
+mod differential;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+use oxrdf::Variable;
+use pythia_rdf::TermId;
+use spargebra::algebra::Expression;
+
+use crate::error::QueryError;
+
+pub use context::{CustomFunction, CustomFunctions, EvaluationContext, random_seed};
+pub use number::{Arithmetic, Number};
+pub use table::{NoStore, TermResolver, TermTable};
+pub use temporal::{AnyDuration, Component, Temporal};
+pub use value::Value;
+
+use compare::TRUE;
+use evaluate::{Evaluator, Rows};
+use node::Node;
+
+/// An expression ready to run over batches of rows.
+pub struct CompiledExpression {
+    node: Node,
+}
+
+impl CompiledExpression {
+    /// Compiles an expression over rows with these columns. A variable that is not among them is
+    /// unbound. Constants are looked up in the dictionary, and parts without variables evaluated.
+    pub fn compile(
+        expression: &Expression,
+        columns: &[Variable],
+        context: &EvaluationContext,
+    ) -> Result<Self, QueryError> {
+        Ok(Self {
+            node: compile::compile(expression, columns, context)?,
+        })
+    }
+
+    /// The column, if the expression is just a variable.
+    pub fn as_column(&self) -> Option<usize> {
+        match self.node {
+            Node::Variable(column) => Some(column),
+            _ => None,
+        }
+    }
+
+    /// The id, if the expression is the same term in every row; [`TermId::UNBOUND`] if it is an
+    /// error in every row.
+    pub fn as_constant(&self) -> Option<TermId> {
+        match &self.node {
+            Node::Constant(constant) => Some(constant.id),
+            Node::Error => Some(TermId::UNBOUND),
+            _ => None,
+        }
+    }
+
+    /// Whether it runs on ids alone in tight loops, without looking at any term's text.
+    pub fn is_cheap(&self) -> bool {
+        self.node.is_cheap()
+    }
+
+    /// The ids of the outcomes, 0 for errors. A term that is passed on keeps its id.
+    pub fn evaluate_ids(
+        &self,
+        columns: &[&[u64]],
+        rows: usize,
+        context: &EvaluationContext,
+    ) -> Result<Vec<u64>, QueryError> {
+        let mut evaluator = Evaluator::new(columns, context);
+        let column = evaluator.evaluate(&self.node, Rows::All(rows))?;
+        column.into_ids(rows, context)
+    }
+
+    /// The values of the outcomes, `None` for errors.
+    pub fn evaluate(
+        &self,
+        columns: &[&[u64]],
+        rows: usize,
+        context: &EvaluationContext,
+    ) -> Result<Vec<Option<Value<'static>>>, QueryError> {
+        let mut evaluator = Evaluator::new(columns, context);
+        let column = evaluator.evaluate(&self.node, Rows::All(rows))?;
+        evaluator.decoded.require(context, &[&column], |_, _| true)?;
+        let values = (0..rows).map(|row| {
+            let value = column.value(row, &evaluator.decoded);
+            value.map(Value::into_owned)
+        });
+        Ok(values.collect())
+    }
+
+    /// Which rows have a true effective boolean value.
+    pub fn filter(
+        &self,
+        columns: &[&[u64]],
+        rows: usize,
+        context: &EvaluationContext,
+    ) -> Result<Vec<bool>, QueryError> {
+        let mut evaluator = Evaluator::new(columns, context);
+        let truths = evaluator.truths(&self.node, Rows::All(rows))?;
+        Ok(truths.into_iter().map(|truth| truth == TRUE).collect())
+    }
+}

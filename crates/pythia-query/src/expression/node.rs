@@ -1,0 +1,161 @@
+//! A compiled expression: variables are column numbers, constants have ids and values, and
+//! comparisons with constants know which ids they accept.
+
+use oxrdf::NamedNodeRef;
+use rustc_hash::FxHashSet;
+use spargebra::algebra::Function;
+
+use super::column::Constant;
+use super::compare::{Comparison, Truth};
+use super::context::CustomFunction;
+use super::number::Arithmetic;
+use super::pattern::Pattern;
+
+/// A node of a compiled expression.
+pub(crate) enum Node {
+    /// Always an error, such as a variable that no row has.
+    Error,
+    Constant(Box<Constant>),
+    /// The term in a column.
+    Variable(usize),
+    Bound(usize),
+    Not(Box<Node>),
+    And(Vec<Node>),
+    Or(Vec<Node>),
+    Compare(Comparison, Box<(Node, Node)>),
+    /// A column against a constant, on ids.
+    CompareConstant(Box<ConstantComparison>),
+    SameTerm(Box<(Node, Node)>),
+    In(Box<Node>, Vec<Node>),
+    /// A column in a list of IRIs, on ids.
+    InIris(usize, FxHashSet<u64>),
+    Arithmetic(Arithmetic, Box<(Node, Node)>),
+    Plus(Box<Node>),
+    Minus(Box<Node>),
+    If(Box<(Node, Node, Node)>),
+    Coalesce(Vec<Node>),
+    Call(Box<Call>),
+    /// A cast to one of XSD's types.
+    Cast(NamedNodeRef<'static>, Box<Node>),
+    Custom(Box<CustomCall>),
+}
+
+/// A call of one of SPARQL's functions.
+pub(crate) struct Call {
+    pub(crate) function: Function,
+    pub(crate) arguments: Vec<Node>,
+    /// The compiled pattern of `REGEX` and `REPLACE`, where it is constant; the inner `None` is
+    /// a pattern that is none.
+    pub(crate) pattern: Option<Option<Pattern>>,
+}
+
+/// A call of a function of the embedding program.
+pub(crate) struct CustomCall {
+    pub(crate) function: CustomFunction,
+    pub(crate) arguments: Vec<Node>,
+}
+
+/// `column operator constant`.
+pub(crate) struct ConstantComparison {
+    pub(crate) column: usize,
+    pub(crate) operator: Comparison,
+    pub(crate) constant: Constant,
+    /// How ids are compared.
+    pub(crate) strategy: IdStrategy,
+}
+
+/// How a column of ids is compared with a constant.
+pub(crate) enum IdStrategy {
+    /// The constant is an IRI or a language-tagged string: equal terms are the same term.
+    SameId,
+    /// Ids of the constant's own inline kind order like their values; others are decided one by
+    /// one.
+    Range(KindRange),
+    /// Decided one by one.
+    Each,
+}
+
+/// The outcome of a comparison for the ids of a kind whose ids order like their values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KindRange {
+    /// The kind's number.
+    pub(crate) kind: u8,
+    /// Ids below this hold smaller values.
+    pub(crate) lower: u64,
+    /// Ids from this on hold larger values.
+    pub(crate) upper: u64,
+    /// The outcome for smaller values.
+    pub(crate) less: Truth,
+    /// The outcome for larger values.
+    pub(crate) greater: Truth,
+    /// The outcome between; `None` where it takes the value to tell.
+    pub(crate) between: Option<Truth>,
+}
+
+impl Node {
+    /// Whether the node runs on ids alone, in a tight loop: then evaluating rows that are
+    /// already decided costs less than leaving them out.
+    pub(crate) fn is_cheap(&self) -> bool {
+        match self {
+            Self::Error | Self::Constant(_) | Self::Bound(_) | Self::InIris(..) => true,
+            Self::CompareConstant(comparison) => {
+                !matches!(comparison.strategy, IdStrategy::Each)
+            }
+            Self::Not(inner) => inner.is_cheap(),
+            Self::And(children) | Self::Or(children) => children.iter().all(Self::is_cheap),
+            _ => false,
+        }
+    }
+
+    /// Whether the outcome is the same for all rows of a query.
+    pub(crate) fn is_constant(&self) -> bool {
+        match self {
+            Self::Error | Self::Constant(_) => true,
+            Self::Variable(_)
+            | Self::Bound(_)
+            | Self::CompareConstant(_)
+            | Self::InIris(..)
+            | Self::Custom(_) => false,
+            Self::Not(inner) | Self::Plus(inner) | Self::Minus(inner) | Self::Cast(_, inner) => {
+                inner.is_constant()
+            }
+            Self::And(children) | Self::Or(children) | Self::Coalesce(children) => {
+                children.iter().all(Self::is_constant)
+            }
+            Self::Compare(_, pair) | Self::SameTerm(pair) | Self::Arithmetic(_, pair) => {
+                pair.0.is_constant() && pair.1.is_constant()
+            }
+            Self::In(needle, list) => {
+                needle.is_constant() && list.iter().all(Self::is_constant)
+            }
+            Self::If(parts) => {
+                parts.0.is_constant() && parts.1.is_constant() && parts.2.is_constant()
+            }
+            Self::Call(call) => {
+                !matches!(
+                    call.function,
+                    Function::Rand | Function::Uuid | Function::StrUuid | Function::BNode
+                ) && call.arguments.iter().all(Self::is_constant)
+            }
+        }
+    }
+}
+
+/// Whether a function gives a boolean.
+pub(crate) fn is_predicate(function: &Function) -> bool {
+    matches!(
+        function,
+        Function::LangMatches
+            | Function::Contains
+            | Function::StrStarts
+            | Function::StrEnds
+            | Function::IsIri
+            | Function::IsBlank
+            | Function::IsLiteral
+            | Function::IsNumeric
+            | Function::IsTriple
+            | Function::HasLang
+            | Function::HasLangDir
+            | Function::Regex
+    )
+}

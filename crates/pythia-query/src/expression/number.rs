@@ -1,0 +1,301 @@
+//! SPARQL's numbers: the four numeric types, promotion between them, and arithmetic.
+//!
+//! Every operation promotes its operands to the wider type (integer → decimal → float → double,
+//! XPath F&O §4.2) and gives `None` where the operation is an error (overflow, division of an
+//! integer or decimal by zero).
+
+use std::cmp::Ordering;
+
+use oxsdatatypes::{Boolean, Decimal, Double, Float, Integer};
+
+/// A numeric value.
+#[derive(Clone, Copy, Debug)]
+pub enum Number {
+    /// `xsd:integer` and the types derived from it.
+    Integer(Integer),
+    /// `xsd:decimal`.
+    Decimal(Decimal),
+    /// `xsd:float`.
+    Float(Float),
+    /// `xsd:double`.
+    Double(Double),
+}
+
+/// An arithmetic operator with two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// `+`
+    Add,
+    /// `-`
+    Subtract,
+    /// `*`
+    Multiply,
+    /// `/`
+    Divide,
+}
+
+/// Two numbers of one type.
+enum Pair {
+    Integers(Integer, Integer),
+    Decimals(Decimal, Decimal),
+    Floats(Float, Float),
+    Doubles(Double, Double),
+}
+
+impl Number {
+    /// The integer `value`.
+    pub fn from_i64(value: i64) -> Self {
+        Self::Integer(value.into())
+    }
+
+    fn promote(self, other: Self) -> Pair {
+        use Number as N;
+        match (self, other) {
+            (N::Integer(a), N::Integer(b)) => Pair::Integers(a, b),
+            (N::Double(a), b) => Pair::Doubles(a, b.to_double()),
+            (a, N::Double(b)) => Pair::Doubles(a.to_double(), b),
+            (N::Float(a), b) => Pair::Floats(a, b.to_float()),
+            (a, N::Float(b)) => Pair::Floats(a.to_float(), b),
+            (N::Decimal(a), N::Decimal(b)) => Pair::Decimals(a, b),
+            (N::Decimal(a), N::Integer(b)) => Pair::Decimals(a, b.into()),
+            (N::Integer(a), N::Decimal(b)) => Pair::Decimals(a.into(), b),
+        }
+    }
+
+    /// The nearest double.
+    pub fn to_double(self) -> Double {
+        match self {
+            Self::Integer(v) => v.into(),
+            Self::Decimal(v) => v.into(),
+            Self::Float(v) => v.into(),
+            Self::Double(v) => v,
+        }
+    }
+
+    /// The nearest float.
+    pub fn to_float(self) -> Float {
+        match self {
+            Self::Integer(v) => v.into(),
+            Self::Decimal(v) => v.into(),
+            Self::Float(v) => v,
+            Self::Double(v) => v.into(),
+        }
+    }
+
+    /// Casts to decimal (XPath F&O §19.1.2.3); `None` for NaN, infinities and overflow.
+    pub fn to_decimal(self) -> Option<Decimal> {
+        match self {
+            Self::Integer(v) => Some(v.into()),
+            Self::Decimal(v) => Some(v),
+            Self::Float(v) => v.try_into().ok(),
+            Self::Double(v) => v.try_into().ok(),
+        }
+    }
+
+    /// Casts to integer, cutting the fraction off; `None` for NaN, infinities and overflow.
+    pub fn to_integer(self) -> Option<Integer> {
+        match self {
+            Self::Integer(v) => Some(v),
+            Self::Decimal(v) => v.try_into().ok(),
+            Self::Float(v) => v.try_into().ok(),
+            Self::Double(v) => v.try_into().ok(),
+        }
+    }
+
+    /// The effective boolean value: false for zero and NaN.
+    pub fn to_bool(self) -> bool {
+        match self {
+            Self::Integer(v) => Boolean::from(v).into(),
+            Self::Decimal(v) => Boolean::from(v).into(),
+            Self::Float(v) => Boolean::from(v).into(),
+            Self::Double(v) => Boolean::from(v).into(),
+        }
+    }
+
+    /// Applies an operator; integer division gives a decimal.
+    pub fn apply(self, operator: Arithmetic, other: Self) -> Option<Self> {
+        use Arithmetic as O;
+        Some(match self.promote(other) {
+            Pair::Integers(a, b) => match operator {
+                O::Add => Self::Integer(a.checked_add(b)?),
+                O::Subtract => Self::Integer(a.checked_sub(b)?),
+                O::Multiply => Self::Integer(a.checked_mul(b)?),
+                O::Divide => Self::Decimal(Decimal::from(a).checked_div(b)?),
+            },
+            Pair::Decimals(a, b) => Self::Decimal(match operator {
+                O::Add => a.checked_add(b)?,
+                O::Subtract => a.checked_sub(b)?,
+                O::Multiply => a.checked_mul(b)?,
+                O::Divide => a.checked_div(b)?,
+            }),
+            Pair::Floats(a, b) => Self::Float(match operator {
+                O::Add => a + b,
+                O::Subtract => a - b,
+                O::Multiply => a * b,
+                O::Divide => a / b,
+            }),
+            Pair::Doubles(a, b) => Self::Double(match operator {
+                O::Add => a + b,
+                O::Subtract => a - b,
+                O::Multiply => a * b,
+                O::Divide => a / b,
+            }),
+        })
+    }
+
+    /// Unary minus.
+    pub fn negate(self) -> Option<Self> {
+        Some(match self {
+            Self::Integer(v) => Self::Integer(v.checked_neg()?),
+            Self::Decimal(v) => Self::Decimal(v.checked_neg()?),
+            Self::Float(v) => Self::Float(-v),
+            Self::Double(v) => Self::Double(-v),
+        })
+    }
+
+    /// `ABS`.
+    pub fn abs(self) -> Option<Self> {
+        Some(match self {
+            Self::Integer(v) => Self::Integer(v.checked_abs()?),
+            Self::Decimal(v) => Self::Decimal(v.checked_abs()?),
+            Self::Float(v) => Self::Float(v.abs()),
+            Self::Double(v) => Self::Double(v.abs()),
+        })
+    }
+
+    /// `CEIL`.
+    pub fn ceil(self) -> Option<Self> {
+        Some(match self {
+            Self::Integer(v) => Self::Integer(v),
+            Self::Decimal(v) => Self::Decimal(v.checked_ceil()?),
+            Self::Float(v) => Self::Float(v.ceil()),
+            Self::Double(v) => Self::Double(v.ceil()),
+        })
+    }
+
+    /// `FLOOR`.
+    pub fn floor(self) -> Option<Self> {
+        Some(match self {
+            Self::Integer(v) => Self::Integer(v),
+            Self::Decimal(v) => Self::Decimal(v.checked_floor()?),
+            Self::Float(v) => Self::Float(v.floor()),
+            Self::Double(v) => Self::Double(v.floor()),
+        })
+    }
+
+    /// `ROUND`: halves go up, towards positive infinity.
+    pub fn round(self) -> Option<Self> {
+        Some(match self {
+            Self::Integer(v) => Self::Integer(v),
+            Self::Decimal(v) => Self::Decimal(v.checked_round()?),
+            Self::Float(v) => Self::Float(v.round()),
+            Self::Double(v) => Self::Double(v.round()),
+        })
+    }
+
+    /// The total order of `ORDER BY`, `MIN` and `MAX`; see [`Self::order_key`].
+    pub fn total_cmp(self, other: Self) -> Ordering {
+        self.order_key().cmp(&other.order_key())
+    }
+
+    /// A key that orders numbers by value, NaN first. Unlike the `<` operator, whose promotion
+    /// to double loses digits, it is a total order over all types: the nearest double, then what
+    /// an integer or decimal is above that double, in units of 10⁻¹⁸.
+    pub fn order_key(self) -> (u64, i128) {
+        let double = f64::from(self.to_double());
+        let rest = match self {
+            Self::Integer(v) => rest_above(Decimal::from(v), double),
+            Self::Decimal(v) => rest_above(v, double),
+            Self::Float(_) | Self::Double(_) => 0,
+        };
+        (double_order_bits(double), rest)
+    }
+}
+
+/// The bits of a double such that unsigned order is value order; −0 is 0 and NaN comes first.
+pub(crate) fn double_order_bits(value: f64) -> u64 {
+    if value.is_nan() {
+        return 0;
+    }
+    let bits = (value + 0.0).to_bits();
+    if bits >> 63 == 0 {
+        bits | (1 << 63)
+    } else {
+        !bits
+    }
+}
+
+fn rest_above(exact: Decimal, double: f64) -> i128 {
+    let exact = i128::from_be_bytes(exact.to_be_bytes());
+    // Beyond 2^53 / 10^18 a double has no digits left that matter here, so the conversion of the
+    // double to a decimal is exact enough to be a function of the double alone.
+    Decimal::try_from(Double::from(double)).map_or(0, |double| {
+        exact.saturating_sub(i128::from_be_bytes(double.to_be_bytes()))
+    })
+}
+
+impl PartialEq for Number {
+    /// The `=` operator: promotes, and NaN differs from itself.
+    fn eq(&self, other: &Self) -> bool {
+        match self.promote(*other) {
+            Pair::Integers(a, b) => a == b,
+            Pair::Decimals(a, b) => a == b,
+            Pair::Floats(a, b) => a == b,
+            Pair::Doubles(a, b) => a == b,
+        }
+    }
+}
+
+impl PartialOrd for Number {
+    /// The `<` operator: promotes, and nothing compares with NaN.
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        match self.promote(*other) {
+            Pair::Integers(a, b) => a.partial_cmp(&b),
+            Pair::Decimals(a, b) => a.partial_cmp(&b),
+            Pair::Floats(a, b) => a.partial_cmp(&b),
+            Pair::Doubles(a, b) => a.partial_cmp(&b),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decimal(text: &str) -> Number {
+        Number::Decimal(text.parse().expect("a decimal"))
+    }
+
+    fn double(value: f64) -> Number {
+        Number::Double(value.into())
+    }
+
+    #[test]
+    fn arithmetic_promotes_to_the_wider_type() {
+        let sum = Number::from_i64(1).apply(Arithmetic::Add, decimal("0.5"));
+        assert!(matches!(sum, Some(Number::Decimal(v)) if v == "1.5".parse().expect("decimal")));
+        let sum = decimal("0.5").apply(Arithmetic::Multiply, double(4.0));
+        assert!(matches!(sum, Some(Number::Double(v)) if v == 2.0.into()));
+        let quotient = Number::from_i64(1).apply(Arithmetic::Divide, Number::from_i64(4));
+        assert!(matches!(quotient, Some(Number::Decimal(_))));
+    }
+
+    #[test]
+    fn division_by_zero_is_an_error_only_for_exact_numbers() {
+        let zero = Number::from_i64(0);
+        assert!(Number::from_i64(1).apply(Arithmetic::Divide, zero).is_none());
+        assert!(decimal("1.5").apply(Arithmetic::Divide, zero).is_none());
+        assert!(double(1.0).apply(Arithmetic::Divide, zero).is_some());
+    }
+
+    #[test]
+    fn total_order_separates_neighbours_that_round_to_one_double() {
+        let a = Number::from_i64(9_007_199_254_740_992);
+        let b = Number::from_i64(9_007_199_254_740_993);
+        assert_eq!(a.total_cmp(b), Ordering::Less);
+        assert_eq!(a.total_cmp(double(9_007_199_254_740_992.0)), Ordering::Equal);
+        assert_eq!(double(f64::NAN).total_cmp(double(f64::NEG_INFINITY)), Ordering::Less);
+        assert_eq!(double(-0.0).total_cmp(Number::from_i64(0)), Ordering::Equal);
+        assert_eq!(decimal("-1.5").total_cmp(double(-1.25)), Ordering::Less);
+    }
+}

@@ -1,0 +1,366 @@
+//! The total order of `ORDER BY`, `MIN` and `MAX`, as bytes that compare like the terms.
+//!
+//! Unbound < blank nodes < IRIs < literals < triple terms. Blank nodes, IRIs and strings go by
+//! code point (strings then by language), booleans and numbers by value, dates and times by their
+//! instant (one without a timezone as UTC, before one with), durations by length, and literals of
+//! unknown datatypes by datatype and lexical form. Where SPARQL's `<` orders two terms, so does
+//! this; values that `=` calls equal are equal here, so that later keys decide.
+//!
+//! Keys of several columns are put together, those of descending columns inverted, so a row is
+//! one byte string whatever it is ordered by.
+
+use std::cmp::Ordering;
+
+use oxrdf::BaseDirection;
+use pythia_rdf::{TermId, TermKind};
+
+use super::column::{Column, Decoded};
+use super::context::EvaluationContext;
+use super::number::Number;
+use super::temporal::Temporal;
+use super::value::Value;
+use crate::error::QueryError;
+
+/// One thing to order by.
+#[derive(Clone, Copy, Debug)]
+pub struct SortColumn<'a> {
+    /// Raw ids, one a row.
+    pub ids: &'a [u64],
+    /// From the largest to the smallest.
+    pub descending: bool,
+}
+
+/// With which keys the keys of some rows will be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyScope {
+    /// Only with each other: ids of a sorted dictionary stand for their texts, which then are
+    /// not read at all.
+    ThisCall,
+    /// With keys of other calls too, as when sorted runs are merged.
+    Query,
+}
+
+/// Sort keys of some rows.
+#[derive(Clone, Debug)]
+pub struct SortKeys {
+    bytes: Vec<u8>,
+    /// End of each row's key in `bytes`.
+    ends: Vec<usize>,
+}
+
+impl SortKeys {
+    /// Makes the keys of `rows` rows. Decodes the terms it must see in sorted batches.
+    pub fn build(
+        columns: &[SortColumn<'_>],
+        rows: usize,
+        scope: KeyScope,
+        context: &EvaluationContext,
+    ) -> Result<Self, QueryError> {
+        let mut decoded = Decoded::default();
+        let mut encodings = Vec::with_capacity(columns.len());
+        for column in columns {
+            let encoding = match scope {
+                KeyScope::ThisCall => Encoding::choose(column.ids, context),
+                KeyScope::Query => Encoding::Value,
+            };
+            let cells = Column::Ids(column.ids.into());
+            decoded.require(context, &[&cells], |_, id| encoding.needs_text(id))?;
+            encodings.push(encoding);
+        }
+        let mut keys = Self {
+            bytes: Vec::with_capacity(rows * columns.len() * 9),
+            ends: Vec::with_capacity(rows),
+        };
+        for row in 0..rows {
+            for (column, encoding) in columns.iter().zip(&encodings) {
+                let start = keys.bytes.len();
+                encoding.write(TermId(column.ids[row]), &decoded, &mut keys.bytes);
+                if column.descending {
+                    keys.bytes[start..].iter_mut().for_each(|byte| *byte = !*byte);
+                }
+            }
+            keys.ends.push(keys.bytes.len());
+        }
+        Ok(keys)
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// A row's key.
+    pub fn key(&self, row: usize) -> &[u8] {
+        let start = if row == 0 { 0 } else { self.ends[row - 1] };
+        &self.bytes[start..self.ends[row]]
+    }
+
+    /// The rows in order; rows with equal keys stay as they are.
+    pub fn order(&self) -> Vec<u32> {
+        let prefix = |row: usize| {
+            let key = self.key(row);
+            let mut first = [0; 8];
+            let length = key.len().min(8);
+            first[..length].copy_from_slice(&key[..length]);
+            u64::from_be_bytes(first)
+        };
+        let row_count = u32::try_from(self.len()).expect("fewer than 2^32 rows");
+        let mut rows: Vec<(u64, u32)> = (0..row_count).map(|row| (prefix(row as usize), row)).collect();
+        rows.sort_unstable_by(|a, b| {
+            a.0.cmp(&b.0)
+                .then_with(|| self.key(a.1 as usize).cmp(self.key(b.1 as usize)))
+                .then(a.1.cmp(&b.1))
+        });
+        rows.into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// How many bytes the keys take.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
+    }
+}
+
+/// How the ids of one column become keys that compare with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Encoding {
+    /// The ids themselves: all are of kinds whose ids order like their terms.
+    Id,
+    /// Class and value; with `ranks`, dictionary ids of IRIs, blank nodes and strings stand for
+    /// their texts.
+    ValueRanked,
+    /// Class and value.
+    Value,
+}
+
+impl Encoding {
+    fn choose(ids: &[u64], context: &EvaluationContext) -> Self {
+        let mut kinds = 0_u128;
+        let mut last = [0_u64; 128];
+        for &id in ids {
+            let number = usize::from(TermId(id).kind_number() & 127);
+            kinds |= 1 << number;
+            last[number] = last[number].max(TermId(id).payload());
+        }
+        let has = |kind: TermKind| kinds >> (kind as u8) & 1 == 1;
+        let sorted = |kind: TermKind| {
+            let limit = context.resolver().sorted_payloads(kind);
+            !has(kind) || last[usize::from(kind as u8)] < limit
+        };
+        let ranked = [TermKind::BlankNode, TermKind::Iri, TermKind::String, TermKind::LangString]
+            .into_iter()
+            .all(sorted)
+            && !has(TermKind::Computed)
+            && !(has(TermKind::String) && has(TermKind::LangString));
+        if !ranked {
+            return Self::Value;
+        }
+        let in_id_order = [
+            TermKind::Nothing,
+            TermKind::BlankNode,
+            TermKind::Iri,
+            TermKind::String,
+            TermKind::LangString,
+            TermKind::Boolean,
+            TermKind::Integer,
+        ];
+        let covered = in_id_order.iter().fold(0, |mask, &kind| mask | 1_u128 << (kind as u8));
+        if kinds & !covered == 0 { Self::Id } else { Self::ValueRanked }
+    }
+
+    fn needs_text(self, id: TermId) -> bool {
+        let ranked_kind = matches!(
+            id.kind(),
+            TermKind::BlankNode | TermKind::Iri | TermKind::String | TermKind::LangString
+        );
+        match self {
+            Self::Id => false,
+            Self::ValueRanked => !ranked_kind,
+            Self::Value => true,
+        }
+    }
+
+    fn write(self, id: TermId, decoded: &Decoded, out: &mut Vec<u8>) {
+        if self == Self::Id {
+            out.extend(id.0.to_be_bytes());
+            return;
+        }
+        if !id.is_bound() {
+            out.push(CLASS_UNBOUND);
+        } else if id.kind().is_inline() || self.needs_text(id) {
+            let value = decoded.value(id);
+            write_value(&value.expect("a bound id has a value"), out);
+        } else {
+            out.push(match id.kind() {
+                TermKind::BlankNode => CLASS_BLANK_NODE,
+                TermKind::Iri => CLASS_IRI,
+                _ => CLASS_TEXT,
+            });
+            out.extend(id.payload().to_be_bytes());
+        }
+    }
+}
+
+const CLASS_UNBOUND: u8 = 0;
+const CLASS_BLANK_NODE: u8 = 1;
+const CLASS_IRI: u8 = 2;
+const CLASS_TEXT: u8 = 3;
+const CLASS_BOOLEAN: u8 = 4;
+const CLASS_NUMBER: u8 = 5;
+const CLASS_TEMPORAL: u8 = 6;
+const CLASS_DURATION: u8 = 20;
+const CLASS_OTHER: u8 = 21;
+const CLASS_TRIPLE: u8 = 22;
+
+fn class(value: &Value<'_>) -> u8 {
+    match value {
+        Value::BlankNode(_) => CLASS_BLANK_NODE,
+        Value::NamedNode(_) => CLASS_IRI,
+        Value::String(_) | Value::LangString { .. } => CLASS_TEXT,
+        Value::Boolean(_) => CLASS_BOOLEAN,
+        Value::Number(_) => CLASS_NUMBER,
+        Value::Temporal(value) => {
+            CLASS_TEMPORAL
+                + match value {
+                    Temporal::Date(_) => 0,
+                    Temporal::DateTime(_) => 1,
+                    Temporal::GYear(_) => 2,
+                    Temporal::GYearMonth(_) => 3,
+                    Temporal::GMonth(_) => 4,
+                    Temporal::GMonthDay(_) => 5,
+                    Temporal::GDay(_) => 6,
+                    Temporal::Time(_) => 7,
+                }
+        }
+        Value::Duration(_) => CLASS_DURATION,
+        Value::Other { .. } => CLASS_OTHER,
+        Value::Triple(_) => CLASS_TRIPLE,
+    }
+}
+
+/// Text, escaped so that its end sorts before every byte that could follow.
+fn write_text(text: &str, out: &mut Vec<u8>) {
+    for &byte in text.as_bytes() {
+        out.push(byte);
+        if byte == 0 {
+            out.push(1);
+        }
+    }
+    out.extend([0, 0]);
+}
+
+fn write_signed(value: i128, out: &mut Vec<u8>) {
+    out.extend((value ^ i128::MIN).to_be_bytes());
+}
+
+fn write_value(value: &Value<'_>, out: &mut Vec<u8>) {
+    out.push(class(value));
+    match value {
+        Value::BlankNode(text) | Value::NamedNode(text) => write_text(text, out),
+        Value::String(text) => {
+            write_text(text, out);
+            write_text("", out);
+            out.push(0);
+        }
+        Value::LangString { text, language, direction } => {
+            write_text(text, out);
+            write_text(language, out);
+            out.push(direction_rank(*direction));
+        }
+        Value::Boolean(value) => out.push((*value).into()),
+        Value::Number(number) => {
+            let (double, rest) = number.order_key();
+            out.extend(double.to_be_bytes());
+            write_signed(rest, out);
+        }
+        Value::Temporal(value) => {
+            let (instant, has_timezone) = value.instant();
+            write_signed(instant, out);
+            out.push(has_timezone.into());
+        }
+        Value::Duration(value) => {
+            let (length, months) = value.order_key();
+            write_signed(length, out);
+            write_signed(months.into(), out);
+        }
+        Value::Other { lexical, datatype } => {
+            write_text(datatype, out);
+            write_text(lexical, out);
+        }
+        Value::Triple(triple) => {
+            write_value(&Value::from_term(&triple.subject.clone().into()), out);
+            write_value(&Value::from_term(&triple.predicate.clone().into()), out);
+            write_value(&Value::from_term(&triple.object), out);
+        }
+    }
+}
+
+fn direction_rank(direction: Option<BaseDirection>) -> u8 {
+    match direction {
+        None => 0,
+        Some(BaseDirection::Ltr) => 1,
+        Some(BaseDirection::Rtl) => 2,
+    }
+}
+
+/// The order of two values, the same as that of their keys.
+pub fn compare_values(a: &Value<'_>, b: &Value<'_>) -> Ordering {
+    use Value as V;
+    let text = |value| super::text::Text::of(value).map(|text| {
+        let (language, direction) = text.language.unwrap_or_default();
+        (text.text, language, direction_rank(direction))
+    });
+    match (a, b) {
+        (V::Number(a), V::Number(b)) => a.total_cmp(*b),
+        (V::BlankNode(a), V::BlankNode(b)) | (V::NamedNode(a), V::NamedNode(b)) => a.cmp(b),
+        _ => class(a).cmp(&class(b)).then_with(|| match (text(a), text(b)) {
+            (Some(a), Some(b)) => a.cmp(&b),
+            _ => {
+                let key = |value| {
+                    let mut bytes = Vec::new();
+                    write_value(value, &mut bytes);
+                    bytes
+                };
+                key(a).cmp(&key(b))
+            }
+        }),
+    }
+}
+
+/// The order of two bound ids, if it takes no text to tell.
+pub(crate) fn compare_ids(
+    a: TermId,
+    b: TermId,
+    context: &EvaluationContext,
+) -> Option<Ordering> {
+    let (a_kind, b_kind) = (a.kind(), b.kind());
+    if a_kind.is_inline() && b_kind.is_inline() {
+        if a_kind == TermKind::Integer && b_kind == TermKind::Integer {
+            return Some(a.cmp(&b));
+        }
+        return Some(compare_values(&Value::from_inline(a)?, &Value::from_inline(b)?));
+    }
+    if a == b {
+        return Some(Ordering::Equal);
+    }
+    let ranked = |id: TermId| {
+        matches!(
+            id.kind(),
+            TermKind::BlankNode | TermKind::Iri | TermKind::String | TermKind::LangString
+        ) && id.payload() < context.resolver().sorted_payloads(id.kind())
+    };
+    (a_kind == b_kind && ranked(a) && ranked(b)).then(|| a.cmp(&b))
+}
+
+/// The number in an inline id, without going through a value.
+pub(crate) fn inline_number(id: TermId) -> Option<Number> {
+    Value::from_inline(id)?.as_number()
+}
+
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+use oxrdf::{BlankNode, Literal, NamedNode, Term, Triple};
+use proptest::prelude::*;
+
+use super::*;
+use crate::expression::testing::{context, term};
+
+/// Terms in order; those in one group are equal.
+fn ordered() -> Vec<Vec<Term>> {
+    let literal = |text: &str| term(text);
+    let triple = |object: &str| {
+        Triple::new(NamedNode::new_unchecked("urn:s"), NamedNode::new_unchecked("urn:p"), term(object))
+    };
+    vec![
+        vec![BlankNode::new_unchecked("a").into()],
+        vec![BlankNode::new_unchecked("b").into()],
+        vec![literal("<urn:a>")],
+        vec![literal("<urn:b>")],
+        vec![literal("\"\"")],
+        vec![literal("\"a\"")],
+        vec![literal("\"a\"@en")],
+        vec![literal("\"a\"@en--ltr")],
+        vec![literal("\"a\"@fr")],
+        vec![literal("\"a\\u0000\"")],
+        vec![literal("\"a b\"")],
+        vec![literal("\"b\"")],
+        vec![literal("\"\u{10000}\"")],
+        vec![literal("false")],
+        vec![literal("true"), literal("\"1\"^^xsd:boolean")],
+        vec![literal("\"NaN\"^^xsd:double")],
+        vec![literal("\"-INF\"^^xsd:double"), literal("\"-INF\"^^xsd:float")],
+        vec![literal("\"-12\"^^xsd:integer")],
+        vec![literal("\"-0.5\"^^xsd:decimal")],
+        vec![literal("0"), literal("\"-0\"^^xsd:double"), literal("0.00")],
+        vec![literal("1"), literal("01"), literal("1.0"), literal("\"1\"^^xsd:byte")],
+        vec![literal("9007199254740992"), literal("9007199254740992e0")],
+        vec![literal("9007199254740993")],
+        vec![literal("\"2023-12-31Z\"^^xsd:date")],
+        vec![literal("\"2024-01-01\"^^xsd:date")],
+        vec![literal("\"2024-01-01Z\"^^xsd:date")],
+        vec![
+            literal("\"2024-01-01T12:00:00Z\"^^xsd:dateTime"),
+            literal("\"2024-01-01T14:00:00+02:00\"^^xsd:dateTime"),
+        ],
+        vec![literal("\"2024-01-01T12:00:00.5Z\"^^xsd:dateTime")],
+        vec![literal("\"-0044\"^^xsd:gYear")],
+        vec![literal("\"2024\"^^xsd:gYear")],
+        vec![literal("\"12:00:00\"^^xsd:time")],
+        vec![literal("\"P1D\"^^xsd:duration"), literal("\"PT24H\"^^xsd:dayTimeDuration")],
+        vec![literal("\"P1M\"^^xsd:duration")],
+        vec![literal("\"abc\"^^xsd:integer")],
+        vec![literal("\"a\"^^<urn:datatype>")],
+        vec![literal("\"b\"^^<urn:datatype>")],
+        vec![triple("1").into(), triple("1.0").into()],
+        vec![triple("2").into()],
+    ]
+}
+
+fn key_of(keys: &SortKeys, row: usize) -> &[u8] {
+    keys.key(row)
+}
+
+#[test]
+fn keys_follow_the_documented_order() {
+    let groups = ordered();
+    let all: Vec<Term> = groups.iter().flatten().cloned().collect();
+    for store_all in [true, false] {
+        let stored = all.iter().filter(|_| store_all).cloned();
+        let context = context(stored.collect::<Vec<_>>());
+        let mut ids = vec![0];
+        let mut ranks = vec![0];
+        for (rank, group) in groups.iter().enumerate() {
+            for term in group {
+                ids.push(context.intern(term.clone()).expect("interned").0);
+                ranks.push(rank + 1);
+            }
+        }
+        for scope in [KeyScope::ThisCall, KeyScope::Query] {
+            let column = SortColumn { ids: &ids, descending: false };
+            let keys = SortKeys::build(&[column], ids.len(), scope, &context).expect("keys");
+            for a in 0..ids.len() {
+                for b in 0..ids.len() {
+                    let order = key_of(&keys, a).cmp(key_of(&keys, b));
+                    assert_eq!(order, ranks[a].cmp(&ranks[b]), "rows {a}, {b}: {:?}", all.get(a - a.min(1)));
+                }
+            }
+            assert_eq!(keys.order(), (0..ids.len() as u32).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn values_compare_like_their_keys() {
+    let groups = ordered();
+    for (a_rank, a) in groups.iter().enumerate() {
+        for (b_rank, b) in groups.iter().enumerate() {
+            for (a, b) in a.iter().flat_map(|a| b.iter().map(move |b| (a, b))) {
+                let order = compare_values(&Value::from_term(a), &Value::from_term(b));
+                assert_eq!(order, a_rank.cmp(&b_rank), "{a} {b}");
+            }
+        }
+    }
+}
+
+#[test]
+fn later_columns_decide_between_equal_values() {
+    let texts = ["\"b\"", "\"a\"", "\"ab\""];
+    let context = context(texts.map(term));
+    let id = |text: &str| context.intern(term(text)).expect("interned").0;
+    let first = [id("1"), id("1.0"), id("01"), id("0"), 0];
+    let second = [id("\"b\""), id("\"a\""), id("\"ab\""), id("\"a\""), id("\"a\"")];
+    let columns = |descending: [bool; 2]| {
+        [
+            SortColumn { ids: &first, descending: descending[0] },
+            SortColumn { ids: &second, descending: descending[1] },
+        ]
+    };
+    let order = |descending| {
+        SortKeys::build(&columns(descending), 5, KeyScope::ThisCall, &context)
+            .expect("keys")
+            .order()
+    };
+    assert_eq!(order([false, false]), [4, 3, 1, 2, 0]);
+    assert_eq!(order([false, true]), [4, 3, 0, 2, 1]);
+    assert_eq!(order([true, false]), [1, 2, 0, 3, 4]);
+    assert_eq!(order([true, true]), [0, 2, 1, 3, 4]);
+}
+
+#[test]
+fn a_sorted_dictionary_is_not_read() {
+    struct Unreadable;
+    impl crate::expression::TermResolver for Unreadable {
+        fn resolve(&self, _: oxrdf::TermRef<'_>) -> Result<Option<TermId>, QueryError> {
+            Ok(None)
+        }
+        fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
+            panic!("decoded {ids:?}");
+        }
+        fn sorted_payloads(&self, _: TermKind) -> u64 {
+            10
+        }
+    }
+    let now = "2024-01-01T00:00:00Z".parse().expect("a dateTime");
+    let context = EvaluationContext::new(std::sync::Arc::new(Unreadable), now, [0; 32]);
+    let date = context.intern(term("\"2024-01-01\"^^xsd:date")).expect("interned").0;
+    let ids = [
+        TermId::new(TermKind::String, 9).0,
+        date,
+        TermId::new(TermKind::Iri, 3).0,
+        0,
+        TermId::new(TermKind::String, 2).0,
+    ];
+    let column = SortColumn { ids: &ids, descending: false };
+    let keys = SortKeys::build(&[column], 5, KeyScope::ThisCall, &context).expect("keys");
+    assert_eq!(keys.order(), [3, 2, 4, 0, 1]);
+}
+
+proptest! {
+    #[test]
+    fn text_keys_sort_like_texts(a in "[\u{0}-\u{3}a\u{10ffff}]{0,4}", b in "[\u{0}-\u{3}a\u{10ffff}]{0,4}") {
+        let key = |text: &str| {
+            let mut bytes = Vec::new();
+            write_value(&Value::String(text.into()), &mut bytes);
+            bytes
+        };
+        prop_assert_eq!(key(&a).cmp(&key(&b)), a.cmp(&b));
+    }
+
+    #[test]
+    fn number_keys_sort_like_numbers(a in -1000_i64..1000, b in -1000_i64..1000, scale in 0_u32..4) {
+        let number = |value: i64| {
+            Literal::new_typed_literal(format!("{value}e-{scale}"), oxrdf::vocab::xsd::DOUBLE)
+        };
+        let (first, second) = (Term::from(number(a)), Term::from(number(b)));
+        let order = compare_values(&Value::from_term(&first), &Value::from_term(&second));
+        prop_assert_eq!(order, a.cmp(&b));
+    }
+}

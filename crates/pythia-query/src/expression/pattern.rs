@@ -1,0 +1,242 @@
+//! Regular expressions of `REGEX` and `REPLACE`: XPath's syntax and flags over the `regex` crate,
+//! which runs in linear time, with a limit on what a pattern compiles to.
+
+use std::borrow::Cow;
+
+use regex::{Regex, RegexBuilder};
+
+/// The largest compiled pattern: counted repetitions of repetitions grow beyond any memory.
+const PROGRAM_BYTES_MAX: usize = 1 << 20;
+
+/// A compiled pattern.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    regex: Regex,
+    /// The `q` flag: pattern and replacement are plain text.
+    literal: bool,
+}
+
+impl Pattern {
+    /// Compiles a pattern with XPath's flags (F&O §5.6.1.1); `None` if either is wrong.
+    pub(crate) fn compile(pattern: &str, flags: &str) -> Option<Self> {
+        let literal = flags.contains('q');
+        let mut pattern = Cow::Borrowed(pattern);
+        if literal {
+            pattern = regex::escape(&pattern).into();
+        } else if flags.contains('x') {
+            pattern = without_whitespace(&pattern).into();
+        }
+        let pattern = if literal { pattern } else { translate(&pattern)?.into_owned().into() };
+        let mut builder = RegexBuilder::new(&pattern);
+        builder.size_limit(PROGRAM_BYTES_MAX);
+        for flag in flags.chars() {
+            match flag {
+                'i' => builder.case_insensitive(true),
+                'm' => builder.multi_line(true),
+                's' => builder.dot_matches_new_line(true),
+                'x' | 'q' => &mut builder,
+                _ => return None,
+            };
+        }
+        let regex = builder.build().ok()?;
+        Some(Self { regex, literal })
+    }
+
+    /// Whether the pattern is found in a text.
+    pub(crate) fn is_match(&self, text: &str) -> bool {
+        self.regex.is_match(text)
+    }
+
+    /// Replaces every match. In the replacement `$1` is a group, `\$` a dollar and `\\` a
+    /// backslash; anything else after those is an error (F&O §5.6.4). A pattern that matches the
+    /// empty string, an error in F&O 3.1, replaces there too, as in F&O 4.0.
+    pub(crate) fn replace(&self, text: &str, replacement: &str) -> Option<String> {
+        if self.literal {
+            let replaced = self.regex.replace_all(text, regex::NoExpand(replacement));
+            return Some(replaced.into_owned());
+        }
+        let parts = Replacement::parse(replacement, self.regex.captures_len() - 1)?;
+        let mut result = String::with_capacity(text.len());
+        let mut end = 0;
+        for captures in self.regex.captures_iter(text) {
+            let found = captures.get(0).expect("group 0 is the match");
+            result.push_str(&text[end..found.start()]);
+            for part in &parts.0 {
+                match part {
+                    Part::Text(text) => result.push_str(text),
+                    Part::Group(group) => {
+                        result.push_str(captures.get(*group).map_or("", |found| found.as_str()));
+                    }
+                }
+            }
+            end = found.end();
+        }
+        result.push_str(&text[end..]);
+        Some(result)
+    }
+}
+
+enum Part {
+    Text(String),
+    Group(usize),
+}
+
+/// A parsed replacement string.
+struct Replacement(Vec<Part>);
+
+impl Replacement {
+    fn parse(text: &str, group_count: usize) -> Option<Self> {
+        let mut parts = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text.chars().peekable();
+        while let Some(c) = rest.next() {
+            match c {
+                '\\' => plain.push(rest.next().filter(|c| matches!(c, '\\' | '$'))?),
+                '$' => {
+                    let digit = rest.next()?.to_digit(10)?;
+                    let mut group = usize::try_from(digit).expect("a digit");
+                    // The longest number that is a group; further digits are text.
+                    while let Some(digit) = rest.peek().and_then(|c| c.to_digit(10)) {
+                        let longer = group * 10 + usize::try_from(digit).expect("a digit");
+                        if longer > group_count {
+                            break;
+                        }
+                        group = longer;
+                        rest.next();
+                    }
+                    if !plain.is_empty() {
+                        parts.push(Part::Text(std::mem::take(&mut plain)));
+                    }
+                    if group <= group_count {
+                        parts.push(Part::Group(group));
+                    }
+                }
+                c => plain.push(c),
+            }
+        }
+        if !plain.is_empty() {
+            parts.push(Part::Text(plain));
+        }
+        Some(Self(parts))
+    }
+}
+
+/// XPath's `x` flag takes whitespace out of the pattern, but not out of character classes;
+/// there, unlike in the `regex` crate's own such flag, `#` starts no comment.
+fn without_whitespace(pattern: &str) -> String {
+    let mut result = String::with_capacity(pattern.len());
+    let mut class_depth = 0_u32;
+    let mut escaped = false;
+    for c in pattern.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '[' => class_depth += 1,
+            ']' => class_depth = class_depth.saturating_sub(1),
+            '\t' | '\n' | '\r' | ' ' if class_depth == 0 => continue,
+            _ => (),
+        }
+        result.push(c);
+    }
+    result
+}
+
+/// Rewrites what XPath writes differently: class subtraction `[a-z-[aeiou]]`, the name classes
+/// `\i`, `\c`, and blocks `\p{IsBasicLatin}` (which only a few of are known).
+fn translate(pattern: &str) -> Option<Cow<'_, str>> {
+    /// XML 1.0's NameStartChar and NameChar, as the inside of a class.
+    const NAME_START: &str = r":A-Z_a-z\u{C0}-\u{D6}\u{D8}-\u{F6}\u{F8}-\u{2FF}\u{370}-\u{37D}\u{37F}-\u{1FFF}\u{200C}-\u{200D}\u{2070}-\u{218F}\u{2C00}-\u{2FEF}\u{3001}-\u{D7FF}\u{F900}-\u{FDCF}\u{FDF0}-\u{FFFD}\u{10000}-\u{EFFFF}";
+    const NAME_MORE: &str = r"\-.0-9\u{B7}\u{300}-\u{36F}\u{203F}-\u{2040}";
+
+    if !pattern.contains('\\') && !pattern.contains("-[") {
+        return Some(Cow::Borrowed(pattern));
+    }
+    let mut result = String::with_capacity(pattern.len() + 16);
+    let mut rest = pattern;
+    let mut class_depth = 0_u32;
+    while let Some(c) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix(r"\i") {
+            result.push_str(&format!("[{NAME_START}]"));
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix(r"\I") {
+            result.push_str(&format!("[^{NAME_START}]"));
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix(r"\c") {
+            result.push_str(&format!("[{NAME_START}{NAME_MORE}]"));
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix(r"\C") {
+            result.push_str(&format!("[^{NAME_START}{NAME_MORE}]"));
+            rest = after;
+        } else if class_depth > 0 && rest.starts_with("-[") {
+            result.push_str("--[");
+            class_depth += 1;
+            rest = &rest[2..];
+        } else {
+            let width = match c {
+                '\\' => 1 + rest[1..].chars().next()?.len_utf8(),
+                _ => c.len_utf8(),
+            };
+            match c {
+                '[' => class_depth += 1,
+                ']' => class_depth = class_depth.saturating_sub(1),
+                _ => (),
+            }
+            result.push_str(&rest[..width]);
+            rest = &rest[width..];
+        }
+    }
+    Some(Cow::Owned(result))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, flags: &str, text: &str) -> Option<bool> {
+        Some(Pattern::compile(pattern, flags)?.is_match(text))
+    }
+
+    #[test]
+    fn flags() {
+        assert_eq!(matches("^ALI", "i", "alice"), Some(true));
+        assert_eq!(matches("^b", "m", "a\nb"), Some(true));
+        assert_eq!(matches("a.b", "", "a\nb"), Some(false));
+        assert_eq!(matches("a.b", "s", "a\nb"), Some(true));
+        assert_eq!(matches("a b # c", "x", "ab#c"), Some(true));
+        assert_eq!(matches("a.b", "q", "a.b"), Some(true));
+        assert_eq!(matches("a.b", "q", "axb"), Some(false));
+        assert_eq!(matches("a", "k", "a"), None);
+        assert_eq!(matches("(", "", "a"), None);
+    }
+
+    #[test]
+    fn xpath_classes() {
+        assert_eq!(matches("^[a-z-[aeiou]]+$", "", "xyz"), Some(true));
+        assert_eq!(matches("^[a-z-[aeiou]]+$", "", "xaz"), Some(false));
+        assert_eq!(matches(r"^\i\c*$", "", "rdf:type"), Some(true));
+        assert_eq!(matches(r"^\i\c*$", "", "1a"), Some(false));
+        assert_eq!(matches(r"^\d+\\$", "", "12\\"), Some(true));
+    }
+
+    #[test]
+    fn oversized_patterns_are_refused() {
+        assert_eq!(matches("((a{100}){100}){100}", "", "a"), None);
+        // Exponential for a backtracking engine.
+        assert_eq!(matches("^(a+)+$", "", &("a".repeat(40) + "b")), Some(false));
+    }
+
+    #[test]
+    fn replacement_groups() {
+        let replace = |pattern: &str, replacement: &str, text: &str| {
+            Pattern::compile(pattern, "")?.replace(text, replacement)
+        };
+        assert_eq!(replace("b+", "Z", "abbcb").as_deref(), Some("aZcZ"));
+        assert_eq!(replace("(a)(b)", "$2$1", "abab").as_deref(), Some("baba"));
+        assert_eq!(replace("(a)", "$12", "a").as_deref(), Some("a2"));
+        assert_eq!(replace("(a)", r"\$1\\", "a").as_deref(), Some(r"$1\"));
+        assert_eq!(replace("a", "$", "a"), None);
+        assert_eq!(replace("a", r"\n", "a"), None);
+        assert_eq!(replace("a*", "x", "b").as_deref(), Some("xbx"));
+        assert_eq!(replace("a", "$1", "ab").as_deref(), Some("b"));
+    }
+}

@@ -1,0 +1,189 @@
+//! The terms a running query computes, and how term ids and terms turn into each other.
+//!
+//! Within a query equal terms have equal ids: a computed term is inline if it fits, has the
+//! dictionary's id if the store holds it, and only else an id of the query's own table. So joins,
+//! `DISTINCT` and grouping can compare ids wherever the terms came from.
+
+use std::hash::BuildHasher;
+
+use hashbrown::HashTable;
+use oxrdf::{Term, TermRef};
+use parking_lot::Mutex;
+use pythia_rdf::inline::inline_literal;
+use pythia_rdf::{TermId, TermKind};
+use rustc_hash::FxBuildHasher;
+
+use crate::error::QueryError;
+
+/// The dictionary of the store a query runs over.
+pub trait TermResolver: Send + Sync {
+    /// The id of a term that the store holds.
+    fn resolve(&self, term: TermRef<'_>) -> Result<Option<TermId>, QueryError>;
+
+    /// The terms of dictionary ids, in the order asked for; fastest for sorted, distinct ids.
+    fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError>;
+
+    /// Up to which payload (exclusive) the ids of a dictionary kind compare like their terms.
+    /// The default, 0, promises nothing.
+    fn sorted_payloads(&self, kind: TermKind) -> u64 {
+        let _ = kind;
+        0
+    }
+}
+
+/// A resolver without a store: for tests, and for expressions without data.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoStore;
+
+impl TermResolver for NoStore {
+    fn resolve(&self, _term: TermRef<'_>) -> Result<Option<TermId>, QueryError> {
+        Ok(None)
+    }
+
+    fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
+        assert!(ids.is_empty(), "no store has given out {:?}", ids[0]);
+        Ok(Vec::new())
+    }
+}
+
+/// The terms computed by one query. Shared by its operators and threads.
+#[derive(Debug, Default)]
+pub struct TermTable {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Each term looked up so far with its id: of the dictionary, or computed with its index.
+    terms: Vec<(Term, TermId)>,
+    /// Indexes into `terms`, by term.
+    index: HashTable<u32>,
+    text_bytes: usize,
+}
+
+impl TermTable {
+    /// An empty table.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The id of a term. Reads the store's dictionary the first time a term is seen that does
+    /// not fit into an id.
+    pub fn intern(&self, term: Term, resolver: &dyn TermResolver) -> Result<TermId, QueryError> {
+        if let Term::Literal(literal) = &term
+            && literal.language().is_none()
+            && let Some(id) = inline_literal(literal.value(), literal.datatype().as_str())
+        {
+            return Ok(id);
+        }
+        let hash = FxBuildHasher.hash_one(&term);
+        if let Some(id) = self.state.lock().find(hash, &term) {
+            return Ok(id);
+        }
+        // The lock is not held while the store reads.
+        let stored = resolver.resolve(term.as_ref())?;
+        let mut state = self.state.lock();
+        match state.find(hash, &term) {
+            Some(id) => Ok(id),
+            None => Ok(state.insert(hash, term, stored)),
+        }
+    }
+
+    /// The terms of computed ids.
+    ///
+    /// # Panics
+    /// If an id is not one of this table's.
+    pub fn terms(&self, ids: &[TermId]) -> Vec<Term> {
+        let state = self.state.lock();
+        ids.iter()
+            .map(|id| {
+                debug_assert_eq!(id.kind(), TermKind::Computed);
+                let index = usize::try_from(id.payload()).expect("an index this table gave out");
+                state.terms[index].0.clone()
+            })
+            .collect()
+    }
+
+    /// About how many bytes the table holds.
+    pub fn memory_bytes(&self) -> usize {
+        let state = self.state.lock();
+        state.text_bytes
+            + state.terms.capacity() * size_of::<(Term, TermId)>()
+            + state.index.capacity() * size_of::<u32>() * 2
+    }
+}
+
+impl State {
+    fn find(&self, hash: u64, term: &Term) -> Option<TermId> {
+        self.index
+            .find(hash, |&index| self.terms[index as usize].0 == *term)
+            .map(|&index| self.terms[index as usize].1)
+    }
+
+    fn insert(&mut self, hash: u64, term: Term, stored: Option<TermId>) -> TermId {
+        let index = u32::try_from(self.terms.len()).expect("fewer than 2^32 computed terms");
+        let id = stored.unwrap_or_else(|| TermId::new(TermKind::Computed, index.into()));
+        self.text_bytes += text_bytes(&term);
+        self.terms.push((term, id));
+        let Self { terms, index: table, .. } = self;
+        table.insert_unique(hash, index, |&index| {
+            FxBuildHasher.hash_one(&terms[index as usize].0)
+        });
+        id
+    }
+}
+
+fn text_bytes(term: &Term) -> usize {
+    match term {
+        Term::NamedNode(node) => node.as_str().len(),
+        Term::BlankNode(node) => node.as_str().len(),
+        Term::Literal(literal) => literal.value().len() + literal.datatype().as_str().len(),
+        Term::Triple(triple) => triple.predicate.as_str().len() + text_bytes(&triple.object) + 64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oxrdf::vocab::xsd;
+    use oxrdf::{Literal, NamedNode};
+
+    use super::*;
+
+    struct OneTerm;
+
+    impl TermResolver for OneTerm {
+        fn resolve(&self, term: TermRef<'_>) -> Result<Option<TermId>, QueryError> {
+            Ok((term.to_string() == "<urn:stored>").then(|| TermId::new(TermKind::Iri, 7)))
+        }
+
+        fn decode(&self, _ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn equal_terms_have_equal_ids() {
+        let table = TermTable::new();
+        let intern = |term: Term| table.intern(term, &OneTerm).expect("interned");
+        let stored = intern(NamedNode::new_unchecked("urn:stored").into());
+        assert_eq!(stored, TermId::new(TermKind::Iri, 7));
+        let new = intern(NamedNode::new_unchecked("urn:new").into());
+        assert_eq!(new.kind(), TermKind::Computed);
+        assert_eq!(new, intern(NamedNode::new_unchecked("urn:new").into()));
+        assert_eq!(stored, intern(NamedNode::new_unchecked("urn:stored").into()));
+        assert_eq!(table.terms(&[new])[0].to_string(), "<urn:new>");
+        assert!(table.memory_bytes() > 0);
+    }
+
+    #[test]
+    fn small_values_are_inline_and_odd_spellings_are_not() {
+        let table = TermTable::new();
+        let intern = |lexical: &str| {
+            let literal = Literal::new_typed_literal(lexical, xsd::INTEGER);
+            table.intern(literal.into(), &NoStore).expect("interned")
+        };
+        assert_eq!(intern("1").kind(), TermKind::Integer);
+        assert_eq!(intern("01").kind(), TermKind::Computed);
+        assert_ne!(intern("1"), intern("01"));
+    }
+}

@@ -1,0 +1,458 @@
+//! A term as the evaluator sees it: its value rather than its spelling.
+//!
+//! A [`Value`] borrows its text where it can, so looking at a decoded term copies nothing. It has
+//! lost the spelling of a typed literal (`"01"^^xsd:integer` is the integer 1, and so is
+//! `"1"^^xsd:byte`), so whatever must give a term back unchanged keeps its id or the
+//! [`oxrdf::Term`]; only computed values are turned back into terms, in canonical form.
+
+use std::borrow::Cow;
+
+use oxrdf::vocab::{rdf, xsd};
+use oxrdf::{BaseDirection, BlankNode, Literal, NamedNode, NamedNodeRef, Term, Triple};
+use oxsdatatypes::Decimal;
+use pythia_rdf::TermId;
+use pythia_rdf::inline::{InlineValue, inline_literal, inline_value};
+
+use super::number::Number;
+use super::temporal::{AnyDuration, Temporal};
+
+/// The value of a term.
+#[derive(Clone, Debug)]
+pub enum Value<'a> {
+    /// An IRI.
+    NamedNode(Cow<'a, str>),
+    /// A blank node, by label.
+    BlankNode(Cow<'a, str>),
+    /// An `xsd:string`.
+    String(Cow<'a, str>),
+    /// A language-tagged string.
+    LangString {
+        /// The text.
+        text: Cow<'a, str>,
+        /// The language tag, in lower case.
+        language: Cow<'a, str>,
+        /// The base direction (RDF 1.2).
+        direction: Option<BaseDirection>,
+    },
+    /// An `xsd:boolean`.
+    Boolean(bool),
+    /// A number of any of the four types.
+    Number(Number),
+    /// A date, a time or a part of one.
+    Temporal(Temporal),
+    /// A duration.
+    Duration(AnyDuration),
+    /// A literal of an unknown datatype, or whose lexical form is not in its datatype.
+    Other {
+        /// The lexical form.
+        lexical: Cow<'a, str>,
+        /// The datatype's IRI.
+        datatype: Cow<'a, str>,
+    },
+    /// A triple term (RDF 1.2).
+    Triple(Cow<'a, Triple>),
+}
+
+impl<'a> Value<'a> {
+    /// The value inside an inline id; `None` for ids of other kinds. Touches no text.
+    pub fn from_inline(id: TermId) -> Option<Self> {
+        Some(match inline_value(id)? {
+            InlineValue::Boolean(value) => Self::Boolean(value),
+            InlineValue::Integer(value) => Self::Number(Number::Integer(value.into())),
+            InlineValue::Decimal { mantissa, scale } => {
+                let value = Decimal::new(mantissa.into(), scale.into()).ok()?;
+                Self::Number(Number::Decimal(value))
+            }
+            InlineValue::Double(value) => Self::Number(Number::Double(value.into())),
+            InlineValue::Float(value) => Self::Number(Number::Float(value.into())),
+            InlineValue::Date(value) => Self::Temporal(Temporal::Date(value)),
+            InlineValue::DateTime(value) => Self::Temporal(Temporal::DateTime(value)),
+            InlineValue::GYear(value) => Self::Temporal(Temporal::GYear(value)),
+            _ => return None,
+        })
+    }
+
+    /// The value of a term, borrowing its text.
+    pub fn from_term(term: &'a Term) -> Self {
+        match term {
+            Term::NamedNode(node) => Self::NamedNode(Cow::Borrowed(node.as_str())),
+            Term::BlankNode(node) => Self::BlankNode(Cow::Borrowed(node.as_str())),
+            Term::Literal(literal) => Self::from_literal(literal),
+            Term::Triple(triple) => Self::Triple(Cow::Borrowed(triple)),
+        }
+    }
+
+    /// The value of a literal, borrowing its text.
+    pub fn from_literal(literal: &'a Literal) -> Self {
+        if let Some(language) = literal.language() {
+            return Self::LangString {
+                text: Cow::Borrowed(literal.value()),
+                language: Cow::Borrowed(language),
+                direction: literal.direction(),
+            };
+        }
+        // The datatype is borrowed from the literal, though its accessor's type hides that.
+        let (lexical, datatype) = (literal.value(), literal.datatype());
+        if datatype == xsd::STRING {
+            return Self::String(Cow::Borrowed(lexical));
+        }
+        parse_typed(lexical, datatype.as_str()).unwrap_or_else(|| Self::Other {
+            lexical: Cow::Borrowed(lexical),
+            datatype: Cow::Borrowed(datatype.as_str()),
+        })
+    }
+
+    /// The same value, borrowed.
+    pub fn borrow(&'a self) -> Self {
+        match self {
+            Self::NamedNode(iri) => Self::NamedNode(Cow::Borrowed(iri)),
+            Self::BlankNode(label) => Self::BlankNode(Cow::Borrowed(label)),
+            Self::String(text) => Self::String(Cow::Borrowed(text)),
+            Self::LangString {
+                text,
+                language,
+                direction,
+            } => Self::LangString {
+                text: Cow::Borrowed(text),
+                language: Cow::Borrowed(language),
+                direction: *direction,
+            },
+            Self::Boolean(value) => Self::Boolean(*value),
+            Self::Number(value) => Self::Number(*value),
+            Self::Temporal(value) => Self::Temporal(*value),
+            Self::Duration(value) => Self::Duration(*value),
+            Self::Other { lexical, datatype } => Self::Other {
+                lexical: Cow::Borrowed(lexical),
+                datatype: Cow::Borrowed(datatype),
+            },
+            Self::Triple(triple) => Self::Triple(Cow::Borrowed(triple)),
+        }
+    }
+
+    /// The same value, owning its text.
+    pub fn into_owned(self) -> Value<'static> {
+        match self {
+            Self::NamedNode(iri) => Value::NamedNode(Cow::Owned(iri.into_owned())),
+            Self::BlankNode(label) => Value::BlankNode(Cow::Owned(label.into_owned())),
+            Self::String(text) => Value::String(Cow::Owned(text.into_owned())),
+            Self::LangString {
+                text,
+                language,
+                direction,
+            } => Value::LangString {
+                text: Cow::Owned(text.into_owned()),
+                language: Cow::Owned(language.into_owned()),
+                direction,
+            },
+            Self::Boolean(value) => Value::Boolean(value),
+            Self::Number(value) => Value::Number(value),
+            Self::Temporal(value) => Value::Temporal(value),
+            Self::Duration(value) => Value::Duration(value),
+            Self::Other { lexical, datatype } => Value::Other {
+                lexical: Cow::Owned(lexical.into_owned()),
+                datatype: Cow::Owned(datatype.into_owned()),
+            },
+            Self::Triple(triple) => Value::Triple(Cow::Owned(triple.into_owned())),
+        }
+    }
+
+    /// The term with this value, in canonical form.
+    pub fn into_term(self) -> Term {
+        match self {
+            Self::NamedNode(iri) => NamedNode::new_unchecked(iri).into(),
+            Self::BlankNode(label) => BlankNode::new_unchecked(label).into(),
+            Self::Triple(triple) => triple.into_owned().into(),
+            Self::String(text) => Literal::new_simple_literal(text).into(),
+            Self::LangString {
+                text,
+                language,
+                direction: None,
+            } => Literal::new_language_tagged_literal_unchecked(text, language).into(),
+            Self::LangString {
+                text,
+                language,
+                direction: Some(direction),
+            } => Literal::new_directional_language_tagged_literal_unchecked(
+                text, language, direction,
+            )
+            .into(),
+            Self::Boolean(value) => Literal::from(value).into(),
+            Self::Number(value) => {
+                let (lexical, datatype) = number_lexical(value);
+                Literal::new_typed_literal(lexical, datatype).into()
+            }
+            Self::Temporal(value) => value.to_literal().into(),
+            Self::Duration(value) => value.to_literal().into(),
+            Self::Other { lexical, datatype } => {
+                Literal::new_typed_literal(lexical, NamedNode::new_unchecked(datatype)).into()
+            }
+        }
+    }
+
+    /// The id that holds the canonical term of a value, if it fits into one.
+    pub fn to_inline(&self) -> Option<TermId> {
+        let (lexical, datatype) = match self {
+            Self::Boolean(true) => return inline_literal("true", xsd::BOOLEAN.as_str()),
+            Self::Boolean(false) => return inline_literal("false", xsd::BOOLEAN.as_str()),
+            Self::Number(number) => number_lexical(*number),
+            Self::Temporal(Temporal::Date(v)) => (v.to_string(), xsd::DATE),
+            Self::Temporal(Temporal::DateTime(v)) => (v.to_string(), xsd::DATE_TIME),
+            Self::Temporal(Temporal::GYear(v)) => (v.to_string(), xsd::G_YEAR),
+            _ => return None,
+        };
+        inline_literal(&lexical, datatype.as_str())
+    }
+
+    /// The integer `value`.
+    pub fn integer(value: i64) -> Self {
+        Self::Number(Number::from_i64(value))
+    }
+
+    /// Whether this is a literal.
+    pub fn is_literal(&self) -> bool {
+        !matches!(
+            self,
+            Self::NamedNode(_) | Self::BlankNode(_) | Self::Triple(_)
+        )
+    }
+
+    /// The number, if this is one.
+    pub fn as_number(&self) -> Option<Number> {
+        match self {
+            Self::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The text of an `xsd:string` without a language.
+    pub fn as_simple_string(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The effective boolean value (SPARQL 1.1 §17.2.2); `None` is a type error.
+    pub fn effective_boolean(&self) -> Option<bool> {
+        match self {
+            Self::Boolean(value) => Some(*value),
+            Self::String(text) => Some(!text.is_empty()),
+            Self::Number(number) => Some(number.to_bool()),
+            _ => None,
+        }
+    }
+
+    /// The datatype of a computed value; `None` if it is no literal.
+    pub fn datatype(&self) -> Option<NamedNodeRef<'_>> {
+        Some(match self {
+            Self::NamedNode(_) | Self::BlankNode(_) | Self::Triple(_) => return None,
+            Self::String(_) => xsd::STRING,
+            Self::LangString {
+                direction: None, ..
+            } => rdf::LANG_STRING,
+            Self::LangString { .. } => rdf::DIR_LANG_STRING,
+            Self::Boolean(_) => xsd::BOOLEAN,
+            Self::Number(Number::Integer(_)) => xsd::INTEGER,
+            Self::Number(Number::Decimal(_)) => xsd::DECIMAL,
+            Self::Number(Number::Float(_)) => xsd::FLOAT,
+            Self::Number(Number::Double(_)) => xsd::DOUBLE,
+            Self::Temporal(value) => value.datatype(),
+            Self::Duration(value) => value.datatype(),
+            Self::Other { datatype, .. } => NamedNodeRef::new_unchecked(datatype),
+        })
+    }
+}
+
+impl From<bool> for Value<'_> {
+    fn from(value: bool) -> Self {
+        Self::Boolean(value)
+    }
+}
+
+impl From<Number> for Value<'_> {
+    fn from(value: Number) -> Self {
+        Self::Number(value)
+    }
+}
+
+impl From<Temporal> for Value<'_> {
+    fn from(value: Temporal) -> Self {
+        Self::Temporal(value)
+    }
+}
+
+impl From<AnyDuration> for Value<'_> {
+    fn from(value: AnyDuration) -> Self {
+        Self::Duration(value)
+    }
+}
+
+impl From<String> for Value<'_> {
+    fn from(text: String) -> Self {
+        Self::String(Cow::Owned(text))
+    }
+}
+
+impl From<Term> for Value<'static> {
+    fn from(term: Term) -> Self {
+        match term {
+            Term::NamedNode(node) => Self::NamedNode(Cow::Owned(node.into_string())),
+            Term::BlankNode(node) => Self::BlankNode(Cow::Owned(node.into_string())),
+            Term::Triple(triple) => Self::Triple(Cow::Owned(*triple)),
+            Term::Literal(literal) => {
+                let (text, datatype, language, direction) = literal.destruct();
+                match (datatype, language) {
+                    (_, Some(language)) => Self::LangString {
+                        text: Cow::Owned(text),
+                        language: Cow::Owned(language),
+                        direction,
+                    },
+                    (None, None) => Self::String(Cow::Owned(text)),
+                    (Some(datatype), None) => parse_typed(&text, datatype.as_str())
+                        .unwrap_or_else(|| Self::Other {
+                            lexical: Cow::Owned(text),
+                            datatype: Cow::Owned(datatype.into_string()),
+                        }),
+                }
+            }
+        }
+    }
+}
+
+/// The canonical lexical form and datatype of a number.
+fn number_lexical(number: Number) -> (String, NamedNodeRef<'static>) {
+    match number {
+        Number::Integer(v) => (v.to_string(), xsd::INTEGER),
+        Number::Decimal(v) => (v.to_string(), xsd::DECIMAL),
+        Number::Float(v) => (v.to_string(), xsd::FLOAT),
+        Number::Double(v) => (v.to_string(), xsd::DOUBLE),
+    }
+}
+
+/// The value of a typed literal, if its datatype is known and the form is in its lexical space.
+fn parse_typed(lexical: &str, datatype: &str) -> Option<Value<'static>> {
+    let name = datatype.strip_prefix("http://www.w3.org/2001/XMLSchema#")?;
+    Some(match name {
+        "boolean" => Value::Boolean(parse_boolean(lexical)?),
+        "decimal" => Value::Number(Number::Decimal(lexical.parse().ok()?)),
+        "double" => Value::Number(Number::Double(parse_double(lexical)?.into())),
+        "float" => Value::Number(Number::Float(parse_float(lexical)?.into())),
+        "date" | "dateTime" | "dateTimeStamp" | "time" | "gYear" | "gYearMonth" | "gMonth"
+        | "gMonthDay" | "gDay" => Value::Temporal(Temporal::parse(lexical, datatype)?),
+        "duration" | "yearMonthDuration" | "dayTimeDuration" => {
+            Value::Duration(AnyDuration::parse(lexical, datatype)?)
+        }
+        _ => {
+            let range = integer_range(name)?;
+            let value: i64 = lexical.parse().ok()?;
+            if !range.contains(&i128::from(value)) {
+                return None;
+            }
+            Value::integer(value)
+        }
+    })
+}
+
+/// The value space of `xsd:integer` and the types derived from it.
+fn integer_range(name: &str) -> Option<std::ops::RangeInclusive<i128>> {
+    Some(match name {
+        "integer" => i128::MIN..=i128::MAX,
+        "long" => i64::MIN.into()..=i64::MAX.into(),
+        "int" => i32::MIN.into()..=i32::MAX.into(),
+        "short" => i16::MIN.into()..=i16::MAX.into(),
+        "byte" => i8::MIN.into()..=i8::MAX.into(),
+        "unsignedLong" => 0..=u64::MAX.into(),
+        "unsignedInt" => 0..=u32::MAX.into(),
+        "unsignedShort" => 0..=u16::MAX.into(),
+        "unsignedByte" => 0..=u8::MAX.into(),
+        "nonNegativeInteger" => 0..=i128::MAX,
+        "positiveInteger" => 1..=i128::MAX,
+        "nonPositiveInteger" => i128::MIN..=0,
+        "negativeInteger" => i128::MIN..=-1,
+        _ => return None,
+    })
+}
+
+/// `xsd:boolean`'s lexical mapping.
+pub(crate) fn parse_boolean(lexical: &str) -> Option<bool> {
+    match lexical {
+        "true" | "1" => Some(true),
+        "false" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// `xsd:double`'s lexical mapping.
+pub(crate) fn parse_double(lexical: &str) -> Option<f64> {
+    is_floating_form(lexical).then(|| lexical.parse().ok())?
+}
+
+/// `xsd:float`'s lexical mapping.
+pub(crate) fn parse_float(lexical: &str) -> Option<f32> {
+    is_floating_form(lexical).then(|| lexical.parse().ok())?
+}
+
+/// Whether a text Rust can parse as a float is one in XSD too: Rust also takes `infinity`, `nan`
+/// and other cases of `INF` and `NaN`.
+fn is_floating_form(lexical: &str) -> bool {
+    matches!(lexical, "INF" | "+INF" | "-INF" | "NaN")
+        || lexical
+            .bytes()
+            .all(|b| matches!(b, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(lexical: &str, datatype: NamedNodeRef<'_>) -> Value<'static> {
+        Term::from(Literal::new_typed_literal(lexical, datatype)).into()
+    }
+
+    #[test]
+    fn typed_literals_have_values_and_canonical_forms() {
+        for (lexical, datatype, canonical) in [
+            ("01", xsd::INTEGER, "1"),
+            ("1.50", xsd::DECIMAL, "1.5"),
+            ("1", xsd::BOOLEAN, "true"),
+            ("1e0", xsd::DOUBLE, "1"),
+            ("INF", xsd::DOUBLE, "INF"),
+            ("2024-02-29Z", xsd::DATE, "2024-02-29Z"),
+            ("P12M", xsd::YEAR_MONTH_DURATION, "P1Y"),
+        ] {
+            let Term::Literal(literal) = typed(lexical, datatype).into_term() else {
+                panic!("{lexical} became another kind of term");
+            };
+            assert_eq!((literal.value(), literal.datatype()), (canonical, datatype));
+        }
+    }
+
+    #[test]
+    fn ill_typed_literals_keep_their_text() {
+        for (lexical, datatype) in [
+            ("abc", xsd::INTEGER),
+            ("300", xsd::BYTE),
+            ("infinity", xsd::DOUBLE),
+            ("nan", xsd::FLOAT),
+            ("TRUE", xsd::BOOLEAN),
+            ("2024-02-30", xsd::DATE),
+            ("2024-02-28T00:00:00", xsd::DATE_TIME_STAMP),
+        ] {
+            let value = typed(lexical, datatype);
+            assert!(matches!(value, Value::Other { .. }), "{lexical}: {value:?}");
+            assert_eq!(
+                value.into_term(),
+                Literal::new_typed_literal(lexical, datatype).into()
+            );
+        }
+    }
+
+    #[test]
+    fn effective_boolean_values() {
+        assert_eq!(Value::from(String::new()).effective_boolean(), Some(false));
+        assert_eq!(Value::integer(0).effective_boolean(), Some(false));
+        assert_eq!(typed("NaN", xsd::DOUBLE).effective_boolean(), Some(false));
+        assert_eq!(typed("2024-01-01", xsd::DATE).effective_boolean(), None);
+        assert_eq!(typed("abc", xsd::INTEGER).effective_boolean(), None);
+    }
+}

@@ -1,0 +1,16 @@
+//! SPARQL over a snapshot of the store: planning, operators over id columns, results.
+//!
+//! text → [`Query`] → physical plan ([`Engine::prepare`]) → [`Results`].
+
+pub mod engine;
+pub mod error;
+pub mod exec;
+pub mod expression;
+pub mod plan;
+pub mod result;
+pub mod syntax;
+
+pub use engine::{Engine, PreparedQuery, QueryOptions};
+pub use error::QueryError;
+pub use result::{Results, SolutionBatch, SolutionStream, TripleStream};
+pub use syntax::Query;

@@ -1,0 +1,292 @@
+//! A pattern pipeline being planned: its slots, its steps so far, and what is known of the
+//! solutions at its end.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use datafusion_physical_plan::ExecutionPlan;
+use oxrdf::Variable;
+use pythia_rdf::TermId;
+
+use super::scope::Variables;
+use crate::exec::operator::SolutionExec;
+use crate::exec::pattern::Pattern;
+use crate::exec::step::{GraphPosition, Position, Step, StepKind};
+
+/// An independent plan and what is known of its solutions.
+pub(crate) struct Planned {
+    pub(crate) plan: Arc<dyn ExecutionPlan>,
+    /// Its columns.
+    pub(crate) variables: Vec<Variable>,
+    /// Those bound in every solution.
+    pub(crate) certain: Variables,
+    /// Estimated number of solutions.
+    pub(crate) rows: f64,
+}
+
+/// What is known of the solutions at the end of the steps so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Knowledge {
+    /// Slots bound in every solution.
+    pub(crate) certain: BTreeSet<usize>,
+    /// Slots bound in some.
+    pub(crate) maybe: BTreeSet<usize>,
+    /// Estimated number of solutions.
+    pub(crate) rows: f64,
+    /// Estimated number of distinct terms per slot.
+    pub(crate) distinct: HashMap<usize, f64>,
+    /// The slot by which solutions come sorted.
+    pub(crate) sorted: Option<usize>,
+}
+
+/// A pipeline being planned.
+#[derive(Default)]
+pub(crate) struct Builder {
+    pub(crate) slots: Vec<Variable>,
+    index: HashMap<Variable, usize>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) known: Knowledge,
+    input: Option<(Arc<dyn ExecutionPlan>, Vec<usize>)>,
+    /// Whether this is the inside of an OPTIONAL or UNION, fed by an outer pipeline.
+    pub(crate) nested: bool,
+}
+
+impl Builder {
+    /// A pipeline that starts from the empty solution.
+    pub(crate) fn new() -> Self {
+        Self {
+            known: Knowledge {
+                rows: 1.0,
+                ..Knowledge::default()
+            },
+            ..Self::default()
+        }
+    }
+
+    /// A pipeline that starts from a plan's solutions.
+    pub(crate) fn from_planned(planned: Planned) -> Self {
+        let mut builder = Self::new();
+        let slots = planned.variables.iter().map(|v| builder.slot(v)).collect();
+        for (slot, variable) in builder.slots.iter().enumerate() {
+            builder.known.distinct.insert(slot, planned.rows);
+            if planned.certain.contains(variable) {
+                builder.known.certain.insert(slot);
+            } else {
+                builder.known.maybe.insert(slot);
+            }
+        }
+        builder.known.rows = planned.rows;
+        builder.input = Some((planned.plan, slots));
+        builder
+    }
+
+    /// Whether it still holds just the empty solution.
+    pub(crate) fn is_unit(&self) -> bool {
+        self.steps.is_empty() && self.input.is_none() && !self.nested
+    }
+
+    /// The slot of a variable, made if there is none yet.
+    pub(crate) fn slot(&mut self, variable: &Variable) -> usize {
+        if let Some(&slot) = self.index.get(variable) {
+            return slot;
+        }
+        let slot = self.slots.len();
+        self.slots.push(variable.clone());
+        self.index.insert(variable.clone(), slot);
+        slot
+    }
+
+    /// A slot of no variable.
+    pub(crate) fn temporary_slot(&mut self) -> usize {
+        let variable = Variable::new_unchecked(format!("_:pythia{}", self.slots.len()));
+        self.slot(&variable)
+    }
+
+    /// Whether the variable is bound in every solution so far.
+    pub(crate) fn is_certain(&self, variable: &Variable) -> bool {
+        self.index
+            .get(variable)
+            .is_some_and(|slot| self.known.certain.contains(slot))
+    }
+
+    /// Whether the variable may be bound in a solution so far.
+    pub(crate) fn is_bound(&self, variable: &Variable) -> bool {
+        self.index.get(variable).is_some_and(|slot| {
+            self.known.certain.contains(slot) || self.known.maybe.contains(slot)
+        })
+    }
+
+    /// The variables that may be bound so far.
+    pub(crate) fn variables(&self) -> Variables {
+        self.known
+            .certain
+            .iter()
+            .chain(&self.known.maybe)
+            .map(|slot| self.slots[*slot].clone())
+            .collect()
+    }
+
+    /// Adds a step after which `rows` solutions are expected.
+    pub(crate) fn push(&mut self, kind: StepKind, rows: f64) {
+        self.known.rows = rows;
+        self.steps.push(Step {
+            kind,
+            live: Vec::new(),
+            rows,
+        });
+    }
+
+    /// Marks slots as bound in every solution from here on.
+    pub(crate) fn bind(&mut self, slot: usize, distinct: f64) {
+        self.known.certain.insert(slot);
+        self.known.maybe.remove(&slot);
+        self.known.distinct.insert(slot, distinct.max(1.0));
+    }
+
+    /// Makes the pipeline empty: a part of it can have no solutions.
+    pub(crate) fn push_nothing(&mut self) {
+        let nothing = StepKind::Values {
+            slots: Vec::new(),
+            keys: Vec::new(),
+            rows: Vec::new(),
+        };
+        self.push(nothing, 0.0);
+    }
+
+    /// Plans the inside of an OPTIONAL or UNION branch: `plan` adds steps to this builder; they
+    /// are taken out again and returned with what is known at their end.
+    pub(crate) fn inside<E>(
+        &mut self,
+        plan: impl FnOnce(&mut Self) -> Result<(), E>,
+    ) -> Result<(Vec<Step>, Knowledge), E> {
+        let steps = std::mem::take(&mut self.steps);
+        let known = self.known.clone();
+        let nested = std::mem::replace(&mut self.nested, true);
+        self.known.sorted = None;
+        let result = plan(self);
+        let inner = std::mem::replace(&mut self.steps, steps);
+        let inner_known = std::mem::replace(&mut self.known, known);
+        self.nested = nested;
+        result.map(|()| (inner, inner_known))
+    }
+
+    /// Ends the pipeline as a plan whose columns are the named variables among `needed`, or all.
+    pub(crate) fn finish(mut self, needed: Option<&Variables>) -> Planned {
+        let output: Vec<usize> = (0..self.slots.len())
+            .filter(|slot| self.known.certain.contains(slot) || self.known.maybe.contains(slot))
+            .filter(|slot| {
+                let variable = &self.slots[*slot];
+                needed.map_or(!variable.as_str().starts_with("_:"), |n| n.contains(variable))
+            })
+            .collect();
+        let variables: Vec<Variable> = output.iter().map(|s| self.slots[*s].clone()).collect();
+        let certain = output
+            .iter()
+            .filter(|slot| self.known.certain.contains(slot))
+            .map(|slot| self.slots[*slot].clone())
+            .collect();
+        assign_live(&mut self.steps, output.iter().copied().collect());
+        let rows = self.known.rows;
+        let (inputs, input) = match self.input {
+            Some((plan, slots)) => (vec![plan], slots),
+            None => (Vec::new(), Vec::new()),
+        };
+        let pattern = Pattern {
+            slots: self.slots,
+            steps: self.steps,
+            input,
+            output,
+        };
+        Planned {
+            plan: SolutionExec::plan(pattern, inputs, &variables),
+            variables,
+            certain,
+            rows,
+        }
+    }
+}
+
+/// Notes for each step which slots are needed after it; gives those needed before the first.
+fn assign_live(steps: &mut [Step], mut live: BTreeSet<usize>) -> BTreeSet<usize> {
+    for step in steps.iter_mut().rev() {
+        step.live = live.iter().copied().collect();
+        match &mut step.kind {
+            StepKind::Pattern(pattern, _) => {
+                for position in [pattern.subject, pattern.predicate, pattern.object] {
+                    need(&mut live, position);
+                }
+                need_graph(&mut live, pattern.graph);
+            }
+            StepKind::Equal(a, b) => live.extend([*a, *b]),
+            StepKind::Filter(expression) => live.extend(&expression.slots),
+            StepKind::Bind(slot, expression) => {
+                live.remove(slot);
+                live.extend(&expression.slots);
+            }
+            StepKind::Values { slots, keys, .. } => {
+                for slot in slots.iter() {
+                    live.remove(slot);
+                }
+                live.extend(keys.iter());
+            }
+            StepKind::Optional(inner) => {
+                let before = assign_live(inner, live.clone());
+                live.extend(before);
+            }
+            StepKind::Union(branches) => {
+                let after = live.clone();
+                for branch in branches {
+                    live.extend(assign_live(branch, after.clone()));
+                }
+            }
+            StepKind::Path(path) => {
+                need(&mut live, path.subject);
+                need(&mut live, path.object);
+                need_graph(&mut live, path.graph);
+            }
+            StepKind::Graphs(position) => need(&mut live, *position),
+        }
+    }
+    live
+}
+
+fn need(live: &mut BTreeSet<usize>, position: Position) {
+    match position {
+        Position::Constant(_) => {}
+        Position::Bound(slot) => {
+            live.insert(slot);
+        }
+        Position::New(slot) => {
+            live.remove(&slot);
+        }
+    }
+}
+
+fn need_graph(live: &mut BTreeSet<usize>, graph: GraphPosition) {
+    match graph {
+        GraphPosition::Filter(_) => {}
+        GraphPosition::Bound(slot) => {
+            live.insert(slot);
+        }
+        GraphPosition::New(slot) => {
+            live.remove(&slot);
+        }
+    }
+}
+
+/// The graph that patterns are matched in.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum GraphScope {
+    /// One graph, or a set of them.
+    Fixed(pythia_store::GraphFilter),
+    /// A graph the store does not have.
+    Absent,
+    /// `GRAPH ?g`.
+    Variable(Variable),
+}
+
+impl GraphScope {
+    /// The default graph.
+    pub(crate) const DEFAULT: Self =
+        Self::Fixed(pythia_store::GraphFilter::One(TermId::DEFAULT_GRAPH));
+}

@@ -1,0 +1,248 @@
+//! Which variables a graph pattern binds, and when a pattern may be evaluated from rows that
+//! already bind some of them.
+//!
+//! SPARQL is defined bottom-up: each operand of a join is evaluated alone. Evaluating an operand
+//! *from* the rows of the other (index joins, correlated OPTIONAL) gives the same solutions only
+//! under conditions, which [`can_seed`] checks; where they fail the planner joins by hash instead.
+
+use std::collections::HashSet;
+
+use oxrdf::Variable;
+use spargebra::algebra::{Expression, GraphPattern};
+use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
+
+/// A set of variables.
+pub(crate) type Variables = HashSet<Variable>;
+
+/// The variable a term of a pattern stands for. Blank nodes in patterns are variables that cannot
+/// be projected; their name starts with a character no SPARQL variable may have.
+pub(crate) fn term_variable(term: &TermPattern) -> Option<Variable> {
+    match term {
+        TermPattern::Variable(variable) => Some(variable.clone()),
+        TermPattern::BlankNode(node) => {
+            Some(Variable::new_unchecked(format!("_:{}", node.as_str())))
+        }
+        _ => None,
+    }
+}
+
+/// The variables of a triple pattern.
+pub(crate) fn triple_variables(pattern: &TriplePattern) -> Vec<Variable> {
+    let mut variables: Vec<Variable> = term_variable(&pattern.subject).into_iter().collect();
+    if let NamedNodePattern::Variable(variable) = &pattern.predicate {
+        variables.push(variable.clone());
+    }
+    variables.extend(term_variable(&pattern.object));
+    variables
+}
+
+/// Variables bound in every solution of the pattern.
+pub(crate) fn certain(pattern: &GraphPattern) -> Variables {
+    match pattern {
+        GraphPattern::Bgp { patterns } => patterns.iter().flat_map(triple_variables).collect(),
+        GraphPattern::Path {
+            subject, object, ..
+        } => term_variable(subject)
+            .into_iter()
+            .chain(term_variable(object))
+            .collect(),
+        GraphPattern::Join { left, right } => &certain(left) | &certain(right),
+        GraphPattern::LeftJoin { left, .. } | GraphPattern::Minus { left, .. } => certain(left),
+        GraphPattern::Union { left, right } => &certain(left) & &certain(right),
+        GraphPattern::Graph { name, inner } => {
+            let mut variables = certain(inner);
+            if let NamedNodePattern::Variable(variable) = name {
+                variables.insert(variable.clone());
+            }
+            variables
+        }
+        GraphPattern::Filter { inner, .. }
+        | GraphPattern::Extend { inner, .. }
+        | GraphPattern::OrderBy { inner, .. }
+        | GraphPattern::Distinct { inner }
+        | GraphPattern::Reduced { inner }
+        | GraphPattern::Slice { inner, .. } => certain(inner),
+        GraphPattern::Project { inner, variables } => {
+            let inner = certain(inner);
+            variables
+                .iter()
+                .filter(|v| inner.contains(*v))
+                .cloned()
+                .collect()
+        }
+        GraphPattern::Group {
+            inner, variables, ..
+        } => {
+            let inner = certain(inner);
+            variables
+                .iter()
+                .filter(|v| inner.contains(*v))
+                .cloned()
+                .collect()
+        }
+        GraphPattern::Values {
+            variables,
+            bindings,
+        } => variables
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| bindings.iter().all(|row| row[*i].is_some()))
+            .map(|(_, v)| v.clone())
+            .collect(),
+        _ => Variables::new(),
+    }
+}
+
+/// Every variable in scope of the pattern's solutions, bound or not.
+pub(crate) fn in_scope(pattern: &GraphPattern) -> Variables {
+    match pattern {
+        GraphPattern::Bgp { .. } | GraphPattern::Path { .. } => certain(pattern),
+        GraphPattern::Join { left, right }
+        | GraphPattern::LeftJoin { left, right, .. }
+        | GraphPattern::Union { left, right } => &in_scope(left) | &in_scope(right),
+        GraphPattern::Minus { left, .. } => in_scope(left),
+        GraphPattern::Graph { name, inner } => {
+            let mut variables = in_scope(inner);
+            if let NamedNodePattern::Variable(variable) = name {
+                variables.insert(variable.clone());
+            }
+            variables
+        }
+        GraphPattern::Extend {
+            inner, variable, ..
+        } => {
+            let mut variables = in_scope(inner);
+            variables.insert(variable.clone());
+            variables
+        }
+        GraphPattern::Filter { inner, .. }
+        | GraphPattern::OrderBy { inner, .. }
+        | GraphPattern::Distinct { inner }
+        | GraphPattern::Reduced { inner }
+        | GraphPattern::Slice { inner, .. } => in_scope(inner),
+        GraphPattern::Project { variables, .. } | GraphPattern::Values { variables, .. } => {
+            variables.iter().cloned().collect()
+        }
+        GraphPattern::Group {
+            variables,
+            aggregates,
+            ..
+        } => variables
+            .iter()
+            .chain(aggregates.iter().map(|(v, _)| v))
+            .cloned()
+            .collect(),
+        _ => {
+            let mut variables = Variables::new();
+            pattern.on_in_scope_variable(|v| {
+                variables.insert(v.clone());
+            });
+            variables
+        }
+    }
+}
+
+/// The variables an expression mentions (outside EXISTS).
+pub(crate) fn expression_variables(expression: &Expression, found: &mut Variables) {
+    match expression {
+        Expression::Variable(v) | Expression::Bound(v) => {
+            found.insert(v.clone());
+        }
+        Expression::NamedNode(_) | Expression::Literal(_) | Expression::Exists(_) => {}
+        Expression::Or(a, b)
+        | Expression::And(a, b)
+        | Expression::Equal(a, b)
+        | Expression::SameTerm(a, b)
+        | Expression::Greater(a, b)
+        | Expression::GreaterOrEqual(a, b)
+        | Expression::Less(a, b)
+        | Expression::LessOrEqual(a, b)
+        | Expression::Add(a, b)
+        | Expression::Subtract(a, b)
+        | Expression::Multiply(a, b)
+        | Expression::Divide(a, b) => {
+            expression_variables(a, found);
+            expression_variables(b, found);
+        }
+        Expression::UnaryPlus(a) | Expression::UnaryMinus(a) | Expression::Not(a) => {
+            expression_variables(a, found);
+        }
+        Expression::If(a, b, c) => {
+            for e in [a, b, c] {
+                expression_variables(e, found);
+            }
+        }
+        Expression::In(a, list) => {
+            expression_variables(a, found);
+            for e in list {
+                expression_variables(e, found);
+            }
+        }
+        Expression::Coalesce(list) | Expression::FunctionCall(_, list) => {
+            for e in list {
+                expression_variables(e, found);
+            }
+        }
+    }
+}
+
+/// Variables of one expression.
+pub(crate) fn variables_of(expression: &Expression) -> Variables {
+    let mut found = Variables::new();
+    expression_variables(expression, &mut found);
+    found
+}
+
+/// Whether evaluating `pattern` from rows in which all of `outer` is bound gives the solutions
+/// that joining the rows with the pattern's own solutions gives.
+pub(crate) fn can_seed(pattern: &GraphPattern, outer: &Variables) -> bool {
+    match pattern {
+        GraphPattern::Bgp { .. } | GraphPattern::Path { .. } => true,
+        GraphPattern::Join { left, right } | GraphPattern::Union { left, right } => {
+            can_seed(left, outer) && can_seed(right, outer)
+        }
+        GraphPattern::Filter { expr, inner } => {
+            can_seed(inner, outer) && seen_only_if_certain(expr, inner, outer)
+        }
+        GraphPattern::Extend {
+            inner,
+            variable,
+            expression,
+        } => {
+            !outer.contains(variable)
+                && can_seed(inner, outer)
+                && seen_only_if_certain(expression, inner, outer)
+        }
+        GraphPattern::LeftJoin {
+            left,
+            right,
+            expression,
+        } => {
+            let bound_left = certain(left);
+            can_seed(left, outer)
+                && can_seed(right, outer)
+                && in_scope(right)
+                    .iter()
+                    .all(|v| !outer.contains(v) || bound_left.contains(v))
+                && expression
+                    .as_ref()
+                    .is_none_or(|e| seen_only_if_certain(e, left, outer))
+        }
+        GraphPattern::Graph { inner, .. } => can_seed(inner, outer),
+        GraphPattern::Values { .. } => {
+            let certain = certain(pattern);
+            in_scope(pattern)
+                .iter()
+                .all(|v| !outer.contains(v) || certain.contains(v))
+        }
+        _ => false,
+    }
+}
+
+/// Whether the expression would see the same values inside `pattern` alone as with `outer` bound.
+fn seen_only_if_certain(expression: &Expression, pattern: &GraphPattern, outer: &Variables) -> bool {
+    let certain = certain(pattern);
+    variables_of(expression)
+        .iter()
+        .all(|v| !outer.contains(v) || certain.contains(v))
+}

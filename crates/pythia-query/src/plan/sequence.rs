@@ -1,0 +1,242 @@
+//! Planning what turns a pattern's solutions into a sequence: projection, DISTINCT, ORDER BY,
+//! LIMIT and grouping. These are plan nodes of their own, above a pipeline.
+
+use oxrdf::Variable;
+use spargebra::algebra::{AggregateExpression, GraphPattern, OrderExpression};
+
+use super::Planner;
+use super::builder::{GraphScope, Planned};
+use super::scope::{Variables, in_scope, variables_of};
+use crate::error::QueryError;
+use crate::exec::group::Group;
+use crate::exec::operator::SolutionExec;
+use crate::exec::relational::{Distinct, Project, Slice};
+use crate::exec::sort::{Sort, SortBy};
+use crate::expression::aggregate::CompiledAggregate;
+
+/// Whether the pattern is one that this module plans.
+pub(super) fn is_sequence(pattern: &GraphPattern) -> bool {
+    matches!(
+        pattern,
+        GraphPattern::Project { .. }
+            | GraphPattern::Distinct { .. }
+            | GraphPattern::Reduced { .. }
+            | GraphPattern::OrderBy { .. }
+            | GraphPattern::Slice { .. }
+            | GraphPattern::Group { .. }
+    )
+}
+
+/// Whether a pattern inside `GRAPH ?g` would have to be evaluated for each graph separately.
+pub(super) fn needs_evaluation_per_graph(pattern: &GraphPattern) -> bool {
+    match pattern {
+        GraphPattern::Join { left, right }
+        | GraphPattern::Union { left, right }
+        | GraphPattern::LeftJoin { left, right, .. } => {
+            needs_evaluation_per_graph(left) || needs_evaluation_per_graph(right)
+        }
+        GraphPattern::Filter { inner, .. } | GraphPattern::Extend { inner, .. } => {
+            needs_evaluation_per_graph(inner)
+        }
+        GraphPattern::Minus { .. } => true,
+        other => is_sequence(other),
+    }
+}
+
+/// A plan with exactly these columns.
+pub(super) fn project(planned: Planned, variables: &[Variable]) -> Planned {
+    if planned.variables == variables {
+        return planned;
+    }
+    let columns = variables
+        .iter()
+        .map(|v| planned.variables.iter().position(|found| found == v))
+        .collect();
+    Planned {
+        plan: SolutionExec::plan(Project { columns }, vec![planned.plan], variables),
+        variables: variables.to_vec(),
+        certain: variables
+            .iter()
+            .filter(|v| planned.certain.contains(v))
+            .cloned()
+            .collect(),
+        rows: planned.rows,
+    }
+}
+
+impl Planner<'_> {
+    /// Plans a projection, DISTINCT, ORDER BY, LIMIT or grouping; `None` for other patterns.
+    pub(super) fn plan_sequence(
+        &self,
+        pattern: &GraphPattern,
+        graph: &GraphScope,
+        needed: Option<&Variables>,
+    ) -> Result<Option<Planned>, QueryError> {
+        Ok(Some(match pattern {
+            GraphPattern::Project { inner, variables } => {
+                let wanted: Variables = variables.iter().cloned().collect();
+                project(self.plan(inner, graph, Some(&wanted))?, variables)
+            }
+            GraphPattern::Distinct { inner } | GraphPattern::Reduced { inner } => {
+                // Which columns there are decides which solutions are the same.
+                let all = in_scope(inner);
+                self.distinct(self.plan(inner, graph, Some(&all))?)
+            }
+            GraphPattern::OrderBy { inner, expression } => {
+                self.order_by(inner, expression, None, graph, needed)?
+            }
+            GraphPattern::Slice {
+                inner,
+                start,
+                length,
+            } => self.slice(inner, *start, *length, graph, needed)?,
+            GraphPattern::Group {
+                inner,
+                variables,
+                aggregates,
+            } => self.group(inner, variables, aggregates, graph)?,
+            _ => return Ok(None),
+        }))
+    }
+
+    fn distinct(&self, planned: Planned) -> Planned {
+        Planned {
+            plan: SolutionExec::plan(Distinct, vec![planned.plan], &planned.variables),
+            ..planned
+        }
+    }
+
+    /// OFFSET and LIMIT. Over ORDER BY, with or without a projection between, the sort keeps only
+    /// as many solutions as can be in the slice.
+    fn slice(
+        &self,
+        inner: &GraphPattern,
+        start: usize,
+        length: Option<usize>,
+        graph: &GraphScope,
+        needed: Option<&Variables>,
+    ) -> Result<Planned, QueryError> {
+        let limit = length.map(|length| start.saturating_add(length));
+        let planned = match inner {
+            GraphPattern::OrderBy { inner, expression } => {
+                self.order_by(inner, expression, limit, graph, needed)?
+            }
+            GraphPattern::Project {
+                inner: ordered,
+                variables,
+            } if matches!(**ordered, GraphPattern::OrderBy { .. }) => {
+                let GraphPattern::OrderBy { inner, expression } = &**ordered else {
+                    unreachable!("matched above");
+                };
+                let wanted: Variables = variables.iter().cloned().collect();
+                let sorted = self.order_by(inner, expression, limit, graph, Some(&wanted))?;
+                project(sorted, variables)
+            }
+            other => self.plan(other, graph, needed)?,
+        };
+        let rows = length.map_or(planned.rows, |l| planned.rows.min(l as f64));
+        Ok(Planned {
+            plan: SolutionExec::plan(
+                Slice { start, length },
+                vec![planned.plan],
+                &planned.variables,
+            ),
+            rows,
+            ..planned
+        })
+    }
+
+    fn order_by(
+        &self,
+        inner: &GraphPattern,
+        keys: &[OrderExpression],
+        limit: Option<usize>,
+        graph: &GraphScope,
+        needed: Option<&Variables>,
+    ) -> Result<Planned, QueryError> {
+        let mut wanted = needed.cloned();
+        for key in keys {
+            let (OrderExpression::Asc(e) | OrderExpression::Desc(e)) = key;
+            if let Some(wanted) = &mut wanted {
+                wanted.extend(variables_of(e));
+            }
+        }
+        let planned = self.plan(inner, graph, wanted.as_ref())?;
+        let keys = keys
+            .iter()
+            .map(|key| {
+                let (expression, descending) = match key {
+                    OrderExpression::Asc(e) => (e, false),
+                    OrderExpression::Desc(e) => (e, true),
+                };
+                Ok(SortBy {
+                    expression: self.compile(expression, &planned.variables)?,
+                    descending,
+                })
+            })
+            .collect::<Result<Vec<_>, QueryError>>()?;
+        let sort = Sort { keys, limit };
+        Ok(Planned {
+            plan: SolutionExec::plan(sort, vec![planned.plan], &planned.variables),
+            ..planned
+        })
+    }
+
+    fn group(
+        &self,
+        inner: &GraphPattern,
+        keys: &[Variable],
+        aggregates: &[(Variable, AggregateExpression)],
+        graph: &GraphScope,
+    ) -> Result<Planned, QueryError> {
+        let mut wanted: Variables = keys.iter().cloned().collect();
+        for (_, aggregate) in aggregates {
+            match aggregate {
+                AggregateExpression::FunctionCall { expr, .. } => {
+                    wanted.extend(variables_of(expr));
+                }
+                AggregateExpression::CountSolutions { distinct: true } => {
+                    wanted.extend(in_scope(inner));
+                }
+                AggregateExpression::CountSolutions { distinct: false } => {}
+            }
+        }
+        let planned = self.plan(inner, graph, Some(&wanted))?;
+        let columns = keys
+            .iter()
+            .map(|key| planned.variables.iter().position(|v| v == key))
+            .collect();
+        let compiled = aggregates
+            .iter()
+            .map(|(_, aggregate)| {
+                CompiledAggregate::compile(aggregate, &planned.variables, self.evaluation)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let variables: Vec<Variable> = keys
+            .iter()
+            .chain(aggregates.iter().map(|(v, _)| v))
+            .cloned()
+            .collect();
+        let certain: Variables = keys
+            .iter()
+            .filter(|key| planned.certain.contains(*key))
+            .cloned()
+            .collect();
+        let rows = if keys.is_empty() {
+            1.0
+        } else {
+            (planned.rows * 0.1).max(1.0)
+        };
+        let group = Group {
+            keys: columns,
+            aggregates: compiled.into(),
+            text: aggregates.iter().map(|(_, a)| a.to_string()).collect(),
+        };
+        Ok(Planned {
+            plan: SolutionExec::plan(group, vec![planned.plan], &variables),
+            variables,
+            certain,
+            rows,
+        })
+    }
+}

@@ -1,0 +1,183 @@
+//! From a query's text to algebra, with errors that point at the place.
+
+use spargebra::SparqlParser;
+
+use crate::error::QueryError;
+
+/// How deeply brackets may nest. The parser recurses; this keeps it within any thread's stack.
+const NESTING_MAX: usize = 128;
+
+/// A parsed query.
+#[derive(Clone, Debug)]
+pub struct Query {
+    pub(crate) algebra: spargebra::Query,
+}
+
+impl Query {
+    /// Parses a query; relative IRIs are resolved against `base`.
+    pub fn parse(text: &str, base: Option<&str>) -> Result<Self, QueryError> {
+        check_nesting(text)?;
+        let mut parser = SparqlParser::new();
+        if let Some(base) = base {
+            parser = parser
+                .with_base_iri(base)
+                .map_err(|error| syntax(1, 1, format!("the base IRI is not valid: {error}")))?;
+        }
+        match parser.parse_query(text) {
+            Ok(algebra) => Ok(Self { algebra }),
+            Err(error) => Err(locate(text, &error.to_string())),
+        }
+    }
+}
+
+fn syntax(line: usize, column: usize, message: impl Into<String>) -> QueryError {
+    QueryError::Syntax {
+        line,
+        column,
+        message: message.into(),
+    }
+}
+
+/// Finds the place in the parser's message, which reads `error at LINE:COLUMN: …`.
+fn locate(text: &str, message: &str) -> QueryError {
+    let place = message.strip_prefix("error at ").and_then(|rest| {
+        let (line, rest) = rest.split_once(':')?;
+        let (column, rest) = rest.split_once(':')?;
+        Some((line.parse().ok()?, column.parse().ok()?, rest.trim()))
+    });
+    let Some((line, column, message)) = place else {
+        return syntax(1, 1, message);
+    };
+    if let Some(prefix) = undeclared_prefix(text, line, column) {
+        return syntax(
+            line,
+            column,
+            format!("the prefix {prefix}: is not declared; add PREFIX {prefix}: <…>"),
+        );
+    }
+    syntax(line, column, message)
+}
+
+/// If the text at the place is a prefixed name whose prefix the query does not declare, the prefix.
+fn undeclared_prefix(text: &str, line: usize, column: usize) -> Option<String> {
+    let rest: String = text
+        .lines()
+        .nth(line.checked_sub(1)?)?
+        .chars()
+        .skip(column.checked_sub(1)?)
+        .collect();
+    let end = rest
+        .find(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)))
+        .unwrap_or(rest.len());
+    let prefix = &rest[..end];
+    if !rest[end..].starts_with(':') {
+        return None;
+    }
+    let declaration = format!("{prefix}:");
+    let mut words = text.split_whitespace();
+    let declared = std::iter::from_fn(|| {
+        words
+            .by_ref()
+            .find(|word| word.eq_ignore_ascii_case("prefix"))
+            .and_then(|_| words.next())
+    })
+    .any(|name| name.starts_with(&declaration));
+    (!declared).then(|| prefix.to_owned())
+}
+
+/// Refuses brackets nested too deeply. Strings, IRIs and comments are passed over.
+fn check_nesting(text: &str) -> Result<(), QueryError> {
+    let bytes = text.as_bytes();
+    let (mut depth, mut line, mut line_start, mut i) = (0_usize, 1, 0, 0);
+    while i < bytes.len() {
+        match bytes[i] {
+            b'\n' => {
+                line += 1;
+                line_start = i + 1;
+            }
+            b'(' | b'{' | b'[' => {
+                depth += 1;
+                if depth > NESTING_MAX {
+                    return Err(syntax(
+                        line,
+                        i - line_start + 1,
+                        format!("brackets are nested more than {NESTING_MAX} deep"),
+                    ));
+                }
+            }
+            b')' | b'}' | b']' => depth = depth.saturating_sub(1),
+            quote @ (b'"' | b'\'') => {
+                i += 1;
+                while i < bytes.len() && bytes[i] != quote && bytes[i] != b'\n' {
+                    i += 1 + usize::from(bytes[i] == b'\\');
+                }
+                continue_line(bytes, i, &mut line, &mut line_start);
+            }
+            b'<' => {
+                if let Some(end) = bytes[i..].iter().position(|b| b" \t\n\"{}<>".contains(b) && *b != b'<')
+                    && bytes[i + end] == b'>'
+                {
+                    i += end;
+                }
+            }
+            b'#' => {
+                while i + 1 < bytes.len() && bytes[i + 1] != b'\n' {
+                    i += 1;
+                }
+            }
+            _ => {}
+        }
+        i += 1;
+    }
+    Ok(())
+}
+
+/// A string that ran into the end of its line: count the line.
+fn continue_line(bytes: &[u8], at: usize, line: &mut usize, line_start: &mut usize) {
+    if bytes.get(at) == Some(&b'\n') {
+        *line += 1;
+        *line_start = at + 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(text: &str) -> (usize, usize, String) {
+        match Query::parse(text, None) {
+            Err(QueryError::Syntax {
+                line,
+                column,
+                message,
+            }) => (line, column, message),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn errors_say_where() {
+        let (line, column, _) = place("SELECT * WHERE {\n  ?s ?p }");
+        assert_eq!((line, column), (2, 9));
+    }
+
+    #[test]
+    fn undeclared_prefixes_are_named() {
+        let (line, _, message) = place("SELECT * WHERE {\n  ?s foaf:name ?o }");
+        assert_eq!(line, 2);
+        assert!(message.contains("PREFIX foaf:"), "{message}");
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_not_recursed_into() {
+        let text = format!("SELECT * {{ FILTER({}1{}) }}", "(".repeat(10_000), ")".repeat(10_000));
+        let (_, _, message) = place(&text);
+        assert!(message.contains("nested"), "{message}");
+    }
+
+    #[test]
+    fn brackets_in_strings_do_not_nest() {
+        let text = format!("SELECT * {{ ?s ?p \"{}\" }}", "(".repeat(1000));
+        assert!(Query::parse(&text, None).is_ok());
+    }
+}

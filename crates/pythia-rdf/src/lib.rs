@@ -1,0 +1,25 @@
+//! RDF terms, 64-bit term ids and the formats in and out.
+//!
+//! A term is either held inside its [`TermId`] ([`inline`]) or known to a dictionary by its key
+//! ([`mod@key`]). [`parse`] turns files ([`source`], [`mod@format`]) into keys, ids and quads; [`write`]
+//! turns quads into text again.
+
+pub mod error;
+pub mod format;
+pub mod id;
+pub mod inline;
+pub mod key;
+pub mod parse;
+pub mod source;
+mod triple_text;
+mod validate;
+pub mod write;
+
+pub use error::{KeyError, ParseError, SinkError, SyntaxProblem, TermError};
+pub use format::{Compression, RdfFormat};
+pub use id::{TermId, TermKind};
+pub use inline::InlineValue;
+pub use key::{Encoded, OwnedKey, TermKey};
+pub use parse::{CountingSink, ParseOptions, ParseReport, Progress, QuadSink, parse_sources};
+pub use source::Source;
+pub use write::RdfWriter;

@@ -1,0 +1,228 @@
+//! Formats that only a sequential parser reads (Turtle, TriG, RDF/XML, JSON-LD): quads in batches.
+
+use std::io::{self, Read};
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crossbeam_channel::Sender;
+use oxrdf::{Quad, TermRef};
+use oxrdfio::{RdfFormat, RdfParseError, RdfParser};
+
+use super::nesting::{JsonNesting, TurtleNesting};
+use super::reader::ReadProgress;
+use super::shared::{Cause, Content, Failure, Place, Shared, Task};
+use super::watch::{Counted, LineByLine, Position, Refusal, Watched};
+use super::xml::XmlWatch;
+use crate::error::{ParseError, shortened};
+use crate::source::Source;
+
+/// Quads of a batch.
+const BATCH_QUADS: usize = 4096;
+/// Text of a batch, roughly.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Parses `source` and sends its quads as tasks until its end, or until the parse is stopped.
+pub(crate) fn parse(
+    index: usize,
+    mut source: Source,
+    shared: &Shared<'_>,
+    sender: &Sender<Task>,
+) -> Result<(), Failure> {
+    let mut progress = ReadProgress::new(&source);
+    let mut parser = RdfParser::from_format(source.format);
+    if let Some(base) = &source.base {
+        parser = parser
+            .with_base_iri(base.as_str())
+            .map_err(|error| other(index, 0, ParseError::Base {
+                source_name: source.name.clone(),
+                base: base.clone(),
+                message: error.to_string(),
+            }))?;
+    }
+    if let Some(graph) = &source.graph {
+        parser = parser.with_default_graph(graph.clone());
+    }
+    let position = Arc::new(Position::new(shared.options.document_bytes_max));
+    let input = mem::replace(&mut source.reader, Box::new(io::empty()));
+    let reader = watched(input, source.format, &position);
+    let mut batch = Batch {
+        source: index,
+        sequence: 0,
+        quads: Vec::new(),
+        bytes: 0,
+        text_booked: 0,
+    };
+    for quad in parser.for_reader(reader) {
+        match quad {
+            Ok(quad) => {
+                position.pending.store(0, Ordering::Relaxed);
+                batch.push(quad);
+                if batch.is_full() && !batch.send(sender, shared, &mut progress, &position) {
+                    return Ok(());
+                }
+            }
+            Err(error) => {
+                let (place, message) =
+                    judge(error, &source, &batch, shared, &mut progress, &position)?;
+                shared.problem(place, message)?;
+                if shared.is_stopped() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    batch.send(sender, shared, &mut progress, &position);
+    Ok(())
+}
+
+/// Counts what the parser reads, and refuses what would cost it too much.
+fn watched(
+    input: Box<dyn Read + Send>,
+    format: RdfFormat,
+    position: &Arc<Position>,
+) -> Box<dyn Read> {
+    let counted = |is_bounded| Counted::new(input, Arc::clone(position), is_bounded);
+    match format {
+        // oxttl itself bounds its tokens, and holds little else.
+        RdfFormat::Turtle | RdfFormat::TriG => {
+            Box::new(Watched::new(counted(false), TurtleNesting::new()))
+        }
+        RdfFormat::RdfXml => {
+            let lines = LineByLine::new(counted(true), Arc::clone(position));
+            Box::new(Watched::new(lines, XmlWatch::new(Arc::clone(position))))
+        }
+        _ => Box::new(Watched::new(counted(true), JsonNesting::default())),
+    }
+}
+
+struct Batch {
+    source: usize,
+    sequence: usize,
+    quads: Vec<Quad>,
+    /// Memory of the quads, roughly.
+    bytes: usize,
+    /// Text counted in the report so far.
+    text_booked: u64,
+}
+
+impl Batch {
+    fn push(&mut self, quad: Quad) {
+        self.bytes += text_bytes(quad.as_ref().object) + 128;
+        self.quads.push(quad);
+    }
+
+    fn is_full(&self) -> bool {
+        self.quads.len() >= BATCH_QUADS || self.bytes >= BATCH_BYTES
+    }
+
+    /// Whether to go on.
+    fn send(
+        &mut self,
+        sender: &Sender<Task>,
+        shared: &Shared<'_>,
+        progress: &mut ReadProgress,
+        position: &Position,
+    ) -> bool {
+        progress.advance(shared);
+        let text = position.bytes.load(Ordering::Relaxed);
+        shared.add_bytes(text - self.text_booked);
+        self.text_booked = text;
+        let quads = mem::replace(&mut self.quads, Vec::with_capacity(BATCH_QUADS));
+        let task = Task {
+            source: self.source,
+            sequence: self.sequence,
+            content: Content::Quads(quads),
+        };
+        self.bytes = 0;
+        self.sequence += 1;
+        !shared.is_stopped() && sender.send(task).is_ok()
+    }
+}
+
+/// About how much memory an object takes.
+fn text_bytes(term: TermRef<'_>) -> usize {
+    match term {
+        TermRef::NamedNode(node) => node.as_str().len(),
+        TermRef::BlankNode(_) => 32,
+        TermRef::Literal(literal) => literal.value().len(),
+        TermRef::Triple(triple) => 128 + text_bytes(triple.object.as_ref()),
+    }
+}
+
+fn other(source: usize, sequence: usize, error: ParseError) -> Failure {
+    Failure {
+        place: Place {
+            source,
+            sequence,
+            line: 0,
+            column: 0,
+        },
+        cause: Cause::Other(error),
+    }
+}
+
+/// A problem to be counted in lenient mode, or the failure that ends the source in any mode.
+fn judge(
+    error: RdfParseError,
+    source: &Source,
+    batch: &Batch,
+    shared: &Shared<'_>,
+    progress: &mut ReadProgress,
+    position: &Position,
+) -> Result<(Place, String), Failure> {
+    let mut place = Place {
+        source: batch.source,
+        sequence: batch.sequence,
+        line: position.lines.load(Ordering::Relaxed).saturating_sub(1),
+        column: 0,
+    };
+    match error {
+        RdfParseError::Syntax(error) => {
+            if let Some(location) = error.location() {
+                place.line = location.start.line;
+                place.column = location.start.column + 1;
+            }
+            let mut message = shortened(strip_place(&error.to_string()).to_owned());
+            let resumable = matches!(source.format, RdfFormat::Turtle | RdfFormat::TriG);
+            if resumable {
+                return Ok((place, message));
+            }
+            if shared.options.lenient {
+                message.push_str(" (the parser cannot go on after an error in ");
+                message.push_str(source.format.name());
+                message.push_str(", so nothing can be skipped)");
+            }
+            Err(Failure {
+                place,
+                cause: Cause::Syntax(message),
+            })
+        }
+        RdfParseError::Io(error) => {
+            let read = progress.advance(shared);
+            if let Some(refusal) = error.get_ref().and_then(|e| e.downcast_ref::<Refusal>()) {
+                return Err(Failure {
+                    place,
+                    cause: Cause::Syntax(refusal.to_string()),
+                });
+            }
+            Err(Failure {
+                place,
+                cause: Cause::Other(ParseError::Io {
+                    source_name: source.name.clone(),
+                    read,
+                    text: position.bytes.load(Ordering::Relaxed),
+                    error,
+                }),
+            })
+        }
+    }
+}
+
+/// oxttl's message without the place it starts with, which is told apart.
+fn strip_place(message: &str) -> &str {
+    match message.split_once(": ") {
+        Some((place, rest)) if place.starts_with("Parser error ") => rest,
+        _ => message,
+    }
+}

@@ -1,0 +1,237 @@
+//! What the threads of one parse share: the problems found, and the sign to stop.
+//!
+//! A problem is placed by source, task and line within the task. Tasks of a source are numbered in file
+//! order and queued in that order, and after a failure the tasks before it are still parsed; so the
+//! failure reported is the first of its source, and its line can be told by adding up the lines of the
+//! tasks before it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use oxrdf::Quad;
+
+use super::{ParseOptions, ParseReport, Progress, SourceInfo};
+use crate::error::{ParseError, SinkError, SyntaxProblem};
+
+/// A piece of a source for a worker.
+pub(crate) struct Task {
+    pub(crate) source: usize,
+    /// Number of the task within its source.
+    pub(crate) sequence: usize,
+    pub(crate) content: Content,
+}
+
+pub(crate) enum Content {
+    /// Whole lines.
+    Lines(Vec<u8>),
+    /// Statements parsed by the reader.
+    Quads(Vec<Quad>),
+}
+
+/// Where in the input something is. Ordered by file order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) source: usize,
+    pub(crate) sequence: usize,
+    /// From 0, within the task if the source is line-based, else within the source.
+    pub(crate) line: u64,
+    /// From 1, or 0 if unknown.
+    pub(crate) column: u64,
+}
+
+/// What ends a parse.
+pub(crate) struct Failure {
+    pub(crate) place: Place,
+    pub(crate) cause: Cause,
+}
+
+pub(crate) enum Cause {
+    Syntax(String),
+    Sink(SinkError),
+    /// Complete but for the line of `LineTooLong`.
+    Other(ParseError),
+}
+
+#[derive(Default)]
+struct Ledger {
+    failure: Option<Failure>,
+    /// The first problems in file order.
+    problems: Vec<(Place, String)>,
+    skipped: u64,
+    quads: u64,
+    bytes: u64,
+    /// Per source, the lines of each task done.
+    lines: Vec<Vec<u64>>,
+}
+
+pub(crate) struct Shared<'a> {
+    pub(crate) infos: &'a [SourceInfo],
+    pub(crate) options: &'a ParseOptions,
+    pub(crate) progress: &'a Progress,
+    stopped: AtomicBool,
+    ledger: Mutex<Ledger>,
+    /// Buffers that workers are done with, for readers to fill again.
+    buffers: Mutex<Vec<Vec<u8>>>,
+}
+
+impl<'a> Shared<'a> {
+    pub(crate) fn new(
+        infos: &'a [SourceInfo],
+        options: &'a ParseOptions,
+        progress: &'a Progress,
+    ) -> Self {
+        Self {
+            infos,
+            options,
+            progress,
+            stopped: AtomicBool::new(false),
+            ledger: Mutex::new(Ledger {
+                lines: infos.iter().map(|_| Vec::new()).collect(),
+                ..Ledger::default()
+            }),
+            buffers: Mutex::new(Vec::new()),
+        }
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().expect("nothing panics holding the ledger")
+    }
+
+    /// Whether a failure makes reading on pointless.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Whether a task comes after a failure, so that it need not be done.
+    pub(crate) fn is_void(&self, source: usize, sequence: usize) -> bool {
+        self.is_stopped()
+            && self.ledger().failure.as_ref().is_some_and(|failure| {
+                matches!(failure.cause, Cause::Sink(_))
+                    || (failure.place.source, failure.place.sequence) < (source, sequence)
+            })
+    }
+
+    /// Keeps the failure if it is the first in file order; a sink's failure comes before all.
+    pub(crate) fn fail(&self, failure: Failure) {
+        let mut ledger = self.ledger();
+        let earlier = match &ledger.failure {
+            None => true,
+            Some(known) => {
+                let rank = |f: &Failure| (!matches!(f.cause, Cause::Sink(_)), f.place);
+                rank(&failure) < rank(known)
+            }
+        };
+        if earlier {
+            ledger.failure = Some(failure);
+        }
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts a skipped statement, or fails in strict mode: then `Err`.
+    pub(crate) fn problem(&self, place: Place, message: String) -> Result<(), Failure> {
+        if !self.options.lenient {
+            return Err(Failure {
+                place,
+                cause: Cause::Syntax(message),
+            });
+        }
+        self.progress.skipped.fetch_add(1, Ordering::Relaxed);
+        let mut ledger = self.ledger();
+        ledger.skipped += 1;
+        let at = ledger.problems.partition_point(|(known, _)| *known <= place);
+        if at < ParseOptions::PROBLEMS_KEPT {
+            ledger.problems.insert(at, (place, message));
+            ledger.problems.truncate(ParseOptions::PROBLEMS_KEPT);
+        }
+        Ok(())
+    }
+
+    /// Books a task as done.
+    pub(crate) fn done(&self, source: usize, sequence: usize, quads: u64, bytes: u64, lines: u64) {
+        self.progress.quads.fetch_add(quads, Ordering::Relaxed);
+        self.progress.text_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let mut ledger = self.ledger();
+        ledger.quads += quads;
+        ledger.bytes += bytes;
+        let known = &mut ledger.lines[source];
+        if known.len() <= sequence {
+            known.resize(sequence + 1, 0);
+        }
+        known[sequence] = lines;
+    }
+
+    /// Counts text that no task stands for.
+    pub(crate) fn add_bytes(&self, bytes: u64) {
+        self.progress.text_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.ledger().bytes += bytes;
+    }
+
+    /// An empty buffer, used before if possible.
+    pub(crate) fn take_buffer(&self) -> Vec<u8> {
+        let mut buffers = self.buffers.lock().expect("nothing panics holding the buffers");
+        buffers.pop().unwrap_or_default()
+    }
+
+    /// Gives a buffer back; those of giant lines are let go.
+    pub(crate) fn return_buffer(&self, mut buffer: Vec<u8>) {
+        if buffer.capacity() <= 4 * self.options.chunk_bytes {
+            buffer.clear();
+            self.buffers
+                .lock()
+                .expect("nothing panics holding the buffers")
+                .push(buffer);
+        }
+    }
+
+    /// The report, or the failure with its line told.
+    pub(crate) fn finish(self) -> Result<ParseReport, ParseError> {
+        let Ledger {
+            failure,
+            problems,
+            skipped,
+            quads,
+            bytes,
+            lines,
+        } = self
+            .ledger
+            .into_inner()
+            .expect("nothing panics holding the ledger");
+        let line_of = |place: Place| {
+            let before = lines[place.source].iter().take(place.sequence);
+            before.sum::<u64>() + place.line + 1
+        };
+        let problem = |place: Place, message: String| SyntaxProblem {
+            source: self.infos[place.source].name.clone(),
+            line: line_of(place),
+            column: place.column,
+            message,
+        };
+        if let Some(Failure { place, cause }) = failure {
+            return Err(match cause {
+                Cause::Syntax(message) => ParseError::Syntax(problem(place, message)),
+                Cause::Sink(error) => ParseError::Sink(error),
+                Cause::Other(ParseError::LineTooLong {
+                    source_name,
+                    offset,
+                    limit,
+                    ..
+                }) => ParseError::LineTooLong {
+                    source_name,
+                    line: line_of(place),
+                    offset,
+                    limit,
+                },
+                Cause::Other(error) => error,
+            });
+        }
+        Ok(ParseReport {
+            quads,
+            bytes,
+            skipped,
+            first_skipped: problems
+                .into_iter()
+                .map(|(place, message)| problem(place, message))
+                .collect(),
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! A worker thread: takes tasks from the queue and feeds its sink.
+
+use crossbeam_channel::Receiver;
+use oxrdf::{GraphNameRef, QuadRef, TermRef};
+
+use super::lines::LineParser;
+use super::shared::{Cause, Content, Failure, Place, Shared, Task};
+use super::sink::QuadSink;
+use crate::error::{SinkError, TermError};
+use crate::key::{Encoded, TermKey, encode_scoped};
+
+/// Works until the queue is closed. After a failure tasks behind it are only taken off the queue.
+pub(crate) fn run<S: QuadSink>(receiver: &Receiver<Task>, sink: &mut S, shared: &Shared<'_>) {
+    let mut lines = LineParser::new();
+    for task in receiver {
+        let (source, sequence) = (task.source, task.sequence);
+        if shared.is_void(source, sequence) {
+            continue;
+        }
+        let outcome = match task.content {
+            Content::Lines(chunk) => {
+                let outcome = lines.parse(&chunk, source, sequence, sink, shared);
+                shared.return_buffer(chunk);
+                outcome
+            }
+            Content::Quads(quads) => take_quads(&quads, source, sequence, sink, shared),
+        };
+        let outcome = outcome.and_then(|()| {
+            let place = Place {
+                source,
+                sequence,
+                line: 0,
+                column: 0,
+            };
+            sink.end_batch().map_err(|error| Failure {
+                place,
+                cause: Cause::Sink(error),
+            })
+        });
+        if let Err(failure) = outcome {
+            shared.fail(failure);
+        }
+    }
+}
+
+fn take_quads<S: QuadSink>(
+    quads: &[oxrdf::Quad],
+    source: usize,
+    sequence: usize,
+    sink: &mut S,
+    shared: &Shared<'_>,
+) -> Result<(), Failure> {
+    let mut encoder = Encoder::default();
+    let scope = &shared.infos[source].blank_node_prefix;
+    for quad in quads {
+        encoder
+            .quad(quad.as_ref(), scope, sink)
+            .map_err(|error| Failure {
+                place: Place {
+                    source,
+                    sequence,
+                    line: 0,
+                    column: 0,
+                },
+                cause: Cause::Sink(error),
+            })?;
+    }
+    shared.done(source, sequence, quads.len() as u64, 0, 0);
+    Ok(())
+}
+
+/// Hands quads of terms that a parser has checked to a sink.
+#[derive(Default)]
+pub(crate) struct Encoder {
+    scratch: Vec<u8>,
+}
+
+impl Encoder {
+    pub(crate) fn quad<S: QuadSink>(
+        &mut self,
+        quad: QuadRef<'_>,
+        scope: &str,
+        sink: &mut S,
+    ) -> Result<(), SinkError> {
+        let subject = self.term(quad.subject.into(), scope, sink)?;
+        let predicate = self.term(quad.predicate.into(), scope, sink)?;
+        let object = self.term(quad.object, scope, sink)?;
+        let graph = match quad.graph_name {
+            GraphNameRef::DefaultGraph => sink.default_graph(),
+            GraphNameRef::NamedNode(node) => self.term(node.into(), scope, sink)?,
+            GraphNameRef::BlankNode(node) => self.term(node.into(), scope, sink)?,
+        };
+        sink.quad(subject, predicate, object, graph)
+    }
+
+    pub(crate) fn term<S: QuadSink>(
+        &mut self,
+        term: TermRef<'_>,
+        scope: &str,
+        sink: &mut S,
+    ) -> Result<S::Term, SinkError> {
+        match encode_scoped(term, scope, &mut self.scratch) {
+            Encoded::Inline(id) => Ok(sink.inline(id)),
+            Encoded::Key(kind) => {
+                let key = TermKey {
+                    kind,
+                    bytes: &self.scratch,
+                };
+                sink.key(key, || Ok(())).map_err(|error| match error {
+                    TermError::Sink(error) => error,
+                    TermError::Invalid(message) => SinkError::new(message),
+                })
+            }
+        }
+    }
+}

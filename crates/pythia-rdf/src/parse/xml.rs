@@ -1,0 +1,240 @@
+//! Bounds what an XML text can cost its parser: the depth of its elements and the size of its entities.
+//!
+//! The RDF/XML parser looks through all open elements at each new one, and replaces entities when they are
+//! defined, so that entities made of entities grow exponentially. This scanner follows the markup, knows
+//! how long each entity gets, and refuses text before the parser gets it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::watch::{Position, Refusal, Watch};
+
+/// How deep elements may nest.
+const ELEMENTS_MAX: usize = 1024;
+/// The length of a document type declaration, and that of all entities in it, written out.
+const DOCTYPE_BYTES_MAX: usize = 1 << 20;
+/// Longer names are no entity's.
+const NAME_BYTES_MAX: usize = 256;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Text,
+    /// Right after `<`.
+    Opened,
+    StartTag {
+        quote: Option<u8>,
+        slash: bool,
+    },
+    EndTag,
+    /// After `<!`, until it is clear of what.
+    Declaration,
+    /// Until `--`, `]]` or `?`, as given, was seen `count` times before `>`.
+    Until {
+        byte: u8,
+        needed: u8,
+        count: u8,
+    },
+    Doctype {
+        open: usize,
+    },
+}
+
+/// Follows an XML text.
+pub(crate) struct XmlWatch {
+    state: State,
+    depth: usize,
+    /// The beginning of a declaration, or a whole document type declaration.
+    declaration: Vec<u8>,
+    /// The entity reference that is being read.
+    reference: Option<Vec<u8>>,
+    /// The length of each entity, written out.
+    entities: HashMap<Vec<u8>, usize>,
+    position: Arc<Position>,
+}
+
+impl Watch for XmlWatch {
+    fn scan(&mut self, text: &[u8]) -> Result<(), Refusal> {
+        for (offset, &byte) in text.iter().enumerate() {
+            self.next(byte).map_err(|mut refusal| {
+                refusal.offset = offset;
+                refusal
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl XmlWatch {
+    pub(crate) fn new(position: Arc<Position>) -> Self {
+        Self {
+            state: State::Text,
+            depth: 0,
+            declaration: Vec::new(),
+            reference: None,
+            entities: HashMap::new(),
+            position,
+        }
+    }
+
+    fn next(&mut self, byte: u8) -> Result<(), Refusal> {
+        self.state = match self.state {
+            State::Text => {
+                self.text(byte)?;
+                if byte == b'<' { State::Opened } else { State::Text }
+            }
+            State::Opened => {
+                self.reference = None;
+                match byte {
+                    b'!' => {
+                        self.declaration.clear();
+                        State::Declaration
+                    }
+                    b'?' => until(b'?', 1),
+                    b'/' => State::EndTag,
+                    b'>' => State::Text,
+                    _ => State::StartTag {
+                        quote: None,
+                        slash: false,
+                    },
+                }
+            }
+            State::StartTag { quote, slash } => self.start_tag(byte, quote, slash)?,
+            State::EndTag if byte == b'>' => {
+                self.depth = self.depth.saturating_sub(1);
+                State::Text
+            }
+            State::EndTag => State::EndTag,
+            State::Declaration => self.declaration(byte),
+            State::Until { byte: end, needed, count } => match byte {
+                b'>' if count >= needed => State::Text,
+                _ if byte == end => State::Until {
+                    byte: end,
+                    needed,
+                    count: (count + 1).min(needed),
+                },
+                _ => until(end, needed),
+            },
+            State::Doctype { open } => self.doctype(byte, open)?,
+        };
+        Ok(())
+    }
+
+    /// Follows the references in text and in attribute values.
+    fn text(&mut self, byte: u8) -> Result<(), Refusal> {
+        match (&mut self.reference, byte) {
+            (_, b'&') => self.reference = Some(Vec::new()),
+            (None, _) => {}
+            (Some(name), b';') => {
+                let length = self.entities.get(name).copied().unwrap_or(0);
+                self.reference = None;
+                self.position.add_pending(length as u64)?;
+            }
+            (Some(name), _) if name.len() < NAME_BYTES_MAX => name.push(byte),
+            (Some(_), _) => self.reference = None,
+        }
+        Ok(())
+    }
+
+    fn start_tag(&mut self, byte: u8, quote: Option<u8>, slash: bool) -> Result<State, Refusal> {
+        if let Some(open) = quote {
+            self.text(byte)?;
+            let quote = (byte != open).then_some(open);
+            return Ok(State::StartTag { quote, slash: false });
+        }
+        match byte {
+            b'>' if slash => Ok(State::Text),
+            b'>' => {
+                self.depth += 1;
+                if self.depth > ELEMENTS_MAX {
+                    return Err(refusal(format!("elements nest deeper than {ELEMENTS_MAX}")));
+                }
+                Ok(State::Text)
+            }
+            b'"' | b'\'' => Ok(State::StartTag {
+                quote: Some(byte),
+                slash: false,
+            }),
+            _ => Ok(State::StartTag {
+                quote: None,
+                slash: byte == b'/',
+            }),
+        }
+    }
+
+    fn declaration(&mut self, byte: u8) -> State {
+        self.declaration.push(byte);
+        match self.declaration.as_slice() {
+            b"--" => until(b'-', 2),
+            [b'[', ..] => until(b']', 2),
+            [b'-'] => State::Declaration,
+            _ => State::Doctype { open: 0 },
+        }
+    }
+
+    fn doctype(&mut self, byte: u8, open: usize) -> Result<State, Refusal> {
+        self.declaration.push(byte);
+        if self.declaration.len() > DOCTYPE_BYTES_MAX {
+            return Err(refusal(format!(
+                "a document type declaration longer than {DOCTYPE_BYTES_MAX} bytes"
+            )));
+        }
+        Ok(match (byte, open) {
+            (b'<', _) => State::Doctype { open: open + 1 },
+            (b'>', 0) => {
+                self.define_entities()?;
+                State::Text
+            }
+            (b'>', _) => State::Doctype { open: open - 1 },
+            _ => State::Doctype { open },
+        })
+    }
+
+    /// Works out how long the entities of a document type declaration get.
+    fn define_entities(&mut self) -> Result<(), Refusal> {
+        let declaration = std::mem::take(&mut self.declaration);
+        for part in declaration.split(|byte| *byte == b'<') {
+            let Some(definition) = part.strip_prefix(b"!ENTITY") else {
+                continue;
+            };
+            let definition = definition.trim_ascii_start();
+            let definition = definition.strip_prefix(b"%").unwrap_or(definition);
+            let mut pieces = definition.trim_ascii_start().splitn(2, u8::is_ascii_whitespace);
+            let (Some(name), Some(rest)) = (pieces.next(), pieces.next()) else {
+                continue;
+            };
+            let mut quoted = rest.splitn(3, |byte| matches!(byte, b'"' | b'\''));
+            let Some(value) = quoted.nth(1) else { continue };
+            let length = self.expanded_length(value);
+            self.entities.insert(name.to_vec(), length);
+            let total: usize = self.entities.values().sum();
+            if total > DOCTYPE_BYTES_MAX {
+                return Err(refusal(format!(
+                    "entities longer than {DOCTYPE_BYTES_MAX} bytes when written out"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The length of a text with its entities written out; those that are not known count as they are.
+    fn expanded_length(&self, text: &[u8]) -> usize {
+        let mut length = text.len();
+        for reference in text.split(|byte| *byte == b'&').skip(1) {
+            let name = reference.split(|byte| *byte == b';').next().unwrap_or_default();
+            length = length.saturating_add(self.entities.get(name).copied().unwrap_or(0));
+        }
+        length
+    }
+}
+
+fn until(byte: u8, needed: u8) -> State {
+    State::Until {
+        byte,
+        needed,
+        count: 0,
+    }
+}
+
+fn refusal(message: String) -> Refusal {
+    Refusal { offset: 0, message }
+}

@@ -1,0 +1,210 @@
+//! Where RDF comes from: files, plain or compressed, and standard input, as streams of text.
+//!
+//! A source counts the bytes read from the file itself, so that progress and error messages speak of
+//! places the user can look up. Nothing here holds more than a buffer of the file in memory.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use oxrdf::NamedNode;
+
+use crate::error::ParseError;
+use crate::format::{Compression, RdfFormat, detect};
+
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Something to parse: a stream of text in a format.
+pub struct Source {
+    /// The name used in messages: the path, or `<stdin>`.
+    pub name: String,
+    /// The text, decompressed.
+    pub reader: Box<dyn Read + Send>,
+    /// The format of the text.
+    pub format: RdfFormat,
+    /// The IRI that relative IRIs are resolved against, in formats that have them.
+    pub base: Option<String>,
+    /// The graph that triples go to, instead of the default graph.
+    pub graph: Option<NamedNode>,
+    /// Puts `d{n}_` before blank node labels, to keep those of several files apart. `None` keeps labels.
+    pub blank_node_scope: Option<u32>,
+    size_bytes: Option<u64>,
+    bytes_read: Arc<AtomicU64>,
+}
+
+impl Source {
+    /// Opens a file. Format and compression come from its name unless given.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or its format is neither given nor told by the name.
+    pub fn from_path(
+        path: &Path,
+        format: Option<RdfFormat>,
+        compression: Option<Compression>,
+    ) -> Result<Self, ParseError> {
+        let name = path.display().to_string();
+        let (by_name, compression_by_name) = detect(path);
+        let format = format.or(by_name).ok_or_else(|| ParseError::Format {
+            source_name: name.clone(),
+            message: "the file name does not tell the format; name it (nt, nq, ttl, trig, rdf, jsonld)"
+                .to_owned(),
+        })?;
+        let opened = File::open(path).and_then(|file| {
+            let metadata = file.metadata()?;
+            if metadata.is_dir() {
+                return Err(io::Error::new(
+                    io::ErrorKind::IsADirectory,
+                    "it is a directory",
+                ));
+            }
+            Ok((file, metadata.is_file().then(|| metadata.len())))
+        });
+        let (file, size_bytes) = opened.map_err(|error| ParseError::Io {
+            source_name: name.clone(),
+            read: 0,
+            text: 0,
+            error,
+        })?;
+        let mut source =
+            Self::from_reader(name, file, format, compression.unwrap_or(compression_by_name))?;
+        source.size_bytes = size_bytes;
+        Ok(source)
+    }
+
+    /// Standard input in a format that must be said, compressed or not.
+    ///
+    /// # Errors
+    /// If the decompressor cannot be set up.
+    pub fn from_stdin(format: RdfFormat, compression: Compression) -> Result<Self, ParseError> {
+        Self::from_reader("<stdin>".to_owned(), io::stdin(), format, compression)
+    }
+
+    /// Any stream of bytes, `name` standing for it in messages.
+    ///
+    /// # Errors
+    /// If the decompressor cannot be set up.
+    pub fn from_reader(
+        name: String,
+        reader: impl Read + Send + 'static,
+        format: RdfFormat,
+        compression: Compression,
+    ) -> Result<Self, ParseError> {
+        let bytes_read = Arc::new(AtomicU64::new(0));
+        let counted = CountingReader {
+            inner: reader,
+            count: Arc::clone(&bytes_read),
+        };
+        let reader = decompress(counted, compression).map_err(|error| ParseError::Io {
+            source_name: name.clone(),
+            read: 0,
+            text: 0,
+            error,
+        })?;
+        Ok(Self {
+            name,
+            reader,
+            format,
+            base: None,
+            graph: None,
+            blank_node_scope: None,
+            size_bytes: None,
+            bytes_read,
+        })
+    }
+
+    /// Resolves relative IRIs against `base`.
+    #[must_use]
+    pub fn with_base(mut self, base: Option<String>) -> Self {
+        self.base = base;
+        self
+    }
+
+    /// Puts triples into this graph instead of the default graph.
+    #[must_use]
+    pub fn with_graph(mut self, graph: Option<NamedNode>) -> Self {
+        self.graph = graph;
+        self
+    }
+
+    /// Puts `d{n}_` before blank node labels.
+    #[must_use]
+    pub fn with_blank_node_scope(mut self, scope: Option<u32>) -> Self {
+        self.blank_node_scope = scope;
+        self
+    }
+
+    /// The file's size, compressed as it is; `None` for streams.
+    pub fn size_bytes(&self) -> Option<u64> {
+        self.size_bytes
+    }
+
+    /// Bytes read from the file so far, before decompression; shared, and alive while the source is parsed.
+    pub fn bytes_read(&self) -> &Arc<AtomicU64> {
+        &self.bytes_read
+    }
+
+    /// What goes before each blank node label.
+    pub(crate) fn blank_node_prefix(&self) -> String {
+        self.blank_node_scope
+            .map_or_else(String::new, |scope| format!("d{scope}_"))
+    }
+}
+
+/// Counts the bytes that pass, for other threads to see.
+struct CountingReader<R> {
+    inner: R,
+    count: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for CountingReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.count.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+fn decompress(
+    reader: impl Read + Send + 'static,
+    compression: Compression,
+) -> io::Result<Box<dyn Read + Send>> {
+    let buffered = |reader| BufReader::with_capacity(BUFFER_BYTES, reader);
+    Ok(match compression {
+        Compression::None => Box::new(reader),
+        Compression::Gzip => Box::new(Named {
+            inner: flate2::bufread::MultiGzDecoder::new(buffered(reader)),
+            what: "gzip",
+        }),
+        Compression::Bzip2 => Box::new(Named {
+            inner: bzip2::bufread::MultiBzDecoder::new(buffered(reader)),
+            what: "bzip2",
+        }),
+        Compression::Zstd => Box::new(Named {
+            inner: zstd::stream::read::Decoder::with_buffer(buffered(reader))?,
+            what: "zstd",
+        }),
+    })
+}
+
+/// Says in errors which compression is broken.
+struct Named<R> {
+    inner: R,
+    what: &'static str,
+}
+
+impl<R: Read> Read for Named<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.inner.read(buffer).map_err(|error| {
+            let what = self.what;
+            if error.raw_os_error().is_some() {
+                error
+            } else if error.kind() == io::ErrorKind::UnexpectedEof {
+                io::Error::new(error.kind(), format!("the {what} data is cut short"))
+            } else {
+                io::Error::new(error.kind(), format!("broken {what} data: {error}"))
+            }
+        })
+    }
+}

@@ -1,0 +1,264 @@
+//! A byte cursor for the small structures a segment keeps in memory: little-endian integers,
+//! variable-length integers and length-prefixed bytes.
+//!
+//! [`Reader`] never trusts what it reads: every length is checked against the bytes that are there
+//! before anything is allocated, and an error names the file and the offset.
+
+use crate::StoreError;
+
+/// Longest encoding of a `u64` as a variable-length integer.
+pub const VARINT_BYTES_MAX: usize = 10;
+
+/// Appends values to a byte vector.
+#[derive(Debug, Default)]
+pub struct Writer {
+    bytes: Vec<u8>,
+}
+
+impl Writer {
+    /// An empty writer.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One byte.
+    pub fn u8(&mut self, value: u8) {
+        self.bytes.push(value);
+    }
+
+    /// Two bytes, little endian.
+    pub fn u16(&mut self, value: u16) {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Four bytes, little endian.
+    pub fn u32(&mut self, value: u32) {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Eight bytes, little endian.
+    pub fn u64(&mut self, value: u64) {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// LEB128: seven bits per byte, least significant first, the top bit set on all but the last.
+    pub fn varint(&mut self, value: u64) {
+        push_varint(&mut self.bytes, value);
+    }
+
+    /// A length (varint) and that many bytes.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.varint(bytes.len() as u64);
+        self.raw(bytes);
+    }
+
+    /// Bytes whose number the reader knows.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Bytes written so far.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nothing has been written.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// What was written.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What was written.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// Appends `value` as LEB128.
+#[inline]
+pub fn push_varint(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+/// Length in bytes of `value` as LEB128.
+#[inline]
+pub const fn varint_bytes(value: u64) -> usize {
+    // 64 - leading zeros of (value | 1) significant bits, seven to a byte.
+    (70 - (value | 1).leading_zeros() as usize) / 7
+}
+
+/// Reads values back from bytes; every read is checked.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    file: &'a str,
+    bytes: &'a [u8],
+    position: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads `bytes`, which are the content of `file` (for messages).
+    pub fn new(file: &'a str, bytes: &'a [u8]) -> Self {
+        Self {
+            file,
+            bytes,
+            position: 0,
+        }
+    }
+
+    /// Offset of the next byte.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// Bytes left.
+    pub fn remaining(&self) -> usize {
+        self.bytes.len() - self.position
+    }
+
+    /// An error at the current place: what was `expected` there.
+    pub fn corrupt(&self, expected: &str) -> StoreError {
+        StoreError::Corrupt {
+            file: self.file.to_owned(),
+            page: None,
+            message: format!("at byte {}: expected {expected}", self.position),
+        }
+    }
+
+    /// Bytes whose number is known.
+    pub fn raw(&mut self, count: usize) -> Result<&'a [u8], StoreError> {
+        let rest = &self.bytes[self.position..];
+        if count > rest.len() {
+            return Err(self.corrupt(&format!("{count} bytes, {} are left", rest.len())));
+        }
+        self.position += count;
+        Ok(&rest[..count])
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.raw(N)?);
+        Ok(array)
+    }
+
+    /// One byte.
+    pub fn u8(&mut self) -> Result<u8, StoreError> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    /// Two bytes, little endian.
+    pub fn u16(&mut self) -> Result<u16, StoreError> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    /// Four bytes, little endian.
+    pub fn u32(&mut self) -> Result<u32, StoreError> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// Eight bytes, little endian.
+    pub fn u64(&mut self) -> Result<u64, StoreError> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// A LEB128 integer of at most 64 bits.
+    pub fn varint(&mut self) -> Result<u64, StoreError> {
+        let mut value = 0u64;
+        for (index, &byte) in self.bytes[self.position..]
+            .iter()
+            .take(VARINT_BYTES_MAX)
+            .enumerate()
+        {
+            let bits = u64::from(byte & 0x7f);
+            if index == VARINT_BYTES_MAX - 1 && byte > 1 {
+                break;
+            }
+            value |= bits << (7 * index);
+            if byte < 0x80 {
+                self.position += index + 1;
+                return Ok(value);
+            }
+        }
+        Err(self.corrupt("a variable-length integer of at most 64 bits"))
+    }
+
+    /// A varint that counts things of which each takes at least `bytes_each` of the bytes left, so
+    /// that it is safe to reserve space for them.
+    pub fn count(&mut self, bytes_each: usize) -> Result<usize, StoreError> {
+        let count = self.varint()?;
+        let most = self.remaining() / bytes_each.max(1);
+        match usize::try_from(count) {
+            Ok(count) if count <= most => Ok(count),
+            _ => Err(self.corrupt(&format!("at most {most} entries, {count} are announced"))),
+        }
+    }
+
+    /// A length (varint) and that many bytes.
+    pub fn bytes(&mut self) -> Result<&'a [u8], StoreError> {
+        let count = self.count(1)?;
+        self.raw(count)
+    }
+
+    /// Checks that everything was read.
+    pub fn finish(self) -> Result<(), StoreError> {
+        match self.remaining() {
+            0 => Ok(()),
+            _ => Err(self.corrupt("the end")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn values_round_trip(a: u8, b: u16, c: u32, d: u64, v in prop_oneof![any::<u64>(), 0..300u64], s: Vec<u8>) {
+            let mut writer = Writer::new();
+            writer.u8(a);
+            writer.u16(b);
+            writer.u32(c);
+            writer.u64(d);
+            let before = writer.len();
+            writer.varint(v);
+            prop_assert_eq!(writer.len() - before, varint_bytes(v));
+            writer.bytes(&s);
+            let bytes = writer.into_bytes();
+            let mut reader = Reader::new("test", &bytes);
+            prop_assert_eq!(reader.u8().unwrap(), a);
+            prop_assert_eq!(reader.u16().unwrap(), b);
+            prop_assert_eq!(reader.u32().unwrap(), c);
+            prop_assert_eq!(reader.u64().unwrap(), d);
+            prop_assert_eq!(reader.varint().unwrap(), v);
+            prop_assert_eq!(reader.bytes().unwrap(), &s[..]);
+            reader.finish().unwrap();
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+            let mut reader = Reader::new("test", &bytes);
+            while reader.varint().is_ok() && reader.bytes().is_ok() {}
+            let _ = Reader::new("test", &bytes).count(8);
+        }
+    }
+
+    #[test]
+    fn errors_name_file_and_offset() {
+        let mut reader = Reader::new("directory", &[1, 2]);
+        reader.u8().unwrap();
+        let message = reader.u32().unwrap_err().to_string();
+        assert!(message.contains("directory") && message.contains("byte 1"), "{message}");
+        let overlong = [0xff; 11];
+        assert!(Reader::new("directory", &overlong).varint().is_err());
+    }
+}

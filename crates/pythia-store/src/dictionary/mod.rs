@@ -1,0 +1,54 @@
+//! The dictionary: every distinct term of a segment, sorted, compressed, on pages.
+//!
+//! A term's id is its rank among the terms of its kind, so ids compare like terms. Per kind, in
+//! [`TermKind::DICTIONARY`](pythia_rdf::TermKind::DICTIONARY) order, [`DictionaryWriter`] takes the
+//! sorted keys and packs them front-coded and FSST-compressed into pages of one file; what is
+//! needed to find the page of a key or of a rank stays in memory as the [`DictionaryDirectory`].
+//! [`Dictionary`] reads both ways: key → id and id → key cost one page read each, unless the key is
+//! longer than a page.
+//!
+//! Invariants:
+//! - A page holds keys of one kind; pages of a kind are in key order, kinds in id order.
+//! - An entry shares with its predecessor (a group's first entry: with the page's first key)
+//!   exactly as many bytes as it can, so searching needs to expand few entries.
+//! - No byte of a page is trusted: what does not fit is [`StoreError::Corrupt`](crate::StoreError).
+//!
+//! The bytes are drawn in `docs/format/dictionary.md`.
+
+mod build;
+mod directory;
+mod format;
+mod keys;
+mod overflow;
+mod page;
+mod reader;
+mod separators;
+mod symbols;
+mod verify;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use directory::{DictionaryDirectory, KindStatistics};
+pub use format::{PAGE_BYTES_DEFAULT, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+pub use keys::Keys;
+pub use reader::Dictionary;
+pub use writer::DictionaryWriter;
+
+/// Length of the longest common prefix.
+#[inline]
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let length = a.len().min(b.len());
+    let (a, b) = (&a[..length], &b[..length]);
+    let (a_words, _) = a.as_chunks::<8>();
+    let (b_words, _) = b.as_chunks::<8>();
+    for (index, (a_word, b_word)) in a_words.iter().zip(b_words).enumerate() {
+        let difference = u64::from_le_bytes(*a_word) ^ u64::from_le_bytes(*b_word);
+        if difference != 0 {
+            return index * 8 + (difference.trailing_zeros() / 8) as usize;
+        }
+    }
+    let tail = a_words.len() * 8;
+    tail + a[tail..].iter().zip(&b[tail..]).take_while(|(x, y)| x == y).count()
+}

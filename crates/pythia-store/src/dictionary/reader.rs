@@ -1,0 +1,416 @@
+//! Reading a dictionary: key → id, id → key, and both for batches.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+
+use pythia_io::{Page, PagedFile};
+use pythia_rdf::{TermId, TermKey, TermKind};
+
+use super::directory::{DictionaryDirectory, KindDirectory, PagePlace};
+use super::format::Damage;
+use super::keys::Keys;
+use super::overflow::Overflow;
+use super::page::{EntryCursor, EntryPage};
+use crate::StoreError;
+
+/// A dictionary open for reading. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct Dictionary {
+    file: PagedFile,
+    directory: Arc<DictionaryDirectory>,
+}
+
+/// Why a page alone does not answer a search.
+enum Unanswered {
+    Damaged(Damage),
+    /// A large key must be compared with, which takes more pages.
+    Overflows,
+}
+
+impl From<Damage> for Unanswered {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
+}
+
+/// A key of a batch whose end is in overflow pages.
+struct Unfinished {
+    index: usize,
+    kind: TermKind,
+    owner: u64,
+    prefix: Vec<u8>,
+    overflow: Overflow,
+}
+
+impl Dictionary {
+    /// The dictionary whose pages are `file`.
+    pub fn new(file: PagedFile, directory: Arc<DictionaryDirectory>) -> Result<Self, StoreError> {
+        if file.page_bytes() != directory.page_bytes()
+            || file.page_count() != directory.page_count()
+        {
+            let message = format!(
+                "expected {} pages of {} bytes, as the directory says; it has {} of {}",
+                directory.page_count(),
+                directory.page_bytes(),
+                file.page_count(),
+                file.page_bytes()
+            );
+            return Err(StoreError::corrupt(file.name(), None, message));
+        }
+        Ok(Self { file, directory })
+    }
+
+    /// The part kept in memory.
+    pub fn directory(&self) -> &DictionaryDirectory {
+        &self.directory
+    }
+
+    /// Distinct terms of `kind`; ranks are below this.
+    pub fn count(&self, kind: TermKind) -> u64 {
+        self.directory.count(kind)
+    }
+
+    /// The id of a key, if it is in the dictionary. Reads one page, unless the key is longer than
+    /// one.
+    pub fn find(&self, key: TermKey<'_>) -> Result<Option<TermId>, StoreError> {
+        let rank = self.rank(key)?;
+        Ok(rank.ok().map(|rank| TermId::new(key.kind, rank)))
+    }
+
+    /// The ids of several keys, in their order. Reads all pages as one batch.
+    pub fn find_batch(&self, keys: &[TermKey<'_>]) -> Result<Vec<Option<TermId>>, StoreError> {
+        let mut ids = vec![None; keys.len()];
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        order.sort_unstable_by_key(|&index| keys[index]);
+        // Per page: its place, and which of the ordered keys may be in it.
+        let mut pages: Vec<(PagePlace, Range<usize>)> = Vec::new();
+        let mut alone = Vec::new();
+        for (position, &index) in order.iter().enumerate() {
+            let Some(directory) = self.directory.kind(keys[index].kind) else {
+                continue;
+            };
+            let candidates = directory.pages_of_key(keys[index].bytes);
+            match candidates.len() {
+                0 => {}
+                1 => {
+                    let place = directory.place(candidates.start);
+                    match pages.last_mut() {
+                        Some((last, range)) if last.number == place.number => {
+                            range.end = position + 1;
+                        }
+                        _ => pages.push((place, position..position + 1)),
+                    }
+                }
+                _ => alone.push(index),
+            }
+        }
+        let numbers: Vec<u64> = pages.iter().map(|(place, _)| place.number).collect();
+        let mut scratch = Vec::new();
+        self.file.pages(&numbers, |page_index, page| {
+            let (place, range) = &pages[page_index];
+            let kind = keys[order[range.start]].kind;
+            let entries = self.entries(page, kind, place)?;
+            for &index in &order[range.clone()] {
+                let found = entries.search(keys[index].bytes, &mut scratch, |_, _| {
+                    Err(Unanswered::Overflows)
+                });
+                match found {
+                    Ok(found) => {
+                        ids[index] =
+                            found.ok().map(|entry| TermId::new(kind, place.first_rank + entry as u64));
+                    }
+                    Err(Unanswered::Overflows) => alone.push(index),
+                    Err(Unanswered::Damaged(damage)) => {
+                        return Err(damage.at(self.file.name(), place.number));
+                    }
+                }
+            }
+            Ok::<(), StoreError>(())
+        })?;
+        for index in alone {
+            ids[index] = self.find(keys[index])?;
+        }
+        Ok(ids)
+    }
+
+    /// The key of an id of a dictionary kind, in `scratch`. Reads one page, unless the key is
+    /// longer than one.
+    pub fn key<'s>(
+        &self,
+        id: TermId,
+        scratch: &'s mut Vec<u8>,
+    ) -> Result<TermKey<'s>, StoreError> {
+        let (kind, place) = self.place(id)?;
+        let page = self.file.page(place.number)?;
+        let entries = self.entries(&page, kind, &place)?;
+        let entry = (id.payload() - place.first_rank) as usize;
+        scratch.clear();
+        let large = EntryCursor::new(&entries)
+            .seek(entry, scratch)
+            .and_then(|()| entries.large(entry))
+            .and_then(|record| self.overflow(&entries, &place, record))
+            .map_err(|damage| damage.at(self.file.name(), place.number))?;
+        drop(page);
+        if let Some(overflow) = large {
+            overflow.read(&self.file, self.directory.tables(), scratch)?;
+        }
+        Ok(TermKey {
+            kind,
+            bytes: scratch,
+        })
+    }
+
+    /// Calls `f` with the index in `ids` and the key of each of them, in any order. Reads all
+    /// pages as one batch; ids may repeat.
+    ///
+    /// # Errors
+    /// Those of `f`, and [`StoreError::Corrupt`] for an id that is not of this dictionary.
+    pub fn keys<E: From<StoreError> + From<pythia_io::IoError>>(
+        &self,
+        ids: &[TermId],
+        mut f: impl FnMut(usize, TermKey<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut sorted: Vec<(TermId, usize)> =
+            ids.iter().enumerate().map(|(index, &id)| (id, index)).collect();
+        sorted.sort_unstable();
+        let pages = self.pages_of(&sorted)?;
+        let numbers: Vec<u64> = pages.iter().map(|(place, _)| place.number).collect();
+        let mut unfinished = Vec::new();
+        let mut key = Vec::new();
+        self.file.pages(&numbers, |page_index, page| {
+            let (place, range) = &pages[page_index];
+            let kind = sorted[range.start].0.kind();
+            let entries = self.entries(page, kind, place)?;
+            let mut cursor = EntryCursor::new(&entries);
+            for &(id, index) in &sorted[range.clone()] {
+                let entry = (id.payload() - place.first_rank) as usize;
+                let large = cursor
+                    .seek(entry, &mut key)
+                    .and_then(|()| entries.large(entry))
+                    .and_then(|record| self.overflow(&entries, place, record))
+                    .map_err(|damage| damage.at(self.file.name(), place.number))?;
+                match large {
+                    None => f(index, TermKey { kind, bytes: &key })?,
+                    Some(overflow) => unfinished.push(Unfinished {
+                        index,
+                        kind,
+                        owner: place.number,
+                        prefix: key.clone(),
+                        overflow,
+                    }),
+                }
+            }
+            Ok::<(), E>(())
+        })?;
+        self.finish_large(&mut unfinished, f)
+    }
+
+    /// The pages of sorted ids, each with its part of them.
+    fn pages_of(
+        &self,
+        sorted: &[(TermId, usize)],
+    ) -> Result<Vec<(PagePlace, Range<usize>)>, StoreError> {
+        let mut pages: Vec<(PagePlace, Range<usize>)> = Vec::new();
+        let mut position = 0;
+        while let Some(&(id, _)) = sorted.get(position) {
+            let (_, place) = self.place(id)?;
+            let end = TermId::new(id.kind(), place.first_rank + place.entry_count - 1);
+            let here = sorted[position..].iter().take_while(|&&(id, _)| id <= end);
+            let next = position + here.count();
+            pages.push((place, position..next));
+            position = next;
+        }
+        Ok(pages)
+    }
+
+    fn finish_large<E: From<StoreError>>(
+        &self,
+        unfinished: &mut [Unfinished],
+        mut f: impl FnMut(usize, TermKey<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for large in unfinished {
+            let mut key = std::mem::take(&mut large.prefix);
+            debug_assert!(large.owner < self.file.page_count());
+            large.overflow.read(&self.file, self.directory.tables(), &mut key)?;
+            f(
+                large.index,
+                TermKey {
+                    kind: large.kind,
+                    bytes: &key,
+                },
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The ranks of all keys of `kind` that start with `prefix`. Reads at most two pages, unless
+    /// keys there are longer than a page.
+    pub fn prefix_range(&self, kind: TermKind, prefix: &[u8]) -> Result<Range<u64>, StoreError> {
+        let start = self.lower_bound(TermKey {
+            kind,
+            bytes: prefix,
+        })?;
+        let mut after = prefix.to_vec();
+        while after.pop_if(|byte| *byte == u8::MAX).is_some() {}
+        let end = match after.last_mut() {
+            None => self.count(kind),
+            Some(byte) => {
+                *byte += 1;
+                self.lower_bound(TermKey {
+                    kind,
+                    bytes: &after,
+                })?
+            }
+        };
+        Ok(start..end)
+    }
+
+    /// The rank of the first key not below `key`; the number of keys if there is none.
+    pub fn lower_bound(&self, key: TermKey<'_>) -> Result<u64, StoreError> {
+        let rank = self.rank(key)?;
+        Ok(rank.unwrap_or_else(|before| before))
+    }
+
+    /// All keys of `kind`, in order.
+    pub fn iter(&self, kind: TermKind) -> Keys<'_> {
+        self.iter_range(kind, 0..self.count(kind))
+    }
+
+    /// The keys of `kind` with these ranks, in order; ranks past the last are ignored.
+    pub fn iter_range(&self, kind: TermKind, ranks: Range<u64>) -> Keys<'_> {
+        let end = ranks.end.min(self.count(kind));
+        Keys::new(self, kind, ranks.start.min(end)..end)
+    }
+
+    pub(super) fn file(&self) -> &PagedFile {
+        &self.file
+    }
+
+    /// The rank of a key, or the rank it would have.
+    fn rank(&self, key: TermKey<'_>) -> Result<Result<u64, u64>, StoreError> {
+        let Some(directory) = self.directory.kind(key.kind) else {
+            return Ok(Err(0));
+        };
+        let candidates = directory.pages_of_key(key.bytes);
+        let (mut low, mut high) = (candidates.start, candidates.end);
+        let mut before = 0;
+        let mut scratch = Vec::new();
+        while low < high {
+            let middle = low.midpoint(high);
+            let place = directory.place(middle);
+            match self.rank_in_page(directory, middle, key, &mut scratch)? {
+                Ok(entry) => return Ok(Ok(place.first_rank + entry)),
+                Err(entry) => {
+                    before = place.first_rank + entry;
+                    if entry == 0 {
+                        high = middle;
+                    } else if entry == place.entry_count {
+                        low = middle + 1;
+                    } else {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(Err(before))
+    }
+
+    fn rank_in_page(
+        &self,
+        directory: &KindDirectory,
+        index: usize,
+        key: TermKey<'_>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Result<u64, u64>, StoreError> {
+        let place = directory.place(index);
+        let page = self.file.page(place.number)?;
+        let entries = self.entries(&page, key.kind, &place)?;
+        let damaged = |damage: Damage| damage.at(self.file.name(), place.number);
+        let compare = |record, rest: &[u8]| -> Result<Ordering, SearchError> {
+            let overflow = Overflow::new(&self.file, place.number, entries.header(), record)?;
+            Ok(overflow.compare(&self.file, self.directory.tables(), rest)?)
+        };
+        let found = entries.search(key.bytes, scratch, compare);
+        match found {
+            Ok(found) => Ok(found.map(|entry| entry as u64).map_err(|entry| entry as u64)),
+            Err(SearchError::Damaged(damage)) => Err(damaged(damage)),
+            Err(SearchError::Store(error)) => Err(error),
+        }
+    }
+
+    /// The page of an id.
+    fn place(&self, id: TermId) -> Result<(TermKind, PagePlace), StoreError> {
+        let kind = id.kind();
+        let place = self.directory.kind(kind).and_then(|directory| {
+            let index = directory.page_of_rank(id.payload())?;
+            Some(directory.place(index))
+        });
+        let place = place.ok_or_else(|| {
+            let message = format!(
+                "there is no term {:#018x} here: {} terms are of its kind {kind:?}",
+                id.0,
+                self.count(kind)
+            );
+            StoreError::corrupt(self.file.name(), None, message)
+        })?;
+        Ok((kind, place))
+    }
+
+    /// The page as entries, checked to be the one the directory means.
+    pub(super) fn entries<'a>(
+        &'a self,
+        page: &'a Page,
+        kind: TermKind,
+        place: &PagePlace,
+    ) -> Result<EntryPage<'a>, StoreError> {
+        let entries = EntryPage::parse(page, self.directory.tables())
+            .map_err(|damage| damage.at(self.file.name(), place.number))?;
+        let header = entries.header();
+        if header.kind != kind as u8
+            || header.first_rank != place.first_rank
+            || u64::from(header.entry_count) != place.entry_count
+        {
+            let message = format!(
+                "expected {} terms of kind {kind:?} from rank {}, as the directory says; \
+                 it has {} of kind {:#04x} from rank {}",
+                place.entry_count,
+                place.first_rank,
+                header.entry_count,
+                header.kind,
+                header.first_rank
+            );
+            return Err(StoreError::corrupt(self.file.name(), place.number, message));
+        }
+        Ok(entries)
+    }
+
+    pub(super) fn overflow(
+        &self,
+        entries: &EntryPage<'_>,
+        place: &PagePlace,
+        record: Option<super::format::LargeRecord>,
+    ) -> Result<Option<Overflow>, Damage> {
+        record
+            .map(|record| Overflow::new(&self.file, place.number, entries.header(), record))
+            .transpose()
+    }
+}
+
+/// What can go wrong while a page is searched.
+enum SearchError {
+    Damaged(Damage),
+    Store(StoreError),
+}
+
+impl From<Damage> for SearchError {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
+}
+
+impl From<StoreError> for SearchError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}

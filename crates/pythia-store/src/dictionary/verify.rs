@@ -1,0 +1,65 @@
+//! Checking a whole dictionary: for `pythia verify`.
+
+use pythia_rdf::TermKind;
+
+use super::reader::Dictionary;
+use crate::StoreError;
+
+impl Dictionary {
+    /// Reads every page and checks that keys ascend, that every rank has one, that each is where
+    /// the directory would look for it, and that they are as many bytes as it says.
+    ///
+    /// `progress` is told the number of terms checked, now and then.
+    pub fn verify(&self, mut progress: impl FnMut(u64)) -> Result<(), StoreError> {
+        const PROGRESS_TERMS: u64 = 1 << 16;
+        let mut checked = 0u64;
+        for kind in TermKind::DICTIONARY {
+            let Some(directory) = self.directory().kind(kind) else {
+                continue;
+            };
+            let mut last: Option<Vec<u8>> = None;
+            let mut key_bytes = 0;
+            let mut keys = self.iter(kind);
+            while let Some((id, key)) = keys.next()? {
+                let fault = if last.as_deref().is_some_and(|last| last >= key.bytes) {
+                    Some("not above the key before it")
+                } else {
+                    let page = directory.page_of_rank(id.payload());
+                    let candidates = directory.pages_of_key(key.bytes);
+                    let there = page.is_some_and(|page| candidates.contains(&page));
+                    (!there).then_some("not on the page where the directory looks for it")
+                };
+                if let Some(fault) = fault {
+                    let message = format!("the key of {kind:?} number {} is {fault}", id.payload());
+                    return Err(self.damaged(directory.page_of_rank(id.payload()), kind, message));
+                }
+                key_bytes += key.bytes.len() as u64;
+                let last = last.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(key.bytes);
+                checked += 1;
+                if checked.is_multiple_of(PROGRESS_TERMS) {
+                    progress(checked);
+                }
+            }
+            let expected = self.directory().statistics(kind).key_bytes;
+            if key_bytes != expected {
+                let message = format!(
+                    "expected {expected} bytes of keys of kind {kind:?}, as the directory says; \
+                     they have {key_bytes}"
+                );
+                return Err(self.damaged(None, kind, message));
+            }
+        }
+        progress(checked);
+        Ok(())
+    }
+
+    fn damaged(&self, page: Option<usize>, kind: TermKind, message: String) -> StoreError {
+        let directory = self.directory().kind(kind);
+        let number = directory
+            .zip(page)
+            .map(|(directory, page)| directory.place(page).number);
+        StoreError::corrupt(self.file().name(), number, message)
+    }
+}

@@ -1,0 +1,83 @@
+//! What can go wrong in a store.
+
+use pythia_io::IoError;
+
+/// An error of the store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The storage failed; the message names the file and the place.
+    #[error(transparent)]
+    Io(#[from] IoError),
+
+    /// A file's bytes passed their checksum, yet say something impossible.
+    #[error("{file}{}: {message}", page.map(|page| format!(", page {page}")).unwrap_or_default())]
+    Corrupt {
+        /// The file, relative to the store.
+        file: String,
+        /// Number of the page, for paged files.
+        page: Option<u64>,
+        /// What was expected, and where.
+        message: String,
+    },
+
+    /// The store was written in a format this program does not read.
+    #[error(
+        "the store was written in format {found}; this program reads format {supported}: \
+         dump it with the version that wrote it and load it again"
+    )]
+    Format {
+        /// The store's format version.
+        found: u32,
+        /// The format version of this program.
+        supported: u32,
+    },
+
+    /// There is no store at this place.
+    #[error("{path} is not a Pythia store: {message}")]
+    NotAStore {
+        /// The place.
+        path: String,
+        /// Why it is none.
+        message: String,
+    },
+
+    /// Something being written was given up before it was complete.
+    #[error("{what} was abandoned before it was complete")]
+    Abandoned {
+        /// What was being written.
+        what: &'static str,
+    },
+
+    /// A load into a store that has quads: loads build new stores.
+    #[error(
+        "the store already has {quads} quads, and loading adds to none: load into another folder, \
+         or remove this one first"
+    )]
+    NotEmpty {
+        /// What is in the store.
+        quads: u64,
+    },
+
+    /// Another process is writing the store.
+    #[error("the store at {path} is in use by another process")]
+    Locked {
+        /// The place.
+        path: String,
+    },
+}
+
+impl StoreError {
+    /// A [`StoreError::Corrupt`].
+    pub fn corrupt(
+        file: impl Into<String>,
+        page: impl Into<Option<u64>>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self::Corrupt {
+            file: file.into(),
+            page: page.into(),
+            message: message.into(),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Dictionary, segments, loader and snapshots.
+
+pub mod codec;
+pub mod dictionary;
+mod error;
+pub mod load;
+pub mod manifest;
+pub mod pattern;
+pub mod scan;
+pub mod segment;
+pub mod snapshot;
+pub mod statistics;
+pub mod store;
+#[cfg(test)]
+mod testing;
+
+pub use error::StoreError;
+pub use pattern::{
+    Component, End, Expansion, ExternalList, GraphFilter, IdBatch, Order, QuadPattern,
+};
+pub use scan::QuadScan;
+pub use segment::{OrderDirectory, OrderWriter, Segment, SegmentOptions, SegmentWriter};
+pub use snapshot::Snapshot;
+pub use statistics::{PredicateStatistics, Statistics};
+pub use store::{OpenOptions, Store, StoreLock};

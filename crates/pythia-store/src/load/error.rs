@@ -1,0 +1,70 @@
+//! What can go wrong in a load.
+
+use std::io;
+use std::path::PathBuf;
+
+use pythia_io::IoError;
+use pythia_rdf::ParseError;
+
+use crate::StoreError;
+
+/// Why a load stopped. Whatever it was, nothing of the load is left behind.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The input could not be read or is not RDF; names source, line and column.
+    #[error(transparent)]
+    Parse(#[from] ParseError),
+    /// The new segment could not be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store's device refused something.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// A temporary file could not be written or read, most often because the disk is full.
+    #[error("{action} temporary file ({what}) in {}: {source}", folder.display())]
+    Temporary {
+        /// "create", "write" or "read".
+        action: &'static str,
+        /// What the file holds.
+        what: &'static str,
+        /// The folder of temporary files.
+        folder: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// Temporary files would have grown beyond [`super::LoadOptions::tmp_bytes_max`].
+    #[error("temporary files in {} would need more than the {bytes_max} bytes allowed", folder.display())]
+    TemporaryLimit {
+        /// The folder of temporary files.
+        folder: PathBuf,
+        /// The limit given.
+        bytes_max: u64,
+    },
+    /// More distinct terms in one load than row numbers can tell apart.
+    #[error("more than {} distinct terms in one load", u32::MAX)]
+    TooManyTerms,
+    /// A worker thread panicked: a bug in Pythia.
+    #[error("worker panicked while {phase}: {message}")]
+    Panic {
+        /// What the worker was doing.
+        phase: &'static str,
+        /// The panic's message.
+        message: String,
+    },
+}
+
+/// Joins a worker: its panic becomes an error.
+pub(super) fn joined<T>(
+    result: std::thread::Result<Result<T, LoadError>>,
+    phase: &'static str,
+) -> Result<T, LoadError> {
+    result.unwrap_or_else(|panic| {
+        let message = panic
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "no message".to_owned());
+        Err(LoadError::Panic { phase, message })
+    })
+}

@@ -1,0 +1,254 @@
+//! The bulk loader: files of RDF in, a new segment out.
+//!
+//! ```text
+//! sources ─ parse ─ intern ─ batches ─ merge vocabularies ─ dictionary
+//!           (one interner per thread)        │ numbers
+//!                                            └ batch rows ─ sort ─ SPO, OPS, PSO, POS ─ seal ─ manifest
+//! ```
+//!
+//! Each parse thread numbers terms as it meets them ([`interner`]) and seals a batch, a sorted
+//! vocabulary with rows of ranks in it, when its share of the memory is full ([`batch`]). The
+//! vocabularies are merged into the dictionary, which gives every term its number ([`numbering`]); rows
+//! of numbers are packed into integers ([`row`]), sorted ([`sorter`], [`radix`]) and written in the four
+//! orders ([`orders`]). What exceeds the budget is in unnamed temporary files ([`temp`]).
+//!
+//! Invariants:
+//! - A store changes in one step, at the end; a load that fails or is killed before leaves the store as it
+//!   was, and no temporary file.
+//! - The segment depends on the set of quads alone: not on the order of the input, the number of
+//!   threads, or the memory budget. Numbers are ranks, and ids are numbers.
+
+mod arena;
+mod batch;
+mod error;
+mod interner;
+mod merge;
+mod numbering;
+mod orders;
+mod pipeline;
+mod progress;
+mod radix;
+mod row;
+mod sorter;
+mod table;
+mod temp;
+mod vocabulary;
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod store_tests;
+
+pub use error::LoadError;
+pub use progress::{LoadProgress, Phase};
+
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pythia_io::{DirectStorage, IoError, Storage};
+use pythia_rdf::{CountingSink, ParseReport, Source, SyntaxProblem, TermKey, TermKind, parse_sources};
+
+use crate::dictionary::{DictionaryDirectory, DictionaryWriter};
+use crate::segment::{OrderDirectory, OrderWriter, SegmentOptions, SegmentWriter};
+use crate::{Order, StoreLock};
+use numbering::TermSink;
+use orders::{PerOrder, RowSink};
+use temp::TempSpace;
+
+/// How to load.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// The most memory the load may take, in bytes, by default a quarter of the machine's. Below 128 MiB
+    /// it is kept only roughly.
+    pub memory_bytes: usize,
+    /// The folder of temporary files; by default the system's.
+    pub tmp: PathBuf,
+    /// The most bytes of temporary files; `None` is no limit.
+    pub tmp_bytes_max: Option<u64>,
+    /// Parse and sort threads; by default as many as the machine has.
+    pub threads: Option<NonZero<usize>>,
+    /// Skip statements that are wrong and count them, instead of failing at the first.
+    pub lenient: bool,
+    /// Page sizes of the segment.
+    pub segment: SegmentOptions,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            memory_bytes: machine_memory_bytes() / 4,
+            tmp: std::env::temp_dir(),
+            tmp_bytes_max: None,
+            threads: None,
+            lenient: false,
+            segment: SegmentOptions::default(),
+        }
+    }
+}
+
+impl LoadOptions {
+    fn threads(&self) -> usize {
+        let machine = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.map_or_else(machine, usize::from)
+    }
+}
+
+/// The machine's memory, or 4 GiB where the system does not say.
+fn machine_memory_bytes() -> usize {
+    let kilobytes = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()
+    });
+    kilobytes.map_or(4 << 30, |kilobytes| kilobytes << 10)
+}
+
+/// What was loaded.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct LoadReport {
+    /// Quads read, repeated ones included.
+    pub quads_read: u64,
+    /// Distinct quads stored.
+    pub quads: u64,
+    /// Distinct terms, those held in their ids included.
+    pub terms: u64,
+    /// Bytes of text parsed.
+    pub text_bytes: u64,
+    /// Statements skipped because they are wrong.
+    pub skipped: u64,
+    /// The first of them.
+    pub first_skipped: Vec<SyntaxProblem>,
+    /// How long each phase took.
+    pub phases: Vec<(&'static str, Duration)>,
+    /// Sorted batches that the input was cut into.
+    pub batches: usize,
+    /// Whether sorting quads needed temporary files.
+    pub rows_spilled: bool,
+    /// The most bytes that were in temporary files at a time.
+    pub tmp_bytes_peak: u64,
+    /// All bytes written to temporary files.
+    pub tmp_bytes_written: u64,
+}
+
+/// Loads the sources into the store at `path`, which is made if it is missing and must be empty otherwise.
+///
+/// The store is locked while the load runs.
+///
+/// # Errors
+/// See [`load`]; also if the folder cannot be made, or the store is in use.
+pub fn load_into(
+    path: &Path,
+    sources: Vec<Source>,
+    options: &LoadOptions,
+    progress: &Arc<LoadProgress>,
+) -> Result<LoadReport, LoadError> {
+    let name = path.display().to_string();
+    std::fs::create_dir_all(path)
+        .map_err(|error| IoError::os("create the folder", &name, None, error))?;
+    let _lock = StoreLock::exclusive(path)?;
+    let storage = DirectStorage::open(path, true)?;
+    load(Arc::new(storage), sources, options, progress)
+}
+
+/// Loads the sources into a storage that holds no store or an empty one. The caller holds the store's lock.
+///
+/// All or nothing: on return the store is durable, on error it is what it was before. Memory stays within
+/// [`LoadOptions::memory_bytes`].
+///
+/// # Errors
+/// The first syntax error (unless lenient), a source that cannot be read, a store that is not empty, a
+/// device or a temporary folder that is full or fails.
+pub fn load(
+    storage: Arc<dyn Storage>,
+    sources: Vec<Source>,
+    options: &LoadOptions,
+    progress: &Arc<LoadProgress>,
+) -> Result<LoadReport, LoadError> {
+    let space = TempSpace::new(&options.tmp, options.tmp_bytes_max);
+    let segment = SegmentWriter::create(storage, options.segment)?;
+    let orders = PerOrder {
+        spo: segment.order(Order::Spo)?,
+        ops: segment.order(Order::Ops)?,
+        pso: segment.order(Order::Pso)?,
+        pos: segment.order(Order::Pos)?,
+    };
+    let mut terms = Dictionary::Writing(segment.dictionary()?);
+    let built = pipeline::run(sources, options, &space, progress, &mut terms, orders)?;
+    progress.begin("seal", 0);
+    let PerOrder { spo, ops, pso, pos } = built.orders.sealed;
+    segment.seal(terms.into_directory(), vec![spo, ops, pso, pos])?;
+    Ok(LoadReport {
+        quads_read: built.parsed.quads,
+        quads: built.orders.quads,
+        terms: built.terms,
+        text_bytes: built.parsed.bytes,
+        skipped: built.parsed.skipped,
+        first_skipped: built.parsed.first_skipped,
+        phases: progress.end(),
+        batches: built.batches,
+        rows_spilled: built.orders.spilled,
+        tmp_bytes_peak: space.bytes_peak(),
+        tmp_bytes_written: space.bytes_written(),
+    })
+}
+
+/// The segment's dictionary, before and after its last term.
+enum Dictionary {
+    Writing(DictionaryWriter),
+    Written(DictionaryDirectory),
+    Failed,
+}
+
+impl TermSink for &mut Dictionary {
+    #[inline]
+    fn term(&mut self, kind: TermKind, bytes: &[u8]) -> Result<(), LoadError> {
+        if let Dictionary::Writing(writer) = self {
+            writer.push(TermKey { kind, bytes })?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), LoadError> {
+        if let Dictionary::Writing(writer) = std::mem::replace(*self, Dictionary::Failed) {
+            **self = Dictionary::Written(writer.finish()?);
+        }
+        Ok(())
+    }
+}
+
+impl Dictionary {
+    fn into_directory(self) -> DictionaryDirectory {
+        match self {
+            Self::Written(directory) => directory,
+            _ => unreachable!("the pipeline finishes the dictionary or fails"),
+        }
+    }
+}
+
+impl RowSink for OrderWriter {
+    type Sealed = OrderDirectory;
+
+    #[inline]
+    fn row(&mut self, ids: [u64; 4]) -> Result<(), LoadError> {
+        Ok(self.push(ids)?)
+    }
+
+    fn seal(self) -> Result<OrderDirectory, LoadError> {
+        Ok(self.finish()?)
+    }
+}
+
+/// Parses and checks the sources, as [`load`] does, and keeps nothing: the yardstick for a load.
+pub fn parse_only(
+    sources: Vec<Source>,
+    options: &LoadOptions,
+    progress: &LoadProgress,
+) -> Result<ParseReport, LoadError> {
+    let mut sinks: Vec<CountingSink> = (0..options.threads()).map(|_| CountingSink::new()).collect();
+    progress.begin("parse", pipeline::source_bytes(&sources));
+    let report = parse_sources(sources, &pipeline::parse_options(options), &mut sinks, &progress.parse)?;
+    progress.end();
+    Ok(report)
+}

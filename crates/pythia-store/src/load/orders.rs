@@ -1,0 +1,458 @@
+//! From the batches' rows to the four orders of the segment.
+//!
+//! ```text
+//! batch rows ─ renumber ─ sort ─┐  merge,      ┌─ SPO writer
+//!   (one batch per thread)      ├─ drop ───────┤
+//! batch rows ─ renumber ─ sort ─┘  repeats     └─ PSO, OPS, POS sorters ─ merge ─ writers (side by side)
+//! ```
+//!
+//! Because the distinct rows come in SPO order, the other orders need a stable sort by the
+//! components that move to the front, and by no more. Everything stays in memory when
+//! the budget allows; otherwise every sorted chunk is spilled.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use super::LoadError;
+use super::batch::BatchRows;
+use super::error::joined;
+use super::numbering::{BatchNumbers, TermNumbers};
+use super::progress::LoadProgress;
+use super::row::{Layout, Quad, Row, RowOrder, Widths, bits_to_sort};
+use super::sorter::{MergedRows, RowSorter, SortPlan, SortedRun};
+use super::temp::TempSpace;
+
+/// Rows handed from thread to thread at a time.
+const BLOCK_ROWS: usize = 1 << 15;
+/// Blocks that may wait for a thread.
+const BLOCKS_WAITING: usize = 4;
+/// Bytes read at a time from a spilled run, at most and at least.
+const READ_BYTES: std::ops::RangeInclusive<usize> = 1 << 14..=1 << 20;
+
+/// Takes the rows of one order.
+pub(super) trait RowSink: Send {
+    /// What is left when all rows are written.
+    type Sealed: Send;
+    /// Takes the next row: ids in the sink's own order, graph last.
+    fn row(&mut self, ids: [u64; 4]) -> Result<(), LoadError>;
+    /// All rows were given.
+    fn seal(self) -> Result<Self::Sealed, LoadError>;
+}
+
+/// A batch on its way into the orders.
+#[derive(Debug)]
+pub(super) struct NumberedBatch {
+    pub(super) rows: BatchRows,
+    pub(super) row_count: usize,
+    pub(super) numbers: BatchNumbers,
+}
+
+/// What the sorting may use.
+#[derive(Clone, Debug)]
+pub(super) struct OrdersPlan {
+    pub(super) memory_bytes: usize,
+    pub(super) threads: usize,
+    pub(super) space: Arc<TempSpace>,
+    pub(super) progress: Arc<LoadProgress>,
+}
+
+/// The lists and widths that rows are packed with.
+#[derive(Debug)]
+struct Packing {
+    terms: TermNumbers,
+    /// Numbers of all predicates and graphs, sorted.
+    predicates: Vec<u32>,
+    graphs: Vec<u32>,
+    predicate_ids: Vec<u64>,
+    graph_ids: Vec<u64>,
+    widths: Widths,
+}
+
+impl Packing {
+    fn new(terms: TermNumbers, batches: &[NumberedBatch]) -> Self {
+        let collect = |list: &dyn Fn(&NumberedBatch) -> &[u32]| {
+            let mut all: Vec<u32> = batches.iter().flat_map(|batch| list(batch).to_vec()).collect();
+            all.sort_unstable();
+            all.dedup();
+            all
+        };
+        // A batch without a list of graphs has all its quads in the default graph, number 0.
+        let graphs = collect(&|batch| match &batch.numbers.graphs[..] {
+            [] => &[0],
+            graphs => graphs,
+        });
+        let predicates = collect(&|batch| &batch.numbers.predicates);
+        let end = |component: usize| {
+            let ends = batches.iter().map(|batch| batch.numbers.ends[component]);
+            ends.max().unwrap_or(0)
+        };
+        let last = |list: &[u32]| list.len().saturating_sub(1) as u32;
+        let widths = Widths::of(Quad {
+            subject: end(0),
+            predicate: last(&predicates),
+            object: end(1),
+            graph: last(&graphs),
+        });
+        let ids = |list: &[u32]| list.iter().map(|&number| terms.id(number)).collect();
+        Self {
+            predicate_ids: ids(&predicates),
+            graph_ids: ids(&graphs),
+            predicates,
+            graphs,
+            terms,
+            widths,
+        }
+    }
+
+    /// Ids of the row's subject, predicate, object and graph.
+    #[inline]
+    fn ids(&self, quad: Quad) -> [u64; 4] {
+        [
+            self.terms.id(quad.subject),
+            self.predicate_ids[quad.predicate as usize],
+            self.terms.id(quad.object),
+            self.graph_ids[quad.graph as usize],
+        ]
+    }
+}
+
+/// One of something for each order.
+#[derive(Debug)]
+pub(super) struct PerOrder<T> {
+    pub(super) spo: T,
+    pub(super) ops: T,
+    pub(super) pso: T,
+    pub(super) pos: T,
+}
+
+/// The orders, written.
+#[derive(Debug)]
+pub(super) struct Orders<T> {
+    pub(super) sealed: PerOrder<T>,
+    /// Distinct quads.
+    pub(super) quads: u64,
+    /// Whether sorted quads were spilled.
+    pub(super) spilled: bool,
+}
+
+/// Sorts the rows of all batches and writes the four orders.
+pub(super) fn write_orders<S: RowSink>(
+    batches: Vec<NumberedBatch>,
+    terms: TermNumbers,
+    sinks: PerOrder<S>,
+    plan: &OrdersPlan,
+) -> Result<Orders<S::Sealed>, LoadError> {
+    let packing = Packing::new(terms, &batches);
+    if packing.widths.total() <= u64::BITS {
+        write_packed::<u64, S>(batches, &packing, sinks, plan)
+    } else {
+        write_packed::<u128, S>(batches, &packing, sinks, plan)
+    }
+}
+
+/// How the budget is divided while rows of one width are sorted.
+struct SortBudget {
+    sort: SortPlan,
+    read_bytes: usize,
+    threads: usize,
+}
+
+impl SortBudget {
+    fn new<R: Row>(rows: usize, plan: &OrdersPlan) -> Self {
+        let threads = plan.threads.max(1);
+        // In memory: the merged SPO runs, three sorters and the scratch space of a sort.
+        let resident = rows.saturating_mul(R::BYTES).saturating_mul(5);
+        if resident <= plan.memory_bytes {
+            return Self {
+                sort: SortPlan {
+                    chunk_rows: rows.max(1),
+                    space: None,
+                },
+                read_bytes: 0,
+                threads,
+            };
+        }
+        // A chunk and its scratch space for each thread, then three chunks and one scratch space; the
+        // rest is for reading runs.
+        let chunks = (2 * threads).max(4) + 1;
+        let chunk_rows = (plan.memory_bytes / chunks / R::BYTES).max(1024);
+        let runs = rows.div_ceil(chunk_rows) + threads;
+        let read_bytes = plan.memory_bytes / chunks / runs.max(1);
+        Self {
+            sort: SortPlan {
+                chunk_rows,
+                space: Some(Arc::clone(&plan.space)),
+            },
+            read_bytes: read_bytes.clamp(*READ_BYTES.start(), *READ_BYTES.end()),
+            threads,
+        }
+    }
+}
+
+fn write_packed<R: Row, S: RowSink>(
+    batches: Vec<NumberedBatch>,
+    packing: &Packing,
+    sinks: PerOrder<S>,
+    plan: &OrdersPlan,
+) -> Result<Orders<S::Sealed>, LoadError> {
+    let rows = batches.iter().map(|batch| batch.row_count).sum();
+    let budget = SortBudget::new::<R>(rows, plan);
+    plan.progress.begin("sort quads", rows as u64);
+    let runs = sort_batches::<R>(batches, packing, &budget, plan)?;
+    plan.progress.begin("write SPO", rows as u64);
+    let merged = MergedRows::new(runs, budget.read_bytes)?;
+    let (spo, distinct) = write_spo(merged, packing, sinks.spo, &budget, rows, plan)?;
+    let quads = distinct.count;
+    plan.progress.begin("write OPS, PSO, POS", 3 * quads);
+    let job = |order, runs, sink| OrderJob {
+        order,
+        runs,
+        sink,
+        packing,
+        read_bytes: budget.read_bytes,
+        progress: &plan.progress,
+    };
+    let [pso, ops, pos] = distinct.sorted;
+    let ops = job(RowOrder::Ops, ops, sinks.ops);
+    let pso = job(RowOrder::Pso, pso, sinks.pso);
+    let pos = job(RowOrder::Pos, pos, sinks.pos);
+    let [ops, pso, pos] = write_side_by_side(ops, [pso, pos], budget.threads)?;
+    Ok(Orders {
+        sealed: PerOrder { spo, ops, pso, pos },
+        quads,
+        spilled: budget.sort.space.is_some(),
+    })
+}
+
+/// Packs and sorts the batches' rows, several batches at a time.
+fn sort_batches<R: Row>(
+    batches: Vec<NumberedBatch>,
+    packing: &Packing,
+    budget: &SortBudget,
+    plan: &OrdersPlan,
+) -> Result<Vec<SortedRun<R>>, LoadError> {
+    let workers = budget.threads.min(batches.len()).max(1);
+    let queue = Mutex::new(VecDeque::from(batches));
+    let next = || queue.lock().expect("nothing panics holding it").pop_front();
+    let work = || {
+        let layout = Layout::new(RowOrder::Spo, packing.widths);
+        let mut sorter = RowSorter::<R>::new(&budget.sort, bits_to_sort(RowOrder::Spo, packing.widths));
+        let mut scratch = Vec::new();
+        let mut runs = Vec::new();
+        while let Some(batch) = next() {
+            let rows = batch.row_count;
+            if budget.sort.space.is_none() {
+                sorter.expect_rows(rows);
+            }
+            pack_batch(batch, packing, &layout, &mut sorter, &mut scratch)?;
+            if budget.sort.space.is_none() {
+                // Each batch is a chunk: no thread waits for more.
+                sorter.seal(&mut scratch)?;
+            }
+            plan.progress.done.fetch_add(rows as u64, Ordering::Relaxed);
+        }
+        runs.extend(sorter.finish(&mut scratch)?);
+        Ok(runs)
+    };
+    let mut runs = Vec::new();
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        for handle in handles {
+            runs.extend(joined(handle.join(), "sorting quads")?);
+        }
+        Ok::<(), LoadError>(())
+    })?;
+    Ok(runs)
+}
+
+fn pack_batch<R: Row>(
+    batch: NumberedBatch,
+    packing: &Packing,
+    layout: &Layout,
+    sorter: &mut RowSorter<R>,
+    scratch: &mut Vec<R>,
+) -> Result<(), LoadError> {
+    let positions = |numbers: &[u32], all: &[u32]| -> Vec<u32> {
+        let position = |number: &u32| all.binary_search(number).expect("the list was made of these");
+        numbers.iter().map(|number| position(number) as u32).collect()
+    };
+    let predicates = positions(&batch.numbers.predicates, &packing.predicates);
+    let has_graphs = !batch.numbers.graphs.is_empty();
+    let graphs = match &batch.numbers.graphs[..] {
+        // The default graph, number 0, comes first in the list of all.
+        [] => vec![0],
+        graphs => positions(graphs, &packing.graphs),
+    };
+    let numbers = batch.numbers.into_numbers()?;
+    batch.rows.drain(has_graphs, *READ_BYTES.end(), |rows| {
+        let packed = rows.map(|[s, p, o, g]| {
+            layout.pack(Quad {
+                subject: numbers[s as usize],
+                predicate: predicates[p as usize],
+                object: numbers[o as usize],
+                graph: graphs[g as usize],
+            })
+        });
+        sorter.extend(packed, scratch)
+    })
+}
+
+type Block<R> = Arc<Vec<R>>;
+
+/// The distinct rows, sorted for PSO, OPS and POS.
+struct Distinct<R> {
+    count: u64,
+    sorted: [Vec<SortedRun<R>>; 3],
+}
+
+/// Merges the SPO runs, writes SPO, and sorts the distinct rows for the other orders.
+fn write_spo<R: Row, S: RowSink>(
+    mut merged: MergedRows<R>,
+    packing: &Packing,
+    sink: S,
+    budget: &SortBudget,
+    rows: usize,
+    plan: &OrdersPlan,
+) -> Result<(S::Sealed, Distinct<R>), LoadError> {
+    std::thread::scope(|scope| {
+        let (to_writer, written) = bounded::<Block<R>>(BLOCKS_WAITING);
+        let (to_sorters, sorted) = bounded::<Block<R>>(BLOCKS_WAITING);
+        let writer = scope.spawn(move || write_blocks(&written, packing, sink, &plan.progress));
+        let sorters = scope.spawn(move || sort_blocks(&sorted, packing, budget, rows));
+        let count = send_distinct(&mut merged, &to_writer, &to_sorters);
+        drop((to_writer, to_sorters, merged));
+        let spo = joined(writer.join(), "writing SPO");
+        let sorted = joined(sorters.join(), "sorting quads");
+        // A thread that fails also ends the merge: its own error comes first.
+        let (spo, sorted) = (spo?, sorted?);
+        let count = count?;
+        Ok((spo, Distinct { count, sorted }))
+    })
+}
+
+/// Sends the merged rows, each once, to both; their count.
+fn send_distinct<R: Row>(
+    merged: &mut MergedRows<R>,
+    writer: &Sender<Block<R>>,
+    sorters: &Sender<Block<R>>,
+) -> Result<u64, LoadError> {
+    let mut last = None;
+    let mut count = 0;
+    loop {
+        let mut block = Vec::with_capacity(BLOCK_ROWS);
+        if !merged.next_block(&mut block, BLOCK_ROWS)? {
+            return Ok(count);
+        }
+        block.dedup();
+        if block.first().copied() == last {
+            block.remove(0);
+        }
+        last = block.last().copied().or(last);
+        count += block.len() as u64;
+        let block = Arc::new(block);
+        // Both ends are gone only when their threads have failed, which then say why.
+        if writer.send(Arc::clone(&block)).is_err() || sorters.send(block).is_err() {
+            return Ok(count);
+        }
+    }
+}
+
+fn write_blocks<R: Row, S: RowSink>(
+    blocks: &Receiver<Block<R>>,
+    packing: &Packing,
+    mut sink: S,
+    progress: &LoadProgress,
+) -> Result<S::Sealed, LoadError> {
+    let layout = Layout::new(RowOrder::Spo, packing.widths);
+    for block in blocks {
+        for &row in block.iter() {
+            sink.row(packing.ids(layout.unpack(row)))?;
+        }
+        progress.done.fetch_add(block.len() as u64, Ordering::Relaxed);
+    }
+    sink.seal()
+}
+
+/// Sorts what comes for PSO, OPS and POS.
+fn sort_blocks<R: Row>(
+    blocks: &Receiver<Block<R>>,
+    packing: &Packing,
+    budget: &SortBudget,
+    rows: usize,
+) -> Result<[Vec<SortedRun<R>>; 3], LoadError> {
+    let from = Layout::new(RowOrder::Spo, packing.widths);
+    let mut scratch = Vec::new();
+    let mut sorters = [RowOrder::Pso, RowOrder::Ops, RowOrder::Pos].map(|order| {
+        let mut sorter = RowSorter::<R>::new(&budget.sort, bits_to_sort(order, packing.widths));
+        if budget.sort.space.is_none() {
+            sorter.expect_rows(rows);
+        }
+        (Layout::new(order, packing.widths), sorter)
+    });
+    for block in blocks {
+        for (to, sorter) in &mut sorters {
+            let rows = block.iter().map(|&row| to.pack(from.unpack(row)));
+            sorter.extend(rows, &mut scratch)?;
+        }
+    }
+    let [pso, ops, pos] = sorters.map(|(_, sorter)| sorter.finish(&mut scratch));
+    Ok([pso?, ops?, pos?])
+}
+
+/// One order to be merged and written.
+struct OrderJob<'a, R, S> {
+    order: RowOrder,
+    runs: Vec<SortedRun<R>>,
+    sink: S,
+    packing: &'a Packing,
+    read_bytes: usize,
+    progress: &'a LoadProgress,
+}
+
+impl<R: Row, S: RowSink> OrderJob<'_, R, S> {
+    fn write(mut self) -> Result<S::Sealed, LoadError> {
+        let layout = Layout::new(self.order, self.packing.widths);
+        let mut merged = MergedRows::new(self.runs, self.read_bytes)?;
+        let mut block = Vec::new();
+        while merged.next_block(&mut block, BLOCK_ROWS)? {
+            for &row in &block {
+                let [s, p, o, g] = self.packing.ids(layout.unpack(row));
+                self.sink.row(match self.order {
+                    RowOrder::Spo => [s, p, o, g],
+                    RowOrder::Pso => [p, s, o, g],
+                    RowOrder::Ops => [o, p, s, g],
+                    RowOrder::Pos => [p, o, s, g],
+                })?;
+            }
+            self.progress.done.fetch_add(block.len() as u64, Ordering::Relaxed);
+        }
+        self.sink.seal()
+    }
+}
+
+/// Writes OPS on one thread, PSO and then POS on another.
+fn write_side_by_side<R: Row, S: RowSink>(
+    ops: OrderJob<'_, R, S>,
+    columns: [OrderJob<'_, R, S>; 2],
+    threads: usize,
+) -> Result<[S::Sealed; 3], LoadError> {
+    let write_columns = move || -> Result<[S::Sealed; 2], LoadError> {
+        let [pso, pos] = columns;
+        Ok([pso.write()?, pos.write()?])
+    };
+    if threads == 1 {
+        let ops = ops.write()?;
+        let [pso, pos] = write_columns()?;
+        return Ok([ops, pso, pos]);
+    }
+    std::thread::scope(|scope| {
+        let ops = scope.spawn(move || ops.write());
+        let columns = write_columns();
+        let ops = joined(ops.join(), "writing OPS")?;
+        let [pso, pos] = columns?;
+        Ok([ops, pso, pos])
+    })
+}

@@ -1,0 +1,245 @@
+//! Quads as single integers: subject, predicate, object and graph packed into as few bits as their
+//! largest values need, the first component of an order in the highest bits. Integers then sort like
+//! quads, in one comparison.
+//!
+//! Subjects and objects are term numbers: ranks among all distinct terms of the load, inline values
+//! included. Predicates and graphs are positions in the short lists of those. Each fits in 32 bits, so
+//! a row fits in a `u64` or, at worst, a `u128`.
+
+use std::fmt::Debug;
+
+/// An integer that holds a quad.
+pub(super) trait Row: Copy + Ord + Debug + Send + Sync + 'static {
+    /// Bytes of the integer.
+    const BYTES: usize;
+    /// All zeros.
+    const ZERO: Self;
+    /// The row with `value` in the bits from `shift`, where it has zeros.
+    fn with(self, value: u32, shift: u32) -> Self;
+    /// The bits from `shift`, as far as `mask` goes.
+    fn get(self, shift: u32, mask: u32) -> u32;
+    /// Appends the distance from `before`, which is not greater, in LEB128.
+    fn write_after(self, before: Self, out: &mut Vec<u8>);
+    /// The row after `before`, and the bytes it took; `None` if they do not end in `bytes`.
+    fn read_after(before: Self, bytes: &[u8]) -> Option<(Self, usize)>;
+}
+
+macro_rules! row {
+    ($integer:ty) => {
+        impl Row for $integer {
+            const BYTES: usize = size_of::<$integer>();
+            const ZERO: Self = 0;
+            #[inline]
+            fn with(self, value: u32, shift: u32) -> Self {
+                // A component of no bits may begin beyond the last one: its value is zero.
+                self | <$integer>::from(value).wrapping_shl(shift)
+            }
+            #[inline]
+            fn get(self, shift: u32, mask: u32) -> u32 {
+                self.wrapping_shr(shift) as u32 & mask
+            }
+            #[inline]
+            fn write_after(self, before: Self, out: &mut Vec<u8>) {
+                let mut distance = self - before;
+                while distance >= 0x80 {
+                    out.push(distance as u8 | 0x80);
+                    distance >>= 7;
+                }
+                out.push(distance as u8);
+            }
+            #[inline]
+            fn read_after(before: Self, bytes: &[u8]) -> Option<(Self, usize)> {
+                let mut distance = 0;
+                for (index, &byte) in bytes.iter().enumerate() {
+                    distance |= Self::from(byte & 0x7f).checked_shl(7 * index as u32)?;
+                    if byte < 0x80 {
+                        return Some((before.checked_add(distance)?, index + 1));
+                    }
+                }
+                None
+            }
+        }
+    };
+}
+row!(u64);
+row!(u128);
+
+/// A quad of term numbers (subject, object) and list positions (predicate, graph).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Quad {
+    pub(super) subject: u32,
+    pub(super) predicate: u32,
+    pub(super) object: u32,
+    pub(super) graph: u32,
+}
+
+/// Bits of each component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Widths {
+    pub(super) subject: u32,
+    pub(super) predicate: u32,
+    pub(super) object: u32,
+    pub(super) graph: u32,
+}
+
+impl Widths {
+    /// Bits for components up to these values.
+    pub(super) fn of(max: Quad) -> Self {
+        let bits = |value: u32| u32::BITS - value.leading_zeros();
+        Self {
+            subject: bits(max.subject),
+            predicate: bits(max.predicate),
+            object: bits(max.object),
+            graph: bits(max.graph),
+        }
+    }
+
+    /// Bits of a row.
+    pub(super) fn total(self) -> u32 {
+        self.subject + self.predicate + self.object + self.graph
+    }
+}
+
+/// Which component comes first in a row, and which next; the graph is always last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RowOrder {
+    Spo,
+    Pso,
+    Ops,
+    Pos,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    shift: u32,
+    mask: u32,
+}
+
+/// Where the components are in the rows of an order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    subject: Field,
+    predicate: Field,
+    object: Field,
+    graph: Field,
+}
+
+impl Layout {
+    /// The layout of `order`.
+    pub(super) fn new(order: RowOrder, widths: Widths) -> Self {
+        let Widths { subject: s, predicate: p, object: o, graph: g } = widths;
+        let field = |bits: u32, after: u32| Field {
+            shift: after,
+            mask: u32::MAX.checked_shr(u32::BITS - bits).unwrap_or(0),
+        };
+        let (subject, predicate, object) = match order {
+            RowOrder::Spo => (p + o + g, o + g, g),
+            RowOrder::Pso => (o + g, s + o + g, g),
+            RowOrder::Ops => (g, s + g, p + s + g),
+            RowOrder::Pos => (g, o + s + g, s + g),
+        };
+        Self {
+            subject: field(s, subject),
+            predicate: field(p, predicate),
+            object: field(o, object),
+            graph: field(g, 0),
+        }
+    }
+
+    /// A quad as a row.
+    #[inline]
+    pub(super) fn pack<R: Row>(&self, quad: Quad) -> R {
+        R::ZERO
+            .with(quad.subject, self.subject.shift)
+            .with(quad.predicate, self.predicate.shift)
+            .with(quad.object, self.object.shift)
+            .with(quad.graph, self.graph.shift)
+    }
+
+    /// A row's quad.
+    #[inline]
+    pub(super) fn unpack<R: Row>(&self, row: R) -> Quad {
+        let get = |field: Field| row.get(field.shift, field.mask);
+        Quad {
+            subject: get(self.subject),
+            predicate: get(self.predicate),
+            object: get(self.object),
+            graph: get(self.graph),
+        }
+    }
+}
+
+/// The bits that must be sorted by, from the lowest, to bring rows from SPO order into `order` by a
+/// stable sort: the rest is in order already.
+pub(super) fn bits_to_sort(order: RowOrder, widths: Widths) -> std::ops::Range<u32> {
+    let Widths { subject: s, predicate: _, object: o, graph: g } = widths;
+    let from = match order {
+        RowOrder::Spo => 0,
+        RowOrder::Pso => s + o + g,
+        RowOrder::Ops | RowOrder::Pos => s + g,
+    };
+    from..widths.total()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check<R: Row>(quads: &[Quad], widths: Widths) {
+        for order in [RowOrder::Spo, RowOrder::Pso, RowOrder::Ops, RowOrder::Pos] {
+            let layout = Layout::new(order, widths);
+            let key = |quad: &Quad| {
+                let Quad { subject: s, predicate: p, object: o, graph: g } = *quad;
+                match order {
+                    RowOrder::Spo => [s, p, o, g],
+                    RowOrder::Pso => [p, s, o, g],
+                    RowOrder::Ops => [o, p, s, g],
+                    RowOrder::Pos => [p, o, s, g],
+                }
+            };
+            for a in quads {
+                let row: R = layout.pack(*a);
+                assert_eq!(layout.unpack(row), *a);
+                for b in quads {
+                    let other: R = layout.pack(*b);
+                    assert_eq!(row.cmp(&other), key(a).cmp(&key(b)));
+                    if row <= other {
+                        let mut bytes = Vec::new();
+                        other.write_after(row, &mut bytes);
+                        assert_eq!(R::read_after(row, &bytes), Some((other, bytes.len())));
+                        assert_eq!(R::read_after(row, &bytes[..bytes.len() - 1]), None);
+                    }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn rows_sort_like_quads(
+            numbers in prop::collection::vec(any::<[u32; 4]>(), 1..8),
+            bits in prop::array::uniform4(0_u32..=32),
+        ) {
+            let quads: Vec<Quad> = numbers
+                .iter()
+                .map(|numbers| {
+                    let low = |index: usize| numbers[index].checked_shr(32 - bits[index]).unwrap_or(0);
+                    Quad { subject: low(0), predicate: low(1), object: low(2), graph: low(3) }
+                })
+                .collect();
+            let max = quads.iter().fold(quads[0], |max, quad| Quad {
+                subject: max.subject.max(quad.subject),
+                predicate: max.predicate.max(quad.predicate),
+                object: max.object.max(quad.object),
+                graph: max.graph.max(quad.graph),
+            });
+            let widths = Widths::of(max);
+            check::<u128>(&quads, widths);
+            if widths.total() <= 64 {
+                check::<u64>(&quads, widths);
+            }
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Sorting more rows than memory holds: chunks are sorted, kept or spilled as runs, and merged.
+//!
+//! Rows come in SPO order or in none ([`RowSorter::new`] is told which of their bits are unsorted) and
+//! leave in the order of their integers. A spilled run holds each row as its distance from the one
+//! before, in LEB128.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::LoadError;
+use super::merge::LoserTree;
+use super::radix;
+use super::row::Row;
+use super::temp::{Run, RunReader, TempFile, TempSpace};
+
+/// Rows decoded from a run at a time.
+const DECODED_ROWS: usize = 1 << 12;
+/// The longest distance between rows, in LEB128.
+const DISTANCE_BYTES_MAX: usize = 19;
+
+/// Where a sorter keeps its runs, and how long they are.
+#[derive(Clone, Debug)]
+pub(super) struct SortPlan {
+    /// Rows sorted at a time.
+    pub(super) chunk_rows: usize,
+    /// Where runs are spilled to; `None` keeps them in memory.
+    pub(super) space: Option<Arc<TempSpace>>,
+}
+
+/// Takes rows in any number and gives them back sorted.
+#[derive(Debug)]
+pub(super) struct RowSorter<R> {
+    plan: SortPlan,
+    bits: Range<u32>,
+    chunk: Vec<R>,
+    file: Option<Arc<TempFile>>,
+    runs: Vec<SortedRun<R>>,
+}
+
+/// A sorted chunk.
+#[derive(Debug)]
+pub(super) enum SortedRun<R> {
+    /// In memory.
+    Memory(Vec<R>),
+    /// In a temporary file.
+    File(Run),
+}
+
+impl<R: Row> RowSorter<R> {
+    /// A sorter of rows that are in order already but for `bits`.
+    pub(super) fn new(plan: &SortPlan, bits: Range<u32>) -> Self {
+        Self {
+            plan: plan.clone(),
+            bits,
+            chunk: Vec::new(),
+            file: None,
+            runs: Vec::new(),
+        }
+    }
+
+    /// Says how many rows will come, to spare the memory that growing wastes.
+    pub(super) fn expect_rows(&mut self, rows: usize) {
+        self.chunk.reserve_exact(rows.min(self.plan.chunk_rows));
+    }
+
+    /// Takes rows. `scratch` may serve several sorters in turn.
+    pub(super) fn extend(
+        &mut self,
+        mut rows: impl Iterator<Item = R>,
+        scratch: &mut Vec<R>,
+    ) -> Result<(), LoadError> {
+        if self.chunk.capacity() == 0 && self.plan.space.is_some() {
+            self.chunk.reserve_exact(self.plan.chunk_rows);
+        }
+        loop {
+            let room = self.plan.chunk_rows - self.chunk.len();
+            self.chunk.extend(rows.by_ref().take(room));
+            if self.chunk.len() < self.plan.chunk_rows {
+                return Ok(());
+            }
+            self.seal(scratch)?;
+        }
+    }
+
+    /// Ends the chunk at hand: what comes next is another run.
+    pub(super) fn seal(&mut self, scratch: &mut Vec<R>) -> Result<(), LoadError> {
+        if self.chunk.is_empty() {
+            return Ok(());
+        }
+        radix::sort(&mut self.chunk, scratch, self.bits.clone());
+        let Some(space) = &self.plan.space else {
+            self.runs.push(SortedRun::Memory(std::mem::take(&mut self.chunk)));
+            return Ok(());
+        };
+        let file = match &self.file {
+            Some(file) => file,
+            None => self.file.insert(space.file("sorted quads")?),
+        };
+        let mut run = file.run();
+        let mut bytes = Vec::new();
+        let mut before = R::ZERO;
+        for rows in self.chunk.chunks(DECODED_ROWS) {
+            bytes.clear();
+            for &row in rows {
+                row.write_after(before, &mut bytes);
+                before = row;
+            }
+            run.write(&bytes)?;
+        }
+        self.runs.push(SortedRun::File(run.finish()?));
+        self.chunk.clear();
+        Ok(())
+    }
+
+    /// No more rows come: the sorted runs.
+    pub(super) fn finish(mut self, scratch: &mut Vec<R>) -> Result<Vec<SortedRun<R>>, LoadError> {
+        self.seal(scratch)?;
+        Ok(self.runs)
+    }
+}
+
+/// Merges sorted runs into one stream.
+#[derive(Debug)]
+pub(super) struct MergedRows<R> {
+    heads: Vec<Head<R>>,
+    tree: Option<LoserTree>,
+}
+
+/// A run being merged.
+#[derive(Debug)]
+struct Head<R> {
+    /// The least row not yet taken.
+    row: R,
+    /// Rows in memory, `row` the one at `at`.
+    rows: Vec<R>,
+    at: usize,
+    /// Where more rows come from.
+    reader: Option<RunReader>,
+}
+
+impl<R: Row> Head<R> {
+    fn open(run: SortedRun<R>, read_bytes: usize) -> Result<Option<Self>, LoadError> {
+        let (rows, reader) = match run {
+            SortedRun::Memory(rows) => (rows, None),
+            SortedRun::File(run) => (Vec::new(), Some(run.reader(read_bytes))),
+        };
+        let mut head = Self {
+            row: R::ZERO,
+            at: 0,
+            rows,
+            reader,
+        };
+        Ok(head.settle()?.then_some(head))
+    }
+
+    /// Makes `row` the one at `at`, reading on if need be; false at the end of the run.
+    #[inline]
+    fn settle(&mut self) -> Result<bool, LoadError> {
+        if let Some(&row) = self.rows.get(self.at) {
+            self.row = row;
+            return Ok(true);
+        }
+        self.refill()
+    }
+
+    fn refill(&mut self) -> Result<bool, LoadError> {
+        let last = self.rows.last().copied();
+        let Some(reader) = &mut self.reader else {
+            return Ok(false);
+        };
+        let mut before = last.unwrap_or(R::ZERO);
+        self.rows.clear();
+        self.at = 0;
+        let bytes = reader.peek(DECODED_ROWS * DISTANCE_BYTES_MAX)?;
+        let mut used = 0;
+        while self.rows.len() < DECODED_ROWS
+            && let Some((row, taken)) = R::read_after(before, &bytes[used..])
+        {
+            self.rows.push(row);
+            before = row;
+            used += taken;
+        }
+        reader.consume(used);
+        match self.rows.first() {
+            Some(&row) => {
+                self.row = row;
+                Ok(true)
+            }
+            None if reader.is_at_end() => Ok(false),
+            None => Err(reader.cut_short()),
+        }
+    }
+}
+
+impl<R: Row> MergedRows<R> {
+    /// Merges `runs`, reading `read_bytes` of each at a time.
+    pub(super) fn new(runs: Vec<SortedRun<R>>, read_bytes: usize) -> Result<Self, LoadError> {
+        let mut heads = Vec::with_capacity(runs.len());
+        for run in runs {
+            heads.extend(Head::open(run, read_bytes)?);
+        }
+        let mut merged = Self { heads, tree: None };
+        merged.plant();
+        Ok(merged)
+    }
+
+    fn plant(&mut self) {
+        let heads = &self.heads;
+        self.tree = (heads.len() > 1)
+            .then(|| LoserTree::new(heads.len(), |a, b| heads[a].row < heads[b].row));
+    }
+
+    /// Replaces the content of `block` by the next rows, about `rows_max` of them; false at the end.
+    pub(super) fn next_block(&mut self, block: &mut Vec<R>, rows_max: usize) -> Result<bool, LoadError> {
+        block.clear();
+        while block.len() < rows_max && !self.heads.is_empty() {
+            if self.tree.is_some() {
+                self.merge_into(block, rows_max)?;
+                continue;
+            }
+            // One run: its rows as they are.
+            let head = &mut self.heads[0];
+            let until = head.rows.len().min(head.at + rows_max - block.len());
+            block.extend_from_slice(&head.rows[head.at..until]);
+            head.at = until;
+            if !head.settle()? {
+                self.heads.clear();
+            }
+        }
+        Ok(!block.is_empty())
+    }
+
+    /// Merges until the block is full or a run ends.
+    fn merge_into(&mut self, block: &mut Vec<R>, rows_max: usize) -> Result<(), LoadError> {
+        let Some(tree) = &mut self.tree else {
+            return Ok(());
+        };
+        while block.len() < rows_max {
+            let winner = tree.winner();
+            let head = &mut self.heads[winner];
+            block.push(head.row);
+            head.at += 1;
+            if !head.settle()? {
+                self.heads.swap_remove(winner);
+                self.plant();
+                return Ok(());
+            }
+            let heads = &self.heads;
+            tree.replay(|a, b| heads[a].row < heads[b].row);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn rows_come_back_sorted(
+            lists in prop::collection::vec(prop::collection::vec(any::<u64>(), 0..3000), 1..4),
+            low in any::<bool>(),
+            chunk_rows in 1_usize..900,
+            spill in any::<bool>(),
+        ) {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let plan = SortPlan {
+                chunk_rows,
+                space: spill.then(|| TempSpace::new(folder.path(), None)),
+            };
+            let mask = if low { 0xfff } else { u64::MAX };
+            let mut expected: Vec<u64> = lists.concat().iter().map(|row| row & mask).collect();
+            let mut runs = Vec::new();
+            let mut scratch = Vec::new();
+            for list in &lists {
+                let mut sorter = RowSorter::new(&plan, 0..64);
+                for rows in list.chunks(700) {
+                    sorter.extend(rows.iter().map(|row| row & mask), &mut scratch).expect("sorted");
+                }
+                runs.extend(sorter.finish(&mut scratch).expect("sorted"));
+            }
+            let mut merged = MergedRows::new(runs, 1000).expect("opened");
+            let mut rows = Vec::new();
+            let mut block = Vec::new();
+            while merged.next_block(&mut block, 333).expect("merged") {
+                prop_assert!(block.len() <= 333);
+                rows.extend_from_slice(&block);
+            }
+            expected.sort_unstable();
+            prop_assert_eq!(rows, expected);
+        }
+    }
+}

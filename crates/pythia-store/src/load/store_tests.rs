@@ -1,0 +1,304 @@
+//! Whole loads: what a store answers is what was in the files, and a load that fails leaves no store.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::num::NonZero;
+use std::path::Path;
+use std::sync::Arc;
+
+use oxrdf::{GraphName, Quad, Term};
+use proptest::prelude::*;
+use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage};
+use pythia_rdf::{Compression, ParseError, RdfFormat, Source, TermId};
+
+use super::tests::statement;
+use super::{LoadError, LoadOptions, LoadProgress, LoadReport, load, load_into};
+use crate::pattern::{Component, GraphFilter, Order, QuadPattern};
+use crate::{OpenOptions, Store, StoreError};
+
+const COMPONENTS: [Component; 4] = [
+    Component::Subject,
+    Component::Predicate,
+    Component::Object,
+    Component::Graph,
+];
+
+fn source(text: &str) -> Source {
+    let bytes = std::io::Cursor::new(text.to_owned().into_bytes());
+    let name = "input".to_owned();
+    Source::from_reader(name, bytes, RdfFormat::NQuads, Compression::None).expect("a source")
+}
+
+fn options(memory_bytes: usize, threads: usize) -> LoadOptions {
+    LoadOptions {
+        memory_bytes,
+        threads: NonZero::new(threads),
+        ..LoadOptions::default()
+    }
+}
+
+fn load_texts(
+    storage: &Arc<dyn Storage>,
+    texts: &[String],
+    options: &LoadOptions,
+) -> Result<LoadReport, LoadError> {
+    let sources = texts.iter().map(|text| source(text)).collect();
+    load(Arc::clone(storage), sources, options, &Arc::new(LoadProgress::default()))
+}
+
+fn memory() -> Arc<dyn Storage> {
+    Arc::new(MemoryStorage::new())
+}
+
+/// All quads of a store, read in one of its orders.
+fn quads_of(storage: &Arc<dyn Storage>, order: Order) -> BTreeSet<String> {
+    let store = Store::open_storage(Arc::clone(storage), OpenOptions::default()).expect("a store");
+    let snapshot = store.snapshot();
+    let pattern = QuadPattern {
+        subject: None,
+        predicate: None,
+        object: None,
+        graph: GraphFilter::Any,
+    };
+    let mut scan = snapshot.scan(&pattern, order, &COMPONENTS).expect("a scan");
+    let mut quads = BTreeSet::new();
+    while let Some(batch) = scan.next().expect("rows") {
+        let columns: Vec<Vec<Option<Term>>> = batch
+            .columns
+            .iter()
+            .map(|column| {
+                let bound: Vec<TermId> = column.iter().filter(|id| **id != 0).map(|id| TermId(*id)).collect();
+                let mut terms = snapshot.decode(&bound).expect("terms").into_iter();
+                column.iter().map(|id| (*id != 0).then(|| terms.next()).flatten()).collect()
+            })
+            .collect();
+        for row in 0..batch.rows {
+            let terms: Vec<String> = columns
+                .iter()
+                .filter_map(|column| column[row].as_ref().map(Term::to_string))
+                .collect();
+            assert!(quads.insert(terms.join(" ")), "a quad comes twice");
+        }
+    }
+    quads
+}
+
+/// The quads of texts, by another parser.
+fn expected_quads(texts: &[String]) -> BTreeSet<String> {
+    let parser = oxrdfio::RdfParser::from_format(RdfFormat::NQuads);
+    let text = texts.concat();
+    let quads = parser.for_slice(text.as_bytes());
+    quads
+        .map(|quad| {
+            let Quad { subject, predicate, object, graph_name } = quad.expect("a statement");
+            match graph_name {
+                GraphName::DefaultGraph => format!("{subject} {predicate} {object}"),
+                graph => format!("{subject} {predicate} {object} {graph}"),
+            }
+        })
+        .collect()
+}
+
+fn all_files(storage: &Arc<dyn Storage>) -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    for folder in ["", "segment-000001"] {
+        for name in storage.list(folder).expect("a folder") {
+            let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            if let Ok(bytes) = storage.read_all(&path) {
+                files.push((path, bytes));
+            }
+        }
+    }
+    files
+}
+
+fn check(texts: &[String], memory_bytes: usize, threads: usize) {
+    let storage = memory();
+    let report = load_texts(&storage, texts, &options(memory_bytes, threads)).expect("loaded");
+    let expected = expected_quads(texts);
+    assert_eq!(report.quads, expected.len() as u64);
+    for order in [Order::Spo, Order::Ops, Order::Pso, Order::Pos] {
+        assert!(quads_of(&storage, order) == expected, "{order:?} differs");
+    }
+}
+
+#[test]
+fn what_is_loaded_comes_back() {
+    let statements: Vec<String> = (0..9000).map(statement).collect();
+    let texts = [statements[..6000].concat(), statements[3000..].concat()];
+    check(&texts, 1 << 30, 2);
+    check(&texts, 1 << 16, 2);
+}
+
+#[test]
+fn no_quads_make_an_empty_store() {
+    check(&[String::new()], 1 << 20, 2);
+    check(&["# only a comment\n".to_owned()], 1 << 20, 1);
+}
+
+#[test]
+fn segments_are_equal_byte_by_byte_for_any_budget_and_threads() {
+    let statements: Vec<String> = (0..30_000).map(statement).collect();
+    let texts = [statements.concat()];
+    let mut reversed = statements.clone();
+    reversed.reverse();
+    let reversed: Vec<String> = reversed.chunks(4000).map(|part| part.concat()).collect();
+    let first = memory();
+    load_texts(&first, &texts, &options(1 << 30, 1)).expect("loaded");
+    let expected = all_files(&first);
+    assert!(expected.iter().any(|(name, bytes)| name.ends_with("spo.pages") && bytes.len() > 100_000));
+    for (texts, memory_bytes, threads) in [
+        (&texts[..], 1 << 30, 2),
+        (&texts[..], 1 << 18, 2),
+        (&reversed[..], 1 << 18, 1),
+        (&reversed[..], 1 << 15, 2),
+        (&reversed[..], 1 << 30, 3),
+    ] {
+        let storage = memory();
+        let report = load_texts(&storage, texts, &options(memory_bytes, threads)).expect("loaded");
+        assert_eq!(memory_bytes < 1 << 30, report.tmp_bytes_written > 0);
+        assert_eq!(memory_bytes < 1 << 30, report.rows_spilled);
+        for ((name, bytes), (expected_name, expected_bytes)) in all_files(&storage).iter().zip(&expected) {
+            assert_eq!(name, expected_name);
+            assert!(bytes == expected_bytes, "{name} differs with {memory_bytes} bytes, {threads} threads");
+        }
+    }
+}
+
+fn term() -> impl Strategy<Value = String> {
+    prop_oneof![
+        (0..9_u8).prop_map(|n| format!("<http://example.org/{n}>")),
+        (0..5_u8).prop_map(|n| format!("_:b{n}")),
+    ]
+}
+
+fn object() -> impl Strategy<Value = String> {
+    prop_oneof![
+        term(),
+        "[ -~]{0,8}".prop_map(|text| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))),
+        (0..20_i32).prop_map(|n| format!("\"{n}\"^^<http://www.w3.org/2001/XMLSchema#integer>")),
+        (0..20_i32).prop_map(|n| format!("\"0{n}\"^^<http://www.w3.org/2001/XMLSchema#decimal>")),
+        ("[a-c]{0,3}", prop_oneof![Just("en"), Just("en--ltr"), Just("ja")])
+            .prop_map(|(text, language)| format!("\"{text}\"@{language}")),
+        (term(), term()).prop_map(|(s, o)| format!("<<( {s} <http://example.org/p> {o} )>>")),
+    ]
+}
+
+fn graph() -> impl Strategy<Value = String> {
+    prop_oneof![Just(String::new()), (0..4_u8).prop_map(|n| format!("<http://example.org/g{n}>"))]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn any_quads_come_back(
+        quads in prop::collection::vec((term(), 0..4_u8, object(), graph()), 0..300),
+        named in any::<bool>(),
+        memory_bytes in prop_oneof![Just(1_usize << 12), Just(1 << 30)],
+        threads in 1..3_usize,
+    ) {
+        let lines: Vec<String> = quads
+            .iter()
+            .map(|(s, p, o, g)| format!("{s} <http://example.org/p{p}> {o} {} .\n", if named { g } else { "" }))
+            .collect();
+        let texts: Vec<String> = lines.chunks(40).map(|part| part.concat()).collect();
+        check(&texts, memory_bytes, threads);
+    }
+}
+
+#[test]
+fn files_of_all_kinds_load_and_keep_their_blank_nodes_apart() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("a.ttl"), "@prefix : <http://example.org/> . _:x :p 1, 01 ; :q [ :r _:x ] .").expect("written");
+    std::fs::write(path("b.trig"), "@prefix : <http://example.org/> . :g { _:x :p true } _:x :p 1 .").expect("written");
+    let file = std::fs::File::create(path("c.nt.gz")).expect("created");
+    let mut gzip = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    gzip.write_all(b"_:x <http://example.org/p> \"1\"^^<http://www.w3.org/2001/XMLSchema#integer> .\n").expect("written");
+    gzip.finish().expect("written");
+    let sources = ["a.ttl", "b.trig", "c.nt.gz"].iter().enumerate().map(|(scope, name)| {
+        let source = Source::from_path(&path(name), None, None).expect("a source");
+        source.with_blank_node_scope(Some(scope as u32))
+    });
+    let store = path("store");
+    let progress = Arc::new(LoadProgress::default());
+    let report = load_into(&store, sources.collect(), &options(1 << 26, 2), &progress).expect("loaded");
+    // a: 4, b: 2, c: 1
+    assert_eq!((report.quads_read, report.quads), (7, 7));
+    assert_eq!(progress.phase(), None);
+    let opened = Store::open(&store, OpenOptions::default()).expect("a store");
+    assert_eq!(opened.snapshot().statistics().quads, 7);
+    // A second load into it is refused.
+    drop(opened);
+    let error = load_into(&store, vec![source("")], &options(1 << 26, 2), &progress);
+    assert!(matches!(error, Err(LoadError::Store(StoreError::NotEmpty { .. }))), "{error:?}");
+}
+
+fn assert_no_store(folder: &Path) {
+    let error = Store::open(folder, OpenOptions::default()).err().expect("no store");
+    assert!(matches!(error, StoreError::NotAStore { .. }), "{error}");
+    let left: Vec<_> = std::fs::read_dir(folder).expect("listed").flatten().map(|entry| entry.file_name()).collect();
+    assert!(left.iter().all(|name| name == "LOCK"), "{left:?}");
+}
+
+#[test]
+fn a_syntax_error_names_its_place_and_loads_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut lines: Vec<String> = (0..20_000).map(statement).collect();
+    lines[12_345] = "<http://example.org/s> <http://example.org/p> oops .\n".to_owned();
+    let progress = Arc::new(LoadProgress::default());
+    let error = load_into(folder.path(), vec![source(&lines.concat())], &options(1 << 16, 2), &progress);
+    let Err(LoadError::Parse(ParseError::Syntax(problem))) = error else {
+        panic!("a syntax error, not {error:?}");
+    };
+    assert_eq!((&*problem.source, problem.line), ("input", 12_346));
+    assert_no_store(folder.path());
+    // The same place can be loaded into afterwards; leniently, all but that line.
+    let lenient = LoadOptions { lenient: true, ..options(1 << 16, 2) };
+    let report = load_into(folder.path(), vec![source(&lines.concat())], &lenient, &progress).expect("loaded");
+    assert_eq!((report.skipped, report.quads_read), (1, 19_999));
+    assert_eq!(report.first_skipped[0].line, 12_346);
+}
+
+#[test]
+fn a_full_disk_is_named_and_leaves_no_store() {
+    let texts = [(0..20_000).map(statement).collect::<String>()];
+    let whole = memory();
+    load_texts(&whole, &texts, &options(1 << 30, 2)).expect("loaded");
+    let bytes: usize = all_files(&whole).iter().map(|(_, bytes)| bytes.len()).sum();
+    for part in [0, 1, 3, 5, 7] {
+        let inner = memory();
+        let plan = FaultPlan::disk_of((bytes * part / 8) as u64);
+        let full: Arc<dyn Storage> = Arc::new(FaultyStorage::new(Arc::clone(&inner), plan));
+        let error = load_texts(&full, &texts, &options(1 << 30, 2)).expect_err("a full disk");
+        assert!(error.to_string().contains("no space left"), "{error}");
+        assert!(matches!(
+            Store::open_storage(inner, OpenOptions::default()),
+            Err(StoreError::NotAStore { .. })
+        ));
+    }
+}
+
+#[test]
+fn a_crash_at_any_point_leaves_no_store_or_a_whole_one() {
+    let texts = [(0..3000).map(statement).collect::<String>()];
+    let counted = FaultyStorage::new(memory(), FaultPlan::none());
+    let counted = Arc::new(counted);
+    load_texts(&(counted.clone() as Arc<dyn Storage>), &texts, &options(1 << 30, 1)).expect("loaded");
+    let expected = expected_quads(&texts);
+    for number in 1..=counted.operations() {
+        let inner = memory();
+        let faulty = Arc::new(FaultyStorage::new(Arc::clone(&inner), FaultPlan::crash_at(number, number)));
+        let outcome = load_texts(&(faulty as Arc<dyn Storage>), &texts, &options(1 << 30, 1));
+        match Store::open_storage(Arc::clone(&inner), OpenOptions::default()) {
+            Ok(_) => assert!(quads_of(&inner, Order::Spo) == expected, "crash at {number}"),
+            Err(error) => {
+                assert!(outcome.is_err(), "crash at {number}");
+                assert!(matches!(error, StoreError::NotAStore { .. }), "{error}");
+                // The next load finds its way.
+                load_texts(&inner, &texts, &options(1 << 30, 1)).expect("loaded");
+                assert!(quads_of(&inner, Order::Ops) == expected, "after a crash at {number}");
+            }
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The distinct terms of a batch, sorted: in memory, or as a front-coded run of a temporary file.
+//!
+//! Ranks are positions in the order of keys (see [`super::arena`]), which is the order of ids.
+//! In a run each key is `shared: LEB128, rest: LEB128, rest bytes`, sharing a prefix with the key before.
+
+use super::LoadError;
+use super::arena::{Arena, RecordRef};
+use super::temp::{Run, RunReader, RunWriter};
+
+/// Below this many keys, comparing whole keys is fastest.
+const COMPARE_BELOW: usize = 24;
+/// Key bytes held in a cache word.
+const CACHED_BYTES: usize = 7;
+
+/// A key on its way to its place.
+#[derive(Clone, Copy)]
+struct Item {
+    /// Seven key bytes and, in the last byte, how many of them there are (8: the key goes on).
+    cache: u64,
+    record: RecordRef,
+    ordinal: u32,
+}
+
+/// Sorted keys: the records in order, and each ordinal's rank.
+pub(super) struct Sorted {
+    /// Records by rank.
+    pub(super) records: Vec<RecordRef>,
+    /// Ranks by ordinal.
+    pub(super) ranks: Vec<u32>,
+}
+
+/// Bytes of memory that [`sort`] needs beside the arena, per key.
+pub(super) const SORT_BYTES_PER_KEY: usize = size_of::<Item>() + 4 + 4;
+
+/// Sorts a batch's keys.
+pub(super) fn sort(arena: &Arena, key_count: usize) -> Sorted {
+    let mut items = Vec::with_capacity(key_count);
+    items.extend(arena.records().enumerate().map(|(ordinal, record)| Item {
+        cache: 0,
+        record,
+        ordinal: ordinal as u32,
+    }));
+    sort_items(arena, &mut items);
+    let mut ranks = vec![0; items.len()];
+    for (rank, item) in items.iter().enumerate() {
+        ranks[item.ordinal as usize] = rank as u32;
+    }
+    Sorted {
+        records: items.iter().map(|item| item.record).collect(),
+        ranks,
+    }
+}
+
+/// Multikey sort: groups that agree so far are split by their next seven bytes, held beside the
+/// record so that most comparisons touch no key.
+fn sort_items(arena: &Arena, items: &mut [Item]) {
+    let mut groups = vec![(0, items.len(), 0)];
+    while let Some((start, end, mut depth)) = groups.pop() {
+        let group = &mut items[start..end];
+        if group.len() <= COMPARE_BELOW {
+            group.sort_unstable_by(|a, b| {
+                arena.key(a.record)[depth..].cmp(&arena.key(b.record)[depth..])
+            });
+            continue;
+        }
+        if load_caches(arena, group, depth) {
+            depth += common_prefix(arena, group, depth);
+            load_caches(arena, group, depth);
+        }
+        group.sort_unstable_by_key(|item| item.cache);
+        let mut from = 0;
+        for run in group.chunk_by(|a, b| a.cache == b.cache) {
+            if run.len() > 1 {
+                groups.push((start + from, start + from + run.len(), depth + CACHED_BYTES));
+            }
+            from += run.len();
+        }
+    }
+}
+
+/// Fills the caches from the keys at `depth`; whether all are equal.
+fn load_caches(arena: &Arena, group: &mut [Item], depth: usize) -> bool {
+    let mut difference = 0;
+    let mut first = None;
+    for item in group {
+        item.cache = cache(&arena.key(item.record)[depth..]);
+        difference |= item.cache ^ *first.get_or_insert(item.cache);
+    }
+    difference == 0
+}
+
+fn cache(rest: &[u8]) -> u64 {
+    if let Some(bytes) = rest.first_chunk::<8>() {
+        return u64::from_be_bytes(*bytes) & !0xff | 8;
+    }
+    let mut bytes = [0; 8];
+    bytes[..rest.len()].copy_from_slice(rest);
+    bytes[7] = rest.len() as u8;
+    u64::from_be_bytes(bytes)
+}
+
+/// How many bytes from `depth` all keys of a group share.
+fn common_prefix(arena: &Arena, group: &[Item], depth: usize) -> usize {
+    let first = &arena.key(group[0].record)[depth..];
+    group.iter().fold(first.len(), |shared, item| {
+        shared_bytes(&first[..shared], &arena.key(item.record)[depth..])
+    })
+}
+
+/// Length of the longest common prefix.
+#[inline]
+pub(super) fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
+    let len = a.len().min(b.len());
+    let mut at = 0;
+    while let (Some(x), Some(y)) = (a[at..len].first_chunk::<8>(), b[at..len].first_chunk::<8>()) {
+        let difference = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if difference != 0 {
+            return at + difference.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    while at < len && a[at] == b[at] {
+        at += 1;
+    }
+    at
+}
+
+/// The sorted keys of a batch, wherever they are.
+#[derive(Debug)]
+pub(super) enum Vocabulary {
+    /// In memory.
+    Memory {
+        /// The keys.
+        arena: Arena,
+        /// Records by rank.
+        records: Vec<RecordRef>,
+    },
+    /// In a temporary file.
+    Run {
+        /// The keys.
+        run: Run,
+        /// How many there are.
+        keys: u32,
+    },
+}
+
+impl Vocabulary {
+    /// How many terms there are.
+    pub(super) fn len(&self) -> u32 {
+        match self {
+            Self::Memory { records, .. } => records.len() as u32,
+            Self::Run { keys, .. } => *keys,
+        }
+    }
+
+    /// Reads the keys in order.
+    pub(super) fn cursor(&self, buffer_bytes: usize) -> KeyCursor<'_> {
+        match self {
+            Self::Memory { arena, records } => KeyCursor::Memory {
+                arena,
+                records: records.iter(),
+                key: &[],
+            },
+            Self::Run { run, keys } => KeyCursor::Run {
+                reader: run.reader(buffer_bytes),
+                left: *keys,
+                key: Vec::new(),
+            },
+        }
+    }
+}
+
+/// Writes sorted keys as a run.
+pub(super) fn write_run(
+    arena: &Arena,
+    records: &[RecordRef],
+    mut out: RunWriter,
+) -> Result<Run, LoadError> {
+    let mut before: &[u8] = &[];
+    for &record in records {
+        let key = arena.key(record);
+        let shared = shared_bytes(before, key);
+        out.write_number(shared as u64)?;
+        out.write_number((key.len() - shared) as u64)?;
+        out.write(&key[shared..])?;
+        before = key;
+    }
+    out.finish()
+}
+
+/// Walks a vocabulary in order.
+pub(super) enum KeyCursor<'a> {
+    /// Over memory.
+    Memory {
+        /// The keys.
+        arena: &'a Arena,
+        /// What is left.
+        records: std::slice::Iter<'a, RecordRef>,
+        /// The key at the cursor.
+        key: &'a [u8],
+    },
+    /// Over a temporary file.
+    Run {
+        /// The run.
+        reader: RunReader,
+        /// Keys not yet read.
+        left: u32,
+        /// The key at the cursor.
+        key: Vec<u8>,
+    },
+}
+
+impl KeyCursor<'_> {
+    /// Moves to the next key (at first: to the first one); false at the end.
+    #[inline]
+    pub(super) fn advance(&mut self) -> Result<bool, LoadError> {
+        match self {
+            Self::Memory { arena, records, key } => {
+                let Some(&record) = records.next() else {
+                    return Ok(false);
+                };
+                *key = arena.key(record);
+            }
+            Self::Run { reader, left, key } => {
+                if *left == 0 {
+                    return Ok(false);
+                }
+                *left -= 1;
+                let shared = reader.read_number()? as usize;
+                let rest = reader.read_number()? as usize;
+                key.truncate(shared);
+                reader.read_into(rest, key)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The key at the cursor, kind first.
+    #[inline]
+    pub(super) fn key(&self) -> &[u8] {
+        match self {
+            Self::Memory { key, .. } => key,
+            Self::Run { key, .. } => key,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::load::temp::TempSpace;
+
+    fn check(keys: &BTreeSet<Vec<u8>>, shuffled: &[Vec<u8>]) {
+        let mut arena = Arena::default();
+        for (ordinal, key) in shuffled.iter().enumerate() {
+            arena.push(ordinal as u32, key[0], &key[1..]).expect("addressable");
+        }
+        let sorted = sort(&arena, shuffled.len());
+        let expected: Vec<&Vec<u8>> = keys.iter().collect();
+        for (rank, record) in sorted.records.iter().enumerate() {
+            assert_eq!(arena.key(*record), expected[rank].as_slice());
+            assert_eq!(sorted.ranks[arena.ordinal(*record) as usize], rank as u32);
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = TempSpace::new(folder.path(), None).file("keys").expect("a file");
+        let run = write_run(&arena, &sorted.records, file.run()).expect("written");
+        let vocabularies = [
+            Vocabulary::Run { run, keys: keys.len() as u32 },
+            Vocabulary::Memory { arena, records: sorted.records },
+        ];
+        for vocabulary in &vocabularies {
+            assert_eq!(vocabulary.len() as usize, keys.len());
+            let mut cursor = vocabulary.cursor(100);
+            for key in &expected {
+                assert!(cursor.advance().expect("read"));
+                assert_eq!(cursor.key(), key.as_slice());
+            }
+            assert!(!cursor.advance().expect("read"));
+        }
+    }
+
+    fn key() -> impl Strategy<Value = Vec<u8>> {
+        // Few distinct bytes, zeros among them: long shared prefixes and keys that end in another.
+        let byte = prop_oneof![Just(0_u8), Just(b'a'), Just(b'b'), Just(255_u8)];
+        prop_oneof![
+            prop::collection::vec(byte.clone(), 1..40),
+            prop::collection::vec(byte, 1..10).prop_map(|tail| {
+                [b"\x10http://example.org/a/long/prefix/".as_slice(), &tail].concat()
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn keys_come_out_sorted(keys in prop::collection::vec(key(), 0..400)) {
+            let set: BTreeSet<Vec<u8>> = keys.iter().cloned().collect();
+            let mut seen = BTreeSet::new();
+            let distinct: Vec<Vec<u8>> = keys.into_iter().filter(|key| seen.insert(key.clone())).collect();
+            check(&set, &distinct);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! `MANIFEST`: the file that says which segment is the store.
+//!
+//! Three lines: what it is, the contents as JSON, their checksum. It is written beside the old one
+//! and takes its place by one rename, so that a store always is in its old or its new state. What
+//! the manifest does not name is a leftover of something that was interrupted.
+
+use pythia_io::Storage;
+use serde::{Deserialize, Serialize};
+
+use crate::StoreError;
+
+/// The format this program writes, and the only one it reads.
+pub const FORMAT_VERSION: u32 = 1;
+/// The manifest's name in the store.
+pub const MANIFEST_NAME: &str = "MANIFEST";
+const NEW_MANIFEST_NAME: &str = "MANIFEST.new";
+const FIRST_LINE: &str = "Pythia RDF store";
+
+/// A segment's number in its store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SegmentId(pub u64);
+
+impl SegmentId {
+    /// The segment's folder.
+    pub fn folder(self) -> String {
+        format!("segment-{:06}", self.0)
+    }
+
+    /// The number in a folder's name.
+    pub fn from_folder(name: &str) -> Option<Self> {
+        let number = name.strip_prefix("segment-")?.parse().ok()?;
+        Some(Self(number))
+    }
+}
+
+/// A file of a segment and its length.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManifestFile {
+    /// Name within the segment's folder.
+    pub name: String,
+    /// Length in bytes.
+    pub bytes: u64,
+}
+
+/// The state of a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The format version of everything the manifest names.
+    pub format: u32,
+    /// The base segment.
+    pub segment: SegmentId,
+    /// Its quads.
+    pub quads: u64,
+    /// Its files.
+    pub files: Vec<ManifestFile>,
+}
+
+impl Manifest {
+    /// The manifest of a store; `None` if there is no manifest.
+    pub fn read(storage: &dyn Storage) -> Result<Option<Self>, StoreError> {
+        match storage.read_all(MANIFEST_NAME) {
+            Ok(bytes) => Self::from_bytes(&bytes).map(Some),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes this the state of the store, in one step.
+    pub fn switch(&self, storage: &dyn Storage) -> Result<(), StoreError> {
+        let mut file = storage.create(NEW_MANIFEST_NAME)?;
+        file.append(&self.to_bytes())?;
+        file.sync()?;
+        storage.rename(NEW_MANIFEST_NAME, MANIFEST_NAME)?;
+        Ok(())
+    }
+
+    /// Removes what an interrupted write has left: segments that are not this manifest's (`None`: no
+    /// manifest, no segment) and an unfinished manifest.
+    pub fn remove_leftovers(current: Option<&Self>, storage: &dyn Storage) -> Result<(), StoreError> {
+        for name in storage.list("")? {
+            let segment = SegmentId::from_folder(&name);
+            let stale = segment.is_some() && segment != current.map(|manifest| manifest.segment);
+            if stale || name == NEW_MANIFEST_NAME {
+                storage.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let json = serde_json::to_string(self).expect("numbers and file names are JSON");
+        let body = format!("{FIRST_LINE}\n{json}\n");
+        let checksum = crc32c::crc32c(body.as_bytes());
+        format!("{body}{checksum:08x}\n").into_bytes()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<Self, StoreError> {
+        let corrupt = |message: &str| StoreError::corrupt(MANIFEST_NAME, None, message);
+        if !bytes.starts_with(FIRST_LINE.as_bytes()) {
+            return Err(corrupt("its first line is not that of a Pythia store"));
+        }
+        let text = std::str::from_utf8(bytes).map_err(|_| corrupt("it is not text"))?;
+        let lines: Vec<&str> = text.split('\n').collect();
+        let &[first, json, checksum, ""] = &*lines else {
+            return Err(corrupt("it does not have its three lines"));
+        };
+        let body_bytes = first.len() + json.len() + 2;
+        let expected = format!("{:08x}", crc32c::crc32c(&bytes[..body_bytes]));
+        if checksum != expected {
+            return Err(corrupt(&format!(
+                "its checksum is {checksum:?}, its contents give {expected:?}"
+            )));
+        }
+        // The version decides how the rest is to be understood, so it is read alone first.
+        #[derive(Deserialize)]
+        struct Version {
+            format: u32,
+        }
+        let version: Version = parse(json)?;
+        if version.format != FORMAT_VERSION {
+            return Err(StoreError::Format {
+                found: version.format,
+                supported: FORMAT_VERSION,
+            });
+        }
+        parse(json)
+    }
+}
+
+fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, StoreError> {
+    serde_json::from_str(json)
+        .map_err(|error| StoreError::corrupt(MANIFEST_NAME, None, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use pythia_io::MemoryStorage;
+
+    use super::*;
+
+    fn manifest(format: u32) -> Manifest {
+        Manifest {
+            format,
+            segment: SegmentId(7),
+            quads: 3,
+            files: vec![ManifestFile {
+                name: "spo.pages".to_owned(),
+                bytes: 4096,
+            }],
+        }
+    }
+
+    #[test]
+    fn it_comes_back() {
+        let storage = MemoryStorage::new();
+        assert_eq!(Manifest::read(&storage).expect("none is fine"), None);
+        manifest(FORMAT_VERSION).switch(&storage).expect("written");
+        let read = Manifest::read(&storage).expect("just written");
+        assert_eq!(read, Some(manifest(FORMAT_VERSION)));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let bytes = manifest(FORMAT_VERSION).to_bytes();
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(Manifest::from_bytes(&damaged).is_err(), "bit {bit}");
+        }
+        for length in 0..bytes.len() {
+            assert!(Manifest::from_bytes(&bytes[..length]).is_err(), "cut at {length}");
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_told_apart_from_damage() {
+        let error = Manifest::from_bytes(&manifest(FORMAT_VERSION + 1).to_bytes());
+        assert!(matches!(error, Err(StoreError::Format { found: 2, supported: 1 })));
+    }
+
+    #[test]
+    fn leftovers_go_and_the_segment_stays() {
+        let storage = MemoryStorage::new();
+        for name in ["segment-000007/a", "segment-000008/a", "MANIFEST.new", "LOCK"] {
+            storage.create(name).and_then(|file| file.sync()).expect("memory");
+        }
+        Manifest::remove_leftovers(Some(&manifest(1)), &storage).expect("memory");
+        assert_eq!(storage.list("").expect("memory"), ["LOCK", "segment-000007"]);
+        Manifest::remove_leftovers(None, &storage).expect("memory");
+        assert_eq!(storage.list("").expect("memory"), ["LOCK"]);
+    }
+}

@@ -1,0 +1,181 @@
+//! Rows of PSO or POS, in order.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use pythia_io::Page;
+use pythia_rdf::TermId;
+
+use super::{BATCH_ROWS, BATCH_ROWS_MIN, Projection, ReadAhead, Slot};
+use crate::StoreError;
+use crate::pattern::{End, GraphFilter, IdBatch};
+use crate::segment::Segment;
+use crate::segment::column::format::BLOCK_ROWS;
+use crate::segment::column::{BadPage, Column, ColumnFile, ColumnPage, PageGraphs};
+
+/// A range of rows of a column file.
+pub(crate) struct ColumnScan {
+    segment: Arc<Segment>,
+    /// PSO for [`End::Subject`], POS for [`End::Object`].
+    end: End,
+    rows: Range<u64>,
+    graph: GraphFilter,
+    projection: Projection,
+    /// The bound components: predicate, then a.
+    prefix: Vec<u64>,
+    window: VecDeque<(u64, Page)>,
+    read_ahead: ReadAhead,
+    graphs: Vec<u64>,
+    values: Vec<u64>,
+}
+
+impl ColumnScan {
+    /// The rows that start with `prefix` (predicate, a, b: as many as are bound).
+    pub(crate) fn new(
+        segment: Arc<Segment>,
+        end: End,
+        prefix: Vec<u64>,
+        graph: GraphFilter,
+        projection: Projection,
+    ) -> Result<Self, StoreError> {
+        let file = segment.columns(end);
+        let rows = file.find(&prefix)?;
+        let read_ahead = ReadAhead::new(file.file());
+        Ok(Self {
+            segment,
+            end,
+            rows,
+            graph,
+            projection,
+            prefix,
+            window: VecDeque::new(),
+            read_ahead,
+            graphs: Vec::new(),
+            values: Vec::new(),
+        })
+    }
+
+    /// Appends the next rows to `batch`; it stays empty at the end.
+    pub(crate) fn fill(&mut self, batch: &mut IdBatch) -> Result<(), StoreError> {
+        while !self.rows.is_empty() && batch.rows < BATCH_ROWS_MIN {
+            let segment = Arc::clone(&self.segment);
+            let file = segment.columns(self.end);
+            let number = file.directory().page_of_row(self.rows.start);
+            let page_rows = file.directory().page_rows(number);
+            let graphs = file.page_graphs(number, self.graph);
+            if graphs == PageGraphs::None {
+                self.rows.start = page_rows.end;
+                continue;
+            }
+            self.fetch(file, number)?;
+            let Some((_, page)) = self.window.front() else {
+                break;
+            };
+            let page = page.clone();
+            let view = file.view(number as u64, &page)?;
+            // End on a block, so that the next batch does not decode it again.
+            let start = (self.rows.start - page_rows.start) as usize;
+            let most = (start + BATCH_ROWS - batch.rows).next_multiple_of(BLOCK_ROWS);
+            let end = most.min((self.rows.end.min(page_rows.end) - page_rows.start) as usize);
+            let result = match graphs {
+                PageGraphs::Some => self.some_rows(&view, start..end, batch),
+                _ => self.all_rows(&view, start..end, batch),
+            };
+            result.map_err(|problem| file.corrupt(number as u64, problem))?;
+            self.rows.start = page_rows.start + end as u64;
+        }
+        if self.rows.is_empty() {
+            self.window.clear();
+        }
+        Ok(())
+    }
+
+    /// Skips the rows whose first free component is smaller than `id`.
+    pub(crate) fn seek(&mut self, id: TermId) -> Result<(), StoreError> {
+        if self.prefix.len() > 2 || self.rows.is_empty() {
+            return Ok(());
+        }
+        let mut key = self.prefix.clone();
+        key.push(id.0);
+        let row = self.segment.columns(self.end).seek(&key)?;
+        self.rows.start = self.rows.start.max(row).min(self.rows.end);
+        Ok(())
+    }
+
+    /// Makes the page the window's first.
+    fn fetch(&mut self, file: &ColumnFile, number: usize) -> Result<(), StoreError> {
+        let number = number as u64;
+        while self.window.front().is_some_and(|front| front.0 != number) {
+            self.window.pop_front();
+        }
+        if !self.window.is_empty() {
+            return Ok(());
+        }
+        let last = file.directory().page_of_row(self.rows.end - 1) as u64;
+        let wanted = |page: &u64| file.page_graphs(*page as usize, self.graph) != PageGraphs::None;
+        let numbers: Vec<u64> = (number..=last)
+            .filter(wanted)
+            .take(self.read_ahead.next())
+            .collect();
+        let pages = file.hold(&numbers)?;
+        self.window.extend(numbers.into_iter().zip(pages));
+        Ok(())
+    }
+
+    fn all_rows(
+        &mut self,
+        page: &ColumnPage<'_>,
+        rows: Range<usize>,
+        batch: &mut IdBatch,
+    ) -> Result<(), BadPage> {
+        for (slot, out) in self.projection.slots.iter().zip(&mut batch.columns) {
+            match *slot {
+                Slot::Constant(id) => out.resize(out.len() + rows.len(), id),
+                Slot::First => page.predicates(rows.clone(), out),
+                Slot::Second => page.values(Column::A, rows.clone(), out)?,
+                Slot::Third => page.values(Column::B, rows.clone(), out)?,
+                Slot::Graph => page.values(Column::G, rows.clone(), out)?,
+            }
+        }
+        batch.rows += rows.len();
+        Ok(())
+    }
+
+    /// Those of the rows whose graph passes.
+    fn some_rows(
+        &mut self,
+        page: &ColumnPage<'_>,
+        rows: Range<usize>,
+        batch: &mut IdBatch,
+    ) -> Result<(), BadPage> {
+        self.graphs.clear();
+        page.values(Column::G, rows.clone(), &mut self.graphs)?;
+        let graph = self.graph;
+        let chosen = |graphs: &[u64]| {
+            let accepted = |&(_, &id): &(usize, &u64)| graph.accepts(TermId(id));
+            let chosen = graphs.iter().enumerate().filter(accepted);
+            chosen.map(|(index, _)| index).collect::<Vec<_>>()
+        };
+        let chosen = chosen(&self.graphs);
+        if chosen.is_empty() {
+            return Ok(());
+        }
+        for (slot, out) in self.projection.slots.iter().zip(&mut batch.columns) {
+            self.values.clear();
+            match *slot {
+                Slot::Constant(id) => {
+                    out.resize(out.len() + chosen.len(), id);
+                    continue;
+                }
+                Slot::First => page.predicates(rows.clone(), &mut self.values),
+                Slot::Second => page.values(Column::A, rows.clone(), &mut self.values)?,
+                Slot::Third => page.values(Column::B, rows.clone(), &mut self.values)?,
+                Slot::Graph => self.values.extend_from_slice(&self.graphs),
+            }
+            out.extend(chosen.iter().map(|&index| self.values[index]));
+        }
+        batch.rows += chosen.len();
+        Ok(())
+    }
+}

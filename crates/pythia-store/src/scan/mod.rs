@@ -1,0 +1,190 @@
+//! Scans: the quads that match a pattern, as batches of ids in a chosen order.
+//!
+//! [`QuadScan`] is what a [`Snapshot`](crate::Snapshot) hands out. Inside is one of four sources:
+//! a range of a column file, all tuple pages, the tuple of one node, or rows that had to be sorted.
+//! Rows are always sorted by the order's components that the pattern leaves free, then by graph.
+
+mod columns;
+mod node;
+mod sorted;
+mod tuples;
+
+use pythia_io::PagedFile;
+use pythia_rdf::TermId;
+
+pub(crate) use columns::ColumnScan;
+pub(crate) use node::NodeScan;
+pub(crate) use sorted::SortedRows;
+pub(crate) use tuples::TupleScan;
+
+use crate::StoreError;
+use crate::pattern::{Component, IdBatch, Order, QuadPattern};
+
+/// About how many rows a batch has; it may have up to twice as many.
+pub const BATCH_ROWS: usize = 4096;
+/// A batch that is not the last has at least so many rows.
+const BATCH_ROWS_MIN: usize = 1024;
+/// Most pages that a scan reads ahead.
+const WINDOW_PAGES_MAX: usize = 32;
+
+/// The quads that match a pattern, in batches.
+///
+/// Owns what it needs of the store, so it may outlive the [`Snapshot`](crate::Snapshot) and go to
+/// another thread. Holds at most 32 pages of the cache, and at most a sixty-fourth of it.
+pub struct QuadScan {
+    source: Source,
+    columns: usize,
+}
+
+pub(crate) enum Source {
+    Empty,
+    Columns(Box<ColumnScan>),
+    Tuples(Box<TupleScan>),
+    Node(Box<NodeScan>),
+    Sorted(SortedRows),
+}
+
+impl QuadScan {
+    pub(crate) fn new(source: Source, wanted: &[Component]) -> Self {
+        Self {
+            source,
+            columns: wanted.len(),
+        }
+    }
+
+    /// The next rows; `None` at the end. No batch is empty.
+    #[expect(clippy::should_implement_trait, reason = "an iterator cannot be sought in")]
+    pub fn next(&mut self) -> Result<Option<IdBatch>, StoreError> {
+        let mut batch = IdBatch::new(self.columns);
+        self.fill(&mut batch)?;
+        Ok((batch.rows > 0).then_some(batch))
+    }
+
+    /// As [`Self::next`], into a batch that is used again; false at the end.
+    pub fn next_into(&mut self, batch: &mut IdBatch) -> Result<bool, StoreError> {
+        batch.clear();
+        batch.columns.resize_with(self.columns, Vec::new);
+        self.fill(batch)?;
+        Ok(batch.rows > 0)
+    }
+
+    fn fill(&mut self, batch: &mut IdBatch) -> Result<(), StoreError> {
+        match &mut self.source {
+            Source::Empty => Ok(()),
+            Source::Columns(scan) => scan.fill(batch),
+            Source::Tuples(scan) => scan.fill(batch),
+            Source::Node(scan) => scan.fill(batch),
+            Source::Sorted(rows) => {
+                rows.fill(batch);
+                Ok(())
+            }
+        }
+    }
+
+    /// Skips rows whose first free component (of the order, after what the pattern binds) is smaller
+    /// than `id`; never goes back. Reads at most one page. Without effect if subject, predicate and
+    /// object are all bound.
+    pub fn seek(&mut self, id: TermId) -> Result<(), StoreError> {
+        match &mut self.source {
+            Source::Empty => Ok(()),
+            Source::Columns(scan) => scan.seek(id),
+            Source::Tuples(scan) => {
+                scan.seek(id);
+                Ok(())
+            }
+            Source::Node(scan) => scan.seek(id),
+            Source::Sorted(rows) => {
+                rows.seek(id);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Where a column of the answer comes from: a component of the source's own order, or the pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    Constant(u64),
+    First,
+    Second,
+    Third,
+    Graph,
+}
+
+/// The columns of the answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Projection {
+    pub(crate) slots: Vec<Slot>,
+}
+
+impl Projection {
+    /// The wanted components, taken from a source whose rows have `order`'s components.
+    pub(crate) fn new(pattern: &QuadPattern, order: Order, wanted: &[Component]) -> Self {
+        let slot = |component: &Component| {
+            let bound = match component {
+                Component::Subject => pattern.subject,
+                Component::Predicate => pattern.predicate,
+                Component::Object => pattern.object,
+                Component::Graph => match pattern.graph {
+                    crate::pattern::GraphFilter::One(graph) => Some(graph),
+                    _ => None,
+                },
+            };
+            if let Some(id) = bound {
+                return Slot::Constant(id.0);
+            }
+            let [first, second, third, _] = order.components();
+            match *component {
+                component if component == first => Slot::First,
+                component if component == second => Slot::Second,
+                component if component == third => Slot::Third,
+                _ => Slot::Graph,
+            }
+        };
+        Self {
+            slots: wanted.iter().map(slot).collect(),
+        }
+    }
+
+    /// Whether a component is asked for.
+    pub(crate) fn wants(&self, slot: Slot) -> bool {
+        self.slots.contains(&slot)
+    }
+
+    /// Appends one row.
+    pub(crate) fn push(&self, row: [u64; 4], batch: &mut IdBatch) {
+        for (slot, out) in self.slots.iter().zip(&mut batch.columns) {
+            out.push(match *slot {
+                Slot::Constant(id) => id,
+                Slot::First => row[0],
+                Slot::Second => row[1],
+                Slot::Third => row[2],
+                Slot::Graph => row[3],
+            });
+        }
+        batch.rows += 1;
+    }
+}
+
+/// How many pages to read at once: few at first, as many queries need no more, then ever more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadAhead {
+    pages: usize,
+    most: usize,
+}
+
+impl ReadAhead {
+    pub(crate) fn new(file: &PagedFile) -> Self {
+        let share = file.pool().budget_bytes() / 64 / file.page_bytes();
+        Self {
+            pages: 1,
+            most: share.clamp(1, WINDOW_PAGES_MAX),
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> usize {
+        let pages = self.pages;
+        self.pages = (pages * 4).min(self.most);
+        pages
+    }
+}

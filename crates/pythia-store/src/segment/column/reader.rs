@@ -1,0 +1,246 @@
+//! A column file as it is read: keys to row numbers, rows to pages.
+
+use std::ops::Range;
+
+use pythia_io::{Page, PagedFile};
+
+use super::directory::ColumnDirectory;
+use super::format::{BadPage, Column};
+use super::page::ColumnPage;
+use crate::StoreError;
+use crate::pattern::GraphFilter;
+use pythia_rdf::TermId;
+
+/// PSO or POS of a segment.
+pub(crate) struct ColumnFile {
+    file: PagedFile,
+    directory: ColumnDirectory,
+}
+
+/// What a graph filter makes of a page's rows, judged by the page's bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageGraphs {
+    /// No row passes.
+    None,
+    /// All rows pass.
+    All,
+    /// Some may.
+    Some,
+}
+
+impl ColumnFile {
+    /// The file with its directory, which must agree on the number of pages.
+    pub(crate) fn new(file: PagedFile, directory: ColumnDirectory) -> Result<Self, StoreError> {
+        if file.page_count() != directory.pages.len() as u64 {
+            let message = format!(
+                "the directory knows {} pages, the file has {}",
+                directory.pages.len(),
+                file.page_count()
+            );
+            return Err(StoreError::corrupt(file.name(), None, message));
+        }
+        Ok(Self { file, directory })
+    }
+
+    pub(crate) fn directory(&self) -> &ColumnDirectory {
+        &self.directory
+    }
+
+    pub(crate) fn file(&self) -> &PagedFile {
+        &self.file
+    }
+
+    /// The rows whose key starts with `prefix`: a predicate, then values of a and b. Reads nothing
+    /// for a predicate alone, else at most two pages.
+    pub(crate) fn find(&self, prefix: &[u64]) -> Result<Range<u64>, StoreError> {
+        let Some(&predicate) = prefix.first() else {
+            return Ok(0..self.directory.rows);
+        };
+        let Some(entry) = self.directory.predicate(predicate) else {
+            return Ok(0..0);
+        };
+        if prefix.len() == 1 {
+            return Ok(entry.first_row..entry.first_row + entry.rows);
+        }
+        let pages = self.pages_of(prefix);
+        if pages.is_empty() {
+            return Ok(0..0);
+        }
+        let (first, last) = (pages.start as u64, pages.end as u64 - 1);
+        let mut rows = 0..0;
+        let numbers = [first, last];
+        let numbers = if first == last { &numbers[..1] } else { &numbers[..] };
+        self.read(numbers, |number, page| {
+            let start = self.directory.page_rows(number as usize).start;
+            if number == first {
+                rows.start = start + page.position(prefix, false)? as u64;
+            }
+            if number == last {
+                rows.end = start + page.position(prefix, true)? as u64;
+            }
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    /// The first row whose key is not less than `prefix`. Reads nothing for a predicate alone, else
+    /// at most one page.
+    pub(crate) fn seek(&self, prefix: &[u64]) -> Result<u64, StoreError> {
+        if let &[predicate] = prefix {
+            let predicates = &self.directory.predicates;
+            let index = predicates.partition_point(|entry| entry.predicate < predicate);
+            return Ok(predicates
+                .get(index)
+                .map_or(self.directory.rows, |entry| entry.first_row));
+        }
+        let Some(page_number) = self.directory.pages_before(prefix, false).checked_sub(1) else {
+            return Ok(0);
+        };
+        let mut row = 0;
+        self.read(&[page_number as u64], |_, page| {
+            row = page.position(prefix, false)? as u64;
+            Ok(())
+        })?;
+        Ok(self.directory.page_rows(page_number).start + row)
+    }
+
+    /// The pages that may hold rows whose key starts with `prefix`. Reads nothing.
+    pub(crate) fn pages_of(&self, prefix: &[u64]) -> Range<usize> {
+        let end = self.directory.pages_before(prefix, true);
+        let start = self.directory.pages_before(prefix, false);
+        start.saturating_sub(1).min(end)..end
+    }
+
+    /// How many of `rows` pass the filter. Reads only pages with rows of different graphs.
+    pub(crate) fn count(&self, rows: Range<u64>, graph: GraphFilter) -> Result<u64, StoreError> {
+        if graph == GraphFilter::Any || rows.is_empty() {
+            return Ok(rows.end.saturating_sub(rows.start));
+        }
+        let mut count = 0;
+        let mut mixed = Vec::new();
+        for number in self.pages_with(&rows) {
+            let within = intersection(&self.directory.page_rows(number), &rows);
+            match self.page_graphs(number, graph) {
+                PageGraphs::None => {}
+                PageGraphs::All => count += within.end - within.start,
+                PageGraphs::Some => mixed.push(number as u64),
+            }
+        }
+        let mut graphs = Vec::new();
+        self.read(&mixed, |number, page| {
+            let page_rows = self.directory.page_rows(number as usize);
+            let within = intersection(&page_rows, &rows);
+            let local = (within.start - page_rows.start) as usize
+                ..((within.end - page_rows.start) as usize).min(page.rows());
+            graphs.clear();
+            page.values(Column::G, local, &mut graphs)?;
+            let accepted = graphs.iter().filter(|&&id| graph.accepts(TermId(id)));
+            count += accepted.count() as u64;
+            Ok(())
+        })?;
+        Ok(count)
+    }
+
+    /// The pages that hold `rows`, which must not be empty.
+    pub(crate) fn pages_with(&self, rows: &Range<u64>) -> Range<usize> {
+        self.directory.page_of_row(rows.start)..self.directory.page_of_row(rows.end - 1) + 1
+    }
+
+    /// What a filter makes of a page, without reading it.
+    pub(crate) fn page_graphs(&self, page: usize, graph: GraphFilter) -> PageGraphs {
+        let [min, max] = self.directory.pages[page].g;
+        match graph {
+            GraphFilter::Any => PageGraphs::All,
+            GraphFilter::Named if max == 0 => PageGraphs::None,
+            GraphFilter::Named if min > 0 => PageGraphs::All,
+            GraphFilter::One(TermId(id)) if id < min || id > max => PageGraphs::None,
+            GraphFilter::One(_) if min == max => PageGraphs::All,
+            _ => PageGraphs::Some,
+        }
+    }
+
+    /// Calls `f` with the pages of these sorted, distinct numbers, read in batches.
+    pub(crate) fn read(
+        &self,
+        numbers: &[u64],
+        mut f: impl FnMut(u64, &ColumnPage<'_>) -> Result<(), BadPage>,
+    ) -> Result<(), StoreError> {
+        self.file.pages(numbers, |index, page| {
+            let number = numbers[index];
+            let result = self.view_unnamed(number, page).and_then(|view| f(number, &view));
+            result.map_err(|problem| self.corrupt(number, problem))
+        })
+    }
+
+    /// Keeps hold of these pages, read as one batch.
+    pub(crate) fn hold(&self, numbers: &[u64]) -> Result<Vec<Page>, StoreError> {
+        let mut pages = Vec::with_capacity(numbers.len());
+        self.file.pages(numbers, |_, page| {
+            pages.push(page.clone());
+            Ok::<_, StoreError>(())
+        })?;
+        Ok(pages)
+    }
+
+    /// A view of a page of this file.
+    pub(crate) fn view<'a>(
+        &self,
+        number: u64,
+        page: &'a Page,
+    ) -> Result<ColumnPage<'a>, StoreError> {
+        self.view_unnamed(number, page)
+            .map_err(|problem| self.corrupt(number, problem))
+    }
+
+    /// The page must have as many rows as the directory says: row numbers come from there.
+    fn view_unnamed<'a>(&self, number: u64, page: &'a Page) -> Result<ColumnPage<'a>, BadPage> {
+        let view = ColumnPage::new(page)?;
+        let rows = self.directory.page_rows(number as usize);
+        if view.rows() as u64 != rows.end - rows.start {
+            return Err(BadPage("not as many rows as the directory says"));
+        }
+        Ok(view)
+    }
+
+    /// The error for a page that is not what it should be.
+    pub(crate) fn corrupt(&self, number: u64, problem: BadPage) -> StoreError {
+        StoreError::corrupt(self.file.name(), number, problem.0)
+    }
+
+    /// For each of the sorted, distinct `keys` (p, a or p, a, b): calls `f` with its index and the rows of a
+    /// page that have it, in order. Pages of all keys are read in batches.
+    pub(crate) fn lists<const N: usize>(
+        &self,
+        keys: &[[u64; N]],
+        mut f: impl FnMut(usize, &ColumnPage<'_>, Range<usize>) -> Result<(), BadPage>,
+    ) -> Result<(), StoreError> {
+        let mut numbers: Vec<u64> = Vec::new();
+        let mut ranges = Vec::with_capacity(keys.len());
+        for key in keys {
+            let pages = self.pages_of(key);
+            let pages = pages.start as u64..pages.end as u64;
+            // Neighbouring keys may share a page.
+            let unlisted = numbers.last().map_or(0, |last| last + 1).max(pages.start);
+            numbers.extend(unlisted..pages.end);
+            ranges.push(pages);
+        }
+        let mut first_key = 0;
+        self.read(&numbers, |number, page| {
+            while ranges.get(first_key).is_some_and(|pages| pages.end <= number) {
+                first_key += 1;
+            }
+            let keys = keys.iter().zip(&ranges).enumerate().skip(first_key);
+            for (index, (key, _)) in keys.take_while(|(_, (_, pages))| pages.start <= number) {
+                let rows = page.find(key)?;
+                if !rows.is_empty() {
+                    f(index, page, rows)?;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+fn intersection(left: &Range<u64>, right: &Range<u64>) -> Range<u64> {
+    left.start.max(right.start)..left.end.min(right.end)
+}

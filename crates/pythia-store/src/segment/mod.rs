@@ -1,0 +1,13 @@
+//! A segment: one immutable, sorted image of the graph, as a dictionary and four orders of its quads.
+//!
+//! SPO and OPS are tuple pages ([`tuple`]): all there is to know of a node on one page. PSO and POS
+//! are columns. The bytes are described in `docs/format/`.
+
+pub mod bits;
+pub mod column;
+pub(crate) mod sealed;
+pub mod tuple;
+mod writer;
+
+pub use sealed::Segment;
+pub use writer::{OrderDirectory, OrderWriter, SegmentOptions, SegmentWriter};

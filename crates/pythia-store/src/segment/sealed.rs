@@ -1,0 +1,208 @@
+//! A sealed segment: its `directory` file, which is kept in memory, and its paged files, which are
+//! read through the pool.
+
+use std::sync::Arc;
+
+use pythia_io::{BufferPool, PagedFile};
+
+use super::column::{ColumnDirectory, ColumnFile};
+use super::tuple::{TupleDirectory, TupleFile};
+use crate::StoreError;
+use crate::codec::{Reader, Writer};
+use crate::dictionary::{Dictionary, DictionaryDirectory};
+use crate::manifest::{FORMAT_VERSION, Manifest, SegmentId};
+use crate::pattern::{End, Order};
+use crate::statistics::{GraphStatistics, Statistics};
+
+/// The file of what is kept in memory.
+pub(crate) const DIRECTORY_NAME: &str = "directory";
+/// The file of terms.
+pub(crate) const DICTIONARY_NAME: &str = "dictionary.pages";
+const MAGIC: &[u8; 8] = b"pythiadr";
+
+/// The file of an order.
+pub(crate) fn order_file_name(order: Order) -> String {
+    format!("{}.pages", order.name())
+}
+
+/// All files of a segment.
+pub(crate) fn file_names() -> impl Iterator<Item = String> {
+    [DIRECTORY_NAME.to_owned(), DICTIONARY_NAME.to_owned()]
+        .into_iter()
+        .chain(Order::ALL.map(order_file_name))
+}
+
+/// What the `directory` file holds.
+#[derive(Debug)]
+pub(crate) struct SegmentDirectory {
+    pub(crate) statistics: Statistics,
+    pub(crate) dictionary: DictionaryDirectory,
+    pub(crate) spo: TupleDirectory,
+    pub(crate) ops: TupleDirectory,
+    pub(crate) pso: ColumnDirectory,
+    pub(crate) pos: ColumnDirectory,
+}
+
+impl SegmentDirectory {
+    /// The file: checksum, magic, version, then the parts one after the other.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Writer::new();
+        out.raw(MAGIC);
+        out.u32(FORMAT_VERSION);
+        self.dictionary.encode(&mut out);
+        self.spo.write(&mut out);
+        self.ops.write(&mut out);
+        self.pso.write(&mut out);
+        self.pos.write(&mut out);
+        self.statistics.graphs.write(&mut out);
+        let checksum = crc32c::crc32c(out.as_slice());
+        let mut bytes = checksum.to_le_bytes().to_vec();
+        bytes.extend_from_slice(out.as_slice());
+        bytes
+    }
+
+    /// Reads what [`Self::to_bytes`] made; `file` is for messages.
+    pub(crate) fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, StoreError> {
+        let Some((checksum, body)) = bytes.split_first_chunk::<4>() else {
+            return Err(StoreError::corrupt(file, None, "it is too short"));
+        };
+        let (found, expected) = (u32::from_le_bytes(*checksum), crc32c::crc32c(body));
+        if found != expected {
+            let message = format!("its checksum is {found:08x}, its bytes give {expected:08x}");
+            return Err(StoreError::corrupt(file, None, message));
+        }
+        let mut input = Reader::new(file, body);
+        if input.raw(MAGIC.len())? != MAGIC {
+            return Err(input.corrupt("the mark of a segment directory"));
+        }
+        let version = input.u32()?;
+        if version != FORMAT_VERSION {
+            return Err(StoreError::Format {
+                found: version,
+                supported: FORMAT_VERSION,
+            });
+        }
+        let dictionary = DictionaryDirectory::decode(&mut input)?;
+        let spo = TupleDirectory::read(&mut input)?;
+        let ops = TupleDirectory::read(&mut input)?;
+        let pso = ColumnDirectory::read(&mut input)?;
+        let pos = ColumnDirectory::read(&mut input)?;
+        let graphs = GraphStatistics::read(&mut input)?;
+        let predicates = || pso.predicates.iter().zip(&pos.predicates);
+        if pso.predicates.len() != pos.predicates.len()
+            || predicates().any(|(a, b)| (a.predicate, a.rows) != (b.predicate, b.rows))
+            || [spo.statistics.rows, ops.statistics.rows] != [pso.rows; 2]
+        {
+            return Err(input.corrupt("the same counts in all orders"));
+        }
+        input.finish()?;
+        let statistics = Statistics::assemble(&spo.statistics, &ops.statistics, &pso, &pos, graphs);
+        Ok(Self {
+            statistics,
+            dictionary,
+            spo,
+            ops,
+            pso,
+            pos,
+        })
+    }
+}
+
+/// A sealed segment. Nothing of it ever changes.
+pub struct Segment {
+    id: SegmentId,
+    directory_bytes: u64,
+    statistics: Statistics,
+    pub(crate) dictionary: Dictionary,
+    pub(crate) spo: TupleFile,
+    pub(crate) ops: TupleFile,
+    pub(crate) pso: ColumnFile,
+    pub(crate) pos: ColumnFile,
+}
+
+impl Segment {
+    /// Opens the manifest's segment: reads its directory and compares the length of every file.
+    pub(crate) fn open(pool: &Arc<BufferPool>, manifest: &Manifest) -> Result<Self, StoreError> {
+        let folder = manifest.segment.folder();
+        let storage = pool.storage();
+        for name in file_names() {
+            let listed = manifest.files.iter().find(|file| file.name == name);
+            let name = format!("{folder}/{name}");
+            let Some(listed) = listed else {
+                return Err(StoreError::corrupt(name, None, "the manifest does not list it"));
+            };
+            let bytes = storage.open(&name)?.len();
+            if bytes != listed.bytes {
+                let message = format!("it has {bytes} bytes, the manifest says {}", listed.bytes);
+                return Err(StoreError::corrupt(name, None, message));
+            }
+        }
+        let directory_name = format!("{folder}/{DIRECTORY_NAME}");
+        let bytes = storage.read_all(&directory_name)?;
+        let directory = SegmentDirectory::from_bytes(&directory_name, &bytes)?;
+        if directory.statistics.quads != manifest.quads {
+            let message = format!(
+                "it knows {} quads, the manifest {}",
+                directory.statistics.quads, manifest.quads
+            );
+            return Err(StoreError::corrupt(directory_name, None, message));
+        }
+        let open = |name: &str, page_bytes: usize, group: &'static str| -> Result<PagedFile, StoreError> {
+            Ok(pool.open(&format!("{folder}/{name}"), page_bytes, group)?)
+        };
+        let order = |order: Order, page_bytes: usize| {
+            open(&order_file_name(order), page_bytes, order.name())
+        };
+        let dictionary_pages = open(
+            DICTIONARY_NAME,
+            directory.dictionary.page_bytes(),
+            "dictionary",
+        )?;
+        let spo_pages = order(Order::Spo, directory.spo.page_bytes())?;
+        let ops_pages = order(Order::Ops, directory.ops.page_bytes())?;
+        let pso_pages = order(Order::Pso, directory.pso.page_bytes)?;
+        let pos_pages = order(Order::Pos, directory.pos.page_bytes)?;
+        Ok(Self {
+            id: manifest.segment,
+            directory_bytes: bytes.len() as u64,
+            statistics: directory.statistics,
+            dictionary: Dictionary::new(dictionary_pages, Arc::new(directory.dictionary))?,
+            spo: TupleFile::new(spo_pages, Arc::new(directory.spo))?,
+            ops: TupleFile::new(ops_pages, Arc::new(directory.ops))?,
+            pso: ColumnFile::new(pso_pages, directory.pso)?,
+            pos: ColumnFile::new(pos_pages, directory.pos)?,
+        })
+    }
+
+    /// The segment's number.
+    pub fn id(&self) -> SegmentId {
+        self.id
+    }
+
+    /// Length of the `directory` file.
+    pub fn directory_bytes(&self) -> u64 {
+        self.directory_bytes
+    }
+
+    /// What is known of the quads.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// The tuple file keyed by an end.
+    pub(crate) fn tuples(&self, end: End) -> &TupleFile {
+        match end {
+            End::Subject => &self.spo,
+            End::Object => &self.ops,
+        }
+    }
+
+    /// The columns that are sorted by an end after the predicate: they hold the external lists of
+    /// that end's tuples.
+    pub(crate) fn columns(&self, end: End) -> &ColumnFile {
+        match end {
+            End::Subject => &self.pso,
+            End::Object => &self.pos,
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! From nodes to their edges: one page visit per node, many nodes per batch of pages.
+
+use std::ops::Range;
+
+use pythia_rdf::TermId;
+
+use super::file::TupleFile;
+use super::page::{Entry, GraphNumbers, PageError, Tuple, TuplePage};
+use crate::StoreError;
+use crate::pattern::{Expansion, ExternalList, GraphFilter};
+
+/// Which lists of a tuple are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Predicates<'a> {
+    /// All.
+    All,
+    /// Those of one predicate.
+    One(TermId),
+    /// Those of several predicates, which are sorted and distinct.
+    Several(&'a [TermId]),
+}
+
+impl Predicates<'_> {
+    /// The smallest and the largest, or `None` if no predicate is wanted.
+    pub(super) fn bounds(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::All => Some((0, u64::MAX)),
+            Self::One(one) => Some((one.0, one.0)),
+            Self::Several(several) => Some((several.first()?.0, several.last()?.0)),
+        }
+    }
+
+    #[inline]
+    fn contain(&self, predicate: u64) -> bool {
+        match self {
+            Self::All | Self::One(_) => true,
+            Self::Several(several) => several.binary_search(&TermId(predicate)).is_ok(),
+        }
+    }
+}
+
+/// The nodes `first..end` of the list being expanded are looked up on one page.
+#[derive(Clone, Copy, Debug)]
+struct Visit {
+    page: u64,
+    first: usize,
+    end: usize,
+}
+
+impl TupleFile {
+    /// Appends the edges of `nodes`, which are sorted and distinct, in order of node, predicate,
+    /// other end and graph. A node that is not in the file has none.
+    ///
+    /// Reads each page once, and all pages as one batch. Lists of which the pages hold only the
+    /// length are named in [`Expansion::external`], whatever graph their rows are of.
+    pub fn expand(
+        &self,
+        nodes: &[TermId],
+        predicates: Predicates<'_>,
+        graph: GraphFilter,
+        out: &mut Expansion,
+    ) -> Result<(), StoreError> {
+        debug_assert!(nodes.is_sorted_by(|a, b| a < b), "sorted and distinct");
+        if let &[node] = nodes {
+            let pages = self.pages_of(node, predicates);
+            if pages.len() <= 1 {
+                return self.expand_on(pages, node, 0, predicates, graph, out);
+            }
+        }
+        let visits = self.visits(nodes, predicates);
+        let pages: Vec<u64> = visits.iter().map(|visit| visit.page).collect();
+        self.file.pages(&pages, |index, page| {
+            let Visit {
+                page: number,
+                first,
+                end,
+            } = visits[index];
+            TuplePage::parse(page)
+                .and_then(|page| {
+                    expand_page(&page, &nodes[first..end], first, predicates, graph, out)
+                })
+                .map_err(|error| self.corrupt(number, error))
+        })
+    }
+
+    /// [`Self::expand`] of one node, as number `source`; allocates nothing but room in `out`. Pages
+    /// of a cut tuple are read one after the other.
+    pub fn expand_one(
+        &self,
+        node: TermId,
+        source: u32,
+        predicates: Predicates<'_>,
+        graph: GraphFilter,
+        out: &mut Expansion,
+    ) -> Result<(), StoreError> {
+        let pages = self.pages_of(node, predicates);
+        self.expand_on(pages, node, source, predicates, graph, out)
+    }
+
+    #[inline]
+    fn expand_on(
+        &self,
+        pages: Range<usize>,
+        node: TermId,
+        source: u32,
+        predicates: Predicates<'_>,
+        graph: GraphFilter,
+        out: &mut Expansion,
+    ) -> Result<(), StoreError> {
+        for number in pages {
+            let page = self.file.page(number as u64)?;
+            let mut expand = || {
+                let page = TuplePage::parse(&page)?;
+                let Some(tuple) = page.find(node.0) else {
+                    return Ok(());
+                };
+                let lists = Lists::new(&page, predicates, graph);
+                lists.expand(&page.tuple(tuple)?, source, out)
+            };
+            expand().map_err(|error| self.corrupt(number as u64, error))?;
+        }
+        Ok(())
+    }
+
+    /// The pages to look at for each node; those of neighbours are shared.
+    fn visits(&self, nodes: &[TermId], predicates: Predicates<'_>) -> Vec<Visit> {
+        let mut visits: Vec<Visit> = Vec::new();
+        let mut end = 0;
+        for (index, node) in nodes.iter().enumerate() {
+            let pages = self.directory.locate_from(end, node.0);
+            end = pages.end;
+            for page in self.narrow(pages, predicates) {
+                match visits.last_mut() {
+                    Some(last) if last.page == page as u64 => last.end = index + 1,
+                    _ => visits.push(Visit {
+                        page: page as u64,
+                        first: index,
+                        end: index + 1,
+                    }),
+                }
+            }
+        }
+        visits
+    }
+}
+
+/// Expands `nodes`, the first of which has number `first`, on their page.
+fn expand_page(
+    page: &TuplePage<'_>,
+    nodes: &[TermId],
+    first: usize,
+    predicates: Predicates<'_>,
+    graph: GraphFilter,
+    out: &mut Expansion,
+) -> Result<(), PageError> {
+    let lists = Lists::new(page, predicates, graph);
+    if lists.columns.is_empty() {
+        return Ok(());
+    }
+    let mut before: Option<(usize, Tuple)> = None;
+    for (index, node) in nodes.iter().enumerate() {
+        let from = before.map_or(0, |(number, _)| number + 1);
+        let number = page.lower_bound(from, node.0);
+        if number >= page.tuples() {
+            break;
+        }
+        if page.node(number) != node.0 {
+            continue;
+        }
+        let tuple = match &before {
+            Some((last, before)) if last + 1 == number => page.tuple_after(before, number)?,
+            _ => page.tuple(number)?,
+        };
+        let source = (first + index) as u32;
+        lists.expand(&tuple, source, out)?;
+        before = Some((number, tuple));
+    }
+    Ok(())
+}
+
+/// What is wanted, in terms of one page.
+struct Lists<'a> {
+    page: &'a TuplePage<'a>,
+    predicates: Predicates<'a>,
+    /// The columns from the first to the last wanted predicate.
+    columns: Range<usize>,
+    graphs: GraphNumbers,
+}
+
+impl<'a> Lists<'a> {
+    #[inline]
+    fn new(page: &'a TuplePage<'a>, predicates: Predicates<'a>, graph: GraphFilter) -> Self {
+        let columns = match predicates {
+            Predicates::All => page.all_columns(),
+            Predicates::One(one) => page.columns_of(one.0),
+            Predicates::Several(several) => match several {
+                [first, .., last] => page.columns_from(first.0).start..page.columns_to(last.0).end,
+                [one] => page.columns_of(one.0),
+                [] => 0..0,
+            },
+        };
+        Self {
+            page,
+            predicates,
+            columns,
+            graphs: page.graph_numbers(graph),
+        }
+    }
+
+    /// Appends the wanted rows of a tuple.
+    #[inline]
+    fn expand(&self, tuple: &Tuple, source: u32, out: &mut Expansion) -> Result<(), PageError> {
+        self.page.visit(tuple, self.columns.clone(), |entry| {
+            if self.predicates.contain(entry.column.predicate) {
+                self.append(&entry, source, out);
+            }
+            Ok(())
+        })
+    }
+
+    /// Appends the rows of an entry that pass the graph filter.
+    #[inline]
+    fn append(&self, entry: &Entry, source: u32, out: &mut Expansion) {
+        let page = self.page;
+        if entry.is_external() {
+            out.external.push(ExternalList {
+                source,
+                predicate: TermId(entry.column.predicate),
+                count: entry.count,
+            });
+            return;
+        }
+        if entry.count == 1 {
+            self.append_one(entry, source, out);
+            return;
+        }
+        let start = out.other.len();
+        if page.has_one_graph(entry) {
+            let number = page.graph_number(entry, 0);
+            if !self.graphs.accept(number) {
+                return;
+            }
+            page.values(entry, &mut out.other);
+            if out.with_graph {
+                out.graph.resize(out.other.len(), page.graph(number));
+            }
+        } else {
+            page.values(entry, &mut out.other);
+            let mut kept = start;
+            for row in 0..entry.count as usize {
+                let number = page.graph_number(entry, row);
+                if self.graphs.accept(number) {
+                    out.other[kept] = out.other[start + row];
+                    kept += 1;
+                    if out.with_graph {
+                        out.graph.push(page.graph(number));
+                    }
+                }
+            }
+            out.other.truncate(kept);
+        }
+        let end = out.other.len();
+        out.source.resize(end, source);
+        if out.with_predicate {
+            out.predicate.resize(end, entry.column.predicate);
+        }
+    }
+    /// [`Self::append`] of a single row, which most entries are.
+    #[inline]
+    fn append_one(&self, entry: &Entry, source: u32, out: &mut Expansion) {
+        if out.with_graph || self.graphs != GraphNumbers::All {
+            let number = self.page.graph_number(entry, 0);
+            if !self.graphs.accept(number) {
+                return;
+            }
+            if out.with_graph {
+                out.graph.push(self.page.graph(number));
+            }
+        }
+        out.other.push(self.page.first_value(entry));
+        out.source.push(source);
+        if out.with_predicate {
+            out.predicate.push(entry.column.predicate);
+        }
+    }
+}

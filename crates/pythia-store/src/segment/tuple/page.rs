@@ -1,0 +1,396 @@
+//! Reads one tuple page: nodes, columns, graphs and values here, the walk over tuples in [`tuple`].
+//!
+//! A page is trusted no further than its checksum reaches: bytes that passed it may still come from
+//! a broken or hostile writer. So every number that steers a loop or sizes an allocation is compared
+//! with the page's header first, and reads of bits are total. What a damaged page yields is an error
+//! or wrong rows, never a panic, and never more than its header's count of rows per tuple.
+
+use std::ops::Range;
+
+use super::format::{
+    DELTA_MIN, DELTA_WIDTH_BITS, EXTERNAL_WIDTH, FLAG_CONTINUED, FLAG_DEFAULT_GRAPH, Header,
+    KIND_BITS, Layout, SAMPLE, WIDTH_BITS,
+};
+use crate::pattern::GraphFilter;
+use crate::segment::bits::{mask, read_bits, unpack};
+
+mod tuple;
+
+pub use tuple::Tuple;
+
+/// Why the bytes are no tuple page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageError(pub &'static str);
+
+/// A page, its header decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct TuplePage<'a> {
+    bytes: &'a [u8],
+    header: Header,
+    layout: Layout,
+}
+
+/// A (predicate, kind at the other end) of the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The predicate.
+    pub predicate: u64,
+    /// The smallest id at the other end; its kind is every value's.
+    base: u64,
+    widths: Widths,
+}
+
+/// Width of a column's values and counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Widths {
+    value: u32,
+    count: u32,
+}
+
+impl Widths {
+    #[inline]
+    fn new(bits: u64) -> Self {
+        Self {
+            value: (bits & mask(WIDTH_BITS)) as u32,
+            count: (bits >> WIDTH_BITS & mask(WIDTH_BITS)) as u32,
+        }
+    }
+
+    /// Whether the column holds only the lengths of lists.
+    #[inline]
+    fn are_external(self) -> bool {
+        self.value == EXTERNAL_WIDTH
+    }
+}
+
+/// Bits of a column record before the smallest payload.
+const COLUMN_HEAD_BITS: u32 = 2 * WIDTH_BITS + KIND_BITS;
+
+/// The rows of a tuple in one column.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The column.
+    pub column: Column,
+    /// How many rows.
+    pub count: u64,
+    /// First bit of the values; the width of differences is behind us.
+    values_at: usize,
+    /// Width of the differences, if there are any.
+    delta_width: Option<u32>,
+    /// Where the graphs' numbers start.
+    graphs_at: usize,
+    /// Whether each row has a graph's number, or all have the same.
+    each_graph: bool,
+}
+
+impl Entry {
+    /// Whether only the count is on the page.
+    pub fn is_external(&self) -> bool {
+        self.column.widths.are_external()
+    }
+}
+
+/// A graph filter in terms of a page's graph numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphNumbers {
+    /// Every row passes.
+    All,
+    /// No row passes.
+    None,
+    /// All but this number.
+    Not(u64),
+    /// Only this number.
+    Only(u64),
+}
+
+impl GraphNumbers {
+    /// Whether a row with this graph number passes.
+    #[inline]
+    pub fn accept(self, number: u64) -> bool {
+        match self {
+            Self::All => true,
+            Self::None => false,
+            Self::Not(not) => number != not,
+            Self::Only(only) => number == only,
+        }
+    }
+}
+
+impl<'a> TuplePage<'a> {
+    /// Reads the header and checks that the sections fit the page.
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, PageError> {
+        let header = Header::read(bytes).map_err(PageError)?;
+        let layout = Layout::new(&header);
+        if layout.end > bytes.len() * 8 {
+            return Err(PageError("the sections are longer than the page"));
+        }
+        Ok(Self {
+            bytes,
+            header,
+            layout,
+        })
+    }
+
+    /// Tuples on the page.
+    #[inline]
+    pub fn tuples(&self) -> usize {
+        self.header.tuples
+    }
+
+    /// Rows whose values are on the page.
+    pub fn rows(&self) -> usize {
+        self.header.rows
+    }
+
+    /// Whether the first tuple continues the last one of the page before.
+    pub fn is_continued(&self) -> bool {
+        self.header.flags & FLAG_CONTINUED != 0
+    }
+
+    #[inline]
+    fn bits(&self, at: usize, width: u32) -> u64 {
+        read_bits(self.bytes, at, width)
+    }
+
+    /// The node of a tuple.
+    #[inline]
+    pub fn node(&self, tuple: usize) -> u64 {
+        let width = self.header.node_width;
+        let residual = self.bits(self.layout.nodes_at + tuple * width as usize, width);
+        self.header
+            .first_node
+            .wrapping_add(tuple as u64)
+            .wrapping_add(residual)
+    }
+
+    /// The first tuple from `from` on whose node is not smaller.
+    #[inline]
+    pub fn lower_bound(&self, from: usize, node: u64) -> usize {
+        // A node cannot stand further back than if no id were left out.
+        let distance = node.saturating_sub(self.header.first_node);
+        let most = usize::try_from(distance).unwrap_or(usize::MAX);
+        let (mut low, mut high) = (from, self.header.tuples.min(most.saturating_add(1)));
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if self.node(middle) < node {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The tuple of a node.
+    #[inline]
+    pub fn find(&self, node: u64) -> Option<usize> {
+        let tuple = self.lower_bound(0, node);
+        (tuple < self.header.tuples && self.node(tuple) == node).then_some(tuple)
+    }
+
+    /// Where the record of a column is.
+    #[inline]
+    fn column_at(&self, number: usize) -> usize {
+        self.layout.columns_at + number * self.layout.column_bits
+    }
+
+    /// A column by its number.
+    #[inline]
+    fn column(&self, number: usize) -> Column {
+        let header = &self.header;
+        let at = self.column_at(number);
+        let head = self.bits(at, COLUMN_HEAD_BITS);
+        let at = at + COLUMN_HEAD_BITS as usize;
+        let base = self.bits(at, header.base_width);
+        let predicate = self.bits(at + header.base_width as usize, header.predicate_width);
+        let kind = head >> (2 * WIDTH_BITS);
+        Column {
+            predicate: header.predicate_base.wrapping_add(predicate),
+            base: kind << pythia_rdf::TermId::PAYLOAD_BITS | base,
+            widths: Widths::new(head),
+        }
+    }
+
+    /// The widths of a column.
+    #[inline]
+    fn widths(&self, number: usize) -> Widths {
+        Widths::new(self.bits(self.column_at(number), 2 * WIDTH_BITS))
+    }
+
+    /// A column's predicate, relative to the smallest.
+    #[inline]
+    fn column_predicate(&self, column: usize) -> u64 {
+        let before = COLUMN_HEAD_BITS + self.header.base_width;
+        let at = self.column_at(column) + before as usize;
+        self.bits(at, self.header.predicate_width)
+    }
+
+    /// The columns whose predicates are not smaller than this one, by number.
+    pub fn columns_from(&self, predicate: u64) -> Range<usize> {
+        let Some(distance) = predicate.checked_sub(self.header.predicate_base) else {
+            return self.all_columns();
+        };
+        let (mut low, mut high) = (0, self.header.columns);
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if self.column_predicate(middle) < distance {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low..self.header.columns
+    }
+
+    /// The columns of a predicate, by number.
+    pub fn columns_of(&self, predicate: u64) -> Range<usize> {
+        let Range { start, end } = self.columns_from(predicate);
+        let distance = predicate.wrapping_sub(self.header.predicate_base);
+        let end = (start..end)
+            .find(|&column| self.column_predicate(column) != distance)
+            .unwrap_or(end);
+        start..end
+    }
+
+    /// The columns whose predicates are not greater than this one, by number.
+    pub fn columns_to(&self, predicate: u64) -> Range<usize> {
+        predicate
+            .checked_add(1)
+            .map_or(self.all_columns(), |next| 0..self.columns_from(next).start)
+    }
+
+    /// All columns.
+    pub fn all_columns(&self) -> Range<usize> {
+        0..self.header.columns
+    }
+
+    /// The smallest id at the other end.
+    #[inline]
+    pub fn first_value(&self, entry: &Entry) -> u64 {
+        let column = &entry.column;
+        let value = self.bits(entry.values_at, column.widths.value);
+        column.base.wrapping_add(value)
+    }
+
+    /// Appends the ids at the other end, sorted.
+    #[inline]
+    pub fn values(&self, entry: &Entry, out: &mut Vec<u64>) {
+        let column = &entry.column;
+        if entry.count == 1 {
+            out.push(self.first_value(entry));
+            return;
+        }
+        let count = entry.count as usize;
+        let Some(delta_width) = entry.delta_width else {
+            unpack(
+                self.bytes,
+                entry.values_at,
+                column.widths.value,
+                count,
+                column.base,
+                out,
+            );
+            return;
+        };
+        let start = out.len();
+        out.push(self.first_value(entry));
+        let at = entry.values_at + column.widths.value as usize;
+        unpack(self.bytes, at, delta_width, count - 1, 0, out);
+        let mut sum = 0_u64;
+        for value in &mut out[start..] {
+            sum = sum.wrapping_add(*value);
+            *value = sum;
+        }
+    }
+
+    /// The rows of the entry (from 0) whose other end is `other`.
+    pub fn rows_of(&self, entry: &Entry, other: u64) -> Range<usize> {
+        let column = &entry.column;
+        let wanted = other.wrapping_sub(column.base);
+        let count = entry.count as usize;
+        let mut value = self.bits(entry.values_at, column.widths.value);
+        let (mut at, width) = match entry.delta_width {
+            None => (
+                entry.values_at + column.widths.value as usize,
+                column.widths.value,
+            ),
+            Some(width) => (entry.values_at + column.widths.value as usize, width),
+        };
+        let mut row = 0;
+        let mut step = |value: &mut u64, row: &mut usize| {
+            *row += 1;
+            if *row < count {
+                let bits = self.bits(at, width);
+                *value = match entry.delta_width {
+                    None => bits,
+                    Some(_) => value.wrapping_add(bits),
+                };
+                at += width as usize;
+            }
+        };
+        while row < count && value < wanted {
+            step(&mut value, &mut row);
+        }
+        let start = row;
+        while row < count && value == wanted {
+            step(&mut value, &mut row);
+        }
+        start..row
+    }
+
+    /// The graph number of a row of an entry.
+    #[inline]
+    pub fn graph_number(&self, entry: &Entry, row: usize) -> u64 {
+        let width = self.layout.graph_width;
+        let row = if entry.each_graph { row } else { 0 };
+        self.bits(entry.graphs_at + row * width as usize, width)
+    }
+
+    /// Whether all rows of the entry have the same graph number.
+    pub fn has_one_graph(&self, entry: &Entry) -> bool {
+        !entry.each_graph || self.layout.graph_width == 0
+    }
+
+    /// The graph with a number.
+    #[inline]
+    pub fn graph(&self, number: u64) -> u64 {
+        let has_default = u64::from(self.header.flags & FLAG_DEFAULT_GRAPH);
+        let Some(named) = number.checked_sub(has_default & 1) else {
+            return 0;
+        };
+        let width = self.header.graph_id_width;
+        let at = self.layout.graphs_at + named as usize * width as usize;
+        self.header.graph_base.wrapping_add(self.bits(at, width))
+    }
+
+    /// The graph filter in terms of this page's graph numbers.
+    pub fn graph_numbers(&self, filter: GraphFilter) -> GraphNumbers {
+        let graphs = self.header.graphs as u64;
+        let has_default = self.header.flags & FLAG_DEFAULT_GRAPH != 0;
+        match filter {
+            GraphFilter::Any => GraphNumbers::All,
+            GraphFilter::Named if !has_default => GraphNumbers::All,
+            GraphFilter::Named if graphs == 1 => GraphNumbers::None,
+            GraphFilter::Named => GraphNumbers::Not(0),
+            GraphFilter::One(graph) => {
+                let (mut low, mut high) = (0, graphs);
+                while low < high {
+                    let middle = u64::midpoint(low, high);
+                    if self.graph(middle) < graph.0 {
+                        low = middle + 1;
+                    } else {
+                        high = middle;
+                    }
+                }
+                if low == graphs || self.graph(low) != graph.0 {
+                    GraphNumbers::None
+                } else if graphs == 1 {
+                    GraphNumbers::All
+                } else {
+                    GraphNumbers::Only(low)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! A snapshot: what a query sees of a store, unchanged for as long as it is held.
+//!
+//! Everything above the store reads through a [`Snapshot`]. Today it is one base segment; runs of
+//! recent changes will be merged in here, behind the same methods.
+
+use std::sync::Arc;
+
+use pythia_rdf::key::{self, Encoded};
+use pythia_rdf::{TermId, TermKey, inline};
+use rustc_hash::FxHashMap;
+
+use crate::StoreError;
+use crate::pattern::{
+    Component, End, Expansion, GraphFilter, IdBatch, Order, QuadPattern,
+};
+use crate::scan::{ColumnScan, NodeScan, Projection, QuadScan, SortedRows, Source, TupleScan};
+use crate::segment::Segment;
+use crate::statistics::Statistics;
+
+mod count;
+mod edges;
+
+#[cfg(test)]
+mod tests;
+
+/// A state of the store. Clones are cheap and see the same.
+#[derive(Clone)]
+pub struct Snapshot {
+    base: Arc<Segment>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(base: Arc<Segment>) -> Self {
+        Self { base }
+    }
+
+    /// The id of a term; `None` if the store does not have it. Reads at most one page, unless the
+    /// term is longer than a page.
+    pub fn resolve(&self, term: oxrdf::TermRef<'_>) -> Result<Option<TermId>, StoreError> {
+        let mut bytes = Vec::new();
+        match key::encode(term, &mut bytes) {
+            Encoded::Inline(id) => Ok(Some(id)),
+            Encoded::Key(kind) => self.resolve_key(TermKey {
+                kind,
+                bytes: &bytes,
+            }),
+        }
+    }
+
+    /// The id of a dictionary term. Reads as [`Self::resolve`].
+    pub fn resolve_key(&self, key: TermKey<'_>) -> Result<Option<TermId>, StoreError> {
+        self.base.dictionary.find(key)
+    }
+
+    /// The ids of several dictionary terms, in their order. Reads all pages as one batch.
+    pub fn resolve_keys(&self, keys: &[TermKey<'_>]) -> Result<Vec<Option<TermId>>, StoreError> {
+        self.base.dictionary.find_batch(keys)
+    }
+
+    /// The terms of ids, in their order; ids may come in any order and more than once. Reads all
+    /// pages as one batch.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] for an id that is none of this store's.
+    pub fn decode(&self, ids: &[TermId]) -> Result<Vec<oxrdf::Term>, StoreError> {
+        let mut distinct: Vec<TermId> = ids.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let mut terms: FxHashMap<TermId, oxrdf::Term> = FxHashMap::default();
+        let mut stored = Vec::new();
+        for &id in &distinct {
+            if id.kind().is_dictionary() {
+                stored.push(id);
+            } else {
+                let literal = inline::inline_to_literal(id).ok_or_else(|| unknown_id(id))?;
+                terms.insert(id, literal.into());
+            }
+        }
+        self.base.dictionary.keys(&stored, |index, key| {
+            let id = stored[index];
+            let term = key::decode(key).map_err(|error| {
+                StoreError::corrupt("dictionary.pages", None, format!("{id:?}: {error}"))
+            })?;
+            terms.insert(id, term);
+            Ok::<_, StoreError>(())
+        })?;
+        let term = |id: &TermId| terms.get(id).cloned().ok_or_else(|| unknown_id(*id));
+        ids.iter().map(term).collect()
+    }
+
+    /// Calls `f` with the index in `ids` and the key of each of them, in any order. Ids must be of
+    /// dictionary kinds and may repeat. Reads all pages as one batch.
+    pub fn decode_keys(
+        &self,
+        ids: &[TermId],
+        mut f: impl FnMut(usize, TermKey<'_>),
+    ) -> Result<(), StoreError> {
+        self.base.dictionary.keys(ids, |index, key| {
+            f(index, key);
+            Ok::<_, StoreError>(())
+        })
+    }
+
+    /// The quads that match a pattern, sorted by the components of `order` that the pattern leaves
+    /// free, then by graph.
+    ///
+    /// A bound subject or object is looked up in its tuple page, a bound predicate in the columns;
+    /// with nothing bound the file of the order asked for is read. Only a subject alone in order
+    /// OPS, and an object alone in order SPO, are collected and sorted in memory.
+    pub fn scan(
+        &self,
+        pattern: &QuadPattern,
+        order: Order,
+        wanted: &[Component],
+    ) -> Result<QuadScan, StoreError> {
+        let source = self.source(pattern, order, wanted)?;
+        Ok(QuadScan::new(source, wanted))
+    }
+
+    fn source(
+        &self,
+        pattern: &QuadPattern,
+        order: Order,
+        wanted: &[Component],
+    ) -> Result<Source, StoreError> {
+        if self.base.statistics().quads == 0 {
+            return Ok(Source::Empty);
+        }
+        match (pattern.subject, pattern.predicate, pattern.object) {
+            (Some(_), None, None) if order == Order::Ops => self.sorted(pattern, order, wanted),
+            (None, None, Some(_)) if order == Order::Spo => self.sorted(pattern, order, wanted),
+            (Some(subject), ..) => self.node(End::Subject, subject, pattern, wanted),
+            (None, _, Some(object)) => self.node(End::Object, object, pattern, wanted),
+            (None, None, None) if matches!(order, Order::Spo | Order::Ops) => {
+                let end = first_end(order);
+                let base = Arc::clone(&self.base);
+                let scan = TupleScan::new(base, end, pattern, wanted);
+                Ok(Source::Tuples(Box::new(scan)))
+            }
+            (None, predicate, None) => {
+                let prefix = predicate.map(|id| id.0).into_iter().collect();
+                self.columns(first_end(order), prefix, pattern, wanted)
+            }
+        }
+    }
+
+    fn node(
+        &self,
+        end: End,
+        node: TermId,
+        pattern: &QuadPattern,
+        wanted: &[Component],
+    ) -> Result<Source, StoreError> {
+        // A list that fills pages is external: do not look for it in the tuple page first.
+        if let Some(predicate) = pattern.predicate {
+            let mut prefix = vec![predicate.0, node.0];
+            if self.base.columns(end).pages_of(&prefix).len() > 2 {
+                let other = match end {
+                    End::Subject => pattern.object,
+                    End::Object => pattern.subject,
+                };
+                prefix.extend(other.map(|id| id.0));
+                return self.columns(end, prefix, pattern, wanted);
+            }
+        }
+        let base = Arc::clone(&self.base);
+        let scan = NodeScan::new(base, end, node, pattern, wanted)?;
+        Ok(Source::Node(Box::new(scan)))
+    }
+
+    fn columns(
+        &self,
+        end: End,
+        prefix: Vec<u64>,
+        pattern: &QuadPattern,
+        wanted: &[Component],
+    ) -> Result<Source, StoreError> {
+        let order = match end {
+            End::Subject => Order::Pso,
+            End::Object => Order::Pos,
+        };
+        let projection = Projection::new(pattern, order, wanted);
+        let base = Arc::clone(&self.base);
+        let scan = ColumnScan::new(base, end, prefix, pattern.graph, projection)?;
+        Ok(Source::Columns(Box::new(scan)))
+    }
+
+    /// Collects the rows of one node and sorts them by the other end.
+    fn sorted(
+        &self,
+        pattern: &QuadPattern,
+        order: Order,
+        wanted: &[Component],
+    ) -> Result<Source, StoreError> {
+        let (end, node) = match (pattern.subject, pattern.object) {
+            (Some(subject), _) => (End::Subject, subject),
+            (None, Some(object)) => (End::Object, object),
+            (None, None) => return Ok(Source::Empty),
+        };
+        let components = order.components();
+        let source = self.node(end, node, pattern, &components)?;
+        let mut scan = QuadScan::new(source, &components);
+        let mut rows = Vec::new();
+        let mut batch = IdBatch::default();
+        while scan.next_into(&mut batch)? {
+            let [first, second, third, graph] = &*batch.columns else {
+                unreachable!("four components were asked for");
+            };
+            rows.extend((0..batch.rows).map(|row| [first[row], second[row], third[row], graph[row]]));
+        }
+        let projection = Projection::new(pattern, order, wanted);
+        Ok(Source::Sorted(SortedRows::new(rows, 0, projection)))
+    }
+
+    /// All quads in SPO order, external lists in their places: for dumps.
+    pub fn quads(&self) -> Result<QuadScan, StoreError> {
+        use Component::{Graph, Object, Predicate, Subject};
+        let wanted = [Subject, Predicate, Object, Graph];
+        self.scan(&QuadPattern::default(), Order::Spo, &wanted)
+    }
+
+    /// Exact counts, known without reading.
+    pub fn statistics(&self) -> &Statistics {
+        self.base.statistics()
+    }
+
+    /// The edges of `nodes`, which are sorted and distinct, appended to `out` in order of node,
+    /// predicate, other end and graph. Reads each page once and all pages as one batch; lists that
+    /// the tuple pages only count are fetched from the columns in a second batch.
+    pub fn expand(
+        &self,
+        end: End,
+        nodes: &[TermId],
+        predicate: Option<TermId>,
+        graph: GraphFilter,
+        out: &mut Expansion,
+    ) -> Result<(), StoreError> {
+        edges::expand(&self.base, end, nodes, predicate, graph, out)
+    }
+
+    /// Whether each (subject, object) is joined by the predicate. Pairs may come in any order; all
+    /// pages are read as one batch.
+    pub fn probe(
+        &self,
+        predicate: TermId,
+        pairs: &[(TermId, TermId)],
+        graph: GraphFilter,
+    ) -> Result<Vec<bool>, StoreError> {
+        edges::probe(&self.base, predicate, pairs, graph)
+    }
+
+    /// How many quads match; exact. Reads at most two pages, but for a graph filter where pages
+    /// hold quads of different graphs, and for subject and object bound without predicate.
+    pub fn count(&self, pattern: &QuadPattern) -> Result<u64, StoreError> {
+        count::count(self, &self.base, pattern)
+    }
+}
+
+/// The end that an order sorts by first, predicates aside.
+fn first_end(order: Order) -> End {
+    match order {
+        Order::Spo | Order::Pso => End::Subject,
+        Order::Ops | Order::Pos => End::Object,
+    }
+}
+
+fn unknown_id(id: TermId) -> StoreError {
+    StoreError::corrupt("dictionary.pages", None, format!("{id:?} is no term of this store"))
+}

@@ -1,0 +1,304 @@
+//! Every way into a snapshot against a sorted set of quads.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use pythia_rdf::{TermId, TermKind};
+
+use super::Snapshot;
+use crate::pattern::{Component, End, Expansion, GraphFilter, Order, QuadPattern};
+use crate::testing::{Quad, SMALL_PAGES, component, id, open, quads, write_store};
+
+const COMPONENTS: [Component; 4] = [
+    Component::Subject,
+    Component::Predicate,
+    Component::Object,
+    Component::Graph,
+];
+
+fn matches(pattern: &QuadPattern, quad: &Quad) -> bool {
+    let bound = [pattern.subject, pattern.predicate, pattern.object];
+    let fits = |(bound, id): (&Option<TermId>, &u64)| bound.is_none_or(|bound| bound.0 == *id);
+    bound.iter().zip(quad).all(fits) && pattern.graph.accepts(TermId(quad[3]))
+}
+
+/// The matching quads as a scan in this order must give them: components in the order's order.
+fn expected(quads: &BTreeSet<Quad>, pattern: &QuadPattern, order: Order) -> Vec<Quad> {
+    let matching = quads.iter().filter(|quad| matches(pattern, quad));
+    let mut rows: Vec<Quad> = matching
+        .map(|quad| order.components().map(|which| component(quad, which)))
+        .collect();
+    rows.sort_unstable();
+    rows
+}
+
+fn collect(snapshot: &Snapshot, pattern: &QuadPattern, order: Order) -> Vec<Quad> {
+    let mut scan = snapshot.scan(pattern, order, &order.components()).expect("sound");
+    let mut rows = Vec::new();
+    while let Some(batch) = scan.next().expect("sound") {
+        assert!(batch.rows > 0 && batch.columns.iter().all(|column| column.len() == batch.rows));
+        rows.extend((0..batch.rows).map(|row| [0, 1, 2, 3].map(|column| batch.columns[column][row])));
+    }
+    rows
+}
+
+/// Patterns that bind every subset of what some quads have, and some that match nothing.
+fn patterns(quads: &BTreeSet<Quad>, graph: GraphFilter) -> Vec<QuadPattern> {
+    let mut seeds: Vec<Quad> = quads.iter().step_by(1 + quads.len() / 4).copied().collect();
+    let hub = id(TermKind::Iri, 7);
+    seeds.extend(quads.iter().find(|quad| quad[0] == hub));
+    seeds.extend(quads.iter().find(|quad| quad[2] == hub));
+    seeds.push([id(TermKind::Iri, 1), id(TermKind::Iri, 49), id(TermKind::Iri, 2), 0]);
+    let mut patterns = Vec::new();
+    for seed in seeds {
+        for bound in 0..8u8 {
+            let bind = |bit: u8, id: u64| (bound >> bit & 1 == 1).then_some(TermId(id));
+            patterns.push(QuadPattern {
+                subject: bind(0, seed[0]),
+                predicate: bind(1, seed[1]),
+                object: bind(2, seed[2]),
+                graph,
+            });
+        }
+    }
+    patterns
+}
+
+fn filters() -> impl Strategy<Value = GraphFilter> {
+    prop_oneof![
+        2 => Just(GraphFilter::Any),
+        1 => Just(GraphFilter::Named),
+        1 => Just(GraphFilter::One(TermId::DEFAULT_GRAPH)),
+        1 => (100..106u64).prop_map(|rank| GraphFilter::One(TermId(id(TermKind::Iri, rank)))),
+    ]
+}
+
+fn check_statistics(snapshot: &Snapshot, quads: &BTreeSet<Quad>) {
+    let statistics = snapshot.statistics();
+    let distinct = |which: &[usize], predicate: Option<u64>| {
+        let rows = quads.iter().filter(|quad| predicate.is_none_or(|id| id == quad[1]));
+        let keys = rows.map(|quad| which.iter().map(|&index| quad[index]).collect::<Vec<_>>());
+        keys.collect::<BTreeSet<_>>().len() as u64
+    };
+    assert_eq!(statistics.quads, quads.len() as u64);
+    assert_eq!(statistics.triples, distinct(&[0, 1, 2], None));
+    assert_eq!(statistics.subjects, distinct(&[0], None));
+    assert_eq!(statistics.objects, distinct(&[2], None));
+    assert_eq!(statistics.predicates.len() as u64, distinct(&[1], None));
+    for entry in &statistics.predicates {
+        let predicate = Some(entry.predicate.0);
+        assert_eq!(entry.triples, distinct(&[0, 1, 2], predicate));
+        assert_eq!(entry.quads, distinct(&[0, 1, 2, 3], predicate));
+        assert_eq!(entry.subjects, distinct(&[0], predicate));
+        assert_eq!(entry.objects, distinct(&[2], predicate));
+        let most = |end: usize, other: usize| {
+            let ends = quads.iter().filter(|quad| Some(quad[1]) == predicate);
+            let ends: BTreeSet<_> = ends.map(|quad| (quad[end], quad[other])).collect();
+            ends.chunk_by_max()
+        };
+        assert_eq!(entry.objects_max, most(0, 2));
+        assert_eq!(entry.subjects_max, most(2, 0));
+        let of_predicate = quads.iter().filter(|quad| Some(quad[1]) == predicate);
+        for quad in of_predicate {
+            assert!(entry.subject_kinds.contains(TermId(quad[0]).kind()));
+            assert!(entry.object_kinds.contains(TermId(quad[2]).kind()));
+        }
+    }
+}
+
+trait ChunkByMax {
+    fn chunk_by_max(&self) -> u64;
+}
+
+impl ChunkByMax for BTreeSet<(u64, u64)> {
+    /// The most pairs with the same first.
+    fn chunk_by_max(&self) -> u64 {
+        let pairs: Vec<_> = self.iter().collect();
+        let chunks = pairs.chunk_by(|a, b| a.0 == b.0);
+        chunks.map(|chunk| chunk.len() as u64).max().unwrap_or(0)
+    }
+}
+
+fn check_seek(
+    snapshot: &Snapshot,
+    pattern: &QuadPattern,
+    order: Order,
+    rows: &[Quad],
+    to: u64,
+    batches_before: usize,
+) {
+    let bound = |which: &Component| match which {
+        Component::Subject => pattern.subject.is_some(),
+        Component::Predicate => pattern.predicate.is_some(),
+        Component::Object => pattern.object.is_some(),
+        Component::Graph => true,
+    };
+    let Some(key) = order.components().iter().position(|which| !bound(which)) else {
+        return;
+    };
+    let mut scan = snapshot.scan(pattern, order, &order.components()).expect("sound");
+    let mut found = Vec::new();
+    let mut drain = |scan: &mut crate::QuadScan, most: usize| {
+        for _ in 0..most {
+            let Some(batch) = scan.next().expect("sound") else {
+                break;
+            };
+            let row = |row: usize| [0, 1, 2, 3].map(|column| batch.columns[column][row]);
+            found.extend((0..batch.rows).map(row));
+        }
+        found.len()
+    };
+    let before = drain(&mut scan, batches_before);
+    scan.seek(TermId(to)).expect("sound");
+    drain(&mut scan, usize::MAX);
+    let rest = rows[before..].iter().filter(|row| row[key] >= to);
+    let expected: Vec<Quad> = rows[..before].iter().chain(rest).copied().collect();
+    assert_eq!(found, expected, "{pattern:?} {order:?} to {to:x} after {before}");
+}
+
+fn check_expand(
+    snapshot: &Snapshot,
+    quads: &BTreeSet<Quad>,
+    predicate: Option<u64>,
+    graph: GraphFilter,
+    flags: (bool, bool),
+) {
+    for (end, near, far) in [(End::Subject, 0, 2), (End::Object, 2, 0)] {
+        let mut nodes: Vec<TermId> = quads.iter().map(|quad| TermId(quad[near])).collect();
+        nodes.push(TermId(id(TermKind::Iri, 2999)));
+        nodes.sort_unstable();
+        nodes.dedup();
+        let mut out = Expansion::new(flags.0, flags.1);
+        snapshot
+            .expand(end, &nodes, predicate.map(TermId), graph, &mut out)
+            .expect("sound");
+        let pattern = QuadPattern {
+            predicate: predicate.map(TermId),
+            graph,
+            ..QuadPattern::default()
+        };
+        let mut rows: Vec<Quad> = quads
+            .iter()
+            .filter(|quad| matches(&pattern, quad))
+            .map(|quad| [quad[near], quad[1], quad[far], quad[3]])
+            .collect();
+        rows.sort_unstable();
+        assert!(out.external.is_empty());
+        let sources: Vec<u64> = out.source.iter().map(|&source| nodes[source as usize].0).collect();
+        let column = |index: usize| rows.iter().map(|row| row[index]).collect::<Vec<_>>();
+        assert_eq!(sources, column(0));
+        assert_eq!(out.other, column(2));
+        assert_eq!(out.predicate, if flags.0 { column(1) } else { Vec::new() });
+        assert_eq!(out.graph, if flags.1 { column(3) } else { Vec::new() });
+        // A second expansion goes behind the first.
+        snapshot
+            .expand(end, &nodes[..1], predicate.map(TermId), graph, &mut out)
+            .expect("sound");
+        assert_eq!(out.other[..rows.len()], column(2));
+    }
+}
+
+fn check_probe(snapshot: &Snapshot, quads: &BTreeSet<Quad>, graph: GraphFilter) {
+    let Some(first) = quads.first() else {
+        return;
+    };
+    let hub = id(TermKind::Iri, 7);
+    let predicate = quads.iter().find(|quad| quad[0] == hub).unwrap_or(first)[1];
+    let mut pairs: Vec<(TermId, TermId)> = quads
+        .iter()
+        .rev()
+        .map(|quad| (TermId(quad[0]), TermId(quad[2])))
+        .collect();
+    pairs.push((TermId(1), TermId(2)));
+    pairs.extend(pairs.clone().iter().step_by(3));
+    let found = snapshot.probe(TermId(predicate), &pairs, graph).expect("sound");
+    let there: BTreeSet<(u64, u64)> = quads
+        .iter()
+        .filter(|quad| quad[1] == predicate && graph.accepts(TermId(quad[3])))
+        .map(|quad| (quad[0], quad[2]))
+        .collect();
+    for (pair, found) in pairs.iter().zip(found) {
+        assert_eq!(found, there.contains(&(pair.0.0, pair.1.0)), "{pair:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn scans_and_counts_agree_with_a_set(
+        quads in quads(),
+        graph in filters(),
+        seek in any::<prop::sample::Index>(),
+        batches_before in 0..3usize,
+    ) {
+        let store = open(write_store(&quads, SMALL_PAGES));
+        let snapshot = store.snapshot();
+        for pattern in patterns(&quads, graph) {
+            for order in Order::ALL {
+                let rows = expected(&quads, &pattern, order);
+                prop_assert_eq!(&collect(&snapshot, &pattern, order), &rows, "{:?} {:?}", pattern, order);
+                if !quads.is_empty() {
+                    let quad = quads.iter().nth(seek.index(quads.len())).expect("within");
+                    for to in [quad[0], quad[1] + 1, quad[2]] {
+                        check_seek(&snapshot, &pattern, order, &rows, to, batches_before);
+                    }
+                }
+            }
+            let count = expected(&quads, &pattern, Order::Spo).len() as u64;
+            prop_assert_eq!(snapshot.count(&pattern).expect("sound"), count, "{:?}", pattern);
+        }
+    }
+
+    #[test]
+    fn expansions_and_probes_agree_with_a_set(
+        quads in quads(),
+        graph in filters(),
+        flags in any::<(bool, bool)>(),
+    ) {
+        let store = open(write_store(&quads, SMALL_PAGES));
+        let snapshot = store.snapshot();
+        check_statistics(&snapshot, &quads);
+        check_probe(&snapshot, &quads, graph);
+        check_expand(&snapshot, &quads, None, graph, flags);
+        for predicate in 49..56u64 {
+            let predicate = id(TermKind::Iri, predicate);
+            check_expand(&snapshot, &quads, Some(predicate), graph, flags);
+        }
+    }
+}
+
+#[test]
+fn columns_come_in_the_order_asked() {
+    let quad = [1u64, 50, 2, 100].map(|rank| id(TermKind::Iri, rank));
+    let store = open(write_store(&BTreeSet::from([quad]), SMALL_PAGES));
+    let snapshot = store.snapshot();
+    for order in Order::ALL {
+        for wanted in [&COMPONENTS[..], &[Component::Object, Component::Subject], &[]] {
+            let mut scan = snapshot.scan(&QuadPattern::default(), order, wanted).expect("sound");
+            let batch = scan.next().expect("sound").expect("one row");
+            assert_eq!(batch.rows, 1);
+            let columns: Vec<u64> = batch.columns.iter().map(|column| column[0]).collect();
+            let ids: Vec<u64> = wanted.iter().map(|&which| component(&quad, which)).collect();
+            assert_eq!(columns, ids);
+            assert_eq!(scan.next().expect("sound"), None);
+        }
+    }
+}
+
+#[test]
+fn terms_come_back_from_their_ids() {
+    let store = open(write_store(&BTreeSet::new(), SMALL_PAGES));
+    let snapshot = store.snapshot();
+    let term = oxrdf::NamedNode::new_unchecked("http://example.org/00042");
+    let found = snapshot.resolve(term.as_ref().into()).expect("sound");
+    assert_eq!(found, Some(TermId::new(TermKind::Iri, 42)));
+    let absent = oxrdf::NamedNode::new_unchecked("http://example.org/absent");
+    assert_eq!(snapshot.resolve(absent.as_ref().into()).expect("sound"), None);
+    let number = oxrdf::Literal::from(17);
+    let inline = snapshot.resolve(number.as_ref().into()).expect("sound").expect("inline");
+    let ids = [TermId::new(TermKind::Iri, 42), inline, TermId::new(TermKind::Iri, 42)];
+    let terms = snapshot.decode(&ids).expect("sound");
+    assert_eq!(terms, [term.clone().into(), number.into(), oxrdf::Term::from(term)]);
+    assert!(snapshot.decode(&[TermId::new(TermKind::Iri, 1 << 40)]).is_err());
+    assert!(snapshot.decode(&[TermId::UNBOUND]).is_err());
+}

@@ -1,0 +1,52 @@
+//! Pythia, an RDF database for solid-state storage, as a library.
+//!
+//! A store is a folder. [`load`] builds one from files of RDF; [`Database::open`] opens it;
+//! [`Database::query`] answers SPARQL.
+//!
+//! ```
+//! use pythia::{Database, LoadOptions, Results, Source};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = tempfile::tempdir()?;
+//! let text = "<http://ex.org/Zeus> <http://ex.org/hasChild> <http://ex.org/Apollo> .\n\
+//!             <http://ex.org/Apollo> <http://ex.org/hasChild> <http://ex.org/Asclepius> .\n";
+//! let source = Source::from_reader(
+//!     "family".to_owned(),
+//!     text.as_bytes(),
+//!     pythia::RdfFormat::NTriples,
+//!     pythia::Compression::None,
+//! )?;
+//! pythia::load(folder.path(), vec![source], &LoadOptions::default(), &Default::default())?;
+//!
+//! let database = Database::open(folder.path())?;
+//! let query = "SELECT ?ancestor { ?ancestor <http://ex.org/hasChild>+ <http://ex.org/Asclepius> }";
+//! let Results::Solutions(solutions) = database.query(query)? else { unreachable!() };
+//! let mut ancestors: Vec<String> = Vec::new();
+//! for solution in pythia::solutions(solutions) {
+//!     ancestors.push(solution?.get_as("ancestor")?);
+//! }
+//! ancestors.sort();
+//! assert_eq!(ancestors, ["http://ex.org/Apollo", "http://ex.org/Zeus"]);
+//! # Ok(())
+//! # }
+//! ```
+
+mod database;
+mod solution;
+mod write;
+
+pub use database::{Database, Options};
+pub use solution::{FromTerm, Solution, SolutionError, Solutions, solutions};
+pub use write::{ResultFormat, WriteError, WriteReport, write_results};
+
+pub use oxrdf::{Term, Triple, Variable};
+pub use pythia_io::Counters;
+pub use pythia_query::{
+    PreparedQuery, Query, QueryError, QueryOptions, Results, SolutionBatch, SolutionStream,
+    TripleStream,
+};
+pub use pythia_rdf::{Compression, ParseReport, RdfFormat, Source};
+pub use pythia_store::load::{
+    LoadError, LoadOptions, LoadProgress, LoadReport, load_into as load, parse_only,
+};
+pub use pythia_store::{Snapshot, Store, StoreError};
