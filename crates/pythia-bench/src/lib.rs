@@ -1,1 +1,19 @@
+//! Workloads that measure Pythia: what `pythia bench …` runs.
+//!
+//! - [`yago`]: the path paper's experiment on YAGO (§4.3–4.5), six queries by 1–32 clients and its
+//!   three fixed queries;
+//! - [`queries`]: any file of queries, each timed on its own; `bench/compare` uses it to put other
+//!   databases beside this one.
+//!
+//! A workload takes an open [`pythia::Database`] and gives a report that can be serialised; the
+//! report renders itself as text and, where there is something to plot, as a page of HTML. Nothing
+//! here is modelled: every figure is measured in the run that prints it, and what a paper printed
+//! stands beside it under its own name.
 
+pub mod latency;
+pub mod machine;
+pub mod plot;
+pub mod queries;
+pub mod table;
+pub mod timed;
+pub mod yago;

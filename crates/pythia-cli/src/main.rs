@@ -32,7 +32,10 @@ struct Cli {
 enum Command {
     Load(commands::load::Load),
     Query(commands::query::Query),
+    Verify(commands::verify::Verify),
+    Dump(commands::dump::Dump),
     Generate(commands::generate::Generate),
+    Bench(commands::bench::Bench),
     /// Print a shell completion script, for example: pythia completions bash > /etc/bash_completion.d/pythia
     Completions {
         /// The shell.
@@ -44,7 +47,10 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Load(command) => command.run(),
         Command::Query(command) => command.run(),
+        Command::Verify(command) => command.run(),
+        Command::Dump(command) => command.run(),
         Command::Generate(command) => command.run(),
+        Command::Bench(command) => command.run(),
         Command::Completions { shell } => {
             let mut command = Cli::command();
             clap_complete::generate(shell, &mut command, "pythia", &mut std::io::stdout());

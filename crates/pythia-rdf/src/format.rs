@@ -88,24 +88,27 @@ mod tests {
         let of = |name: &str| detect(Path::new(name));
         assert_eq!(of("a/b.nt"), (Some(RdfFormat::NTriples), Compression::None));
         assert_eq!(of("b.nq.gz"), (Some(RdfFormat::NQuads), Compression::Gzip));
-        assert_eq!(of("b.TTL.BZ2"), (Some(RdfFormat::Turtle), Compression::Bzip2));
+        assert_eq!(
+            of("b.TTL.BZ2"),
+            (Some(RdfFormat::Turtle), Compression::Bzip2)
+        );
         assert_eq!(of("b.trig.zst"), (Some(RdfFormat::TriG), Compression::Zstd));
         assert_eq!(of("b.owl"), (Some(RdfFormat::RdfXml), Compression::None));
         assert_eq!(of("b.zst"), (None, Compression::Zstd));
         assert_eq!(of("b.n3"), (None, Compression::None));
         assert_eq!(of("b.pdf"), (None, Compression::None));
         assert_eq!(of("b"), (None, Compression::None));
-        assert!(matches!(
-            of("b.jsonld").0,
-            Some(RdfFormat::JsonLd { .. })
-        ));
+        assert!(matches!(of("b.jsonld").0, Some(RdfFormat::JsonLd { .. })));
     }
 
     #[test]
     fn names_and_media_types_are_formats() {
         assert_eq!(format_from_name("text/turtle"), Some(RdfFormat::Turtle));
         assert_eq!(format_from_name("N-Quads"), Some(RdfFormat::NQuads));
-        assert_eq!(format_from_name("application/rdf+xml"), Some(RdfFormat::RdfXml));
+        assert_eq!(
+            format_from_name("application/rdf+xml"),
+            Some(RdfFormat::RdfXml)
+        );
         assert_eq!(format_from_name("csv"), None);
     }
 }

@@ -283,9 +283,8 @@ pub fn decode(key: TermKey<'_>) -> Result<Term, KeyError> {
         KeyParts::TypedLiteral { value, datatype } => {
             Literal::new_typed_literal(value, NamedNode::new_unchecked(datatype)).into()
         }
-        KeyParts::Triple(text) => {
-            triple_text::read_triple(text).map_err(|(problem, offset)| key.structure(problem, offset))?
-        }
+        KeyParts::Triple(text) => triple_text::read_triple(text)
+            .map_err(|(problem, offset)| key.structure(problem, offset))?,
     })
 }
 

@@ -48,8 +48,9 @@ impl Source {
         let (by_name, compression_by_name) = detect(path);
         let format = format.or(by_name).ok_or_else(|| ParseError::Format {
             source_name: name.clone(),
-            message: "the file name does not tell the format; name it (nt, nq, ttl, trig, rdf, jsonld)"
-                .to_owned(),
+            message:
+                "the file name does not tell the format; name it (nt, nq, ttl, trig, rdf, jsonld)"
+                    .to_owned(),
         })?;
         let opened = File::open(path).and_then(|file| {
             let metadata = file.metadata()?;
@@ -59,7 +60,7 @@ impl Source {
                     "it is a directory",
                 ));
             }
-            Ok((file, metadata.is_file().then(|| metadata.len())))
+            Ok((file, metadata.is_file().then_some(metadata.len())))
         });
         let (file, size_bytes) = opened.map_err(|error| ParseError::Io {
             source_name: name.clone(),
@@ -67,8 +68,12 @@ impl Source {
             text: 0,
             error,
         })?;
-        let mut source =
-            Self::from_reader(name, file, format, compression.unwrap_or(compression_by_name))?;
+        let mut source = Self::from_reader(
+            name,
+            file,
+            format,
+            compression.unwrap_or(compression_by_name),
+        )?;
         source.size_bytes = size_bytes;
         Ok(source)
     }

@@ -4,8 +4,8 @@
 //! that was written, valid or not, because a key must decode to the term it came from.
 
 use oxrdf::{
-    BlankNode, Literal, LiteralRef, NamedNode, NamedOrBlankNode, NamedOrBlankNodeRef, Term, TermRef,
-    Triple, TripleRef,
+    BlankNode, Literal, LiteralRef, NamedNode, NamedOrBlankNode, NamedOrBlankNodeRef, Term,
+    TermRef, Triple, TripleRef,
 };
 
 use crate::key::split_direction;

@@ -22,15 +22,77 @@ pub(crate) fn text(bytes: &[u8]) -> Result<(), TermError> {
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str, TermError> {
-    std::str::from_utf8(bytes).map_err(|error| TermError::Invalid(format!("invalid UTF-8: {error}")))
+    std::str::from_utf8(bytes)
+        .map_err(|error| TermError::Invalid(format!("invalid UTF-8: {error}")))
 }
 
 /// An absolute IRI.
 pub(crate) fn iri(bytes: &[u8]) -> Result<(), TermError> {
+    if is_plain_http_iri(bytes) {
+        return Ok(());
+    }
     match Iri::parse(utf8(bytes)?) {
         Ok(_) => Ok(()),
         Err(error) => Err(TermError::Invalid(error.to_string())),
     }
+}
+
+const OTHER: u8 = 0;
+/// In names of hosts, and everywhere behind.
+const HOST: u8 = 1;
+/// Behind the host.
+const TAIL: u8 = 2;
+/// Ends the host.
+const HOST_END: u8 = 3;
+const FRAGMENT: u8 = 4;
+
+const CLASSES: [u8; 256] = {
+    let mut classes = [OTHER; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        classes[byte] = match byte as u8 {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b'_' | b'~' => HOST,
+            b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' | b':'
+            | b'@' => TAIL,
+            b'/' | b'?' => HOST_END,
+            b'#' => FRAGMENT,
+            _ => OTHER,
+        };
+        byte += 1;
+    }
+    classes
+};
+
+/// Whether this is, at a glance, a valid IRI of the kind that most data has. If not it may still be valid.
+///
+/// `http[s]://`, a host of ASCII letters and digits, then whatever RFC 3986 allows without escapes.
+fn is_plain_http_iri(bytes: &[u8]) -> bool {
+    let rest = bytes.strip_prefix(b"http").unwrap_or_default();
+    let rest = rest.strip_prefix(b"s").unwrap_or(rest);
+    let Some(rest) = rest.strip_prefix(b"://") else {
+        return false;
+    };
+    let host_length = rest
+        .iter()
+        .take_while(|byte| CLASSES[usize::from(**byte)] == HOST)
+        .count();
+    let (host, tail) = rest.split_at(host_length);
+    if host.is_empty()
+        || tail
+            .first()
+            .is_some_and(|byte| CLASSES[usize::from(*byte)] < HOST_END)
+    {
+        return false;
+    }
+    let mut fragments = 0;
+    for byte in tail {
+        match CLASSES[usize::from(*byte)] {
+            OTHER => return false,
+            FRAGMENT => fragments += 1,
+            _ => {}
+        }
+    }
+    fragments <= 1
 }
 
 /// A BCP 47 language tag.
@@ -38,5 +100,48 @@ pub(crate) fn language(tag: &[u8]) -> Result<(), TermError> {
     match Literal::new_language_tagged_literal("", utf8(tag)?) {
         Ok(_) => Ok(()),
         Err(error) => Err(TermError::Invalid(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        #[test]
+        fn what_is_valid_at_a_glance_is_valid(iri in "https?:?//?[a-z0-9.~_@:%\\[é-]{0,6}[/?#]?[!-~]{0,6}[/?#]?[!-~é]{0,3}") {
+            if is_plain_http_iri(iri.as_bytes()) {
+                prop_assert!(Iri::parse(iri.as_str()).is_ok(), "{}", iri);
+            }
+        }
+    }
+
+    #[test]
+    fn common_iris_are_valid_at_a_glance() {
+        for iri in [
+            "http://www.w3.org/2001/XMLSchema#string",
+            "https://e.org/a/b?c=d&e#f(g)",
+            "http://e",
+            "http://e#a",
+            "http://e.org/a:b@c",
+        ] {
+            assert!(is_plain_http_iri(iri.as_bytes()), "{iri}");
+        }
+        for iri in [
+            "http:///a",
+            "http://[::1]/",
+            "http://e/%20",
+            "http://e/é",
+            "http://e/a#b#c",
+            "http://e/<",
+            "urn:a",
+            "httpx://e",
+            "",
+        ] {
+            assert!(!is_plain_http_iri(iri.as_bytes()), "{iri}");
+        }
     }
 }

@@ -83,7 +83,9 @@ mod tests {
     #[test]
     fn n_quads_are_plain_lines() {
         let mut writer = RdfWriter::new(Vec::new(), RdfFormat::NQuads, &[]).expect("no prefixes");
-        writer.quad(quad(GraphName::DefaultGraph).as_ref()).expect("memory");
+        writer
+            .quad(quad(GraphName::DefaultGraph).as_ref())
+            .expect("memory");
         let graph = NamedNode::new_unchecked("http://e/g").into();
         writer.quad(quad(graph).as_ref()).expect("memory");
         let text = String::from_utf8(writer.finish().expect("memory")).expect("text");

@@ -148,16 +148,10 @@ fn report(
     page_bytes: usize,
     policy: ExternalPolicy,
 ) -> Result<(), StoreError> {
-    // Several times, because the system counts processor time in steps of milliseconds.
-    const TIMES: usize = 5;
-    write(Measure::default(), rows, page_bytes, policy)?;
-    let start = Instant::now();
-    let before = cpu_nanos(start);
-    for _ in 1..TIMES {
-        write(Measure::default(), rows, page_bytes, policy)?;
-    }
     let (measure, directory) = write(Measure::default(), rows, page_bytes, policy)?;
-    let seconds = (cpu_nanos(start) - before) as f64 / 1e9 / TIMES as f64;
+    let nanos = best_of(5, || {
+        black_box(write(Measure::default(), rows, page_bytes, policy).expect("it went well"));
+    });
     let TupleStatistics {
         tuples,
         tuples_inline,
@@ -177,7 +171,7 @@ fn report(
         share(tuples_inline, tuples),
         share(external_rows, rows),
         100.0 * directory.statistics.fill(pages, directory.page_bytes()),
-        rows as f64 / seconds / 1e6,
+        rows as f64 / nanos * 1e3,
     );
     for bits in measure.sections {
         print!(" {:>6.3}", bits as f64 / 8.0 / rows as f64);
@@ -204,25 +198,21 @@ fn shuffle(i: usize) -> usize {
         .rotate_left(29) as usize
 }
 
-/// Nanoseconds this thread has run on a processor, so that a busy machine does not count; wall clock
-/// time where the system does not say.
-fn cpu_nanos(since: Instant) -> u64 {
-    std::fs::read_to_string("/proc/thread-self/schedstat")
-        .ok()
-        .and_then(|line| line.split(' ').next()?.parse().ok())
-        .unwrap_or_else(|| since.elapsed().as_nanos() as u64)
+/// Runs `f` several times and prints the shortest time per item: a busy machine only adds.
+fn timed(what: &str, items: usize, mut f: impl FnMut()) {
+    let nanos = best_of(20, || f());
+    println!("  {what:<40} {:>9.1} ns each", nanos / items as f64);
 }
 
-fn timed<T>(what: &str, count: usize, f: impl FnOnce() -> T) -> T {
-    let start = Instant::now();
-    let before = cpu_nanos(start);
-    let result = f();
-    let nanos = (cpu_nanos(start) - before) as f64;
-    println!(
-        "  {what:<44} {:>9.1} ns each, {count}",
-        nanos / count as f64
-    );
-    result
+/// The shortest time of `f`, in nanoseconds.
+fn best_of(times: usize, mut f: impl FnMut()) -> f64 {
+    (0..times)
+        .map(|_| {
+            let start = Instant::now();
+            f();
+            start.elapsed().as_nanos() as f64
+        })
+        .fold(f64::INFINITY, f64::min)
 }
 
 fn hops(name: &str, rows: &[Quad], page_bytes: usize) -> Result<(), Box<dyn Error>> {
@@ -253,17 +243,29 @@ fn hops(name: &str, rows: &[Quad], page_bytes: usize) -> Result<(), Box<dyn Erro
         reads as f64 / walked as f64
     );
 
-    let picks: Vec<(TermId, TermId)> = (0..200_000)
+    let picks: Vec<(TermId, TermId)> = (0..20_000)
         .map(|i| rows[shuffle(i) % rows.len()])
         .map(|row| (TermId(row[0]), TermId(row[1])))
         .collect();
-    let mut warm = TupleRows::default();
-    let mut scan = file.scan();
-    while scan.next_batch(&mut warm)? {}
-    timed("one node, all edges", picks.len(), || {
-        for pick in &picks {
+    let mut nodes: Vec<TermId> = picks.iter().map(|pick| pick.0).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    found.clear();
+    file.expand(&nodes, Predicates::All, any, &mut found)?;
+    let edges = found.len() as f64 / nodes.len() as f64;
+    println!("  {} nodes with {edges:.1} edges each:", nodes.len());
+    let mut shuffled = nodes.clone();
+    shuffled.sort_unstable_by_key(|node| shuffle(node.0 as usize));
+    timed("one node, its page alone", shuffled.len(), || {
+        for node in &shuffled {
+            let page = file.directory().locate(node.0).start;
+            black_box(file.file().page(page as u64).expect("a whole file"));
+        }
+    });
+    timed("one node, all edges", shuffled.len(), || {
+        for &node in &shuffled {
             found.clear();
-            file.expand_one(pick.0, 0, Predicates::All, any, &mut found)
+            file.expand_one(node, 0, Predicates::All, any, &mut found)
                 .expect("a whole file");
             black_box(&found);
         }
@@ -281,39 +283,23 @@ fn hops(name: &str, rows: &[Quad], page_bytes: usize) -> Result<(), Box<dyn Erro
             black_box(file.count(pick.0, Some(pick.1)).expect("a whole file"));
         }
     });
-    let mut nodes: Vec<TermId> = picks.iter().take(20_000).map(|pick| pick.0).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    found.clear();
-    const TIMES: usize = 20;
-    timed(
-        "frontier, all edges (per node)",
-        TIMES * nodes.len(),
-        || {
-            for _ in 0..TIMES {
-                found.clear();
-                file.expand(&nodes, Predicates::All, any, &mut found)
-                    .expect("a whole file");
-            }
-        },
-    );
-    println!("  … {} edges", found.len());
+    timed("frontier, all edges, per node", nodes.len(), || {
+        found.clear();
+        file.expand(&nodes, Predicates::All, any, &mut found)
+            .expect("a whole file");
+    });
     let mut all: Vec<TermId> = rows.iter().map(|row| TermId(row[0])).collect();
     all.dedup();
-    found.clear();
-    timed("all nodes, all edges (per quad)", 4 * rows.len(), || {
-        for _ in 0..4 {
-            found.clear();
-            file.expand(&all, Predicates::All, any, &mut found)
-                .expect("a whole file");
-        }
+    timed("all nodes, all edges, per quad", rows.len(), || {
+        found.clear();
+        file.expand(&all, Predicates::All, any, &mut found)
+            .expect("a whole file");
     });
-    timed("scan (per quad)", 4 * rows.len(), || {
-        for _ in 0..4 {
-            let mut scan = file.scan();
-            while scan.next_batch(&mut warm).expect("a whole file") {
-                black_box(&warm);
-            }
+    let mut batch = TupleRows::default();
+    timed("scan, per quad", rows.len(), || {
+        let mut scan = file.scan();
+        while scan.next_batch(&mut batch).expect("a whole file") {
+            black_box(&batch);
         }
     });
     Ok(())

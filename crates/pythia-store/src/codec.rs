@@ -257,7 +257,10 @@ mod tests {
         let mut reader = Reader::new("directory", &[1, 2]);
         reader.u8().unwrap();
         let message = reader.u32().unwrap_err().to_string();
-        assert!(message.contains("directory") && message.contains("byte 1"), "{message}");
+        assert!(
+            message.contains("directory") && message.contains("byte 1"),
+            "{message}"
+        );
         let overlong = [0xff; 11];
         assert!(Reader::new("directory", &overlong).varint().is_err());
     }

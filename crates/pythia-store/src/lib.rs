@@ -13,6 +13,7 @@ pub mod statistics;
 pub mod store;
 #[cfg(test)]
 mod testing;
+pub mod verify;
 
 pub use error::StoreError;
 pub use pattern::{

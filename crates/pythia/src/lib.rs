@@ -32,10 +32,12 @@
 //! ```
 
 mod database;
+mod dump;
 mod solution;
 mod write;
 
 pub use database::{Database, Options};
+pub use dump::dump;
 pub use solution::{FromTerm, Solution, SolutionError, Solutions, solutions};
 pub use write::{ResultFormat, WriteError, WriteReport, write_results};
 
@@ -49,4 +51,26 @@ pub use pythia_rdf::{Compression, ParseReport, RdfFormat, Source};
 pub use pythia_store::load::{
     LoadError, LoadOptions, LoadProgress, LoadReport, load_into as load, parse_only,
 };
+pub use pythia_store::verify::{Problem, VerifyOptions, VerifyProgress, VerifyReport};
 pub use pythia_store::{Snapshot, Store, StoreError};
+
+/// Checks the store in a folder, which must not be being loaded into.
+pub fn verify(
+    path: &std::path::Path,
+    options: VerifyOptions,
+    progress: &mut dyn FnMut(VerifyProgress),
+) -> Result<VerifyReport, StoreError> {
+    if !path.is_dir() {
+        return Err(StoreError::NotAStore {
+            path: path.display().to_string(),
+            message: "there is no such folder".to_owned(),
+        });
+    }
+    let _lock = pythia_store::StoreLock::shared(path)?;
+    let storage = pythia_io::DirectStorage::open(path, false)?;
+    Ok(pythia_store::verify::verify(
+        std::sync::Arc::new(storage),
+        options,
+        progress,
+    ))
+}

@@ -1,5 +1,8 @@
 //! One module per command.
 
+pub(crate) mod bench;
+pub(crate) mod dump;
 pub(crate) mod generate;
 pub(crate) mod load;
 pub(crate) mod query;
+pub(crate) mod verify;

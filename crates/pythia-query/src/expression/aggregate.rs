@@ -16,7 +16,7 @@ use super::column::{Column, Decoded};
 use super::context::EvaluationContext;
 use super::evaluate::{Evaluator, Rows};
 use super::number::{Arithmetic, Number};
-use super::order::{compare_ids, compare_values, inline_number};
+use super::order::{compare_ids, compare_values};
 use super::text::Text;
 use super::value::Value;
 use crate::error::QueryError;
@@ -55,7 +55,11 @@ impl CompiledAggregate {
                     argument: None,
                 });
             }
-            AggregateExpression::FunctionCall { name, expr, distinct } => (name, expr, *distinct),
+            AggregateExpression::FunctionCall {
+                name,
+                expr,
+                distinct,
+            } => (name, expr, *distinct),
         };
         let function = match name {
             AggregateFunction::Count => Function::Count,
@@ -72,10 +76,14 @@ impl CompiledAggregate {
             }
         };
         // Smallest, largest and any do not change when rows are repeated.
-        let distinct = distinct
-            && !matches!(function, Function::Min | Function::Max | Function::Sample);
+        let distinct =
+            distinct && !matches!(function, Function::Min | Function::Max | Function::Sample);
         let argument = CompiledExpression::compile(expression, columns, context)?;
-        Ok(Self { function, distinct, argument: Some(argument) })
+        Ok(Self {
+            function,
+            distinct,
+            argument: Some(argument),
+        })
     }
 
     /// Whether this is `COUNT(*)` without `DISTINCT`, for which groups' sizes are enough.
@@ -172,9 +180,12 @@ impl Accumulator<'_> {
                 }
             }
             let column = Column::Ids(new_ids.into());
-            return self.state.add(self.aggregate, &new_groups, column, &mut decoded, context);
+            return self
+                .state
+                .add(self.aggregate, &new_groups, column, &mut decoded, context);
         }
-        self.state.add(self.aggregate, groups, column, &mut decoded, context)
+        self.state
+            .add(self.aggregate, groups, column, &mut decoded, context)
     }
 
     fn count_rows(&mut self, groups: &[u32], columns: &[&[u64]]) {
@@ -220,9 +231,10 @@ impl Accumulator<'_> {
                 })
                 .collect()),
             State::Sample(ids) => Ok(ids),
-            State::Concat(texts) => {
-                texts.into_iter().map(|text| intern(text.finish())).collect()
-            }
+            State::Concat(texts) => texts
+                .into_iter()
+                .map(|text| intern(text.finish()))
+                .collect(),
         }
     }
 
@@ -238,7 +250,11 @@ impl Accumulator<'_> {
                 text + texts.capacity() * size_of::<Concat>()
             }
         };
-        let row = self.seen_rows.iter().next().map_or(0, |row| row.len() * size_of::<u64>());
+        let row = self
+            .seen_rows
+            .iter()
+            .next()
+            .map_or(0, |row| row.len() * size_of::<u64>());
         state
             + self.seen_terms.capacity() * size_of::<(u32, u64)>()
             + self.seen_rows.capacity() * (size_of::<Box<[u64]>>() + row)
@@ -308,7 +324,11 @@ impl State {
                                 | TermKind::Triple
                         )
                     });
-                    let value = if refused { None } else { column.value(row, decoded) };
+                    let value = if refused {
+                        None
+                    } else {
+                        column.value(row, decoded)
+                    };
                     texts[group as usize].add(value.as_ref().and_then(Text::of), separator);
                 }
                 Ok(())
@@ -329,9 +349,11 @@ fn add_to_sums(
     decoded.require(context, &[column], |_, id| may_be_number(id))?;
     for (row, &group) in groups.iter().enumerate() {
         let number = match column.id(row) {
-            Some(id) if id.kind().is_inline() => inline_number(id),
+            Some(id) if id.kind().is_inline() => Number::from_inline(id),
             Some(id) if !may_be_number(id) => None,
-            _ => column.value(row, decoded).and_then(|value| value.as_number()),
+            _ => column
+                .value(row, decoded)
+                .and_then(|value| value.as_number()),
         };
         sums[group as usize].add(number);
     }
@@ -368,12 +390,13 @@ fn add_to_extremes(
             None => {
                 if !has_text {
                     let rest = ids[row..].iter().map(|&id| TermId(id));
-                    let bests = groups[row..].iter().filter_map(|&group| {
-                        match extremes[group as usize] {
-                            Extreme::Term(id) => Some(id),
-                            Extreme::Empty | Extreme::Error => None,
-                        }
-                    });
+                    let bests =
+                        groups[row..]
+                            .iter()
+                            .filter_map(|&group| match extremes[group as usize] {
+                                Extreme::Term(id) => Some(id),
+                                Extreme::Empty | Extreme::Error => None,
+                            });
                     let wanted = rest.chain(bests);
                     let wanted = wanted.filter(|id| id.is_bound() && !id.kind().is_inline());
                     decoded.add(context, wanted.collect())?;
@@ -384,7 +407,13 @@ fn add_to_extremes(
                 compare_values(&a, &b)
             }
         };
-        if ordering == if largest { std::cmp::Ordering::Greater } else { std::cmp::Ordering::Less } {
+        if ordering
+            == if largest {
+                std::cmp::Ordering::Greater
+            } else {
+                std::cmp::Ordering::Less
+            }
+        {
             extremes[group as usize] = Extreme::Term(id);
         }
     }
@@ -393,7 +422,10 @@ fn add_to_extremes(
 
 impl Sum {
     fn new() -> Self {
-        Self { total: Some(Number::from_i64(0)), count: 0 }
+        Self {
+            total: Some(Number::from_i64(0)),
+            count: 0,
+        }
     }
 
     fn add(&mut self, number: Option<Number>) {
@@ -427,7 +459,9 @@ impl Concat {
             _ => false,
         };
         if self.count == 0 {
-            self.language = text.language.map(|(tag, direction)| (tag.to_owned(), direction));
+            self.language = text
+                .language
+                .map(|(tag, direction)| (tag.to_owned(), direction));
         } else {
             self.text.push_str(separator);
             if !same_language {

@@ -37,6 +37,21 @@ pub(crate) struct Constant {
     pub(crate) value: Value<'static>,
 }
 
+impl Constant {
+    /// The kind of the term, whether the store holds it or not.
+    pub(crate) fn kind(&self) -> TermKind {
+        match (self.id.kind(), &self.value) {
+            (TermKind::Computed, Value::NamedNode(_)) => TermKind::Iri,
+            (TermKind::Computed, Value::BlankNode(_)) => TermKind::BlankNode,
+            (TermKind::Computed, Value::String(_)) => TermKind::String,
+            (TermKind::Computed, Value::LangString { .. }) => TermKind::LangString,
+            (TermKind::Computed, Value::Triple(_)) => TermKind::Triple,
+            (TermKind::Computed, _) => TermKind::TypedLiteral,
+            (kind, _) => kind,
+        }
+    }
+}
+
 /// The outcome of an expression for the rows of a batch.
 pub(crate) enum Column<'a> {
     /// Raw ids; 0 is an error or unbound.
@@ -208,9 +223,7 @@ impl<'a> Column<'a> {
         match self {
             Self::Truths(truths) => Ok(truths),
             Self::Error => Ok(vec![ERROR; rows]),
-            Self::Constant(constant) => {
-                Ok(vec![truth(constant.value.effective_boolean()); rows])
-            }
+            Self::Constant(constant) => Ok(vec![truth(constant.value.effective_boolean()); rows]),
             column => {
                 // Resources and language-tagged strings have no effective boolean value.
                 decoded.require(context, &[&column], |_, id| {

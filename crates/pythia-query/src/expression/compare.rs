@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use oxrdf::{NamedOrBlankNode, Triple};
 use pythia_rdf::{TermId, TermKind};
 
+use super::number::Number;
 use super::value::Value;
 
 /// A truth value: [`FALSE`], [`ERROR`] or [`TRUE`].
@@ -53,13 +54,12 @@ impl Comparison {
 
     /// Applies the operator to two values.
     pub(crate) fn apply(self, left: &Value<'_>, right: &Value<'_>) -> Option<bool> {
+        if let (Value::Number(left), Value::Number(right)) = (left, right) {
+            return Some(self.apply_numbers(*left, *right));
+        }
         match self {
             Self::Equal => equals(left, right),
             Self::NotEqual => equals(left, right).map(|equal| !equal),
-            // Numbers always compare: with NaN, the outcome is false (F&O §4.3).
-            _ if let (Value::Number(a), Value::Number(b)) = (left, right) => {
-                Some(a.partial_cmp(b).is_some_and(|ordering| self.accepts(ordering)))
-            }
             _ => match compare(left, right) {
                 Some(ordering) => Some(self.accepts(ordering)),
                 // What has no order but is equal is neither less nor greater.
@@ -82,14 +82,27 @@ impl Comparison {
     }
 
     /// Applies the operator to two ids if that needs no text: `None` asks for the values.
+    pub(crate) fn decide(self, left: TermId, right: TermId) -> Option<Truth> {
+        self.decide_kinds((left, left.kind()), (right, right.kind()))
+    }
+
+    /// [`Self::decide`] where the kind of a computed term may be known.
     ///
     /// Equal terms have equal ids within a query, computed ones included.
-    pub(crate) fn decide(self, left: TermId, right: TermId) -> Option<Truth> {
+    pub(crate) fn decide_kinds(
+        self,
+        (left, left_kind): (TermId, TermKind),
+        (right, right_kind): (TermId, TermKind),
+    ) -> Option<Truth> {
         if !left.is_bound() || !right.is_bound() {
             return Some(ERROR);
         }
-        let (left_kind, right_kind) = (left.kind(), right.kind());
         if left_kind.is_inline() && right_kind.is_inline() {
+            if let (Some(left), Some(right)) =
+                (Number::from_inline(left), Number::from_inline(right))
+            {
+                return Some(truth(Some(self.apply_numbers(left, right))));
+            }
             let (left, right) = (Value::from_inline(left)?, Value::from_inline(right)?);
             return Some(truth(self.apply(&left, &right)));
         }
@@ -100,6 +113,14 @@ impl Comparison {
             Self::Equal => Some(truth(Some(decide_unequal(left_kind, right_kind)?))),
             Self::NotEqual => Some(truth(Some(!decide_unequal(left_kind, right_kind)?))),
             _ => decide_unordered(left_kind, right_kind),
+        }
+    }
+
+    /// Numbers always compare: with NaN, every order is false (F&O §4.3).
+    fn apply_numbers(self, left: Number, right: Number) -> bool {
+        match left.partial_cmp(&right) {
+            Some(ordering) => self.accepts(ordering),
+            None => self == Self::NotEqual,
         }
     }
 
@@ -252,24 +273,37 @@ mod tests {
 
     #[test]
     fn logic_is_minimum_and_maximum() {
-        for a in [FALSE, ERROR, TRUE] {
-            assert_eq!(a.min(FALSE), FALSE);
-            assert_eq!(a.max(TRUE), TRUE);
-            assert_eq!(TRUE - (TRUE - a), a);
+        let and = |a: Truth, b: Truth| a.min(b);
+        let or = |a: Truth, b: Truth| a.max(b);
+        for (a, b, both, either) in [
+            (TRUE, TRUE, TRUE, TRUE),
+            (TRUE, FALSE, FALSE, TRUE),
+            (TRUE, ERROR, ERROR, TRUE),
+            (FALSE, FALSE, FALSE, FALSE),
+            (FALSE, ERROR, FALSE, ERROR),
+            (ERROR, ERROR, ERROR, ERROR),
+        ] {
+            assert_eq!((and(a, b), and(b, a)), (both, both));
+            assert_eq!((or(a, b), or(b, a)), (either, either));
         }
-        assert_eq!(TRUE.min(ERROR), ERROR);
-        assert_eq!(FALSE.max(ERROR), ERROR);
+        assert_eq!([FALSE, ERROR, TRUE].map(|a| TRUE - a), [TRUE, ERROR, FALSE]);
     }
 
     #[test]
     fn equality_compares_values_and_keeps_unknown_datatypes_apart() {
         let one = Value::integer(1);
-        assert_eq!(equals(&one, &literal("1.0", xsd::DECIMAL.as_str())), Some(true));
+        assert_eq!(
+            equals(&one, &literal("1.0", xsd::DECIMAL.as_str())),
+            Some(true)
+        );
         assert_eq!(equals(&one, &Value::from("1".to_owned())), Some(false));
         let unknown = literal("1", "http://example.org/unknown");
         assert_eq!(equals(&one, &unknown), None);
         assert_eq!(equals(&unknown, &unknown.clone()), Some(true));
-        assert_eq!(equals(&unknown, &Value::NamedNode("urn:a".into())), Some(false));
+        assert_eq!(
+            equals(&unknown, &Value::NamedNode("urn:a".into())),
+            Some(false)
+        );
         let nan = literal("NaN", xsd::DOUBLE.as_str());
         assert_eq!(equals(&nan, &nan.clone()), Some(false));
     }
@@ -278,12 +312,18 @@ mod tests {
     fn order_needs_comparable_types() {
         let text = Value::from("a".to_owned());
         assert_eq!(compare(&text, &Value::integer(1)), None);
-        assert_eq!(compare(&Value::Boolean(false), &Value::Boolean(true)), Some(Ordering::Less));
+        assert_eq!(
+            compare(&Value::Boolean(false), &Value::Boolean(true)),
+            Some(Ordering::Less)
+        );
         let iri = Value::NamedNode("urn:a".into());
         let other = Value::NamedNode("urn:b".into());
         assert_eq!(Comparison::Less.apply(&iri, &other), None);
         assert_eq!(Comparison::Less.apply(&iri, &iri.clone()), Some(false));
-        assert_eq!(Comparison::LessOrEqual.apply(&iri, &iri.clone()), Some(true));
+        assert_eq!(
+            Comparison::LessOrEqual.apply(&iri, &iri.clone()),
+            Some(true)
+        );
     }
 
     #[test]

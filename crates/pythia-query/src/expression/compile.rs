@@ -4,22 +4,19 @@
 //! get the ids they accept; the operands of `&&` and `||` that run on ids alone come first, so
 //! that they decide rows before any text is fetched.
 
-use oxrdf::vocab::xsd;
 use oxrdf::{NamedNode, Term, Variable};
-use oxsdatatypes::DayTimeDuration;
-use pythia_rdf::inline::inline_literal;
-use pythia_rdf::{TermId, TermKind};
+use pythia_rdf::TermId;
 use spargebra::algebra::{Expression, Function};
 
 use super::cast;
 use super::column::Constant;
-use super::compare::{Comparison, Truth, truth};
+use super::compare::Comparison;
 use super::context::EvaluationContext;
 use super::evaluate::{Evaluator, Rows};
-use super::node::{Call, ConstantComparison, CustomCall, IdStrategy, KindRange, Node};
-use super::number::{Arithmetic, Number};
+use super::id_range::IdRanges;
+use super::node::{Call, ConstantComparison, CustomCall, IdStrategy, Node};
+use super::number::Arithmetic;
 use super::pattern::Pattern;
-use super::temporal::{AnyDuration, Temporal};
 use super::value::Value;
 use crate::error::QueryError;
 
@@ -55,11 +52,7 @@ impl Compiler<'_> {
         self.fold(&node)
     }
 
-    fn compile_unfolded(
-        &self,
-        expression: &Expression,
-        depth: usize,
-    ) -> Result<Node, QueryError> {
+    fn compile_unfolded(&self, expression: &Expression, depth: usize) -> Result<Node, QueryError> {
         use Expression as E;
         let boxed = |inner: &Expression| self.compile(inner, depth).map(Box::new);
         let pair = |a: &Expression, b: &Expression| {
@@ -180,6 +173,7 @@ impl Compiler<'_> {
         Node::CompareConstant(Box::new(ConstantComparison {
             column,
             operator,
+            kind: constant.kind(),
             strategy: strategy(operator, &constant),
             constant: *constant,
         }))
@@ -258,7 +252,11 @@ fn constant_pattern(pattern: &Node, flags: Option<&Node>) -> Option<Option<Patte
         None => Some(String::new()),
         Some(flags) => text(flags)?,
     };
-    Some(pattern.zip(flags).and_then(|(pattern, flags)| Pattern::compile(&pattern, &flags)))
+    Some(
+        pattern
+            .zip(flags)
+            .and_then(|(pattern, flags)| Pattern::compile(&pattern, &flags)),
+    )
 }
 
 /// How many arguments a function takes; `None` for functions that are not SPARQL's.
@@ -271,14 +269,50 @@ fn arity(function: &Function) -> Option<std::ops::RangeInclusive<usize>> {
     Some(match function {
         F::Rand | F::Now | F::Uuid | F::StrUuid => 0..=0,
         F::BNode => 0..=1,
-        F::Str | F::Lang | F::Datatype | F::Iri | F::Abs | F::Ceil | F::Floor | F::Round
-        | F::StrLen | F::UCase | F::LCase | F::EncodeForUri | F::Year | F::Month | F::Day
-        | F::Hours | F::Minutes | F::Seconds | F::Timezone | F::Tz | F::Md5 | F::Sha1
-        | F::Sha256 | F::Sha384 | F::Sha512 | F::IsIri | F::IsBlank | F::IsLiteral
-        | F::IsNumeric | F::Subject | F::Predicate | F::Object | F::IsTriple | F::LangDir
-        | F::HasLang | F::HasLangDir => 1..=1,
-        F::LangMatches | F::Contains | F::StrStarts | F::StrEnds | F::StrBefore | F::StrAfter
-        | F::StrLang | F::StrDt => 2..=2,
+        F::Str
+        | F::Lang
+        | F::Datatype
+        | F::Iri
+        | F::Abs
+        | F::Ceil
+        | F::Floor
+        | F::Round
+        | F::StrLen
+        | F::UCase
+        | F::LCase
+        | F::EncodeForUri
+        | F::Year
+        | F::Month
+        | F::Day
+        | F::Hours
+        | F::Minutes
+        | F::Seconds
+        | F::Timezone
+        | F::Tz
+        | F::Md5
+        | F::Sha1
+        | F::Sha256
+        | F::Sha384
+        | F::Sha512
+        | F::IsIri
+        | F::IsBlank
+        | F::IsLiteral
+        | F::IsNumeric
+        | F::Subject
+        | F::Predicate
+        | F::Object
+        | F::IsTriple
+        | F::LangDir
+        | F::HasLang
+        | F::HasLangDir => 1..=1,
+        F::LangMatches
+        | F::Contains
+        | F::StrStarts
+        | F::StrEnds
+        | F::StrBefore
+        | F::StrAfter
+        | F::StrLang
+        | F::StrDt => 2..=2,
         F::SubStr | F::Regex => 2..=3,
         F::Triple | F::StrLangDir => 3..=3,
         F::Replace => 3..=4,
@@ -291,89 +325,8 @@ fn arity(function: &Function) -> Option<std::ops::RangeInclusive<usize>> {
 /// How to compare a column with a constant.
 fn strategy(operator: Comparison, constant: &Constant) -> IdStrategy {
     let equality = matches!(operator, Comparison::Equal | Comparison::NotEqual);
-    let range = match &constant.value {
-        Value::NamedNode(_) | Value::LangString { .. } if equality => return IdStrategy::SameId,
-        Value::Number(number) => integer_range(operator, *number),
-        Value::Temporal(temporal) => temporal_range(operator, *temporal),
-        _ => None,
-    };
-    range.map_or(IdStrategy::Each, IdStrategy::Range)
-}
-
-/// The outcomes of an operator for smaller and larger values.
-fn outcomes(operator: Comparison) -> (Truth, Truth, Truth) {
-    let outcome = |ordering| truth(Some(operator.accepts(ordering)));
-    (
-        outcome(std::cmp::Ordering::Less),
-        outcome(std::cmp::Ordering::Equal),
-        outcome(std::cmp::Ordering::Greater),
-    )
-}
-
-/// The ids of inline integers below, at and above a number, found by bisection with the very
-/// comparison that they replace.
-fn integer_range(operator: Comparison, constant: Number) -> Option<KindRange> {
-    if constant.partial_cmp(&constant).is_none() {
-        return None;
+    match &constant.value {
+        Value::NamedNode(_) | Value::LangString { .. } if equality => IdStrategy::SameId,
+        value => IdRanges::new(operator, value).map_or(IdStrategy::Each, IdStrategy::Ranges),
     }
-    let value_of = |payload| {
-        let id = TermId::new(TermKind::Integer, payload);
-        match Value::from_inline(id) {
-            Some(Value::Number(number)) => number,
-            _ => unreachable!("every payload of an inline integer is one"),
-        }
-    };
-    let first = |beyond: &dyn Fn(Number) -> bool| {
-        let (mut low, mut high) = (0, TermId::PAYLOAD_MAX + 1);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if beyond(value_of(middle)) {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        // One past the last payload is the first id of the next kind: above all of these.
-        TermId::new(TermKind::Integer, 0).0 + low
-    };
-    let (less, equal, greater) = outcomes(operator);
-    Some(KindRange {
-        kind: TermKind::Integer as u8,
-        lower: first(&|value| value >= constant),
-        upper: first(&|value| value > constant),
-        less,
-        greater,
-        between: Some(equal),
-    })
-}
-
-/// The ids of dates that are earlier or later than a constant in every timezone. Those closer
-/// are compared by value, which knows where the order is undefined.
-fn temporal_range(operator: Comparison, constant: Temporal) -> Option<KindRange> {
-    /// More than the 14 hours that an unknown timezone can make, each way.
-    const MARGIN_SECONDS: i64 = 2 * 24 * 60 * 60;
-    let margin = AnyDuration::DayTime(DayTimeDuration::new(MARGIN_SECONDS));
-    let (earlier, later) = match constant {
-        Temporal::GYear(year) => {
-            // The first of a year's ids is that of the easternmost timezone.
-            let first = |year: i64| {
-                let width = if year < 0 { 5 } else { 4 };
-                inline_literal(&format!("{year:0width$}+14:00"), xsd::G_YEAR.as_str())
-            };
-            (first(year.year())?, first(year.year().checked_add(1)?)?)
-        }
-        _ => (
-            Value::from(constant.subtract_duration(margin)?).to_inline()?,
-            Value::from(constant.add_duration(margin)?).to_inline()?,
-        ),
-    };
-    let (less, _, greater) = outcomes(operator);
-    Some(KindRange {
-        kind: earlier.kind_number(),
-        lower: earlier.0,
-        upper: later.0,
-        less,
-        greater,
-        between: None,
-    })
 }

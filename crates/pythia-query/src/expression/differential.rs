@@ -33,33 +33,78 @@ use super::*;
 /// Terms by what expressions like to do with them. None is spelt other than canonically.
 const INTEGERS: &[&str] = &["0", "1", "2", "-3", "7", "100", "9223372036854775807"];
 const NUMBERS: &[&str] = &[
-    "\"1\"^^xsd:decimal", "1.5", "-0.25", "\"1\"^^xsd:double", "\"2.5\"^^xsd:double",
-    "\"-0\"^^xsd:double", "\"1.5\"^^xsd:float", "\"INF\"^^xsd:double", "\"NaN\"^^xsd:double",
-    "0.000000000000000001", "\"16777217\"^^xsd:integer", "\"16777216\"^^xsd:float",
+    "\"1\"^^xsd:decimal",
+    "1.5",
+    "-0.25",
+    "\"1\"^^xsd:double",
+    "\"2.5\"^^xsd:double",
+    "\"-0\"^^xsd:double",
+    "\"1.5\"^^xsd:float",
+    "\"INF\"^^xsd:double",
+    "\"NaN\"^^xsd:double",
+    "0.000000000000000001",
+    "\"16777217\"^^xsd:integer",
+    "\"16777216\"^^xsd:float",
 ];
 const STRINGS: &[&str] = &[
-    "\"\"", "\"a\"", "\"abc\"", "\"Abc d\"", "\"日本語\"", "\"b.c\"", "\"2\"", "\"1.5e3\"",
-    "\"true\"", "\"2024-02-28\"", "\"2024-02-28T12:00:00Z\"", "\"en\"", "\"http://example.org/x\"",
-    "\"x\\ny\"", "\"P1D\"",
+    "\"\"",
+    "\"a\"",
+    "\"abc\"",
+    "\"Abc d\"",
+    "\"日本語\"",
+    "\"b.c\"",
+    "\"2\"",
+    "\"1.5e3\"",
+    "\"true\"",
+    "\"2024-02-28\"",
+    "\"2024-02-28T12:00:00Z\"",
+    "\"en\"",
+    "\"http://example.org/x\"",
+    "\"x\\ny\"",
+    "\"P1D\"",
 ];
-const LANGUAGE_STRINGS: &[&str] =
-    &["\"a\"@en", "\"abc\"@en", "\"abc\"@fr", "\"abc\"@en-gb", "\"abc\"@ar--rtl", "\"b\"@ar--ltr"];
+const LANGUAGE_STRINGS: &[&str] = &[
+    "\"a\"@en",
+    "\"abc\"@en",
+    "\"abc\"@fr",
+    "\"abc\"@en-gb",
+    "\"abc\"@ar--rtl",
+    "\"b\"@ar--ltr",
+];
 const DATES: &[&str] = &[
-    "\"2024-02-28\"^^xsd:date", "\"2024-02-28Z\"^^xsd:date", "\"2024-03-01+02:00\"^^xsd:date",
-    "\"2024-02-28T12:00:00Z\"^^xsd:dateTime", "\"2024-02-28T12:00:00\"^^xsd:dateTime",
-    "\"2024-02-28T14:00:00.25+02:00\"^^xsd:dateTime", "\"1999-12-31T23:59:59-05:00\"^^xsd:dateTime",
-    "\"12:00:00\"^^xsd:time", "\"12:00:00Z\"^^xsd:time", "\"2024\"^^xsd:gYear", "\"2025Z\"^^xsd:gYear",
-    "\"2024-02\"^^xsd:gYearMonth", "\"--02\"^^xsd:gMonth", "\"--02-28\"^^xsd:gMonthDay",
+    "\"2024-02-28\"^^xsd:date",
+    "\"2024-02-28Z\"^^xsd:date",
+    "\"2024-03-01+02:00\"^^xsd:date",
+    "\"2024-02-28T12:00:00Z\"^^xsd:dateTime",
+    "\"2024-02-28T12:00:00\"^^xsd:dateTime",
+    "\"2024-02-28T14:00:00.25+02:00\"^^xsd:dateTime",
+    "\"1999-12-31T23:59:59-05:00\"^^xsd:dateTime",
+    "\"12:00:00\"^^xsd:time",
+    "\"12:00:00Z\"^^xsd:time",
+    "\"2024\"^^xsd:gYear",
+    "\"2025Z\"^^xsd:gYear",
+    "\"2024-02\"^^xsd:gYearMonth",
+    "\"--02\"^^xsd:gMonth",
+    "\"--02-28\"^^xsd:gMonthDay",
     "\"---31\"^^xsd:gDay",
 ];
 const DURATIONS: &[&str] = &[
-    "\"P1Y2M\"^^xsd:yearMonthDuration", "\"P1DT1H\"^^xsd:dayTimeDuration",
-    "\"-PT30M\"^^xsd:dayTimeDuration", "\"P1Y1D\"^^xsd:duration",
+    "\"P1Y2M\"^^xsd:yearMonthDuration",
+    "\"P1DT1H\"^^xsd:dayTimeDuration",
+    "\"-PT30M\"^^xsd:dayTimeDuration",
+    "\"P1Y1D\"^^xsd:duration",
 ];
 const OTHERS: &[&str] = &[
-    "true", "false", "<http://example.org/a>", "<http://example.org/b>", "\"x\"^^<urn:datatype>",
-    "\"y\"^^<urn:datatype>", "\"abc\"^^xsd:integer",
-    "<<( <urn:s> <urn:p> 1 )>>", "<<( <urn:s> <urn:p> \"1\"^^xsd:decimal )>>", "<<( <urn:s> <urn:p> \"a\" )>>",
+    "true",
+    "false",
+    "<http://example.org/a>",
+    "<http://example.org/b>",
+    "\"x\"^^<urn:datatype>",
+    "\"y\"^^<urn:datatype>",
+    "\"abc\"^^xsd:integer",
+    "<<( <urn:s> <urn:p> 1 )>>",
+    "<<( <urn:s> <urn:p> \"1\"^^xsd:decimal )>>",
+    "<<( <urn:s> <urn:p> \"a\" )>>",
 ];
 
 /// What an expression is to give, mostly.
@@ -87,9 +132,15 @@ impl Generator {
             Wanted::Number => &[INTEGERS, NUMBERS],
             Wanted::Text => &[STRINGS, LANGUAGE_STRINGS],
             Wanted::Date => &[DATES, DURATIONS],
-            Wanted::Any => {
-                &[INTEGERS, NUMBERS, STRINGS, LANGUAGE_STRINGS, DATES, DURATIONS, OTHERS]
-            }
+            Wanted::Any => &[
+                INTEGERS,
+                NUMBERS,
+                STRINGS,
+                LANGUAGE_STRINGS,
+                DATES,
+                DURATIONS,
+                OTHERS,
+            ],
         };
         let group = groups.choose(&mut self.random).expect("a choice");
         self.pick(group).to_owned()
@@ -111,7 +162,11 @@ impl Generator {
         if depth == 0 || self.random.random_bool(0.15) {
             return self.leaf(wanted);
         }
-        let wanted = if self.random.random_bool(0.08) { Wanted::Any } else { wanted };
+        let wanted = if self.random.random_bool(0.08) {
+            Wanted::Any
+        } else {
+            wanted
+        };
         let wanted = match wanted {
             Wanted::Any => *[Wanted::Boolean, Wanted::Number, Wanted::Text, Wanted::Date]
                 .choose(&mut self.random)
@@ -170,8 +225,14 @@ impl Generator {
             }
             7 => {
                 let name = self.pick(&[
-                    "isIRI", "isBLANK", "isLITERAL", "isNUMERIC", "isTRIPLE", "hasLANG",
-                    "hasLANGDIR", "xsd:boolean",
+                    "isIRI",
+                    "isBLANK",
+                    "isLITERAL",
+                    "isNUMERIC",
+                    "isTRIPLE",
+                    "hasLANG",
+                    "hasLANGDIR",
+                    "xsd:boolean",
                 ]);
                 format!("{name}({})", self.expression(depth, Wanted::Any))
             }
@@ -183,7 +244,8 @@ impl Generator {
                 }
                 _ => {
                     let text = self.expression(depth, Wanted::Text);
-                    let pattern = self.pick(&["\"b\"", "\"^a\"", "\"[a-c]+$\"", "\"A.*\"", "\"(\""]);
+                    let pattern =
+                        self.pick(&["\"b\"", "\"^a\"", "\"[a-c]+$\"", "\"A.*\"", "\"(\""]);
                     let flags = self.pick(&["", ", \"i\"", ", \"q\"", ", \"sx\"", ", \"z\""]);
                     format!("REGEX({text}, {pattern}{flags})")
                 }
@@ -250,15 +312,28 @@ impl Generator {
                 let text = self.expression(depth, Wanted::Text);
                 let pattern = self.pick(&["\"b\"", "\"(a)(b)?\"", "\"[^a]\"", "\"c$\""]);
                 let replacement = self.pick(&["\"Z\"", "\"\"", "\"${1}\"", "\"x y\""]);
-                let replacement = if replacement.contains('{') { "\"[$1]\"" } else { replacement };
+                let replacement = if replacement.contains('{') {
+                    "\"[$1]\""
+                } else {
+                    replacement
+                };
                 format!("REPLACE({text}, {pattern}, {replacement})")
             }
             6 => {
                 let a = self.expression(depth, Wanted::Text);
                 match self.random.random_range(0..3) {
-                    0 => format!("STRLANG({a}, {})", self.pick(&["\"en\"", "\"FR\"", "\"-\"", "?s"])),
-                    1 => format!("STRLANGDIR({a}, \"ar\", {})", self.pick(&["\"ltr\"", "\"up\""])),
-                    _ => format!("STRDT({a}, {})", self.pick(&["xsd:string", "<urn:datatype>"])),
+                    0 => format!(
+                        "STRLANG({a}, {})",
+                        self.pick(&["\"en\"", "\"FR\"", "\"-\"", "?s"])
+                    ),
+                    1 => format!(
+                        "STRLANGDIR({a}, \"ar\", {})",
+                        self.pick(&["\"ltr\"", "\"up\""])
+                    ),
+                    _ => format!(
+                        "STRDT({a}, {})",
+                        self.pick(&["xsd:string", "<urn:datatype>"])
+                    ),
                 }
             }
             7 => format!("TZ({})", self.expression(depth, Wanted::Date)),
@@ -281,8 +356,15 @@ impl Generator {
             }
             1 => {
                 let name = self.pick(&[
-                    "xsd:date", "xsd:dateTime", "xsd:time", "xsd:gYear", "xsd:gYearMonth",
-                    "xsd:gMonth", "xsd:gMonthDay", "xsd:gDay", "xsd:duration",
+                    "xsd:date",
+                    "xsd:dateTime",
+                    "xsd:time",
+                    "xsd:gYear",
+                    "xsd:gYearMonth",
+                    "xsd:gMonth",
+                    "xsd:gMonthDay",
+                    "xsd:gDay",
+                    "xsd:duration",
                 ]);
                 format!("{name}({})", self.expression(depth, Wanted::Any))
             }
@@ -292,7 +374,13 @@ impl Generator {
 
     /// Rows of terms for `?n ?s ?d ?x ?y`; `UNDEF` now and then.
     fn rows(&mut self, count: usize) -> Vec<[String; 5]> {
-        let kinds = [Wanted::Number, Wanted::Text, Wanted::Date, Wanted::Any, Wanted::Any];
+        let kinds = [
+            Wanted::Number,
+            Wanted::Text,
+            Wanted::Date,
+            Wanted::Any,
+            Wanted::Any,
+        ];
         (0..count)
             .map(|_| {
                 kinds.map(|kind| {
@@ -320,28 +408,41 @@ struct Case {
 
 impl Case {
     fn new(rows: &[[String; 5]], random: &mut StdRng) -> Self {
-        let lines = rows.iter().enumerate().map(|(number, row)| {
-            format!("({number} {})", row.join(" "))
-        });
+        let lines = rows
+            .iter()
+            .enumerate()
+            .map(|(number, row)| format!("({number} {})", row.join(" ")));
         let names = COLUMNS.map(|name| format!("?{name}")).join(" ");
         let lines: Vec<String> = lines.collect();
         let values = format!("VALUES (?row {names}) {{ {} }}", lines.join(" "));
         let query = format!("{PREFIXES} SELECT * {{ {values} }}");
-        let parsed = SparqlParser::new().parse_query(&query).expect("rows of terms");
+        let parsed = SparqlParser::new()
+            .parse_query(&query)
+            .expect("rows of terms");
         let Query::Select { pattern, .. } = parsed else {
             unreachable!("a SELECT");
         };
         let terms = bindings(&pattern);
         // Some terms are stored and some are computed by the query.
-        let stored = terms.iter().flatten().flatten().filter(|_| random.random_bool(0.7));
+        let stored = terms
+            .iter()
+            .flatten()
+            .flatten()
+            .filter(|_| random.random_bool(0.7));
         let context = context(stored.cloned().collect::<Vec<_>>());
         let intern = |term: &Option<Term>| {
-            term.clone().map_or(0, |term| context.intern(term).expect("interned").0)
+            term.clone()
+                .map_or(0, |term| context.intern(term).expect("interned").0)
         };
         let columns = (0..COLUMNS.len())
             .map(|column| terms.iter().map(|row| intern(&row[column + 1])).collect())
             .collect();
-        Self { values, terms, context, columns }
+        Self {
+            values,
+            terms,
+            context,
+            columns,
+        }
     }
 
     fn columns(&self) -> Vec<&[u64]> {
@@ -350,7 +451,14 @@ impl Case {
 
     fn decode(&self, ids: &[u64]) -> Vec<Option<Term>> {
         ids.iter()
-            .map(|&id| (id != 0).then(|| self.context.decode(&[TermId(id)]).expect("a term").remove(0)))
+            .map(|&id| {
+                (id != 0).then(|| {
+                    self.context
+                        .decode(&[TermId(id)])
+                        .expect("a term")
+                        .remove(0)
+                })
+            })
             .collect()
     }
 
@@ -371,9 +479,15 @@ fn bindings(pattern: &GraphPattern) -> Vec<Vec<Option<Term>>> {
     match pattern {
         GraphPattern::Values { bindings, .. } => bindings
             .iter()
-            .map(|row| row.iter().map(|term| term.clone().map(Term::from)).collect())
+            .map(|row| {
+                row.iter()
+                    .map(|term| term.clone().map(Term::from))
+                    .collect()
+            })
             .collect(),
-        GraphPattern::Project { inner, .. } | GraphPattern::Extend { inner, .. } => bindings_of(inner),
+        GraphPattern::Project { inner, .. } | GraphPattern::Extend { inner, .. } => {
+            bindings_of(inner)
+        }
         other => panic!("not a VALUES: {other}"),
     }
 }
@@ -392,14 +506,21 @@ fn extension(pattern: &GraphPattern) -> &Expression {
 
 /// What Oxigraph gives for `?result` in each solution, and the solution's `?row`.
 fn oxigraph(store: &Store, query: &str) -> Vec<(Option<Term>, Option<Term>)> {
-    let results = SparqlEvaluator::new().parse_query(query).expect("a query").on_store(store).execute();
+    let results = SparqlEvaluator::new()
+        .parse_query(query)
+        .expect("a query")
+        .on_store(store)
+        .execute();
     let Ok(QueryResults::Solutions(solutions)) = results else {
         panic!("{query}: no solutions");
     };
     solutions
         .map(|solution| {
             let solution = solution.expect("a solution");
-            (solution.get("row").cloned(), solution.get("result").cloned())
+            (
+                solution.get("row").cloned(),
+                solution.get("result").cloned(),
+            )
         })
         .collect()
 }
@@ -437,7 +558,13 @@ fn excuse(expression: &Expression, case: &Case, row: usize) -> bool {
             }
             vec![a, b]
         }
-        E::And(a, b) | E::Or(a, b) | E::Equal(a, b) | E::SameTerm(a, b) | E::Subtract(a, b) | E::Multiply(a, b) | E::Divide(a, b) => vec![a, b],
+        E::And(a, b)
+        | E::Or(a, b)
+        | E::Equal(a, b)
+        | E::SameTerm(a, b)
+        | E::Subtract(a, b)
+        | E::Multiply(a, b)
+        | E::Divide(a, b) => vec![a, b],
         E::Not(a) | E::UnaryMinus(a) | E::UnaryPlus(a) => vec![a],
         E::If(a, b, c) => vec![a, b, c],
         E::In(a, list) => std::iter::once(&**a).chain(list).collect(),
@@ -448,11 +575,15 @@ fn excuse(expression: &Expression, case: &Case, row: usize) -> bool {
 }
 
 fn number_from(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    std::env::var(variable)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
 }
 
 fn shown(term: &Option<Term>) -> String {
-    term.as_ref().map_or_else(|| "nothing".to_owned(), Term::to_string)
+    term.as_ref()
+        .map_or_else(|| "nothing".to_owned(), Term::to_string)
 }
 
 #[test]
@@ -463,19 +594,28 @@ fn expressions_agree_with_oxigraph() {
     let store = Store::new().expect("a store");
     let (mut bound, mut excused, mut failures) = (0_u64, 0_u64, Vec::new());
     for seed in first_seed..first_seed + cases {
-        let mut generator = Generator { random: StdRng::seed_from_u64(seed) };
+        let mut generator = Generator {
+            random: StdRng::seed_from_u64(seed),
+        };
         let rows = generator.rows(ROWS);
         let depth = generator.random.random_range(1..4);
         let text = generator.expression(depth, Wanted::Any);
         let case = Case::new(&rows, &mut generator.random);
-        let query = format!("{PREFIXES} SELECT ?row ({text} AS ?result) {{ {} }}", case.values);
+        let query = format!(
+            "{PREFIXES} SELECT ?row ({text} AS ?result) {{ {} }}",
+            case.values
+        );
         let Ok(Query::Select { pattern, .. }) = SparqlParser::new().parse_query(&query) else {
             panic!("seed {seed}: {text} is no expression");
         };
         let expression = extension(&pattern);
         let ours = case.evaluate(expression);
         for (row, theirs) in oxigraph(&store, &query) {
-            let row = case.terms.iter().position(|terms| terms[0] == row).expect("a row");
+            let row = case
+                .terms
+                .iter()
+                .position(|terms| terms[0] == row)
+                .expect("a row");
             bound += u64::from(theirs.is_some());
             if ours[row] == theirs {
                 continue;
@@ -497,8 +637,15 @@ fn expressions_agree_with_oxigraph() {
     println!("{total} outcomes, {bound} of them terms, {excused} intended differences");
     let count = failures.len();
     failures.truncate(15);
-    assert!(failures.is_empty(), "{count} differences:\n{}", failures.join("\n"));
-    assert!(bound * 4 > total, "most expressions are errors: the test says little");
+    assert!(
+        failures.is_empty(),
+        "{count} differences:\n{}",
+        failures.join("\n")
+    );
+    assert!(
+        bound * 4 > total,
+        "most expressions are errors: the test says little"
+    );
 }
 
 #[test]
@@ -507,7 +654,9 @@ fn aggregates_agree_with_oxigraph() {
     let first_seed = number_from("PYTHIA_EXPRESSION_SEED", 1);
     let store = Store::new().expect("a store");
     for seed in first_seed..first_seed + cases {
-        let mut generator = Generator { random: StdRng::seed_from_u64(seed) };
+        let mut generator = Generator {
+            random: StdRng::seed_from_u64(seed),
+        };
         let count = generator.random.random_range(0..7);
         let mut rows = generator.rows(count);
         if generator.random.random_bool(0.5) {
@@ -528,24 +677,29 @@ fn aggregates_agree_with_oxigraph() {
         };
         let case = Case::new(&rows, &mut generator.random);
         let aggregate = format!("{name}({distinct}{argument}{separator})");
-        let query = format!("{PREFIXES} SELECT ({aggregate} AS ?result) {{ {} }}", case.values);
+        let query = format!(
+            "{PREFIXES} SELECT ({aggregate} AS ?result) {{ {} }}",
+            case.values
+        );
         let Ok(Query::Select { pattern, .. }) = SparqlParser::new().parse_query(&query) else {
             panic!("seed {seed}: {query}");
         };
-        let compiled = CompiledAggregate::compile(
-            grouping(&pattern),
-            &variables(&COLUMNS),
-            &case.context,
-        )
-        .expect("compiled");
+        let compiled =
+            CompiledAggregate::compile(grouping(&pattern), &variables(&COLUMNS), &case.context)
+                .expect("compiled");
         let mut accumulator = compiled.accumulator();
         // In two batches, the second of one row.
         let cut = case.terms.len().saturating_sub(1);
         for range in [0..cut, cut..case.terms.len()] {
-            let columns: Vec<&[u64]> =
-                case.columns.iter().map(|column| &column[range.clone()]).collect();
+            let columns: Vec<&[u64]> = case
+                .columns
+                .iter()
+                .map(|column| &column[range.clone()])
+                .collect();
             let groups = vec![0; range.len()];
-            accumulator.update(&groups, 1, &columns, &case.context).expect("updated");
+            accumulator
+                .update(&groups, 1, &columns, &case.context)
+                .expect("updated");
         }
         let ours = case.decode(&accumulator.finish(1, &case.context).expect("finished"));
         let theirs = oxigraph(&store, &query).remove(0).1;
@@ -554,7 +708,11 @@ fn aggregates_agree_with_oxigraph() {
         {
             continue;
         }
-        assert_eq!(shown(&ours[0]), shown(&theirs), "seed {seed}: {aggregate} over {rows:?}");
+        assert_eq!(
+            shown(&ours[0]),
+            shown(&theirs),
+            "seed {seed}: {aggregate} over {rows:?}"
+        );
     }
 }
 

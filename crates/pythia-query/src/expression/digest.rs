@@ -45,7 +45,10 @@ mod tests {
     fn known_digests() {
         let digest = |function| hex_digest(&function, "abc").expect("a digest function");
         assert_eq!(digest(Function::Md5), "900150983cd24fb0d6963f7d28e17f72");
-        assert_eq!(digest(Function::Sha1), "a9993e364706816aba3e25717850c26c9cd0d89d");
+        assert_eq!(
+            digest(Function::Sha1),
+            "a9993e364706816aba3e25717850c26c9cd0d89d"
+        );
         assert_eq!(
             digest(Function::Sha256),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

@@ -232,12 +232,15 @@ impl<'a> Evaluator<'a> {
         right: &'a Node,
         rows: Rows<'_>,
     ) -> Result<Vec<Truth>, QueryError> {
-        let left = self.evaluate(left, rows)?.into_ids(rows.len(), self.context)?;
-        let right = self.evaluate(right, rows)?.into_ids(rows.len(), self.context)?;
+        let left = self
+            .evaluate(left, rows)?
+            .into_ids(rows.len(), self.context)?;
+        let right = self
+            .evaluate(right, rows)?
+            .into_ids(rows.len(), self.context)?;
         let pairs = left.into_iter().zip(right);
-        let truths = pairs.map(|(left, right)| {
-            truth((left != 0 && right != 0).then_some(left == right))
-        });
+        let truths =
+            pairs.map(|(left, right)| truth((left != 0 && right != 0).then_some(left == right)));
         Ok(truths.collect())
     }
 
@@ -267,7 +270,8 @@ impl<'a> Evaluator<'a> {
         right: &Column<'_>,
         rows: usize,
     ) -> Result<Column<'a>, QueryError> {
-        self.decoded.require(self.context, &[left, right], |_, id| may_compute(id))?;
+        self.decoded
+            .require(self.context, &[left, right], |_, id| may_compute(id))?;
         let cells = (0..rows).map(|row| {
             if skips(left, row) || skips(right, row) {
                 return Cell::Error;
@@ -290,9 +294,10 @@ impl<'a> Evaluator<'a> {
         apply: impl Fn(Value<'_>) -> Option<Value<'static>>,
     ) -> Result<Column<'a>, QueryError> {
         let column = self.evaluate(inner, rows)?;
-        self.decoded.require(self.context, &[&column], |_, _| true)?;
-        let cells = (0..rows.len())
-            .map(|row| column.value(row, &self.decoded).and_then(&apply).into());
+        self.decoded
+            .require(self.context, &[&column], |_, _| true)?;
+        let cells =
+            (0..rows.len()).map(|row| column.value(row, &self.decoded).and_then(&apply).into());
         Ok(Column::Cells(cells.collect()))
     }
 
@@ -342,9 +347,9 @@ impl<'a> Evaluator<'a> {
         let columns: Vec<&Column<'_>> = arguments.iter().collect();
         self.decoded.require(self.context, &columns, |_, _| true)?;
         let cells = (0..rows.len()).map(|row| {
-            let terms = arguments.iter().map(|column| {
-                column.term(row, &self.decoded).map(Cow::into_owned)
-            });
+            let terms = arguments
+                .iter()
+                .map(|column| column.term(row, &self.decoded).map(Cow::into_owned));
             let terms: Option<Vec<Term>> = terms.collect();
             terms.and_then(|terms| (call.function)(&terms)).into()
         });
@@ -356,7 +361,9 @@ impl<'a> Evaluator<'a> {
         arguments: &'a [Node],
         rows: Rows<'_>,
     ) -> Result<Vec<Column<'a>>, QueryError> {
-        let columns = arguments.iter().map(|argument| self.evaluate(argument, rows));
+        let columns = arguments
+            .iter()
+            .map(|argument| self.evaluate(argument, rows));
         columns.collect()
     }
 
@@ -457,7 +464,8 @@ impl<'a> Evaluator<'a> {
         argument: &Column<'_>,
         rows: Rows<'_>,
     ) -> Result<Column<'a>, QueryError> {
-        self.decoded.require(self.context, &[argument], |_, _| true)?;
+        self.decoded
+            .require(self.context, &[argument], |_, _| true)?;
         let seed = self.context.blank_node_seed();
         let mut solutions: FxHashMap<usize, u64> = FxHashMap::default();
         let cells = (0..rows.len()).map(|row| {

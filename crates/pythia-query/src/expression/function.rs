@@ -66,8 +66,8 @@ pub(crate) fn arithmetic(
     Some(match (left, right) {
         (V::Number(a), V::Number(b)) => a.apply(operator, *b)?.into(),
         (V::Duration(a), V::Duration(b)) => match operator {
-            O::Add => a.add(*b)?.into(),
-            O::Subtract => a.subtract(*b)?.into(),
+            O::Add => a.checked_add(*b)?.into(),
+            O::Subtract => a.checked_sub(*b)?.into(),
             O::Multiply | O::Divide => return None,
         },
         (V::Temporal(a), V::Duration(b)) => match operator {
@@ -114,14 +114,38 @@ pub(crate) fn refuses_kind(function: &Function, kind: TermKind) -> bool {
     use TermKind as K;
     let takes: &[K] = match function {
         F::SubStr => &[K::String, K::LangString, K::TypedLiteral],
-        F::StrLen | F::UCase | F::LCase | F::EncodeForUri | F::Contains | F::StrStarts
-        | F::StrEnds | F::StrBefore | F::StrAfter | F::Concat | F::Regex | F::Replace => {
-            &[K::String, K::LangString]
-        }
-        F::LangMatches | F::Md5 | F::Sha1 | F::Sha256 | F::Sha384 | F::Sha512 | F::StrLang
+        F::StrLen
+        | F::UCase
+        | F::LCase
+        | F::EncodeForUri
+        | F::Contains
+        | F::StrStarts
+        | F::StrEnds
+        | F::StrBefore
+        | F::StrAfter
+        | F::Concat
+        | F::Regex
+        | F::Replace => &[K::String, K::LangString],
+        F::LangMatches
+        | F::Md5
+        | F::Sha1
+        | F::Sha256
+        | F::Sha384
+        | F::Sha512
+        | F::StrLang
         | F::StrLangDir => &[K::String],
-        F::Abs | F::Ceil | F::Floor | F::Round | F::Year | F::Month | F::Day | F::Hours
-        | F::Minutes | F::Seconds | F::Timezone | F::Tz => &[K::TypedLiteral],
+        F::Abs
+        | F::Ceil
+        | F::Floor
+        | F::Round
+        | F::Year
+        | F::Month
+        | F::Day
+        | F::Hours
+        | F::Minutes
+        | F::Seconds
+        | F::Timezone
+        | F::Tz => &[K::TypedLiteral],
         F::Iri => &[K::String, K::Iri],
         _ => return false,
     };
@@ -245,7 +269,11 @@ fn calendar(function: &Function, value: &Value<'_>) -> Option<Value<'static>> {
         }
         Function::Tz => {
             let offset = value.timezone_offset();
-            return Some(offset.map_or_else(String::new, |offset| offset.to_string()).into());
+            return Some(
+                offset
+                    .map_or_else(String::new, |offset| offset.to_string())
+                    .into(),
+            );
         }
         _ => return None,
     };
@@ -383,9 +411,7 @@ fn literal_part(function: &Function, literal: &Literal) -> Option<Value<'static>
             };
             Value::String(direction.into())
         }
-        Function::Datatype => {
-            Value::NamedNode(literal.datatype().as_str().to_owned().into())
-        }
+        Function::Datatype => Value::NamedNode(literal.datatype().as_str().to_owned().into()),
         _ => return None,
     })
 }

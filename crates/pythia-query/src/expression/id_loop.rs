@@ -7,12 +7,18 @@ use rustc_hash::FxHashSet;
 use super::column::Decoded;
 use super::compare::{Comparison, ERROR, FALSE, TRUE, Truth, truth};
 use super::context::EvaluationContext;
-use super::node::{ConstantComparison, IdStrategy, KindRange};
+use super::id_range::{IdRanges, STRETCH_SHIFT};
+use super::node::{ConstantComparison, IdStrategy};
 use crate::error::QueryError;
+
+/// Not yet decided, while a loop runs.
+const UNDECIDED: Truth = 3;
 
 /// `BOUND`.
 pub(crate) fn bound(ids: &[u64]) -> Vec<Truth> {
-    ids.iter().map(|&id| if id == 0 { FALSE } else { TRUE }).collect()
+    ids.iter()
+        .map(|&id| if id == 0 { FALSE } else { TRUE })
+        .collect()
 }
 
 /// `IN` a list of IRIs, by id.
@@ -42,73 +48,87 @@ pub(crate) fn compare_constant(
     decoded: &mut Decoded,
 ) -> Result<Vec<Truth>, QueryError> {
     let constant = comparison.constant.id.0;
-    match &comparison.strategy {
+    let mut result = match &comparison.strategy {
         IdStrategy::SameId if comparison.operator == Comparison::Equal => {
-            Ok(ids.iter().map(|&id| same(id == constant, id)).collect())
+            return Ok(ids.iter().map(|&id| same(id == constant, id)).collect());
         }
         IdStrategy::SameId => {
             let differs = |&id: &u64| TRUE - same(id == constant, id);
-            Ok(ids.iter().map(differs).collect())
+            return Ok(ids.iter().map(differs).collect());
         }
-        IdStrategy::Range(range) => {
-            let mut undecided = Vec::new();
-            let mut result = Vec::with_capacity(ids.len());
-            result.extend(ids.iter().enumerate().map(|(row, &id)| {
-                let decided = if TermId(id).kind_number() == range.kind {
-                    in_range(id, range)
-                } else {
-                    None
-                };
-                decided
-                    .or_else(|| comparison.operator.decide(TermId(id), comparison.constant.id))
-                    .unwrap_or_else(|| {
-                        undecided.push(row);
-                        ERROR
-                    })
-            }));
-            decide_values(ids, &undecided, &mut result, comparison, context, decoded)?;
-            Ok(result)
-        }
-        IdStrategy::Each => {
-            let mut undecided = Vec::new();
-            let mut result = Vec::with_capacity(ids.len());
-            result.extend(ids.iter().enumerate().map(|(row, &id)| {
-                let decided = comparison.operator.decide(TermId(id), comparison.constant.id);
-                decided.unwrap_or_else(|| {
-                    undecided.push(row);
-                    ERROR
-                })
-            }));
-            decide_values(ids, &undecided, &mut result, comparison, context, decoded)?;
-            Ok(result)
-        }
-    }
+        IdStrategy::Ranges(ranges) => in_ranges(ids, ranges),
+        IdStrategy::Each => vec![UNDECIDED; ids.len()],
+    };
+    decide_rest(ids, &mut result, comparison, context, decoded)?;
+    Ok(result)
 }
 
-#[inline]
-fn in_range(id: u64, range: &KindRange) -> Option<Truth> {
-    if id < range.lower {
-        Some(range.less)
-    } else if id >= range.upper {
-        Some(range.greater)
-    } else {
-        range.between
+/// Compares ids with the bounds of their stretches.
+fn in_ranges(ids: &[u64], ranges: &IdRanges) -> Vec<Truth> {
+    /// Rows looked at together: mostly they are of one stretch.
+    const ROWS: usize = 128;
+    let (less, greater) = (ranges.less, ranges.greater);
+    let between = ranges.between.unwrap_or(UNDECIDED);
+    let mut result = vec![UNDECIDED; ids.len()];
+    for (ids, result) in ids.chunks(ROWS).zip(result.chunks_mut(ROWS)) {
+        let stretch = ids[0] >> STRETCH_SHIFT;
+        let differing = ids
+            .iter()
+            .fold(0, |bits, id| bits | (id >> STRETCH_SHIFT ^ stretch));
+        if differing == 0 {
+            let Some(bounds) = ranges.bounds(stretch) else {
+                continue;
+            };
+            for (&id, truth) in ids.iter().zip(result) {
+                let not_less = if id >= bounds.upper { greater } else { between };
+                *truth = if id < bounds.lower { less } else { not_less };
+            }
+            continue;
+        }
+        for (&id, truth) in ids.iter().zip(result) {
+            if let Some(bounds) = ranges.bounds(id >> STRETCH_SHIFT) {
+                let not_less = if id >= bounds.upper { greater } else { between };
+                *truth = if id < bounds.lower { less } else { not_less };
+            }
+        }
     }
+    result
 }
 
-/// Decides rows by value.
-fn decide_values(
+/// Decides the rows that are not: by id where that is enough, else by value.
+fn decide_rest(
     ids: &[u64],
-    rows: &[usize],
     result: &mut [Truth],
     comparison: &ConstantComparison,
     context: &EvaluationContext,
     decoded: &mut Decoded,
 ) -> Result<(), QueryError> {
-    let ConstantComparison { operator, constant, .. } = comparison;
-    let wanted = rows.iter().map(|&row| TermId(ids[row]));
-    decoded.add(context, wanted.filter(|id| !id.kind().is_inline()).collect())?;
-    for &row in rows {
+    let ConstantComparison {
+        operator,
+        constant,
+        kind,
+        ..
+    } = comparison;
+    let mut open = Vec::new();
+    for (row, (&id, result)) in ids.iter().zip(result.iter_mut()).enumerate() {
+        if *result != UNDECIDED {
+            continue;
+        }
+        let id = TermId(id);
+        match operator.decide_kinds((id, id.kind()), (constant.id, *kind)) {
+            Some(truth) => *result = truth,
+            None => open.push(row),
+        }
+    }
+    if open.is_empty() {
+        return Ok(());
+    }
+    let wanted = open.iter().map(|&row| TermId(ids[row]));
+    decoded.add(
+        context,
+        wanted.filter(|id| !id.kind().is_inline()).collect(),
+    )?;
+    for row in open {
         let value = decoded.value(TermId(ids[row]));
         result[row] = truth(value.and_then(|value| operator.apply(&value, &constant.value)));
     }

@@ -19,6 +19,7 @@ mod digest;
 mod evaluate;
 mod function;
 mod id_loop;
+mod id_range;
 mod node;
 mod number;
 pub mod order;
@@ -113,7 +114,9 @@ impl CompiledExpression {
     ) -> Result<Vec<Option<Value<'static>>>, QueryError> {
         let mut evaluator = Evaluator::new(columns, context);
         let column = evaluator.evaluate(&self.node, Rows::All(rows))?;
-        evaluator.decoded.require(context, &[&column], |_, _| true)?;
+        evaluator
+            .decoded
+            .require(context, &[&column], |_, _| true)?;
         let values = (0..rows).map(|row| {
             let value = column.value(row, &evaluator.decoded);
             value.map(Value::into_owned)

@@ -2,12 +2,14 @@
 //! comparisons with constants know which ids they accept.
 
 use oxrdf::NamedNodeRef;
+use pythia_rdf::TermKind;
 use rustc_hash::FxHashSet;
 use spargebra::algebra::Function;
 
 use super::column::Constant;
-use super::compare::{Comparison, Truth};
+use super::compare::Comparison;
 use super::context::CustomFunction;
+use super::id_range::IdRanges;
 use super::number::Arithmetic;
 use super::pattern::Pattern;
 
@@ -60,6 +62,8 @@ pub(crate) struct ConstantComparison {
     pub(crate) column: usize,
     pub(crate) operator: Comparison,
     pub(crate) constant: Constant,
+    /// The constant's kind, which its id does not tell if the store does not hold it.
+    pub(crate) kind: TermKind,
     /// How ids are compared.
     pub(crate) strategy: IdStrategy,
 }
@@ -68,28 +72,10 @@ pub(crate) struct ConstantComparison {
 pub(crate) enum IdStrategy {
     /// The constant is an IRI or a language-tagged string: equal terms are the same term.
     SameId,
-    /// Ids of the constant's own inline kind order like their values; others are decided one by
-    /// one.
-    Range(KindRange),
+    /// Ids of the constant's own sort order like their values; others are decided one by one.
+    Ranges(IdRanges),
     /// Decided one by one.
     Each,
-}
-
-/// The outcome of a comparison for the ids of a kind whose ids order like their values.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KindRange {
-    /// The kind's number.
-    pub(crate) kind: u8,
-    /// Ids below this hold smaller values.
-    pub(crate) lower: u64,
-    /// Ids from this on hold larger values.
-    pub(crate) upper: u64,
-    /// The outcome for smaller values.
-    pub(crate) less: Truth,
-    /// The outcome for larger values.
-    pub(crate) greater: Truth,
-    /// The outcome between; `None` where it takes the value to tell.
-    pub(crate) between: Option<Truth>,
 }
 
 impl Node {
@@ -98,9 +84,7 @@ impl Node {
     pub(crate) fn is_cheap(&self) -> bool {
         match self {
             Self::Error | Self::Constant(_) | Self::Bound(_) | Self::InIris(..) => true,
-            Self::CompareConstant(comparison) => {
-                !matches!(comparison.strategy, IdStrategy::Each)
-            }
+            Self::CompareConstant(comparison) => !matches!(comparison.strategy, IdStrategy::Each),
             Self::Not(inner) => inner.is_cheap(),
             Self::And(children) | Self::Or(children) => children.iter().all(Self::is_cheap),
             _ => false,
@@ -125,9 +109,7 @@ impl Node {
             Self::Compare(_, pair) | Self::SameTerm(pair) | Self::Arithmetic(_, pair) => {
                 pair.0.is_constant() && pair.1.is_constant()
             }
-            Self::In(needle, list) => {
-                needle.is_constant() && list.iter().all(Self::is_constant)
-            }
+            Self::In(needle, list) => needle.is_constant() && list.iter().all(Self::is_constant),
             Self::If(parts) => {
                 parts.0.is_constant() && parts.1.is_constant() && parts.2.is_constant()
             }

@@ -7,6 +7,8 @@
 use std::cmp::Ordering;
 
 use oxsdatatypes::{Boolean, Decimal, Double, Float, Integer};
+use pythia_rdf::TermId;
+use pythia_rdf::inline::{InlineValue, inline_value};
 
 /// A numeric value.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +50,19 @@ impl Number {
         Self::Integer(value.into())
     }
 
+    /// The number in an inline id; `None` for ids of other kinds.
+    pub fn from_inline(id: TermId) -> Option<Self> {
+        Some(match inline_value(id)? {
+            InlineValue::Integer(value) => Self::from_i64(value),
+            InlineValue::Decimal { mantissa, scale } => {
+                Self::Decimal(Decimal::new(mantissa.into(), scale.into()).ok()?)
+            }
+            InlineValue::Double(value) => Self::Double(value.into()),
+            InlineValue::Float(value) => Self::Float(value.into()),
+            _ => return None,
+        })
+    }
+
     fn promote(self, other: Self) -> Pair {
         use Number as N;
         match (self, other) {
@@ -66,7 +81,7 @@ impl Number {
     pub fn to_double(self) -> Double {
         match self {
             Self::Integer(v) => v.into(),
-            Self::Decimal(v) => v.into(),
+            Self::Decimal(v) => decimal_to_double(v),
             Self::Float(v) => v.into(),
             Self::Double(v) => v,
         }
@@ -195,7 +210,13 @@ impl Number {
 
     /// The total order of `ORDER BY`, `MIN` and `MAX`; see [`Self::order_key`].
     pub fn total_cmp(self, other: Self) -> Ordering {
-        self.order_key().cmp(&other.order_key())
+        match (self, other) {
+            (Self::Integer(a), Self::Integer(b)) => a.cmp(&b),
+            (Self::Decimal(a), Self::Decimal(b)) => a.cmp(&b),
+            (Self::Decimal(a), Self::Integer(b)) => a.cmp(&b.into()),
+            (Self::Integer(a), Self::Decimal(b)) => Decimal::from(a).cmp(&b),
+            _ => self.order_key().cmp(&other.order_key()),
+        }
     }
 
     /// A key that orders numbers by value, NaN first. Unlike the `<` operator, whose promotion
@@ -210,6 +231,19 @@ impl Number {
         };
         (double_order_bits(double), rest)
     }
+}
+
+/// The nearest double, without the many divisions of the general conversion for a decimal of up
+/// to three fraction digits whose digits a double can hold: then one division rounds once.
+fn decimal_to_double(value: Decimal) -> Double {
+    const THOUSANDTH: i128 = 1_000_000_000_000_000;
+    const DIGITS_MAX: i128 = 1 << 53;
+    let scaled = i128::from_be_bytes(value.to_be_bytes());
+    let thousandths = scaled / THOUSANDTH;
+    if thousandths * THOUSANDTH == scaled && (-DIGITS_MAX..=DIGITS_MAX).contains(&thousandths) {
+        return Double::from(thousandths as f64 / 1000.0);
+    }
+    value.into()
 }
 
 /// The bits of a double such that unsigned order is value order; −0 is 0 and NaN comes first.
@@ -283,9 +317,30 @@ mod tests {
     #[test]
     fn division_by_zero_is_an_error_only_for_exact_numbers() {
         let zero = Number::from_i64(0);
-        assert!(Number::from_i64(1).apply(Arithmetic::Divide, zero).is_none());
+        assert!(
+            Number::from_i64(1)
+                .apply(Arithmetic::Divide, zero)
+                .is_none()
+        );
         assert!(decimal("1.5").apply(Arithmetic::Divide, zero).is_none());
         assert!(double(1.0).apply(Arithmetic::Divide, zero).is_some());
+    }
+
+    #[test]
+    fn decimals_convert_to_the_nearest_double() {
+        for text in [
+            "0.1",
+            "-12345.678",
+            "9007199254740.993",
+            "0.0001",
+            "12345678901234567.891",
+            "3",
+        ] {
+            let expected: f64 = text.parse().expect("a number");
+            let value: Decimal = text.parse().expect("a decimal");
+            assert_eq!(f64::from(decimal_to_double(value)), expected, "{text}");
+            assert_eq!(decimal_to_double(value), Double::from(value), "{text}");
+        }
     }
 
     #[test]
@@ -293,8 +348,14 @@ mod tests {
         let a = Number::from_i64(9_007_199_254_740_992);
         let b = Number::from_i64(9_007_199_254_740_993);
         assert_eq!(a.total_cmp(b), Ordering::Less);
-        assert_eq!(a.total_cmp(double(9_007_199_254_740_992.0)), Ordering::Equal);
-        assert_eq!(double(f64::NAN).total_cmp(double(f64::NEG_INFINITY)), Ordering::Less);
+        assert_eq!(
+            a.total_cmp(double(9_007_199_254_740_992.0)),
+            Ordering::Equal
+        );
+        assert_eq!(
+            double(f64::NAN).total_cmp(double(f64::NEG_INFINITY)),
+            Ordering::Less
+        );
         assert_eq!(double(-0.0).total_cmp(Number::from_i64(0)), Ordering::Equal);
         assert_eq!(decimal("-1.5").total_cmp(double(-1.25)), Ordering::Less);
     }

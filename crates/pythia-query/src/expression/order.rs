@@ -76,7 +76,9 @@ impl SortKeys {
                 let start = keys.bytes.len();
                 encoding.write(TermId(column.ids[row]), &decoded, &mut keys.bytes);
                 if column.descending {
-                    keys.bytes[start..].iter_mut().for_each(|byte| *byte = !*byte);
+                    keys.bytes[start..]
+                        .iter_mut()
+                        .for_each(|byte| *byte = !*byte);
                 }
             }
             keys.ends.push(keys.bytes.len());
@@ -102,21 +104,40 @@ impl SortKeys {
 
     /// The rows in order; rows with equal keys stay as they are.
     pub fn order(&self) -> Vec<u32> {
-        let prefix = |row: usize| {
-            let key = self.key(row);
-            let mut first = [0; 8];
-            let length = key.len().min(8);
-            first[..length].copy_from_slice(&key[..length]);
-            u64::from_be_bytes(first)
-        };
         let row_count = u32::try_from(self.len()).expect("fewer than 2^32 rows");
-        let mut rows: Vec<(u64, u32)> = (0..row_count).map(|row| (prefix(row as usize), row)).collect();
-        rows.sort_unstable_by(|a, b| {
-            a.0.cmp(&b.0)
-                .then_with(|| self.key(a.1 as usize).cmp(self.key(b.1 as usize)))
-                .then(a.1.cmp(&b.1))
-        });
+        let mut rows: Vec<(u64, u32)> = (0..row_count)
+            .map(|row| (self.prefix(row as usize), row))
+            .collect();
+        rows.sort_unstable();
+        // Keys that start alike are sorted by the rest, if any has more.
+        let mut start = 0;
+        while start < rows.len() {
+            let prefix = rows[start].0;
+            let run = rows[start..]
+                .iter()
+                .take_while(|row| row.0 == prefix)
+                .count();
+            let run = &mut rows[start..start + run];
+            start += run.len();
+            if run.len() > 1 && run.iter().any(|row| self.key(row.1 as usize).len() > 8) {
+                run.sort_by(|a, b| self.key(a.1 as usize).cmp(self.key(b.1 as usize)));
+            }
+        }
         rows.into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// The first eight bytes of a row's key. Where keys are shorter, they are all of one column,
+    /// and none is the start of another.
+    fn prefix(&self, row: usize) -> u64 {
+        let key = self.key(row);
+        match key.first_chunk::<8>() {
+            Some(prefix) => u64::from_be_bytes(*prefix),
+            None => {
+                let mut prefix = [0; 8];
+                prefix[..key.len()].copy_from_slice(key);
+                u64::from_be_bytes(prefix)
+            }
+        }
     }
 
     /// How many bytes the keys take.
@@ -151,9 +172,14 @@ impl Encoding {
             let limit = context.resolver().sorted_payloads(kind);
             !has(kind) || last[usize::from(kind as u8)] < limit
         };
-        let ranked = [TermKind::BlankNode, TermKind::Iri, TermKind::String, TermKind::LangString]
-            .into_iter()
-            .all(sorted)
+        let ranked = [
+            TermKind::BlankNode,
+            TermKind::Iri,
+            TermKind::String,
+            TermKind::LangString,
+        ]
+        .into_iter()
+        .all(sorted)
             && !has(TermKind::Computed)
             && !(has(TermKind::String) && has(TermKind::LangString));
         if !ranked {
@@ -168,8 +194,14 @@ impl Encoding {
             TermKind::Boolean,
             TermKind::Integer,
         ];
-        let covered = in_id_order.iter().fold(0, |mask, &kind| mask | 1_u128 << (kind as u8));
-        if kinds & !covered == 0 { Self::Id } else { Self::ValueRanked }
+        let covered = in_id_order
+            .iter()
+            .fold(0, |mask, &kind| mask | 1_u128 << (kind as u8));
+        if kinds & !covered == 0 {
+            Self::Id
+        } else {
+            Self::ValueRanked
+        }
     }
 
     fn needs_text(self, id: TermId) -> bool {
@@ -223,23 +255,25 @@ fn class(value: &Value<'_>) -> u8 {
         Value::String(_) | Value::LangString { .. } => CLASS_TEXT,
         Value::Boolean(_) => CLASS_BOOLEAN,
         Value::Number(_) => CLASS_NUMBER,
-        Value::Temporal(value) => {
-            CLASS_TEMPORAL
-                + match value {
-                    Temporal::Date(_) => 0,
-                    Temporal::DateTime(_) => 1,
-                    Temporal::GYear(_) => 2,
-                    Temporal::GYearMonth(_) => 3,
-                    Temporal::GMonth(_) => 4,
-                    Temporal::GMonthDay(_) => 5,
-                    Temporal::GDay(_) => 6,
-                    Temporal::Time(_) => 7,
-                }
-        }
+        Value::Temporal(value) => class_of(*value),
         Value::Duration(_) => CLASS_DURATION,
         Value::Other { .. } => CLASS_OTHER,
         Value::Triple(_) => CLASS_TRIPLE,
     }
+}
+
+fn class_of(value: Temporal) -> u8 {
+    CLASS_TEMPORAL
+        + match value {
+            Temporal::Date(_) => 0,
+            Temporal::DateTime(_) => 1,
+            Temporal::GYear(_) => 2,
+            Temporal::GYearMonth(_) => 3,
+            Temporal::GMonth(_) => 4,
+            Temporal::GMonthDay(_) => 5,
+            Temporal::GDay(_) => 6,
+            Temporal::Time(_) => 7,
+        }
 }
 
 /// Text, escaped so that its end sorts before every byte that could follow.
@@ -266,7 +300,11 @@ fn write_value(value: &Value<'_>, out: &mut Vec<u8>) {
             write_text("", out);
             out.push(0);
         }
-        Value::LangString { text, language, direction } => {
+        Value::LangString {
+            text,
+            language,
+            direction,
+        } => {
             write_text(text, out);
             write_text(language, out);
             out.push(direction_rank(*direction));
@@ -310,39 +348,48 @@ fn direction_rank(direction: Option<BaseDirection>) -> u8 {
 /// The order of two values, the same as that of their keys.
 pub fn compare_values(a: &Value<'_>, b: &Value<'_>) -> Ordering {
     use Value as V;
-    let text = |value| super::text::Text::of(value).map(|text| {
-        let (language, direction) = text.language.unwrap_or_default();
-        (text.text, language, direction_rank(direction))
-    });
+    let text = |value| {
+        super::text::Text::of(value).map(|text| {
+            let (language, direction) = text.language.unwrap_or_default();
+            (text.text, language, direction_rank(direction))
+        })
+    };
     match (a, b) {
         (V::Number(a), V::Number(b)) => a.total_cmp(*b),
+        (V::Temporal(a), V::Temporal(b)) if class_of(*a) == class_of(*b) => {
+            a.instant().cmp(&b.instant())
+        }
         (V::BlankNode(a), V::BlankNode(b)) | (V::NamedNode(a), V::NamedNode(b)) => a.cmp(b),
-        _ => class(a).cmp(&class(b)).then_with(|| match (text(a), text(b)) {
-            (Some(a), Some(b)) => a.cmp(&b),
-            _ => {
-                let key = |value| {
-                    let mut bytes = Vec::new();
-                    write_value(value, &mut bytes);
-                    bytes
-                };
-                key(a).cmp(&key(b))
-            }
-        }),
+        _ => class(a)
+            .cmp(&class(b))
+            .then_with(|| match (text(a), text(b)) {
+                (Some(a), Some(b)) => a.cmp(&b),
+                _ => {
+                    let key = |value| {
+                        let mut bytes = Vec::new();
+                        write_value(value, &mut bytes);
+                        bytes
+                    };
+                    key(a).cmp(&key(b))
+                }
+            }),
     }
 }
 
 /// The order of two bound ids, if it takes no text to tell.
-pub(crate) fn compare_ids(
-    a: TermId,
-    b: TermId,
-    context: &EvaluationContext,
-) -> Option<Ordering> {
+pub(crate) fn compare_ids(a: TermId, b: TermId, context: &EvaluationContext) -> Option<Ordering> {
     let (a_kind, b_kind) = (a.kind(), b.kind());
     if a_kind.is_inline() && b_kind.is_inline() {
         if a_kind == TermKind::Integer && b_kind == TermKind::Integer {
             return Some(a.cmp(&b));
         }
-        return Some(compare_values(&Value::from_inline(a)?, &Value::from_inline(b)?));
+        if let (Some(a), Some(b)) = (Number::from_inline(a), Number::from_inline(b)) {
+            return Some(a.total_cmp(b));
+        }
+        return Some(compare_values(
+            &Value::from_inline(a)?,
+            &Value::from_inline(b)?,
+        ));
     }
     if a == b {
         return Some(Ordering::Equal);
@@ -355,12 +402,6 @@ pub(crate) fn compare_ids(
     };
     (a_kind == b_kind && ranked(a) && ranked(b)).then(|| a.cmp(&b))
 }
-
-/// The number in an inline id, without going through a value.
-pub(crate) fn inline_number(id: TermId) -> Option<Number> {
-    Value::from_inline(id)?.as_number()
-}
-
 
 #[cfg(test)]
 mod tests;

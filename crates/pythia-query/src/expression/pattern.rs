@@ -26,7 +26,11 @@ impl Pattern {
         } else if flags.contains('x') {
             pattern = without_whitespace(&pattern).into();
         }
-        let pattern = if literal { pattern } else { translate(&pattern)?.into_owned().into() };
+        let pattern = if literal {
+            pattern
+        } else {
+            translate(&pattern)?.into_owned().into()
+        };
         let mut builder = RegexBuilder::new(&pattern);
         builder.size_limit(PROGRAM_BYTES_MAX);
         for flag in flags.chars() {

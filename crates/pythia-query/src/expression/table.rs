@@ -125,7 +125,11 @@ impl State {
         let id = stored.unwrap_or_else(|| TermId::new(TermKind::Computed, index.into()));
         self.text_bytes += text_bytes(&term);
         self.terms.push((term, id));
-        let Self { terms, index: table, .. } = self;
+        let Self {
+            terms,
+            index: table,
+            ..
+        } = self;
         table.insert_unique(hash, index, |&index| {
             FxBuildHasher.hash_one(&terms[index as usize].0)
         });
@@ -170,7 +174,10 @@ mod tests {
         let new = intern(NamedNode::new_unchecked("urn:new").into());
         assert_eq!(new.kind(), TermKind::Computed);
         assert_eq!(new, intern(NamedNode::new_unchecked("urn:new").into()));
-        assert_eq!(stored, intern(NamedNode::new_unchecked("urn:stored").into()));
+        assert_eq!(
+            stored,
+            intern(NamedNode::new_unchecked("urn:stored").into())
+        );
         assert_eq!(table.terms(&[new])[0].to_string(), "<urn:new>");
         assert!(table.memory_bytes() > 0);
     }

@@ -308,7 +308,7 @@ impl AnyDuration {
     }
 
     /// Adds two durations; two of one special type stay of that type.
-    pub fn add(self, other: Self) -> Option<Self> {
+    pub fn checked_add(self, other: Self) -> Option<Self> {
         Some(match (self, other) {
             (Self::YearMonth(a), Self::YearMonth(b)) => Self::YearMonth(a.checked_add(b)?),
             (Self::DayTime(a), Self::DayTime(b)) => Self::DayTime(a.checked_add(b)?),
@@ -317,7 +317,7 @@ impl AnyDuration {
     }
 
     /// Subtracts a duration.
-    pub fn subtract(self, other: Self) -> Option<Self> {
+    pub fn checked_sub(self, other: Self) -> Option<Self> {
         Some(match (self, other) {
             (Self::YearMonth(a), Self::YearMonth(b)) => Self::YearMonth(a.checked_sub(b)?),
             (Self::DayTime(a), Self::DayTime(b)) => Self::DayTime(a.checked_sub(b)?),

@@ -49,7 +49,9 @@ impl TermResolver for MemoryDictionary {
     }
 
     fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
-        let terms = ids.iter().map(|id| self.terms[&id.kind()][id.payload() as usize].clone());
+        let terms = ids
+            .iter()
+            .map(|id| self.terms[&id.kind()][id.payload() as usize].clone());
         Ok(terms.collect())
     }
 
@@ -103,9 +105,8 @@ pub(crate) fn term(text: &str) -> Term {
 
 /// An expression from its text.
 pub(crate) fn expression(text: &str) -> Expression {
-    let query = format!(
-        "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> SELECT ({text} AS ?result) {{}}"
-    );
+    let query =
+        format!("PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> SELECT ({text} AS ?result) {{}}");
     match SparqlParser::new().parse_query(&query) {
         Ok(Query::Select { pattern, .. }) => extended(&pattern).expect("an expression").clone(),
         Ok(other) => panic!("{text}: {other}"),
@@ -123,5 +124,8 @@ fn extended(pattern: &GraphPattern) -> Option<&Expression> {
 
 /// The variables of these names.
 pub(crate) fn variables(names: &[&str]) -> Vec<Variable> {
-    names.iter().map(|name| Variable::new_unchecked(*name)).collect()
+    names
+        .iter()
+        .map(|name| Variable::new_unchecked(*name))
+        .collect()
 }

@@ -24,15 +24,18 @@ fn outcomes(text: &str, terms: &[Option<Term>]) -> Vec<Option<String>> {
     let context = context(terms.iter().flatten().cloned());
     let ids: Vec<u64> = terms
         .iter()
-        .map(|term| term.clone().map_or(0, |term| context.intern(term).expect("interned").0))
+        .map(|term| {
+            term.clone()
+                .map_or(0, |term| context.intern(term).expect("interned").0)
+        })
         .collect();
     let compiled = CompiledExpression::compile(&expression(text), &variables(&["x"]), &context)
         .expect("compiled");
-    let ids = compiled.evaluate_ids(&[&ids], ids.len(), &context).expect("evaluated");
+    let ids = compiled
+        .evaluate_ids(&[&ids], ids.len(), &context)
+        .expect("evaluated");
     ids.into_iter()
-        .map(|id| {
-            (id != 0).then(|| context.decode(&[TermId(id)]).expect("decoded")[0].to_string())
-        })
+        .map(|id| (id != 0).then(|| context.decode(&[TermId(id)]).expect("decoded")[0].to_string()))
         .collect()
 }
 
@@ -77,7 +80,10 @@ fn spelling_is_kept_and_computed_values_are_canonical() {
         ("COALESCE(?x, 01)", "01"),
         ("STRDT(\"01\", xsd:integer)", "01"),
         ("OBJECT(TRIPLE(<urn:s>, <urn:p>, 01))", "01"),
-        ("DATATYPE(\"1\"^^xsd:byte)", "<http://www.w3.org/2001/XMLSchema#byte>"),
+        (
+            "DATATYPE(\"1\"^^xsd:byte)",
+            "<http://www.w3.org/2001/XMLSchema#byte>",
+        ),
         ("\"1\"^^xsd:byte + 1", "2"),
         ("SAMETERM(01, 1)", "false"),
         ("01 = 1", "true"),
@@ -87,9 +93,22 @@ fn spelling_is_kept_and_computed_values_are_canonical() {
 
 #[test]
 fn variables_pass_through_unchanged() {
-    let terms = ["01", "1.50", "\"a\"@en", "<urn:a>", "\"2024-01-01T00:00:00.1230Z\"^^xsd:dateTime"];
-    let terms: Vec<Option<Term>> = terms.iter().map(|text| Some(term(text))).chain([None]).collect();
-    let expected: Vec<_> = terms.iter().map(|term| Some(term.as_ref()?.to_string())).collect();
+    let terms = [
+        "01",
+        "1.50",
+        "\"a\"@en",
+        "<urn:a>",
+        "\"2024-01-01T00:00:00.1230Z\"^^xsd:dateTime",
+    ];
+    let terms: Vec<Option<Term>> = terms
+        .iter()
+        .map(|text| Some(term(text)))
+        .chain([None])
+        .collect();
+    let expected: Vec<_> = terms
+        .iter()
+        .map(|term| Some(term.as_ref()?.to_string()))
+        .collect();
     assert_eq!(outcomes("?x", &terms), expected);
     assert_eq!(outcomes("COALESCE(?x, ?y)", &terms), expected);
     assert_eq!(outcomes("IF(BOUND(?x), ?x, ?x)", &terms), expected);
@@ -139,8 +158,14 @@ fn directions_and_triple_terms() {
         ("ISTRIPLE(TRIPLE(<urn:s>, <urn:p>, 1))", "true"),
         ("SUBJECT(TRIPLE(<urn:s>, <urn:p>, 1))", "<urn:s>"),
         ("TRIPLE(\"s\", <urn:p>, 1)", "error"),
-        ("TRIPLE(<urn:s>, <urn:p>, 1) = TRIPLE(<urn:s>, <urn:p>, 1.0)", "true"),
-        ("SAMETERM(TRIPLE(<urn:s>, <urn:p>, 1), TRIPLE(<urn:s>, <urn:p>, 1.0))", "false"),
+        (
+            "TRIPLE(<urn:s>, <urn:p>, 1) = TRIPLE(<urn:s>, <urn:p>, 1.0)",
+            "true",
+        ),
+        (
+            "SAMETERM(TRIPLE(<urn:s>, <urn:p>, 1), TRIPLE(<urn:s>, <urn:p>, 1.0))",
+            "false",
+        ),
         ("OBJECT(1)", "error"),
     ]);
 }
@@ -163,8 +188,14 @@ fn numbers_and_casts() {
         ("xsd:boolean(\"yes\")", "error"),
         ("xsd:double(\"infinity\")", "error"),
         ("xsd:string(<urn:a>)", "\"urn:a\""),
-        ("xsd:dateTime(\"2024-01-01T00:00:00Z\")", "\"2024-01-01T00:00:00Z\"^^xsd:dateTime"),
-        ("xsd:date(\"2024-01-01T10:00:00Z\"^^xsd:dateTime)", "\"2024-01-01Z\"^^xsd:date"),
+        (
+            "xsd:dateTime(\"2024-01-01T00:00:00Z\")",
+            "\"2024-01-01T00:00:00Z\"^^xsd:dateTime",
+        ),
+        (
+            "xsd:date(\"2024-01-01T10:00:00Z\"^^xsd:dateTime)",
+            "\"2024-01-01Z\"^^xsd:date",
+        ),
         ("1 < \"NaN\"^^xsd:double", "false"),
         ("false < true", "true"),
     ]);
@@ -180,13 +211,28 @@ fn dates() {
         ("TZ(NOW())", "\"Z\""),
         ("TZ(\"2024-01-01T00:00:00\"^^xsd:dateTime)", "\"\""),
         ("TIMEZONE(\"2024-01-01T00:00:00\"^^xsd:dateTime)", "error"),
-        ("TIMEZONE(\"2024-01-01T00:00:00-05:00\"^^xsd:dateTime)", "\"-PT5H\"^^xsd:dayTimeDuration"),
-        ("\"2024-01-01\"^^xsd:date < \"2024-01-02\"^^xsd:date", "true"),
+        (
+            "TIMEZONE(\"2024-01-01T00:00:00-05:00\"^^xsd:dateTime)",
+            "\"-PT5H\"^^xsd:dayTimeDuration",
+        ),
+        (
+            "\"2024-01-01\"^^xsd:date < \"2024-01-02\"^^xsd:date",
+            "true",
+        ),
         ("TZ(xsd:gMonthDay(\"2024-02-29Z\"^^xsd:date))", "\"Z\""),
         ("SUBSTR(\"a\", 9223372036854775807, 2)", "\"\""),
-        ("xsd:yearMonthDuration(\"P1D\"^^xsd:dayTimeDuration)", "\"P0M\"^^xsd:yearMonthDuration"),
-        ("\"P1M\"^^xsd:yearMonthDuration + \"2024-01-31\"^^xsd:date", "\"2024-02-29\"^^xsd:date"),
-        ("\"2024-01-31\"^^xsd:date + \"P1M\"^^xsd:yearMonthDuration", "\"2024-02-29\"^^xsd:date"),
+        (
+            "xsd:yearMonthDuration(\"P1D\"^^xsd:dayTimeDuration)",
+            "\"P0M\"^^xsd:yearMonthDuration",
+        ),
+        (
+            "\"P1M\"^^xsd:yearMonthDuration + \"2024-01-31\"^^xsd:date",
+            "\"2024-02-29\"^^xsd:date",
+        ),
+        (
+            "\"2024-01-31\"^^xsd:date + \"P1M\"^^xsd:yearMonthDuration",
+            "\"2024-02-29\"^^xsd:date",
+        ),
     ]);
 }
 
@@ -194,7 +240,10 @@ fn dates() {
 fn iris_resolve_against_the_base() {
     let base = oxiri::Iri::parse("http://example.org/a/b".to_owned()).expect("an IRI");
     let context = context([]).with_base_iri(Some(base));
-    assert_eq!(outcome_in("IRI(\"c\")", &context).as_deref(), Some("<http://example.org/a/c>"));
+    assert_eq!(
+        outcome_in("IRI(\"c\")", &context).as_deref(),
+        Some("<http://example.org/a/c>")
+    );
     assert_eq!(outcome("IRI(\"c\")"), None);
     assert_eq!(outcome("IRI(\"urn:c\")").as_deref(), Some("<urn:c>"));
     assert_eq!(outcome("IRI(\"urn:c\"@en)"), None);
@@ -203,11 +252,17 @@ fn iris_resolve_against_the_base() {
 #[test]
 fn blank_nodes_are_one_per_text_and_solution() {
     let context = context([term("<urn:1>"), term("<urn:2>")]);
-    let ids = [TermId::new(TermKind::Iri, 0).0, TermId::new(TermKind::Iri, 1).0];
+    let ids = [
+        TermId::new(TermKind::Iri, 0).0,
+        TermId::new(TermKind::Iri, 1).0,
+    ];
     let columns = variables(&["x"]);
     let evaluate = |text: &str| {
         let compiled = CompiledExpression::compile(&expression(text), &columns, &context);
-        compiled.expect("compiled").evaluate_ids(&[&ids], 2, &context).expect("evaluated")
+        compiled
+            .expect("compiled")
+            .evaluate_ids(&[&ids], 2, &context)
+            .expect("evaluated")
     };
     let a = evaluate("BNODE(\"a\")");
     assert_ne!(a[0], a[1]);
@@ -226,16 +281,26 @@ fn custom_functions_see_terms() {
     });
     let functions = std::iter::once((name, spell)).collect();
     let context = context([]).with_functions(std::sync::Arc::new(functions));
-    assert_eq!(outcome_in("<urn:spelling>(01)", &context).as_deref(), Some("\"01\""));
+    assert_eq!(
+        outcome_in("<urn:spelling>(01)", &context).as_deref(),
+        Some("\"01\"")
+    );
     assert_eq!(outcome_in("<urn:spelling>(1/0)", &context), None);
 }
 
 #[test]
 fn what_is_not_supported_says_so() {
     let context = context([]);
-    for text in ["<urn:unknown>(1)", "xsd:integer(1, 2)", "EXISTS { ?s ?p ?o }"] {
+    for text in [
+        "<urn:unknown>(1)",
+        "xsd:integer(1, 2)",
+        "EXISTS { ?s ?p ?o }",
+    ] {
         let compiled = CompiledExpression::compile(&expression(text), &[], &context);
-        assert!(matches!(compiled, Err(QueryError::Unsupported { .. })), "{text}");
+        assert!(
+            matches!(compiled, Err(QueryError::Unsupported { .. })),
+            "{text}"
+        );
     }
     let deep = "(".repeat(40) + "1" + &")".repeat(40);
     assert_eq!(outcome(&deep).as_deref(), outcome("1").as_deref());
@@ -248,20 +313,49 @@ fn constant_comparisons_agree_with_values() {
     // Every operator of every pair: once by the loops on ids, once with the constant hidden in a
     // second column, once by value alone.
     let texts = [
-        "1", "01", "0", "\"-1\"^^xsd:integer", "1.0", "1.5", "1e0", "\"NaN\"^^xsd:double", "\"INF\"^^xsd:float",
-        "36028797018963967", "9007199254740993", "9007199254740992e0", "\"5\"^^xsd:byte",
-        "true", "false", "\"1\"^^xsd:boolean", "\"a\"", "\"b\"", "\"a\"@en", "\"a\"@fr", "<urn:a>", "<urn:b>",
-        "\"2024-01-01\"^^xsd:date", "\"2024-01-01Z\"^^xsd:date", "\"2024-01-02+14:00\"^^xsd:date",
-        "\"2024-01-01T12:00:00\"^^xsd:dateTime", "\"2024-01-01T12:00:00Z\"^^xsd:dateTime",
-        "\"2024-01-01T13:00:00+01:00\"^^xsd:dateTime", "\"2024-01-05T13:00:00.123456\"^^xsd:dateTime",
-        "\"2024\"^^xsd:gYear", "\"2024Z\"^^xsd:gYear", "\"2025\"^^xsd:gYear", "\"-0001\"^^xsd:gYear",
-        "\"x\"^^<urn:datatype>", "\"abc\"^^xsd:integer",
+        "1",
+        "01",
+        "0",
+        "\"-1\"^^xsd:integer",
+        "1.0",
+        "1.5",
+        "1e0",
+        "\"NaN\"^^xsd:double",
+        "\"INF\"^^xsd:float",
+        "36028797018963967",
+        "9007199254740993",
+        "9007199254740992e0",
+        "\"5\"^^xsd:byte",
+        "true",
+        "false",
+        "\"1\"^^xsd:boolean",
+        "\"a\"",
+        "\"b\"",
+        "\"a\"@en",
+        "\"a\"@fr",
+        "<urn:a>",
+        "<urn:b>",
+        "\"2024-01-01\"^^xsd:date",
+        "\"2024-01-01Z\"^^xsd:date",
+        "\"2024-01-02+14:00\"^^xsd:date",
+        "\"2024-01-01T12:00:00\"^^xsd:dateTime",
+        "\"2024-01-01T12:00:00Z\"^^xsd:dateTime",
+        "\"2024-01-01T13:00:00+01:00\"^^xsd:dateTime",
+        "\"2024-01-05T13:00:00.123456\"^^xsd:dateTime",
+        "\"2024\"^^xsd:gYear",
+        "\"2024Z\"^^xsd:gYear",
+        "\"2025\"^^xsd:gYear",
+        "\"-0001\"^^xsd:gYear",
+        "\"x\"^^<urn:datatype>",
+        "\"abc\"^^xsd:integer",
     ];
     let terms: Vec<Term> = texts.iter().map(|text| term(text)).collect();
     // Half of the terms are stored, half are computed by the query.
     let context = context(terms.iter().step_by(2).cloned());
-    let ids: Vec<u64> =
-        terms.iter().map(|term| context.intern(term.clone()).expect("interned").0).collect();
+    let ids: Vec<u64> = terms
+        .iter()
+        .map(|term| context.intern(term.clone()).expect("interned").0)
+        .collect();
     for operator in ["=", "!=", "<", "<=", ">", ">="] {
         for (text, &id) in texts.iter().zip(&ids) {
             for (text, columns) in [
@@ -270,9 +364,15 @@ fn constant_comparisons_agree_with_values() {
             ] {
                 let run = |text: &str| {
                     let compiled = CompiledExpression::compile(
-                        &expression(text), &variables(&["x", "y"]), &context).expect("compiled");
+                        &expression(text),
+                        &variables(&["x", "y"]),
+                        &context,
+                    )
+                    .expect("compiled");
                     let constant = vec![id; ids.len()];
-                    compiled.evaluate_ids(&[&ids, &constant], ids.len(), &context).expect("evaluated")
+                    compiled
+                        .evaluate_ids(&[&ids, &constant], ids.len(), &context)
+                        .expect("evaluated")
                 };
                 let by_value = format!("IF(true, ?x, ?x) {operator} IF(true, ?y, ?y)");
                 assert_eq!(run(&text), run(&columns), "{text}");
@@ -315,7 +415,12 @@ fn cheap_conditions_spare_text() {
             Ok(terms)
         }
     }
-    let terms = [term("\"untouched\""), term("\"wanted\""), term("<urn:a>"), term("<urn:b>")];
+    let terms = [
+        term("\"untouched\""),
+        term("\"wanted\""),
+        term("<urn:a>"),
+        term("<urn:b>"),
+    ];
     let dictionary = super::testing::MemoryDictionary::new(terms.iter().cloned());
     let now = "2024-01-01T00:00:00Z".parse().expect("a dateTime");
     let context = EvaluationContext::new(std::sync::Arc::new(Guarded(dictionary)), now, [0; 32]);
@@ -329,9 +434,14 @@ fn cheap_conditions_spare_text() {
         "!(?type = <urn:a> || STRSTARTS(?label, \"x\"))",
         "ISLITERAL(?label) && LANG(?label) = \"\" && ?type = <urn:b>",
     ] {
-        let compiled =
-            CompiledExpression::compile(&expression(text), &variables(&["label", "type"]), &context);
-        let kept = compiled.expect("compiled").filter(&[&labels, &types], 2, &context);
+        let compiled = CompiledExpression::compile(
+            &expression(text),
+            &variables(&["label", "type"]),
+            &context,
+        );
+        let kept = compiled
+            .expect("compiled")
+            .filter(&[&labels, &types], 2, &context);
         assert_eq!(kept.expect("evaluated"), [false, true], "{text}");
     }
 }
@@ -344,7 +454,16 @@ fn triple_terms_round_trip() {
         Literal::new_typed_literal("01", oxrdf::vocab::xsd::INTEGER),
     );
     let terms = [Some(Term::from(triple.clone()))];
-    assert_eq!(outcomes("?x", &terms), [Some(Term::from(triple).to_string())]);
-    assert_eq!(outcomes("OBJECT(?x)", &terms), [Some(term("01").to_string())]);
-    assert_eq!(outcomes("?x = ?x", &terms), [Some(term("true").to_string())]);
+    assert_eq!(
+        outcomes("?x", &terms),
+        [Some(Term::from(triple).to_string())]
+    );
+    assert_eq!(
+        outcomes("OBJECT(?x)", &terms),
+        [Some(term("01").to_string())]
+    );
+    assert_eq!(
+        outcomes("?x = ?x", &terms),
+        [Some(term("true").to_string())]
+    );
 }

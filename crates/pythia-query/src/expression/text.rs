@@ -149,7 +149,9 @@ fn substring(text: &str, start: i64, length: Option<i64>) -> &str {
     let skipped = usize::try_from(start.saturating_sub(1)).unwrap_or(0);
     let taken = usize::try_from(end.saturating_sub(start.max(1))).unwrap_or(0);
     let byte_of = |text: &str, count: usize| {
-        text.char_indices().nth(count).map_or(text.len(), |(at, _)| at)
+        text.char_indices()
+            .nth(count)
+            .map_or(text.len(), |(at, _)| at)
     };
     let rest = &text[byte_of(text, skipped)..];
     &rest[..byte_of(rest, taken)]
@@ -216,7 +218,11 @@ mod tests {
             ("åé日z", 2, Some(2), "é日"),
             ("", 1, Some(3), ""),
         ] {
-            assert_eq!(substring(text, start, length), expected, "{text} {start} {length:?}");
+            assert_eq!(
+                substring(text, start, length),
+                expected,
+                "{text} {start} {length:?}"
+            );
         }
     }
 

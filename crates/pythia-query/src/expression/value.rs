@@ -9,9 +9,8 @@ use std::borrow::Cow;
 
 use oxrdf::vocab::{rdf, xsd};
 use oxrdf::{BaseDirection, BlankNode, Literal, NamedNode, NamedNodeRef, Term, Triple};
-use oxsdatatypes::Decimal;
-use pythia_rdf::TermId;
 use pythia_rdf::inline::{InlineValue, inline_literal, inline_value};
+use pythia_rdf::{TermId, TermKind};
 
 use super::number::Number;
 use super::temporal::{AnyDuration, Temporal};
@@ -56,15 +55,11 @@ pub enum Value<'a> {
 impl<'a> Value<'a> {
     /// The value inside an inline id; `None` for ids of other kinds. Touches no text.
     pub fn from_inline(id: TermId) -> Option<Self> {
+        if let Some(number) = Number::from_inline(id) {
+            return Some(Self::Number(number));
+        }
         Some(match inline_value(id)? {
             InlineValue::Boolean(value) => Self::Boolean(value),
-            InlineValue::Integer(value) => Self::Number(Number::Integer(value.into())),
-            InlineValue::Decimal { mantissa, scale } => {
-                let value = Decimal::new(mantissa.into(), scale.into()).ok()?;
-                Self::Number(Number::Decimal(value))
-            }
-            InlineValue::Double(value) => Self::Number(Number::Double(value.into())),
-            InlineValue::Float(value) => Self::Number(Number::Float(value.into())),
             InlineValue::Date(value) => Self::Temporal(Temporal::Date(value)),
             InlineValue::DateTime(value) => Self::Temporal(Temporal::DateTime(value)),
             InlineValue::GYear(value) => Self::Temporal(Temporal::GYear(value)),
@@ -194,6 +189,7 @@ impl<'a> Value<'a> {
         let (lexical, datatype) = match self {
             Self::Boolean(true) => return inline_literal("true", xsd::BOOLEAN.as_str()),
             Self::Boolean(false) => return inline_literal("false", xsd::BOOLEAN.as_str()),
+            Self::Number(Number::Integer(value)) => return inline_integer((*value).into()),
             Self::Number(number) => number_lexical(*number),
             Self::Temporal(Temporal::Date(v)) => (v.to_string(), xsd::DATE),
             Self::Temporal(Temporal::DateTime(v)) => (v.to_string(), xsd::DATE_TIME),
@@ -308,15 +304,24 @@ impl From<Term> for Value<'static> {
                         direction,
                     },
                     (None, None) => Self::String(Cow::Owned(text)),
-                    (Some(datatype), None) => parse_typed(&text, datatype.as_str())
-                        .unwrap_or_else(|| Self::Other {
+                    (Some(datatype), None) => {
+                        parse_typed(&text, datatype.as_str()).unwrap_or_else(|| Self::Other {
                             lexical: Cow::Owned(text),
                             datatype: Cow::Owned(datatype.into_string()),
-                        }),
+                        })
+                    }
                 }
             }
         }
     }
+}
+
+/// The id of an `xsd:integer` that fits: ids of integers follow each other like the integers.
+fn inline_integer(value: i64) -> Option<TermId> {
+    /// The payload of 0.
+    const ZERO: i64 = 1 << (TermId::PAYLOAD_BITS - 1);
+    let payload = u64::try_from(value.checked_add(ZERO)?).ok()?;
+    (payload <= TermId::PAYLOAD_MAX).then(|| TermId::new(TermKind::Integer, payload))
 }
 
 /// The canonical lexical form and datatype of a number.
@@ -424,6 +429,25 @@ mod tests {
                 panic!("{lexical} became another kind of term");
             };
             assert_eq!((literal.value(), literal.datatype()), (canonical, datatype));
+        }
+    }
+
+    #[test]
+    fn integers_become_ids_as_their_texts_do() {
+        const EDGE: i64 = 1 << 55;
+        for value in [
+            0,
+            1,
+            -1,
+            EDGE - 1,
+            EDGE,
+            -EDGE,
+            -EDGE - 1,
+            i64::MAX,
+            i64::MIN,
+        ] {
+            let expected = inline_literal(&value.to_string(), xsd::INTEGER.as_str());
+            assert_eq!(Value::integer(value).to_inline(), expected, "{value}");
         }
     }
 

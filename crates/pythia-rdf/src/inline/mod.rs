@@ -9,7 +9,7 @@
 //! | integer | value + 2^55 | yes |
 //! | derived integer | type 4, value + 2^51 52 | within a type |
 //! | decimal | fraction digits 4, mantissa + 2^51 52 | among equal fraction digits |
-//! | double, float | see [`number`] | no |
+//! | double, float | the number as it is written, see `number.rs` | no |
 //! | date | minute of its start (UTC) + bias 49, timezone 7 | yes |
 //! | dateTime | second (UTC) + bias 39, fraction × timezone 17 | yes |
 //! | gYear | year + bias 49, timezone 7 | yes |
@@ -80,9 +80,22 @@ pub(crate) fn inline_bytes(lexical: &[u8], datatype: &[u8]) -> Option<TermId> {
             };
             (TermKind::Boolean, payload)
         }
-        _ => (TermKind::DerivedInteger, number::parse_derived(name, lexical)?),
+        _ => (
+            TermKind::DerivedInteger,
+            number::parse_derived(name, lexical)?,
+        ),
     };
     Some(TermId::new(kind, payload))
+}
+
+/// The id of an `xsd:integer`, if it fits.
+pub fn inline_integer(value: i64) -> Option<TermId> {
+    number::integer_payload(value).map(|payload| TermId::new(TermKind::Integer, payload))
+}
+
+/// The id of an `xsd:boolean`.
+pub fn inline_boolean(value: bool) -> TermId {
+    TermId::new(TermKind::Boolean, u64::from(value))
 }
 
 /// The literal an inline id holds. `None` for ids of other kinds and payloads that no literal has.

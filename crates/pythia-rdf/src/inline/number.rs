@@ -77,7 +77,11 @@ fn canonical_integer(lexical: &[u8]) -> Option<i64> {
 }
 
 pub(super) fn parse_integer(lexical: &[u8]) -> Option<u64> {
-    biased(canonical_integer(lexical)?, INTEGER_BIAS)
+    integer_payload(canonical_integer(lexical)?)
+}
+
+pub(super) fn integer_payload(value: i64) -> Option<u64> {
+    biased(value, INTEGER_BIAS)
 }
 
 pub(super) fn integer(payload: u64) -> i64 {
@@ -85,9 +89,13 @@ pub(super) fn integer(payload: u64) -> i64 {
 }
 
 pub(super) fn parse_derived(type_name: &[u8], lexical: &[u8]) -> Option<u64> {
-    let (number, (_, min, max)) = DERIVED_INTEGERS.iter().enumerate().find(|(_, (iri, _, _))| {
-        iri.as_str().as_bytes().strip_prefix(super::XSD) == Some(type_name)
-    })?;
+    let (number, (_, min, max)) =
+        DERIVED_INTEGERS
+            .iter()
+            .enumerate()
+            .find(|(_, (iri, _, _))| {
+                iri.as_str().as_bytes().strip_prefix(super::XSD) == Some(type_name)
+            })?;
     let value = canonical_integer(lexical)?;
     if !(*min..=*max).contains(&value) {
         return None;
@@ -171,9 +179,8 @@ const STYLE_UPPER: u64 = 2;
 const STYLE_SPECIAL: u64 = 3;
 
 pub(super) fn parse_floating(lexical: &[u8]) -> Option<u64> {
-    let special = |negative: u64, which| {
-        Some(negative << SIGN_SHIFT | STYLE_SPECIAL << STYLE_SHIFT | which)
-    };
+    let special =
+        |negative: u64, which| Some(negative << SIGN_SHIFT | STYLE_SPECIAL << STYLE_SHIFT | which);
     match lexical {
         b"INF" => return special(0, 0),
         b"-INF" => return special(1, 0),
@@ -184,7 +191,11 @@ pub(super) fn parse_floating(lexical: &[u8]) -> Option<u64> {
     let (text, style, exponent) = match memchr::memchr2(b'e', b'E', text) {
         None => (text, STYLE_PLAIN, 0),
         Some(at) => {
-            let style = if text[at] == b'e' { STYLE_LOWER } else { STYLE_UPPER };
+            let style = if text[at] == b'e' {
+                STYLE_LOWER
+            } else {
+                STYLE_UPPER
+            };
             (&text[..at], style, canonical_integer(&text[at + 1..])?)
         }
     };
@@ -279,7 +290,11 @@ pub(super) fn float(payload: u64) -> Option<f32> {
     }
     let magnitude = number.mantissa as f32;
     let factor = POWERS[power.unsigned_abs() as usize] as f32;
-    let value = if power < 0 { magnitude / factor } else { magnitude * factor };
+    let value = if power < 0 {
+        magnitude / factor
+    } else {
+        magnitude * factor
+    };
     Some(if number.negative { -value } else { value })
 }
 
@@ -300,6 +315,6 @@ fn text_of(number: &Floating) -> Option<String> {
 
 /// The powers of ten that doubles hold exactly.
 const POWERS: [f64; 23] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17,
-    1e18, 1e19, 1e20, 1e21, 1e22,
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];

@@ -38,16 +38,81 @@ fn assert_ascending(lexicals: &[&str], name: &str) {
 fn forms_that_would_not_come_back_are_not_inlined() {
     let cases: [(&str, &[&str]); 9] = [
         ("boolean", &["1", "0", "TRUE", "", " true"]),
-        ("integer", &["01", "+1", "-0", "", "-", "1.0", " 1", "36028797018963968", "9999999999999999999"]),
+        (
+            "integer",
+            &[
+                "01",
+                "+1",
+                "-0",
+                "",
+                "-",
+                "1.0",
+                " 1",
+                "36028797018963968",
+                "9999999999999999999",
+            ],
+        ),
         ("byte", &["128", "-129", "01"]),
         ("unsignedInt", &["-1", "4294967296"]),
-        ("decimal", &[".5", "5.", "+1.5", "-0.0", "01.5", "1.5.5", "1e3", "", "-", ".", "99999999999999.99"]),
-        ("double", &[".5", "5.", "+1.5", "1e+3", "1e03", "1e-0", "1e", "e1", "+INF", "inf", "nan", "1e200", ""]),
-        ("date", &["2020-02-30", "2019-02-29", "2020-13-01", "2020-00-10", "20-01-01", "02020-01-01", "-0000-01-01",
-            "2020-01-01+14:15", "2020-01-01+01:07", "2020-01-01z", "2020-01-1", "2020-01-01 ", "+2020-01-01"]),
-        ("dateTime", &["2020-01-01T24:00:00", "2020-01-01T23:59:60", "2020-01-01T23:60:00", "2020-01-01", "2020-01-01T00:00",
-            "2020-01-01T00:00:00.", "2020-01-01T00:00:00.1234", "9999999-01-01T00:00:00Z", "2020-01-01t00:00:00"]),
-        ("gYear", &["20", "02020", "-0000", "2020+15:00", "2020-", ""]),
+        (
+            "decimal",
+            &[
+                ".5",
+                "5.",
+                "+1.5",
+                "-0.0",
+                "01.5",
+                "1.5.5",
+                "1e3",
+                "",
+                "-",
+                ".",
+                "99999999999999.99",
+            ],
+        ),
+        (
+            "double",
+            &[
+                ".5", "5.", "+1.5", "1e+3", "1e03", "1e-0", "1e", "e1", "+INF", "inf", "nan",
+                "1e200", "",
+            ],
+        ),
+        (
+            "date",
+            &[
+                "2020-02-30",
+                "2019-02-29",
+                "2020-13-01",
+                "2020-00-10",
+                "20-01-01",
+                "02020-01-01",
+                "-0000-01-01",
+                "2020-01-01+14:15",
+                "2020-01-01+01:07",
+                "2020-01-01z",
+                "2020-01-1",
+                "2020-01-01 ",
+                "+2020-01-01",
+            ],
+        ),
+        (
+            "dateTime",
+            &[
+                "2020-01-01T24:00:00",
+                "2020-01-01T23:59:60",
+                "2020-01-01T23:60:00",
+                "2020-01-01",
+                "2020-01-01T00:00",
+                "2020-01-01T00:00:00.",
+                "2020-01-01T00:00:00.1234",
+                "9999999-01-01T00:00:00Z",
+                "2020-01-01t00:00:00",
+            ],
+        ),
+        (
+            "gYear",
+            &["20", "02020", "-0000", "2020+15:00", "2020-", ""],
+        ),
     ];
     for (name, lexicals) in cases {
         for lexical in lexicals {
@@ -63,29 +128,103 @@ fn forms_that_would_not_come_back_are_not_inlined() {
 fn values_come_without_text() {
     let value = |lexical, name| inline_value(inlined(lexical, name)).expect("inline");
     assert_eq!(value("true", "boolean"), InlineValue::Boolean(true));
-    assert_eq!(value("-36028797018963968", "integer"), InlineValue::Integer(-(1 << 55)));
+    assert_eq!(
+        value("-36028797018963968", "integer"),
+        InlineValue::Integer(-(1 << 55))
+    );
     assert_eq!(value("255", "unsignedByte"), InlineValue::Integer(255));
-    assert_eq!(value("-1.50", "decimal"), InlineValue::Decimal { mantissa: -150, scale: 2 });
+    assert_eq!(
+        value("-1.50", "decimal"),
+        InlineValue::Decimal {
+            mantissa: -150,
+            scale: 2
+        }
+    );
     assert_eq!(value("1.5E3", "double"), InlineValue::Double(1500.0));
-    assert_eq!(value("-INF", "double"), InlineValue::Double(f64::NEG_INFINITY));
+    assert_eq!(
+        value("-INF", "double"),
+        InlineValue::Double(f64::NEG_INFINITY)
+    );
     assert_eq!(value("0.1", "float"), InlineValue::Float(0.1));
     assert!(matches!(value("NaN", "float"), InlineValue::Float(v) if v.is_nan()));
-    assert!(matches!(value("-0.0", "double"), InlineValue::Double(v) if v == 0.0 && v.is_sign_negative()));
+    assert!(
+        matches!(value("-0.0", "double"), InlineValue::Double(v) if v == 0.0 && v.is_sign_negative())
+    );
+}
+
+#[test]
+fn ids_are_made_of_values() {
+    for value in [0, 1, -1, 42, (1 << 55) - 1, -(1 << 55)] {
+        assert_eq!(inline_integer(value), id_of(&value.to_string(), "integer"));
+    }
+    assert_eq!(inline_integer(1 << 55), None);
+    assert_eq!(Some(inline_boolean(true)), id_of("true", "boolean"));
 }
 
 #[test]
 fn ids_order_like_values() {
-    assert_ascending(&["-36028797018963968", "-12", "-1", "0", "1", "9", "10", "36028797018963967"], "integer");
+    assert_ascending(
+        &[
+            "-36028797018963968",
+            "-12",
+            "-1",
+            "0",
+            "1",
+            "9",
+            "10",
+            "36028797018963967",
+        ],
+        "integer",
+    );
     assert_ascending(&["-128", "-1", "0", "127"], "byte");
     assert_ascending(&["-2.50", "-0.01", "0.00", "0.10", "11.00"], "decimal");
     assert_ascending(&["false", "true"], "boolean");
-    assert_ascending(&["-0044-03-15", "0000-01-01", "1969-12-31", "1970-01-01+14:00", "1970-01-01", "1970-01-01Z", "1970-01-01-05:00", "1970-01-02", "12020-01-01"], "date");
-    assert_ascending(&[
-        "-0044-03-15T00:00:00", "1970-01-01T00:00:00+00:15", "1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00",
-        "1970-01-01T00:00:00.0", "1970-01-01T00:00:00.00", "1970-01-01T00:00:00.001", "1970-01-01T00:00:00.05",
-        "1970-01-01T00:00:00.5", "1970-01-01T00:00:00.500", "1970-01-01T00:00:01Z", "1970-01-01T00:00:00-00:15",
-    ], "dateTime");
-    assert_ascending(&["-0500", "0001", "1999", "2000+14:00", "2000+00:00", "2000", "2000Z", "2000-00:00", "2000-14:00", "2001"], "gYear");
+    assert_ascending(
+        &[
+            "-0044-03-15",
+            "0000-01-01",
+            "1969-12-31",
+            "1970-01-01+14:00",
+            "1970-01-01",
+            "1970-01-01Z",
+            "1970-01-01-05:00",
+            "1970-01-02",
+            "12020-01-01",
+        ],
+        "date",
+    );
+    assert_ascending(
+        &[
+            "-0044-03-15T00:00:00",
+            "1970-01-01T00:00:00+00:15",
+            "1969-12-31T23:59:59.999Z",
+            "1970-01-01T00:00:00",
+            "1970-01-01T00:00:00.0",
+            "1970-01-01T00:00:00.00",
+            "1970-01-01T00:00:00.001",
+            "1970-01-01T00:00:00.05",
+            "1970-01-01T00:00:00.5",
+            "1970-01-01T00:00:00.500",
+            "1970-01-01T00:00:01Z",
+            "1970-01-01T00:00:00-00:15",
+        ],
+        "dateTime",
+    );
+    assert_ascending(
+        &[
+            "-0500",
+            "0001",
+            "1999",
+            "2000+14:00",
+            "2000+00:00",
+            "2000",
+            "2000Z",
+            "2000-00:00",
+            "2000-14:00",
+            "2001",
+        ],
+        "gYear",
+    );
 }
 
 #[test]
@@ -98,7 +237,10 @@ fn every_fraction_and_zone_comes_back() {
             }
             let fraction = format!("{thousandths:03}")[..digits as usize].to_owned();
             let point = if digits > 0 { "." } else { "" };
-            let id = inlined(&format!("1999-12-31T23:59:59{point}{fraction}Z"), "dateTime");
+            let id = inlined(
+                &format!("1999-12-31T23:59:59{point}{fraction}Z"),
+                "dateTime",
+            );
             assert!(last < Some(id));
             last = Some(id);
         }
@@ -115,8 +257,18 @@ fn every_fraction_and_zone_comes_back() {
 
 #[test]
 fn payloads_of_no_literal_are_refused() {
-    for kind in [TermKind::Boolean, TermKind::DerivedInteger, TermKind::Date, TermKind::DateTime, TermKind::GYear] {
-        assert_eq!(inline_to_literal(TermId::new(kind, TermId::PAYLOAD_MAX)), None, "{kind:?}");
+    for kind in [
+        TermKind::Boolean,
+        TermKind::DerivedInteger,
+        TermKind::Date,
+        TermKind::DateTime,
+        TermKind::GYear,
+    ] {
+        assert_eq!(
+            inline_to_literal(TermId::new(kind, TermId::PAYLOAD_MAX)),
+            None,
+            "{kind:?}"
+        );
     }
     let special = TermId::new(TermKind::Double, 3 << 53 | 7);
     assert_eq!(inline_to_literal(special), None);
@@ -129,7 +281,9 @@ fn payloads_of_no_literal_are_refused() {
 
 /// If inlined, then exactly, and with the value `oxsdatatypes` reads from the text.
 fn check_value(lexical: &str, name: &str) {
-    let Some(id) = id_of(lexical, name) else { return };
+    let Some(id) = id_of(lexical, name) else {
+        return;
+    };
     check_exact(id, lexical, name);
     match inline_value(id).expect("inline") {
         InlineValue::Integer(value) => assert_eq!(value.to_string(), lexical),
@@ -138,28 +292,60 @@ fn check_value(lexical: &str, name: &str) {
             assert_eq!(value, Decimal::from_str(lexical).expect("valid"));
         }
         InlineValue::Double(value) => {
-            assert!(Double::from(value).is_identical_with(Double::from_str(lexical).expect("valid")), "{lexical}");
+            assert!(
+                Double::from(value).is_identical_with(Double::from_str(lexical).expect("valid")),
+                "{lexical}"
+            );
         }
         InlineValue::Float(value) => {
-            assert!(Float::from(value).is_identical_with(Float::from_str(lexical).expect("valid")), "{lexical}");
+            assert!(
+                Float::from(value).is_identical_with(Float::from_str(lexical).expect("valid")),
+                "{lexical}"
+            );
         }
         InlineValue::Date(value) => {
-            assert!(value.is_identical_with(Date::from_str(lexical).expect("valid")), "{lexical}");
+            assert!(
+                value.is_identical_with(Date::from_str(lexical).expect("valid")),
+                "{lexical}"
+            );
         }
         InlineValue::DateTime(value) => {
-            assert!(value.is_identical_with(DateTime::from_str(lexical).expect("valid")), "{lexical}");
+            assert!(
+                value.is_identical_with(DateTime::from_str(lexical).expect("valid")),
+                "{lexical}"
+            );
         }
         InlineValue::GYear(value) => {
-            assert!(value.is_identical_with(GYear::from_str(lexical).expect("valid")), "{lexical}");
+            assert!(
+                value.is_identical_with(GYear::from_str(lexical).expect("valid")),
+                "{lexical}"
+            );
         }
         InlineValue::Boolean(value) => assert_eq!(value.to_string(), lexical),
     }
 }
 
 const NAMES: [&str; 20] = [
-    "boolean", "integer", "decimal", "double", "float", "date", "dateTime", "gYear", "long", "int", "short", "byte",
-    "nonNegativeInteger", "positiveInteger", "unsignedLong", "unsignedInt", "unsignedShort", "unsignedByte",
-    "nonPositiveInteger", "negativeInteger",
+    "boolean",
+    "integer",
+    "decimal",
+    "double",
+    "float",
+    "date",
+    "dateTime",
+    "gYear",
+    "long",
+    "int",
+    "short",
+    "byte",
+    "nonNegativeInteger",
+    "positiveInteger",
+    "unsignedLong",
+    "unsignedInt",
+    "unsignedShort",
+    "unsignedByte",
+    "nonPositiveInteger",
+    "negativeInteger",
 ];
 
 const ZONE: &str = "(Z|[+-](0[0-9]|1[0-3]):(00|15|30|45|59)|[+-]14:00)?";
@@ -215,10 +401,10 @@ proptest! {
         let id = TermId::new(kind, bits & TermId::PAYLOAD_MAX);
         let literal = inline_to_literal(id);
         let _ = inline_value(id);
-        if let Some(literal) = literal {
-            if let Some(again) = inline_literal(literal.value(), literal.datatype().as_str()) {
-                prop_assert_eq!(inline_to_literal(again), Some(literal));
-            }
+        if let Some(literal) = literal
+            && let Some(again) = inline_literal(literal.value(), literal.datatype().as_str())
+        {
+            prop_assert_eq!(inline_to_literal(again), Some(literal));
         }
     }
 }

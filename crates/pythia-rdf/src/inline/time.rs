@@ -148,7 +148,11 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
     let year = year_of_era + era * 400;
     (if month <= 2 { year + 1 } else { year }, month, day)
 }
@@ -314,7 +318,11 @@ fn local_second(payload: u64) -> Option<(i64, (u16, u8), u64)> {
     let (fraction, zone) = (detail / ZONES, detail % ZONES);
     let fraction = *FRACTION_TABLE.get(fraction as usize)?;
     let second = (payload >> SECOND_SHIFT) as i64 + SECOND_MIN;
-    Some((second + zone_minutes(zone).unwrap_or(0) * 60, fraction, zone))
+    Some((
+        second + zone_minutes(zone).unwrap_or(0) * 60,
+        fraction,
+        zone,
+    ))
 }
 
 pub(super) fn write_date_time(payload: u64, out: &mut String) -> Option<()> {

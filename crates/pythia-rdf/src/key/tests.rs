@@ -153,7 +153,11 @@ fn scope_goes_before_every_blank_node() {
 
 #[test]
 fn corrupt_keys_say_what_is_wrong() {
-    let fails = |kind, bytes: &[u8]| decode(TermKey { kind, bytes }).expect_err("corrupt").to_string();
+    let fails = |kind, bytes: &[u8]| {
+        decode(TermKey { kind, bytes })
+            .expect_err("corrupt")
+            .to_string()
+    };
     assert_eq!(
         fails(TermKind::LangString, b"no separator"),
         "key of kind LangString: no separator at byte 12"
@@ -162,7 +166,10 @@ fn corrupt_keys_say_what_is_wrong() {
         fails(TermKind::TypedLiteral, b"a\0b"),
         "key of kind TypedLiteral: a lone NUL at byte 1"
     );
-    assert_eq!(fails(TermKind::Iri, b"http://\xff"), "key of kind Iri is not UTF-8 at byte 7");
+    assert_eq!(
+        fails(TermKind::Iri, b"http://\xff"),
+        "key of kind Iri is not UTF-8 at byte 7"
+    );
     assert!(fails(TermKind::Integer, b"1").contains("not a kind of dictionary key"));
     let deep = "<<( <a> <b> ".repeat(100_000);
     assert!(fails(TermKind::Triple, deep.as_bytes()).contains("less nesting"));

@@ -32,13 +32,17 @@ pub(crate) fn parse(
     let mut progress = ReadProgress::new(&source);
     let mut parser = RdfParser::from_format(source.format);
     if let Some(base) = &source.base {
-        parser = parser
-            .with_base_iri(base.as_str())
-            .map_err(|error| other(index, 0, ParseError::Base {
-                source_name: source.name.clone(),
-                base: base.clone(),
-                message: error.to_string(),
-            }))?;
+        parser = parser.with_base_iri(base.as_str()).map_err(|error| {
+            other(
+                index,
+                0,
+                ParseError::Base {
+                    source_name: source.name.clone(),
+                    base: base.clone(),
+                    message: error.to_string(),
+                },
+            )
+        })?;
     }
     if let Some(graph) = &source.graph {
         parser = parser.with_default_graph(graph.clone());
@@ -83,16 +87,22 @@ fn watched(
     position: &Arc<Position>,
 ) -> Box<dyn Read> {
     let counted = |is_bounded| Counted::new(input, Arc::clone(position), is_bounded);
+    let position = Arc::clone(position);
     match format {
         // oxttl itself bounds its tokens, and holds little else.
         RdfFormat::Turtle | RdfFormat::TriG => {
-            Box::new(Watched::new(counted(false), TurtleNesting::new()))
+            Box::new(Watched::new(counted(false), TurtleNesting::new(), position))
         }
         RdfFormat::RdfXml => {
-            let lines = LineByLine::new(counted(true), Arc::clone(position));
-            Box::new(Watched::new(lines, XmlWatch::new(Arc::clone(position))))
+            let lines = LineByLine::new(counted(true));
+            let watch = XmlWatch::new(Arc::clone(&position));
+            Box::new(Watched::new(lines, watch, position))
         }
-        _ => Box::new(Watched::new(counted(true), JsonNesting::default())),
+        _ => Box::new(Watched::new(
+            counted(true),
+            JsonNesting::default(),
+            position,
+        )),
     }
 }
 
@@ -174,7 +184,7 @@ fn judge(
     let mut place = Place {
         source: batch.source,
         sequence: batch.sequence,
-        line: position.lines.load(Ordering::Relaxed).saturating_sub(1),
+        line: position.lines.load(Ordering::Relaxed),
         column: 0,
     };
     match error {
@@ -182,6 +192,9 @@ fn judge(
             if let Some(location) = error.location() {
                 place.line = location.start.line;
                 place.column = location.start.column + 1;
+            } else {
+                // The end of the line the parser stopped in has been read.
+                place.line = place.line.saturating_sub(1);
             }
             let mut message = shortened(strip_place(&error.to_string()).to_owned());
             let resumable = matches!(source.format, RdfFormat::Turtle | RdfFormat::TriG);
@@ -204,6 +217,13 @@ fn judge(
                 return Err(Failure {
                     place,
                     cause: Cause::Syntax(refusal.to_string()),
+                });
+            }
+            if error.kind() == io::ErrorKind::OutOfMemory {
+                let message = "a token longer than 16 MiB (it starts on this line or before)";
+                return Err(Failure {
+                    place,
+                    cause: Cause::Syntax(message.to_owned()),
                 });
             }
             Err(Failure {

@@ -4,7 +4,7 @@
 //! terms, given that each term passes `validate`. Every other line goes to oxttl, which decides and words
 //! the error. Lines are independent: no token of either format that oxttl accepts contains a line end.
 
-use memchr::{memchr, memchr2};
+use memchr::memchr;
 use oxrdf::Quad;
 use oxttl::{NQuadsParser, NTriplesParser, TurtleSyntaxError};
 
@@ -12,6 +12,7 @@ use super::SourceInfo;
 use super::nesting::TurtleNesting;
 use super::shared::{Cause, Failure, Place, Shared};
 use super::sink::QuadSink;
+use super::tokens::{self, Node, Object, Suffix, iri, line_end, node, skip_space};
 use super::watch::Watch;
 use super::worker::Encoder;
 use crate::error::{SinkError, TermError, shortened};
@@ -52,34 +53,23 @@ struct Chunk<'c, 'i, T> {
 
 const IRI_SLOTS: usize = 128;
 
-/// A blank node or IRI as written.
-#[derive(Clone, Copy)]
-struct Node<'c> {
-    kind: TermKind,
-    /// With brackets, or with `_:`.
-    text: &'c [u8],
+/// A subject as written, or that of the statement before.
+enum Subject<'c, T> {
+    New(Node<'c>),
+    Known(T),
 }
 
-impl<'c> Node<'c> {
-    /// The IRI or label.
-    fn content(self) -> &'c [u8] {
-        match self.kind {
-            TermKind::Iri => &self.text[1..self.text.len() - 1],
-            _ => &self.text[2..],
+impl<T: Copy> Chunk<'_, '_, T> {
+    /// The length and handle of the last subject, if the text begins with it again.
+    fn known_subject(&self, text: &[u8]) -> Option<(usize, T)> {
+        let (known, handle) = self.subject?;
+        if !text.starts_with(known) {
+            return None;
         }
+        // An IRI ends with its bracket; a label might go on.
+        let ends = known[0] == b'<' || matches!(text.get(known.len()), Some(b' ' | b'\t' | b'<'));
+        ends.then_some((known.len(), handle))
     }
-}
-
-enum Suffix<'c> {
-    None,
-    Language(&'c [u8]),
-    Datatype(&'c [u8]),
-}
-
-enum Object<'c> {
-    Node(Node<'c>),
-    /// `None`: the lexical form is in [`LineParser::lexical`].
-    Literal(Option<&'c [u8]>, Suffix<'c>),
 }
 
 /// Why a term of the fast path did not become a handle.
@@ -178,28 +168,22 @@ impl LineParser {
         if at == line.len() || line[at] == b'#' {
             return Ok(Fast::Blank);
         }
-        let mut cached_subject = None;
-        if let Some((text, handle)) = chunk.subject
-            && line[at..].starts_with(text)
-            && (text[0] == b'<' || matches!(line.get(at + text.len()), Some(b' ' | b'\t' | b'<')))
-        {
-            at += text.len();
-            cached_subject = Some(handle);
-        }
-        let subject = if cached_subject.is_some() {
-            None
-        } else {
-            let Some(node) = node(line, &mut at) else {
-                return Ok(Fast::Slow);
-            };
-            Some(node)
+        let subject = match chunk.known_subject(&line[at..]) {
+            Some((length, handle)) => {
+                at += length;
+                Subject::Known(handle)
+            }
+            None => match node(line, &mut at) {
+                Some(node) => Subject::New(node),
+                None => return Ok(Fast::Slow),
+            },
         };
         at = skip_space(line, at);
         let Some(predicate) = iri(line, &mut at) else {
             return Ok(Fast::Slow);
         };
         at = skip_space(line, at);
-        let Some(object) = self.object(line, &mut at) else {
+        let Some(object) = tokens::object(line, &mut at, &mut self.lexical) else {
             return Ok(Fast::Slow);
         };
         at = skip_space(line, at);
@@ -218,7 +202,6 @@ impl LineParser {
         if at != line.len() && line[at] != b'#' {
             return Ok(Fast::Slow);
         }
-        let subject = subject.map_or_else(|| Err(cached_subject.expect("set when there is no node")), Ok);
         match self.hand_over(subject, predicate, object, graph, chunk, sink) {
             Ok(()) => Ok(Fast::Quad),
             Err(Refused::Slow) => Ok(Fast::Slow),
@@ -229,7 +212,7 @@ impl LineParser {
     /// Makes handles of the terms of a line, and a quad of them.
     fn hand_over<'c, S: QuadSink>(
         &mut self,
-        subject: Result<Node<'c>, S::Term>,
+        subject: Subject<'c, S::Term>,
         predicate: Node<'c>,
         object: Object<'c>,
         graph: Option<Node<'c>>,
@@ -237,8 +220,8 @@ impl LineParser {
         sink: &mut S,
     ) -> Result<(), Refused> {
         let subject = match subject {
-            Err(handle) => handle,
-            Ok(node) => {
+            Subject::Known(handle) => handle,
+            Subject::New(node) => {
                 let handle = self.node_handle(node, chunk.info, sink)?;
                 chunk.subject = Some((node.text, handle));
                 handle
@@ -246,7 +229,9 @@ impl LineParser {
         };
         let predicate = self.iri_handle(predicate, chunk, sink)?;
         let object = match object {
-            Object::Node(node) if node.kind == TermKind::Iri => self.iri_handle(node, chunk, sink)?,
+            Object::Node(node) if node.kind == TermKind::Iri => {
+                self.iri_handle(node, chunk, sink)?
+            }
             Object::Node(node) => self.node_handle(node, chunk.info, sink)?,
             Object::Literal(lexical, suffix) => self.literal_handle(lexical, &suffix, sink)?,
         };
@@ -306,7 +291,8 @@ impl LineParser {
             return Ok(sink.key(key, || Ok(()))?);
         }
         self.key.clear();
-        self.key.extend_from_slice(info.blank_node_prefix.as_bytes());
+        self.key
+            .extend_from_slice(info.blank_node_prefix.as_bytes());
         self.key.extend_from_slice(content);
         let key = TermKey {
             kind: TermKind::BlankNode,
@@ -323,13 +309,7 @@ impl LineParser {
     ) -> Result<S::Term, Refused> {
         let lexical = lexical.unwrap_or(&self.lexical);
         match *suffix {
-            Suffix::None => {
-                let key = TermKey {
-                    kind: TermKind::String,
-                    bytes: lexical,
-                };
-                Ok(sink.key(key, || validate::text(lexical))?)
-            }
+            Suffix::None => string_handle(lexical, sink),
             Suffix::Language(tag) => {
                 self.key.clear();
                 push_escaped(lexical, &mut self.key);
@@ -351,7 +331,7 @@ impl LineParser {
                     return Ok(sink.inline(id));
                 }
                 if datatype == validate::XSD_STRING {
-                    return self_string(lexical, sink);
+                    return string_handle(lexical, sink);
                 }
                 if datatype.starts_with(validate::RDF) && validate::is_reserved_datatype(datatype) {
                     return Err(Refused::Slow);
@@ -404,64 +384,14 @@ impl LineParser {
         self.encoder
             .quad(quad.as_ref(), &chunk.info.blank_node_prefix, sink)
     }
-
-    fn object<'c>(&mut self, line: &'c [u8], at: &mut usize) -> Option<Object<'c>> {
-        if line.get(*at) != Some(&b'"') {
-            return node(line, at).map(Object::Node);
-        }
-        let start = *at + 1;
-        let found = start + memchr2(b'"', b'\\', &line[start..])?;
-        let lexical = if line[found] == b'"' {
-            *at = found + 1;
-            Some(&line[start..found])
-        } else {
-            self.lexical.clear();
-            *at = unescape(line, start, found, &mut self.lexical)?;
-            None
-        };
-        let suffix = match line.get(*at)? {
-            b'@' => Suffix::Language(language(line, at)?),
-            b'^' => {
-                if line.get(*at + 1) != Some(&b'^') {
-                    return None;
-                }
-                *at += 2;
-                Suffix::Datatype(iri(line, at)?.content())
-            }
-            // A suffix after space is oxttl's to judge; the caller sends what it does not expect there.
-            _ => Suffix::None,
-        };
-        Some(Object::Literal(lexical, suffix))
-    }
 }
 
-fn self_string<S: QuadSink>(lexical: &[u8], sink: &mut S) -> Result<S::Term, Refused> {
+fn string_handle<S: QuadSink>(lexical: &[u8], sink: &mut S) -> Result<S::Term, Refused> {
     let key = TermKey {
         kind: TermKind::String,
         bytes: lexical,
     };
     Ok(sink.key(key, || validate::text(lexical))?)
-}
-
-/// Length of the first line and of its end (`\n`, `\r\n`, a lone `\r`, or nothing).
-fn line_end(text: &[u8], has_carriage_returns: bool) -> (usize, usize) {
-    let found = if has_carriage_returns {
-        memchr2(b'\n', b'\r', text)
-    } else {
-        memchr(b'\n', text)
-    };
-    match found {
-        None => (text.len(), 0),
-        Some(at) if text[at..].starts_with(b"\r\n") => (at, 2),
-        Some(at) => (at, 1),
-    }
-}
-
-fn skip_space(line: &[u8], mut at: usize) -> usize {
-    while let Some(b' ' | b'\t') = line.get(at) {
-        at += 1;
-    }
-    at
 }
 
 /// A few bits of an IRI's text: its length and its last bytes.
@@ -473,115 +403,6 @@ fn iri_slot(text: &[u8]) -> usize {
     }
     let mixed = (tail ^ length as u32).wrapping_mul(0x9E37_79B1);
     (mixed >> 16) as usize % IRI_SLOTS
-}
-
-/// An IRI or a blank node, nothing else.
-fn node<'c>(line: &'c [u8], at: &mut usize) -> Option<Node<'c>> {
-    match line.get(*at)? {
-        b'<' => iri(line, at),
-        b'_' => blank_node(line, at),
-        _ => None,
-    }
-}
-
-/// `<…>`: whatever stands between the brackets is for `validate` to judge.
-fn iri<'c>(line: &'c [u8], at: &mut usize) -> Option<Node<'c>> {
-    if line.get(*at) != Some(&b'<') || line.get(*at + 1) == Some(&b'<') {
-        return None;
-    }
-    let length = memchr(b'>', &line[*at..])? + 1;
-    let text = &line[*at..*at + length];
-    *at += length;
-    Some(Node {
-        kind: TermKind::Iri,
-        text,
-    })
-}
-
-/// `_:label` of ASCII; dots at its end are not part of it.
-fn blank_node<'c>(line: &'c [u8], at: &mut usize) -> Option<Node<'c>> {
-    let start = *at;
-    if line.get(start + 1) != Some(&b':') {
-        return None;
-    }
-    let mut end = start + 2;
-    if !line.get(end)?.is_ascii_alphanumeric() && line[end] != b'_' {
-        return None;
-    }
-    while let Some(byte) = line.get(end) {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.') {
-            end += 1;
-        } else if *byte >= 0x80 {
-            return None;
-        } else {
-            break;
-        }
-    }
-    while line[end - 1] == b'.' {
-        end -= 1;
-    }
-    *at = end;
-    Some(Node {
-        kind: TermKind::BlankNode,
-        text: &line[start..end],
-    })
-}
-
-/// The tag after `@`, without a base direction.
-fn language<'c>(line: &'c [u8], at: &mut usize) -> Option<&'c [u8]> {
-    let start = *at + 1;
-    let tail = &line[start..];
-    let length = tail
-        .iter()
-        .position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'-')?;
-    let tag = &tail[..length];
-    if !tag.first()?.is_ascii_alphabetic() || tag.ends_with(b"-") || tag.windows(2).any(|two| two == b"--") {
-        return None;
-    }
-    *at = start + length;
-    Some(tag)
-}
-
-/// Undoes the escapes of a literal that starts at `start` and has its first backslash at `escape`.
-/// Answers where the text behind the closing quote starts.
-fn unescape(line: &[u8], start: usize, escape: usize, out: &mut Vec<u8>) -> Option<usize> {
-    out.extend_from_slice(&line[start..escape]);
-    let mut at = escape;
-    loop {
-        match line[at] {
-            b'"' => return Some(at + 1),
-            _ => at = unescape_one(line, at + 1, out)?,
-        }
-        let next = at + memchr2(b'"', b'\\', &line[at..])?;
-        out.extend_from_slice(&line[at..next]);
-        at = next;
-    }
-}
-
-/// Undoes the escape whose letter is at `at`; answers where the text goes on.
-fn unescape_one(line: &[u8], at: usize, out: &mut Vec<u8>) -> Option<usize> {
-    let plain = match line.get(at)? {
-        b't' => b'\t',
-        b'b' => 0x08,
-        b'n' => b'\n',
-        b'r' => b'\r',
-        b'f' => 0x0C,
-        quoted @ (b'"' | b'\'' | b'\\') => *quoted,
-        letter @ (b'u' | b'U') => {
-            let digits = if *letter == b'u' { 4 } else { 8 };
-            let hex = line.get(at + 1..at + 1 + digits)?;
-            let mut code = 0;
-            for &digit in hex {
-                code = code << 4 | char::from(digit).to_digit(16)?;
-            }
-            let character = char::from_u32(code)?;
-            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-            return Some(at + 1 + digits);
-        }
-        _ => return None,
-    };
-    out.push(plain);
-    Some(at + 1)
 }
 
 /// What oxttl makes of a line: its statements, or the column and the message of its first error.
@@ -604,9 +425,9 @@ fn parse_slowly(line: &[u8], with_graph: bool) -> Result<Vec<Quad>, (u64, String
             "Unexpected end of file" => "the line ends in the middle of a term",
             other => other,
         };
-        (error.location().start.column + 1, shortened(message.to_owned()))
+        (
+            error.location().start.column + 1,
+            shortened(message.to_owned()),
+        )
     })
 }
-
-#[cfg(test)]
-mod tests;

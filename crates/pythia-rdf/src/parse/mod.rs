@@ -18,6 +18,7 @@ mod nesting;
 mod reader;
 mod shared;
 mod sink;
+mod tokens;
 mod watch;
 mod worker;
 mod xml;
@@ -47,7 +48,7 @@ pub struct ParseOptions {
     /// The longest line (of line-based formats) that is kept in memory; longer ones are an error.
     pub line_bytes_max: usize,
     /// What the parsers of RDF/XML and JSON-LD may hold before they come out with a statement. It takes
-    /// ten times that in memory. Without the streaming profile all of a JSON-LD document is held.
+    /// ten times that in memory. A JSON-LD object is held as a whole unless the format has the streaming profile.
     pub document_bytes_max: u64,
 }
 
@@ -163,7 +164,10 @@ pub fn parse_sources<S: QuadSink + Send>(
             let (shared, waiting) = (&shared, &waiting);
             let reader = move || {
                 while !shared.is_stopped() {
-                    let next = waiting.lock().expect("no reader panics holding it").pop_front();
+                    let next = waiting
+                        .lock()
+                        .expect("no reader panics holding it")
+                        .pop_front();
                     let Some((index, source)) = next else { break };
                     read_source(index, source, shared, &sender);
                 }

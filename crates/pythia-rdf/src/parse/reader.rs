@@ -67,7 +67,11 @@ pub(crate) fn cut_into_chunks(
         if shared.is_stopped() {
             return Ok(());
         }
-        let Some(cut) = (if ended { Some(buffer.len()) } else { last_line_end(&buffer) }) else {
+        let Some(cut) = (if ended {
+            Some(buffer.len())
+        } else {
+            last_line_end(&buffer)
+        }) else {
             let limit = shared.options.line_bytes_max;
             if buffer.len() >= limit {
                 return Err(Failure {

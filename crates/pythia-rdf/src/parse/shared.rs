@@ -94,7 +94,9 @@ impl<'a> Shared<'a> {
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().expect("nothing panics holding the ledger")
+        self.ledger
+            .lock()
+            .expect("nothing panics holding the ledger")
     }
 
     /// Whether a failure makes reading on pointless.
@@ -138,7 +140,9 @@ impl<'a> Shared<'a> {
         self.progress.skipped.fetch_add(1, Ordering::Relaxed);
         let mut ledger = self.ledger();
         ledger.skipped += 1;
-        let at = ledger.problems.partition_point(|(known, _)| *known <= place);
+        let at = ledger
+            .problems
+            .partition_point(|(known, _)| *known <= place);
         if at < ParseOptions::PROBLEMS_KEPT {
             ledger.problems.insert(at, (place, message));
             ledger.problems.truncate(ParseOptions::PROBLEMS_KEPT);
@@ -168,7 +172,10 @@ impl<'a> Shared<'a> {
 
     /// An empty buffer, used before if possible.
     pub(crate) fn take_buffer(&self) -> Vec<u8> {
-        let mut buffers = self.buffers.lock().expect("nothing panics holding the buffers");
+        let mut buffers = self
+            .buffers
+            .lock()
+            .expect("nothing panics holding the buffers");
         buffers.pop().unwrap_or_default()
     }
 

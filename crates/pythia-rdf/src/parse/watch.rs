@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 
 /// Looks at a text piece by piece and may refuse it.
 pub(crate) trait Watch {
@@ -66,24 +66,35 @@ impl Position {
     }
 }
 
-/// A reader that ends with an error where a [`Watch`] refuses its text.
+/// A reader that counts lines, and ends with an error where a [`Watch`] refuses its text.
 pub(crate) struct Watched<R, W> {
     inner: R,
     watch: W,
+    position: Arc<Position>,
 }
 
 impl<R, W> Watched<R, W> {
-    pub(crate) fn new(inner: R, watch: W) -> Self {
-        Self { inner, watch }
+    pub(crate) fn new(inner: R, watch: W, position: Arc<Position>) -> Self {
+        Self {
+            inner,
+            watch,
+            position,
+        }
     }
 }
 
 impl<R: Read, W: Watch> Read for Watched<R, W> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
-        self.watch
-            .scan(&buffer[..read])
-            .map_err(|refusal| io::Error::new(io::ErrorKind::InvalidData, refusal))?;
+        let outcome = self.watch.scan(&buffer[..read]);
+        let seen = outcome
+            .as_ref()
+            .map_or_else(|refusal| refusal.offset, |()| read);
+        let lines = memchr_iter(b'\n', &buffer[..seen]).count();
+        self.position
+            .lines
+            .fetch_add(lines as u64, Ordering::Relaxed);
+        outcome.map_err(|refusal| io::Error::new(io::ErrorKind::InvalidData, refusal))?;
         Ok(read)
     }
 }
@@ -108,7 +119,9 @@ impl<R> Counted<R> {
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
-        self.position.bytes.fetch_add(read as u64, Ordering::Relaxed);
+        self.position
+            .bytes
+            .fetch_add(read as u64, Ordering::Relaxed);
         if self.is_bounded {
             self.position
                 .add_pending(read as u64)
@@ -121,14 +134,12 @@ impl<R: Read> Read for Counted<R> {
 /// Hands out at most a line at a time, so that the number of lines tells where a parser is that does not say.
 pub(crate) struct LineByLine<R> {
     inner: BufReader<R>,
-    position: Arc<Position>,
 }
 
 impl<R: Read> LineByLine<R> {
-    pub(crate) fn new(inner: R, position: Arc<Position>) -> Self {
+    pub(crate) fn new(inner: R) -> Self {
         Self {
             inner: BufReader::with_capacity(64 << 10, inner),
-            position,
         }
     }
 }
@@ -137,13 +148,9 @@ impl<R: Read> Read for LineByLine<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let available = self.inner.fill_buf()?;
         let available = &available[..available.len().min(buffer.len())];
-        let newline = memchr(b'\n', available);
-        let read = newline.map_or(available.len(), |at| at + 1);
+        let read = memchr(b'\n', available).map_or(available.len(), |at| at + 1);
         buffer[..read].copy_from_slice(&available[..read]);
         self.inner.consume(read);
-        self.position
-            .lines
-            .fetch_add(u64::from(newline.is_some()), Ordering::Relaxed);
         Ok(read)
     }
 }

@@ -80,7 +80,11 @@ impl XmlWatch {
         self.state = match self.state {
             State::Text => {
                 self.text(byte)?;
-                if byte == b'<' { State::Opened } else { State::Text }
+                if byte == b'<' {
+                    State::Opened
+                } else {
+                    State::Text
+                }
             }
             State::Opened => {
                 self.reference = None;
@@ -105,7 +109,11 @@ impl XmlWatch {
             }
             State::EndTag => State::EndTag,
             State::Declaration => self.declaration(byte),
-            State::Until { byte: end, needed, count } => match byte {
+            State::Until {
+                byte: end,
+                needed,
+                count,
+            } => match byte {
                 b'>' if count >= needed => State::Text,
                 _ if byte == end => State::Until {
                     byte: end,
@@ -139,7 +147,10 @@ impl XmlWatch {
         if let Some(open) = quote {
             self.text(byte)?;
             let quote = (byte != open).then_some(open);
-            return Ok(State::StartTag { quote, slash: false });
+            return Ok(State::StartTag {
+                quote,
+                slash: false,
+            });
         }
         match byte {
             b'>' if slash => Ok(State::Text),
@@ -198,7 +209,9 @@ impl XmlWatch {
             };
             let definition = definition.trim_ascii_start();
             let definition = definition.strip_prefix(b"%").unwrap_or(definition);
-            let mut pieces = definition.trim_ascii_start().splitn(2, u8::is_ascii_whitespace);
+            let mut pieces = definition
+                .trim_ascii_start()
+                .splitn(2, u8::is_ascii_whitespace);
             let (Some(name), Some(rest)) = (pieces.next(), pieces.next()) else {
                 continue;
             };
@@ -220,7 +233,10 @@ impl XmlWatch {
     fn expanded_length(&self, text: &[u8]) -> usize {
         let mut length = text.len();
         for reference in text.split(|byte| *byte == b'&').skip(1) {
-            let name = reference.split(|byte| *byte == b';').next().unwrap_or_default();
+            let name = reference
+                .split(|byte| *byte == b';')
+                .next()
+                .unwrap_or_default();
             length = length.saturating_add(self.entities.get(name).copied().unwrap_or(0));
         }
         length

@@ -41,7 +41,12 @@ impl CollectingSink {
                     None => GraphName::DefaultGraph,
                     Some(_) => GraphName::from(node(graph)),
                 };
-                Quad::new(node(subject), predicate, term(object).expect("a term"), graph)
+                Quad::new(
+                    node(subject),
+                    predicate,
+                    term(object).expect("a term"),
+                    graph,
+                )
             })
             .collect()
     }
@@ -82,7 +87,8 @@ impl QuadSink for CollectingSink {
 /// A source of bytes in memory.
 pub(crate) fn source(text: impl Into<Vec<u8>>, format: RdfFormat) -> Source {
     let bytes = std::io::Cursor::new(text.into());
-    Source::from_reader("test".to_owned(), bytes, format, Compression::None).expect("no decompressor")
+    Source::from_reader("test".to_owned(), bytes, format, Compression::None)
+        .expect("no decompressor")
 }
 
 /// Small chunks, so that cuts happen.

@@ -19,7 +19,8 @@ fn text(lines: usize) -> Vec<u8> {
 fn compress(text: &[u8], compression: Compression) -> Vec<u8> {
     match compression {
         Compression::Gzip => {
-            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            let mut encoder =
+                flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             encoder.write_all(text).expect("memory");
             encoder.finish().expect("memory")
         }
@@ -51,8 +52,14 @@ fn parse(bytes: Vec<u8>, compression: Compression) -> Result<u64, ParseError> {
 #[test]
 fn every_compression_is_read() {
     for compression in ALL {
-        assert_eq!(parse(compress(&text(3000), compression), compression).expect("whole"), 3000);
-        assert_eq!(parse(compress(b"", compression), compression).expect("empty text"), 0);
+        assert_eq!(
+            parse(compress(&text(3000), compression), compression).expect("whole"),
+            3000
+        );
+        assert_eq!(
+            parse(compress(b"", compression), compression).expect("empty text"),
+            0
+        );
     }
 }
 
@@ -63,7 +70,11 @@ fn members_follow_each_other_and_lines_may_span_them() {
         let (one, two) = text.split_at(text.len() / 2 + 3);
         let mut bytes = compress(one, compression);
         bytes.extend(compress(two, compression));
-        assert_eq!(parse(bytes, compression).expect("whole"), 2000, "{compression:?}");
+        assert_eq!(
+            parse(bytes, compression).expect("whole"),
+            2000,
+            "{compression:?}"
+        );
     }
 }
 
@@ -74,10 +85,17 @@ fn files_cut_short_name_the_place() {
         bytes.truncate(bytes.len() - 9);
         let length = bytes.len() as u64;
         let error = parse(bytes, compression).expect_err("cut short");
-        let ParseError::Io { read, source_name, .. } = &error else {
+        let ParseError::Io {
+            read, source_name, ..
+        } = &error
+        else {
             panic!("{error}");
         };
-        assert_eq!((source_name.as_str(), *read), ("data", length), "{compression:?}");
+        assert_eq!(
+            (source_name.as_str(), *read),
+            ("data", length),
+            "{compression:?}"
+        );
         assert!(error.to_string().contains("cut short"), "{error}");
     }
 }
@@ -91,9 +109,13 @@ fn broken_files_are_refused() {
             bytes[at] ^= 0x5a;
             let outcome = parse(bytes, compression);
             // Some header bytes (a time stamp) mean nothing for the text.
-            assert!(outcome.is_err() || (compression == Compression::Gzip && at == 5), "{compression:?} at {at}");
+            assert!(
+                outcome.is_err() || (compression == Compression::Gzip && at == 5),
+                "{compression:?} at {at}"
+            );
         }
-        let error = parse(b"<a:a> <a:a> <a:a> .\n".to_vec(), compression).expect_err("not compressed");
+        let error =
+            parse(b"<a:a> <a:a> <a:a> .\n".to_vec(), compression).expect_err("not compressed");
         assert!(matches!(error, ParseError::Io { .. }), "{error}");
     }
 }
@@ -101,20 +123,43 @@ fn broken_files_are_refused() {
 #[test]
 fn files_are_opened_by_name() {
     let directory = tempfile::tempdir().expect("a directory");
-    for (name, compression) in [("a.nt", Compression::None), ("b.nt.gz", Compression::Gzip), ("c.nq.zst", Compression::Zstd)] {
+    for (name, compression) in [
+        ("a.nt", Compression::None),
+        ("b.nt.gz", Compression::Gzip),
+        ("c.nq.zst", Compression::Zstd),
+    ] {
         let path = directory.path().join(name);
-        let bytes = if compression == Compression::None { text(10) } else { compress(&text(10), compression) };
+        let bytes = if compression == Compression::None {
+            text(10)
+        } else {
+            compress(&text(10), compression)
+        };
         std::fs::write(&path, &bytes).expect("written");
         let source = Source::from_path(&path, None, None).expect("opened");
         assert_eq!(source.size_bytes(), Some(bytes.len() as u64));
         let read = std::sync::Arc::clone(source.bytes_read());
-        assert_eq!(parse_all(vec![source], &options(100), 1).expect("whole").1.quads, 10);
-        assert_eq!(read.load(std::sync::atomic::Ordering::Relaxed), bytes.len() as u64);
+        assert_eq!(
+            parse_all(vec![source], &options(100), 1)
+                .expect("whole")
+                .1
+                .quads,
+            10
+        );
+        assert_eq!(
+            read.load(std::sync::atomic::Ordering::Relaxed),
+            bytes.len() as u64
+        );
     }
-    let missing = Source::from_path(&directory.path().join("none.nt"), None, None).err().expect("missing");
+    let missing = Source::from_path(&directory.path().join("none.nt"), None, None)
+        .err()
+        .expect("missing");
     assert!(missing.to_string().contains("none.nt"), "{missing}");
-    let unknown = Source::from_path(&directory.path().join("a.pdf"), None, None).err().expect("unknown");
+    let unknown = Source::from_path(&directory.path().join("a.pdf"), None, None)
+        .err()
+        .expect("unknown");
     assert!(unknown.to_string().contains("format"), "{unknown}");
-    let folder = Source::from_path(directory.path(), Some(RdfFormat::NTriples), None).err().expect("a folder");
+    let folder = Source::from_path(directory.path(), Some(RdfFormat::NTriples), None)
+        .err()
+        .expect("a folder");
     assert!(folder.to_string().contains("directory"), "{folder}");
 }

@@ -1,5 +1,7 @@
 //! The line parser must do what oxttl does: the same quads, or an error at the same place.
 
+use std::hash::{Hash, Hasher};
+
 use oxrdf::Quad;
 use oxttl::NQuadsParser;
 use oxttl::NTriplesParser;
@@ -34,7 +36,10 @@ fn oxttl(text: &[u8], format: RdfFormat) -> (Vec<Quad>, Vec<u64>) {
 /// What oxttl makes of the whole text in one go.
 fn oxttl_accepts(text: &[u8], format: RdfFormat) -> Option<Vec<Quad>> {
     if format == RdfFormat::NQuads {
-        NQuadsParser::new().for_slice(text).collect::<Result<_, _>>().ok()
+        NQuadsParser::new()
+            .for_slice(text)
+            .collect::<Result<_, _>>()
+            .ok()
     } else {
         NTriplesParser::new()
             .for_slice(text)
@@ -122,7 +127,12 @@ fn literal() -> impl Strategy<Value = String> {
 fn term() -> impl Strategy<Value = String> {
     let simple = prop_oneof![4 => iri(), 2 => blank(), 4 => literal()];
     simple.prop_recursive(2, 6, 3, |inner| {
-        (inner.clone(), iri(), inner, prop::sample::select(&["<<( ", "<<(", "<< "][..]))
+        (
+            inner.clone(),
+            iri(),
+            inner,
+            prop::sample::select(&["<<( ", "<<(", "<< "][..]),
+        )
             .prop_map(|(s, p, o, open)| format!("{open}{s} {p} {o} )>>"))
     })
 }
@@ -135,11 +145,23 @@ fn line() -> impl Strategy<Value = String> {
     ];
     let graph = prop_oneof![6 => Just(String::new()), 2 => iri(), 1 => blank(), 1 => literal()];
     let statement = (
-        (space(), prop_oneof![6 => iri(), 3 => blank(), 1 => literal()], space()),
-        (prop_oneof![9 => iri(), 1 => blank()], space(), term(), space(), graph),
+        (
+            space(),
+            prop_oneof![6 => iri(), 3 => blank(), 1 => literal()],
+            space(),
+        ),
+        (
+            prop_oneof![9 => iri(), 1 => blank()],
+            space(),
+            term(),
+            space(),
+            graph,
+        ),
         end,
     )
-        .prop_map(|((s0, s, s1), (p, s2, o, s3, g), end)| format!("{s0}{s}{s1}{p}{s2}{o}{s3}{g}{end}"));
+        .prop_map(|((s0, s, s1), (p, s2, o, s3, g), end)| {
+            format!("{s0}{s}{s1}{p}{s2}{o}{s3}{g}{end}")
+        });
     prop_oneof![
         20 => statement,
         1 => Just(String::new()),
@@ -184,16 +206,62 @@ proptest! {
 #[test]
 fn a_raw_line_end_is_not_taken_for_its_escape() {
     // The literal is known from its escaped form; the raw one must still be refused.
-    check(b"<a:a> <a:a> \"x\\ry\" .\n<a:a> <a:a> \"x\ry\" .\n", RdfFormat::NTriples);
-    check(b"<a:a> <a:a> \"x\\ny\" .\n<a:a> <a:a> \"x\ny\" .\n", RdfFormat::NTriples);
+    check(
+        b"<a:a> <a:a> \"x\\ry\" .\n<a:a> <a:a> \"x\ry\" .\n",
+        RdfFormat::NTriples,
+    );
+    check(
+        b"<a:a> <a:a> \"x\\ny\" .\n<a:a> <a:a> \"x\ny\" .\n",
+        RdfFormat::NTriples,
+    );
 }
 
 #[test]
 fn comments_may_hold_any_bytes() {
-    check(b"<a:a> <a:a> <a:a> . # \xff\n# \xff\xfe\n<a:a> <a:a> \"\xff\" .\n", RdfFormat::NTriples);
+    check(
+        b"<a:a> <a:a> <a:a> . # \xff\n# \xff\xfe\n<a:a> <a:a> \"\xff\" .\n",
+        RdfFormat::NTriples,
+    );
 }
 
 #[test]
 fn a_blank_node_is_not_taken_for_one_that_it_begins_with() {
     check(b"_:a <a:p> _:a .\n_:ab <a:p> _:ab .\n_:a.<a:p> _:a.\n_:a<a:p>_:a.\n_:a\xc2\xb7 <a:p> _:a\xc2\xb7.\n", RdfFormat::NTriples);
+}
+
+/// A number that depends on the quads but not on their order.
+fn fingerprint(quads: impl Iterator<Item = Quad>) -> (u64, u64) {
+    let hash = |quad: Quad| {
+        let mut hasher = std::hash::DefaultHasher::new();
+        quad.hash(&mut hasher);
+        hasher.finish()
+    };
+    quads.fold((0, 0), |(count, sum), quad| {
+        (count + 1, sum.wrapping_add(hash(quad)))
+    })
+}
+
+#[test]
+fn real_data_parses_as_by_oxttl() {
+    for name in [
+        "rdf-vocabularies.nq.zst",
+        "yago-temporal.rdf12.nt.zst",
+        "nomisma.nt.zst",
+    ] {
+        let Some(path) = crate::w3c::data(name) else {
+            continue;
+        };
+        let text = zstd::decode_all(std::fs::File::open(&path).expect("readable")).expect("whole");
+        // N-Triples are N-Quads.
+        let expected = fingerprint(
+            NQuadsParser::new()
+                .for_slice(&text)
+                .map(|quad| quad.expect("valid")),
+        );
+        let source =
+            pythia_rdf::Source::from_path(&path, Some(RdfFormat::NQuads), None).expect("readable");
+        let (quads, report) = parse_all(vec![source], &options(1 << 18), 2).expect("valid");
+        assert_eq!(report.bytes, text.len() as u64);
+        assert_eq!(fingerprint(quads.into_iter()), expected, "{name}");
+    }
 }

@@ -22,10 +22,19 @@ fn every_format_says_the_same() {
     for (format, text) in [
         (RdfFormat::NTriples, "<http://e/s> <http://e/p> \"o\"@EN ."),
         (RdfFormat::NQuads, "<http://e/s> <http://e/p> \"o\"@en ."),
-        (RdfFormat::Turtle, "@prefix e: <http://e/> . e:s <p> \"o\"@en ."),
+        (
+            RdfFormat::Turtle,
+            "@prefix e: <http://e/> . e:s <p> \"o\"@en .",
+        ),
         (RdfFormat::TriG, "{ <s> <http://e/p> \"o\"@en }"),
-        (RdfFormat::RdfXml, "<r:RDF xmlns:r='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns='http://e/'><r:Description r:about='s'><p xml:lang='en'>o</p></r:Description></r:RDF>"),
-        (json_ld(), "{\"@id\": \"s\", \"http://e/p\": {\"@value\": \"o\", \"@language\": \"en\"}}"),
+        (
+            RdfFormat::RdfXml,
+            "<r:RDF xmlns:r='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns='http://e/'><r:Description r:about='s'><p xml:lang='en'>o</p></r:Description></r:RDF>",
+        ),
+        (
+            json_ld(),
+            "{\"@id\": \"s\", \"http://e/p\": {\"@value\": \"o\", \"@language\": \"en\"}}",
+        ),
     ] {
         let source = source(text, format).with_base(Some("http://e/".to_owned()));
         assert_eq!(lines(vec![source]), expected, "{format}");
@@ -39,7 +48,8 @@ fn the_graph_of_a_source_takes_its_triples_only() {
         let text = if format == RdfFormat::NQuads {
             "<a:s> <a:p> 1 .\n<a:s> <a:p> <a:o> .\n<a:s> <a:p> <a:o> <a:h> .\n<a:s> <a:p> \"\\u0041\" .\n<a:s> <a:p> <<( <a:s> <a:p> <a:o> )>> .\n".replace("<a:s> <a:p> 1 .\n", "")
         } else {
-            "<a:s> <a:p> <a:o>, \"A\", <<( <a:s> <a:p> <a:o> )>> . <a:h> { <a:s> <a:p> <a:o> }".to_owned()
+            "<a:s> <a:p> <a:o>, \"A\", <<( <a:s> <a:p> <a:o> )>> . <a:h> { <a:s> <a:p> <a:o> }"
+                .to_owned()
         };
         assert_eq!(
             lines(vec![source(text, format).with_graph(graph.clone())]),
@@ -69,7 +79,11 @@ fn scopes_keep_blank_nodes_apart() {
         "_:é <a:p> <a:p>",
     ];
     for format in [RdfFormat::NTriples, RdfFormat::NQuads, RdfFormat::Turtle] {
-        let sources = vec![scoped(Some(0), format), scoped(Some(1), format), scoped(None, format)];
+        let sources = vec![
+            scoped(Some(0), format),
+            scoped(Some(1), format),
+            scoped(None, format),
+        ];
         assert_eq!(lines(sources), expected);
     }
 }
@@ -77,17 +91,34 @@ fn scopes_keep_blank_nodes_apart() {
 #[test]
 fn errors_name_their_place() {
     for (format, text, line, column) in [
-        (RdfFormat::Turtle, "<a:s> <a:p> <a:o> .\n<a:s> <a:p> ; <a:o> ,, .\n", 2, 13),
+        (
+            RdfFormat::Turtle,
+            "<a:s> <a:p> <a:o> .\n<a:s> <a:p> ; <a:o> ,, .\n",
+            2,
+            13,
+        ),
         (RdfFormat::TriG, "<a:g> { <a:s> <a:p>\n  <a:o> ] }\n", 2, 9),
-        (RdfFormat::RdfXml, "<r:RDF xmlns:r='http://www.w3.org/1999/02/22-rdf-syntax-ns#'>\n<r:Description>\n</r:RDF>\n", 3, 0),
+        (
+            RdfFormat::RdfXml,
+            "<r:RDF xmlns:r='http://www.w3.org/1999/02/22-rdf-syntax-ns#'>\n<r:Description>\n</r:RDF>\n",
+            3,
+            0,
+        ),
         (json_ld(), "{\"http://e/p\":\n  [1, }", 2, 7),
     ] {
         for lenient in [false, true] {
             if lenient && matches!(format, RdfFormat::Turtle | RdfFormat::TriG) {
                 continue;
             }
-            let error = parse_all(vec![source(text, format)], &options(1).with_lenient(lenient), 1).expect_err("invalid");
-            let ParseError::Syntax(problem) = &error else { panic!("{error}") };
+            let error = parse_all(
+                vec![source(text, format)],
+                &options(1).with_lenient(lenient),
+                1,
+            )
+            .expect_err("invalid");
+            let ParseError::Syntax(problem) = &error else {
+                panic!("{error}")
+            };
             assert_eq!((problem.line, problem.column), (line, column), "{error}");
             assert!(!problem.message.contains("at line"), "{error}");
             assert_eq!(problem.message.contains("cannot go on"), lenient, "{error}");
@@ -98,7 +129,12 @@ fn errors_name_their_place() {
 #[test]
 fn lenient_turtle_goes_on_after_an_error() {
     let text = "<a:s> <a:p> <a:o1> .\n<a:s> <a:p> nonsense: .\n<a:s> <a:p> <a:o2> .\n";
-    let (quads, report) = parse_all(vec![source(text, RdfFormat::Turtle)], &options(1).with_lenient(true), 1).expect("lenient");
+    let (quads, report) = parse_all(
+        vec![source(text, RdfFormat::Turtle)],
+        &options(1).with_lenient(true),
+        1,
+    )
+    .expect("lenient");
     assert_eq!(quads.len(), 2);
     assert!(report.skipped >= 1);
     assert_eq!(report.first_skipped[0].line, 2);
@@ -117,12 +153,23 @@ fn large_documents_come_in_batches() {
     for number in 0..20_000 {
         text.push_str(&format!("e:s{number} e:p {number}, [ e:q ({number}) ] .\n"));
     }
-    let (quads, report) = parse_all(vec![source(text.clone(), RdfFormat::Turtle)], &options(1), 2).expect("valid");
+    let (quads, report) = parse_all(
+        vec![source(text.clone(), RdfFormat::Turtle)],
+        &options(1),
+        2,
+    )
+    .expect("valid");
     assert_eq!(quads.len(), 20_000 * 5);
     assert_eq!(report.bytes, text.len() as u64);
 }
 
 #[test]
 fn no_source_is_no_quad() {
-    assert_eq!(parse_all(Vec::new(), &options(1), 1).expect("nothing").1.quads, 0);
+    assert_eq!(
+        parse_all(Vec::new(), &options(1), 1)
+            .expect("nothing")
+            .1
+            .quads,
+        0
+    );
 }

@@ -11,19 +11,18 @@ use pythia_rdf::{RdfFormat, RdfWriter, Source};
 use crate::collect::{options, parse_all};
 use crate::differential;
 
-/// The folder of test data, or `None` after saying loudly that it is missing.
-fn data() -> Option<PathBuf> {
+/// A file or folder of the test data, or `None` after saying loudly that it is missing.
+pub(crate) fn data(name: &str) -> Option<PathBuf> {
     let given = std::env::var_os("PYTHIA_SHARED_DATA").map(PathBuf::from);
-    let folder = given.unwrap_or_else(|| {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data")
-    });
-    let suites = folder.join("rdf-tests/rdf");
-    if suites.is_dir() {
-        return Some(suites);
+    let folder =
+        given.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"));
+    let path = folder.join(name);
+    if path.exists() {
+        return Some(path);
     }
     eprintln!(
-        "\n*** SKIPPED: the W3C test suites are not at {} (set PYTHIA_SHARED_DATA) ***\n",
-        suites.display()
+        "\n*** SKIPPED: there is no test data at {} (set PYTHIA_SHARED_DATA) ***\n",
+        path.display()
     );
     None
 }
@@ -69,15 +68,35 @@ fn tests(manifest: &Path) -> Vec<Test> {
     let assumed = graph
         .triples_for_predicate(&property("assumedTestBase"))
         .next()
-        .map(|triple| triple.object.to_string().trim_matches(['<', '>']).to_owned());
+        .map(|triple| {
+            triple
+                .object
+                .to_string()
+                .trim_matches(['<', '>'])
+                .to_owned()
+        });
     let mut tests = Vec::new();
     for triple in graph.triples_for_predicate(rdf::TYPE) {
-        let TermRef::NamedNode(kind) = triple.object else { continue };
-        let Some(kind) = kind.as_str().strip_prefix("http://www.w3.org/ns/rdftest#Test") else { continue };
-        let Some(action) = graph.object_for_subject_predicate(triple.subject, &property("action")) else { continue };
+        let TermRef::NamedNode(kind) = triple.object else {
+            continue;
+        };
+        let Some(kind) = kind
+            .as_str()
+            .strip_prefix("http://www.w3.org/ns/rdftest#Test")
+        else {
+            continue;
+        };
+        let Some(action) = graph.object_for_subject_predicate(triple.subject, &property("action"))
+        else {
+            continue;
+        };
         let action = local(action);
         // Relative to the suite's home if it says where that is.
-        let name = action.strip_prefix(folder).expect("a file of the suite").to_string_lossy().into_owned();
+        let name = action
+            .strip_prefix(folder)
+            .expect("a file of the suite")
+            .to_string_lossy()
+            .into_owned();
         tests.push(Test {
             name: format!("{}{}", folder.display(), triple.subject),
             kind: kind.to_owned(),
@@ -110,7 +129,11 @@ fn canonical(quads: Vec<Quad>) -> Dataset {
 fn run(test: &Test) -> Result<(), String> {
     let parsed = parse(&test.action, &test.base);
     if test.kind.starts_with("NTriples") || test.kind.starts_with("NQuads") {
-        let format = if test.kind.starts_with("NQ") { RdfFormat::NQuads } else { RdfFormat::NTriples };
+        let format = if test.kind.starts_with("NQ") {
+            RdfFormat::NQuads
+        } else {
+            RdfFormat::NTriples
+        };
         differential::check(&std::fs::read(&test.action).expect("readable"), format);
     }
     if test.kind.contains("Negative") {
@@ -120,19 +143,31 @@ fn run(test: &Test) -> Result<(), String> {
         };
     }
     let quads = parsed?;
-    let Some(result) = &test.result else { return Ok(()) };
+    let Some(result) = &test.result else {
+        return Ok(());
+    };
     if test.kind.ends_with("C14N") {
-        let format = if test.kind.starts_with("NQ") { RdfFormat::NQuads } else { RdfFormat::NTriples };
+        let format = if test.kind.starts_with("NQ") {
+            RdfFormat::NQuads
+        } else {
+            RdfFormat::NTriples
+        };
         let mut writer = RdfWriter::new(Vec::new(), format, &[]).expect("no prefixes");
         for quad in &quads {
-            writer.quad(quad.as_ref()).map_err(|error| error.to_string())?;
+            writer
+                .quad(quad.as_ref())
+                .map_err(|error| error.to_string())?;
         }
         let written = writer.finish().map_err(|error| error.to_string())?;
         let wanted = std::fs::read(result).expect("readable");
         return if written == wanted {
             Ok(())
         } else {
-            Err(format!("written as {:?}, not {:?}", String::from_utf8_lossy(&written), String::from_utf8_lossy(&wanted)))
+            Err(format!(
+                "written as {:?}, not {:?}",
+                String::from_utf8_lossy(&written),
+                String::from_utf8_lossy(&wanted)
+            ))
         };
     }
     let (ours, wanted) = (canonical(quads), canonical(parse(result, &test.base)?));
@@ -145,7 +180,9 @@ fn run(test: &Test) -> Result<(), String> {
 
 /// Runs the tests whose kind begins with `kind`; those in `excused` may fail.
 fn suite(kind: &str, count_min: usize, excused: &[&str]) {
-    let Some(data) = data() else { return };
+    let Some(data) = data("rdf-tests/rdf") else {
+        return;
+    };
     let mut files = Vec::new();
     manifests(&data, &mut files);
     let (mut count, mut failed) = (0, Vec::new());
@@ -160,7 +197,12 @@ fn suite(kind: &str, count_min: usize, excused: &[&str]) {
             failed.push(format!("{} ({}): {problem}", test.name, test.kind));
         }
     }
-    assert!(failed.is_empty(), "{} of {count} failed:\n{}", failed.len(), failed.join("\n"));
+    assert!(
+        failed.is_empty(),
+        "{} of {count} failed:\n{}",
+        failed.len(),
+        failed.join("\n")
+    );
     assert!(count >= count_min, "only {count} tests found");
     println!("{kind}: {count} tests");
 }
@@ -188,6 +230,11 @@ fn trig() {
 #[test]
 fn rdf_xml() {
     // The parser writes the namespaces in scope into an XML literal, which is the same value in another form.
-    let other_form = ["xml-canon-test001", "xml-canon-test002", "rdf12-xml-an-13", "rdf12-xml-an-14"];
+    let other_form = [
+        "xml-canon-test001",
+        "xml-canon-test002",
+        "rdf12-xml-an-13",
+        "rdf12-xml-an-14",
+    ];
     suite("XML", 190, &other_form);
 }

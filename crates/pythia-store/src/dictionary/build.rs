@@ -157,10 +157,18 @@ impl PageBuilder {
             self.group_offsets.push(self.groups.len());
         }
         // A group's first entry is whole before the others, so that it is compared with alone.
-        let lengths = if restart { &mut self.groups } else { &mut self.lengths };
+        let lengths = if restart {
+            &mut self.groups
+        } else {
+            &mut self.lengths
+        };
         push_varint(lengths, shared as u64);
         push_varint(lengths, suffix.length_and_coding());
-        let suffixes = if restart { &mut self.groups } else { &mut self.suffixes };
+        let suffixes = if restart {
+            &mut self.groups
+        } else {
+            &mut self.suffixes
+        };
         suffixes.extend_from_slice(suffix.bytes);
         if let Some(continuation) = continuation {
             let record = LargeRecord {

@@ -295,8 +295,8 @@ impl KindDirectory {
         for _ in 0..page_count {
             first_ranks.push(rank);
             let entry_count = reader.varint()?;
-            if entry_count == 0 {
-                return Err(reader.corrupt("pages that are not empty before this place"));
+            if !(1..=u64::from(u16::MAX)).contains(&entry_count) {
+                return Err(reader.corrupt("pages of 1 to 65,535 entries before this place"));
             }
             rank = rank
                 .checked_add(entry_count)

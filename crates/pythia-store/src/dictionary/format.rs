@@ -38,7 +38,8 @@ pub(super) const fn inline_key_bytes_max(page_bytes: usize) -> usize {
     page_bytes - HEADER_BYTES - 32
 }
 
-const _: () = assert!(LARGE_PREFIX_BYTES + LARGE_RECORD_BYTES < inline_key_bytes_max(PAGE_BYTES_MIN));
+const _: () =
+    assert!(LARGE_PREFIX_BYTES + LARGE_RECORD_BYTES < inline_key_bytes_max(PAGE_BYTES_MIN));
 
 /// What a page should have said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,9 +174,17 @@ fn u16_at<const N: usize>(bytes: &[u8; N], offset: usize) -> u16 {
 }
 
 fn u32_at<const N: usize>(bytes: &[u8; N], offset: usize) -> u32 {
-    u32::from_le_bytes(*bytes[offset..].first_chunk().expect("offsets are constants"))
+    u32::from_le_bytes(
+        *bytes[offset..]
+            .first_chunk()
+            .expect("offsets are constants"),
+    )
 }
 
 fn u64_at<const N: usize>(bytes: &[u8; N], offset: usize) -> u64 {
-    u64::from_le_bytes(*bytes[offset..].first_chunk().expect("offsets are constants"))
+    u64::from_le_bytes(
+        *bytes[offset..]
+            .first_chunk()
+            .expect("offsets are constants"),
+    )
 }

@@ -50,7 +50,10 @@ impl<'d> Keys<'d> {
     }
 
     /// The next key and its id.
-    #[expect(clippy::should_implement_trait, reason = "the key borrows from the iterator")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "the key borrows from the iterator"
+    )]
     pub fn next(&mut self) -> Result<Option<(TermId, TermKey<'_>)>, StoreError> {
         if self.next_rank >= self.end_rank {
             return Ok(None);

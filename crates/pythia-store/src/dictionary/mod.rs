@@ -50,5 +50,9 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
         }
     }
     let tail = a_words.len() * 8;
-    tail + a[tail..].iter().zip(&b[tail..]).take_while(|(x, y)| x == y).count()
+    tail + a[tail..]
+        .iter()
+        .zip(&b[tail..])
+        .take_while(|(x, y)| x == y)
+        .count()
 }

@@ -36,10 +36,13 @@ impl Overflow {
     ) -> Result<Self, Damage> {
         let payload_bytes = file.page_bytes() - OVERFLOW_HEADER_BYTES;
         let pages_after = file.page_count().saturating_sub(owner + 1);
-        let capacity = pages_after.min(u64::from(header.overflow_page_count)) * payload_bytes as u64;
+        let capacity =
+            pages_after.min(u64::from(header.overflow_page_count)) * payload_bytes as u64;
         let end = record.offset.checked_add(record.stored_bytes);
         if record.stored_bytes == 0 || end.is_none_or(|end| end > capacity) {
-            return Err(Damage("a large key to end within the page's overflow pages"));
+            return Err(Damage(
+                "a large key to end within the page's overflow pages",
+            ));
         }
         Ok(Self {
             kind: header.kind,
@@ -63,8 +66,9 @@ impl Overflow {
             ControlFlow::Continue(())
         })?;
         if (key.len() - start) as u64 != self.record.key_bytes {
-            return Err(Damage("a large key of the length it has in its entry")
-                .at(file.name(), self.owner));
+            return Err(
+                Damage("a large key of the length it has in its entry").at(file.name(), self.owner)
+            );
         }
         Ok(())
     }
@@ -129,11 +133,15 @@ impl Overflow {
                     return Ok(());
                 }
                 let damaged = |damage: Damage| damage.at(file.name(), numbers[index]);
-                let bytes = &overflow_payload(page, self.kind, self.owner).map_err(damaged)?[skip..];
+                let bytes =
+                    &overflow_payload(page, self.kind, self.owner).map_err(damaged)?[skip..];
                 skip = 0;
-                let length = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                let length =
+                    usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
                 left -= length as u64;
-                let piece = expansion.expand(&bytes[..length], left == 0).map_err(damaged)?;
+                let piece = expansion
+                    .expand(&bytes[..length], left == 0)
+                    .map_err(damaged)?;
                 done = f(piece).is_break();
                 Ok::<(), StoreError>(())
             })?;

@@ -78,7 +78,8 @@ impl<'a> EntryPage<'a> {
         let mut position = HEADER_BYTES
             + GROUP_OFFSET_BYTES * group_count
             + LARGE_RECORD_BYTES * usize::from(header.large_count);
-        let reference = varint(bytes, &mut position).ok_or(Damage("the length of the first key"))?;
+        let reference =
+            varint(bytes, &mut position).ok_or(Damage("the length of the first key"))?;
         let reference = suffix(bytes, &mut position, reference)
             .ok_or(Damage("the page's first key within its used bytes"))?;
         Ok(Self {
@@ -105,7 +106,10 @@ impl<'a> EntryPage<'a> {
     fn restart(&self, index: usize) -> Result<Restart<'a>, Damage> {
         let offset = |index: usize| {
             let place = HEADER_BYTES + GROUP_OFFSET_BYTES * index;
-            usize::from(u16::from_le_bytes([self.bytes[place], self.bytes[place + 1]]))
+            usize::from(u16::from_le_bytes([
+                self.bytes[place],
+                self.bytes[place + 1],
+            ]))
         };
         let mut position = offset(index);
         let end = if index + 1 < self.group_count {
@@ -327,10 +331,9 @@ impl<E: From<Damage>, F: FnMut(LargeRecord, &[u8]) -> Result<Ordering, E>> Searc
         suffix: Suffix<'_>,
         matched: usize,
     ) -> Result<(Ordering, usize), E> {
-        let rest = self
-            .target
-            .get(matched..)
-            .ok_or(E::from(Damage("no more shared bytes than the entry before has")))?;
+        let rest = self.target.get(matched..).ok_or(E::from(Damage(
+            "no more shared bytes than the entry before has",
+        )))?;
         // Nearly always the first bytes decide.
         let mut wanted = COMPARED_FIRST_BYTES.min(rest.len() + 1);
         let mut same;
@@ -408,12 +411,7 @@ impl<'p, 'a> EntryCursor<'p, 'a> {
 
     /// Walks back to see which bytes of which entries the key consists of, so that only those are
     /// expanded: the entries between are often long and share little.
-    fn assemble(
-        &self,
-        base: Option<usize>,
-        index: usize,
-        key: &mut Vec<u8>,
-    ) -> Result<(), Damage> {
+    fn assemble(&self, base: Option<usize>, index: usize, key: &mut Vec<u8>) -> Result<(), Damage> {
         let group = &self.group;
         let mut pieces = [(0usize, 0usize); GROUP_ENTRIES];
         let mut piece_count = 0;
@@ -440,7 +438,8 @@ impl<'p, 'a> EntryCursor<'p, 'a> {
             let suffix = self.page.suffix(group, between);
             self.page.expand_exactly(suffix, length, key)?;
         }
-        self.page.expand(self.page.suffix(group, index), usize::MAX, key)
+        self.page
+            .expand(self.page.suffix(group, index), usize::MAX, key)
     }
 }
 
@@ -472,11 +471,7 @@ fn varint_tail(bytes: &[u8], position: &mut usize, mut value: u32) -> Option<u32
 
 /// The stored bytes that `length_and_coding` (twice the length, plus one if raw) speaks of.
 #[inline]
-fn suffix<'a>(
-    bytes: &'a [u8],
-    position: &mut usize,
-    length_and_coding: u32,
-) -> Option<Suffix<'a>> {
+fn suffix<'a>(bytes: &'a [u8], position: &mut usize, length_and_coding: u32) -> Option<Suffix<'a>> {
     let end = *position + (length_and_coding >> 1) as usize;
     let stored = bytes.get(*position..end)?;
     *position = end;

@@ -117,8 +117,9 @@ impl Dictionary {
                 });
                 match found {
                     Ok(found) => {
-                        ids[index] =
-                            found.ok().map(|entry| TermId::new(kind, place.first_rank + entry as u64));
+                        ids[index] = found
+                            .ok()
+                            .map(|entry| TermId::new(kind, place.first_rank + entry as u64));
                     }
                     Err(Unanswered::Overflows) => alone.push(index),
                     Err(Unanswered::Damaged(damage)) => {
@@ -136,11 +137,7 @@ impl Dictionary {
 
     /// The key of an id of a dictionary kind, in `scratch`. Reads one page, unless the key is
     /// longer than one.
-    pub fn key<'s>(
-        &self,
-        id: TermId,
-        scratch: &'s mut Vec<u8>,
-    ) -> Result<TermKey<'s>, StoreError> {
+    pub fn key<'s>(&self, id: TermId, scratch: &'s mut Vec<u8>) -> Result<TermKey<'s>, StoreError> {
         let (kind, place) = self.place(id)?;
         let page = self.file.page(place.number)?;
         let entries = self.entries(&page, kind, &place)?;
@@ -171,8 +168,11 @@ impl Dictionary {
         ids: &[TermId],
         mut f: impl FnMut(usize, TermKey<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut sorted: Vec<(TermId, usize)> =
-            ids.iter().enumerate().map(|(index, &id)| (id, index)).collect();
+        let mut sorted: Vec<(TermId, usize)> = ids
+            .iter()
+            .enumerate()
+            .map(|(index, &id)| (id, index))
+            .collect();
         sorted.sort_unstable();
         let pages = self.pages_of(&sorted)?;
         let numbers: Vec<u64> = pages.iter().map(|(place, _)| place.number).collect();
@@ -232,7 +232,9 @@ impl Dictionary {
         for large in unfinished {
             let mut key = std::mem::take(&mut large.prefix);
             debug_assert!(large.owner < self.file.page_count());
-            large.overflow.read(&self.file, self.directory.tables(), &mut key)?;
+            large
+                .overflow
+                .read(&self.file, self.directory.tables(), &mut key)?;
             f(
                 large.index,
                 TermKey {
@@ -283,7 +285,7 @@ impl Dictionary {
         Keys::new(self, kind, ranks.start.min(end)..end)
     }
 
-    pub(super) fn file(&self) -> &PagedFile {
+    pub(crate) fn file(&self) -> &PagedFile {
         &self.file
     }
 
@@ -333,7 +335,9 @@ impl Dictionary {
         };
         let found = entries.search(key.bytes, scratch, compare);
         match found {
-            Ok(found) => Ok(found.map(|entry| entry as u64).map_err(|entry| entry as u64)),
+            Ok(found) => Ok(found
+                .map(|entry| entry as u64)
+                .map_err(|entry| entry as u64)),
             Err(SearchError::Damaged(damage)) => Err(damaged(damage)),
             Err(SearchError::Store(error)) => Err(error),
         }

@@ -54,7 +54,10 @@ impl SymbolTable {
     }
 
     fn count(&self) -> usize {
-        self.lengths.iter().take_while(|&&length| length > 0).count()
+        self.lengths
+            .iter()
+            .take_while(|&&length| length > 0)
+            .count()
     }
 
     /// Appends the expansion of `codes` to `out`, but stops once `wanted` bytes or more are there.

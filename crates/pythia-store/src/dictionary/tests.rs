@@ -117,7 +117,10 @@ fn check(dictionary: &Dictionary, terms: &Terms, absent: &[Vec<u8>]) {
         let bound = dictionary.lower_bound(*key).unwrap();
         assert_eq!(bound, rank.unwrap_or_else(|before| before) as u64);
         let range = dictionary.prefix_range(key.kind, key.bytes).unwrap();
-        let count = of_kind.iter().filter(|probe| probe.starts_with(key.bytes)).count();
+        let count = of_kind[bound as usize..]
+            .iter()
+            .take_while(|probe| probe.starts_with(key.bytes))
+            .count();
         assert_eq!(range, bound..bound + count as u64);
     }
 }
@@ -136,19 +139,34 @@ fn iris(count: usize) -> Vec<Vec<u8>> {
     let word = |n: usize| ["Product", "Offer", "Review", "Vendor"][n % 4];
     (0..count)
         .map(|n| {
-            format!("http://example.org/instances/dataFrom{}{}/{}{n}", word(n / 7), n % 13, word(n))
-                .into_bytes()
+            format!(
+                "http://example.org/instances/dataFrom{}{}/{}{n}",
+                word(n / 7),
+                n % 13,
+                word(n)
+            )
+            .into_bytes()
         })
         .collect()
 }
 
 /// Text of `length` bytes that differs with `seed`, as compressible as words are.
 fn text(seed: usize, length: usize) -> Vec<u8> {
-    let words = ["alpha ", "beta ", "gamma\u{e9} ", "delta ", "epsilon ", "\n", "zeta, "];
+    let words = [
+        "alpha ",
+        "beta ",
+        "gamma\u{e9} ",
+        "delta ",
+        "epsilon ",
+        "\n",
+        "zeta, ",
+    ];
     let mut state = seed as u64 + 1;
     let mut text = Vec::new();
     while text.len() < length {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         text.extend_from_slice(words[(state >> 33) as usize % words.len()].as_bytes());
     }
     text.truncate(length);
@@ -184,7 +202,11 @@ fn empty_key_and_nuls_are_keys() {
         b"\xff\xff".to_vec(),
     ];
     for kind in TermKind::DICTIONARY {
-        round_trip(vec![(kind, keys.clone())], &[b"\0\0\0".to_vec(), vec![0xff; 3]], 4096);
+        round_trip(
+            vec![(kind, keys.clone())],
+            &[b"\0\0\0".to_vec(), vec![0xff; 3]],
+            4096,
+        );
     }
 }
 
@@ -194,7 +216,11 @@ fn literals_with_nul_separators_round_trip_compressed() {
         .map(|n| {
             let mut key = text(n, 20 + n % 50);
             key.extend_from_slice(b"\0\0");
-            key.extend_from_slice(if n % 3 == 0 { b"en" } else { b"de-at\0\x01\0\0\0" });
+            key.extend_from_slice(if n % 3 == 0 {
+                b"en"
+            } else {
+                b"de-at\0\x01\0\0\0"
+            });
             key
         })
         .collect();
@@ -211,7 +237,9 @@ fn keys_longer_than_a_page_overflow() {
         keys.push([text(7, 9000 + n)].concat());
     }
     keys.push(text(3, 1_000_000));
-    let noise: Vec<u8> = (0..70_000u64).map(|n| (n * n >> 3) as u8 ^ (n >> 5) as u8).collect();
+    let noise: Vec<u8> = (0..70_000u64)
+        .map(|n| ((n * n) >> 3) as u8 ^ (n >> 5) as u8)
+        .collect();
     keys.push(noise.clone());
     let mut absent: Vec<Vec<u8>> = Vec::new();
     for key in keys.iter().skip(250).step_by(5) {
@@ -237,7 +265,11 @@ fn escapes_at_the_end_of_overflow_pages_are_not_lost() {
         let mut key = text(n, 20_000);
         for (index, byte) in key.iter_mut().enumerate() {
             if index % (3 + n) == 0 {
-                *byte = if index % 2 == 0 { 255 } else { (index * 31) as u8 };
+                *byte = if index % 2 == 0 {
+                    255
+                } else {
+                    (index * 31) as u8
+                };
             }
         }
         keys.push(key);
@@ -265,7 +297,10 @@ fn keys_with_long_common_prefixes_have_short_separators() {
     let pages = directory.statistics(TermKind::String).entry_pages as usize;
     assert!(pages > 40);
     let separators = directory.memory_bytes() - directory.table_count() * 2304;
-    assert!(separators < pages * 100, "{separators} bytes for {pages} pages");
+    assert!(
+        separators < pages * 100,
+        "{separators} bytes for {pages} pages"
+    );
 }
 
 #[test]
@@ -273,7 +308,14 @@ fn all_kinds_live_in_one_file() {
     let terms = TermKind::DICTIONARY
         .iter()
         .enumerate()
-        .map(|(n, &kind)| (kind, (0..700).map(|seed| text(seed + n, 10 + seed % 90)).collect()))
+        .map(|(n, &kind)| {
+            (
+                kind,
+                (0..700)
+                    .map(|seed| text(seed + n, 10 + seed % 90))
+                    .collect(),
+            )
+        })
         .collect();
     let dictionary = round_trip(terms, &[b"alpha".to_vec()], 4096);
     // Inline kinds, and ids past the end, are not of the dictionary.
@@ -285,9 +327,16 @@ fn all_kinds_live_in_one_file() {
     ] {
         let error = dictionary.key(id, &mut Vec::new()).unwrap_err();
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
-        assert!(dictionary.keys(&[id], |_, _| Ok::<(), StoreError>(())).is_err());
+        assert!(
+            dictionary
+                .keys(&[id], |_, _| Ok::<(), StoreError>(()))
+                .is_err()
+        );
     }
-    let key = TermKey { kind: TermKind::Integer, bytes: b"1" };
+    let key = TermKey {
+        kind: TermKind::Integer,
+        bytes: b"1",
+    };
     assert_eq!(dictionary.find(key).unwrap(), None);
 }
 
@@ -295,7 +344,10 @@ fn all_kinds_live_in_one_file() {
 fn same_keys_give_the_same_bytes() {
     let terms = sorted(vec![
         (TermKind::Iri, iris(40_000)),
-        (TermKind::String, (0..20_000).map(|n| text(n, n % 300)).collect()),
+        (
+            TermKind::String,
+            (0..20_000).map(|n| text(n, n % 300)).collect(),
+        ),
     ]);
     let (one, directory) = write(&terms, 8192);
     let (two, again) = write(&terms, 8192);
@@ -330,7 +382,10 @@ fn keys_out_of_order_are_refused() {
     let pages = PageWriter::new(storage.create(FILE).unwrap(), 4096);
     let mut writer = DictionaryWriter::new(pages).unwrap();
     for bytes in [b"a", b"a"] {
-        drop(writer.push(TermKey { kind: TermKind::Iri, bytes }));
+        drop(writer.push(TermKey {
+            kind: TermKind::Iri,
+            bytes,
+        }));
     }
 }
 
@@ -362,7 +417,10 @@ fn a_full_disk_is_an_error_of_the_writer() {
         let outcome = (0..count)
             .try_for_each(|n| {
                 let bytes = format!("{n:08}{}", "x".repeat(n % 200)).into_bytes();
-                let key = TermKey { kind: TermKind::String, bytes: &bytes };
+                let key = TermKey {
+                    kind: TermKind::String,
+                    bytes: &bytes,
+                };
                 writer.push(key).map(drop)
             })
             .and_then(|()| writer.finish().map(drop));
@@ -376,7 +434,12 @@ fn an_abandoned_writer_ends_its_thread() {
     let storage = MemoryStorage::new();
     let pages = PageWriter::new(storage.create(FILE).unwrap(), 4096);
     let mut writer = DictionaryWriter::new(pages).unwrap();
-    writer.push(TermKey { kind: TermKind::Iri, bytes: b"a" }).unwrap();
+    writer
+        .push(TermKey {
+            kind: TermKind::Iri,
+            bytes: b"a",
+        })
+        .unwrap();
     drop(writer);
 }
 
@@ -398,22 +461,54 @@ fn a_lookup_reads_one_page_and_a_batch_reads_each_page_once() {
     };
     for rank in [0, 7, 9_999, keys.len() - 1] {
         let id = TermId::new(TermKind::Iri, rank as u64);
-        let key = TermKey { kind: TermKind::Iri, bytes: &keys[rank] };
-        assert_eq!(reads(&|| assert_eq!(dictionary.find(key).unwrap(), Some(id))), (1, 1));
-        assert_eq!(reads(&|| assert_eq!(key_of(&dictionary, id), key.bytes)), (1, 1));
+        let key = TermKey {
+            kind: TermKind::Iri,
+            bytes: &keys[rank],
+        };
+        assert_eq!(
+            reads(&|| assert_eq!(dictionary.find(key).unwrap(), Some(id))),
+            (1, 1)
+        );
+        assert_eq!(
+            reads(&|| assert_eq!(key_of(&dictionary, id), key.bytes)),
+            (1, 1)
+        );
         let absent = [key.bytes, b"!"].concat();
-        let absent = TermKey { kind: TermKind::Iri, bytes: &absent };
-        assert_eq!(reads(&|| assert_eq!(dictionary.find(absent).unwrap(), None)), (1, 1));
+        let absent = TermKey {
+            kind: TermKind::Iri,
+            bytes: &absent,
+        };
+        assert_eq!(
+            reads(&|| assert_eq!(dictionary.find(absent).unwrap(), None)),
+            (1, 1)
+        );
     }
     let ids: Vec<TermId> = (0..keys.len() as u64)
         .rev()
         .map(|rank| TermId::new(TermKind::Iri, rank))
         .collect();
-    let all = reads(&|| dictionary.keys(&ids, |_, _| Ok::<(), StoreError>(())).unwrap());
+    let all = reads(&|| {
+        dictionary
+            .keys(&ids, |_, _| Ok::<(), StoreError>(()))
+            .unwrap()
+    });
     assert_eq!(all, (pages, pages));
-    let asked: Vec<TermKey<'_>> =
-        keys.iter().map(|bytes| TermKey { kind: TermKind::Iri, bytes }).collect();
-    let all = reads(&|| assert!(dictionary.find_batch(&asked).unwrap().iter().all(Option::is_some)));
+    let asked: Vec<TermKey<'_>> = keys
+        .iter()
+        .map(|bytes| TermKey {
+            kind: TermKind::Iri,
+            bytes,
+        })
+        .collect();
+    let all = reads(&|| {
+        assert!(
+            dictionary
+                .find_batch(&asked)
+                .unwrap()
+                .iter()
+                .all(Option::is_some)
+        )
+    });
     assert_eq!(all, (pages, pages));
 }
 
@@ -425,7 +520,11 @@ fn a_flipped_bit_on_the_device_names_the_page() {
     let pool = BufferPool::new(Arc::new(faulty), CACHE_BYTES);
     let file = pool.open(FILE, 4096, "dictionary").unwrap();
     let dictionary = Dictionary::new(file, Arc::new(directory)).unwrap();
-    assert!(dictionary.key(TermId::new(TermKind::Iri, 0), &mut Vec::new()).is_ok());
+    assert!(
+        dictionary
+            .key(TermId::new(TermKind::Iri, 0), &mut Vec::new())
+            .is_ok()
+    );
     let error = dictionary.verify(|_| ()).unwrap_err().to_string();
     assert!(error.contains(FILE) && error.contains("page 1"), "{error}");
 }
@@ -443,7 +542,10 @@ fn a_write_that_fails_at_any_operation_is_an_error() {
             let file = faulty.create(FILE).map_err(StoreError::Io)?;
             let mut writer = DictionaryWriter::new(PageWriter::new(file, 4096))?;
             for bytes in &terms[0].1 {
-                writer.push(TermKey { kind: TermKind::String, bytes })?;
+                writer.push(TermKey {
+                    kind: TermKind::String,
+                    bytes,
+                })?;
             }
             writer.finish().map(drop)
         })();
@@ -514,7 +616,10 @@ fn key_strategy() -> impl Strategy<Value = Vec<u8>> {
 
 fn terms_strategy() -> impl Strategy<Value = Terms> {
     let of_kind = prop::collection::vec(key_strategy(), 0..120);
-    prop::collection::vec((prop::sample::select(&TermKind::DICTIONARY[..]), of_kind), 0..4)
+    prop::collection::vec(
+        (prop::sample::select(&TermKind::DICTIONARY[..]), of_kind),
+        0..4,
+    )
 }
 
 proptest! {

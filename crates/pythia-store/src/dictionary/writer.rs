@@ -15,9 +15,7 @@ use pythia_rdf::{TermId, TermKey, TermKind};
 use super::build::{Continuation, PageBuilder, Stored};
 use super::common_prefix;
 use super::directory::DictionaryDirectory;
-use super::format::{
-    LARGE_PREFIX_BYTES, PAGE_BYTES_MAX, PAGE_BYTES_MIN, inline_key_bytes_max,
-};
+use super::format::{LARGE_PREFIX_BYTES, PAGE_BYTES_MAX, PAGE_BYTES_MIN, inline_key_bytes_max};
 use super::separators::{SEPARATOR_BYTES_MAX, separator};
 use super::symbols::SymbolTable;
 use crate::StoreError;
@@ -52,8 +50,6 @@ pub struct DictionaryWriter {
     emptied: Receiver<Batch>,
     thread: Option<JoinHandle<Result<Encoder, StoreError>>>,
     batch: Batch,
-    /// The key before the first of the batch.
-    last_key: Vec<u8>,
     next_rank: u64,
 }
 
@@ -105,7 +101,6 @@ impl DictionaryWriter {
             emptied,
             thread: Some(thread),
             batch: Batch::default(),
-            last_key: Vec::new(),
             next_rank: 0,
         })
     }
@@ -116,7 +111,11 @@ impl DictionaryWriter {
     /// If the key is not above the one before, or not of a dictionary kind.
     pub fn push(&mut self, key: TermKey<'_>) -> Result<TermId, StoreError> {
         if self.batch.kind != Some(key.kind) {
-            assert!(key.kind.is_dictionary(), "{:?} is not a dictionary kind", key.kind);
+            assert!(
+                key.kind.is_dictionary(),
+                "{:?} is not a dictionary kind",
+                key.kind
+            );
             if let Some(kind) = self.batch.kind {
                 assert!(kind < key.kind, "dictionary kinds must come in id order");
                 self.send(false)?;
@@ -125,17 +124,15 @@ impl DictionaryWriter {
             self.next_rank = 0;
             self.batch.first_rank = 0;
         } else {
-            let last = match self.batch.ends.len() {
-                0 => &self.last_key[..],
-                count => self.batch.key(count - 1),
-            };
-            assert!(last < key.bytes, "dictionary keys must come sorted, each once");
-            if self.batch.bytes.len() + key.bytes.len() > BATCH_BYTES && !self.batch.ends.is_empty()
+            // A batch that has a kind has a key: it is sent only when the next key is at hand.
+            let last = self.batch.key(self.batch.ends.len() - 1);
+            assert!(
+                last < key.bytes,
+                "dictionary keys must come sorted, each once"
+            );
+            if self.batch.bytes.len() + key.bytes.len() > BATCH_BYTES
                 || self.batch.ends.len() >= BATCH_KEYS
             {
-                self.last_key.clear();
-                self.last_key
-                    .extend_from_slice(self.batch.key(self.batch.ends.len() - 1));
                 self.send(false)?;
                 self.batch.kind = Some(key.kind);
                 self.batch.first_rank = self.next_rank;
@@ -244,7 +241,11 @@ impl Encoder {
         }
     }
 
-    fn run(mut self, batches: &Receiver<Batch>, recycle: &Sender<Batch>) -> Result<Self, StoreError> {
+    fn run(
+        mut self,
+        batches: &Receiver<Batch>,
+        recycle: &Sender<Batch>,
+    ) -> Result<Self, StoreError> {
         for mut batch in batches {
             self.encode(&batch)?;
             if batch.last {
@@ -263,7 +264,11 @@ impl Encoder {
     fn finish(mut self) -> Result<DictionaryDirectory, StoreError> {
         self.directory.close();
         let page_count = self.pages.finish()?;
-        assert_eq!(page_count, self.directory.page_count(), "every page is of a kind");
+        assert_eq!(
+            page_count,
+            self.directory.page_count(),
+            "every page is of a kind"
+        );
         Ok(self.directory)
     }
 
@@ -364,7 +369,11 @@ impl Encoder {
             self.close_page()?;
             let kind = self.kind.expect("set when the batch began");
             let before = before.unwrap_or(&self.last_start);
-            let separator = if rank == 0 { &[] } else { separator(before, key) };
+            let separator = if rank == 0 {
+                &[]
+            } else {
+                separator(before, key)
+            };
             self.directory.kind_mut(kind).add_page(separator);
             self.coder.compress(form, &mut codes);
             self.page.start(
@@ -391,9 +400,11 @@ impl Encoder {
             .page
             .finish(number, |page| pages.push(page).map(drop))?;
         let kind = self.kind.expect("a page has a kind");
-        self.directory
-            .kind_mut(kind)
-            .close_page(self.page_entries, self.page_key_bytes, overflow_pages);
+        self.directory.kind_mut(kind).close_page(
+            self.page_entries,
+            self.page_key_bytes,
+            overflow_pages,
+        );
         self.page_entries = 0;
         self.page_key_bytes = 0;
         Ok(())
@@ -513,9 +524,8 @@ fn sample<'a>(values: &[&'a [u8]], bytes: usize) -> Vec<&'a [u8]> {
 /// Bytes these values take, stored each in its shorter coding.
 fn compressed_bytes(compressor: &Compressor, values: &[&[u8]]) -> usize {
     let (mut codes, mut ends) = (Vec::new(), Vec::new());
-    compressor.compress_bulk_into::<{ Compressor::DEFAULT_BULK_LANES }>(
-        values, &mut codes, &mut ends,
-    );
+    compressor
+        .compress_bulk_into::<{ Compressor::DEFAULT_BULK_LANES }>(values, &mut codes, &mut ends);
     let mut start = 0;
     values.iter().zip(&ends).fold(0, |sum, (value, &end)| {
         let length = (end - start) as usize;

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::LoadError;
 use super::table::TermTable;
-use super::temp::{Run, TempFile, TempSpace};
+use super::runs::{BLOCK_BYTES, Run, RunFile, RunSpace};
 use super::vocabulary::{self, Vocabulary};
 
 /// Rows of a block.
@@ -94,8 +94,8 @@ impl Rows {
         }
     }
 
-    fn write(&self, file: &Arc<TempFile>) -> Result<Run, LoadError> {
-        let mut out = file.run();
+    fn write(&self, file: &Arc<RunFile>) -> Result<BatchRows, LoadError> {
+        let mut out = file.run(BLOCK_BYTES);
         let mut bytes = Vec::new();
         let mut graphs = self.graphs.iter();
         for block in &self.triples {
@@ -112,7 +112,11 @@ impl Rows {
                 out.write(&bytes)?;
             }
         }
-        out.finish()
+        Ok(BatchRows {
+            run: out.finish()?,
+            count: self.count,
+            has_graphs: !self.graphs.is_empty(),
+        })
     }
 }
 
@@ -152,24 +156,18 @@ impl Positions {
     }
 }
 
-/// A sealed batch's rows, wherever they are.
-#[derive(Debug)]
-pub(super) enum BatchRows {
-    /// In memory.
-    Memory(Rows),
-    /// In a temporary file.
-    Run(Run),
-}
-
 /// A sealed batch.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// Its distinct terms.
-    pub(super) vocabulary: Vocabulary,
+    vocabulary: Vocabulary,
+    header: BatchHeader,
+}
+
+/// A batch but for its vocabulary.
+#[derive(Debug)]
+pub(super) struct BatchHeader {
     /// Its quads.
     pub(super) rows: BatchRows,
-    /// How many quads.
-    pub(super) row_count: usize,
     /// Ranks of its predicates, sorted.
     pub(super) predicates: Vec<u32>,
     /// Ranks of its graphs, sorted; empty if all quads are in the default graph.
@@ -178,114 +176,101 @@ pub(super) struct Batch {
     pub(super) ends: [u32; 2],
 }
 
-/// Where a worker's batches are spilled.
+/// Where batches go.
 #[derive(Debug)]
 pub(super) struct BatchFiles {
-    keys: Arc<TempFile>,
-    rows: Arc<TempFile>,
+    keys: Arc<RunFile>,
+    rows: Arc<RunFile>,
 }
 
 impl BatchFiles {
-    /// Two files for one worker.
-    pub(super) fn new(space: &Arc<TempSpace>) -> Result<Self, LoadError> {
-        Ok(Self {
-            keys: space.file("terms")?,
-            rows: space.file("quads")?,
-        })
+    /// Files in `space`.
+    pub(super) fn new(space: &Arc<RunSpace>) -> Self {
+        Self {
+            keys: space.file("terms"),
+            rows: space.file("quads"),
+        }
     }
 }
 
 impl Batch {
-    /// Seals what `table` and `rows` hold and spills it; they are empty afterwards.
-    pub(super) fn spill(
+    /// Seals what `table` and `rows` hold; they are empty afterwards.
+    pub(super) fn seal(
         table: &mut TermTable,
         rows: &mut Rows,
         files: &BatchFiles,
     ) -> Result<Self, LoadError> {
         let sorted = vocabulary::sort(table.arena(), table.len());
         let numbers = rows.renumber(&sorted.ranks);
-        let run = vocabulary::write_run(table.arena(), &sorted.records, files.keys.run())?;
+        let keys = files.keys.run(BLOCK_BYTES);
         let batch = Self {
-            vocabulary: Vocabulary::Run {
-                run,
-                keys: sorted.records.len() as u32,
+            vocabulary: Vocabulary::write(table.arena(), &sorted.records, keys)?,
+            header: BatchHeader {
+                rows: rows.write(&files.rows)?,
+                predicates: numbers.predicates,
+                graphs: numbers.graphs,
+                ends: numbers.ends,
             },
-            row_count: rows.len(),
-            rows: BatchRows::Run(rows.write(&files.rows)?),
-            predicates: numbers.predicates,
-            graphs: numbers.graphs,
-            ends: numbers.ends,
         };
         table.clear();
         rows.clear();
         Ok(batch)
     }
 
-    /// Seals `table` and `rows` where they are.
-    pub(super) fn keep(table: TermTable, mut rows: Rows) -> Self {
-        let key_count = table.len();
-        let arena = table.into_arena();
-        let sorted = vocabulary::sort(&arena, key_count);
-        let numbers = rows.renumber(&sorted.ranks);
-        rows.spare = Vec::new();
-        Self {
-            vocabulary: Vocabulary::Memory {
-                arena,
-                records: sorted.records,
-            },
-            row_count: rows.len(),
-            rows: BatchRows::Memory(rows),
-            predicates: numbers.predicates,
-            graphs: numbers.graphs,
-            ends: numbers.ends,
-        }
+    /// How many distinct terms there are.
+    pub(super) fn term_count(&self) -> u32 {
+        self.vocabulary.len()
+    }
+
+    /// The vocabulary, and the rest.
+    pub(super) fn split(self) -> (Vocabulary, BatchHeader) {
+        (self.vocabulary, self.header)
     }
 }
 
+/// A sealed batch's rows.
+#[derive(Debug)]
+pub(super) struct BatchRows {
+    run: Run,
+    count: usize,
+    has_graphs: bool,
+}
+
 impl BatchRows {
-    /// Bytes of memory in use.
-    pub(super) fn bytes(&self) -> usize {
-        match self {
-            Self::Memory(rows) => rows.bytes(),
-            Self::Run(_) => 0,
-        }
+    /// How many quads there are.
+    pub(super) fn len(&self) -> usize {
+        self.count
     }
 
-    /// Hands out all rows, `[subject, predicate, object, graph]`, a block at a time, and frees them.
+    /// Bytes of memory in use.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.run.memory_bytes()
+    }
+
+    /// Hands out all rows, `[subject, predicate, object, graph]`, some at a time.
     pub(super) fn drain(
         self,
-        has_graphs: bool,
         buffer_bytes: usize,
         mut take: impl FnMut(&mut dyn Iterator<Item = [u32; 4]>) -> Result<(), LoadError>,
     ) -> Result<(), LoadError> {
-        match self {
-            Self::Memory(rows) => {
-                let mut graphs = rows.graphs.iter().copied().chain(std::iter::repeat(0));
-                for block in rows.triples {
-                    take(&mut block.iter().zip(&mut graphs).map(|(&[s, p, o], g)| [s, p, o, g]))?;
-                }
+        let row_bytes = if self.has_graphs { 16 } else { 12 };
+        let mut reader = self.run.into_reader(buffer_bytes);
+        loop {
+            let ready = reader.peek(row_bytes)?;
+            if ready.is_empty() {
+                return Ok(());
             }
-            Self::Run(run) => {
-                let row_bytes = if has_graphs { 16 } else { 12 };
-                let mut reader = run.reader(buffer_bytes);
-                while !reader.is_at_end() {
-                    let ready = reader.peek(row_bytes)?;
-                    let whole = ready.len() - ready.len() % row_bytes;
-                    let number = |row: &[u8], at: usize| {
-                        row[4 * at..]
-                            .first_chunk()
-                            .map_or(0, |bytes| u32::from_le_bytes(*bytes))
-                    };
-                    take(&mut ready[..whole].chunks_exact(row_bytes).map(|row| {
-                        [number(row, 0), number(row, 1), number(row, 2), number(row, 3)]
-                    }))?;
-                    if whole == 0 {
-                        return Err(reader.cut_short());
-                    }
-                    reader.consume(whole);
-                }
+            let whole = ready.len() - ready.len() % row_bytes;
+            if whole == 0 {
+                return Err(reader.cut_short());
             }
+            let mut rows = ready[..whole].chunks_exact(row_bytes).map(|row| {
+                let (words, _) = row.as_chunks::<4>();
+                let number = |at: usize| words.get(at).map_or(0, |word| u32::from_le_bytes(*word));
+                [number(0), number(1), number(2), number(3)]
+            });
+            take(&mut rows)?;
+            reader.consume(whole);
         }
-        Ok(())
     }
 }

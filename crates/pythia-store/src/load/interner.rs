@@ -3,7 +3,6 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use pythia_rdf::error::{SinkError, TermError};
 use pythia_rdf::parse::QuadSink;
@@ -12,7 +11,6 @@ use pythia_rdf::{TermId, TermKey};
 use super::LoadError;
 use super::batch::{Batch, BatchFiles, Rows};
 use super::table::TermTable;
-use super::temp::TempSpace;
 use super::vocabulary::SORT_BYTES_PER_KEY;
 
 /// The most distinct terms of a batch, short of what 32 bits can tell apart: ranks and addresses.
@@ -20,35 +18,25 @@ const KEYS_MAX: usize = 1 << 31;
 /// The most bytes of keys in a batch, short of what the arena can address.
 const ARENA_BYTES_MAX: usize = 24 << 30;
 
-/// What the workers of a load have in common.
-#[derive(Debug)]
-pub(super) struct InternerPlan {
-    /// Bytes of memory each worker may use.
-    pub(super) share_bytes: usize,
-    /// Where batches are spilled.
-    pub(super) space: Arc<TempSpace>,
-    /// Whether any worker has spilled.
-    pub(super) spilled: AtomicBool,
-}
-
 /// A parse worker's terms and quads.
 #[derive(Debug)]
 pub(super) struct Interner {
-    plan: Arc<InternerPlan>,
+    /// Bytes of memory it may use.
+    share_bytes: usize,
+    files: Arc<BatchFiles>,
     table: TermTable,
     rows: Rows,
-    files: Option<BatchFiles>,
     batches: Vec<Batch>,
 }
 
 impl Interner {
-    /// An empty interner.
-    pub(super) fn new(plan: &Arc<InternerPlan>) -> Self {
+    /// An empty interner that takes about `share_bytes` of memory.
+    pub(super) fn new(share_bytes: usize, files: &Arc<BatchFiles>) -> Self {
         let mut interner = Self {
-            plan: Arc::clone(plan),
+            share_bytes,
+            files: Arc::clone(files),
             table: TermTable::new(),
             rows: Rows::default(),
-            files: None,
             batches: Vec::new(),
         };
         interner.begin();
@@ -69,31 +57,22 @@ impl Interner {
     }
 
     /// Bytes of memory in use, and needed to seal what is there.
-    pub(super) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.table.bytes() + self.rows.bytes() + self.table.len() * SORT_BYTES_PER_KEY
     }
 
     #[cold]
-    fn spill(&mut self) -> Result<(), LoadError> {
-        self.plan.spilled.store(true, Ordering::Relaxed);
-        let files = match &self.files {
-            Some(files) => files,
-            None => self.files.insert(BatchFiles::new(&self.plan.space)?),
-        };
-        let batch = Batch::spill(&mut self.table, &mut self.rows, files)?;
+    fn seal(&mut self) -> Result<(), LoadError> {
+        let batch = Batch::seal(&mut self.table, &mut self.rows, &self.files)?;
         self.batches.push(batch);
         self.begin();
         Ok(())
     }
 
-    /// Seals the last batch: in memory if `keep`, else spilled like those before.
-    pub(super) fn finish(mut self, keep: bool) -> Result<Vec<Batch>, LoadError> {
+    /// Seals the last batch.
+    pub(super) fn finish(mut self) -> Result<Vec<Batch>, LoadError> {
         if self.rows.len() > 0 {
-            if keep {
-                self.batches.push(Batch::keep(self.table, self.rows));
-            } else {
-                self.spill()?;
-            }
+            self.seal()?;
         }
         Ok(self.batches)
     }
@@ -134,11 +113,11 @@ impl QuadSink for Interner {
     }
 
     fn end_batch(&mut self) -> Result<(), SinkError> {
-        if self.bytes() >= self.plan.share_bytes
+        if self.bytes() >= self.share_bytes
             || self.table.len() >= KEYS_MAX
             || self.table.arena().bytes() >= ARENA_BYTES_MAX
         {
-            self.spill().map_err(SinkError::new)?;
+            self.seal().map_err(SinkError::new)?;
         }
         Ok(())
     }

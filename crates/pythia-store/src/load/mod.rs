@@ -10,7 +10,8 @@
 //! vocabulary with rows of ranks in it, when its share of the memory is full ([`batch`]). The
 //! vocabularies are merged into the dictionary, which gives every term its number ([`numbering`]); rows
 //! of numbers are packed into integers ([`row`]), sorted ([`sorter`], [`radix`]) and written in the four
-//! orders ([`orders`]). What exceeds the budget is in unnamed temporary files ([`temp`]).
+//! orders ([`orders`]). All that waits between phases is in runs,
+//! in memory while the budget allows and then in unnamed temporary files ([`runs`]).
 //!
 //! Invariants:
 //! - A store changes in one step, at the end; a load that fails or is killed before leaves the store as it
@@ -29,9 +30,9 @@ mod pipeline;
 mod progress;
 mod radix;
 mod row;
+mod runs;
 mod sorter;
 mod table;
-mod temp;
 mod vocabulary;
 
 #[cfg(test)]
@@ -55,7 +56,6 @@ use crate::segment::{OrderDirectory, OrderWriter, SegmentOptions, SegmentWriter}
 use crate::{Order, StoreLock};
 use numbering::TermSink;
 use orders::{PerOrder, RowSink};
-use temp::TempSpace;
 
 /// How to load.
 #[derive(Clone, Debug)]
@@ -124,7 +124,7 @@ pub struct LoadReport {
     pub phases: Vec<(&'static str, Duration)>,
     /// Sorted batches that the input was cut into.
     pub batches: usize,
-    /// Whether sorting quads needed temporary files.
+    /// Whether the quads were too many to be sorted in memory as a whole.
     pub rows_spilled: bool,
     /// The most bytes that were in temporary files at a time.
     pub tmp_bytes_peak: u64,
@@ -166,7 +166,6 @@ pub fn load(
     options: &LoadOptions,
     progress: &Arc<LoadProgress>,
 ) -> Result<LoadReport, LoadError> {
-    let space = TempSpace::new(&options.tmp, options.tmp_bytes_max);
     let segment = SegmentWriter::create(storage, options.segment)?;
     let orders = PerOrder {
         spo: segment.order(Order::Spo)?,
@@ -175,7 +174,7 @@ pub fn load(
         pos: segment.order(Order::Pos)?,
     };
     let mut terms = Dictionary::Writing(segment.dictionary()?);
-    let built = pipeline::run(sources, options, &space, progress, &mut terms, orders)?;
+    let built = pipeline::run(sources, options, progress, &mut terms, orders)?;
     progress.begin("seal", 0);
     let PerOrder { spo, ops, pso, pos } = built.orders.sealed;
     segment.seal(terms.into_directory(), vec![spo, ops, pso, pos])?;
@@ -189,8 +188,8 @@ pub fn load(
         phases: progress.end(),
         batches: built.batches,
         rows_spilled: built.orders.spilled,
-        tmp_bytes_peak: space.bytes_peak(),
-        tmp_bytes_written: space.bytes_written(),
+        tmp_bytes_peak: built.tmp_bytes_peak,
+        tmp_bytes_written: built.tmp_bytes_written,
     })
 }
 

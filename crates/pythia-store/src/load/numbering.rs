@@ -12,13 +12,13 @@ use rustc_hash::FxHashMap;
 use pythia_rdf::{TermId, TermKind};
 
 use super::LoadError;
-use super::batch::Batch;
+use super::batch::{Batch, BatchHeader, BatchRows};
 use super::merge::LoserTree;
-use super::temp::{Run, TempFile, TempSpace};
+use super::runs::{Run, RunFile, RunWriter};
 use super::vocabulary::KeyCursor;
 
-/// Numbers buffered for a batch before they are written.
-const BUFFERED_NUMBERS: usize = 1 << 14;
+/// Numbers written at a time.
+const WRITTEN_NUMBERS: usize = 256;
 const SPANS: usize = 8;
 
 /// Takes the distinct dictionary terms, sorted.
@@ -103,10 +103,14 @@ impl TermNumbers {
     }
 }
 
-/// A batch's numbers by rank.
+/// A batch whose terms have their numbers.
 #[derive(Debug)]
-pub(super) struct BatchNumbers {
-    store: NumberStore,
+pub(super) struct NumberedBatch {
+    /// Its quads, of ranks.
+    pub(super) rows: BatchRows,
+    /// Numbers by rank.
+    numbers: Run,
+    count: u32,
     /// Numbers of its predicates, by position.
     pub(super) predicates: Vec<u32>,
     /// Numbers of its graphs, by position.
@@ -115,65 +119,54 @@ pub(super) struct BatchNumbers {
     pub(super) ends: [u32; 2],
 }
 
-#[derive(Debug)]
-enum NumberStore {
-    Memory(Vec<u32>),
-    Run(Run, u32),
-}
+impl NumberedBatch {
+    /// How many terms there are.
+    pub(super) fn term_count(&self) -> u32 {
+        self.count
+    }
 
-impl BatchNumbers {
-    /// All numbers, in memory.
-    pub(super) fn into_numbers(self) -> Result<Vec<u32>, LoadError> {
-        match self.store {
-            NumberStore::Memory(numbers) => Ok(numbers),
-            NumberStore::Run(run, count) => {
-                let mut reader = run.reader(1 << 20);
-                let mut numbers = Vec::with_capacity(count as usize);
-                while !reader.is_at_end() {
-                    let bytes = reader.peek(4)?;
-                    let (words, _) = bytes.as_chunks::<4>();
-                    let used = words.len() * 4;
-                    numbers.extend(words.iter().map(|word| u32::from_le_bytes(*word)));
-                    reader.consume(used);
-                }
-                Ok(numbers)
+    /// The quads, and all numbers by rank.
+    pub(super) fn into_rows(self) -> Result<(BatchRows, Vec<u32>), LoadError> {
+        let mut numbers = Vec::with_capacity(self.count as usize);
+        let mut reader = self.numbers.into_reader(1 << 18);
+        loop {
+            let bytes = reader.peek(4)?;
+            if bytes.is_empty() {
+                return Ok((self.rows, numbers));
             }
+            let (words, _) = bytes.as_chunks::<4>();
+            if words.is_empty() {
+                return Err(reader.cut_short());
+            }
+            let used = words.len() * 4;
+            numbers.extend(words.iter().map(|word| u32::from_le_bytes(*word)));
+            reader.consume(used);
         }
     }
 }
 
 /// Collects one batch's numbers.
 struct NumberWriter {
-    buffer: Vec<u32>,
+    out: RunWriter,
+    bytes: Vec<u8>,
     rank: u32,
-    /// Where full buffers go, and the next one's offset; `None` keeps all in memory.
-    spill: Option<(Arc<TempFile>, Run, u64)>,
     /// Ranks whose numbers are asked for, descending.
     watched: Vec<u32>,
     seen: FxHashMap<u32, u32>,
 }
 
 impl NumberWriter {
-    fn new(batch: &Batch, file: Option<&Arc<TempFile>>) -> Result<Self, LoadError> {
-        let count = batch.vocabulary.len();
-        let spill = match file {
-            None => None,
-            Some(file) => {
-                let run = file.reserve(u64::from(count) * 4)?;
-                let offset = run.offset();
-                Some((Arc::clone(file), run, offset))
-            }
-        };
+    fn new(batch: &BatchHeader, out: RunWriter) -> Self {
         let mut watched = [&batch.predicates[..], &batch.graphs[..], &batch.ends[..]].concat();
         watched.sort_unstable_by(|a, b| b.cmp(a));
         watched.dedup();
-        Ok(Self {
-            buffer: Vec::with_capacity(if file.is_some() { BUFFERED_NUMBERS } else { count as usize }),
+        Self {
+            out,
+            bytes: Vec::with_capacity(4 * WRITTEN_NUMBERS),
             rank: 0,
-            spill,
             watched,
             seen: FxHashMap::default(),
-        })
+        }
     }
 
     #[inline]
@@ -183,72 +176,58 @@ impl NumberWriter {
             self.seen.insert(self.rank, number);
         }
         self.rank += 1;
-        self.buffer.push(number);
-        if self.spill.is_some() && self.buffer.len() == BUFFERED_NUMBERS {
-            self.flush()?;
+        self.bytes.extend_from_slice(&number.to_le_bytes());
+        if self.bytes.len() == 4 * WRITTEN_NUMBERS {
+            self.out.write(&self.bytes)?;
+            self.bytes.clear();
         }
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), LoadError> {
-        if let Some((file, _, offset)) = &mut self.spill {
-            let bytes: Vec<u8> = self.buffer.iter().flat_map(|number| number.to_le_bytes()).collect();
-            file.write_at(&bytes, *offset)?;
-            *offset += bytes.len() as u64;
-            self.buffer.clear();
-        }
-        Ok(())
-    }
-
-    fn finish(mut self, batch: &Batch) -> Result<BatchNumbers, LoadError> {
-        self.flush()?;
+    fn finish(mut self, batch: BatchHeader) -> Result<NumberedBatch, LoadError> {
+        self.out.write(&self.bytes)?;
         let number = |rank: &u32| self.seen[rank];
-        Ok(BatchNumbers {
+        Ok(NumberedBatch {
             predicates: batch.predicates.iter().map(number).collect(),
             graphs: batch.graphs.iter().map(number).collect(),
             ends: batch.ends.map(|rank| number(&rank)),
-            store: match self.spill {
-                None => NumberStore::Memory(self.buffer),
-                Some((_, run, _)) => NumberStore::Run(run, self.rank),
-            },
+            rows: batch.rows,
+            count: self.rank,
+            numbers: self.out.finish()?,
         })
     }
 }
 
 /// Merges the vocabularies of `batches` and hands the distinct dictionary terms to `sink`.
 ///
-/// `buffer_bytes` are read of each spilled vocabulary at a time; numbers are spilled to `space`, if given.
+/// Reads up to `buffer_bytes` of each vocabulary at a time, and writes the batches' numbers to `file` in
+/// blocks of as many bytes.
 pub(super) fn number_terms(
-    batches: &[Batch],
+    batches: Vec<Batch>,
     sink: &mut impl TermSink,
+    file: &Arc<RunFile>,
     buffer_bytes: usize,
-    space: Option<&Arc<TempSpace>>,
-) -> Result<(TermNumbers, Vec<BatchNumbers>), LoadError> {
+) -> Result<(TermNumbers, Vec<NumberedBatch>), LoadError> {
     let mut terms = TermNumbers::new();
-    let file = space.map(|space| space.file("term numbers")).transpose()?;
+    let mut heads = Vec::with_capacity(batches.len());
     let mut writers = Vec::with_capacity(batches.len());
-    for batch in batches {
-        writers.push(NumberWriter::new(batch, file.as_ref())?);
-    }
-    let mut heads = Vec::new();
-    for (index, batch) in batches.iter().enumerate() {
-        let mut cursor = batch.vocabulary.cursor(buffer_bytes);
+    for (index, batch) in batches.into_iter().enumerate() {
+        let (vocabulary, header) = batch.split();
+        writers.push((NumberWriter::new(&header, file.run(buffer_bytes)), header));
+        let mut cursor = vocabulary.into_cursor(buffer_bytes);
         if cursor.advance()? {
             heads.push((index, cursor));
         }
     }
     merge(&mut heads, &mut writers, &mut terms, sink)?;
-    let numbers: Result<Vec<BatchNumbers>, LoadError> = writers
-        .into_iter()
-        .zip(batches)
-        .map(|(writer, batch)| writer.finish(batch))
-        .collect();
-    Ok((terms, numbers?))
+    let batches = writers.into_iter().map(|(writer, header)| writer.finish(header));
+    let batches: Result<Vec<NumberedBatch>, LoadError> = batches.collect();
+    Ok((terms, batches?))
 }
 
 fn merge(
-    heads: &mut Vec<(usize, KeyCursor<'_>)>,
-    writers: &mut [NumberWriter],
+    heads: &mut Vec<(usize, KeyCursor)>,
+    writers: &mut [(NumberWriter, BatchHeader)],
     terms: &mut TermNumbers,
     sink: &mut impl TermSink,
 ) -> Result<(), LoadError> {
@@ -256,7 +235,7 @@ fn merge(
     let mut last: Vec<u8> = Vec::new();
     let mut number = 0;
     while !heads.is_empty() {
-        let less = |heads: &[(usize, KeyCursor<'_>)], a: usize, b: usize| heads[a].1.key() < heads[b].1.key();
+        let less = |heads: &[(usize, KeyCursor)], a: usize, b: usize| heads[a].1.key() < heads[b].1.key();
         let mut tree = LoserTree::new(heads.len(), |a, b| less(heads, a, b));
         // Until a vocabulary ends.
         loop {
@@ -272,7 +251,7 @@ fn merge(
                 last.clear();
                 last.extend_from_slice(key);
             }
-            writers[*batch].push(number)?;
+            writers[*batch].0.push(number)?;
             if !cursor.advance()? {
                 heads.swap_remove(winner);
                 break;

@@ -17,13 +17,12 @@ use std::sync::{Arc, Mutex};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::LoadError;
-use super::batch::BatchRows;
 use super::error::joined;
-use super::numbering::{BatchNumbers, TermNumbers};
+use super::numbering::{NumberedBatch, TermNumbers};
 use super::progress::LoadProgress;
 use super::row::{Layout, Quad, Row, RowOrder, Widths, bits_to_sort};
 use super::sorter::{MergedRows, RowSorter, SortPlan, SortedRun};
-use super::temp::TempSpace;
+use super::runs::RunSpace;
 
 /// Rows handed from thread to thread at a time.
 const BLOCK_ROWS: usize = 1 << 15;
@@ -42,20 +41,12 @@ pub(super) trait RowSink: Send {
     fn seal(self) -> Result<Self::Sealed, LoadError>;
 }
 
-/// A batch on its way into the orders.
-#[derive(Debug)]
-pub(super) struct NumberedBatch {
-    pub(super) rows: BatchRows,
-    pub(super) row_count: usize,
-    pub(super) numbers: BatchNumbers,
-}
-
 /// What the sorting may use.
 #[derive(Clone, Debug)]
 pub(super) struct OrdersPlan {
     pub(super) memory_bytes: usize,
     pub(super) threads: usize,
-    pub(super) space: Arc<TempSpace>,
+    pub(super) space: Arc<RunSpace>,
     pub(super) progress: Arc<LoadProgress>,
 }
 
@@ -80,13 +71,13 @@ impl Packing {
             all
         };
         // A batch without a list of graphs has all its quads in the default graph, number 0.
-        let graphs = collect(&|batch| match &batch.numbers.graphs[..] {
+        let graphs = collect(&|batch| match &batch.graphs[..] {
             [] => &[0],
             graphs => graphs,
         });
-        let predicates = collect(&|batch| &batch.numbers.predicates);
+        let predicates = collect(&|batch| &batch.predicates);
         let end = |component: usize| {
-            let ends = batches.iter().map(|batch| batch.numbers.ends[component]);
+            let ends = batches.iter().map(|batch| batch.ends[component]);
             ends.max().unwrap_or(0)
         };
         let last = |list: &[u32]| list.len().saturating_sub(1) as u32;
@@ -169,7 +160,7 @@ impl SortBudget {
             return Self {
                 sort: SortPlan {
                     chunk_rows: rows.max(1),
-                    space: None,
+                    file: None,
                 },
                 read_bytes: 0,
                 threads,
@@ -184,7 +175,7 @@ impl SortBudget {
         Self {
             sort: SortPlan {
                 chunk_rows,
-                space: Some(Arc::clone(&plan.space)),
+                file: Some(plan.space.file("sorted quads")),
             },
             read_bytes: read_bytes.clamp(*READ_BYTES.start(), *READ_BYTES.end()),
             threads,
@@ -198,7 +189,7 @@ fn write_packed<R: Row, S: RowSink>(
     sinks: PerOrder<S>,
     plan: &OrdersPlan,
 ) -> Result<Orders<S::Sealed>, LoadError> {
-    let rows = batches.iter().map(|batch| batch.row_count).sum();
+    let rows = batches.iter().map(|batch| batch.rows.len()).sum();
     let budget = SortBudget::new::<R>(rows, plan);
     plan.progress.begin("sort quads", rows as u64);
     let runs = sort_batches::<R>(batches, packing, &budget, plan)?;
@@ -223,7 +214,7 @@ fn write_packed<R: Row, S: RowSink>(
     Ok(Orders {
         sealed: PerOrder { spo, ops, pso, pos },
         quads,
-        spilled: budget.sort.space.is_some(),
+        spilled: budget.sort.file.is_some(),
     })
 }
 
@@ -243,12 +234,12 @@ fn sort_batches<R: Row>(
         let mut scratch = Vec::new();
         let mut runs = Vec::new();
         while let Some(batch) = next() {
-            let rows = batch.row_count;
-            if budget.sort.space.is_none() {
+            let rows = batch.rows.len();
+            if budget.sort.file.is_none() {
                 sorter.expect_rows(rows);
             }
             pack_batch(batch, packing, &layout, &mut sorter, &mut scratch)?;
-            if budget.sort.space.is_none() {
+            if budget.sort.file.is_none() {
                 // Each batch is a chunk: no thread waits for more.
                 sorter.seal(&mut scratch)?;
             }
@@ -279,15 +270,14 @@ fn pack_batch<R: Row>(
         let position = |number: &u32| all.binary_search(number).expect("the list was made of these");
         numbers.iter().map(|number| position(number) as u32).collect()
     };
-    let predicates = positions(&batch.numbers.predicates, &packing.predicates);
-    let has_graphs = !batch.numbers.graphs.is_empty();
-    let graphs = match &batch.numbers.graphs[..] {
+    let predicates = positions(&batch.predicates, &packing.predicates);
+    let graphs = match &batch.graphs[..] {
         // The default graph, number 0, comes first in the list of all.
         [] => vec![0],
         graphs => positions(graphs, &packing.graphs),
     };
-    let numbers = batch.numbers.into_numbers()?;
-    batch.rows.drain(has_graphs, *READ_BYTES.end(), |rows| {
+    let (rows, numbers) = batch.into_rows()?;
+    rows.drain(*READ_BYTES.end(), |rows| {
         let packed = rows.map(|[s, p, o, g]| {
             layout.pack(Quad {
                 subject: numbers[s as usize],
@@ -387,7 +377,7 @@ fn sort_blocks<R: Row>(
     let mut scratch = Vec::new();
     let mut sorters = [RowOrder::Pso, RowOrder::Ops, RowOrder::Pos].map(|order| {
         let mut sorter = RowSorter::<R>::new(&budget.sort, bits_to_sort(order, packing.widths));
-        if budget.sort.space.is_none() {
+        if budget.sort.file.is_none() {
             sorter.expect_rows(rows);
         }
         (Layout::new(order, packing.widths), sorter)

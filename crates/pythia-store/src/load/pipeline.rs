@@ -1,25 +1,31 @@
 //! The phases of a load in order, from sources to sorted terms and rows, and how memory is divided.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use pythia_rdf::{ParseError, ParseOptions, ParseReport, Source, parse_sources};
 
-use super::batch::Batch;
+use super::batch::{Batch, BatchFiles};
 use super::error::joined;
-use super::interner::{Interner, InternerPlan};
-use super::numbering::{TermSink, number_terms};
-use super::orders::{NumberedBatch, Orders, OrdersPlan, PerOrder, RowSink, write_orders};
+use super::interner::Interner;
+use super::numbering::{NumberedBatch, TermSink, number_terms};
+use super::orders::{Orders, OrdersPlan, PerOrder, RowSink, write_orders};
 use super::progress::LoadProgress;
-use super::temp::TempSpace;
+use super::runs::RunSpace;
 use super::{LoadError, LoadOptions};
 
 /// Memory of each thread that is not counted where it is used: chunks of text, buffers, stacks.
 const THREAD_BYTES: usize = 12 << 20;
 /// The same, for the load as a whole: writers, page buffers, the program itself.
 const PROCESS_BYTES: usize = 40 << 20;
-/// Bytes read at a time from a spilled vocabulary, at most and at least.
-const READ_BYTES: std::ops::RangeInclusive<usize> = 1 << 14..=1 << 20;
+/// Memory of a parse thread's batch, if there is enough: small batches stay near the processor, and
+/// large ones are quicker to merge.
+const BATCH_BYTES: usize = 48 << 20;
+/// Part of the memory for data that one thread's batch takes at least, as a divisor.
+const BATCH_PART: usize = 48;
+/// Part of the memory for data that merging vocabularies takes, as a divisor.
+const MERGE_PART: usize = 8;
+/// Bytes of each vocabulary, and of its numbers, in memory while they are merged.
+const MERGE_BUFFER_BYTES: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 20;
 /// The least text handed to a parse thread at a time.
 const CHUNK_BYTES_MIN: usize = 16 << 10;
 
@@ -32,95 +38,112 @@ pub(super) struct Built<T> {
     pub(super) terms: u64,
     /// Batches that were sealed while parsing.
     pub(super) batches: usize,
+    /// The most bytes that were in temporary files at a time, and all that were ever written.
+    pub(super) tmp_bytes_peak: u64,
+    pub(super) tmp_bytes_written: u64,
 }
 
-/// The memory that data may take.
-fn data_bytes(options: &LoadOptions) -> usize {
-    let fixed = PROCESS_BYTES + THREAD_BYTES * options.threads();
-    // A budget too small for the fixed part is kept as well as can be.
-    options
-        .memory_bytes
-        .saturating_sub(fixed)
-        .max(options.memory_bytes / 4)
+/// How the memory is divided, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Memory {
+    /// What is taken by data of the load.
+    data: usize,
+    /// Of which the batches being parsed take this, together.
+    batches: usize,
+}
+
+impl Memory {
+    fn new(options: &LoadOptions) -> Self {
+        let threads = options.threads();
+        let fixed = PROCESS_BYTES + THREAD_BYTES * threads;
+        // A budget too small for the fixed part is kept as well as can be.
+        let data = options
+            .memory_bytes
+            .saturating_sub(fixed)
+            .max(options.memory_bytes / 4);
+        let batch = BATCH_BYTES.max(data / BATCH_PART).min(data * 3 / 4 / threads);
+        Self {
+            data,
+            batches: batch * threads,
+        }
+    }
+
+    fn merge(self) -> usize {
+        (self.data / MERGE_PART).min(self.batches)
+    }
 }
 
 /// Parses the sources and hands all distinct terms and quads, sorted, to the sinks.
 pub(super) fn run<S: RowSink>(
     sources: Vec<Source>,
     options: &LoadOptions,
-    space: &Arc<TempSpace>,
     progress: &Arc<LoadProgress>,
     mut terms: impl TermSink,
     orders: PerOrder<S>,
 ) -> Result<Built<S::Sealed>, LoadError> {
-    let (parsed, batches, spilled) = parse(sources, options, space, progress)?;
+    let memory = Memory::new(options);
+    let in_runs = memory.data - memory.batches;
+    let space = RunSpace::new(&options.tmp, in_runs, options.tmp_bytes_max);
+    let (parsed, batches) = parse(sources, options, memory, &space, progress)?;
     let batch_count = batches.len();
-    let memory_bytes = data_bytes(options);
-    progress.begin("number terms", batches.iter().map(|batch| u64::from(batch.vocabulary.len())).sum());
-    let buffer_bytes = (memory_bytes / 2 / batch_count.max(1)).clamp(*READ_BYTES.start(), *READ_BYTES.end());
-    let (numbers, batch_numbers) =
-        number_terms(&batches, &mut terms, buffer_bytes, spilled.then_some(space))?;
+    // The memory of the batches being parsed is free now.
+    space.give_memory(memory.batches - memory.merge());
+    let keys = batches.iter().map(|batch| u64::from(batch.term_count())).sum();
+    progress.begin("number terms", keys);
+    let buffer_bytes = memory.merge() / 2 / batch_count.max(1);
+    let buffer_bytes = buffer_bytes.clamp(*MERGE_BUFFER_BYTES.start(), *MERGE_BUFFER_BYTES.end());
+    let file = space.file("term numbers");
+    let (numbers, batches) = number_terms(batches, &mut terms, &file, buffer_bytes)?;
+    drop(file);
     terms.finish()?;
+    space.give_memory(memory.merge());
     let term_count = u64::from(numbers.count()).saturating_sub(1);
-    // What sorting cannot have: rows in memory until they are packed, and the numbers of ranks.
-    let largest = batches.iter().map(|batch| batch.vocabulary.len() as usize).max().unwrap_or(0);
-    let mut taken = numbers.bytes() + 4 * largest * options.threads();
-    let mut numbered = Vec::with_capacity(batch_count);
-    for (batch, numbers) in batches.into_iter().zip(batch_numbers) {
-        taken += batch.rows.bytes();
-        numbered.push(NumberedBatch {
-            rows: batch.rows,
-            row_count: batch.row_count,
-            numbers,
-        });
-    }
+    // What is left after the rows and numbers in memory is for sorting, but for the numbers being looked up.
+    let largest = batches.iter().map(NumberedBatch::term_count).max().unwrap_or(0) as usize;
+    let taken = numbers.bytes() + 4 * largest * options.threads();
     let plan = OrdersPlan {
-        memory_bytes: memory_bytes.saturating_sub(taken).max(memory_bytes / 4),
+        memory_bytes: space.take_memory().saturating_sub(taken).max(memory.data / 4),
         threads: options.threads(),
-        space: Arc::clone(space),
+        space: Arc::clone(&space),
         progress: Arc::clone(progress),
     };
-    let orders = write_orders(numbered, numbers, orders, &plan)?;
+    let orders = write_orders(batches, numbers, orders, &plan)?;
     Ok(Built {
         parsed,
         orders,
         terms: term_count,
         batches: batch_count,
+        tmp_bytes_peak: space.file_bytes_peak(),
+        tmp_bytes_written: space.file_bytes_written(),
     })
 }
 
-/// Parses into batches; whether they were spilled.
+/// Parses into batches.
 fn parse(
     sources: Vec<Source>,
     options: &LoadOptions,
-    space: &Arc<TempSpace>,
+    memory: Memory,
+    space: &Arc<RunSpace>,
     progress: &LoadProgress,
-) -> Result<(ParseReport, Vec<Batch>, bool), LoadError> {
+) -> Result<(ParseReport, Vec<Batch>), LoadError> {
     let threads = options.threads();
-    let plan = Arc::new(InternerPlan {
-        share_bytes: data_bytes(options) / threads,
-        space: Arc::clone(space),
-        spilled: AtomicBool::new(false),
-    });
-    let mut interners: Vec<Interner> = (0..threads).map(|_| Interner::new(&plan)).collect();
+    let files = Arc::new(BatchFiles::new(space));
+    let interner = |_| Interner::new(memory.batches / threads, &files);
+    let mut interners: Vec<Interner> = (0..threads).map(interner).collect();
     progress.begin("parse", source_bytes(&sources));
     let parsed = parse_sources(sources, &parse_options(options), &mut interners, &progress.parse)
         .map_err(own_error)?;
     progress.begin("sort terms", 0);
-    // All batches are in memory or none is.
-    let keep = !plan.spilled.load(Ordering::Relaxed);
     let mut batches = Vec::new();
     std::thread::scope(|scope| {
-        let handles: Vec<_> = interners
-            .into_iter()
-            .map(|interner| scope.spawn(move || interner.finish(keep)))
-            .collect();
+        let seal = |interner: Interner| scope.spawn(move || interner.finish());
+        let handles: Vec<_> = interners.into_iter().map(seal).collect();
         for handle in handles {
             batches.extend(joined(handle.join(), "sorting terms")?);
         }
         Ok::<(), LoadError>(())
     })?;
-    Ok((parsed, batches, !keep))
+    Ok((parsed, batches))
 }
 
 /// The parser's options.

@@ -1,7 +1,7 @@
-//! Sorting more rows than memory holds: chunks are sorted, kept or spilled as runs, and merged.
+//! Sorting more rows than memory holds: chunks are sorted, kept or coded as runs, and merged.
 //!
 //! Rows come in SPO order or in none ([`RowSorter::new`] is told which of their bits are unsorted) and
-//! leave in the order of their integers. A spilled run holds each row as its distance from the one
+//! leave in the order of their integers. A coded run holds each row as its distance from the one
 //! before, in LEB128.
 
 use std::ops::Range;
@@ -11,7 +11,7 @@ use super::LoadError;
 use super::merge::LoserTree;
 use super::radix;
 use super::row::Row;
-use super::temp::{Run, RunReader, TempFile, TempSpace};
+use super::runs::{BLOCK_BYTES, Run, RunFile, RunReader};
 
 /// Rows decoded from a run at a time.
 const DECODED_ROWS: usize = 1 << 12;
@@ -23,8 +23,8 @@ const DISTANCE_BYTES_MAX: usize = 19;
 pub(super) struct SortPlan {
     /// Rows sorted at a time.
     pub(super) chunk_rows: usize,
-    /// Where runs are spilled to; `None` keeps them in memory.
-    pub(super) space: Option<Arc<TempSpace>>,
+    /// Where sorted chunks are written to; `None` keeps them as they are.
+    pub(super) file: Option<Arc<RunFile>>,
 }
 
 /// Takes rows in any number and gives them back sorted.
@@ -33,17 +33,16 @@ pub(super) struct RowSorter<R> {
     plan: SortPlan,
     bits: Range<u32>,
     chunk: Vec<R>,
-    file: Option<Arc<TempFile>>,
     runs: Vec<SortedRun<R>>,
 }
 
 /// A sorted chunk.
 #[derive(Debug)]
 pub(super) enum SortedRun<R> {
-    /// In memory.
-    Memory(Vec<R>),
-    /// In a temporary file.
-    File(Run),
+    /// As it is.
+    Plain(Vec<R>),
+    /// Coded.
+    Coded(Run),
 }
 
 impl<R: Row> RowSorter<R> {
@@ -53,7 +52,6 @@ impl<R: Row> RowSorter<R> {
             plan: plan.clone(),
             bits,
             chunk: Vec::new(),
-            file: None,
             runs: Vec::new(),
         }
     }
@@ -69,7 +67,7 @@ impl<R: Row> RowSorter<R> {
         mut rows: impl Iterator<Item = R>,
         scratch: &mut Vec<R>,
     ) -> Result<(), LoadError> {
-        if self.chunk.capacity() == 0 && self.plan.space.is_some() {
+        if self.chunk.capacity() == 0 && self.plan.file.is_some() {
             self.chunk.reserve_exact(self.plan.chunk_rows);
         }
         loop {
@@ -88,15 +86,11 @@ impl<R: Row> RowSorter<R> {
             return Ok(());
         }
         radix::sort(&mut self.chunk, scratch, self.bits.clone());
-        let Some(space) = &self.plan.space else {
-            self.runs.push(SortedRun::Memory(std::mem::take(&mut self.chunk)));
+        let Some(file) = &self.plan.file else {
+            self.runs.push(SortedRun::Plain(std::mem::take(&mut self.chunk)));
             return Ok(());
         };
-        let file = match &self.file {
-            Some(file) => file,
-            None => self.file.insert(space.file("sorted quads")?),
-        };
-        let mut run = file.run();
+        let mut run = file.run(BLOCK_BYTES);
         let mut bytes = Vec::new();
         let mut before = R::ZERO;
         for rows in self.chunk.chunks(DECODED_ROWS) {
@@ -107,7 +101,7 @@ impl<R: Row> RowSorter<R> {
             }
             run.write(&bytes)?;
         }
-        self.runs.push(SortedRun::File(run.finish()?));
+        self.runs.push(SortedRun::Coded(run.finish()?));
         self.chunk.clear();
         Ok(())
     }
@@ -141,8 +135,8 @@ struct Head<R> {
 impl<R: Row> Head<R> {
     fn open(run: SortedRun<R>, read_bytes: usize) -> Result<Option<Self>, LoadError> {
         let (rows, reader) = match run {
-            SortedRun::Memory(rows) => (rows, None),
-            SortedRun::File(run) => (Vec::new(), Some(run.reader(read_bytes))),
+            SortedRun::Plain(rows) => (rows, None),
+            SortedRun::Coded(run) => (Vec::new(), Some(run.into_reader(read_bytes))),
         };
         let mut head = Self {
             row: R::ZERO,
@@ -172,6 +166,7 @@ impl<R: Row> Head<R> {
         self.rows.clear();
         self.at = 0;
         let bytes = reader.peek(DECODED_ROWS * DISTANCE_BYTES_MAX)?;
+        let ended = bytes.is_empty();
         let mut used = 0;
         while self.rows.len() < DECODED_ROWS
             && let Some((row, taken)) = R::read_after(before, &bytes[used..])
@@ -186,7 +181,7 @@ impl<R: Row> Head<R> {
                 self.row = row;
                 Ok(true)
             }
-            None if reader.is_at_end() => Ok(false),
+            None if ended => Ok(false),
             None => Err(reader.cut_short()),
         }
     }
@@ -257,6 +252,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::load::runs::RunSpace;
 
     proptest! {
         #[test]
@@ -269,7 +265,7 @@ mod tests {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let plan = SortPlan {
                 chunk_rows,
-                space: spill.then(|| TempSpace::new(folder.path(), None)),
+                file: spill.then(|| RunSpace::new(folder.path(), 1 << 20, None).file("test")),
             };
             let mask = if low { 0xfff } else { u64::MAX };
             let mut expected: Vec<u64> = lists.concat().iter().map(|row| row & mask).collect();

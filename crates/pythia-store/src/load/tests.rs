@@ -10,7 +10,6 @@ use pythia_rdf::{Compression, RdfFormat, Source, TermId, TermKind};
 use super::numbering::TermSink;
 use super::orders::{PerOrder, RowSink};
 use super::pipeline::{self, Built};
-use super::temp::TempSpace;
 use super::{LoadError, LoadOptions, LoadProgress};
 
 #[derive(Default)]
@@ -80,14 +79,12 @@ fn run(
         threads: NonZero::new(threads),
         ..LoadOptions::default()
     };
-    let space = TempSpace::new(folder.path(), None);
     let sources = texts.iter().enumerate().map(|(index, text)| source(&format!("{index}"), text));
     let mut terms = Terms::default();
     let sink = || Rows(Vec::new());
     let built = pipeline::run(
         sources.collect(),
         &options,
-        &space,
         &Arc::new(LoadProgress::default()),
         &mut terms,
         PerOrder { spo: sink(), ops: sink(), pso: sink(), pos: sink() },
@@ -176,14 +173,17 @@ fn nothing_in_is_nothing_out() {
 #[test]
 fn a_full_temporary_folder_is_named() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let options = LoadOptions { memory_bytes: 1 << 16, ..LoadOptions::default() };
-    let space = TempSpace::new(folder.path(), Some(100_000));
+    let options = LoadOptions {
+        memory_bytes: 1 << 16,
+        tmp: folder.path().to_owned(),
+        tmp_bytes_max: Some(100_000),
+        ..LoadOptions::default()
+    };
     let text: String = (0..20_000).map(statement).collect();
     let sink = || Rows(Vec::new());
     let error = pipeline::run(
         vec![source("a", &text)],
         &options,
-        &space,
         &Arc::new(LoadProgress::default()),
         &mut Terms::default(),
         PerOrder { spo: sink(), ops: sink(), pso: sink(), pos: sink() },

@@ -1,11 +1,11 @@
-//! The distinct terms of a batch, sorted: in memory, or as a front-coded run of a temporary file.
+//! The distinct terms of a batch, sorted, as a front-coded run.
 //!
-//! Ranks are positions in the order of keys (see [`super::arena`]), which is the order of ids.
-//! In a run each key is `shared: LEB128, rest: LEB128, rest bytes`, sharing a prefix with the key before.
+//! Ranks are positions in the order of keys (see [`super::arena`]), which is the order of ids. In the
+//! run each key is `shared: LEB128, rest: LEB128, rest bytes`, sharing a prefix with the key before.
 
 use super::LoadError;
 use super::arena::{Arena, RecordRef};
-use super::temp::{Run, RunReader, RunWriter};
+use super::runs::{Run, RunReader, RunWriter};
 
 /// Below this many keys, comparing whole keys is fastest.
 const COMPARE_BELOW: usize = 24;
@@ -58,8 +58,10 @@ fn sort_items(arena: &Arena, items: &mut [Item]) {
     while let Some((start, end, mut depth)) = groups.pop() {
         let group = &mut items[start..end];
         if group.len() <= COMPARE_BELOW {
+            load_caches(arena, group, depth);
             group.sort_unstable_by(|a, b| {
-                arena.key(a.record)[depth..].cmp(&arena.key(b.record)[depth..])
+                let rest = |item: &Item| &arena.key(item.record)[depth..];
+                a.cache.cmp(&b.cache).then_with(|| rest(a).cmp(rest(b)))
             });
             continue;
         }
@@ -125,123 +127,71 @@ pub(super) fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
     at
 }
 
-/// The sorted keys of a batch, wherever they are.
+/// The sorted keys of a batch.
 #[derive(Debug)]
-pub(super) enum Vocabulary {
-    /// In memory.
-    Memory {
-        /// The keys.
-        arena: Arena,
-        /// Records by rank.
-        records: Vec<RecordRef>,
-    },
-    /// In a temporary file.
-    Run {
-        /// The keys.
-        run: Run,
-        /// How many there are.
-        keys: u32,
-    },
+pub(super) struct Vocabulary {
+    run: Run,
+    count: u32,
 }
 
 impl Vocabulary {
+    /// Writes sorted keys.
+    pub(super) fn write(arena: &Arena, records: &[RecordRef], mut out: RunWriter) -> Result<Self, LoadError> {
+        let mut before: &[u8] = &[];
+        for &record in records {
+            let key = arena.key(record);
+            let shared = shared_bytes(before, key);
+            out.write_entry(shared as u64, (key.len() - shared) as u64, &key[shared..])?;
+            before = key;
+        }
+        Ok(Self {
+            run: out.finish()?,
+            count: records.len() as u32,
+        })
+    }
+
     /// How many terms there are.
     pub(super) fn len(&self) -> u32 {
-        match self {
-            Self::Memory { records, .. } => records.len() as u32,
-            Self::Run { keys, .. } => *keys,
-        }
+        self.count
     }
 
-    /// Reads the keys in order.
-    pub(super) fn cursor(&self, buffer_bytes: usize) -> KeyCursor<'_> {
-        match self {
-            Self::Memory { arena, records } => KeyCursor::Memory {
-                arena,
-                records: records.iter(),
-                key: &[],
-            },
-            Self::Run { run, keys } => KeyCursor::Run {
-                reader: run.reader(buffer_bytes),
-                left: *keys,
-                key: Vec::new(),
-            },
+    /// Reads the keys in order, up to `buffer_bytes` at a time.
+    pub(super) fn into_cursor(self, buffer_bytes: usize) -> KeyCursor {
+        KeyCursor {
+            reader: self.run.into_reader(buffer_bytes),
+            left: self.count,
+            key: Vec::new(),
         }
     }
-}
-
-/// Writes sorted keys as a run.
-pub(super) fn write_run(
-    arena: &Arena,
-    records: &[RecordRef],
-    mut out: RunWriter,
-) -> Result<Run, LoadError> {
-    let mut before: &[u8] = &[];
-    for &record in records {
-        let key = arena.key(record);
-        let shared = shared_bytes(before, key);
-        out.write_number(shared as u64)?;
-        out.write_number((key.len() - shared) as u64)?;
-        out.write(&key[shared..])?;
-        before = key;
-    }
-    out.finish()
 }
 
 /// Walks a vocabulary in order.
-pub(super) enum KeyCursor<'a> {
-    /// Over memory.
-    Memory {
-        /// The keys.
-        arena: &'a Arena,
-        /// What is left.
-        records: std::slice::Iter<'a, RecordRef>,
-        /// The key at the cursor.
-        key: &'a [u8],
-    },
-    /// Over a temporary file.
-    Run {
-        /// The run.
-        reader: RunReader,
-        /// Keys not yet read.
-        left: u32,
-        /// The key at the cursor.
-        key: Vec<u8>,
-    },
+#[derive(Debug)]
+pub(super) struct KeyCursor {
+    reader: RunReader,
+    left: u32,
+    key: Vec<u8>,
 }
 
-impl KeyCursor<'_> {
+impl KeyCursor {
     /// Moves to the next key (at first: to the first one); false at the end.
     #[inline]
     pub(super) fn advance(&mut self) -> Result<bool, LoadError> {
-        match self {
-            Self::Memory { arena, records, key } => {
-                let Some(&record) = records.next() else {
-                    return Ok(false);
-                };
-                *key = arena.key(record);
-            }
-            Self::Run { reader, left, key } => {
-                if *left == 0 {
-                    return Ok(false);
-                }
-                *left -= 1;
-                let shared = reader.read_number()? as usize;
-                let rest = reader.read_number()? as usize;
-                key.truncate(shared);
-                reader.read_into(rest, key)?;
-            }
+        if self.left == 0 {
+            return Ok(false);
         }
+        self.left -= 1;
+        let shared = self.reader.read_number()? as usize;
+        let rest = self.reader.read_number()? as usize;
+        self.key.truncate(shared);
+        self.reader.read_into(rest, &mut self.key)?;
         Ok(true)
     }
 
     /// The key at the cursor, kind first.
     #[inline]
     pub(super) fn key(&self) -> &[u8] {
-        match self {
-            Self::Memory { key, .. } => key,
-            Self::Run { key, .. } => key,
-        }
+        &self.key
     }
 }
 
@@ -252,7 +202,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::load::temp::TempSpace;
+    use crate::load::runs::RunSpace;
 
     fn check(keys: &BTreeSet<Vec<u8>>, shuffled: &[Vec<u8>]) {
         let mut arena = Arena::default();
@@ -266,21 +216,15 @@ mod tests {
             assert_eq!(sorted.ranks[arena.ordinal(*record) as usize], rank as u32);
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let file = TempSpace::new(folder.path(), None).file("keys").expect("a file");
-        let run = write_run(&arena, &sorted.records, file.run()).expect("written");
-        let vocabularies = [
-            Vocabulary::Run { run, keys: keys.len() as u32 },
-            Vocabulary::Memory { arena, records: sorted.records },
-        ];
-        for vocabulary in &vocabularies {
-            assert_eq!(vocabulary.len() as usize, keys.len());
-            let mut cursor = vocabulary.cursor(100);
-            for key in &expected {
-                assert!(cursor.advance().expect("read"));
-                assert_eq!(cursor.key(), key.as_slice());
-            }
-            assert!(!cursor.advance().expect("read"));
+        let file = RunSpace::new(folder.path(), 0, None).file("keys");
+        let vocabulary = Vocabulary::write(&arena, &sorted.records, file.run(100)).expect("written");
+        assert_eq!(vocabulary.len() as usize, keys.len());
+        let mut cursor = vocabulary.into_cursor(100);
+        for key in &expected {
+            assert!(cursor.advance().expect("read"));
+            assert_eq!(cursor.key(), key.as_slice());
         }
+        assert!(!cursor.advance().expect("read"));
     }
 
     fn key() -> impl Strategy<Value = Vec<u8>> {

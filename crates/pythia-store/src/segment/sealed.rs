@@ -189,6 +189,16 @@ impl Segment {
         &self.statistics
     }
 
+    /// The pages of an order.
+    pub(crate) fn paged_file(&self, order: Order) -> &PagedFile {
+        match order {
+            Order::Spo => self.spo.file(),
+            Order::Ops => self.ops.file(),
+            Order::Pso => self.pso.file(),
+            Order::Pos => self.pos.file(),
+        }
+    }
+
     /// The tuple file keyed by an end.
     pub(crate) fn tuples(&self, end: End) -> &TupleFile {
         match end {

@@ -22,7 +22,10 @@ fn aggregate(text: &str) -> AggregateExpression {
 
 /// The outcomes of groups 0, 1, … of rows `(group, ?x)`.
 fn outcomes(text: &str, rows: &[(u32, &str)], group_count: usize) -> Vec<String> {
-    let bound = rows.iter().filter(|(_, text)| *text != "UNDEF").map(|(_, text)| term(text));
+    let bound = rows
+        .iter()
+        .filter(|(_, text)| *text != "UNDEF")
+        .map(|(_, text)| term(text));
     let context = context(bound.step_by(2).collect::<Vec<_>>());
     let compiled = CompiledAggregate::compile(&aggregate(text), &variables(&["x"]), &context);
     let compiled = compiled.expect("compiled");
@@ -34,7 +37,9 @@ fn outcomes(text: &str, rows: &[(u32, &str)], group_count: usize) -> Vec<String>
             text => context.intern(term(text)).expect("interned").0,
         });
         let ids: Vec<u64> = ids.collect();
-        accumulator.update(&groups, group_count, &[&ids], &context).expect("updated");
+        accumulator
+            .update(&groups, group_count, &[&ids], &context)
+            .expect("updated");
     }
     let ids = accumulator.finish(group_count, &context).expect("finished");
     ids.into_iter()
@@ -51,7 +56,11 @@ fn check(text: &str, rows: &[(u32, &str)], expected: &[&str]) {
         text => Term::to_string(&term(text)),
     };
     let expected: Vec<String> = expected.iter().map(shown).collect();
-    assert_eq!(outcomes(text, rows, expected.len()), expected, "{text} over {rows:?}");
+    assert_eq!(
+        outcomes(text, rows, expected.len()),
+        expected,
+        "{text} over {rows:?}"
+    );
 }
 
 #[test]
@@ -71,7 +80,14 @@ fn empty_groups_have_the_neutral_outcome() {
 
 #[test]
 fn counts() {
-    let rows = [(0, "1"), (1, "1"), (0, "UNDEF"), (0, "1"), (0, "1.0"), (1, "2")];
+    let rows = [
+        (0, "1"),
+        (1, "1"),
+        (0, "UNDEF"),
+        (0, "1"),
+        (0, "1.0"),
+        (1, "2"),
+    ];
     check("COUNT(*)", &rows, &["4", "2"]);
     check("COUNT(DISTINCT *)", &rows, &["3", "2"]);
     check("COUNT(?x)", &rows, &["3", "2"]);
@@ -81,28 +97,79 @@ fn counts() {
 
 #[test]
 fn sums_promote_and_errors_spread() {
-    let rows = [(0, "1"), (1, "1"), (0, "0.5"), (1, "\"a\""), (0, "1"), (2, "\"2\"^^<http://www.w3.org/2001/XMLSchema#byte>")];
+    let rows = [
+        (0, "1"),
+        (1, "1"),
+        (0, "0.5"),
+        (1, "\"a\""),
+        (0, "1"),
+        (2, "\"2\"^^<http://www.w3.org/2001/XMLSchema#byte>"),
+    ];
     check("SUM(?x)", &rows, &["2.5", "nothing", "2"]);
     check("SUM(DISTINCT ?x)", &rows, &["1.5", "nothing", "2"]);
-    check("AVG(?x)", &rows, &["0.833333333333333333", "nothing", "\"2\"^^<http://www.w3.org/2001/XMLSchema#decimal>"]);
-    check("SUM(?x)", &[(0, "9223372036854775807"), (0, "1")], &["nothing"]);
+    check(
+        "AVG(?x)",
+        &rows,
+        &[
+            "0.833333333333333333",
+            "nothing",
+            "\"2\"^^<http://www.w3.org/2001/XMLSchema#decimal>",
+        ],
+    );
+    check(
+        "SUM(?x)",
+        &[(0, "9223372036854775807"), (0, "1")],
+        &["nothing"],
+    );
     check("SUM(?x)", &[(0, "UNDEF"), (0, "1")], &["nothing"]);
 }
 
 #[test]
 fn extremes_give_the_term_back() {
-    let rows = [(0, "2"), (0, "01"), (0, "1.5"), (1, "\"b\""), (1, "\"a\"@en"), (1, "\"c\""), (2, "UNDEF"), (2, "1")];
+    let rows = [
+        (0, "2"),
+        (0, "01"),
+        (0, "1.5"),
+        (1, "\"b\""),
+        (1, "\"a\"@en"),
+        (1, "\"c\""),
+        (2, "UNDEF"),
+        (2, "1"),
+    ];
     check("MIN(?x)", &rows, &["01", "\"a\"@en", "nothing"]);
     check("MAX(?x)", &rows, &["2", "\"c\"", "nothing"]);
-    check("MAX(DISTINCT ?x)", &[(0, "<urn:a>"), (0, "1"), (0, "\"z\"")], &["1"]);
+    check(
+        "MAX(DISTINCT ?x)",
+        &[(0, "<urn:a>"), (0, "1"), (0, "\"z\"")],
+        &["1"],
+    );
     check("SAMPLE(?x)", &rows, &["2", "\"b\"", "1"]);
     check("MIN(STRLEN(?x))", &[(0, "\"abc\""), (0, "\"d\"")], &["1"]);
 }
 
 #[test]
 fn concatenation() {
-    let rows = [(0, "\"a\""), (0, "\"b\""), (0, "\"a\""), (1, "\"a\"@en"), (1, "\"b\"@en"), (2, "1")];
-    check("GROUP_CONCAT(?x)", &rows, &["\"a b a\"", "\"a b\"@en", "nothing"]);
-    check("GROUP_CONCAT(DISTINCT ?x; SEPARATOR=\"\")", &rows, &["\"ab\"", "\"ab\"@en", "nothing"]);
-    check("GROUP_CONCAT(STR(?x))", &rows, &["\"a b a\"", "\"a b\"", "\"1\""]);
+    let rows = [
+        (0, "\"a\""),
+        (0, "\"b\""),
+        (0, "\"a\""),
+        (1, "\"a\"@en"),
+        (1, "\"b\"@en"),
+        (2, "1"),
+    ];
+    check(
+        "GROUP_CONCAT(?x)",
+        &rows,
+        &["\"a b a\"", "\"a b\"@en", "nothing"],
+    );
+    check(
+        "GROUP_CONCAT(DISTINCT ?x; SEPARATOR=\"\")",
+        &rows,
+        &["\"ab\"", "\"ab\"@en", "nothing"],
+    );
+    check(
+        "GROUP_CONCAT(STR(?x))",
+        &rows,
+        &["\"a b a\"", "\"a b\"", "\"1\""],
+    );
 }

@@ -8,7 +8,11 @@ use crate::expression::testing::{context, term};
 fn ordered() -> Vec<Vec<Term>> {
     let literal = |text: &str| term(text);
     let triple = |object: &str| {
-        Triple::new(NamedNode::new_unchecked("urn:s"), NamedNode::new_unchecked("urn:p"), term(object))
+        Triple::new(
+            NamedNode::new_unchecked("urn:s"),
+            NamedNode::new_unchecked("urn:p"),
+            term(object),
+        )
     };
     vec![
         vec![BlankNode::new_unchecked("a").into()],
@@ -27,11 +31,19 @@ fn ordered() -> Vec<Vec<Term>> {
         vec![literal("false")],
         vec![literal("true"), literal("\"1\"^^xsd:boolean")],
         vec![literal("\"NaN\"^^xsd:double")],
-        vec![literal("\"-INF\"^^xsd:double"), literal("\"-INF\"^^xsd:float")],
+        vec![
+            literal("\"-INF\"^^xsd:double"),
+            literal("\"-INF\"^^xsd:float"),
+        ],
         vec![literal("\"-12\"^^xsd:integer")],
         vec![literal("\"-0.5\"^^xsd:decimal")],
         vec![literal("0"), literal("\"-0\"^^xsd:double"), literal("0.00")],
-        vec![literal("1"), literal("01"), literal("1.0"), literal("\"1\"^^xsd:byte")],
+        vec![
+            literal("1"),
+            literal("01"),
+            literal("1.0"),
+            literal("\"1\"^^xsd:byte"),
+        ],
         vec![literal("9007199254740992"), literal("9007199254740992e0")],
         vec![literal("9007199254740993")],
         vec![literal("\"2023-12-31Z\"^^xsd:date")],
@@ -45,7 +57,10 @@ fn ordered() -> Vec<Vec<Term>> {
         vec![literal("\"-0044\"^^xsd:gYear")],
         vec![literal("\"2024\"^^xsd:gYear")],
         vec![literal("\"12:00:00\"^^xsd:time")],
-        vec![literal("\"P1D\"^^xsd:duration"), literal("\"PT24H\"^^xsd:dayTimeDuration")],
+        vec![
+            literal("\"P1D\"^^xsd:duration"),
+            literal("\"PT24H\"^^xsd:dayTimeDuration"),
+        ],
         vec![literal("\"P1M\"^^xsd:duration")],
         vec![literal("\"abc\"^^xsd:integer")],
         vec![literal("\"a\"^^<urn:datatype>")],
@@ -75,12 +90,20 @@ fn keys_follow_the_documented_order() {
             }
         }
         for scope in [KeyScope::ThisCall, KeyScope::Query] {
-            let column = SortColumn { ids: &ids, descending: false };
+            let column = SortColumn {
+                ids: &ids,
+                descending: false,
+            };
             let keys = SortKeys::build(&[column], ids.len(), scope, &context).expect("keys");
             for a in 0..ids.len() {
                 for b in 0..ids.len() {
                     let order = key_of(&keys, a).cmp(key_of(&keys, b));
-                    assert_eq!(order, ranks[a].cmp(&ranks[b]), "rows {a}, {b}: {:?}", all.get(a - a.min(1)));
+                    assert_eq!(
+                        order,
+                        ranks[a].cmp(&ranks[b]),
+                        "rows {a}, {b}: {:?}",
+                        all.get(a - a.min(1))
+                    );
                 }
             }
             assert_eq!(keys.order(), (0..ids.len() as u32).collect::<Vec<_>>());
@@ -107,11 +130,23 @@ fn later_columns_decide_between_equal_values() {
     let context = context(texts.map(term));
     let id = |text: &str| context.intern(term(text)).expect("interned").0;
     let first = [id("1"), id("1.0"), id("01"), id("0"), 0];
-    let second = [id("\"b\""), id("\"a\""), id("\"ab\""), id("\"a\""), id("\"a\"")];
+    let second = [
+        id("\"b\""),
+        id("\"a\""),
+        id("\"ab\""),
+        id("\"a\""),
+        id("\"a\""),
+    ];
     let columns = |descending: [bool; 2]| {
         [
-            SortColumn { ids: &first, descending: descending[0] },
-            SortColumn { ids: &second, descending: descending[1] },
+            SortColumn {
+                ids: &first,
+                descending: descending[0],
+            },
+            SortColumn {
+                ids: &second,
+                descending: descending[1],
+            },
         ]
     };
     let order = |descending| {
@@ -141,7 +176,10 @@ fn a_sorted_dictionary_is_not_read() {
     }
     let now = "2024-01-01T00:00:00Z".parse().expect("a dateTime");
     let context = EvaluationContext::new(std::sync::Arc::new(Unreadable), now, [0; 32]);
-    let date = context.intern(term("\"2024-01-01\"^^xsd:date")).expect("interned").0;
+    let date = context
+        .intern(term("\"2024-01-01\"^^xsd:date"))
+        .expect("interned")
+        .0;
     let ids = [
         TermId::new(TermKind::String, 9).0,
         date,
@@ -149,7 +187,10 @@ fn a_sorted_dictionary_is_not_read() {
         0,
         TermId::new(TermKind::String, 2).0,
     ];
-    let column = SortColumn { ids: &ids, descending: false };
+    let column = SortColumn {
+        ids: &ids,
+        descending: false,
+    };
     let keys = SortKeys::build(&[column], 5, KeyScope::ThisCall, &context).expect("keys");
     assert_eq!(keys.order(), [3, 2, 4, 0, 1]);
 }

@@ -15,6 +15,7 @@
 //! The bytes are drawn in `docs/format/column-pages.md`.
 
 mod block;
+mod counter;
 mod directory;
 pub(crate) mod format;
 mod pack;
@@ -26,6 +27,7 @@ mod writer;
 mod tests;
 
 pub use directory::COLUMN_PAGE_BYTES;
+pub(crate) use counter::PredicateCounter;
 pub(crate) use directory::ColumnDirectory;
 pub(crate) use format::{BadPage, Column};
 pub(crate) use page::ColumnPage;

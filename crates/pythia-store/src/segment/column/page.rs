@@ -121,12 +121,6 @@ impl<'a> ColumnPage<'a> {
         u32_at(self.bytes, HEADER_BYTES + index * RUN_BYTES + 8) as usize
     }
 
-    /// The value of the graph column, where it is constant in the whole page.
-    pub(crate) fn constant_graph(&self) -> Option<u64> {
-        let minipage = &self.minipages[Column::G as usize];
-        minipage.index.is_empty().then_some(minipage.base)
-    }
-
     /// Appends the predicates of `rows` to `out`.
     pub(crate) fn predicates(&self, rows: Range<usize>, out: &mut Vec<u64>) {
         for (predicate, run) in self.runs() {
@@ -251,12 +245,23 @@ impl<'a> ColumnPage<'a> {
         Ok(rows.end)
     }
 
-    /// The bytes of each column's minipage: predicates, a, b, graph.
-    pub(crate) fn minipage_bytes(&self) -> [usize; 4] {
-        let [a, b, g] = self
-            .minipages
-            .map(|minipage| minipage.index.len() + minipage.data.len());
-        [self.runs * RUN_BYTES, a, b, g]
+    /// Checks what searches rely on beyond sorted rows: that each block's minimum is its minimum.
+    pub(crate) fn check_blocks(&self) -> Result<(), BadPage> {
+        let mut values = Vec::new();
+        for column in Column::ALL {
+            let minipage = &self.minipages[column as usize];
+            if minipage.index.is_empty() {
+                continue;
+            }
+            for block in 0..self.blocks {
+                values.clear();
+                self.values(column, self.block_rows(block), &mut values)?;
+                if values.iter().min() != Some(&minipage.minimum(block)) {
+                    return Err(BadPage("a block whose minimum is not in it"));
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -8,7 +8,8 @@
 use pythia_io::PageWriter;
 
 use super::block::BlockEncoder;
-use super::directory::{ColumnDirectory, PageEntry, PredicateRows};
+use super::counter::PredicateCounter;
+use super::directory::{ColumnDirectory, PageEntry};
 use super::format::{
     BLOCK_ROWS, Column, END_BYTES, HEADER_BYTES, PAGE_ROWS_MAX, PAGE_TYPE, RUN_BYTES, field,
 };
@@ -26,7 +27,7 @@ pub struct ColumnWriter {
     encoder: BlockEncoder,
     /// Rows not yet in the page, by column: p, a, b, g.
     pending: [Vec<u64>; 4],
-    predicate: PredicateCounter,
+    counter: PredicateCounter,
 }
 
 impl ColumnWriter {
@@ -41,15 +42,15 @@ impl ColumnWriter {
             page: OpenPage::new(),
             encoder: BlockEncoder::new(),
             pending: std::array::from_fn(|_| Vec::with_capacity(BLOCK_ROWS)),
-            predicate: PredicateCounter::default(),
+            counter: PredicateCounter::default(),
         }
     }
 
     /// Adds a row, which must be greater than the one before; checked.
     #[inline]
     pub fn push(&mut self, p: u64, a: u64, b: u64, g: u64) -> Result<(), StoreError> {
-        self.predicate
-            .count([p, a, b, g], &mut self.directory.predicates);
+        let in_order = self.counter.count([p, a, b, g]);
+        assert!(in_order, "rows are pushed in order, each once");
         for (column, value) in self.pending.iter_mut().zip([p, a, b, g]) {
             column.push(value);
         }
@@ -71,7 +72,7 @@ impl ColumnWriter {
             self.flush_block()?;
         }
         self.flush_page()?;
-        self.predicate.close(&mut self.directory.predicates);
+        self.directory.predicates = self.counter.finish();
         self.file.finish()?;
         Ok(self.directory)
     }
@@ -362,61 +363,4 @@ impl OpenColumn {
 
 fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
     bytes[at..at + field.len()].copy_from_slice(field);
-}
-
-/// Counts per predicate while the sorted rows go by.
-#[derive(Default)]
-struct PredicateCounter {
-    last: Option<[u64; 4]>,
-    current: PredicateRows,
-    /// Distinct b of the current a.
-    pairs: u64,
-}
-
-impl PredicateCounter {
-    #[inline]
-    fn count(&mut self, row: [u64; 4], done: &mut Vec<PredicateRows>) {
-        let [p, a, b, _] = row;
-        if let Some(last) = self.last {
-            assert!(last < row, "rows are pushed in order, each once");
-            if last[0] != p {
-                self.close(done);
-            } else if last[1] != a {
-                self.close_list();
-                self.open_list(a);
-            } else if last[2] != b {
-                self.pairs += 1;
-            }
-        }
-        if self.current.rows == 0 {
-            self.current.predicate = p;
-            self.open_list(a);
-        }
-        self.current.rows += 1;
-        self.last = Some(row);
-    }
-
-    fn open_list(&mut self, a: u64) {
-        self.pairs = 1;
-        self.current.distinct_a += 1;
-        self.current.a_kinds |= 1 << ((a >> 56) & 0x7f);
-    }
-
-    fn close_list(&mut self) {
-        self.current.pairs += self.pairs;
-        self.current.pairs_max = self.current.pairs_max.max(self.pairs);
-    }
-
-    /// Moves the current predicate's counts, if there are any, to `done`.
-    fn close(&mut self, done: &mut Vec<PredicateRows>) {
-        if self.current.rows == 0 {
-            return;
-        }
-        self.close_list();
-        done.push(self.current);
-        self.current = PredicateRows {
-            first_row: self.current.first_row + self.current.rows,
-            ..PredicateRows::default()
-        };
-    }
 }

@@ -9,7 +9,7 @@ use std::hash::BuildHasher;
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
-use super::format::{self, COUNT_MAX, EXTERNAL_KIND, FLAG_DEFAULT_GRAPH, Header, Layout, ROWS_MAX};
+use super::format::{self, COUNT_MAX, FLAG_DEFAULT_GRAPH, Header, Layout, ROWS_MAX};
 use crate::segment::bits::{BitWriter, width_of};
 
 mod encode;

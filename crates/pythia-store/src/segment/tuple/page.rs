@@ -8,8 +8,7 @@
 use std::ops::Range;
 
 use super::format::{
-    DELTA_MIN, DELTA_WIDTH_BITS, EXTERNAL_WIDTH, FLAG_CONTINUED, FLAG_DEFAULT_GRAPH, Header,
-    KIND_BITS, Layout, SAMPLE, WIDTH_BITS,
+    EXTERNAL_WIDTH, FLAG_CONTINUED, FLAG_DEFAULT_GRAPH, Header, KIND_BITS, Layout, WIDTH_BITS,
 };
 use crate::pattern::GraphFilter;
 use crate::segment::bits::{mask, read_bits, unpack};

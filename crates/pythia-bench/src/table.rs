@@ -1,0 +1,160 @@
+//! A small table, as aligned text or as HTML.
+
+use std::fmt::Write;
+
+/// A table whose first column is text and whose others are figures.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    title: String,
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+    notes: Vec<String>,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(title: impl Into<String>, header: &[&str]) -> Self {
+        Self {
+            title: title.into(),
+            header: header.iter().map(|cell| (*cell).to_owned()).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a row; missing cells stay empty.
+    pub fn row(&mut self, mut cells: Vec<String>) {
+        cells.resize(self.header.len(), String::new());
+        self.rows.push(cells);
+    }
+
+    /// Adds a line below the table.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// Aligned text: title, header, rows, notes.
+    pub fn text(&self) -> String {
+        let width = |column: usize| {
+            let cells = self.rows.iter().map(|row| &row[column]);
+            cells
+                .chain([&self.header[column]])
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
+        let mut text = format!("{}\n", self.title);
+        let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+        for row in [&self.header, &rule].into_iter().chain(&self.rows) {
+            let mut line = String::from(" ");
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                let _ = if column == 0 {
+                    write!(line, " {cell:<width$}")
+                } else {
+                    write!(line, "  {cell:>width$}")
+                };
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "  {note}");
+        }
+        text
+    }
+
+    /// A heading, a table and its notes.
+    pub fn html(&self) -> String {
+        let mut html = format!("<h2>{}</h2>\n<table>\n<tr>", escape(&self.title));
+        for cell in &self.header {
+            let _ = write!(html, "<th>{}</th>", escape(cell));
+        }
+        html.push_str("</tr>\n");
+        for row in &self.rows {
+            html.push_str("<tr>");
+            for cell in row {
+                let _ = write!(html, "<td>{}</td>", escape(cell));
+            }
+            html.push_str("</tr>\n");
+        }
+        html.push_str("</table>\n");
+        for note in &self.notes {
+            let _ = writeln!(html, "<p class=\"note\">{}</p>", escape(note));
+        }
+        html
+    }
+}
+
+/// Text as it may stand in HTML, SVG and their attributes.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// A count with thousands separators.
+pub fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A figure with about three digits that count.
+pub fn figure(value: f64) -> String {
+    match value.abs() {
+        v if v >= 1000.0 => count(value.round() as u64),
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 0.1 || v == 0.0 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+/// Microseconds as milliseconds.
+pub fn milliseconds(microseconds: f64) -> String {
+    format!("{:.3}", microseconds / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_html_is_escaped() {
+        let mut table = Table::new("Fruit & more", &["name", "n"]);
+        table.row(vec!["<apple>".to_owned(), "3".to_owned()]);
+        table.row(vec!["pear".to_owned()]);
+        table.note("counted twice");
+        assert_eq!(
+            table.text(),
+            "Fruit & more\n  name     n\n  ───────  ─\n  <apple>  3\n  pear\n  counted twice\n"
+        );
+        let html = table.html();
+        assert!(html.contains("<h2>Fruit &amp; more</h2>"));
+        assert!(html.contains("<td>&lt;apple&gt;</td><td>3</td>"));
+    }
+
+    #[test]
+    fn figures_keep_three_digits() {
+        assert_eq!(figure(12_345.6), "12,346");
+        assert_eq!(figure(123.4), "123");
+        assert_eq!(figure(1.234), "1.23");
+        assert_eq!(figure(0.0123), "0.0123");
+        assert_eq!(figure(0.0), "0.00");
+        assert_eq!(milliseconds(1234.5), "1.234");
+    }
+}

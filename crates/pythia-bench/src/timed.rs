@@ -1,0 +1,127 @@
+//! One query run to its end, with the time of each part.
+
+use std::time::{Duration, Instant};
+
+use pythia::{
+    Database, PreparedQuery, Query, QueryError, QueryOptions, ResultFormat, Results, Term,
+    WriteError, write_results,
+};
+
+/// Where the time of a query went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// Text to algebra.
+    pub parse: Duration,
+    /// Algebra to plan.
+    pub plan: Duration,
+    /// First operator to last term, results decoded.
+    pub run: Duration,
+    /// Solutions or triples; an ASK has one if its answer is yes.
+    pub rows: u64,
+}
+
+impl Timing {
+    /// All of it.
+    pub fn total(&self) -> Duration {
+        self.parse + self.plan + self.run
+    }
+}
+
+/// What becomes of the results of a timed query.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// Terms are decoded, batch by batch, and dropped: what an embedding program pays.
+    #[default]
+    Terms,
+    /// Written to memory as SPARQL JSON, or N-Triples for graphs: what a server pays too.
+    Serialized,
+}
+
+/// Parses, plans and runs a query to the end.
+pub fn run(
+    database: &Database,
+    text: &str,
+    options: &QueryOptions,
+    output: Output,
+) -> Result<Timing, QueryError> {
+    let started = Instant::now();
+    let query = Query::parse(text, None)?;
+    let parsed = started.elapsed();
+    let prepared = database.prepare_parsed(&query, options)?;
+    let planned = started.elapsed();
+    let rows = execute(&prepared, output)?;
+    Ok(Timing {
+        parse: parsed,
+        plan: planned - parsed,
+        run: started.elapsed() - planned,
+        rows,
+    })
+}
+
+/// Runs a prepared query to the end and counts its results.
+pub fn execute(prepared: &PreparedQuery, output: Output) -> Result<u64, QueryError> {
+    let results = prepared.execute()?;
+    match output {
+        Output::Terms => drain(results),
+        Output::Serialized => serialize(results),
+    }
+}
+
+fn drain(results: Results) -> Result<u64, QueryError> {
+    let mut rows = 0;
+    match results {
+        Results::Boolean(answer) => rows = u64::from(answer),
+        Results::Solutions(mut solutions) => {
+            while let Some(batch) = solutions.next_batch()? {
+                rows += batch.len() as u64;
+                std::hint::black_box(&batch);
+            }
+        }
+        Results::Graph(mut triples) => {
+            while let Some(triple) = triples.next_triple()? {
+                rows += 1;
+                std::hint::black_box(&triple);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn serialize(results: Results) -> Result<u64, QueryError> {
+    let answer = match &results {
+        Results::Boolean(answer) => Some(u64::from(*answer)),
+        _ => None,
+    };
+    let format = match &results {
+        Results::Graph(_) => ResultFormat::NTriples,
+        _ => ResultFormat::Json,
+    };
+    let mut text = Vec::new();
+    match write_results(results, format, &mut text) {
+        Ok(report) => {
+            std::hint::black_box(&text);
+            Ok(answer.unwrap_or(report.rows))
+        }
+        Err(WriteError::Query(error)) => Err(error),
+        Err(error) => unreachable!("memory takes every write and the format fits: {error}"),
+    }
+}
+
+/// All solutions of a SELECT as rows of terms; unbound ones are left out with their row.
+pub(crate) fn bound_rows(database: &Database, text: &str) -> Result<Vec<Vec<Term>>, QueryError> {
+    let Results::Solutions(mut solutions) = database.query(text)? else {
+        unreachable!("only used with SELECT");
+    };
+    let mut rows = Vec::new();
+    while let Some(batch) = solutions.next_batch()? {
+        for row in 0..batch.len() {
+            rows.extend(
+                batch
+                    .row(row)
+                    .map(|(_, term)| term.cloned())
+                    .collect::<Option<Vec<Term>>>(),
+            );
+        }
+    }
+    Ok(rows)
+}

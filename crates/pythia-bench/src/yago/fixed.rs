@@ -1,0 +1,108 @@
+//! Q1, Q2 and Q3: one query at a time, warm, many times.
+
+use anyhow::{Context, Result, ensure};
+use pythia::{Database, Query, QueryOptions};
+use serde::Serialize;
+use std::time::Instant;
+
+use super::templates::{FIXED, Fixed, fill};
+use crate::latency::{Latencies, LatencySummary};
+use crate::timed::{self, Output};
+
+/// Runs before the measured ones.
+const WARM_UP_RUNS: u32 = 20;
+
+/// What was measured of one fixed query.
+#[derive(Clone, Debug, Serialize)]
+pub struct FixedReport {
+    /// Q1, Q2 or Q3.
+    pub name: &'static str,
+    /// What it asks.
+    pub title: &'static str,
+    /// How many results it has.
+    pub rows: u64,
+    /// Parse, plan, run, decode; warm.
+    pub end_to_end: LatencySummary,
+    /// Text to algebra; warm.
+    pub parse: LatencySummary,
+    /// Algebra to plan; warm.
+    pub plan: LatencySummary,
+    /// Run and decode within the end-to-end runs; warm.
+    pub run: LatencySummary,
+    /// Run and decode of a query prepared once; warm. What the paper timed (§4.5: without parsing
+    /// and optimisation).
+    pub prepared: LatencySummary,
+    /// Pages that one run with an empty cache read from the device.
+    pub cold_pages: u64,
+    /// Submissions these took.
+    pub cold_batches: u64,
+    /// Time of that run.
+    pub cold_us: f64,
+    /// RDF-3X's time by Pythia's in the paper.
+    pub paper_speed_up: f64,
+}
+
+/// Measures all three.
+pub(crate) fn run(database: &Database, runs: u32) -> Result<Vec<FixedReport>> {
+    FIXED
+        .iter()
+        .map(|fixed| run_one(database, fixed, runs).with_context(|| fixed.title.to_owned()))
+        .collect()
+}
+
+fn run_one(database: &Database, fixed: &Fixed, runs: u32) -> Result<FixedReport> {
+    let text = fill(fixed.text, &[], &[]);
+    let options = QueryOptions::default();
+    database.clear_cache()?;
+    let before = database.counters();
+    let cold = timed::run(database, &text, &options, Output::Terms)?;
+    let pages = database.counters().since(&before).total();
+    for _ in 0..WARM_UP_RUNS {
+        timed::run(database, &text, &options, Output::Terms)?;
+    }
+    let mut end_to_end = Latencies::default();
+    let (mut parse, mut plan, mut run) = (
+        Latencies::default(),
+        Latencies::default(),
+        Latencies::default(),
+    );
+    for _ in 0..runs {
+        let timing = timed::run(database, &text, &options, Output::Terms)?;
+        ensure!(timing.rows == cold.rows, "the number of results changed");
+        end_to_end.record(timing.total());
+        parse.record(timing.parse);
+        plan.record(timing.plan);
+        run.record(timing.run);
+    }
+    let prepared = run_prepared(database, &text, runs, cold.rows)?;
+    Ok(FixedReport {
+        name: fixed.name,
+        title: fixed.title,
+        rows: cold.rows,
+        end_to_end: end_to_end.summary(),
+        parse: parse.summary(),
+        plan: plan.summary(),
+        run: run.summary(),
+        prepared: prepared.summary(),
+        cold_pages: pages.device_pages,
+        cold_batches: pages.device_batches,
+        cold_us: cold.total().as_secs_f64() * 1e6,
+        paper_speed_up: fixed.paper_speed_up,
+    })
+}
+
+fn run_prepared(database: &Database, text: &str, runs: u32, rows: u64) -> Result<Latencies> {
+    let query = Query::parse(text, None)?;
+    let prepared = database.prepare_parsed(&query, &QueryOptions::default())?;
+    let mut latencies = Latencies::default();
+    for _ in 0..runs {
+        let started = Instant::now();
+        let now = timed::execute(&prepared, Output::Terms)?;
+        latencies.record(started.elapsed());
+        ensure!(
+            now == rows,
+            "a prepared query gave {now} results, not {rows}"
+        );
+    }
+    Ok(latencies)
+}

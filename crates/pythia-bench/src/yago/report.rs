@@ -1,0 +1,305 @@
+//! The experiment's report as text and as a page of HTML.
+
+use super::{Report, Series};
+use crate::plot::{Plot, PlotSeries, Style};
+use crate::table::{Table, count, figure, milliseconds};
+
+/// Queries per second that the paper printed for 4 clients on 24 cores (§4.4).
+const PAPER_RATES: [(&str, f64); 2] = [("flash", 4500.0), ("PCM", 7000.0)];
+const PAPER_CLIENTS: usize = 4;
+/// What the paper printed of YAGO2's size: bytes of SPO, OPS and VLOB stores, and facts (§4.3).
+const PAPER_STORE: (f64, f64) = (1.3e9 + 192e6, 460e6);
+/// The project's own aim for Q1–Q3: median, warm, in process.
+const AIM_US: f64 = 200.0;
+
+impl Report {
+    /// The report for people.
+    pub fn text(&self) -> String {
+        let tables: Vec<String> = self.tables().iter().map(Table::text).collect();
+        format!(
+            "{}\n{}\n\n{}",
+            self.title(),
+            self.machine.describe(),
+            tables.join("\n")
+        )
+    }
+
+    /// A page with plots and tables that needs nothing from elsewhere.
+    pub fn html(&self) -> String {
+        let title = crate::table::escape(&self.title());
+        let machine = crate::table::escape(&self.machine.describe());
+        let plots = self.rate_plot().svg() + &self.latency_plot().svg();
+        let tables: String = self.tables().iter().map(Table::html).collect();
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n\
+             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+             <h1>{title}</h1>\n<p>{machine}</p>\n{plots}{tables}</body>\n</html>\n"
+        )
+    }
+
+    fn title(&self) -> String {
+        format!(
+            "The path paper's queries on YAGO: {} triples, {} MiB of cache, {} s a step, seed {}",
+            count(self.store.triples),
+            self.store.cache_bytes >> 20,
+            figure(self.step_seconds).trim_end_matches(".00"),
+            self.seed,
+        )
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        let mut tables: Vec<Table> = self.series.iter().map(series_table).collect();
+        tables.extend(
+            self.series
+                .first()
+                .map(|series| self.template_table(series)),
+        );
+        tables.push(self.fixed_table());
+        tables.push(self.paper_table());
+        tables
+    }
+
+    fn template_table(&self, series: &Series) -> Table {
+        let mut table = Table::new(
+            format!("The six queries apart, {}", series.name),
+            &[
+                "query", "clients", "runs", "mean ms", "p50 ms", "p95 ms", "p99 ms", "results",
+                "answered", "values",
+            ],
+        );
+        let Some(step) = series.steps.first() else {
+            return table;
+        };
+        for template in &step.templates {
+            let facts = self
+                .templates
+                .iter()
+                .find(|facts| facts.name == template.name);
+            table.row(vec![
+                template.name.to_owned(),
+                step.clients.to_string(),
+                count(template.latency.count),
+                milliseconds(template.latency.mean_us),
+                milliseconds(template.latency.p50_us),
+                milliseconds(template.latency.p95_us),
+                milliseconds(template.latency.p99_us),
+                figure(template.rows_mean),
+                format!("{:.0} %", template.answered * 100.0),
+                count(facts.map_or(0, |facts| facts.parameter_sets as u64)),
+            ]);
+        }
+        for facts in self
+            .templates
+            .iter()
+            .filter(|facts| facts.parameter_sets == 0)
+        {
+            table.note(format!("{}: the data has none, left out", facts.name));
+        }
+        table
+    }
+
+    fn fixed_table(&self) -> Table {
+        let runs = self.fixed.first().map_or(0, |fixed| fixed.end_to_end.count);
+        let mut table = Table::new(
+            format!("Q1, Q2, Q3: one at a time, warm, medians of {runs} runs (µs)"),
+            &[
+                "query", "results", "whole", "p95", "parse", "plan", "run", "prepared", "cold",
+                "pages", "reads",
+            ],
+        );
+        for fixed in &self.fixed {
+            table.row(vec![
+                format!("{} {}", fixed.name, fixed.title),
+                count(fixed.rows),
+                figure(fixed.end_to_end.p50_us),
+                figure(fixed.end_to_end.p95_us),
+                figure(fixed.parse.p50_us),
+                figure(fixed.plan.p50_us),
+                figure(fixed.run.p50_us),
+                figure(fixed.prepared.p50_us),
+                figure(fixed.cold_us),
+                count(fixed.cold_pages),
+                count(fixed.cold_batches),
+            ]);
+        }
+        table.note(
+            "whole: parse + plan + run + decode. prepared: run + decode of a query prepared once.",
+        );
+        table.note("cold, pages, reads: one run with an empty cache; its pages from the device, in so many submissions.");
+        table
+    }
+
+    fn paper_table(&self) -> Table {
+        let mut table = Table::new(
+            "Beside the paper",
+            &["figure", "paper", "measured", "ratio"],
+        );
+        for series in &self.series {
+            let at_paper = series
+                .steps
+                .iter()
+                .find(|step| step.clients == PAPER_CLIENTS);
+            let Some(step) = at_paper else { continue };
+            for (device, rate) in PAPER_RATES {
+                table.row(vec![
+                    format!(
+                        "queries/s, {PAPER_CLIENTS} clients, {} (paper: {device})",
+                        series.name
+                    ),
+                    count(rate as u64),
+                    figure(step.queries_per_second),
+                    figure(step.queries_per_second / rate),
+                ]);
+            }
+        }
+        let order_bytes: u64 = self
+            .store
+            .file_bytes
+            .iter()
+            .filter(|(name, _)| matches!(name.as_str(), "spo" | "ops" | "pso" | "pos"))
+            .map(|(_, bytes)| bytes)
+            .sum();
+        if order_bytes > 0 && self.store.triples > 0 {
+            let (paper, measured) = (
+                PAPER_STORE.0 / PAPER_STORE.1,
+                order_bytes as f64 / self.store.triples as f64,
+            );
+            table.row(vec![
+                "bytes a triple without dictionary (paper: SPO, OPS, VLOB; here also PSO, POS)"
+                    .to_owned(),
+                figure(paper),
+                figure(measured),
+                figure(paper / measured),
+            ]);
+        }
+        for fixed in &self.fixed {
+            table.row(vec![
+                format!("{} against RDF-3X, times as fast", fixed.name),
+                figure(fixed.paper_speed_up),
+                String::new(),
+                String::new(),
+            ]);
+        }
+        for fixed in &self.fixed {
+            table.row(vec![
+                format!("{} median µs (our aim, not the paper's)", fixed.name),
+                figure(AIM_US),
+                figure(fixed.end_to_end.p50_us),
+                figure(AIM_US / fixed.end_to_end.p50_us.max(f64::MIN_POSITIVE)),
+            ]);
+        }
+        table.note("ratio: how many times better than the paper (above 1 is better).");
+        table.note("The paper ran 24 cores of a Xeon X5650 on all of YAGO2, with flash and PCM cards of 2012.");
+        table.note(
+            "It printed no times for Q1–Q3, only their ratio to RDF-3X, which does not run here.",
+        );
+        table
+    }
+
+    fn rate_plot(&self) -> Plot {
+        let mut series: Vec<PlotSeries> = Vec::new();
+        for (number, measured) in self.series.iter().enumerate() {
+            series.push(PlotSeries {
+                name: measured.name.to_owned(),
+                points: points(measured, |step| step.queries_per_second),
+                style: Style::Line,
+                colour: number,
+            });
+        }
+        for (number, (device, rate)) in PAPER_RATES.into_iter().enumerate() {
+            series.push(PlotSeries {
+                name: format!("paper, {device}"),
+                points: vec![(PAPER_CLIENTS as f64, rate)],
+                style: Style::Crosses,
+                colour: 3 + number,
+            });
+        }
+        Plot {
+            title: "Queries per second against clients".to_owned(),
+            x_label: "clients".to_owned(),
+            y_label: "queries/s".to_owned(),
+            series,
+        }
+    }
+
+    fn latency_plot(&self) -> Plot {
+        let mut series: Vec<PlotSeries> = Vec::new();
+        for (number, measured) in self.series.iter().enumerate() {
+            let short = measured.name.split(' ').next().unwrap_or_default();
+            series.push(PlotSeries {
+                name: format!("{short}, median"),
+                points: points(measured, |step| step.latency.p50_us / 1e3),
+                style: Style::Line,
+                colour: number,
+            });
+            series.push(PlotSeries {
+                name: format!("{short}, p99"),
+                points: points(measured, |step| step.latency.p99_us / 1e3),
+                style: Style::Dashed,
+                colour: number,
+            });
+        }
+        Plot {
+            title: "Latency against clients".to_owned(),
+            x_label: "clients".to_owned(),
+            y_label: "milliseconds".to_owned(),
+            series,
+        }
+    }
+}
+
+fn points(series: &Series, value: impl Fn(&super::Step) -> f64) -> Vec<(f64, f64)> {
+    series
+        .steps
+        .iter()
+        .map(|step| (step.clients as f64, value(step)))
+        .collect()
+}
+
+fn series_table(series: &Series) -> Table {
+    let mut table = Table::new(
+        format!("Mix of the six queries, {}", series.name),
+        &[
+            "clients",
+            "queries/s",
+            "mean ms",
+            "p50 ms",
+            "p95 ms",
+            "p99 ms",
+            "cached pages",
+            "device pages",
+            "queue depth",
+        ],
+    );
+    for step in &series.steps {
+        table.row(vec![
+            step.clients.to_string(),
+            figure(step.queries_per_second),
+            milliseconds(step.latency.mean_us),
+            milliseconds(step.latency.p50_us),
+            milliseconds(step.latency.p95_us),
+            milliseconds(step.latency.p99_us),
+            figure(step.cache_pages_per_query),
+            figure(step.device_pages_per_query),
+            if step.queue_depth_mean > 0.0 {
+                figure(step.queue_depth_mean)
+            } else {
+                "–".to_owned()
+            },
+        ]);
+    }
+    table.note("pages: per query. queue depth: reads per submission to the device, on average.");
+    table
+}
+
+const STYLE: &str = "\
+:root { color-scheme: light dark; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin-top: 2rem; }
+svg { max-width: 100%; height: auto; display: block; margin: 1rem 0; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
+th:first-child, td:first-child { text-align: left; }
+.note { margin: .3rem 0; opacity: .75; font-size: .9em; }
+";

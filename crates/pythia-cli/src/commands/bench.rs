@@ -1,0 +1,230 @@
+//! `pythia bench`: workloads that measure this database.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand, ValueEnum};
+use pythia_bench::timed::Output;
+use pythia_bench::{queries, yago};
+use serde_json::Value;
+
+use crate::arguments::{StoreArguments, bytes};
+use crate::exit::UsageError;
+
+/// Measure this database on this machine
+#[derive(Args)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    workload: Workload,
+}
+
+#[derive(Subcommand)]
+enum Workload {
+    Yago(Yago),
+    Queries(Queries),
+}
+
+/// The path paper's experiment: six queries on YAGO by 1 to 32 clients, and its Q1, Q2, Q3
+///
+/// Parameters are drawn at random from the data, such that each has an answer. Latencies are what
+/// a caller in this process sees: parse, plan, run, decode.
+///
+///   pythia load -l yago.pythia testdata/yago/yago-slice.nt.zst
+///   pythia bench yago -l yago.pythia --cold --report yago.html
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+struct Yago {
+    #[command(flatten)]
+    store: StoreArguments,
+
+    /// Memory for joins, groups and sorts (for example 512M)
+    #[arg(long, env = "PYTHIA_MEMORY", value_name = "SIZE", value_parser = bytes, default_value = "1G")]
+    memory: usize,
+
+    /// How long each number of clients runs
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    seconds: f64,
+
+    /// Numbers of clients
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N,…",
+        default_value = "1,2,4,8,16,32"
+    )]
+    clients: Vec<usize>,
+
+    /// Run the mix cold, too: with the cache emptied before each number of clients, or before
+    /// each query
+    #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, default_missing_value = "step", require_equals = true)]
+    cold: Option<Cold>,
+
+    /// Runs of each of Q1, Q2, Q3
+    #[arg(long, default_value_t = 200)]
+    runs: u32,
+
+    /// Seeds the parameters
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Write all figures as JSON; - is standard output, in place of the tables
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write a page with plots and tables
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Cold {
+    Step,
+    Query,
+}
+
+/// Time each query of a file: one JSON object a line, with "id", "template" and "query"
+///
+/// Queries run in turn, round after round; a first round is not counted. A query that fails is
+/// reported as failed and does not stop the others.
+#[derive(Args)]
+struct Queries {
+    #[command(flatten)]
+    store: StoreArguments,
+
+    /// The queries
+    #[arg(value_name = "FILE.jsonl")]
+    file: PathBuf,
+
+    /// Timed rounds
+    #[arg(long, default_value_t = 10)]
+    runs: u32,
+
+    /// Stop a query after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<f64>,
+
+    /// Also write the results, to memory, as SPARQL JSON (graphs: N-Triples), as a server would
+    #[arg(long)]
+    serialize: bool,
+
+    /// Empty the cache before each query
+    #[arg(long)]
+    cold: bool,
+
+    /// Memory for joins, groups and sorts (for example 512M)
+    #[arg(long, env = "PYTHIA_MEMORY", value_name = "SIZE", value_parser = bytes, default_value = "1G")]
+    memory: usize,
+
+    /// Write all figures as JSON; - is standard output, in place of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Bench {
+    pub(crate) fn run(self) -> Result<()> {
+        match self.workload {
+            Workload::Yago(command) => command.run(),
+            Workload::Queries(command) => command.run(),
+        }
+    }
+}
+
+impl Yago {
+    fn run(self) -> Result<()> {
+        let options = yago::Options {
+            step: seconds("--seconds", self.seconds)?,
+            cold: self.cold.map(|cold| match cold {
+                Cold::Step => yago::Cold::Step,
+                Cold::Query => yago::Cold::Query,
+            }),
+            seed: self.seed,
+            runs: self.runs,
+            clients: self.clients,
+        };
+        if options.clients.contains(&0) {
+            return Err(UsageError("--clients: each number is at least 1".to_owned()).into());
+        }
+        let database = self.store.open(self.memory)?;
+        let mut report = yago::run(&database, &options, |part| eprintln!("{part}"))?;
+        report.store.file_bytes = file_bytes(&self.store.location)?;
+        if let Some(path) = &self.report {
+            write(path, &report.html())?;
+        }
+        show(
+            self.json.as_deref(),
+            &report.text(),
+            serde_json::to_value(&report)?,
+        )
+    }
+}
+
+impl Queries {
+    fn run(self) -> Result<()> {
+        let text = fs::read_to_string(&self.file)
+            .with_context(|| format!("read queries from {}", self.file.display()))?;
+        let list = queries::read(&text).with_context(|| self.file.display().to_string())?;
+        let options = queries::Options {
+            runs: self.runs,
+            timeout: self.timeout.map(|t| seconds("--timeout", t)).transpose()?,
+            output: if self.serialize {
+                Output::Serialized
+            } else {
+                Output::Terms
+            },
+            cold: self.cold,
+        };
+        let database = self.store.open(self.memory)?;
+        let report = queries::run(&database, &list, &options)?;
+        show(
+            self.json.as_deref(),
+            &report.text(),
+            serde_json::to_value(&report)?,
+        )
+    }
+}
+
+fn seconds(option: &str, value: f64) -> Result<Duration> {
+    Ok(Duration::try_from_secs_f64(value)
+        .map_err(|_| UsageError(format!("{option} is not a time")))?)
+}
+
+/// Prints the text, or the JSON if that is to go to standard output; writes the JSON elsewhere.
+fn show(json: Option<&Path>, text: &str, value: Value) -> Result<()> {
+    let json_text = || format!("{value:#}\n");
+    match json {
+        Some(path) if path.as_os_str() == "-" => print!("{}", json_text()),
+        Some(path) => {
+            write(path, &json_text())?;
+            println!("{text}");
+        }
+        None => println!("{text}"),
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("write {}", path.display()))
+}
+
+/// Bytes of a store's files by name without ending, of all segments together.
+fn file_bytes(location: &Path) -> Result<Vec<(String, u64)>> {
+    let mut sizes = std::collections::BTreeMap::<String, u64>::new();
+    let mut folders = vec![location.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let context = || format!("list {}", folder.display());
+        for entry in fs::read_dir(&folder).with_context(context)? {
+            let entry = entry.with_context(context)?;
+            let metadata = entry.metadata().with_context(context)?;
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            } else {
+                let name = PathBuf::from(entry.file_name());
+                let stem = name.file_stem().unwrap_or_default().to_string_lossy();
+                *sizes.entry(stem.into_owned()).or_default() += metadata.len();
+            }
+        }
+    }
+    Ok(sizes.into_iter().collect())
+}

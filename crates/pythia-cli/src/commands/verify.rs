@@ -1,0 +1,67 @@
+//! `pythia verify`.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Result;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use pythia::VerifyOptions;
+
+use crate::arguments::{bytes, human_count};
+use crate::exit::DataError;
+
+/// Check a store: every checksum, every page's structure, and that all orders hold the same quads
+///
+/// Exit code 3 if anything is wrong; each problem names its file and page.
+#[derive(Args)]
+pub(crate) struct Verify {
+    /// The folder of the store
+    #[arg(short, long, env = "PYTHIA_LOCATION", value_name = "STORE")]
+    location: PathBuf,
+
+    /// Memory for pages
+    #[arg(long, env = "PYTHIA_CACHE", value_name = "SIZE", value_parser = bytes, default_value = "64M")]
+    cache: usize,
+}
+
+impl Verify {
+    pub(crate) fn run(self) -> Result<()> {
+        let started = Instant::now();
+        let bar = ProgressBar::no_length();
+        let style = "{spinner} verify {wide_bar} {percent}% {elapsed}";
+        bar.set_style(ProgressStyle::with_template(style).expect("a valid template"));
+        let options = VerifyOptions {
+            cache_bytes: self.cache,
+            ..VerifyOptions::default()
+        };
+        let report = pythia::verify(&self.location, options, &mut |progress| {
+            bar.set_length(progress.pages_total);
+            bar.set_position(progress.pages);
+        })?;
+        bar.finish_and_clear();
+        for problem in &report.problems {
+            println!("{problem}");
+        }
+        if report.unlisted_problems > 0 {
+            println!("… and {} more", human_count(report.unlisted_problems));
+        }
+        if !report.is_sound() {
+            let count = report.problems.len() as u64 + report.unlisted_problems;
+            return Err(DataError(format!(
+                "{} has {} problems: restore it from a backup, or load the data again",
+                self.location.display(),
+                human_count(count),
+            ))
+            .into());
+        }
+        println!(
+            "sound: {} quads, {} terms, {} pages verified in {:.2} s",
+            human_count(report.quads),
+            human_count(report.terms),
+            human_count(report.pages),
+            started.elapsed().as_secs_f64(),
+        );
+        Ok(())
+    }
+}

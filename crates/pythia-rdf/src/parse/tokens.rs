@@ -1,0 +1,207 @@
+//! The tokens of N-Triples and N-Quads as they commonly are, cut out of a line without a copy.
+//!
+//! Every function here answers `None` for what it is not certain of, be it wrong or merely unusual.
+
+use memchr::{memchr, memchr2};
+
+use crate::id::TermKind;
+
+/// A blank node or IRI as written.
+#[derive(Clone, Copy)]
+pub(super) struct Node<'c> {
+    pub(super) kind: TermKind,
+    /// With brackets, or with `_:`.
+    pub(super) text: &'c [u8],
+}
+
+impl<'c> Node<'c> {
+    /// The IRI or label.
+    pub(super) fn content(self) -> &'c [u8] {
+        match self.kind {
+            TermKind::Iri => &self.text[1..self.text.len() - 1],
+            _ => &self.text[2..],
+        }
+    }
+}
+
+pub(super) enum Suffix<'c> {
+    None,
+    Language(&'c [u8]),
+    Datatype(&'c [u8]),
+}
+
+pub(super) enum Object<'c> {
+    Node(Node<'c>),
+    /// `None`: the lexical form is in the buffer for unescaped text.
+    Literal(Option<&'c [u8]>, Suffix<'c>),
+}
+
+/// Length of the first line and of its end (`\n`, `\r\n`, a lone `\r`, or nothing).
+pub(super) fn line_end(text: &[u8], has_carriage_returns: bool) -> (usize, usize) {
+    let found = if has_carriage_returns {
+        memchr2(b'\n', b'\r', text)
+    } else {
+        memchr(b'\n', text)
+    };
+    match found {
+        None => (text.len(), 0),
+        Some(at) if text[at..].starts_with(b"\r\n") => (at, 2),
+        Some(at) => (at, 1),
+    }
+}
+
+pub(super) fn skip_space(line: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\t') = line.get(at) {
+        at += 1;
+    }
+    at
+}
+
+/// An IRI or a blank node, nothing else.
+pub(super) fn node<'c>(line: &'c [u8], at: &mut usize) -> Option<Node<'c>> {
+    match line.get(*at)? {
+        b'<' => iri(line, at),
+        b'_' => blank_node(line, at),
+        _ => None,
+    }
+}
+
+/// An object; the lexical form goes to `unescaped` if it has escapes.
+pub(super) fn object<'c>(
+    line: &'c [u8],
+    at: &mut usize,
+    unescaped: &mut Vec<u8>,
+) -> Option<Object<'c>> {
+    if line.get(*at) != Some(&b'"') {
+        return node(line, at).map(Object::Node);
+    }
+    let start = *at + 1;
+    let found = start + memchr2(b'"', b'\\', &line[start..])?;
+    let lexical = if line[found] == b'"' {
+        *at = found + 1;
+        Some(&line[start..found])
+    } else {
+        unescaped.clear();
+        *at = unescape(line, start, found, unescaped)?;
+        None
+    };
+    let suffix = match line.get(*at)? {
+        b'@' => Suffix::Language(language(line, at)?),
+        b'^' => {
+            if line.get(*at + 1) != Some(&b'^') {
+                return None;
+            }
+            *at += 2;
+            Suffix::Datatype(iri(line, at)?.content())
+        }
+        // A suffix after space is oxttl's to judge; the caller sends what it does not expect there.
+        _ => Suffix::None,
+    };
+    Some(Object::Literal(lexical, suffix))
+}
+
+/// `<…>`: whatever stands between the brackets is for `validate` to judge.
+pub(super) fn iri<'c>(line: &'c [u8], at: &mut usize) -> Option<Node<'c>> {
+    if line.get(*at) != Some(&b'<') || line.get(*at + 1) == Some(&b'<') {
+        return None;
+    }
+    let length = memchr(b'>', &line[*at..])? + 1;
+    let text = &line[*at..*at + length];
+    *at += length;
+    Some(Node {
+        kind: TermKind::Iri,
+        text,
+    })
+}
+
+/// `_:label` of ASCII; dots at its end are not part of it.
+fn blank_node<'c>(line: &'c [u8], at: &mut usize) -> Option<Node<'c>> {
+    let start = *at;
+    if line.get(start + 1) != Some(&b':') {
+        return None;
+    }
+    let mut end = start + 2;
+    if !line.get(end)?.is_ascii_alphanumeric() && line[end] != b'_' {
+        return None;
+    }
+    while let Some(byte) = line.get(end) {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.') {
+            end += 1;
+        } else if *byte >= 0x80 {
+            return None;
+        } else {
+            break;
+        }
+    }
+    while line[end - 1] == b'.' {
+        end -= 1;
+    }
+    *at = end;
+    Some(Node {
+        kind: TermKind::BlankNode,
+        text: &line[start..end],
+    })
+}
+
+/// The tag after `@`, without a base direction.
+fn language<'c>(line: &'c [u8], at: &mut usize) -> Option<&'c [u8]> {
+    let start = *at + 1;
+    let tail = &line[start..];
+    let length = tail
+        .iter()
+        .position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'-')?;
+    let tag = &tail[..length];
+    if !tag.first()?.is_ascii_alphabetic()
+        || tag.ends_with(b"-")
+        || tag.windows(2).any(|two| two == b"--")
+    {
+        return None;
+    }
+    *at = start + length;
+    Some(tag)
+}
+
+/// Undoes the escapes of a literal that starts at `start` and has its first backslash at `escape`.
+/// Answers where the text behind the closing quote starts.
+fn unescape(line: &[u8], start: usize, escape: usize, out: &mut Vec<u8>) -> Option<usize> {
+    out.extend_from_slice(&line[start..escape]);
+    let mut at = escape;
+    loop {
+        match line[at] {
+            b'"' => return Some(at + 1),
+            _ => at = unescape_one(line, at + 1, out)?,
+        }
+        let next = at + memchr2(b'"', b'\\', &line[at..])?;
+        out.extend_from_slice(&line[at..next]);
+        at = next;
+    }
+}
+
+/// Undoes the escape whose letter is at `at`; answers where the text goes on.
+fn unescape_one(line: &[u8], at: usize, out: &mut Vec<u8>) -> Option<usize> {
+    let plain = match line.get(at)? {
+        b't' => b'\t',
+        b'b' => 0x08,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b'f' => 0x0C,
+        quoted @ (b'"' | b'\'' | b'\\') => *quoted,
+        letter @ (b'u' | b'U') => {
+            let digits = if *letter == b'u' { 4 } else { 8 };
+            let hex = line.get(at + 1..at + 1 + digits)?;
+            let mut code = 0;
+            for &digit in hex {
+                code = code << 4 | char::from(digit).to_digit(16)?;
+            }
+            let character = char::from_u32(code)?;
+            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            return Some(at + 1 + digits);
+        }
+        _ => return None,
+    };
+    out.push(plain);
+    Some(at + 1)
+}
+
+#[cfg(test)]
+mod tests;

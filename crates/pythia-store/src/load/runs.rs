@@ -1,0 +1,471 @@
+//! Runs: sequences of bytes written once and read once, in memory as long as there is room, then in
+//! unnamed temporary files.
+//!
+//! A run is a list of blocks. Full blocks stay in memory while the load's [`RunSpace`] has room for
+//! them, and go to the run's file after that. Files have no name from the moment they exist, so a load
+//! that is killed leaves nothing behind, and their space comes back when the last run in them is
+//! dropped. Whatever is written with one call lies in one block, so a reader never sees it in parts.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::LoadError;
+
+/// The usual size of a block.
+pub(super) const BLOCK_BYTES: usize = 1 << 20;
+/// The longest number in LEB128.
+pub(super) const NUMBER_BYTES_MAX: usize = 10;
+
+/// The room for runs, in memory and in the folder of temporary files.
+#[derive(Debug)]
+pub(super) struct RunSpace {
+    folder: PathBuf,
+    file_bytes_max: u64,
+    file_bytes: AtomicU64,
+    file_bytes_peak: AtomicU64,
+    file_bytes_written: AtomicU64,
+    /// Room in memory that is not taken.
+    memory_bytes: AtomicUsize,
+}
+
+impl RunSpace {
+    /// A space that keeps up to `memory_bytes` in memory, and then up to `file_bytes_max` in `folder`.
+    pub(super) fn new(folder: &Path, memory_bytes: usize, file_bytes_max: Option<u64>) -> Arc<Self> {
+        Arc::new(Self {
+            folder: folder.to_owned(),
+            file_bytes_max: file_bytes_max.unwrap_or(u64::MAX),
+            file_bytes: AtomicU64::new(0),
+            file_bytes_peak: AtomicU64::new(0),
+            file_bytes_written: AtomicU64::new(0),
+            memory_bytes: AtomicUsize::new(memory_bytes),
+        })
+    }
+
+    /// A new, empty file for `what` (named in errors). Nothing is made on disk until it is needed.
+    pub(super) fn file(self: &Arc<Self>, what: &'static str) -> Arc<RunFile> {
+        Arc::new(RunFile {
+            space: Arc::clone(self),
+            what,
+            file: Mutex::new(None),
+            end: AtomicU64::new(0),
+        })
+    }
+
+    /// The most bytes that were in files at one time.
+    pub(super) fn file_bytes_peak(&self) -> u64 {
+        self.file_bytes_peak.load(Ordering::Relaxed)
+    }
+
+    /// All bytes ever written to files.
+    pub(super) fn file_bytes_written(&self) -> u64 {
+        self.file_bytes_written.load(Ordering::Relaxed)
+    }
+
+    /// Room in memory that is not taken.
+    pub(super) fn memory_bytes_left(&self) -> usize {
+        self.memory_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes all room that is left in memory for something else than runs.
+    pub(super) fn take_memory(&self) -> usize {
+        self.memory_bytes.swap(0, Ordering::Relaxed)
+    }
+
+    /// Gives room in memory back.
+    pub(super) fn give_memory(&self, bytes: usize) {
+        self.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn try_take(&self, bytes: usize) -> bool {
+        let take = |left: usize| left.checked_sub(bytes);
+        let taken = self.memory_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        taken.is_ok()
+    }
+
+    fn grow_file(&self, bytes: u64) -> Result<(), LoadError> {
+        let now = self.file_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if now > self.file_bytes_max {
+            self.file_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(LoadError::TemporaryLimit {
+                folder: self.folder.clone(),
+                bytes_max: self.file_bytes_max,
+            });
+        }
+        self.file_bytes_peak.fetch_max(now, Ordering::Relaxed);
+        self.file_bytes_written.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Where runs of one kind go. Several may be written at the same time.
+#[derive(Debug)]
+pub(super) struct RunFile {
+    space: Arc<RunSpace>,
+    what: &'static str,
+    file: Mutex<Option<Arc<File>>>,
+    end: AtomicU64,
+}
+
+impl RunFile {
+    /// Starts a run, with blocks of about `block_bytes`.
+    pub(super) fn run(self: &Arc<Self>, block_bytes: usize) -> RunWriter {
+        RunWriter {
+            file: Arc::clone(self),
+            block_bytes,
+            buffer: Vec::new(),
+            blocks: Vec::new(),
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<Block, LoadError> {
+        let size = bytes.len() as u64;
+        self.space.grow_file(size)?;
+        let offset = self.end.fetch_add(size, Ordering::Relaxed);
+        self.opened()?
+            .write_all_at(bytes, offset)
+            .map_err(|source| self.error("write", source))?;
+        Ok(Block::File {
+            offset,
+            bytes: bytes.len(),
+        })
+    }
+
+    fn opened(&self) -> Result<Arc<File>, LoadError> {
+        let mut file = self.file.lock().expect("nothing panics holding it");
+        if let Some(file) = &*file {
+            return Ok(Arc::clone(file));
+        }
+        let opened = tempfile::tempfile_in(&self.space.folder);
+        let opened = Arc::new(opened.map_err(|source| self.error("create", source))?);
+        *file = Some(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    fn read(&self, buffer: &mut [u8], offset: u64) -> Result<(), LoadError> {
+        self.opened()?
+            .read_exact_at(buffer, offset)
+            .map_err(|source| self.error("read", source))
+    }
+
+    fn error(&self, action: &'static str, source: io::Error) -> LoadError {
+        LoadError::Temporary {
+            action,
+            what: self.what,
+            folder: self.space.folder.clone(),
+            source,
+        }
+    }
+}
+
+impl Drop for RunFile {
+    fn drop(&mut self) {
+        let bytes = self.end.load(Ordering::Relaxed);
+        self.space.file_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+enum Block {
+    Memory(Vec<u8>),
+    File { offset: u64, bytes: usize },
+}
+
+/// Writes one run.
+#[derive(Debug)]
+pub(super) struct RunWriter {
+    file: Arc<RunFile>,
+    block_bytes: usize,
+    buffer: Vec<u8>,
+    blocks: Vec<Block>,
+}
+
+impl RunWriter {
+    /// Appends bytes, which a reader will see as a whole.
+    #[inline]
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), LoadError> {
+        if bytes.len() > self.buffer.capacity() - self.buffer.len() {
+            self.next_block(bytes.len())?;
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Appends two numbers in LEB128, and bytes.
+    #[inline]
+    pub(super) fn write_entry(&mut self, a: u64, b: u64, bytes: &[u8]) -> Result<(), LoadError> {
+        let most = bytes.len() + 2 * NUMBER_BYTES_MAX;
+        if most > self.buffer.capacity() - self.buffer.len() {
+            self.next_block(most)?;
+        }
+        push_number(&mut self.buffer, a);
+        push_number(&mut self.buffer, b);
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    #[cold]
+    fn next_block(&mut self, bytes: usize) -> Result<(), LoadError> {
+        self.flush()?;
+        let wanted = bytes.max(self.block_bytes);
+        if self.buffer.capacity() < wanted {
+            self.buffer = Vec::with_capacity(wanted);
+        }
+        Ok(())
+    }
+
+    /// Ends the block: in memory if there is room, and else in the file.
+    fn flush(&mut self) -> Result<(), LoadError> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        if self.file.space.try_take(self.buffer.capacity()) {
+            self.blocks.push(Block::Memory(std::mem::take(&mut self.buffer)));
+        } else {
+            self.blocks.push(self.file.write(&self.buffer)?);
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    /// Ends the run.
+    pub(super) fn finish(mut self) -> Result<Run, LoadError> {
+        self.buffer.shrink_to_fit();
+        self.flush()?;
+        Ok(Run {
+            file: self.file,
+            blocks: self.blocks,
+        })
+    }
+}
+
+/// Appends a number in LEB128.
+#[inline]
+fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+/// A complete run.
+#[derive(Debug)]
+pub(super) struct Run {
+    file: Arc<RunFile>,
+    blocks: Vec<Block>,
+}
+
+impl Run {
+    /// Bytes of memory the run takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let size = |block: &Block| match block {
+            Block::Memory(bytes) => bytes.capacity(),
+            Block::File { .. } => 0,
+        };
+        self.blocks.iter().map(size).sum()
+    }
+
+    /// Reads the run, `buffer_bytes` of a file at a time, and gives up its memory on the way.
+    pub(super) fn into_reader(self, buffer_bytes: usize) -> RunReader {
+        RunReader {
+            file: self.file,
+            blocks: self.blocks.into_iter(),
+            offset: 0,
+            left: 0,
+            buffer: Vec::new(),
+            taken_bytes: 0,
+            at: 0,
+            buffer_bytes: buffer_bytes.max(64),
+        }
+    }
+}
+
+/// Reads one run front to back.
+#[derive(Debug)]
+pub(super) struct RunReader {
+    file: Arc<RunFile>,
+    blocks: std::vec::IntoIter<Block>,
+    /// What is still to be read of a block in the file.
+    offset: u64,
+    left: usize,
+    /// A block from memory, or a part of one from the file; read up to `at`.
+    buffer: Vec<u8>,
+    at: usize,
+    /// Room to give back when the buffer, a block from memory, has been read.
+    taken_bytes: usize,
+    buffer_bytes: usize,
+}
+
+impl RunReader {
+    /// The next bytes: at least `wanted`, unless their block ends before; none at the end of the
+    /// run. They stay unread until [`RunReader::consume`].
+    #[inline]
+    pub(super) fn peek(&mut self, wanted: usize) -> Result<&[u8], LoadError> {
+        if self.buffer.len() - self.at < wanted {
+            self.refill(wanted)?;
+        }
+        Ok(&self.buffer[self.at..])
+    }
+
+    /// Marks bytes seen by [`RunReader::peek`] as read.
+    #[inline]
+    pub(super) fn consume(&mut self, bytes: usize) {
+        self.at += bytes;
+        debug_assert!(self.at <= self.buffer.len());
+    }
+
+    /// A number in LEB128.
+    #[inline]
+    pub(super) fn read_number(&mut self) -> Result<u64, LoadError> {
+        let bytes = self.peek(NUMBER_BYTES_MAX)?;
+        let mut number = 0;
+        for (index, &byte) in bytes.iter().take(NUMBER_BYTES_MAX).enumerate() {
+            number |= u64::from(byte & 0x7f) << (7 * index);
+            if byte < 0x80 {
+                self.consume(index + 1);
+                return Ok(number);
+            }
+        }
+        Err(self.cut_short())
+    }
+
+    /// Appends the next `bytes` bytes to `out`.
+    #[inline]
+    pub(super) fn read_into(&mut self, bytes: usize, out: &mut Vec<u8>) -> Result<(), LoadError> {
+        let mut missing = bytes;
+        while missing > 0 {
+            let ready = self.peek(1)?;
+            if ready.is_empty() {
+                return Err(self.cut_short());
+            }
+            let taken = ready.len().min(missing);
+            out.extend_from_slice(&ready[..taken]);
+            self.consume(taken);
+            missing -= taken;
+        }
+        Ok(())
+    }
+
+    /// The error of a run that ends within an entry.
+    #[cold]
+    pub(super) fn cut_short(&self) -> LoadError {
+        self.file.error("read", io::ErrorKind::UnexpectedEof.into())
+    }
+
+    fn refill(&mut self, wanted: usize) -> Result<(), LoadError> {
+        if self.at == self.buffer.len() && self.left == 0 {
+            self.release();
+            match self.blocks.next() {
+                None => return Ok(()),
+                Some(Block::Memory(bytes)) => {
+                    self.taken_bytes = bytes.capacity();
+                    self.buffer = bytes;
+                    return Ok(());
+                }
+                Some(Block::File { offset, bytes }) => (self.offset, self.left) = (offset, bytes),
+            }
+        }
+        if self.left == 0 {
+            return Ok(());
+        }
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        let kept = self.buffer.len();
+        let room = self.buffer_bytes.max(wanted).saturating_sub(kept);
+        let more = self.left.min(room);
+        self.buffer.reserve_exact(more);
+        self.buffer.resize(kept + more, 0);
+        self.file.read(&mut self.buffer[kept..], self.offset)?;
+        self.offset += more as u64;
+        self.left -= more;
+        Ok(())
+    }
+
+    /// Frees a block from memory that has been read.
+    fn release(&mut self) {
+        if self.taken_bytes > 0 {
+            self.buffer = Vec::new();
+            self.file.space.give_memory(std::mem::take(&mut self.taken_bytes));
+        }
+        self.buffer.clear();
+        self.at = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space(memory_bytes: usize, file_bytes_max: Option<u64>) -> (tempfile::TempDir, Arc<RunSpace>) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let space = RunSpace::new(folder.path(), memory_bytes, file_bytes_max);
+        (folder, space)
+    }
+
+    #[test]
+    fn runs_come_back_as_written_from_memory_and_from_files() {
+        for memory_bytes in [0, 3 << 20, 1 << 30] {
+            let (folder, space) = space(memory_bytes, None);
+            let file = space.file("test");
+            let starts = [0_u64, 1 << 40];
+            // Two runs written at the same time.
+            let mut writers = starts.map(|_| file.run(BLOCK_BYTES));
+            for number in 0..300_000 {
+                for (start, run) in starts.iter().zip(&mut writers) {
+                    let number = start + number;
+                    run.write_entry(number, 2 * number, &number.to_le_bytes()).expect("written");
+                }
+            }
+            for run in &mut writers {
+                run.write(&vec![7; 3 * BLOCK_BYTES]).expect("written");
+            }
+            assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 0);
+            for ((start, writer), buffer_bytes) in starts.iter().zip(writers).zip([1, 1 << 16]) {
+                let run = writer.finish().expect("finished");
+                assert_eq!(run.memory_bytes() > 0, memory_bytes > 0);
+                let mut reader = run.into_reader(buffer_bytes);
+                let mut bytes = Vec::new();
+                for number in 0..300_000 {
+                    let number = start + number;
+                    assert_eq!(reader.read_number().expect("read"), number);
+                    assert_eq!(reader.read_number().expect("read"), 2 * number);
+                    bytes.clear();
+                    reader.read_into(8, &mut bytes).expect("read");
+                    assert_eq!(bytes, number.to_le_bytes());
+                }
+                bytes.clear();
+                reader.read_into(3 * BLOCK_BYTES, &mut bytes).expect("read");
+                assert!(bytes.iter().all(|&byte| byte == 7));
+                assert!(reader.peek(1).expect("the end").is_empty());
+                assert!(reader.read_number().is_err());
+            }
+            assert_eq!(memory_bytes < 1 << 30, space.file_bytes_peak() > 0);
+            assert_eq!(space.memory_bytes_left(), memory_bytes);
+            drop(file);
+            assert_eq!(space.file_bytes.load(Ordering::Relaxed), 0);
+        }
+    }
+
+    #[test]
+    fn the_limit_is_an_error_that_names_the_folder() {
+        let (folder, space) = space(0, Some(1 << 20));
+        let mut run = space.file("test").run(1 << 16);
+        let fitting = (0..17).take_while(|_| run.write(&[1; 1 << 16]).is_ok()).count();
+        assert_eq!(fitting, 17);
+        let error = run.write(&[1; 1 << 16]).expect_err("does not fit");
+        assert!(error.to_string().contains(&folder.path().display().to_string()));
+    }
+
+    #[test]
+    fn a_missing_folder_is_an_error_that_names_it() {
+        let space = RunSpace::new(Path::new("/no/such/folder"), 0, None);
+        let mut run = space.file("test").run(64);
+        run.write(&[1; 64]).expect("buffered");
+        let error = run.finish().expect_err("no folder");
+        assert!(error.to_string().contains("/no/such/folder"), "{error}");
+    }
+}

@@ -1,0 +1,70 @@
+//! Counts per predicate while sorted rows go by.
+
+use super::directory::PredicateRows;
+
+/// Makes the [`PredicateRows`] of the rows it is shown.
+#[derive(Default)]
+pub(crate) struct PredicateCounter {
+    last: Option<[u64; 4]>,
+    current: PredicateRows,
+    /// Distinct b of the current a.
+    pairs: u64,
+    done: Vec<PredicateRows>,
+}
+
+impl PredicateCounter {
+    /// Counts a row; false if it is not greater than the row before.
+    #[inline]
+    pub(crate) fn count(&mut self, row: [u64; 4]) -> bool {
+        let [p, a, b, _] = row;
+        let mut in_order = true;
+        if let Some(last) = self.last {
+            in_order = last < row;
+            if last[0] != p {
+                self.close();
+            } else if last[1] != a {
+                self.close_list();
+                self.open_list(a);
+            } else if last[2] != b {
+                self.pairs += 1;
+            }
+        }
+        if self.current.rows == 0 {
+            self.current.predicate = p;
+            self.open_list(a);
+        }
+        self.current.rows += 1;
+        self.last = Some(row);
+        in_order
+    }
+
+    fn open_list(&mut self, a: u64) {
+        self.pairs = 1;
+        self.current.distinct_a += 1;
+        self.current.a_kinds |= 1 << ((a >> 56) & 0x7f);
+    }
+
+    fn close_list(&mut self) {
+        self.current.pairs += self.pairs;
+        self.current.pairs_max = self.current.pairs_max.max(self.pairs);
+    }
+
+    /// Ends the current predicate, if there is one.
+    fn close(&mut self) {
+        if self.current.rows == 0 {
+            return;
+        }
+        self.close_list();
+        self.done.push(self.current);
+        self.current = PredicateRows {
+            first_row: self.current.first_row + self.current.rows,
+            ..PredicateRows::default()
+        };
+    }
+
+    /// The predicates, in order.
+    pub(crate) fn finish(mut self) -> Vec<PredicateRows> {
+        self.close();
+        self.done
+    }
+}

@@ -1,0 +1,328 @@
+//! Proves a store sound, or names what is wrong with it: for `pythia verify`.
+//!
+//! Reads every page of every file. Checked are
+//! - checksums: of the manifest, the directory and every page;
+//! - structure: what pages say is possible, sorted within and across pages, and what the directory
+//!   says of it (first keys, bounds, counts) is so;
+//! - terms: dictionary keys are well-formed, sorted and found where their ranks say; ids of quads
+//!   are in the dictionary's ranges and of kinds that their places may have;
+//! - agreement: the four orders hold the same quads, by counts per predicate and by a fingerprint
+//!   of 128 bits that does not depend on order.
+//!
+//! A problem does not end the check; what cannot be checked because of it is left out.
+
+use std::fmt;
+use std::sync::Arc;
+
+use pythia_io::{BufferPool, IoError, PagedFile, Storage};
+use pythia_rdf::{TermId, TermKind};
+
+use crate::StoreError;
+use crate::dictionary::Dictionary;
+use crate::manifest::{MANIFEST_NAME, Manifest};
+use crate::pattern::{End, Order};
+use crate::segment::Segment;
+
+mod columns;
+mod fingerprint;
+#[cfg(test)]
+mod tests;
+mod tuples;
+
+use fingerprint::Fingerprint;
+
+/// How to verify.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerifyOptions {
+    /// Memory for pages, in bytes.
+    pub cache_bytes: usize,
+    /// Problems to list; more are only counted.
+    pub problems_max: usize,
+}
+
+impl Default for VerifyOptions {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 64 << 20,
+            problems_max: 100,
+        }
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// What is wrong; empty for a sound store.
+    pub problems: Vec<Problem>,
+    /// Problems that are not listed because they are too many.
+    pub unlisted_problems: u64,
+    /// Pages read.
+    pub pages: u64,
+    /// Terms read.
+    pub terms: u64,
+    /// Quads in the store, as far as it could be read.
+    pub quads: u64,
+}
+
+impl VerifyReport {
+    /// Whether nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.problems.is_empty()
+    }
+}
+
+/// Something wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, relative to the store.
+    pub file: String,
+    /// The page, where it is one page.
+    pub page: Option<u64>,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file)?;
+        if let Some(page) = self.page {
+            write!(f, ", page {page}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+/// How far the check is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerifyProgress {
+    /// Pages read.
+    pub pages: u64,
+    /// Pages there are.
+    pub pages_total: u64,
+}
+
+/// Checks the store in a storage. The caller holds a reader's lock.
+pub fn verify(
+    storage: Arc<dyn Storage>,
+    options: VerifyOptions,
+    progress: &mut dyn FnMut(VerifyProgress),
+) -> VerifyReport {
+    let mut check = Check {
+        report: VerifyReport::default(),
+        problems_max: options.problems_max,
+        pages_total: 0,
+        progress,
+    };
+    let manifest = match Manifest::read(&*storage) {
+        Ok(Some(manifest)) => manifest,
+        Ok(None) => {
+            check.problem(MANIFEST_NAME, None, "there is none: this is not a Pythia store");
+            return check.report;
+        }
+        Err(error) => {
+            check.error(MANIFEST_NAME, error);
+            return check.report;
+        }
+    };
+    let folder = manifest.segment.folder();
+    let pool = BufferPool::new(storage, options.cache_bytes);
+    match Segment::open(&pool, &manifest) {
+        Ok(segment) => check.segment(&segment),
+        Err(error) => check.error(&folder, error),
+    }
+    check.report
+}
+
+/// A check under way.
+struct Check<'p> {
+    report: VerifyReport,
+    problems_max: usize,
+    pages_total: u64,
+    progress: &'p mut dyn FnMut(VerifyProgress),
+}
+
+/// What the check of an order found out.
+struct OrderSummary {
+    quads: u64,
+    fingerprint: Fingerprint,
+}
+
+impl Check<'_> {
+    fn segment(&mut self, segment: &Segment) {
+        let files = [
+            segment.dictionary.file(),
+            segment.spo.file(),
+            segment.ops.file(),
+            segment.pso.file(),
+            segment.pos.file(),
+        ];
+        self.pages_total = files.iter().map(|file| file.page_count()).sum();
+        self.dictionary(&segment.dictionary);
+        let ids = IdRanges::new(&segment.dictionary);
+        let pso = self.columns(segment, End::Subject, &ids);
+        let pos = self.columns(segment, End::Object, &ids);
+        let spo = self.tuples(segment, End::Subject, &ids);
+        let ops = self.tuples(segment, End::Object, &ids);
+        self.report.quads = segment.statistics().quads;
+        let orders = [
+            (Order::Pso, pso),
+            (Order::Pos, pos),
+            (Order::Spo, spo),
+            (Order::Ops, ops),
+        ];
+        // Orders with problems of their own are not compared: they cannot agree.
+        let mut whole = orders
+            .into_iter()
+            .filter_map(|(order, summary)| Some((order, summary?)));
+        let Some((first_order, first)) = whole.next() else {
+            return;
+        };
+        for (order, summary) in whole {
+            if summary.quads != first.quads || summary.fingerprint != first.fingerprint {
+                let file = segment.paged_file(order).name();
+                let message = format!(
+                    "its quads ({}) are not those of {} ({})",
+                    summary.quads,
+                    first_order.name(),
+                    first.quads
+                );
+                self.problem(file, None, message);
+            }
+        }
+    }
+
+    fn dictionary(&mut self, dictionary: &Dictionary) {
+        let file = dictionary.file();
+        let pages = 0..file.page_count();
+        let whole = self.pages(file, pages, |_, _| {});
+        if !whole {
+            return;
+        }
+        if let Err(error) = dictionary.verify(|_| {}) {
+            self.error(file.name(), error);
+            return;
+        }
+        for kind in TermKind::DICTIONARY {
+            let mut keys = dictionary.iter(kind);
+            loop {
+                match keys.next() {
+                    Ok(None) => break,
+                    Ok(Some((id, key))) => {
+                        self.report.terms += 1;
+                        if let Err(error) = key.parts() {
+                            self.problem(file.name(), None, format!("{id:?}: {error}"));
+                        }
+                    }
+                    Err(error) => {
+                        self.error(file.name(), error);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads pages in batches and calls `f` for each that could be read. Whether all could.
+    fn pages(
+        &mut self,
+        file: &PagedFile,
+        pages: std::ops::Range<u64>,
+        mut f: impl FnMut(&mut Self, u64),
+    ) -> bool {
+        const WINDOW: u64 = 64;
+        let mut whole = true;
+        let mut start = pages.start;
+        while start < pages.end {
+            let end = (start + WINDOW).min(pages.end);
+            let batch = file.pages_sequential::<IoError>(start..end, |_, _| Ok(()));
+            for number in start..end {
+                // Something is wrong with one of them: find out with which.
+                if batch.is_err()
+                    && let Err(error) = file.page(number)
+                {
+                    self.error(file.name(), error.into());
+                    whole = false;
+                } else {
+                    f(self, number);
+                }
+            }
+            self.report.pages += end - start;
+            (self.progress)(VerifyProgress {
+                pages: self.report.pages,
+                pages_total: self.pages_total,
+            });
+            start = end;
+        }
+        whole
+    }
+
+    fn problem(&mut self, file: &str, page: Option<u64>, message: impl Into<String>) {
+        if self.report.problems.len() >= self.problems_max {
+            self.report.unlisted_problems += 1;
+            return;
+        }
+        self.report.problems.push(Problem {
+            file: file.to_owned(),
+            page,
+            message: message.into(),
+        });
+    }
+
+    /// Lists an error under the file and page that it names, or else under `file`.
+    fn error(&mut self, file: &str, error: StoreError) {
+        match error {
+            StoreError::Corrupt {
+                file,
+                page,
+                message,
+            } => self.problem(&file, page, message),
+            StoreError::Io(IoError::Corrupt {
+                file,
+                page,
+                expected,
+                found,
+                ..
+            }) => {
+                let message =
+                    format!("its checksum is {found:08x}, its bytes give {expected:08x}");
+                self.problem(&file, Some(page), message);
+            }
+            error => self.problem(file, None, error.to_string()),
+        }
+    }
+}
+
+/// Which ids a store can have.
+struct IdRanges {
+    /// Terms per kind, by the kind's number; `None` for a kind that is not in the dictionary.
+    counts: [Option<u64>; 256],
+}
+
+impl IdRanges {
+    fn new(dictionary: &Dictionary) -> Self {
+        let mut counts = [None; 256];
+        for kind in TermKind::DICTIONARY {
+            counts[kind as usize] = Some(dictionary.count(kind));
+        }
+        Self { counts }
+    }
+
+    fn is_term(&self, id: u64) -> bool {
+        let id = TermId(id);
+        match self.counts[usize::from(id.kind_number())] {
+            Some(count) => id.payload() < count,
+            None => id.kind().is_inline(),
+        }
+    }
+
+    /// Whether a quad can have these ids.
+    fn accept(&self, [s, p, o, g]: [u64; 4]) -> bool {
+        let node = |id: u64| {
+            let kind = TermId(id).kind();
+            matches!(kind, TermKind::Iri | TermKind::BlankNode) && self.is_term(id)
+        };
+        let subject = node(s) || (TermId(s).kind() == TermKind::Triple && self.is_term(s));
+        let predicate = TermId(p).kind() == TermKind::Iri && self.is_term(p);
+        subject && predicate && self.is_term(o) && (g == TermId::DEFAULT_GRAPH.0 || node(g))
+    }
+}

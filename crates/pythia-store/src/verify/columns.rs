@@ -1,0 +1,127 @@
+//! Checks PSO and POS.
+
+use super::{Check, Fingerprint, IdRanges, OrderSummary};
+use crate::StoreError;
+use crate::pattern::End;
+use crate::segment::Segment;
+use crate::segment::column::{BadPage, Column, ColumnFile, ColumnPage, PredicateCounter};
+use crate::statistics::GraphCounter;
+
+/// The rows seen so far.
+struct Rows {
+    end: End,
+    last: Option<[u64; 4]>,
+    predicates: PredicateCounter,
+    graphs: GraphCounter,
+    quads: u64,
+    fingerprint: Fingerprint,
+    /// One page's columns.
+    columns: [Vec<u64>; 4],
+}
+
+impl Check<'_> {
+    /// Checks the columns sorted by an end; `None` if they have problems.
+    pub(super) fn columns(
+        &mut self,
+        segment: &Segment,
+        end: End,
+        ids: &IdRanges,
+    ) -> Option<OrderSummary> {
+        let file = segment.columns(end);
+        let mut rows = Rows {
+            end,
+            last: None,
+            predicates: PredicateCounter::default(),
+            graphs: GraphCounter::default(),
+            quads: 0,
+            fingerprint: Fingerprint::default(),
+            columns: Default::default(),
+        };
+        let mut sound = true;
+        let pages = 0..file.file().page_count();
+        let whole = self.pages(file.file(), pages, |check, number| {
+            if let Err(error) = rows.page(file, number, ids) {
+                check.error(file.file().name(), error);
+                sound = false;
+            }
+        });
+        if !whole || !sound {
+            return None;
+        }
+        let name = file.file().name();
+        if rows.predicates.finish() != file.directory().predicates {
+            self.problem(name, None, "the directory's counts per predicate are not those of the rows");
+            return None;
+        }
+        if rows.graphs.finish() != segment.statistics().graphs {
+            self.problem(name, None, "the directory's counts per graph are not those of the rows");
+            return None;
+        }
+        Some(OrderSummary {
+            quads: rows.quads,
+            fingerprint: rows.fingerprint,
+        })
+    }
+}
+
+impl Rows {
+    fn page(&mut self, file: &ColumnFile, number: u64, ids: &IdRanges) -> Result<(), StoreError> {
+        let page = file.file().page(number)?;
+        let view = file.view(number, &page)?;
+        self.decode(&view)
+            .and_then(|()| view.check_blocks())
+            .and_then(|()| self.compare_directory(file, number))
+            .and_then(|()| self.rows(ids))
+            .map_err(|problem| file.corrupt(number, problem))
+    }
+
+    fn decode(&mut self, view: &ColumnPage<'_>) -> Result<(), BadPage> {
+        self.columns.iter_mut().for_each(Vec::clear);
+        let [p, a, b, g] = &mut self.columns;
+        let all = 0..view.rows();
+        view.predicates(all.clone(), p);
+        view.values(Column::A, all.clone(), a)?;
+        view.values(Column::B, all.clone(), b)?;
+        view.values(Column::G, all, g)
+    }
+
+    fn compare_directory(&self, file: &ColumnFile, number: u64) -> Result<(), BadPage> {
+        let entry = &file.directory().pages[number as usize];
+        let [p, a, b, g] = &self.columns;
+        let bounds = |column: &[u64]| {
+            let least = column.iter().copied().min();
+            [least, column.iter().copied().max()].map(Option::unwrap_or_default)
+        };
+        if entry.first != [p[0], a[0], b[0]] {
+            return Err(BadPage("its first row is not the one in the directory"));
+        }
+        if entry.b != bounds(b) || entry.g != bounds(g) {
+            return Err(BadPage("its values are not within the directory's bounds"));
+        }
+        Ok(())
+    }
+
+    fn rows(&mut self, ids: &IdRanges) -> Result<(), BadPage> {
+        let [p, a, b, g] = &self.columns;
+        for (((&p, &a), &b), &g) in p.iter().zip(a).zip(b).zip(g) {
+            let row = [p, a, b, g];
+            if self.last.is_some_and(|last| last >= row) {
+                return Err(BadPage("rows that are not in order"));
+            }
+            self.last = Some(row);
+            let quad = match self.end {
+                End::Subject => [a, p, b, g],
+                End::Object => [b, p, a, g],
+            };
+            if !ids.accept(quad) {
+                return Err(BadPage("a row with an id that is no term of the store, or not in its place"));
+            }
+            self.predicates.count(row);
+            self.graphs.count(g);
+            self.fingerprint.add(quad);
+            self.quads += 1;
+        }
+        Ok(())
+    }
+}
+

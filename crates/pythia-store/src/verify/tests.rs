@@ -1,0 +1,142 @@
+//! Sound stores are sound; every flipped bit is found.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use pythia_io::{MemoryStorage, Storage};
+use pythia_rdf::TermKind;
+
+use super::{VerifyOptions, VerifyReport, verify};
+use crate::testing::{Quad, SMALL_PAGES, TERMS, id, quads, write_store};
+
+fn check(storage: Arc<MemoryStorage>) -> VerifyReport {
+    verify(storage, VerifyOptions::default(), &mut |_| {})
+}
+
+fn copy(from: &MemoryStorage, names: &[String]) -> Vec<(String, Vec<u8>)> {
+    let read = |name: &String| (name.clone(), from.read_all(name).expect("listed"));
+    names.iter().map(read).collect()
+}
+
+fn names(storage: &MemoryStorage) -> Vec<String> {
+    let folder = "segment-000001";
+    let files = storage.list(folder).expect("a segment");
+    let names = files.iter().map(|file| format!("{folder}/{file}"));
+    names.chain(["MANIFEST".to_owned()]).collect()
+}
+
+fn put(storage: &MemoryStorage, name: &str, bytes: &[u8]) {
+    let mut file = storage.create(name).expect("memory");
+    file.append(bytes).expect("memory");
+    file.sync().expect("memory");
+}
+
+/// Quads with lists of every kind: inline, external, in several graphs.
+fn some_quads() -> BTreeSet<Quad> {
+    let iri = |rank: u64| id(TermKind::Iri, rank);
+    let mut quads = BTreeSet::new();
+    for node in 0..TERMS {
+        quads.insert([iri(node), iri(50), iri(7), 0]);
+        quads.insert([iri(7), iri(51), id(TermKind::String, node), iri(100 + node % 3)]);
+        quads.insert([iri(node), iri(52), id(TermKind::Integer, node * 5), 0]);
+        quads.insert([id(TermKind::BlankNode, node), iri(53), iri(node / 3), 0]);
+    }
+    quads
+}
+
+#[test]
+fn a_sound_store_is_sound() {
+    let quads = some_quads();
+    let report = check(write_store(&quads, SMALL_PAGES));
+    assert_eq!(report.problems, []);
+    assert_eq!(report.quads, quads.len() as u64);
+    assert_eq!(report.terms, TERMS * TermKind::DICTIONARY.len() as u64);
+    assert!(report.pages > 20);
+    assert!(check(write_store(&BTreeSet::new(), SMALL_PAGES)).is_sound());
+}
+
+#[test]
+fn no_store_is_a_problem() {
+    let report = check(Arc::new(MemoryStorage::new()));
+    assert_eq!(report.problems.len(), 1);
+}
+
+#[test]
+fn every_flipped_bit_is_found() {
+    let storage = write_store(&some_quads(), SMALL_PAGES);
+    let files = copy(&storage, &names(&storage));
+    let total: usize = files.iter().map(|(_, bytes)| bytes.len()).sum();
+    let flip = |name: &str, bytes: &[u8], bit: usize| {
+        let damaged = Arc::new(MemoryStorage::new());
+        for (other, bytes) in &files {
+            put(&damaged, other, bytes);
+        }
+        let mut bytes = bytes.to_vec();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        put(&damaged, name, &bytes);
+        let report = check(damaged);
+        assert!(!report.is_sound(), "{name}, bit {bit}");
+        let named = report.problems.iter().any(|problem| problem.file == name);
+        assert!(named, "{name}, bit {bit}: {:?}", report.problems);
+    };
+    // The first and the last bit of each file, then places all over.
+    for (name, bytes) in &files {
+        flip(name, bytes, 0);
+        flip(name, bytes, bytes.len() * 8 - 1);
+    }
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    for _ in 0..300 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let mut place = (state >> 20) as usize % total;
+        for (name, bytes) in &files {
+            if place < bytes.len() {
+                flip(name, bytes, place * 8 + (state >> 61) as usize);
+                break;
+            }
+            place -= bytes.len();
+        }
+    }
+}
+
+#[test]
+fn a_file_cut_short_or_missing_is_found() {
+    let storage = write_store(&some_quads(), SMALL_PAGES);
+    for (name, bytes) in copy(&storage, &names(&storage)) {
+        put(&storage, &name, &bytes[..bytes.len() / 2]);
+        assert!(!check(storage.clone()).is_sound(), "{name} cut short");
+        storage.remove(&name).expect("memory");
+        assert!(!check(storage.clone()).is_sound(), "{name} missing");
+        put(&storage, &name, &bytes);
+    }
+    assert!(check(storage).is_sound());
+}
+
+#[test]
+fn problems_beyond_the_limit_are_counted() {
+    let storage = write_store(&some_quads(), SMALL_PAGES);
+    let name = "segment-000001/spo.pages";
+    let mut bytes = storage.read_all(name).expect("there");
+    for page in bytes.chunks_mut(4096) {
+        page[100] ^= 1;
+    }
+    let pages = bytes.len() as u64 / 4096;
+    put(&storage, name, &bytes);
+    let options = VerifyOptions {
+        problems_max: 3,
+        ..VerifyOptions::default()
+    };
+    let report = verify(storage, options, &mut |_| {});
+    assert_eq!(report.problems.len(), 3);
+    assert_eq!(report.unlisted_problems, pages - 3);
+    assert_eq!(report.problems[1].page, Some(1));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+    #[test]
+    fn any_store_is_sound(quads in quads()) {
+        let report = check(write_store(&quads, SMALL_PAGES));
+        prop_assert_eq!(report.problems, []);
+    }
+}

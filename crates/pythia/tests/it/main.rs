@@ -1,0 +1,9 @@
+//! Tests of the whole: files in, answers out, against an independent engine and a hostile world.
+
+mod answers;
+mod differential;
+mod generator;
+mod hops;
+mod hostile;
+mod store;
+mod support;
