@@ -1,7 +1,7 @@
 //! RDF terms, 64-bit term ids and the formats in and out.
 //!
 //! A term is either held inside its [`TermId`] ([`inline`]) or known to a dictionary by its key
-//! ([`mod@key`]). [`parse`] turns files ([`source`], [`mod@format`]) into keys, ids and quads; [`write`]
+//! ([`mod@key`]). [`parse`] turns files ([`source`], [`mod@format`]) into keys, ids and quads; [`mod@write`]
 //! turns quads into text again.
 
 pub mod error;

@@ -199,8 +199,8 @@ fn shuffle(i: usize) -> usize {
 }
 
 /// Runs `f` several times and prints the shortest time per item: a busy machine only adds.
-fn timed(what: &str, items: usize, mut f: impl FnMut()) {
-    let nanos = best_of(20, || f());
+fn timed(what: &str, items: usize, f: impl FnMut()) {
+    let nanos = best_of(20, f);
     println!("  {what:<40} {:>9.1} ns each", nanos / items as f64);
 }
 

@@ -6,6 +6,7 @@ mod error;
 pub mod load;
 pub mod manifest;
 pub mod pattern;
+pub mod report;
 pub mod scan;
 pub mod segment;
 pub mod snapshot;

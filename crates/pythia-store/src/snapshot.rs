@@ -34,6 +34,11 @@ impl Snapshot {
         Self { base }
     }
 
+    /// For this crate's reports: the base segment.
+    pub(crate) fn base(&self) -> &Segment {
+        &self.base
+    }
+
     /// The id of a term; `None` if the store does not have it. Reads at most one page, unless the
     /// term is longer than a page.
     pub fn resolve(&self, term: oxrdf::TermRef<'_>) -> Result<Option<TermId>, StoreError> {

@@ -113,12 +113,21 @@ impl PathSearch {
             Position::New(_) => (self.path.object, self.path.subject, &self.path.backward),
             _ => (self.path.subject, self.path.object, &self.path.forward),
         };
+        // An empty path between two variables connects nodes of the graph, and nothing else; with a
+        // constant at one end it connects that term, in the graph or not (SPARQL 1.1 §18.4).
+        let variables_only =
+            !matches!(start, Position::Constant(_)) && !matches!(other, Position::Constant(_));
+        let only_nodes = automaton.accepts_empty() && variables_only;
         let mut by_start: FxHashMap<TermId, u32> = FxHashMap::default();
         let mut starts = Vec::new();
         let mut members_of: Vec<Vec<u32>> = Vec::new();
         for &row in members {
             let node = self.value(start, row);
-            if !node.is_bound() {
+            if !node.is_bound()
+                || (only_nodes
+                    && !by_start.contains_key(&node)
+                    && !is_node(&self.context, node, graph)?)
+            {
                 continue;
             }
             let index = *by_start.entry(node).or_insert_with(|| {
@@ -220,6 +229,21 @@ impl RowSource for PathSearch {
             }
         }
     }
+}
+
+/// Whether a quad of the graph has the term as subject or object.
+fn is_node(context: &QueryContext, term: TermId, graph: GraphFilter) -> Result<bool, QueryError> {
+    let as_subject = QuadPattern {
+        subject: Some(term),
+        graph,
+        ..QuadPattern::default()
+    };
+    let as_object = QuadPattern {
+        object: Some(term),
+        graph,
+        ..QuadPattern::default()
+    };
+    Ok(context.snapshot.count(&as_subject)? > 0 || context.snapshot.count(&as_object)? > 0)
 }
 
 /// Every node a path of the automaton can start at, sorted: all nodes of the graph if the empty

@@ -5,11 +5,10 @@
 //! is an error and `SAMPLE` takes the first that is none; the others give an error, that is
 //! unbound, for a group with one. `MIN`, `MAX` and `SAMPLE` give back the very term they chose.
 
+use oxrdf::Variable;
 use pythia_rdf::{TermId, TermKind};
 use rustc_hash::FxHashSet;
 use spargebra::algebra::{AggregateExpression, AggregateFunction};
-
-use oxrdf::{BaseDirection, Variable};
 
 use super::CompiledExpression;
 use super::column::{Column, Decoded};
@@ -144,7 +143,6 @@ enum Extreme {
 #[derive(Clone, Default)]
 struct Concat {
     text: String,
-    language: Option<(String, Option<BaseDirection>)>,
     count: u64,
     error: bool,
 }
@@ -446,44 +444,21 @@ impl Sum {
 }
 
 impl Concat {
+    /// As `CONCAT` does, but the result has no language.
     fn add(&mut self, text: Option<Text<'_>>, separator: &str) {
         let Some(text) = text else {
             self.error = true;
             return;
         };
-        let same_language = match (&self.language, text.language) {
-            (None, None) => true,
-            (Some((a, a_direction)), Some((b, b_direction))) => {
-                a == b && *a_direction == b_direction
-            }
-            _ => false,
-        };
-        if self.count == 0 {
-            self.language = text
-                .language
-                .map(|(tag, direction)| (tag.to_owned(), direction));
-        } else {
+        if self.count > 0 {
             self.text.push_str(separator);
-            if !same_language {
-                self.language = None;
-            }
         }
         self.text.push_str(text.text);
         self.count += 1;
     }
 
     fn finish(self) -> Option<Value<'static>> {
-        if self.error {
-            return None;
-        }
-        Some(match self.language {
-            None => self.text.into(),
-            Some((language, direction)) => Value::LangString {
-                text: self.text.into(),
-                language: language.into(),
-                direction,
-            },
-        })
+        (!self.error).then(|| self.text.into())
     }
 }
 

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::compare::{ERROR, FALSE, TRUE, Truth, truth};
 use super::context::EvaluationContext;
+use super::number::Number;
 use super::value::Value;
 use crate::error::QueryError;
 
@@ -58,6 +59,8 @@ pub(crate) enum Column<'a> {
     Ids(Cow<'a, [u64]>),
     Cells(Vec<Cell>),
     Truths(Vec<Truth>),
+    /// Computed numbers; `None` is an error.
+    Numbers(Vec<Option<Number>>),
     /// The same for every row.
     Constant(&'a Constant),
     /// An error in every row.
@@ -91,7 +94,7 @@ impl Decoded {
                     Cell::Id(id) => add(*id),
                     Cell::Error | Cell::Value(_) | Cell::Term(_) => (),
                 }),
-                Column::Truths(_) | Column::Constant(_) | Column::Error => (),
+                Column::Truths(_) | Column::Numbers(_) | Column::Constant(_) | Column::Error => (),
             }
         }
         self.add(context, ids)
@@ -140,11 +143,22 @@ impl<'a> Column<'a> {
             Self::Constant(constant) => Some(constant.id),
             Self::Error => Some(TermId::UNBOUND),
             Self::Truths(_) => None,
+            Self::Numbers(numbers) => numbers[row].is_none().then_some(TermId::UNBOUND),
             Self::Cells(cells) => match &cells[row] {
                 Cell::Error => Some(TermId::UNBOUND),
                 Cell::Id(id) => Some(*id),
                 Cell::Value(_) | Cell::Term(_) => None,
             },
+        }
+    }
+
+    /// The id that must be decoded before the row's value can be read, if there is one.
+    pub(crate) fn text_id(&self, row: usize) -> Option<TermId> {
+        match self {
+            Self::Constant(_) => None,
+            _ => self
+                .id(row)
+                .filter(|id| id.is_bound() && !id.kind().is_inline()),
         }
     }
 
@@ -154,6 +168,7 @@ impl<'a> Column<'a> {
             Self::Ids(ids) => ids[row] != 0,
             Self::Cells(cells) => !matches!(&cells[row], Cell::Error | Cell::Id(TermId(0))),
             Self::Truths(truths) => truths[row] != ERROR,
+            Self::Numbers(numbers) => numbers[row].is_some(),
             Self::Constant(_) => true,
             Self::Error => false,
         }
@@ -169,12 +184,26 @@ impl<'a> Column<'a> {
                 ERROR => None,
                 outcome => Some(Value::Boolean(outcome == TRUE)),
             },
+            Self::Numbers(numbers) => numbers[row].map(Value::Number),
             Self::Cells(cells) => match &cells[row] {
                 Cell::Error => None,
                 Cell::Id(id) => decoded.value(*id),
                 Cell::Value(value) => Some(value.borrow()),
                 Cell::Term(term) => Some(Value::from_term(term)),
             },
+        }
+    }
+
+    /// The row's number, if it is one; its id must be inline or decoded.
+    #[inline]
+    pub(crate) fn number(&self, row: usize, decoded: &Decoded) -> Option<Number> {
+        match self {
+            Self::Ids(ids) if TermId(ids[row]).kind().is_inline() => {
+                Number::from_inline(TermId(ids[row]))
+            }
+            Self::Numbers(numbers) => numbers[row],
+            Self::Constant(constant) => constant.value.as_number(),
+            _ => self.value(row, decoded)?.as_number(),
         }
     }
 
@@ -189,7 +218,9 @@ impl<'a> Column<'a> {
             Self::Ids(ids) => of_id(TermId(ids[row])),
             Self::Constant(constant) => Some(Cow::Borrowed(&constant.term)),
             Self::Error => None,
-            Self::Truths(_) => Some(Cow::Owned(self.value(row, decoded)?.into_term())),
+            Self::Truths(_) | Self::Numbers(_) => {
+                Some(Cow::Owned(self.value(row, decoded)?.into_term()))
+            }
             Self::Cells(cells) => match &cells[row] {
                 Cell::Error => None,
                 Cell::Id(id) => of_id(*id),
@@ -209,6 +240,7 @@ impl<'a> Column<'a> {
                 ERROR => Cell::Error,
                 outcome => Cell::Value(Value::Boolean(outcome == TRUE)),
             },
+            Self::Numbers(numbers) => numbers[row].map(Value::Number).into(),
             Self::Cells(cells) => std::mem::replace(&mut cells[row], Cell::Error),
         }
     }
@@ -276,6 +308,13 @@ impl<'a> Column<'a> {
                     _ => 0,
                 });
                 Ok(ids.collect())
+            }
+            Self::Numbers(numbers) => {
+                let ids = numbers.into_iter().map(|number| match number {
+                    Some(number) => context.intern_value(number.into()).map(|id| id.0),
+                    None => Ok(0),
+                });
+                ids.collect()
             }
             Self::Cells(cells) => {
                 let ids = cells.into_iter().map(|cell| cell.into_id(context));

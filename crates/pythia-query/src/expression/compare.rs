@@ -117,7 +117,7 @@ impl Comparison {
     }
 
     /// Numbers always compare: with NaN, every order is false (F&O §4.3).
-    fn apply_numbers(self, left: Number, right: Number) -> bool {
+    pub(crate) fn apply_numbers(self, left: Number, right: Number) -> bool {
         match left.partial_cmp(&right) {
             Some(ordering) => self.accepts(ordering),
             None => self == Self::NotEqual,

@@ -14,6 +14,7 @@
 //!   count variables;
 //! - a `SUBSTR` far beyond the end is empty here, and a `dayTimeDuration` cast to a
 //!   `yearMonthDuration` none at all, both errors in Oxigraph, so neither is asked for;
+//! - `GROUP_CONCAT` has no language, as the W3C's tests want it, while Oxigraph keeps a common one;
 //! - the `gMonthDay` of a leap day, which Oxigraph cannot parse.
 
 use oxigraph::sparql::{QueryResults, SparqlEvaluator};
@@ -666,7 +667,7 @@ fn aggregates_agree_with_oxigraph() {
         let name = generator.pick(&["COUNT", "SUM", "AVG", "GROUP_CONCAT", "COUNT", "SAMPLE"]);
         let distinct = generator.pick(&["", "DISTINCT "]);
         let argument = match name {
-            "GROUP_CONCAT" => "?s".to_owned(),
+            "GROUP_CONCAT" => "COALESCE(CONCAT(?s, \"\"), ?n)".to_owned(),
             "COUNT" => generator.pick(&["?x", "?n", "*"]).to_owned(),
             "SUM" | "AVG" => generator.expression(1, Wanted::Number),
             _ => generator.expression(1, Wanted::Any),

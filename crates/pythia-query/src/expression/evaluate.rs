@@ -18,7 +18,7 @@ use super::context::EvaluationContext;
 use super::function::{self, CallState};
 use super::id_loop;
 use super::node::{Call, CustomCall, Node, is_predicate};
-use super::number::Arithmetic;
+use super::number::{Arithmetic, Number};
 use super::value::Value;
 use crate::error::QueryError;
 
@@ -201,8 +201,7 @@ impl<'a> Evaluator<'a> {
         let mut undecided = Vec::new();
         let mut wanted = Vec::new();
         for (row, result) in result.iter_mut().enumerate() {
-            let ids = (left.id(row), right.id(row));
-            let decision = match ids {
+            let decision = match (left.id(row), right.id(row)) {
                 (Some(left), Some(right)) => operator.decide(left, right),
                 (Some(TermId::UNBOUND), _) | (_, Some(TermId::UNBOUND)) => Some(ERROR),
                 _ => None,
@@ -211,8 +210,11 @@ impl<'a> Evaluator<'a> {
                 Some(truth) => *result = truth,
                 None => {
                     undecided.push(row);
-                    let ids = [ids.0, ids.1].into_iter().flatten();
-                    wanted.extend(ids.filter(|id| !id.kind().is_inline()));
+                    wanted.extend(
+                        [left, right]
+                            .into_iter()
+                            .filter_map(|side| side.text_id(row)),
+                    );
                 }
             }
         }
@@ -272,6 +274,9 @@ impl<'a> Evaluator<'a> {
     ) -> Result<Column<'a>, QueryError> {
         self.decoded
             .require(self.context, &[left, right], |_, id| may_compute(id))?;
+        if let Some(numbers) = self.number_arithmetic(operator, left, right, rows) {
+            return Ok(Column::Numbers(numbers));
+        }
         let cells = (0..rows).map(|row| {
             if skips(left, row) || skips(right, row) {
                 return Cell::Error;
@@ -284,6 +289,27 @@ impl<'a> Evaluator<'a> {
                 .into()
         });
         Ok(Column::Cells(cells.collect()))
+    }
+
+    /// Arithmetic on numbers and errors; `None` once there is another value.
+    fn number_arithmetic(
+        &self,
+        operator: Arithmetic,
+        left: &Column<'_>,
+        right: &Column<'_>,
+        rows: usize,
+    ) -> Option<Vec<Option<Number>>> {
+        let operand = |column: &Column<'_>, row| {
+            if skips(column, row) || !column.is_bound(row) {
+                return Some(None);
+            }
+            column.number(row, &self.decoded).map(Some)
+        };
+        let outcomes = (0..rows).map(|row| {
+            let operands = operand(left, row)?.zip(operand(right, row)?);
+            Some(operands.and_then(|(left, right)| left.apply(operator, right)))
+        });
+        outcomes.collect()
     }
 
     /// A function of one value whose spelling does not matter.

@@ -9,6 +9,7 @@ use super::compare::{Comparison, ERROR, FALSE, TRUE, Truth, truth};
 use super::context::EvaluationContext;
 use super::id_range::{IdRanges, STRETCH_SHIFT};
 use super::node::{ConstantComparison, IdStrategy};
+use super::number::Number;
 use crate::error::QueryError;
 
 /// Not yet decided, while a loop runs.
@@ -109,12 +110,19 @@ fn decide_rest(
         kind,
         ..
     } = comparison;
+    let number = constant.value.as_number();
     let mut open = Vec::new();
     for (row, (&id, result)) in ids.iter().zip(result.iter_mut()).enumerate() {
         if *result != UNDECIDED {
             continue;
         }
         let id = TermId(id);
+        if let Some(constant) = number
+            && let Some(value) = Number::from_inline(id)
+        {
+            *result = truth(Some(operator.apply_numbers(value, constant)));
+            continue;
+        }
         match operator.decide_kinds((id, id.kind()), (constant.id, *kind)) {
             Some(truth) => *result = truth,
             None => open.push(row),

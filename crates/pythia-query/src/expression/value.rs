@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use oxrdf::vocab::{rdf, xsd};
 use oxrdf::{BaseDirection, BlankNode, Literal, NamedNode, NamedNodeRef, Term, Triple};
+use oxsdatatypes::Decimal;
 use pythia_rdf::inline::{InlineValue, inline_literal, inline_value};
 use pythia_rdf::{TermId, TermKind};
 
@@ -186,6 +187,11 @@ impl<'a> Value<'a> {
 
     /// The id that holds the canonical term of a value, if it fits into one.
     pub fn to_inline(&self) -> Option<TermId> {
+        if let Self::Number(Number::Decimal(value)) = self
+            && let Some(id) = inline_decimal(*value)
+        {
+            return Some(id);
+        }
         let (lexical, datatype) = match self {
             Self::Boolean(true) => return inline_literal("true", xsd::BOOLEAN.as_str()),
             Self::Boolean(false) => return inline_literal("false", xsd::BOOLEAN.as_str()),
@@ -324,6 +330,32 @@ fn inline_integer(value: i64) -> Option<TermId> {
     (payload <= TermId::PAYLOAD_MAX).then(|| TermId::new(TermKind::Integer, payload))
 }
 
+/// The id of the canonical form of an `xsd:decimal` of up to three fraction digits; others go
+/// through their text. The payload is the number of fraction digits and the mantissa.
+fn inline_decimal(value: Decimal) -> Option<TermId> {
+    const THOUSANDTH: i128 = 1_000_000_000_000_000;
+    const MANTISSA_BITS: u32 = 52;
+    const ZERO: i64 = 1 << (MANTISSA_BITS - 1);
+    let scaled = i128::from_be_bytes(value.to_be_bytes());
+    let mut mantissa = i64::try_from(scaled / THOUSANDTH).ok()?;
+    if i128::from(mantissa) * THOUSANDTH != scaled {
+        return None;
+    }
+    let mut digits = 3;
+    while digits > 0 && mantissa % 10 == 0 {
+        mantissa /= 10;
+        digits -= 1;
+    }
+    if !(-ZERO..ZERO).contains(&mantissa) {
+        return None;
+    }
+    let payload = u64::try_from(mantissa + ZERO).ok()?;
+    Some(TermId::new(
+        TermKind::Decimal,
+        digits << MANTISSA_BITS | payload,
+    ))
+}
+
 /// The canonical lexical form and datatype of a number.
 fn number_lexical(number: Number) -> (String, NamedNodeRef<'static>) {
     match number {
@@ -448,6 +480,36 @@ mod tests {
         ] {
             let expected = inline_literal(&value.to_string(), xsd::INTEGER.as_str());
             assert_eq!(Value::integer(value).to_inline(), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn decimals_become_ids_as_their_texts_do() {
+        for text in [
+            "0",
+            "1.5",
+            "-0.25",
+            "0.001",
+            "0.0001",
+            "100",
+            "-7.125",
+            "2251799813685247",
+            "2251799813685248",
+            "-2251799813685248",
+            "225179981368524.7",
+            "999999999999.999",
+            "123456789012345678.5",
+        ] {
+            let value: Decimal = text.parse().expect("a decimal");
+            let expected = inline_literal(&value.to_string(), xsd::DECIMAL.as_str());
+            assert_eq!(
+                Value::from(Number::Decimal(value)).to_inline(),
+                expected,
+                "{text}"
+            );
+            if let Some(id) = inline_decimal(value) {
+                assert_eq!(Some(id), expected, "{text}");
+            }
         }
     }
 

@@ -85,7 +85,7 @@ impl<'a> Planner<'a> {
         match self.extend(&mut builder, pattern, graph) {
             Ok(()) => Ok(builder.finish(needed)),
             Err(PlanError::Query(error)) => Err(error),
-            Err(PlanError::Alone) => unreachable!("a whole pipeline can always take a hash join"),
+            Err(PlanError::Alone) => unreachable!("only a nested pipeline cannot take a hash join"),
         }
     }
 
@@ -359,10 +359,13 @@ impl<'a> Planner<'a> {
         for branch in &branches {
             match builder.inside(|builder| self.extend(builder, branch, graph)) {
                 Ok(branch) => planned.push(branch),
-                Err(PlanError::Alone) if builder.is_unit() => {
-                    let planned = self.concatenate(&branches, graph)?;
-                    *builder = Builder::from_planned(planned);
-                    return Ok(());
+                Err(PlanError::Alone) if !builder.nested => {
+                    let union = self.concatenate(&branches, graph)?;
+                    if builder.is_unit() {
+                        *builder = Builder::from_planned(union);
+                        return Ok(());
+                    }
+                    return hash_join(builder, union, |_| Ok(JoinKind::Inner));
                 }
                 Err(error) => return Err(error),
             }

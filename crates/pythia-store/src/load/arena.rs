@@ -119,11 +119,6 @@ impl Arena {
             }
         }
     }
-
-    /// Gives back blocks kept for new records.
-    pub(super) fn shrink(&mut self) {
-        self.spare = Vec::new();
-    }
 }
 
 #[cfg(test)]

@@ -242,11 +242,6 @@ impl BatchRows {
         self.count
     }
 
-    /// Bytes of memory in use.
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.run.memory_bytes()
-    }
-
     /// Hands out all rows, `[subject, predicate, object, graph]`, some at a time.
     pub(super) fn drain(
         self,

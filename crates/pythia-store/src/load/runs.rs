@@ -66,6 +66,7 @@ impl RunSpace {
     }
 
     /// Room in memory that is not taken.
+    #[cfg(test)]
     pub(super) fn memory_bytes_left(&self) -> usize {
         self.memory_bytes.load(Ordering::Relaxed)
     }
@@ -261,6 +262,7 @@ pub(super) struct Run {
 
 impl Run {
     /// Bytes of memory the run takes.
+    #[cfg(test)]
     pub(super) fn memory_bytes(&self) -> usize {
         let size = |block: &Block| match block {
             Block::Memory(bytes) => bytes.capacity(),

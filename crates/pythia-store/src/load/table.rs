@@ -118,12 +118,6 @@ impl TermTable {
         self.slots.fill(0);
         self.count = 0;
     }
-
-    /// The keys alone.
-    pub(super) fn into_arena(mut self) -> Arena {
-        self.arena.shrink();
-        self.arena
-    }
 }
 
 #[cfg(test)]

@@ -121,15 +121,37 @@ impl BitWriter {
 pub fn read_bits(bytes: &[u8], bit_offset: usize, width: u32) -> u64 {
     let at = bit_offset >> 3;
     let shift = (bit_offset & 7) as u32;
-    let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) else {
+    let Some(word) = word_at(bytes, at) else {
         return read_bits_at_end(bytes, bit_offset, width);
     };
-    let mut value = u64::from_le_bytes(*word) >> shift;
+    let mut value = word >> shift;
     if shift + width > 64 {
         let next = bytes.get(at + 8).copied().unwrap_or(0);
         value |= u64::from(next) << (64 - shift);
     }
     value & mask(width)
+}
+
+/// [`read_bits`] for numbers of at most [`SHORT_BITS_MAX`] bits, which one load always covers. Of a
+/// wider number the highest bits may come out as zero.
+#[inline]
+pub fn read_short_bits(bytes: &[u8], bit_offset: usize, width: u32) -> u64 {
+    let Some(word) = word_at(bytes, bit_offset >> 3) else {
+        return read_bits_at_end(bytes, bit_offset, width);
+    };
+    (word >> (bit_offset & 7)) & mask(width)
+}
+
+/// The widest number that [`read_short_bits`] reads.
+pub const SHORT_BITS_MAX: u32 = 57;
+
+/// Eight bytes, if there are as many.
+#[inline]
+fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
+    let word = bytes.get(at..at + 8)?;
+    Some(u64::from_le_bytes(
+        word.try_into().expect("a range of eight"),
+    ))
 }
 
 /// [`read_bits`] where fewer than 8 bytes follow.
@@ -241,6 +263,9 @@ mod tests {
             let mut at = 0;
             for (value, width) in values {
                 prop_assert_eq!(read_bits(&bytes, at, width), value & mask(width));
+                if width <= SHORT_BITS_MAX {
+                    prop_assert_eq!(read_short_bits(&bytes, at, width), value & mask(width));
+                }
                 at += width as usize;
             }
         }

@@ -47,9 +47,9 @@ impl Generator {
         let n = self.below(6);
         match self.below(9) {
             0 | 1 => format!("\"{n}\"^^<{xsd}integer>"),
-            2 => format!("\"0{n}\"^^<{xsd}integer>"),
-            3 => format!("\"{n}.50\"^^<{xsd}decimal>"),
-            4 => format!("\"{n}.0E0\"^^<{xsd}double>"),
+            // Oxigraph keeps numbers by value, so only canonical forms can be compared.
+            2 | 3 => format!("\"{n}.5\"^^<{xsd}decimal>"),
+            4 => format!("\"{n}.5\"^^<{xsd}double>"),
             5 => format!("\"text {n}\""),
             6 => format!("\"text {n}\"@en"),
             7 => format!("\"2020-01-0{}\"^^<{xsd}date>", n + 1),
@@ -113,14 +113,21 @@ impl Generator {
     }
 
     fn triple(&mut self) -> String {
-        let subject = self.subject();
-        let object = self.object();
-        let predicate = match self.below(10) {
-            0 => self.variable(),
-            1 | 2 => self.path(2),
-            _ => self.predicate(),
-        };
-        format!("{subject} {predicate} {object} .")
+        match self.below(10) {
+            0 => format!("{} {} {} .", self.subject(), self.variable(), self.object()),
+            1 | 2 => self.path_pattern(),
+            _ => format!("{} {} {} .", self.subject(), self.predicate(), self.object()),
+        }
+    }
+
+    /// A path of length zero connects a constant with itself even if no quad has it (SPARQL 1.1
+    /// §18.4); Oxigraph wants it in the graph. So paths that may be empty get variables.
+    fn path_pattern(&mut self) -> String {
+        let path = self.path(2);
+        if path.contains(['*', '?']) {
+            return format!("{} {path} {} .", self.variable(), self.variable());
+        }
+        format!("{} {path} {} .", self.subject(), self.object())
     }
 
     fn expression(&mut self, depth: u32) -> String {
@@ -217,7 +224,7 @@ impl Generator {
             1 => format!("CONSTRUCT {{ ?a <http://e/made> ?b . ?c ?b ?a }} WHERE {{ {group} }}"),
             2 => format!("SELECT DISTINCT ?a ?b WHERE {{ {group} }}"),
             3 => format!(
-                "SELECT ?a (COUNT(?b) AS ?n) (MIN(?c) AS ?m) WHERE {{ {group} }} GROUP BY ?a"
+                "SELECT ?a (COUNT(?b) AS ?n) (SUM(?c) AS ?m) WHERE {{ {group} }} GROUP BY ?a"
             ),
             4 => format!("SELECT (COUNT(*) AS ?n) WHERE {{ {group} }}"),
             5 => format!(

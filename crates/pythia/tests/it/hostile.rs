@@ -90,7 +90,7 @@ fn a_full_disk_fails_the_load_and_says_so() {
             FaultPlan::disk_of(bytes),
         ));
         let error = load(storage).unwrap_err().to_string();
-        assert!(error.contains("full"), "{error}");
+        assert!(error.contains("no space left"), "{error}");
     }
 }
 

@@ -16,7 +16,13 @@ pub fn database(nquads: &str) -> Database {
 
 /// The same with limits.
 pub fn database_with(nquads: &str, options: Options) -> Database {
-    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    Database::open_storage(Arc::new(stored(nquads)), options).unwrap()
+}
+
+/// A store in memory holding the N-Quads.
+pub fn stored(nquads: &str) -> MemoryStorage {
+    let memory = MemoryStorage::new();
+    let storage: Arc<dyn Storage> = Arc::new(memory.clone());
     let source = Source::from_reader(
         "test".to_owned(),
         Cursor::new(nquads.to_owned().into_bytes()),
@@ -28,8 +34,8 @@ pub fn database_with(nquads: &str, options: Options) -> Database {
         memory_bytes: 128 << 20,
         ..LoadOptions::default()
     };
-    pythia_store::load::load(Arc::clone(&storage), vec![source], &load, &Arc::default()).unwrap();
-    Database::open_storage(storage, options).unwrap()
+    pythia_store::load::load(storage, vec![source], &load, &Arc::default()).unwrap();
+    memory
 }
 
 /// The same data in Oxigraph.
@@ -56,6 +62,14 @@ impl Answer {
     }
 }
 
+/// A term in N-Triples syntax; blank nodes, which each engine labels as it likes, all alike.
+fn text(term: &oxrdf::Term) -> String {
+    match term {
+        oxrdf::Term::BlankNode(_) => "_:b".to_owned(),
+        term => term.to_string(),
+    }
+}
+
 /// Our answer.
 pub fn ours(database: &Database, query: &str) -> Result<Answer, pythia::QueryError> {
     Ok(match database.query(query)? {
@@ -66,9 +80,10 @@ pub fn ours(database: &Database, query: &str) -> Result<Answer, pythia::QueryErr
         Results::Graph(mut triples) => {
             let mut lines = Vec::new();
             while let Some(triple) = triples.next_triple()? {
-                lines.push(triple.to_string());
+                lines.push(triple_text(&triple));
             }
             lines.sort();
+            lines.dedup();
             Answer {
                 variables: Vec::new(),
                 lines,
@@ -79,7 +94,7 @@ pub fn ours(database: &Database, query: &str) -> Result<Answer, pythia::QueryErr
             let mut lines = Vec::new();
             while let Some(batch) = solutions.next_batch()? {
                 for row in 0..batch.len() {
-                    lines.push(line(batch.row(row).map(|(_, term)| term.map(ToString::to_string))));
+                    lines.push(line(batch.row(row).map(|(_, term)| term.map(text))));
                 }
             }
             Answer { variables, lines }
@@ -102,7 +117,7 @@ pub fn theirs(store: &oxigraph::store::Store, query: &str) -> Result<Answer, Str
         },
         QueryResults::Graph(triples) => {
             let mut lines = triples
-                .map(|t| t.map(|t| t.to_string()).map_err(|e| e.to_string()))
+                .map(|t| t.map(|t| triple_text(&t)).map_err(|e| e.to_string()))
                 .collect::<Result<Vec<_>, _>>()?;
             lines.sort();
             lines.dedup();
@@ -116,7 +131,7 @@ pub fn theirs(store: &oxigraph::store::Store, query: &str) -> Result<Answer, Str
             let mut lines = Vec::new();
             for solution in solutions {
                 let solution = solution.map_err(|e| e.to_string())?;
-                lines.push(line(names.iter().map(|v| solution.get(v).map(ToString::to_string))));
+                lines.push(line(names.iter().map(|v| solution.get(v).map(text))));
             }
             Answer {
                 variables: names.iter().map(|v| v.as_str().to_owned()).collect(),
@@ -124,6 +139,11 @@ pub fn theirs(store: &oxigraph::store::Store, query: &str) -> Result<Answer, Str
             }
         }
     })
+}
+
+fn triple_text(triple: &oxrdf::Triple) -> String {
+    let subject = text(&triple.subject.clone().into());
+    format!("{subject} {} {}", triple.predicate, text(&triple.object))
 }
 
 fn line(terms: impl Iterator<Item = Option<String>>) -> String {

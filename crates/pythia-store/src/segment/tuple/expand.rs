@@ -31,10 +31,10 @@ impl Predicates<'_> {
     }
 
     #[inline]
-    fn contain(&self, predicate: u64) -> bool {
+    fn contain(&self, predicate: impl FnOnce() -> u64) -> bool {
         match self {
             Self::All | Self::One(_) => true,
-            Self::Several(several) => several.binary_search(&TermId(predicate)).is_ok(),
+            Self::Several(several) => several.binary_search(&TermId(predicate())).is_ok(),
         }
     }
 }
@@ -211,7 +211,7 @@ impl<'a> Lists<'a> {
     #[inline]
     fn expand(&self, tuple: &Tuple, source: u32, out: &mut Expansion) -> Result<(), PageError> {
         self.page.visit(tuple, self.columns.clone(), |entry| {
-            if self.predicates.contain(entry.column.predicate) {
+            if self.predicates.contain(|| self.page.predicate(&entry)) {
                 self.append(&entry, source, out);
             }
             Ok(())
@@ -225,7 +225,7 @@ impl<'a> Lists<'a> {
         if entry.is_external() {
             out.external.push(ExternalList {
                 source,
-                predicate: TermId(entry.column.predicate),
+                predicate: TermId(page.predicate(entry)),
                 count: entry.count,
             });
             return;
@@ -262,7 +262,7 @@ impl<'a> Lists<'a> {
         let end = out.other.len();
         out.source.resize(end, source);
         if out.with_predicate {
-            out.predicate.resize(end, entry.column.predicate);
+            out.predicate.resize(end, page.predicate(entry));
         }
     }
     /// [`Self::append`] of a single row, which most entries are.
@@ -280,7 +280,7 @@ impl<'a> Lists<'a> {
         out.other.push(self.page.first_value(entry));
         out.source.push(source);
         if out.with_predicate {
-            out.predicate.push(entry.column.predicate);
+            out.predicate.push(self.page.predicate(entry));
         }
     }
 }

@@ -136,7 +136,7 @@ impl TupleFile {
         let start = out.len();
         self.visit_node(node, Predicates::All, |page, tuple| {
             page.visit(tuple, page.all_columns(), |entry| {
-                let predicate = TermId(entry.column.predicate);
+                let predicate = TermId(page.predicate(&entry));
                 match out[start..].last_mut() {
                     Some(last) if last.0 == predicate => {
                         last.1 = last.1.saturating_add(entry.count);

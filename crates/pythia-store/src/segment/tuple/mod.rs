@@ -21,6 +21,6 @@ mod tests;
 pub use directory::{TupleDirectory, TupleStatistics};
 pub use expand::Predicates;
 pub use file::{Probe, TupleFile};
-pub use page::{Column, Entry, GraphNumbers, PageError, Tuple, TuplePage};
+pub use page::{Entry, GraphNumbers, PageError, Tuple, TuplePage};
 pub use scan::{Gap, TupleRows, TupleScan};
 pub use writer::{ExternalPolicy, PageSink, TupleWriter};

@@ -11,7 +11,7 @@ use super::format::{
     EXTERNAL_WIDTH, FLAG_CONTINUED, FLAG_DEFAULT_GRAPH, Header, KIND_BITS, Layout, WIDTH_BITS,
 };
 use crate::pattern::GraphFilter;
-use crate::segment::bits::{mask, read_bits, unpack};
+use crate::segment::bits::{mask, read_bits, read_short_bits, unpack};
 
 mod tuple;
 
@@ -31,9 +31,8 @@ pub struct TuplePage<'a> {
 
 /// A (predicate, kind at the other end) of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Column {
-    /// The predicate.
-    pub predicate: u64,
+struct Column {
+    number: usize,
     /// The smallest id at the other end; its kind is every value's.
     base: u64,
     widths: Widths,
@@ -69,7 +68,7 @@ const COLUMN_HEAD_BITS: u32 = 2 * WIDTH_BITS + KIND_BITS;
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// The column.
-    pub column: Column,
+    column: Column,
     /// How many rows.
     pub count: u64,
     /// First bit of the values; the width of differences is behind us.
@@ -152,6 +151,12 @@ impl<'a> TuplePage<'a> {
         read_bits(self.bytes, at, width)
     }
 
+    /// [`Self::bits`] for all that is narrower than an id.
+    #[inline]
+    fn short_bits(&self, at: usize, width: u32) -> u64 {
+        read_short_bits(self.bytes, at, width)
+    }
+
     /// The node of a tuple.
     #[inline]
     pub fn node(&self, tuple: usize) -> u64 {
@@ -166,19 +171,18 @@ impl<'a> TuplePage<'a> {
     /// The first tuple from `from` on whose node is not smaller.
     #[inline]
     pub fn lower_bound(&self, from: usize, node: u64) -> usize {
-        // A node cannot stand further back than if no id were left out.
+        // If no id were left out, the node would stand at `distance`; it stands before that by as
+        // many places as ids were left out, which is at most the largest number stored.
         let distance = node.saturating_sub(self.header.first_node);
-        let most = usize::try_from(distance).unwrap_or(usize::MAX);
-        let (mut low, mut high) = (from, self.header.tuples.min(most.saturating_add(1)));
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            if self.node(middle) < node {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        let left_out = mask(self.header.node_width);
+        let index = |id: u64| usize::try_from(id).unwrap_or(usize::MAX);
+        let high = self
+            .header
+            .tuples
+            .min(index(distance.saturating_add(1)))
+            .max(from);
+        let low = from.max(index(distance.saturating_sub(left_out)).min(high));
+        lower_bound(low, high, |tuple| self.node(tuple) < node)
     }
 
     /// The tuple of a node.
@@ -199,13 +203,12 @@ impl<'a> TuplePage<'a> {
     fn column(&self, number: usize) -> Column {
         let header = &self.header;
         let at = self.column_at(number);
-        let head = self.bits(at, COLUMN_HEAD_BITS);
+        let head = self.short_bits(at, COLUMN_HEAD_BITS);
         let at = at + COLUMN_HEAD_BITS as usize;
-        let base = self.bits(at, header.base_width);
-        let predicate = self.bits(at + header.base_width as usize, header.predicate_width);
+        let base = self.short_bits(at, header.base_width);
         let kind = head >> (2 * WIDTH_BITS);
         Column {
-            predicate: header.predicate_base.wrapping_add(predicate),
+            number,
             base: kind << pythia_rdf::TermId::PAYLOAD_BITS | base,
             widths: Widths::new(head),
         }
@@ -214,7 +217,7 @@ impl<'a> TuplePage<'a> {
     /// The widths of a column.
     #[inline]
     fn widths(&self, number: usize) -> Widths {
-        Widths::new(self.bits(self.column_at(number), 2 * WIDTH_BITS))
+        Widths::new(self.short_bits(self.column_at(number), 2 * WIDTH_BITS))
     }
 
     /// A column's predicate, relative to the smallest.
@@ -225,21 +228,22 @@ impl<'a> TuplePage<'a> {
         self.bits(at, self.header.predicate_width)
     }
 
+    /// The predicate of an entry.
+    #[inline]
+    pub fn predicate(&self, entry: &Entry) -> u64 {
+        let distance = self.column_predicate(entry.column.number);
+        self.header.predicate_base.wrapping_add(distance)
+    }
+
     /// The columns whose predicates are not smaller than this one, by number.
     pub fn columns_from(&self, predicate: u64) -> Range<usize> {
         let Some(distance) = predicate.checked_sub(self.header.predicate_base) else {
             return self.all_columns();
         };
-        let (mut low, mut high) = (0, self.header.columns);
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            if self.column_predicate(middle) < distance {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low..self.header.columns
+        let columns = self.header.columns;
+        lower_bound(0, columns, |column| {
+            self.column_predicate(column) < distance
+        })..columns
     }
 
     /// The columns of a predicate, by number.
@@ -268,7 +272,7 @@ impl<'a> TuplePage<'a> {
     #[inline]
     pub fn first_value(&self, entry: &Entry) -> u64 {
         let column = &entry.column;
-        let value = self.bits(entry.values_at, column.widths.value);
+        let value = self.short_bits(entry.values_at, column.widths.value);
         column.base.wrapping_add(value)
     }
 
@@ -343,7 +347,7 @@ impl<'a> TuplePage<'a> {
     pub fn graph_number(&self, entry: &Entry, row: usize) -> u64 {
         let width = self.layout.graph_width;
         let row = if entry.each_graph { row } else { 0 };
-        self.bits(entry.graphs_at + row * width as usize, width)
+        self.short_bits(entry.graphs_at + row * width as usize, width)
     }
 
     /// Whether all rows of the entry have the same graph number.
@@ -365,7 +369,7 @@ impl<'a> TuplePage<'a> {
 
     /// The graph filter in terms of this page's graph numbers.
     pub fn graph_numbers(&self, filter: GraphFilter) -> GraphNumbers {
-        let graphs = self.header.graphs as u64;
+        let graphs = self.header.graphs;
         let has_default = self.header.flags & FLAG_DEFAULT_GRAPH != 0;
         match filter {
             GraphFilter::Any => GraphNumbers::All,
@@ -373,23 +377,29 @@ impl<'a> TuplePage<'a> {
             GraphFilter::Named if graphs == 1 => GraphNumbers::None,
             GraphFilter::Named => GraphNumbers::Not(0),
             GraphFilter::One(graph) => {
-                let (mut low, mut high) = (0, graphs);
-                while low < high {
-                    let middle = u64::midpoint(low, high);
-                    if self.graph(middle) < graph.0 {
-                        low = middle + 1;
-                    } else {
-                        high = middle;
-                    }
-                }
-                if low == graphs || self.graph(low) != graph.0 {
+                let number = lower_bound(0, graphs, |number| self.graph(number as u64) < graph.0);
+                if number == graphs || self.graph(number as u64) != graph.0 {
                     GraphNumbers::None
                 } else if graphs == 1 {
                     GraphNumbers::All
                 } else {
-                    GraphNumbers::Only(low)
+                    GraphNumbers::Only(number as u64)
                 }
             }
         }
     }
+}
+
+/// The first number of `low..high` that is not below, where all that are below come first. Its
+/// steps do not branch on what they find, which no predictor could know.
+#[inline]
+fn lower_bound(mut low: usize, high: usize, is_below: impl Fn(usize) -> bool) -> usize {
+    let mut count = high.saturating_sub(low);
+    while count > 0 {
+        let half = count.div_ceil(2);
+        let next = low + half;
+        low = std::hint::select_unpredictable(is_below(next - 1), next, low);
+        count -= half;
+    }
+    low
 }

@@ -128,7 +128,7 @@ pub(super) fn scan_page(page: &TuplePage<'_>, out: &mut TupleRows) -> Result<(),
 }
 
 fn append(page: &TuplePage<'_>, node: u64, entry: &Entry, out: &mut TupleRows) {
-    let predicate = entry.column.predicate;
+    let predicate = page.predicate(entry);
     if entry.is_external() {
         out.gaps.push(Gap {
             row: out.len(),

@@ -381,7 +381,7 @@ fn use_page(bytes: &[u8]) {
         let _ = page.visit(&tuple, page.all_columns(), |entry| {
             if !entry.is_external() {
                 seen += entry.count;
-                let columns = page.columns_of(entry.column.predicate);
+                let columns = page.columns_of(page.predicate(&entry));
                 assert!(columns.len() <= format::COUNT_MAX);
                 let _ = page.rows_of(&entry, node).len();
                 page.graph(page.graph_number(&entry, 0));

@@ -53,7 +53,7 @@ impl TuplePage<'_> {
     #[inline]
     fn entry_column(&self, entry: usize) -> usize {
         let width = self.layout.entry_width;
-        self.bits(self.layout.entries_at + entry * width as usize, width) as usize
+        self.short_bits(self.layout.entries_at + entry * width as usize, width) as usize
     }
 
     #[inline]
@@ -64,7 +64,7 @@ impl TuplePage<'_> {
         }
         let at = layout.shapes_at + number * layout.shape_bits;
         let width = header.fixed_width + header.many_width + 1;
-        let bits = self.bits(at, width);
+        let bits = self.short_bits(at, width);
         Ok(Shape {
             number,
             fixed: (bits & mask(header.fixed_width)) as usize,
@@ -78,12 +78,12 @@ impl TuplePage<'_> {
     fn entries(&self, shape: &Shape) -> Result<Entries, PageError> {
         let layout = &self.layout;
         let at = layout.shapes_at + (shape.number + 1) * layout.shape_bits;
-        let end = self.bits(at - layout.end_width as usize, layout.end_width) as usize;
+        let end = self.short_bits(at - layout.end_width as usize, layout.end_width) as usize;
         let lists = if shape.number == 0 {
             0
         } else {
             let before = at - layout.shape_bits - layout.end_width as usize;
-            self.bits(before, layout.end_width) as usize
+            self.short_bits(before, layout.end_width) as usize
         };
         let ones = lists + shape.many;
         if ones > end || end > self.header.entries {
@@ -95,7 +95,7 @@ impl TuplePage<'_> {
     #[inline]
     fn shape_of(&self, tuple: usize) -> Result<Shape, PageError> {
         let width = self.layout.number_width;
-        let number = self.bits(self.layout.numbers_at + tuple * width as usize, width);
+        let number = self.short_bits(self.layout.numbers_at + tuple * width as usize, width);
         self.shape(number as usize)
     }
 
@@ -112,7 +112,8 @@ impl TuplePage<'_> {
         let mut at = layout.tuples_at;
         if sample > 0 {
             let width = layout.sample_width;
-            at += self.bits(layout.samples_at + (sample - 1) * width as usize, width) as usize;
+            at +=
+                self.short_bits(layout.samples_at + (sample - 1) * width as usize, width) as usize;
         }
         for before in sample * SAMPLE..number {
             let shape = self.shape_of(before)?;
@@ -149,7 +150,7 @@ impl TuplePage<'_> {
     /// Measures the list at `at`.
     #[inline]
     fn list(&self, widths: Widths, at: usize, one_graph: bool) -> Result<List, PageError> {
-        let stored = self.bits(at, widths.count);
+        let stored = self.short_bits(at, widths.count);
         let mut at = at + widths.count as usize;
         if widths.are_external() {
             return Ok(List {
@@ -167,7 +168,7 @@ impl TuplePage<'_> {
         let rows = count as usize;
         let mut delta_width = None;
         let bits = if rows >= DELTA_MIN {
-            let width = self.bits(at, DELTA_WIDTH_BITS) as u32;
+            let width = self.short_bits(at, DELTA_WIDTH_BITS) as u32;
             at += DELTA_WIDTH_BITS as usize;
             delta_width = Some(width);
             widths.value as usize + (rows - 1) * width as usize

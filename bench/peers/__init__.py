@@ -1,0 +1,11 @@
+"""Other RDF databases as processes beside Pythia, measured in the same way.
+
+- command: the arguments and the order of things
+- data: which triples, which queries
+- engines: how each database is set up, loaded, served and stopped
+- processes: children that are measured and never outlive the script
+- sparql_http: one query over one kept connection
+- report: counts compared, tables
+
+Python 3.9 or later, standard library only.
+"""

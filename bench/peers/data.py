@@ -1,0 +1,182 @@
+"""Which triples are loaded and which queries are asked."""
+
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from . import processes
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pythia" / "peers"
+BSBM_10M_PRODUCTS = 28480
+
+_INSTANCE = re.compile(
+    r"<http://www4\.wiwiss\.fu-berlin\.de/bizer/bsbm/v01/instances/"
+    r"dataFrom(?:Producer|Vendor|RatingSite)\d+/(Product|Producer|Vendor|Offer|Review|Reviewer)\d+>")
+
+
+class Missing(Exception):
+    """Data or queries that cannot be found; says where they were looked for."""
+
+
+class Dataset:
+    """N-Triples on disk, and the queries asked of them."""
+
+    def __init__(self, name, path, queries_path, retarget=False):
+        self.name = name
+        self.path = path
+        self.queries_path = queries_path
+        self.queries = read_queries(queries_path)
+        if retarget:
+            self.queries = retargeted(self.queries, sample_instances(path), seed=1)
+
+    def warm(self):
+        """Reads the file once, so that every engine finds it in the system's cache."""
+        with open(self.path, "rb", buffering=0) as data:
+            while data.read(1 << 22):
+                pass
+
+
+def shared_data():
+    """The folder of shared data sets, or None."""
+    given = os.environ.get("PYTHIA_SHARED_DATA")
+    for folder in [Path(given)] if given else [REPOSITORY.parent / "shared" / "data"]:
+        if folder.is_dir():
+            return folder
+    return None
+
+
+def find(choice, queries, pythia):
+    """The data set of a name (yago, bsbm-1m, bsbm-10m) or a file."""
+    shared = shared_data()
+    slice_path = REPOSITORY / "testdata" / "yago" / "yago-slice.nt.zst"
+    retarget = False
+    if choice == "yago":
+        whole = shared / "yago.nt.zst" if shared else None
+        path = whole if whole and whole.exists() else slice_path
+    elif choice == "bsbm-1m":
+        if shared is None:
+            raise Missing("bsbm-1m is in the shared data: set PYTHIA_SHARED_DATA to its folder")
+        path = shared / "bsbm-1m.nt.zst"
+    elif choice == "bsbm-10m":
+        path, retarget = generated_bsbm(pythia), True
+    else:
+        path = Path(choice)
+        if not path.is_absolute() and not path.exists():
+            path = REPOSITORY / choice
+    if not path.exists():
+        raise Missing(f"no data at {path}")
+    queries_path = Path(queries) if queries else default_queries(path.name, shared)
+    return Dataset(path.name.split(".nt")[0], plain(path), queries_path, retarget)
+
+
+def default_queries(name, shared):
+    """The query file that belongs to the data."""
+    if "yago" in name:
+        own = Path(__file__).resolve().parents[1] / "queries" / "yago-paths.jsonl"
+        file = "yago-paths.jsonl"
+    elif "bsbm" in name:
+        own, file = None, "bsbm-1m-explore.jsonl"
+    else:
+        raise Missing(f"which queries belong to {name}? give --queries FILE.jsonl")
+    candidates = [shared / "queries" / file] if shared else []
+    candidates += [own] if own else []
+    for candidate in candidates:
+        if candidate.exists():
+            return candidate
+    raise Missing(f"no {file}: set PYTHIA_SHARED_DATA, or give --queries FILE.jsonl")
+
+
+def read_queries(path):
+    """One JSON object a line: id, template, query."""
+    queries = []
+    for line in Path(path).read_text(encoding="utf-8").splitlines():
+        if line.strip():
+            query = json.loads(line)
+            query.setdefault("template", query["id"])
+            queries.append(query)
+    if not queries:
+        raise Missing(f"{path} has no queries")
+    return queries
+
+
+def plain(path):
+    """The file without compression, kept in the cache: not every engine reads .zst."""
+    if path.suffix not in (".zst", ".gz", ".bz2"):
+        return path
+    target = CACHE / "data" / path.stem
+    if target.exists() and target.stat().st_mtime >= path.stat().st_mtime:
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    tool = {".zst": "zstd", ".gz": "gzip", ".bz2": "bzip2"}[path.suffix]
+    ensure_tool(tool, tool)
+    part = target.with_suffix(".part")
+    with open(part, "wb") as out:
+        subprocess.run([tool, "-dc", str(path)], stdout=out, check=True)
+    part.rename(target)
+    return target
+
+
+def generated_bsbm(pythia):
+    """BSBM of about 10 million triples by our own generator, kept in the cache."""
+    target = CACHE / "data" / "bsbm-10m.nt"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name("bsbm-10m-part.nt")
+        print(f"generate {target}", flush=True)
+        processes.run([pythia(), "generate", "bsbm", "--products", BSBM_10M_PRODUCTS, "-o", part],
+                      CACHE / "generate.log")
+        part.rename(target)
+    return target
+
+
+def sample_instances(path, places=400, seed=1):
+    """Instances by kind (Product, Offer, …) from random places of a file of N-Triples."""
+    rng = random.Random(seed)
+    size = path.stat().st_size
+    found = {}
+    with open(path, "rb") as data:
+        for _ in range(places):
+            data.seek(rng.randrange(max(size - (1 << 16), 1)))
+            text = data.read(1 << 16).decode("utf-8", "replace")
+            for match in _INSTANCE.finditer(text):
+                found.setdefault(match.group(1), set()).add(match.group(0))
+    return {kind: sorted(names) for kind, names in found.items()}
+
+
+def retargeted(queries, instances, seed):
+    """The queries with each instance replaced by one of the same kind that the data has: which
+    producer has which product depends on the data's scale."""
+    rng = random.Random(seed)
+    changed = []
+    for query in queries:
+        renamed = {}
+
+        def rename(match, renamed=renamed):
+            name, kind = match.group(0), match.group(1)
+            if name not in renamed:
+                renamed[name] = rng.choice(instances[kind]) if kind in instances else name
+            return renamed[name]
+
+        changed.append({**query, "query": _INSTANCE.sub(rename, query["query"])})
+    return changed
+
+
+def ensure_tool(tool, package):
+    """Installs a Debian package if a tool is missing."""
+    if shutil.which(tool):
+        return
+    sudo = [] if os.geteuid() == 0 else ["sudo"]
+    print(f"install {package}", flush=True)
+    log = CACHE / "apt.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    processes.run(sudo + ["apt-get", "update", "-q"], log, env=env)
+    processes.run(sudo + ["apt-get", "install", "-q", "-y", "--no-install-recommends", package],
+                  log, env=env)
+    if not shutil.which(tool):
+        raise Missing(f"{tool} is not there after installing {package}")
