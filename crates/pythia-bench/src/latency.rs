@@ -44,6 +44,11 @@ impl Latencies {
         self.nanoseconds.len() as u64
     }
 
+    /// All runs in the order they were recorded.
+    pub fn microseconds(&self) -> impl Iterator<Item = f64> {
+        self.nanoseconds.iter().map(|n| *n as f64 / 1e3)
+    }
+
     /// Mean and percentiles.
     pub fn summary(&self) -> LatencySummary {
         let mut sorted = self.nanoseconds.clone();

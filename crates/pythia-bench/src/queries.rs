@@ -5,7 +5,7 @@
 //! counted. A query that fails is reported as failed and left out of later rounds: what is not
 //! supported yet must not hide the rest.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use pythia::{Database, QueryError, QueryOptions, Results};
@@ -33,6 +33,8 @@ pub struct NamedQuery {
 pub struct Options {
     /// Timed rounds.
     pub runs: u32,
+    /// No round but the first begins after this long.
+    pub budget: Option<Duration>,
     /// A query is stopped, and reported as failed, after this long.
     pub timeout: Option<Duration>,
     /// What becomes of the results.
@@ -45,6 +47,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             runs: 10,
+            budget: None,
             timeout: None,
             output: Output::Terms,
             cold: false,
@@ -65,6 +68,8 @@ pub struct QueryReport {
     pub value: Option<String>,
     /// Parse, plan, run and decode.
     pub latency: LatencySummary,
+    /// The same, run by run.
+    pub runs_us: Vec<f64>,
     /// Parse and plan alone.
     pub plan: LatencySummary,
     /// Pages the last run asked for, cached or not.
@@ -78,7 +83,7 @@ pub struct QueryReport {
 pub struct Report {
     /// Where.
     pub machine: Machine,
-    /// Timed rounds.
+    /// Timed rounds; fewer were run if the time was over.
     pub runs: u32,
     /// In the file's order.
     pub queries: Vec<QueryReport>,
@@ -110,7 +115,12 @@ pub fn read(text: &str) -> Result<Vec<NamedQuery>> {
 pub fn run(database: &Database, queries: &[NamedQuery], options: &Options) -> Result<Report> {
     let machine = Machine::now();
     let mut measured: Vec<Measured> = queries.iter().map(|_| Measured::default()).collect();
+    let started = Instant::now();
     for round in 0..=options.runs {
+        let over = |budget| round > 1 && started.elapsed() > budget;
+        if options.budget.is_some_and(over) {
+            break;
+        }
         for (query, measured) in queries.iter().zip(&mut measured) {
             if measured.error.is_some() {
                 continue;
@@ -135,6 +145,7 @@ pub fn run(database: &Database, queries: &[NamedQuery], options: &Options) -> Re
             rows: measured.rows,
             value: measured.value,
             latency: measured.latency.summary(),
+            runs_us: measured.latency.microseconds().collect(),
             plan: measured.plan.summary(),
             pages: measured.pages,
             error: measured.error,

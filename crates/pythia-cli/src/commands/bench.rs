@@ -101,6 +101,10 @@ struct Queries {
     #[arg(long, default_value_t = 10)]
     runs: u32,
 
+    /// Begin no further round after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<f64>,
+
     /// Stop a query after this many seconds
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<f64>,

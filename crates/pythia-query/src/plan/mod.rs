@@ -58,7 +58,6 @@ struct Group<'p> {
     triples: Vec<&'p TriplePattern>,
     paths: Vec<(&'p TermPattern, &'p PropertyPathExpression, &'p TermPattern)>,
     filters: Vec<&'p Expression>,
-    values: Vec<&'p GraphPattern>,
     rest: Vec<&'p GraphPattern>,
 }
 
@@ -176,10 +175,7 @@ impl<'a> Planner<'a> {
         group: &Group<'_>,
         graph: &GraphScope,
     ) -> Planning {
-        for values in &group.values {
-            self.join(builder, values, graph)?;
-        }
-        let (first, after) = self.split_rest(builder, group);
+        let (first, after) = split_rest(builder, group);
         for pattern in first {
             self.join(builder, pattern, graph)?;
         }
@@ -200,24 +196,6 @@ impl<'a> Planner<'a> {
             self.push_filter(builder, filter)?;
         }
         Ok(())
-    }
-
-    /// Sub-queries come first where the patterns can then start from their solutions.
-    fn split_rest<'p>(
-        &self,
-        builder: &Builder,
-        group: &Group<'p>,
-    ) -> (Vec<&'p GraphPattern>, Vec<&'p GraphPattern>) {
-        let of_triples: Variables = group
-            .triples
-            .iter()
-            .flat_map(|t| scope::triple_variables(t))
-            .collect();
-        group.rest.iter().partition(|pattern| {
-            !builder.nested
-                && sequence::is_sequence(pattern)
-                && certain(pattern).iter().any(|v| of_triples.contains(v))
-        })
     }
 
     /// The group's triple patterns and paths with their constants as ids; `None` if one of them
@@ -660,6 +638,30 @@ fn hash_join(
     Ok(())
 }
 
+/// Inline data and sub-queries come first where the patterns can then start from their
+/// solutions: everything they share with the patterns must be bound in all of those.
+fn split_rest<'p>(
+    builder: &Builder,
+    group: &Group<'p>,
+) -> (Vec<&'p GraphPattern>, Vec<&'p GraphPattern>) {
+    let ends = group.paths.iter().flat_map(|(s, _, o)| [*s, *o]);
+    let matched: Variables = group
+        .triples
+        .iter()
+        .flat_map(|t| scope::triple_variables(t))
+        .chain(ends.filter_map(term_variable))
+        .collect();
+    group.rest.iter().partition(|pattern| {
+        let shared: Vec<Variable> = in_scope(pattern).intersection(&matched).cloned().collect();
+        let bound = certain(pattern);
+        let early = match pattern {
+            GraphPattern::Values { .. } => true,
+            pattern => !builder.nested && sequence::is_sequence(pattern) && !shared.is_empty(),
+        };
+        early && shared.iter().all(|v| bound.contains(v))
+    })
+}
+
 /// A group that cannot match: binds its variables, so that what follows can be planned, to no
 /// solutions.
 fn builder_bind_nothing(builder: &mut Builder, group: &Group<'_>) {
@@ -700,7 +702,6 @@ fn take_apart<'p>(pattern: &'p GraphPattern, group: &mut Group<'p>) {
                 group.rest.push(pattern);
             }
         }
-        GraphPattern::Values { .. } => group.values.push(pattern),
         other => group.rest.push(other),
     }
 }

@@ -139,7 +139,7 @@ impl Generator {
             2 => self.node(),
             3..=6 => {
                 let operator = ["=", "!=", "<", ">", "<=", ">="].choose(&mut self.random).unwrap().to_string();
-                format!("({} {operator} {})", self.expression(next), self.expression(next))
+                format!("({} {operator} {})", self.expression(0), self.expression(0))
             }
             7 => format!("({} && {})", self.expression(next), self.expression(next)),
             8 => format!("({} || {})", self.expression(next), self.expression(next)),
