@@ -7,10 +7,10 @@ use std::fmt::Write;
 
 use crate::table::escape;
 
-const WIDTH: f64 = 720.0;
+const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 400.0;
 const LEFT: f64 = 78.0;
-const RIGHT: f64 = 190.0;
+const RIGHT: f64 = 220.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 56.0;
 /// Colours that people with any colour vision can tell apart (Okabe and Ito).

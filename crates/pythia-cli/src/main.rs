@@ -32,6 +32,7 @@ struct Cli {
 enum Command {
     Load(commands::load::Load),
     Query(commands::query::Query),
+    Stats(commands::stats::Stats),
     Verify(commands::verify::Verify),
     Dump(commands::dump::Dump),
     Generate(commands::generate::Generate),
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Load(command) => command.run(),
         Command::Query(command) => command.run(),
+        Command::Stats(command) => command.run(),
         Command::Verify(command) => command.run(),
         Command::Dump(command) => command.run(),
         Command::Generate(command) => command.run(),

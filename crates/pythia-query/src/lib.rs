@@ -4,9 +4,9 @@
 
 pub mod engine;
 pub mod error;
-pub mod exec;
+pub(crate) mod exec;
 pub mod expression;
-pub mod plan;
+pub(crate) mod plan;
 pub mod result;
 pub mod syntax;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use oxrdf::{BlankNode, NamedNode, NamedOrBlankNode, Term, Triple, Variable};
 use pythia_rdf::{TermId, TermKind};
-use pythia_store::{Component, GraphFilter, Order, QuadPattern};
+use pythia_store::{Component, GraphFilter, IdBatch, Order, QuadPattern};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
 use crate::error::QueryError;
@@ -91,21 +91,24 @@ impl SolutionStream {
     }
 
     /// The next solutions as raw ids by column; blocks until there are some.
-    pub(crate) fn next_ids(&mut self) -> Result<Option<(Vec<Vec<u64>>, usize)>, QueryError> {
+    pub(crate) fn next_ids(&mut self) -> Result<Option<IdBatch>, QueryError> {
         loop {
             let Some(batch) = block_on(pull(&mut self.stream))? else {
                 return Ok(None);
             };
             if batch.num_rows() > 0 {
                 let columns = id_columns(&batch).into_iter().map(<[u64]>::to_vec).collect();
-                return Ok(Some((columns, batch.num_rows())));
+                return Ok(Some(IdBatch {
+                    columns,
+                    rows: batch.num_rows(),
+                }));
             }
         }
     }
 
     /// The next solutions; blocks until there are some. `None` at the end.
     pub fn next_batch(&mut self) -> Result<Option<SolutionBatch>, QueryError> {
-        let Some((ids, rows)) = self.next_ids()? else {
+        let Some(IdBatch { columns: ids, rows }) = self.next_ids()? else {
             return Ok(None);
         };
         self.context.check()?;
@@ -254,7 +257,7 @@ fn describe(
     described: &mut HashSet<TermId>,
     solutions: &mut SolutionStream,
 ) -> Result<Option<Vec<Triple>>, QueryError> {
-    let Some((columns, _)) = solutions.next_ids()? else {
+    let Some(IdBatch { columns, .. }) = solutions.next_ids()? else {
         return Ok(None);
     };
     let context = Arc::clone(&solutions.context);

@@ -4,10 +4,14 @@
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pythia_rdf::Source;
 use pythia_store::load::{LoadOptions, LoadProgress, load_into, parse_only};
+
+/// As the `pythia` program does.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -30,6 +34,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         sources.push(source.with_blank_node_scope((files.len() > 1).then_some(scope as u32)));
     }
     let progress = Arc::new(LoadProgress::default());
+    let memory = Arc::clone(&progress);
+    std::thread::spawn(move || watch_memory(&memory));
     let started = Instant::now();
     if store == "--parse-only" {
         println!("{:#?}", parse_only(sources, &options, &progress)?);
@@ -49,4 +55,22 @@ fn main() -> Result<(), Box<dyn Error>> {
         lines.for_each(|line| println!("{line}"));
     }
     Ok(())
+}
+
+/// Says at the end of each phase how much memory the process had at most.
+fn watch_memory(progress: &LoadProgress) {
+    let mut phase = None;
+    let mut pages_max = 0;
+    loop {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+        if progress.phase() != phase {
+            if let Some(ended) = phase {
+                eprintln!("{:>6} MiB at most: {}", pages_max >> 8, ended.name);
+            }
+            (phase, pages_max) = (progress.phase(), 0);
+        }
+        pages_max = pages_max.max(pages.unwrap_or(0));
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

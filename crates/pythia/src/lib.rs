@@ -51,8 +51,9 @@ pub use pythia_rdf::{Compression, ParseReport, RdfFormat, Source};
 pub use pythia_store::load::{
     LoadError, LoadOptions, LoadProgress, LoadReport, load_into as load, parse_only,
 };
+pub use pythia_store::report::{DegreeDistribution, OrderContents, OrderReport, StoreReport};
 pub use pythia_store::verify::{Problem, VerifyOptions, VerifyProgress, VerifyReport};
-pub use pythia_store::{Snapshot, Store, StoreError};
+pub use pythia_store::{End, Snapshot, Store, StoreError};
 
 /// Checks the store in a folder, which must not be being loaded into.
 pub fn verify(

@@ -104,8 +104,18 @@ impl Report {
         let mut table = Table::new(
             format!("Q1, Q2, Q3: one at a time, warm, medians of {runs} runs (µs)"),
             &[
-                "query", "results", "whole", "p95", "parse", "plan", "run", "prepared", "cold",
-                "pages", "reads",
+                "query",
+                "results",
+                "whole",
+                "p95",
+                "parse",
+                "plan",
+                "run",
+                "prepared",
+                "cold",
+                "graph pages",
+                "term pages",
+                "reads",
             ],
         );
         for fixed in &self.fixed {
@@ -119,14 +129,15 @@ impl Report {
                 figure(fixed.run.p50_us),
                 figure(fixed.prepared.p50_us),
                 figure(fixed.cold_us),
-                count(fixed.cold_pages),
+                count(fixed.cold_graph_pages),
+                count(fixed.cold_term_pages),
                 count(fixed.cold_batches),
             ]);
         }
         table.note(
             "whole: parse + plan + run + decode. prepared: run + decode of a query prepared once.",
         );
-        table.note("cold, pages, reads: one run with an empty cache; its pages from the device, in so many submissions.");
+        table.note("cold: one run with an empty cache; its pages of the graph and of the dictionary, read from the device in so many submissions (reads).");
         table
     }
 

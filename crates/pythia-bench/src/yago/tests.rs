@@ -110,7 +110,7 @@ fn the_experiment_runs_in_small() {
     }
     let rows: Vec<u64> = report.fixed.iter().map(|fixed| fixed.rows).collect();
     assert_eq!(rows, [PEOPLE as u64 / 8, 1, 1]);
-    assert!(report.fixed.iter().all(|fixed| fixed.cold_pages > 0));
+    assert!(report.fixed.iter().all(|fixed| fixed.cold_graph_pages > 0));
 
     let text = report.text();
     assert!(

@@ -171,6 +171,7 @@ impl Queries {
         let list = queries::read(&text).with_context(|| self.file.display().to_string())?;
         let options = queries::Options {
             runs: self.runs,
+            budget: self.seconds.map(|s| seconds("--seconds", s)).transpose()?,
             timeout: self.timeout.map(|t| seconds("--timeout", t)).transpose()?,
             output: if self.serialize {
                 Output::Serialized

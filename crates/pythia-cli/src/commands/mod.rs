@@ -5,4 +5,5 @@ pub(crate) mod dump;
 pub(crate) mod generate;
 pub(crate) mod load;
 pub(crate) mod query;
+pub(crate) mod stats;
 pub(crate) mod verify;

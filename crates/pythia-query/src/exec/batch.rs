@@ -8,23 +8,23 @@ use datafusion_common::DataFusionError;
 use oxrdf::Variable;
 
 /// How many rows operators aim at per batch.
-pub const BATCH_ROWS: usize = 4096;
+pub(crate) const BATCH_ROWS: usize = 4096;
 
 /// Solutions by column. All batches of a pipeline have the same number of columns (its slots).
 ///
 /// An empty column stands for one that is unbound in every row, so that slots not reached yet
 /// cost nothing; any other column has `rows` entries, 0 where unbound.
 #[derive(Clone, Debug, Default)]
-pub struct Batch {
+pub(crate) struct Batch {
     /// One column per slot: raw [`pythia_rdf::TermId`] bits.
-    pub columns: Vec<Vec<u64>>,
+    pub(crate) columns: Vec<Vec<u64>>,
     /// Number of solutions.
-    pub rows: usize,
+    pub(crate) rows: usize,
 }
 
 impl Batch {
     /// One solution that binds nothing, in a pipeline of `width` slots.
-    pub fn unit(width: usize) -> Self {
+    pub(crate) fn unit(width: usize) -> Self {
         Self {
             columns: vec![Vec::new(); width],
             rows: 1,
@@ -33,13 +33,13 @@ impl Batch {
 
     /// The value of `slot` in `row`, 0 if unbound.
     #[inline]
-    pub fn value(&self, slot: usize, row: usize) -> u64 {
+    pub(crate) fn value(&self, slot: usize, row: usize) -> u64 {
         let column = &self.columns[slot];
         if column.is_empty() { 0 } else { column[row] }
     }
 
     /// The rows picked by `rows`, with only the `live` columns filled.
-    pub fn gather(&self, rows: &[u32], live: &[usize]) -> Self {
+    pub(crate) fn gather(&self, rows: &[u32], live: &[usize]) -> Self {
         let mut columns = vec![Vec::new(); self.columns.len()];
         for &slot in live {
             let column = &self.columns[slot];
@@ -54,7 +54,7 @@ impl Batch {
     }
 
     /// Rows `from..to` as a batch of its own.
-    pub fn slice(&self, from: usize, to: usize) -> Self {
+    pub(crate) fn slice(&self, from: usize, to: usize) -> Self {
         let columns = self
             .columns
             .iter()
@@ -73,7 +73,7 @@ impl Batch {
     }
 
     /// Columns for code that wants every column full: `zeros` stands in for unbound ones.
-    pub fn full_columns<'a>(&'a self, zeros: &'a mut Vec<u64>) -> Vec<&'a [u64]> {
+    pub(crate) fn full_columns<'a>(&'a self, zeros: &'a mut Vec<u64>) -> Vec<&'a [u64]> {
         if zeros.len() < self.rows {
             zeros.resize(self.rows, 0);
         }
@@ -86,7 +86,7 @@ impl Batch {
 }
 
 /// The schema of solutions over `variables`: unsigned 64-bit ids, 0 for unbound.
-pub fn schema_of(variables: &[Variable]) -> SchemaRef {
+pub(crate) fn schema_of(variables: &[Variable]) -> SchemaRef {
     Arc::new(Schema::new(
         variables
             .iter()
@@ -96,7 +96,7 @@ pub fn schema_of(variables: &[Variable]) -> SchemaRef {
 }
 
 /// A record batch of id columns, which may be none.
-pub fn record_batch(
+pub(crate) fn record_batch(
     schema: &SchemaRef,
     columns: Vec<Vec<u64>>,
     rows: usize,
@@ -118,7 +118,7 @@ pub fn record_batch(
 }
 
 /// The id columns of a record batch made by [`record_batch`].
-pub fn id_columns(batch: &RecordBatch) -> Vec<&[u64]> {
+pub(crate) fn id_columns(batch: &RecordBatch) -> Vec<&[u64]> {
     batch
         .columns()
         .iter()

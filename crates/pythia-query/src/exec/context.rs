@@ -18,21 +18,21 @@ use crate::expression::{EvaluationContext, TermResolver};
 
 /// The state of one running query. Operators find it in their task context, so that plan nodes
 /// themselves stay descriptions.
-pub struct QueryContext {
+pub(crate) struct QueryContext {
     /// The graph as the query sees it.
-    pub snapshot: Snapshot,
+    pub(crate) snapshot: Snapshot,
     /// Term table, clock and base IRI for expressions.
-    pub evaluation: EvaluationContext,
+    pub(crate) evaluation: EvaluationContext,
     /// Set to stop the query.
-    pub cancelled: Arc<AtomicBool>,
+    pub(crate) cancelled: Arc<AtomicBool>,
     /// When the query must stop.
-    pub deadline: Option<Instant>,
+    pub(crate) deadline: Option<Instant>,
     memory: Mutex<MemoryReservation>,
 }
 
 impl QueryContext {
     /// The context of a query that takes its memory from `pool`.
-    pub fn new(
+    pub(crate) fn new(
         snapshot: Snapshot,
         evaluation: EvaluationContext,
         cancelled: Arc<AtomicBool>,
@@ -49,7 +49,7 @@ impl QueryContext {
     }
 
     /// An error once the query is cancelled or past its deadline. Operators ask once a batch.
-    pub fn check(&self) -> Result<(), QueryError> {
+    pub(crate) fn check(&self) -> Result<(), QueryError> {
         if self.cancelled.load(Ordering::Relaxed) {
             return Err(QueryError::Cancelled);
         }
@@ -60,7 +60,7 @@ impl QueryContext {
     }
 
     /// Takes memory from the query's budget, held until the query ends.
-    pub fn reserve(&self, bytes: usize) -> Result<(), QueryError> {
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<(), QueryError> {
         self.memory
             .lock()
             .try_grow(bytes)
@@ -68,7 +68,7 @@ impl QueryContext {
     }
 
     /// The ids of all named graphs, sorted. Known without reading unless there are very many.
-    pub fn named_graphs(&self) -> Result<Vec<TermId>, QueryError> {
+    pub(crate) fn named_graphs(&self) -> Result<Vec<TermId>, QueryError> {
         let statistics = &self.snapshot.statistics().graphs;
         let mut graphs: Vec<TermId> = statistics.graphs.iter().map(|(graph, _)| *graph).collect();
         if !statistics.is_complete() {
@@ -89,7 +89,7 @@ impl QueryContext {
     }
 
     /// The context of the running query.
-    pub fn of(task: &TaskContext) -> Result<Arc<Self>, DataFusionError> {
+    pub(crate) fn of(task: &TaskContext) -> Result<Arc<Self>, DataFusionError> {
         task.session_config()
             .get_extension::<Self>()
             .ok_or_else(|| DataFusionError::Internal("task without a query context".to_owned()))

@@ -76,6 +76,22 @@ struct Groups {
     count: usize,
 }
 
+impl Groups {
+    /// The number of the group with this key; a new key makes a new group.
+    fn number(&mut self, key: &[u64]) -> u32 {
+        if let Some(&number) = self.numbers.get(key) {
+            return number;
+        }
+        let number = self.count as u32;
+        self.numbers.insert(key.into(), number);
+        for (keys, value) in self.keys.iter_mut().zip(key) {
+            keys.push(*value);
+        }
+        self.count += 1;
+        number
+    }
+}
+
 async fn fold(
     group: &Group,
     mut input: Solutions,
@@ -117,8 +133,7 @@ fn number_rows(group: &Group, columns: &[&[u64]], rows: usize, groups: &mut Grou
     }
     let mut key = vec![0; group.keys.len()];
     let mut last: Option<(Vec<u64>, u32)> = None;
-    let mut numbers = Vec::with_capacity(rows);
-    for row in 0..rows {
+    let mut number_of = |row: usize| {
         for (value, column) in key.iter_mut().zip(&group.keys) {
             *value = column.map_or(0, |column| columns[column][row]);
         }
@@ -126,23 +141,11 @@ fn number_rows(group: &Group, columns: &[&[u64]], rows: usize, groups: &mut Grou
         if let Some((previous, number)) = &last
             && *previous == key
         {
-            numbers.push(*number);
-            continue;
+            return *number;
         }
-        let number = match groups.numbers.get(&key[..]) {
-            Some(&number) => number,
-            None => {
-                let number = groups.count as u32;
-                groups.numbers.insert(key.clone().into_boxed_slice(), number);
-                for (keys, value) in groups.keys.iter_mut().zip(&key) {
-                    keys.push(*value);
-                }
-                groups.count += 1;
-                number
-            }
-        };
+        let number = groups.number(&key);
         last = Some((key.clone(), number));
-        numbers.push(number);
-    }
-    numbers
+        number
+    };
+    (0..rows).map(&mut number_of).collect()
 }

@@ -29,7 +29,7 @@ use super::context::QueryContext;
 use crate::error::QueryError;
 
 /// A stream of solutions.
-pub type Solutions = SendableRecordBatchStream;
+pub(crate) type Solutions = SendableRecordBatchStream;
 
 /// What a plan node does with the solutions of its inputs.
 pub(crate) trait Operator: fmt::Debug + Send + Sync {

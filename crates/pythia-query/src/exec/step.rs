@@ -15,7 +15,7 @@ use crate::plan::automaton::Automaton;
 
 /// What stands in one position of a quad pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Position {
+pub(crate) enum Position {
     /// A term.
     Constant(TermId),
     /// A variable bound by an earlier step.
@@ -26,7 +26,7 @@ pub enum Position {
 
 impl Position {
     /// The slot, if it is a variable.
-    pub fn slot(self) -> Option<usize> {
+    pub(crate) fn slot(self) -> Option<usize> {
         match self {
             Self::Constant(_) => None,
             Self::Bound(slot) | Self::New(slot) => Some(slot),
@@ -36,7 +36,7 @@ impl Position {
 
 /// The graph a quad pattern is matched in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GraphPosition {
+pub(crate) enum GraphPosition {
     /// Quads that pass the filter; which graph does not matter.
     Filter(GraphFilter),
     /// A variable over named graphs bound by an earlier step.
@@ -47,7 +47,7 @@ pub enum GraphPosition {
 
 impl GraphPosition {
     /// What the store filters by; a bound variable is compared afterwards.
-    pub fn filter(self) -> GraphFilter {
+    pub(crate) fn filter(self) -> GraphFilter {
         match self {
             Self::Filter(filter) => filter,
             Self::Bound(_) | Self::New(_) => GraphFilter::Named,
@@ -55,7 +55,7 @@ impl GraphPosition {
     }
 
     /// The slot, if it is a variable.
-    pub fn slot(self) -> Option<usize> {
+    pub(crate) fn slot(self) -> Option<usize> {
         match self {
             Self::Filter(_) => None,
             Self::Bound(slot) | Self::New(slot) => Some(slot),
@@ -65,20 +65,20 @@ impl GraphPosition {
 
 /// A quad pattern over slots.
 #[derive(Clone, Copy, Debug)]
-pub struct SlotPattern {
+pub(crate) struct SlotPattern {
     /// Subject.
-    pub subject: Position,
+    pub(crate) subject: Position,
     /// Predicate.
-    pub predicate: Position,
+    pub(crate) predicate: Position,
     /// Object.
-    pub object: Position,
+    pub(crate) object: Position,
     /// Graph.
-    pub graph: GraphPosition,
+    pub(crate) graph: GraphPosition,
 }
 
 /// How a pattern is joined to the solutions so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub(crate) enum Access {
     /// Read the matches in this order, once; joined with every solution.
     Scan(Order),
     /// Visit the tuple of each solution's subject or object: one page a node, in batches.
@@ -93,13 +93,13 @@ pub enum Access {
 
 /// An expression over slots.
 #[derive(Clone)]
-pub struct SlotExpression {
+pub(crate) struct SlotExpression {
     /// What is evaluated.
-    pub compiled: Arc<CompiledExpression>,
+    pub(crate) compiled: Arc<CompiledExpression>,
     /// The slots it reads.
-    pub slots: Vec<usize>,
+    pub(crate) slots: Vec<usize>,
     /// As written, for EXPLAIN.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 impl fmt::Debug for SlotExpression {
@@ -110,18 +110,18 @@ impl fmt::Debug for SlotExpression {
 
 /// One step.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub(crate) struct Step {
     /// What it does.
-    pub kind: StepKind,
+    pub(crate) kind: StepKind,
     /// Slots that later steps or the result still need, sorted.
-    pub live: Vec<usize>,
+    pub(crate) live: Vec<usize>,
     /// Estimated solutions after it.
-    pub rows: f64,
+    pub(crate) rows: f64,
 }
 
 /// What a step does.
 #[derive(Clone, Debug)]
-pub enum StepKind {
+pub(crate) enum StepKind {
     /// Joins with a quad pattern.
     Pattern(SlotPattern, Access),
     /// Keeps solutions in which both slots hold the same term.
@@ -151,19 +151,19 @@ pub enum StepKind {
 
 /// A property path between two ends.
 #[derive(Clone, Debug)]
-pub struct PathStep {
+pub(crate) struct PathStep {
     /// Start of the path.
-    pub subject: Position,
+    pub(crate) subject: Position,
     /// End of the path.
-    pub object: Position,
+    pub(crate) object: Position,
     /// The graph walked: a filter, or a bound slot.
-    pub graph: GraphPosition,
+    pub(crate) graph: GraphPosition,
     /// From subject to object.
-    pub forward: Automaton,
+    pub(crate) forward: Automaton,
     /// From object to subject.
-    pub backward: Automaton,
+    pub(crate) backward: Automaton,
     /// The path as written, for EXPLAIN.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// Writes a pipeline for EXPLAIN.

@@ -187,7 +187,7 @@ pub(crate) fn equals(left: &Value<'_>, right: &Value<'_>) -> Option<bool> {
         ) => Some(a == b && la == lb && da == db),
         (V::Boolean(a), V::Boolean(b)) => Some(a == b),
         (V::Number(a), V::Number(b)) => Some(a == b),
-        (V::Temporal(a), V::Temporal(b)) => Some(a.equals(*b).unwrap_or(false)),
+        (V::Temporal(a), V::Temporal(b)) => a.equals(*b),
         (V::Duration(a), V::Duration(b)) => Some(a == b),
         (V::Triple(a), V::Triple(b)) => triples_equal(a, b),
         (
@@ -302,6 +302,19 @@ mod tests {
         assert_eq!(equals(&unknown, &unknown.clone()), Some(true));
         assert_eq!(
             equals(&unknown, &Value::NamedNode("urn:a".into())),
+            Some(false)
+        );
+        let (local, utc) = (
+            literal("2006-08-23", xsd::DATE.as_str()),
+            literal("2006-08-23Z", xsd::DATE.as_str()),
+        );
+        assert_eq!(equals(&local, &utc), None);
+        assert_eq!(
+            equals(&local, &literal("2006-08-29Z", xsd::DATE.as_str())),
+            Some(false)
+        );
+        assert_eq!(
+            equals(&local, &literal("2006", xsd::G_YEAR.as_str())),
             Some(false)
         );
         let nan = literal("NaN", xsd::DOUBLE.as_str());

@@ -99,10 +99,7 @@ impl Compiler<'_> {
             ))),
             E::Coalesce(alternatives) => Node::Coalesce(self.compile_all(alternatives, depth)?),
             E::Exists(_) => {
-                return Err(QueryError::unsupported_hint(
-                    "EXISTS inside an expression",
-                    "it can be the whole of a FILTER, or a part of one joined by &&",
-                ));
+                return Err(QueryError::unsupported("EXISTS"));
             }
             E::FunctionCall(Function::Custom(name), arguments) => {
                 self.custom(name, self.compile_all(arguments, depth)?)?

@@ -198,19 +198,12 @@ impl Temporal {
         })
     }
 
-    /// The `=` operator: `None` if the types differ.
+    /// The `=` operator: values of different types differ; `None` if an unknown timezone decides.
     pub fn equals(self, other: Self) -> Option<bool> {
-        Some(match (self, other) {
-            (Self::DateTime(a), Self::DateTime(b)) => a == b,
-            (Self::Date(a), Self::Date(b)) => a == b,
-            (Self::Time(a), Self::Time(b)) => a == b,
-            (Self::GYear(a), Self::GYear(b)) => a == b,
-            (Self::GYearMonth(a), Self::GYearMonth(b)) => a == b,
-            (Self::GMonth(a), Self::GMonth(b)) => a == b,
-            (Self::GMonthDay(a), Self::GMonthDay(b)) => a == b,
-            (Self::GDay(a), Self::GDay(b)) => a == b,
-            _ => return None,
-        })
+        if self.datatype() != other.datatype() {
+            return Some(false);
+        }
+        self.compare(other).map(Ordering::is_eq)
     }
 
     /// The `<` operator: `None` if the types differ or the order is not known.

@@ -304,6 +304,16 @@ fn what_is_not_supported_says_so() {
     }
     let deep = "(".repeat(40) + "1" + &")".repeat(40);
     assert_eq!(outcome(&deep).as_deref(), outcome("1").as_deref());
+    let chain = |count: usize| expression(&vec!["?x"; count].join(" + "));
+    let columns = variables(&["x"]);
+    let compiled = CompiledExpression::compile(&chain(250), &columns, &context).expect("compiled");
+    let one = context.intern(term("1")).expect("interned").0;
+    let sum = compiled
+        .evaluate_ids(&[&[one]], 1, &context)
+        .expect("evaluated");
+    assert_eq!(sum, [context.intern(term("250")).expect("interned").0]);
+    let compiled = CompiledExpression::compile(&chain(1000), &columns, &context);
+    assert!(matches!(compiled, Err(QueryError::Unsupported { .. })));
     let long = vec!["?x = 1"; 3000].join(" || ") + " || true";
     assert!(outcome(&long).is_some());
 }

@@ -9,7 +9,7 @@ use spargebra::algebra::PropertyPathExpression as Path;
 
 /// Which edges a transition follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Edges {
+pub(crate) enum Edges {
     /// Edges with this predicate.
     Predicate(TermId),
     /// Edges whose predicate is none of these (sorted).
@@ -18,28 +18,28 @@ pub enum Edges {
 
 /// One transition: follow edges, forward or backward, to a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Transition {
+pub(crate) struct Transition {
     /// Which edges.
-    pub edges: Edges,
+    pub(crate) edges: Edges,
     /// From object to subject.
-    pub inverse: bool,
+    pub(crate) inverse: bool,
     /// The state reached.
-    pub target: usize,
+    pub(crate) target: usize,
 }
 
 /// A property path compiled for one direction of search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Automaton {
+pub(crate) struct Automaton {
     /// Per state, its transitions.
-    pub transitions: Vec<Vec<Transition>>,
+    pub(crate) transitions: Vec<Vec<Transition>>,
     /// Per state, whether a path may end there.
-    pub accepting: Vec<bool>,
+    pub(crate) accepting: Vec<bool>,
 }
 
 impl Automaton {
     /// Compiles a path. `resolve` gives a predicate's id, or `None` where the store does not have
     /// it: its edges then do not exist.
-    pub fn compile<E>(
+    pub(crate) fn compile<E>(
         path: &Path,
         resolve: &mut impl FnMut(&NamedNode) -> Result<Option<TermId>, E>,
     ) -> Result<Self, E> {
@@ -53,12 +53,12 @@ impl Automaton {
     }
 
     /// The automaton of the reversed path, for searching from the object.
-    pub fn reversed(path: &Path) -> Path {
+    pub(crate) fn reversed(path: &Path) -> Path {
         Path::Reverse(Box::new(path.clone()))
     }
 
     /// Whether the empty path matches.
-    pub fn accepts_empty(&self) -> bool {
+    pub(crate) fn accepts_empty(&self) -> bool {
         self.accepting[0]
     }
 }

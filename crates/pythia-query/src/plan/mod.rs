@@ -5,7 +5,7 @@
 //! semantics demands to be evaluated alone ([`scope`]) is planned alone and joined by hash.
 //! There is no logical plan and no rule set: the physical plan is built as the algebra is walked.
 
-pub mod automaton;
+pub(crate) mod automaton;
 pub(crate) mod bgp;
 pub(crate) mod builder;
 pub(crate) mod scope;

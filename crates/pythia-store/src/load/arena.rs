@@ -109,6 +109,16 @@ impl Arena {
         self.bytes
     }
 
+    /// Bytes of memory kept for new records.
+    pub(super) fn spare_bytes(&self) -> usize {
+        self.spare.len() * BLOCK_BYTES
+    }
+
+    /// Gives up the memory kept for new records.
+    pub(super) fn shrink(&mut self) {
+        self.spare = Vec::new();
+    }
+
     /// Forgets all records and keeps the blocks for new ones.
     pub(super) fn clear(&mut self) {
         self.bytes = 0;

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use super::LoadError;
 use super::table::TermTable;
 use super::runs::{BLOCK_BYTES, Run, RunFile, RunSpace};
-use super::vocabulary::{self, Vocabulary};
+use super::vocabulary::{KeySorter, Vocabulary};
 
 /// Rows of a block.
 const BLOCK_ROWS: usize = 1 << 16;
@@ -60,6 +60,16 @@ impl Rows {
     pub(super) fn bytes(&self) -> usize {
         // The graph column grows by doubling.
         self.count * 12 + self.graphs.capacity() * 4
+    }
+
+    /// Bytes of memory kept for new quads.
+    pub(super) fn spare_bytes(&self) -> usize {
+        self.spare.len() * BLOCK_ROWS * 12
+    }
+
+    /// Gives up the memory kept for new quads.
+    pub(super) fn shrink(&mut self) {
+        self.spare = Vec::new();
     }
 
     fn clear(&mut self) {
@@ -198,13 +208,14 @@ impl Batch {
     pub(super) fn seal(
         table: &mut TermTable,
         rows: &mut Rows,
+        sorter: &mut KeySorter,
         files: &BatchFiles,
     ) -> Result<Self, LoadError> {
-        let sorted = vocabulary::sort(table.arena(), table.len());
-        let numbers = rows.renumber(&sorted.ranks);
+        sorter.sort(table.arena());
+        let numbers = rows.renumber(sorter.ranks());
         let keys = files.keys.run(BLOCK_BYTES);
         let batch = Self {
-            vocabulary: Vocabulary::write(table.arena(), &sorted.records, keys)?,
+            vocabulary: Vocabulary::write(table.arena(), sorter.records(), keys)?,
             header: BatchHeader {
                 rows: rows.write(&files.rows)?,
                 predicates: numbers.predicates,

@@ -11,7 +11,7 @@ use pythia_rdf::{TermId, TermKey};
 use super::LoadError;
 use super::batch::{Batch, BatchFiles, Rows};
 use super::table::TermTable;
-use super::vocabulary::SORT_BYTES_PER_KEY;
+use super::vocabulary::{KeySorter, SORT_BYTES_PER_KEY};
 
 /// The most distinct terms of a batch, short of what 32 bits can tell apart: ranks and addresses.
 const KEYS_MAX: usize = 1 << 31;
@@ -26,6 +26,7 @@ pub(super) struct Interner {
     files: Arc<BatchFiles>,
     table: TermTable,
     rows: Rows,
+    sorter: KeySorter,
     batches: Vec<Batch>,
 }
 
@@ -37,6 +38,7 @@ impl Interner {
             files: Arc::clone(files),
             table: TermTable::new(),
             rows: Rows::default(),
+            sorter: KeySorter::default(),
             batches: Vec::new(),
         };
         interner.begin();
@@ -61,9 +63,18 @@ impl Interner {
         self.table.bytes() + self.rows.bytes() + self.table.len() * SORT_BYTES_PER_KEY
     }
 
+    /// Gives up memory kept from the batch before that is not needed as it was.
+    fn shrink(&mut self) {
+        let spare = self.table.arena().spare_bytes() + self.rows.spare_bytes();
+        if spare > 0 && self.bytes() + spare > self.share_bytes {
+            self.table.arena_mut().shrink();
+            self.rows.shrink();
+        }
+    }
+
     #[cold]
     fn seal(&mut self) -> Result<(), LoadError> {
-        let batch = Batch::seal(&mut self.table, &mut self.rows, &self.files)?;
+        let batch = Batch::seal(&mut self.table, &mut self.rows, &mut self.sorter, &self.files)?;
         self.batches.push(batch);
         self.begin();
         Ok(())
@@ -119,6 +130,7 @@ impl QuadSink for Interner {
         {
             self.seal().map_err(SinkError::new)?;
         }
+        self.shrink();
         Ok(())
     }
 }

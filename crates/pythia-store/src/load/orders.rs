@@ -145,14 +145,14 @@ pub(super) fn write_orders<S: RowSink>(
 }
 
 /// How the budget is divided while rows of one width are sorted.
-struct SortBudget {
-    sort: SortPlan,
+struct SortBudget<R> {
+    sort: SortPlan<R>,
     read_bytes: usize,
     threads: usize,
 }
 
-impl SortBudget {
-    fn new<R: Row>(rows: usize, plan: &OrdersPlan) -> Self {
+impl<R: Row> SortBudget<R> {
+    fn new(rows: usize, plan: &OrdersPlan) -> Self {
         let threads = plan.threads.max(1);
         // In memory: the merged SPO runs, three sorters and the scratch space of a sort.
         let resident = rows.saturating_mul(R::BYTES).saturating_mul(5);
@@ -161,6 +161,7 @@ impl SortBudget {
                 sort: SortPlan {
                     chunk_rows: rows.max(1),
                     file: None,
+                    spare: Mutex::new(Vec::new()),
                 },
                 read_bytes: 0,
                 threads,
@@ -176,6 +177,7 @@ impl SortBudget {
             sort: SortPlan {
                 chunk_rows,
                 file: Some(plan.space.file("sorted quads")),
+                spare: Mutex::new(Vec::new()),
             },
             read_bytes: read_bytes.clamp(*READ_BYTES.start(), *READ_BYTES.end()),
             threads,
@@ -190,13 +192,14 @@ fn write_packed<R: Row, S: RowSink>(
     plan: &OrdersPlan,
 ) -> Result<Orders<S::Sealed>, LoadError> {
     let rows = batches.iter().map(|batch| batch.rows.len()).sum();
-    let budget = SortBudget::new::<R>(rows, plan);
+    let budget = SortBudget::<R>::new(rows, plan);
     plan.progress.begin("sort quads", rows as u64);
     let runs = sort_batches::<R>(batches, packing, &budget, plan)?;
     plan.progress.begin("write SPO", rows as u64);
     let merged = MergedRows::new(runs, budget.read_bytes)?;
     let (spo, distinct) = write_spo(merged, packing, sinks.spo, &budget, rows, plan)?;
     let quads = distinct.count;
+    budget.sort.shrink();
     plan.progress.begin("write OPS, PSO, POS", 3 * quads);
     let job = |order, runs, sink| OrderJob {
         order,
@@ -222,7 +225,7 @@ fn write_packed<R: Row, S: RowSink>(
 fn sort_batches<R: Row>(
     batches: Vec<NumberedBatch>,
     packing: &Packing,
-    budget: &SortBudget,
+    budget: &SortBudget<R>,
     plan: &OrdersPlan,
 ) -> Result<Vec<SortedRun<R>>, LoadError> {
     let workers = budget.threads.min(batches.len()).max(1);
@@ -231,7 +234,7 @@ fn sort_batches<R: Row>(
     let work = || {
         let layout = Layout::new(RowOrder::Spo, packing.widths);
         let mut sorter = RowSorter::<R>::new(&budget.sort, bits_to_sort(RowOrder::Spo, packing.widths));
-        let mut scratch = Vec::new();
+        let mut scratch = budget.sort.take_chunk();
         let mut runs = Vec::new();
         while let Some(batch) = next() {
             let rows = batch.rows.len();
@@ -246,6 +249,7 @@ fn sort_batches<R: Row>(
             plan.progress.done.fetch_add(rows as u64, Ordering::Relaxed);
         }
         runs.extend(sorter.finish(&mut scratch)?);
+        budget.sort.return_chunk(scratch);
         Ok(runs)
     };
     let mut runs = Vec::new();
@@ -263,7 +267,7 @@ fn pack_batch<R: Row>(
     batch: NumberedBatch,
     packing: &Packing,
     layout: &Layout,
-    sorter: &mut RowSorter<R>,
+    sorter: &mut RowSorter<'_, R>,
     scratch: &mut Vec<R>,
 ) -> Result<(), LoadError> {
     let positions = |numbers: &[u32], all: &[u32]| -> Vec<u32> {
@@ -303,7 +307,7 @@ fn write_spo<R: Row, S: RowSink>(
     mut merged: MergedRows<R>,
     packing: &Packing,
     sink: S,
-    budget: &SortBudget,
+    budget: &SortBudget<R>,
     rows: usize,
     plan: &OrdersPlan,
 ) -> Result<(S::Sealed, Distinct<R>), LoadError> {
@@ -370,11 +374,11 @@ fn write_blocks<R: Row, S: RowSink>(
 fn sort_blocks<R: Row>(
     blocks: &Receiver<Block<R>>,
     packing: &Packing,
-    budget: &SortBudget,
+    budget: &SortBudget<R>,
     rows: usize,
 ) -> Result<[Vec<SortedRun<R>>; 3], LoadError> {
     let from = Layout::new(RowOrder::Spo, packing.widths);
-    let mut scratch = Vec::new();
+    let mut scratch = budget.sort.take_chunk();
     let mut sorters = [RowOrder::Pso, RowOrder::Ops, RowOrder::Pos].map(|order| {
         let mut sorter = RowSorter::<R>::new(&budget.sort, bits_to_sort(order, packing.widths));
         if budget.sort.file.is_none() {

@@ -97,6 +97,7 @@ pub(super) fn run<S: RowSink>(
     drop(file);
     terms.finish()?;
     space.give_memory(memory.merge());
+    space.shrink();
     let term_count = u64::from(numbers.count()).saturating_sub(1);
     // What is left after the rows and numbers in memory is for sorting, but for the numbers being looked up.
     let largest = batches.iter().map(NumberedBatch::term_count).max().unwrap_or(0) as usize;

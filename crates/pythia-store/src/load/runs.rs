@@ -30,6 +30,9 @@ pub(super) struct RunSpace {
     file_bytes_written: AtomicU64,
     /// Room in memory that is not taken.
     memory_bytes: AtomicUsize,
+    /// Blocks that were read, to be written again: their memory does not go through the allocator,
+    /// which might keep it.
+    spare: Mutex<Vec<Vec<u8>>>,
 }
 
 impl RunSpace {
@@ -42,6 +45,7 @@ impl RunSpace {
             file_bytes_peak: AtomicU64::new(0),
             file_bytes_written: AtomicU64::new(0),
             memory_bytes: AtomicUsize::new(memory_bytes),
+            spare: Mutex::new(Vec::new()),
         })
     }
 
@@ -79,6 +83,30 @@ impl RunSpace {
     /// Gives room in memory back.
     pub(super) fn give_memory(&self, bytes: usize) {
         self.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// An empty block.
+    fn block(&self, bytes: usize) -> Vec<u8> {
+        if bytes == BLOCK_BYTES {
+            let spare = self.spare.lock().expect("nothing panics holding it").pop();
+            if let Some(block) = spare {
+                return block;
+            }
+        }
+        Vec::with_capacity(bytes)
+    }
+
+    /// Takes a block that was read back.
+    fn recycle(&self, mut block: Vec<u8>) {
+        if block.capacity() == BLOCK_BYTES {
+            block.clear();
+            self.spare.lock().expect("nothing panics holding it").push(block);
+        }
+    }
+
+    /// Frees the blocks that wait to be written again.
+    pub(super) fn shrink(&self) {
+        *self.spare.lock().expect("nothing panics holding it") = Vec::new();
     }
 
     fn try_take(&self, bytes: usize) -> bool {
@@ -213,7 +241,7 @@ impl RunWriter {
         self.flush()?;
         let wanted = bytes.max(self.block_bytes);
         if self.buffer.capacity() < wanted {
-            self.buffer = Vec::with_capacity(wanted);
+            self.buffer = self.file.space.block(wanted);
         }
         Ok(())
     }
@@ -234,7 +262,11 @@ impl RunWriter {
 
     /// Ends the run.
     pub(super) fn finish(mut self) -> Result<Run, LoadError> {
-        self.buffer.shrink_to_fit();
+        if self.buffer.len() < self.buffer.capacity() / 2 {
+            let whole = std::mem::take(&mut self.buffer);
+            self.buffer = whole.as_slice().into();
+            self.file.space.recycle(whole);
+        }
         self.flush()?;
         Ok(Run {
             file: self.file,
@@ -390,7 +422,7 @@ impl RunReader {
     /// Frees a block from memory that has been read.
     fn release(&mut self) {
         if self.taken_bytes > 0 {
-            self.buffer = Vec::new();
+            self.file.space.recycle(std::mem::take(&mut self.buffer));
             self.file.space.give_memory(std::mem::take(&mut self.taken_bytes));
         }
         self.buffer.clear();

@@ -5,7 +5,7 @@
 //! before, in LEB128.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::LoadError;
 use super::merge::LoserTree;
@@ -18,19 +18,45 @@ const DECODED_ROWS: usize = 1 << 12;
 /// The longest distance between rows, in LEB128.
 const DISTANCE_BYTES_MAX: usize = 19;
 
-/// Where a sorter keeps its runs, and how long they are.
-#[derive(Clone, Debug)]
-pub(super) struct SortPlan {
+/// What sorters of a load have in common.
+#[derive(Debug)]
+pub(super) struct SortPlan<R> {
     /// Rows sorted at a time.
     pub(super) chunk_rows: usize,
     /// Where sorted chunks are written to; `None` keeps them as they are.
     pub(super) file: Option<Arc<RunFile>>,
+    /// Memory of chunks that one sorter is done with, for the next.
+    pub(super) spare: Mutex<Vec<Vec<R>>>,
+}
+
+impl<R> SortPlan<R> {
+    /// Memory for a chunk, used before if possible.
+    pub(super) fn take_chunk(&self) -> Vec<R> {
+        let spare = self.spare.lock().expect("nothing panics holding it").pop();
+        spare.unwrap_or_else(|| match self.file {
+            Some(_) => Vec::with_capacity(self.chunk_rows),
+            None => Vec::new(),
+        })
+    }
+
+    /// Frees the memory kept for chunks.
+    pub(super) fn shrink(&self) {
+        *self.spare.lock().expect("nothing panics holding it") = Vec::new();
+    }
+
+    /// Takes a chunk's memory back.
+    pub(super) fn return_chunk(&self, mut chunk: Vec<R>) {
+        if self.file.is_some() && chunk.capacity() == self.chunk_rows {
+            chunk.clear();
+            self.spare.lock().expect("nothing panics holding it").push(chunk);
+        }
+    }
 }
 
 /// Takes rows in any number and gives them back sorted.
 #[derive(Debug)]
-pub(super) struct RowSorter<R> {
-    plan: SortPlan,
+pub(super) struct RowSorter<'a, R> {
+    plan: &'a SortPlan<R>,
     bits: Range<u32>,
     chunk: Vec<R>,
     runs: Vec<SortedRun<R>>,
@@ -45,13 +71,13 @@ pub(super) enum SortedRun<R> {
     Coded(Run),
 }
 
-impl<R: Row> RowSorter<R> {
+impl<'a, R: Row> RowSorter<'a, R> {
     /// A sorter of rows that are in order already but for `bits`.
-    pub(super) fn new(plan: &SortPlan, bits: Range<u32>) -> Self {
+    pub(super) fn new(plan: &'a SortPlan<R>, bits: Range<u32>) -> Self {
         Self {
-            plan: plan.clone(),
+            plan,
             bits,
-            chunk: Vec::new(),
+            chunk: plan.take_chunk(),
             runs: Vec::new(),
         }
     }
@@ -67,9 +93,6 @@ impl<R: Row> RowSorter<R> {
         mut rows: impl Iterator<Item = R>,
         scratch: &mut Vec<R>,
     ) -> Result<(), LoadError> {
-        if self.chunk.capacity() == 0 && self.plan.file.is_some() {
-            self.chunk.reserve_exact(self.plan.chunk_rows);
-        }
         loop {
             let room = self.plan.chunk_rows - self.chunk.len();
             self.chunk.extend(rows.by_ref().take(room));
@@ -109,6 +132,7 @@ impl<R: Row> RowSorter<R> {
     /// No more rows come: the sorted runs.
     pub(super) fn finish(mut self, scratch: &mut Vec<R>) -> Result<Vec<SortedRun<R>>, LoadError> {
         self.seal(scratch)?;
+        self.plan.return_chunk(self.chunk);
         Ok(self.runs)
     }
 }
@@ -263,9 +287,10 @@ mod tests {
             spill in any::<bool>(),
         ) {
             let folder = tempfile::tempdir().expect("a temporary folder");
-            let plan = SortPlan {
+            let plan = SortPlan::<u64> {
                 chunk_rows,
                 file: spill.then(|| RunSpace::new(folder.path(), 1 << 20, None).file("test")),
+                spare: Mutex::new(Vec::new()),
             };
             let mask = if low { 0xfff } else { u64::MAX };
             let mut expected: Vec<u64> = lists.concat().iter().map(|row| row & mask).collect();

@@ -112,6 +112,11 @@ impl TermTable {
         &self.arena
     }
 
+    /// The keys, to give up memory.
+    pub(super) fn arena_mut(&mut self) -> &mut Arena {
+        &mut self.arena
+    }
+
     /// Forgets all terms and keeps the memory for new ones.
     pub(super) fn clear(&mut self) {
         self.arena.clear();

@@ -13,7 +13,7 @@ const COMPARE_BELOW: usize = 24;
 const CACHED_BYTES: usize = 7;
 
 /// A key on its way to its place.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Item {
     /// Seven key bytes and, in the last byte, how many of them there are (8: the key goes on).
     cache: u64,
@@ -21,33 +21,41 @@ struct Item {
     ordinal: u32,
 }
 
-/// Sorted keys: the records in order, and each ordinal's rank.
-pub(super) struct Sorted {
-    /// Records by rank.
-    pub(super) records: Vec<RecordRef>,
-    /// Ranks by ordinal.
-    pub(super) ranks: Vec<u32>,
+/// Sorts keys, batch after batch in the same memory.
+#[derive(Debug, Default)]
+pub(super) struct KeySorter {
+    items: Vec<Item>,
+    ranks: Vec<u32>,
 }
 
-/// Bytes of memory that [`sort`] needs beside the arena, per key.
-pub(super) const SORT_BYTES_PER_KEY: usize = size_of::<Item>() + 4 + 4;
+/// Bytes of memory that sorting takes per key.
+pub(super) const SORT_BYTES_PER_KEY: usize = size_of::<Item>() + size_of::<u32>();
 
-/// Sorts a batch's keys.
-pub(super) fn sort(arena: &Arena, key_count: usize) -> Sorted {
-    let mut items = Vec::with_capacity(key_count);
-    items.extend(arena.records().enumerate().map(|(ordinal, record)| Item {
-        cache: 0,
-        record,
-        ordinal: ordinal as u32,
-    }));
-    sort_items(arena, &mut items);
-    let mut ranks = vec![0; items.len()];
-    for (rank, item) in items.iter().enumerate() {
-        ranks[item.ordinal as usize] = rank as u32;
+impl KeySorter {
+    /// Sorts the keys of an arena.
+    pub(super) fn sort(&mut self, arena: &Arena) {
+        self.items.clear();
+        self.items.extend(arena.records().enumerate().map(|(ordinal, record)| Item {
+            cache: 0,
+            record,
+            ordinal: ordinal as u32,
+        }));
+        sort_items(arena, &mut self.items);
+        self.ranks.clear();
+        self.ranks.resize(self.items.len(), 0);
+        for (rank, item) in self.items.iter().enumerate() {
+            self.ranks[item.ordinal as usize] = rank as u32;
+        }
     }
-    Sorted {
-        records: items.iter().map(|item| item.record).collect(),
-        ranks,
+
+    /// The keys sorted last, in order.
+    pub(super) fn records(&self) -> impl ExactSizeIterator<Item = RecordRef> + '_ {
+        self.items.iter().map(|item| item.record)
+    }
+
+    /// Their ranks by ordinal.
+    pub(super) fn ranks(&self) -> &[u32] {
+        &self.ranks
     }
 }
 
@@ -136,9 +144,14 @@ pub(super) struct Vocabulary {
 
 impl Vocabulary {
     /// Writes sorted keys.
-    pub(super) fn write(arena: &Arena, records: &[RecordRef], mut out: RunWriter) -> Result<Self, LoadError> {
+    pub(super) fn write(
+        arena: &Arena,
+        records: impl ExactSizeIterator<Item = RecordRef>,
+        mut out: RunWriter,
+    ) -> Result<Self, LoadError> {
+        let count = records.len() as u32;
         let mut before: &[u8] = &[];
-        for &record in records {
+        for record in records {
             let key = arena.key(record);
             let shared = shared_bytes(before, key);
             out.write_entry(shared as u64, (key.len() - shared) as u64, &key[shared..])?;
@@ -146,7 +159,7 @@ impl Vocabulary {
         }
         Ok(Self {
             run: out.finish()?,
-            count: records.len() as u32,
+            count,
         })
     }
 
@@ -209,15 +222,17 @@ mod tests {
         for (ordinal, key) in shuffled.iter().enumerate() {
             arena.push(ordinal as u32, key[0], &key[1..]).expect("addressable");
         }
-        let sorted = sort(&arena, shuffled.len());
+        let mut sorter = KeySorter::default();
+        sorter.sort(&arena);
         let expected: Vec<&Vec<u8>> = keys.iter().collect();
-        for (rank, record) in sorted.records.iter().enumerate() {
-            assert_eq!(arena.key(*record), expected[rank].as_slice());
-            assert_eq!(sorted.ranks[arena.ordinal(*record) as usize], rank as u32);
+        assert_eq!(sorter.records().len(), expected.len());
+        for (rank, record) in sorter.records().enumerate() {
+            assert_eq!(arena.key(record), expected[rank].as_slice());
+            assert_eq!(sorter.ranks()[arena.ordinal(record) as usize], rank as u32);
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = RunSpace::new(folder.path(), 0, None).file("keys");
-        let vocabulary = Vocabulary::write(&arena, &sorted.records, file.run(100)).expect("written");
+        let vocabulary = Vocabulary::write(&arena, sorter.records(), file.run(100)).expect("written");
         assert_eq!(vocabulary.len() as usize, keys.len());
         let mut cursor = vocabulary.into_cursor(100);
         for key in &expected {

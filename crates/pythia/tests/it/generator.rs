@@ -7,13 +7,13 @@ use rand::{Rng, SeedableRng};
 const PREDICATES: usize = 4;
 
 /// A stream of random choices.
-pub struct Generator {
+pub(crate) struct Generator {
     random: StdRng,
     nodes: usize,
 }
 
 impl Generator {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let nodes = random.random_range(3..25);
         Self { random, nodes }
@@ -58,7 +58,7 @@ impl Generator {
     }
 
     /// A random data set as N-Quads.
-    pub fn data(&mut self) -> String {
+    pub(crate) fn data(&mut self) -> String {
         let mut text = String::new();
         for _ in 0..self.random.random_range(0..120) {
             let subject = if self.chance(10) {
@@ -217,7 +217,7 @@ impl Generator {
     }
 
     /// A random query. Its solutions are in no particular order.
-    pub fn query(&mut self) -> String {
+    pub(crate) fn query(&mut self) -> String {
         let group = self.group(2);
         match self.below(10) {
             0 => format!("ASK {{ {group} }}"),

@@ -55,7 +55,7 @@ fn a_cold_walk_of_k_hops_reads_at_most_k_plus_one_pages() {
 #[test]
 fn a_cold_path_query_reads_a_page_a_hop() {
     let database = database(&graph());
-    let path = vec!["<http://e/link>"; 3].join("/");
+    let path = ["<http://e/link>"; 3].join("/");
     let query = format!("SELECT ?x {{ <http://e/5> {path} ?x }}");
     database.clear_cache().unwrap();
     let before = database.counters();

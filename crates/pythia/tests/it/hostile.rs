@@ -53,8 +53,8 @@ fn a_load_killed_anywhere_leaves_no_store_or_a_whole_one() {
             FaultPlan::crash_at(crash, crash),
         ));
         let loaded = load(storage.clone());
-        storage.crash();
-        storage.restart(FaultPlan::none());
+        storage.crash().unwrap();
+        storage.restart(FaultPlan::none()).unwrap();
         match Database::open_storage(storage.clone(), Options::default()) {
             Ok(database) => {
                 let answer = ours(&database, "SELECT * { ?s ?p ?o }").unwrap();

@@ -10,17 +10,17 @@ use pythia::{Compression, Database, LoadOptions, Options, RdfFormat, Results, So
 use pythia_io::{MemoryStorage, Storage};
 
 /// A database in memory holding the N-Quads.
-pub fn database(nquads: &str) -> Database {
+pub(crate) fn database(nquads: &str) -> Database {
     database_with(nquads, Options::default())
 }
 
 /// The same with limits.
-pub fn database_with(nquads: &str, options: Options) -> Database {
+pub(crate) fn database_with(nquads: &str, options: Options) -> Database {
     Database::open_storage(Arc::new(stored(nquads)), options).unwrap()
 }
 
 /// A store in memory holding the N-Quads.
-pub fn stored(nquads: &str) -> MemoryStorage {
+pub(crate) fn stored(nquads: &str) -> MemoryStorage {
     let memory = MemoryStorage::new();
     let storage: Arc<dyn Storage> = Arc::new(memory.clone());
     let source = Source::from_reader(
@@ -39,7 +39,7 @@ pub fn stored(nquads: &str) -> MemoryStorage {
 }
 
 /// The same data in Oxigraph.
-pub fn oxigraph(nquads: &str) -> oxigraph::store::Store {
+pub(crate) fn oxigraph(nquads: &str) -> oxigraph::store::Store {
     let store = oxigraph::store::Store::new().unwrap();
     store
         .load_from_reader(RdfParser::from_format(OxFormat::NQuads), nquads.as_bytes())
@@ -49,14 +49,14 @@ pub fn oxigraph(nquads: &str) -> oxigraph::store::Store {
 
 /// An answer as lines: one a solution or triple, terms in N-Triples syntax.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Answer {
-    pub variables: Vec<String>,
-    pub lines: Vec<String>,
+pub(crate) struct Answer {
+    pub(crate) variables: Vec<String>,
+    pub(crate) lines: Vec<String>,
 }
 
 impl Answer {
     /// Sorted, for answers whose order says nothing.
-    pub fn sorted(mut self) -> Self {
+    pub(crate) fn sorted(mut self) -> Self {
         self.lines.sort();
         self
     }
@@ -71,7 +71,7 @@ fn text(term: &oxrdf::Term) -> String {
 }
 
 /// Our answer.
-pub fn ours(database: &Database, query: &str) -> Result<Answer, pythia::QueryError> {
+pub(crate) fn ours(database: &Database, query: &str) -> Result<Answer, pythia::QueryError> {
     Ok(match database.query(query)? {
         Results::Boolean(value) => Answer {
             variables: Vec::new(),
@@ -103,7 +103,7 @@ pub fn ours(database: &Database, query: &str) -> Result<Answer, pythia::QueryErr
 }
 
 /// Oxigraph's answer.
-pub fn theirs(store: &oxigraph::store::Store, query: &str) -> Result<Answer, String> {
+pub(crate) fn theirs(store: &oxigraph::store::Store, query: &str) -> Result<Answer, String> {
     let results = SparqlEvaluator::new()
         .parse_query(query)
         .map_err(|e| e.to_string())?
@@ -154,7 +154,7 @@ fn line(terms: impl Iterator<Item = Option<String>>) -> String {
 }
 
 /// The folder of shared real data, if this machine has it; says loudly if not.
-pub fn shared_data() -> Option<PathBuf> {
+pub(crate) fn shared_data() -> Option<PathBuf> {
     let folder = std::env::var_os("PYTHIA_SHARED_DATA").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
         PathBuf::from,

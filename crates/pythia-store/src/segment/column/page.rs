@@ -99,7 +99,6 @@ impl<'a> ColumnPage<'a> {
         }
     }
 
-    pub(crate) fn end(&self) -> u16 { u16_at(self.bytes, field::END) }
     /// How many rows there are; at least one.
     pub(crate) fn rows(&self) -> usize {
         self.rows

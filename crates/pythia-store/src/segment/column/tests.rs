@@ -295,11 +295,3 @@ fn column_speed() {
     let each = start.elapsed().as_secs_f64() / keys.len() as f64;
     println!("find(p, a), warm: {:.2} µs", each * 1e6);
 }
-
-#[test]
-fn debug_fill() {
-    let rows = offers(20_000);
-    let file = build(&rows, 4096);
-    let n: Vec<u64> = (0..file.directory().pages.len() as u64).collect();
-    file.read(&n, |i, p| { println!("{i} rows {} end {}", p.rows(), p.end()); Ok(()) }).unwrap();
-}
