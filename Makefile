@@ -10,7 +10,7 @@ setup:
 	@scripts/setup
 
 build: setup
-	cargo build --release --locked -p pythia-cli
+	cargo build --release --locked --workspace
 
 # Loads the bundled slice of YAGO and runs the path paper's queries on it.
 demo: build

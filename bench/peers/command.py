@@ -127,7 +127,8 @@ def measure(name, chosen, dataset, entry):
         print(f"{name}: query", flush=True)
         outcomes, triples = engine.measure(dataset.queries, chosen.runs, chosen.warm_up,
                                            chosen.seconds)
-        entry.update(triples=triples, query_peak_bytes=engine.query_peak_bytes)
+        entry.update(triples=triples, query_peak_bytes=engine.query_peak_bytes,
+                     empty_s=engine.empty_s)
         return outcomes
     except TROUBLE:
         kept = True  # its log tells why
@@ -148,9 +149,11 @@ def print_all(dataset, reports, results, differing):
         told = ", ".join(f"{name} {entry['triples']:,}" for name, entry in complete.items())
         print(f"  The engines do not hold the same number of triples: {told}\n")
     if results:
-        print(report.query_table(dataset.queries, results))
-        print(report.difference_text(differing, list(results)))
-        print(report.failure_text(report.failures(dataset.queries, results)))
+        print(report.query_table(dataset.queries, results, complete))
+        print(report.difference_text(dataset.queries, differing, list(results)))
+        failed = report.failure_text(report.failures(dataset.queries, results))
+        if failed:
+            print(failed)
 
 
 def write_json(chosen, dataset, machine, reports, results, differing):

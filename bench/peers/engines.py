@@ -4,9 +4,11 @@ An engine is loaded into an empty folder, stopped, measured on disk, then served
 All get the same plain file of N-Triples and, where they can be told, the same memory.
 """
 
+import functools
 import json
 import os
 import shutil
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -17,6 +19,7 @@ from .sparql_http import Endpoint, Refused
 
 CORES = len(os.sched_getaffinity(0))
 READY_SECONDS = 180
+EMPTY, EMPTY_RUNS = "ASK {}", 200
 COUNT_ALL = "SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }"
 
 
@@ -31,11 +34,15 @@ class Outcome:
 
 
 class Engine:
-    """A database. `work` is a folder of its own, `memory` the bytes it may use where it can be told."""
+    """A database. `work` is a folder of its own, `memory` the bytes it may use where it can be told.
+
+    After `measure`, `query_peak_bytes` is the most memory its process held, and `empty_s` the median
+    time of a query that asks nothing: how long its protocol takes."""
 
     name = ""
     how = "over HTTP on loopback"
     query_peak_bytes = 0
+    empty_s = None
 
     def __init__(self, work, memory, timeout_s):
         self.store = work / "store"
@@ -78,6 +85,8 @@ class HttpEngine(Engine):
                     outcome = outcomes[query["id"]]
                     if outcome.error is None:
                         ask(endpoint, child, query, outcome, counted=round_number >= warm_up)
+            self.empty_s = statistics.median(
+                endpoint.ask(EMPTY).seconds for _ in range(EMPTY_RUNS))
             return outcomes, int(triples)
         finally:
             endpoint.close()
@@ -190,6 +199,7 @@ class Virtuoso(HttpEngine):
             self._sql("checkpoint;")
             cost = processes.Measured(time.monotonic() - started, child.cpu_s() - cpu_s,
                                       child.peak_now())
+            # What went wrong stands in the log; that it did, the count of triples tells.
             self._sql("select ll_file || ': ' || ll_error from DB.DBA.load_list "
                       "where ll_error is not null;")
             self._shut_down(child)
@@ -286,8 +296,8 @@ class Pythia(Engine):
 
     def measure(self, queries, runs, warm_up, budget_s):
         questions, answers = self.work / "queries.jsonl", self.work / "answers.json"
-        count = {"id": "", "template": "", "query": COUNT_ALL}
-        questions.write_text("".join(json.dumps(query) + "\n" for query in [*queries, count]),
+        extra = [{"id": "count all", "query": COUNT_ALL}, {"id": "empty", "query": EMPTY}]
+        questions.write_text("".join(json.dumps(query) + "\n" for query in [*queries, *extra]),
                              encoding="utf-8")
         cost = processes.run(
             [program(), "bench", "queries", "-l", self.store, questions, "--runs", runs,
@@ -301,7 +311,8 @@ class Pythia(Engine):
             outcome.value = lexical_form(report["value"])
             outcome.seconds = [us / 1e6 for us in report["runs_us"]]
             outcomes[report["id"]] = outcome
-        total = outcomes.pop("")
+        total, empty = outcomes.pop("count all"), outcomes.pop("empty")
+        self.empty_s = statistics.median(empty.seconds) if empty.seconds else None
         return outcomes, int(total.value) if total.value else None
 
 
@@ -314,20 +325,19 @@ def lexical_form(term):
     return term.strip("<>")
 
 
+@functools.cache
 def program():
-    """The `pythia` binary: $PYTHIA, or the release build, which is built if there is none."""
+    """The `pythia` binary: $PYTHIA, or the release build of this repository as it is now."""
     given = os.environ.get("PYTHIA")
     if given:
         return Path(given)
     target = Path(os.environ.get("CARGO_TARGET_DIR", CACHE.parent / "target"))
-    binary = target / "release" / "pythia"
-    if not binary.exists():
-        print("build pythia", flush=True)
-        CACHE.mkdir(parents=True, exist_ok=True)
-        env = {**os.environ, "CARGO_TARGET_DIR": str(target)}
-        processes.run(["cargo", "build", "--release", "--locked", "-p", "pythia-cli"],
-                      CACHE / "build.log", cwd=REPOSITORY, env=env)
-    return binary
+    print("build pythia", flush=True)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    processes.run(["cargo", "build", "--release", "--locked", "-p", "pythia-cli"],
+                  CACHE / "build.log", cwd=REPOSITORY,
+                  env={**os.environ, "CARGO_TARGET_DIR": str(target)})
+    return target / "release" / "pythia"
 
 
 ENGINES = {engine.name: engine for engine in (Pythia, Oxigraph, Virtuoso, Jena)}

@@ -152,10 +152,11 @@ def folder_bytes(folder):
 
 
 def raise_on_signals():
-    """Makes SIGTERM and SIGHUP end the script as Ctrl-C does: through `finally`."""
+    """Makes SIGTERM and SIGHUP end the script as Ctrl-C does: through `finally`. Ctrl-C too, where
+    the shell has made it be ignored."""
     def interrupt(_number, _frame):
         raise KeyboardInterrupt
-    for sign in (signal.SIGTERM, signal.SIGHUP):
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, interrupt)
 
 

@@ -142,7 +142,7 @@ def load_table(reports):
     ])
 
 
-def query_table(queries, results):
+def query_table(queries, results, reports):
     """Latencies, one row per template."""
     names = list(results)
     peers = [name for name in names if name != "pythia"]
@@ -152,21 +152,40 @@ def query_table(queries, results):
     if "pythia" not in names:
         header = header[:2 + len(names)]
         rows = [row[:2 + len(names)] for row in rows]
+    empty = ", ".join(f"{name} {milliseconds(reports[name]['empty_s'])}" for name in names
+                      if reports[name].get("empty_s") is not None)
     return table("Latency per query, median / p95, warm, one client", header, rows, [
         "Peers are asked over HTTP on loopback; Pythia, which has no server yet, in process, with its",
-        "results written as SPARQL JSON to memory. Nothing is subtracted from either: part of a",
-        "peer's time, a few tenths of a millisecond, is HTTP.",
+        "results written as SPARQL JSON to memory. Nothing is subtracted from either.",
+        f"What a query that asks nothing, ASK {{}}, takes in the same way (ms): {empty}.",
     ])
 
 
-def difference_text(found, names):
-    """Where engines do not agree."""
+def difference_text(queries, found, names):
+    """Where engines do not agree: one row for each query, one for each template where it is known
+    why."""
     if len(names) < 2:
         return "Results: nothing to compare with, one engine ran.\n"
     if not found:
         return "Results: all engines that answered agree on every query.\n"
-    rows = [[id_, *(told.get(name, "–") for name in names), why] for id_, told, why in found]
-    return table("Results that differ", ["query", *names, "known"], rows)
+    templates = {query["id"]: query["template"] for query in queries}
+    rows, known = [], {}
+    for id_, told, why in found:
+        answers = [told.get(name, "–") for name in names]
+        if not why:
+            rows.append([id_, *answers, "no: look into it"])
+            continue
+        key = (templates[id_], why)
+        if key in known:
+            known[key][2] += 1
+        else:
+            known[key] = [id_, answers, 1]
+    for (template, why), (id_, answers, count) in known.items():
+        name = id_ if count == 1 else f"{id_} and {count - 1} more of {template}"
+        rows.append([name, *answers, why])
+    agree = len(queries) - len(found)
+    note = f"All engines that answered agree on the other {agree} of {len(queries)} queries."
+    return table("Results that differ", ["query", *names, "known why"], rows, [note])
 
 
 def failure_text(found):

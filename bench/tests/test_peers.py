@@ -43,6 +43,9 @@ class Report(unittest.TestCase):
         self.assertEqual(found[0][1], {"pythia": 3, "oxigraph": 3, "virtuoso": 5})
         self.assertIn("route", found[0][2])
         self.assertEqual((found[1][1]["virtuoso"], found[1][2]), ("8", ""))
+        text = report.difference_text(self.queries, found, list(results))
+        self.assertRegex(text, r"a-0 +3 +3 +5 +Virtuoso")
+        self.assertRegex(text, r"b-0 +7 +7.0 +8 +no: look")
         del results["virtuoso"]
         self.assertEqual(report.differences(self.queries, results), [])
 

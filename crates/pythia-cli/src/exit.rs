@@ -66,7 +66,9 @@ fn load_code(error: &LoadError) -> Option<u8> {
     match error {
         LoadError::Parse(ParseError::Io { error, .. }) => Some(match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => USAGE,
-            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof => DATA,
+            io::ErrorKind::InvalidData
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::UnexpectedEof => DATA,
             _ => RUNTIME,
         }),
         LoadError::Parse(ParseError::Format { .. }) => Some(USAGE),

@@ -14,7 +14,11 @@ const ROWS_MEASURED: usize = 1000;
 
 /// Writes the solutions as they come, with columns as wide as the first rows need.
 pub(crate) fn write(mut solutions: SolutionStream, mut out: impl Write) -> Result<u64> {
-    let header: Vec<String> = solutions.variables().iter().map(ToString::to_string).collect();
+    let header: Vec<String> = solutions
+        .variables()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut widths: Vec<usize> = Vec::new();
     let mut count = 0;
@@ -75,9 +79,9 @@ fn cell(term: Option<&Term>) -> String {
         Some(Term::Literal(literal)) if literal.language().is_none() => {
             let datatype = literal.datatype().as_str();
             match datatype.strip_prefix("http://www.w3.org/2001/XMLSchema#") {
-                Some("string" | "integer" | "decimal" | "double" | "boolean" | "date" | "dateTime") => {
-                    literal.value().to_owned()
-                }
+                Some(
+                    "string" | "integer" | "decimal" | "double" | "boolean" | "date" | "dateTime",
+                ) => literal.value().to_owned(),
                 _ => literal.to_string(),
             }
         }

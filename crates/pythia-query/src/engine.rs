@@ -84,11 +84,8 @@ impl Engine {
             EvaluationContext::new(Arc::new(snapshot.clone()), DateTime::now(), random_seed())
                 .with_base_iri(base);
         let scope = dataset_scope(snapshot, dataset)?;
-        let planned = Planner::new(snapshot, &evaluation).plan(
-            pattern,
-            &scope,
-            Some(&in_scope(pattern)),
-        )?;
+        let planned =
+            Planner::new(snapshot, &evaluation).plan(pattern, &scope, Some(&in_scope(pattern)))?;
         let context = Arc::new(QueryContext::new(
             snapshot.clone(),
             evaluation,

@@ -97,7 +97,10 @@ impl SolutionStream {
                 return Ok(None);
             };
             if batch.num_rows() > 0 {
-                let columns = id_columns(&batch).into_iter().map(<[u64]>::to_vec).collect();
+                let columns = id_columns(&batch)
+                    .into_iter()
+                    .map(<[u64]>::to_vec)
+                    .collect();
                 return Ok(Some(IdBatch {
                     columns,
                     rows: batch.num_rows(),
@@ -112,12 +115,21 @@ impl SolutionStream {
             return Ok(None);
         };
         self.context.check()?;
-        let mut distinct: Vec<u64> = ids.iter().flatten().copied().filter(|id| *id != 0).collect();
+        let mut distinct: Vec<u64> = ids
+            .iter()
+            .flatten()
+            .copied()
+            .filter(|id| *id != 0)
+            .collect();
         distinct.sort_unstable();
         distinct.dedup();
         let wanted: Vec<TermId> = distinct.iter().map(|id| TermId(*id)).collect();
         let terms = self.context.evaluation.decode(&wanted)?;
-        let place = |id: &u64| distinct.binary_search(id).map_or(0, |place| place as u32 + 1);
+        let place = |id: &u64| {
+            distinct
+                .binary_search(id)
+                .map_or(0, |place| place as u32 + 1)
+        };
         let columns = ids
             .iter()
             .map(|column| column.iter().map(place).collect())

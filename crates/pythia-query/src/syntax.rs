@@ -48,41 +48,58 @@ fn locate(text: &str, message: &str) -> QueryError {
     let Some((line, column, message)) = place else {
         return syntax(1, 1, message);
     };
-    if let Some(prefix) = undeclared_prefix(text, line, column) {
-        return syntax(
-            line,
-            column,
-            format!("the prefix {prefix}: is not declared; add PREFIX {prefix}: <…>"),
-        );
+    let expected = expected_words(message);
+    if message.contains("Prefix not found")
+        && let Some((prefix, start)) = undeclared_prefix(text, line, column)
+    {
+        let message = format!("the prefix {prefix}: is not declared; add PREFIX {prefix}: <…>");
+        return syntax(line, start, message);
     }
+    // A keyword that does not match is reported where it would have ended.
+    let keywords = expected
+        .iter()
+        .all(|w| w.starts_with(|c: char| c.is_alphabetic()));
+    let back = match expected.iter().map(String::len).max() {
+        Some(length) if keywords && message.matches('[').count() == 0 => length,
+        _ => 0,
+    };
+    let column = column.saturating_sub(back).max(1);
+    let message = match expected.len() {
+        0 => "this cannot stand here".to_owned(),
+        1 => format!("expected {}", expected[0]),
+        _ => format!("expected one of {}", expected.join(", ")),
+    };
     syntax(line, column, message)
 }
 
-/// If the text at the place is a prefixed name whose prefix the query does not declare, the prefix.
-fn undeclared_prefix(text: &str, line: usize, column: usize) -> Option<String> {
-    let rest: String = text
-        .lines()
-        .nth(line.checked_sub(1)?)?
-        .chars()
-        .skip(column.checked_sub(1)?)
-        .collect();
-    let end = rest
-        .find(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)))
-        .unwrap_or(rest.len());
-    let prefix = &rest[..end];
-    if !rest[end..].starts_with(':') {
-        return None;
+/// The keywords and signs in the parser's list of what it expected, without its character classes.
+fn expected_words(message: &str) -> Vec<String> {
+    const SHOWN_MAX: usize = 12;
+    let list = message
+        .trim_start_matches("expected one of ")
+        .trim_start_matches("expected ");
+    let plain = |word: &&str| {
+        let quoted = word.len() > 2 && word.starts_with('"') && word.ends_with('"');
+        quoted || (word.len() > 1 && word.chars().all(|c| c.is_ascii_alphanumeric()))
+    };
+    let mut words: Vec<String> = list.split(", ").filter(plain).map(str::to_owned).collect();
+    if words.len() > SHOWN_MAX {
+        words.truncate(SHOWN_MAX);
+        words.push("…".to_owned());
     }
-    let declaration = format!("{prefix}:");
-    let mut words = text.split_whitespace();
-    let declared = std::iter::from_fn(|| {
-        words
-            .by_ref()
-            .find(|word| word.eq_ignore_ascii_case("prefix"))
-            .and_then(|_| words.next())
-    })
-    .any(|name| name.starts_with(&declaration));
-    (!declared).then(|| prefix.to_owned())
+    words
+}
+
+/// The prefix of the prefixed name that ends at the place, and the column where it starts.
+fn undeclared_prefix(text: &str, line: usize, column: usize) -> Option<(String, usize)> {
+    let line: Vec<char> = text.lines().nth(line.checked_sub(1)?)?.chars().collect();
+    let in_name = |c: &char| c.is_alphanumeric() || "_-.:%\\".contains(*c);
+    let mut start = column.checked_sub(1)?.min(line.len());
+    while start > 0 && in_name(&line[start - 1]) {
+        start -= 1;
+    }
+    let prefix: String = line[start..].iter().take_while(|c| **c != ':').collect();
+    Some((prefix, start + 1))
 }
 
 /// Refuses brackets nested too deeply. Strings, IRIs and comments are passed over.
@@ -114,7 +131,9 @@ fn check_nesting(text: &str) -> Result<(), QueryError> {
                 continue_line(bytes, i, &mut line, &mut line_start);
             }
             b'<' => {
-                if let Some(end) = bytes[i..].iter().position(|b| b" \t\n\"{}<>".contains(b) && *b != b'<')
+                if let Some(end) = bytes[i..]
+                    .iter()
+                    .position(|b| b" \t\n\"{}<>".contains(b) && *b != b'<')
                     && bytes[i + end] == b'>'
                 {
                     i += end;
@@ -158,19 +177,25 @@ mod tests {
     #[test]
     fn errors_say_where() {
         let (line, column, _) = place("SELECT * WHERE {\n  ?s ?p }");
-        assert_eq!((line, column), (2, 9));
+        assert_eq!((line, column), (2, 10));
+        let (line, column, message) = place("SELEC * WHERE { ?s ?p ?o }");
+        assert_eq!((line, column), (1, 1), "{message}");
     }
 
     #[test]
     fn undeclared_prefixes_are_named() {
-        let (line, _, message) = place("SELECT * WHERE {\n  ?s foaf:name ?o }");
-        assert_eq!(line, 2);
+        let (line, column, message) = place("SELECT * WHERE {\n  ?s foaf:name ?o }");
+        assert_eq!((line, column), (2, 6));
         assert!(message.contains("PREFIX foaf:"), "{message}");
     }
 
     #[test]
     fn deep_nesting_is_refused_not_recursed_into() {
-        let text = format!("SELECT * {{ FILTER({}1{}) }}", "(".repeat(10_000), ")".repeat(10_000));
+        let text = format!(
+            "SELECT * {{ FILTER({}1{}) }}",
+            "(".repeat(10_000),
+            ")".repeat(10_000)
+        );
         let (_, _, message) = place(&text);
         assert!(message.contains("nested"), "{message}");
     }

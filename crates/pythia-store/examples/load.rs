@@ -46,7 +46,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             let file = file?;
             let bytes = file.metadata()?.len();
             let per_quad = bytes as f64 / report.quads as f64;
-            println!("{:>14} bytes {per_quad:6.2} per quad {}", bytes, file.file_name().display());
+            println!(
+                "{:>14} bytes {per_quad:6.2} per quad {}",
+                bytes,
+                file.file_name().display()
+            );
         }
     }
     println!("{:.3} s", started.elapsed().as_secs_f64());
@@ -63,7 +67,10 @@ fn watch_memory(progress: &LoadProgress) {
     let mut pages_max = 0;
     loop {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-        let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+        let pages = statm
+            .split(' ')
+            .nth(1)
+            .and_then(|pages| pages.parse::<u64>().ok());
         if progress.phase() != phase {
             if let Some(ended) = phase {
                 eprintln!("{:>6} MiB at most: {}", pages_max >> 8, ended.name);

@@ -76,7 +76,10 @@ impl Manifest {
 
     /// Removes what an interrupted write has left: segments that are not this manifest's (`None`: no
     /// manifest, no segment) and an unfinished manifest.
-    pub fn remove_leftovers(current: Option<&Self>, storage: &dyn Storage) -> Result<(), StoreError> {
+    pub fn remove_leftovers(
+        current: Option<&Self>,
+        storage: &dyn Storage,
+    ) -> Result<(), StoreError> {
         for name in storage.list("")? {
             let segment = SegmentId::from_folder(&name);
             let stale = segment.is_some() && segment != current.map(|manifest| manifest.segment);
@@ -168,24 +171,44 @@ mod tests {
             assert!(Manifest::from_bytes(&damaged).is_err(), "bit {bit}");
         }
         for length in 0..bytes.len() {
-            assert!(Manifest::from_bytes(&bytes[..length]).is_err(), "cut at {length}");
+            assert!(
+                Manifest::from_bytes(&bytes[..length]).is_err(),
+                "cut at {length}"
+            );
         }
     }
 
     #[test]
     fn a_newer_format_is_told_apart_from_damage() {
         let error = Manifest::from_bytes(&manifest(FORMAT_VERSION + 1).to_bytes());
-        assert!(matches!(error, Err(StoreError::Format { found: 2, supported: 1 })));
+        assert!(matches!(
+            error,
+            Err(StoreError::Format {
+                found: 2,
+                supported: 1
+            })
+        ));
     }
 
     #[test]
     fn leftovers_go_and_the_segment_stays() {
         let storage = MemoryStorage::new();
-        for name in ["segment-000007/a", "segment-000008/a", "MANIFEST.new", "LOCK"] {
-            storage.create(name).and_then(|file| file.sync()).expect("memory");
+        for name in [
+            "segment-000007/a",
+            "segment-000008/a",
+            "MANIFEST.new",
+            "LOCK",
+        ] {
+            storage
+                .create(name)
+                .and_then(|file| file.sync())
+                .expect("memory");
         }
         Manifest::remove_leftovers(Some(&manifest(1)), &storage).expect("memory");
-        assert_eq!(storage.list("").expect("memory"), ["LOCK", "segment-000007"]);
+        assert_eq!(
+            storage.list("").expect("memory"),
+            ["LOCK", "segment-000007"]
+        );
         Manifest::remove_leftovers(None, &storage).expect("memory");
         assert_eq!(storage.list("").expect("memory"), ["LOCK"]);
     }

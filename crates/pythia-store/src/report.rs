@@ -99,7 +99,9 @@ impl StoreReport {
         let used = |(_, statistics): &(TermKind, KindStatistics)| statistics.terms > 0;
         Self {
             statistics: segment.statistics().clone(),
-            orders: Order::ALL.map(|order| order_report(segment, order)).to_vec(),
+            orders: Order::ALL
+                .map(|order| order_report(segment, order))
+                .to_vec(),
             dictionary: FileReport {
                 page_bytes: dictionary.page_bytes(),
                 pages: dictionary.page_count(),
@@ -139,9 +141,18 @@ fn order_report(segment: &Segment, order: Order) -> OrderReport {
         Order::Spo => OrderContents::Tuples(segment.spo.directory().statistics),
         Order::Ops => OrderContents::Tuples(segment.ops.directory().statistics),
         Order::Pso | Order::Pos => {
-            let columns = if order == Order::Pso { &segment.pso } else { &segment.pos };
-            let [header_bytes, predicate_bytes, second_bytes, third_bytes, graph_bytes] =
-                columns.directory().used_bytes;
+            let columns = if order == Order::Pso {
+                &segment.pso
+            } else {
+                &segment.pos
+            };
+            let [
+                header_bytes,
+                predicate_bytes,
+                second_bytes,
+                third_bytes,
+                graph_bytes,
+            ] = columns.directory().used_bytes;
             OrderContents::Columns {
                 header_bytes,
                 predicate_bytes,

@@ -10,9 +10,7 @@ use pythia_rdf::{TermId, TermKey, inline};
 use rustc_hash::FxHashMap;
 
 use crate::StoreError;
-use crate::pattern::{
-    Component, End, Expansion, GraphFilter, IdBatch, Order, QuadPattern,
-};
+use crate::pattern::{Component, End, Expansion, GraphFilter, IdBatch, Order, QuadPattern};
 use crate::scan::{ColumnScan, NodeScan, Projection, QuadScan, SortedRows, Source, TupleScan};
 use crate::segment::Segment;
 use crate::statistics::Statistics;
@@ -211,7 +209,9 @@ impl Snapshot {
             let [first, second, third, graph] = &*batch.columns else {
                 unreachable!("four components were asked for");
             };
-            rows.extend((0..batch.rows).map(|row| [first[row], second[row], third[row], graph[row]]));
+            rows.extend(
+                (0..batch.rows).map(|row| [first[row], second[row], third[row], graph[row]]),
+            );
         }
         let projection = Projection::new(pattern, order, wanted);
         Ok(Source::Sorted(SortedRows::new(rows, 0, projection)))
@@ -270,5 +270,9 @@ fn first_end(order: Order) -> End {
 }
 
 fn unknown_id(id: TermId) -> StoreError {
-    StoreError::corrupt("dictionary.pages", None, format!("{id:?} is no term of this store"))
+    StoreError::corrupt(
+        "dictionary.pages",
+        None,
+        format!("{id:?} is no term of this store"),
+    )
 }

@@ -116,7 +116,14 @@ impl StoreLock {
     pub fn shared(path: &Path) -> Result<Option<Self>, StoreError> {
         match Self::open(path) {
             Ok(file) => Self::locked(path, file.try_lock_shared(), file).map(Some),
-            Err(error) if matches!(error.kind(), std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem) => Ok(None),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
+                ) =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(failed("open", error)),
         }
     }
@@ -158,4 +165,192 @@ fn failed(action: &'static str, error: std::io::Error) -> StoreError {
         offset: None,
         source: Arc::new(error),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage};
+    use pythia_rdf::TermKind;
+
+    use super::*;
+    use crate::testing::{Quad, SMALL_PAGES, id, write_segment, write_segment_of, write_store};
+    use crate::verify::{VerifyOptions, verify};
+
+    fn quads(count: u64) -> BTreeSet<Quad> {
+        let iri = |rank| id(TermKind::Iri, rank);
+        (0..count)
+            .map(|rank| [iri(rank), iri(50), iri(7), 0])
+            .collect()
+    }
+
+    /// A store in a folder of the file system.
+    fn folder(count: u64) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let storage = DirectStorage::open(folder.path(), true).expect("a folder");
+        write_segment(Arc::new(storage), &quads(count), SMALL_PAGES).expect("written");
+        folder
+    }
+
+    fn refusal(path: &Path) -> StoreError {
+        match Store::open(path, OpenOptions::default()) {
+            Ok(_) => panic!("{} was opened", path.display()),
+            Err(error) => error,
+        }
+    }
+
+    #[test]
+    fn a_store_opens_and_knows_its_quads() {
+        let folder = folder(500);
+        let store = Store::open(folder.path(), OpenOptions::default()).expect("sound");
+        assert_eq!(store.snapshot().statistics().quads, 500);
+        assert_eq!(store.manifest().quads, 500);
+        let pages = store.pool().counters().total();
+        assert_eq!((pages.device_pages, pages.cache_hits), (0, 0));
+    }
+
+    #[test]
+    fn what_is_no_store_is_refused_by_name() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path();
+        let missing = refusal(&path.join("missing"));
+        assert!(matches!(missing, StoreError::NotAStore { .. }), "{missing}");
+        assert!(missing.to_string().contains("missing"));
+        let empty = refusal(path);
+        assert!(matches!(empty, StoreError::NotAStore { .. }), "{empty}");
+        fs::write(path.join("file"), "text").expect("written");
+        let file = refusal(&path.join("file"));
+        assert!(matches!(file, StoreError::NotAStore { .. }), "{file}");
+        for foreign in [
+            "",
+            "LevelDB",
+            "Pythia RDF store\n",
+            "Pythia RDF store\n{}\n0\n",
+        ] {
+            fs::write(path.join(MANIFEST_NAME), foreign).expect("written");
+            let error = refusal(path);
+            assert!(
+                matches!(error, StoreError::Corrupt { .. }),
+                "{foreign:?}: {error}"
+            );
+            assert!(error.to_string().contains(MANIFEST_NAME));
+        }
+    }
+
+    #[test]
+    fn missing_and_cut_files_are_named() {
+        let folder = folder(500);
+        for name in crate::segment::sealed::file_names() {
+            let path = folder.path().join("segment-000001").join(&name);
+            let bytes = fs::read(&path).expect("there");
+            fs::write(&path, &bytes[..bytes.len() - 1]).expect("written");
+            let error = refusal(folder.path()).to_string();
+            assert!(error.contains(&name), "{name}: {error}");
+            fs::remove_file(&path).expect("there");
+            let error = refusal(folder.path()).to_string();
+            assert!(error.contains(&name), "{name}: {error}");
+            fs::write(&path, &bytes).expect("written");
+        }
+        Store::open(folder.path(), OpenOptions::default()).expect("whole again");
+    }
+
+    #[test]
+    fn readers_share_and_a_writer_excludes() {
+        let folder = folder(1);
+        let path = folder.path();
+        let first = Store::open(path, OpenOptions::default()).expect("sound");
+        let second = Store::open(path, OpenOptions::default()).expect("shared");
+        let refused = StoreLock::exclusive(path).expect_err("in use");
+        assert!(matches!(refused, StoreError::Locked { .. }), "{refused}");
+        drop((first, second));
+        let writer = StoreLock::exclusive(path).expect("free");
+        assert!(matches!(refusal(path), StoreError::Locked { .. }));
+        drop(writer);
+        Store::open(path, OpenOptions::default()).expect("free again");
+    }
+
+    #[test]
+    fn an_empty_store_takes_a_load_and_a_full_one_does_not() {
+        let storage = write_store(&BTreeSet::new(), SMALL_PAGES);
+        let id = write_segment(storage.clone(), &quads(5), SMALL_PAGES).expect("it was empty");
+        assert_eq!(id.0, 2);
+        assert_eq!(
+            storage.list("").expect("memory"),
+            [MANIFEST_NAME, "segment-000002"]
+        );
+        let error = write_segment(storage.clone(), &quads(6), SMALL_PAGES).expect_err("full");
+        assert!(
+            matches!(error, StoreError::NotEmpty { quads: 5 }),
+            "{error}"
+        );
+        let options = VerifyOptions::default();
+        assert_eq!(verify(storage, options, &mut |_| {}).problems, []);
+    }
+
+    #[test]
+    fn a_writer_that_is_given_up_leaves_nothing() {
+        let storage = Arc::new(MemoryStorage::new());
+        let writer = crate::SegmentWriter::create(storage.clone(), SMALL_PAGES).expect("empty");
+        let order = writer.order(crate::Order::Pso).expect("memory");
+        order.finish().expect("memory");
+        drop(writer);
+        assert_eq!(storage.list("").expect("memory"), [] as [String; 0]);
+    }
+
+    /// After a crash at any operation the store is what it was or what it was to become.
+    #[test]
+    fn a_crash_leaves_no_store_or_the_whole() {
+        let quads = quads(800);
+        let write = |storage: &FaultyStorage| {
+            write_segment_of(Arc::new(storage.clone()), &quads, SMALL_PAGES, 800)
+        };
+        let calm = FaultyStorage::new(Arc::new(MemoryStorage::new()), FaultPlan::none());
+        write(&calm).expect("no faults");
+        let operations = calm.operations();
+        for crash in 1..=operations + 1 {
+            for seed in 0..3 {
+                let device = FaultyStorage::new(
+                    Arc::new(MemoryStorage::new()),
+                    FaultPlan::crash_at(crash, seed),
+                );
+                let acknowledged = write(&device).is_ok();
+                device.restart(FaultPlan::none()).expect("it starts again");
+                let manifest = Manifest::read(&device).expect("never half a manifest");
+                assert!(
+                    manifest.is_some() || !acknowledged,
+                    "crash at {crash}, seed {seed}"
+                );
+                if manifest.is_none() {
+                    write(&device).expect("leftovers are in nobody's way");
+                }
+                let report = verify(
+                    Arc::new(device.clone()),
+                    VerifyOptions::default(),
+                    &mut |_| {},
+                );
+                assert_eq!(report.problems, [], "crash at {crash}, seed {seed}");
+                assert_eq!(report.quads, quads.len() as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_disk_or_a_failing_device_is_an_error_and_changes_nothing() {
+        let quads = quads(800);
+        let calm = FaultyStorage::new(Arc::new(MemoryStorage::new()), FaultPlan::none());
+        write_segment_of(Arc::new(calm.clone()), &quads, SMALL_PAGES, 800).expect("no faults");
+        let plans = (1..=calm.operations()).map(FaultPlan::fail_at);
+        let sizes = (0..calm.bytes_appended())
+            .step_by(20_000)
+            .map(FaultPlan::disk_of);
+        for plan in plans.chain(sizes) {
+            let inner = Arc::new(MemoryStorage::new());
+            let device = FaultyStorage::new(inner.clone(), plan.clone());
+            let result = write_segment_of(Arc::new(device), &quads, SMALL_PAGES, 800);
+            let manifest = Manifest::read(&*inner).expect("never half a manifest");
+            assert_eq!(manifest.is_some(), result.is_ok(), "{plan:?}");
+        }
+    }
 }

@@ -7,9 +7,10 @@ use proptest::prelude::*;
 use pythia_io::{MemoryStorage, Storage};
 use pythia_rdf::{TermId, TermKey, TermKind};
 
+use crate::manifest::SegmentId;
 use crate::pattern::{Component, Order};
 use crate::store::{OpenOptions, Store};
-use crate::{SegmentOptions, SegmentWriter};
+use crate::{SegmentOptions, SegmentWriter, StoreError};
 
 /// Subject, predicate, object, graph: raw ids.
 pub(crate) type Quad = [u64; 4];
@@ -40,37 +41,48 @@ pub(crate) fn component(quad: &Quad, component: Component) -> u64 {
 /// Writes a store of these quads.
 pub(crate) fn write_store(quads: &BTreeSet<Quad>, options: SegmentOptions) -> Arc<MemoryStorage> {
     let storage = Arc::new(MemoryStorage::new());
-    write_segment(storage.clone(), quads, options);
+    write_segment(storage.clone(), quads, options).expect("memory does not fail");
     storage
 }
 
+/// Writes a segment of these quads, on a device that may fail.
 pub(crate) fn write_segment(
     storage: Arc<dyn Storage>,
     quads: &BTreeSet<Quad>,
     options: SegmentOptions,
-) {
-    let writer = SegmentWriter::create(storage, options).expect("an empty storage");
-    let mut dictionary = writer.dictionary().expect("memory");
+) -> Result<SegmentId, StoreError> {
+    write_segment_of(storage, quads, options, TERMS)
+}
+
+/// As [`write_segment`], with so many terms of each kind.
+pub(crate) fn write_segment_of(
+    storage: Arc<dyn Storage>,
+    quads: &BTreeSet<Quad>,
+    options: SegmentOptions,
+    terms: u64,
+) -> Result<SegmentId, StoreError> {
+    let writer = SegmentWriter::create(storage, options)?;
+    let mut dictionary = writer.dictionary()?;
     for kind in TermKind::DICTIONARY {
         let prefix = match kind {
             TermKind::Iri => "http://example.org/",
             TermKind::Triple => "<<( ",
             _ => "term",
         };
-        for rank in 0..TERMS {
+        for rank in 0..terms {
             let bytes = match kind {
                 TermKind::LangString => format!("{rank:05}\0\0en"),
                 TermKind::TypedLiteral => format!("{rank:05}\0\0http://example.org/type"),
-                TermKind::Triple => format!(
-                    "<<( <http://example.org/{rank:05}> <http://example.org/p> \"o\" )>>"
-                ),
+                TermKind::Triple => {
+                    format!("<<( <http://example.org/{rank:05}> <http://example.org/p> \"o\" )>>")
+                }
                 _ => format!("{prefix}{rank:05}"),
             };
             let bytes = bytes.as_bytes();
-            dictionary.push(TermKey { kind, bytes }).expect("memory");
+            dictionary.push(TermKey { kind, bytes })?;
         }
     }
-    let dictionary = dictionary.finish().expect("memory");
+    let dictionary = dictionary.finish()?;
     let mut orders = Vec::new();
     for order in Order::ALL {
         let mut rows: Vec<Quad> = quads
@@ -78,13 +90,13 @@ pub(crate) fn write_segment(
             .map(|quad| order.components().map(|which| component(quad, which)))
             .collect();
         rows.sort_unstable();
-        let mut out = writer.order(order).expect("memory");
+        let mut out = writer.order(order)?;
         for row in rows {
-            out.push(row).expect("memory");
+            out.push(row)?;
         }
-        orders.push(out.finish().expect("memory"));
+        orders.push(out.finish()?);
     }
-    writer.seal(dictionary, orders).expect("memory");
+    writer.seal(dictionary, orders)
 }
 
 pub(crate) fn open(storage: Arc<dyn Storage>) -> Store {

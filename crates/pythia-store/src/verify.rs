@@ -116,7 +116,11 @@ pub fn verify(
     let manifest = match Manifest::read(&*storage) {
         Ok(Some(manifest)) => manifest,
         Ok(None) => {
-            check.problem(MANIFEST_NAME, None, "there is none: this is not a Pythia store");
+            check.problem(
+                MANIFEST_NAME,
+                None,
+                "there is none: this is not a Pythia store",
+            );
             return check.report;
         }
         Err(error) => {
@@ -283,8 +287,7 @@ impl Check<'_> {
                 found,
                 ..
             }) => {
-                let message =
-                    format!("its checksum is {found:08x}, its bytes give {expected:08x}");
+                let message = format!("its checksum is {found:08x}, its bytes give {expected:08x}");
                 self.problem(&file, Some(page), message);
             }
             error => self.problem(file, None, error.to_string()),

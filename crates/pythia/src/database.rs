@@ -66,11 +66,7 @@ impl Database {
     }
 
     /// Parses and plans a query, to look at its plan or to run it.
-    pub fn prepare(
-        &self,
-        text: &str,
-        options: &QueryOptions,
-    ) -> Result<PreparedQuery, QueryError> {
+    pub fn prepare(&self, text: &str, options: &QueryOptions) -> Result<PreparedQuery, QueryError> {
         self.prepare_parsed(&Query::parse(text, None)?, options)
     }
 

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
 use pythia_query::QueryError;
-use pythia_rdf::{RdfFormat, TermId};
 use pythia_rdf::write::RdfWriter;
+use pythia_rdf::{RdfFormat, TermId};
 use pythia_store::{Snapshot, StoreError};
 
 use crate::write::{WriteError, WriteReport};
@@ -33,8 +33,9 @@ pub fn dump(
                 let bound = batch.columns[column][row] != 0;
                 bound.then(|| terms.next()).flatten()
             };
-            let quad = quad([next(0), next(1), next(2), next(3)])
-                .ok_or_else(|| failed(StoreError::corrupt("spo", None, "a quad that is not RDF")))?;
+            let quad = quad([next(0), next(1), next(2), next(3)]).ok_or_else(|| {
+                failed(StoreError::corrupt("spo", None, "a quad that is not RDF"))
+            })?;
             writer.quad(quad.as_ref())?;
             report.rows += 1;
         }

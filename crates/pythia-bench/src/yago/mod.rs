@@ -141,7 +141,8 @@ pub fn run(
         };
         let mut steps = Vec::new();
         for clients in &options.clients {
-            progress(&format!("{clients} clients, {name}"));
+            let plural = if *clients == 1 { "" } else { "s" };
+            progress(&format!("{clients} client{plural}, {name}"));
             let seed = options.seed.wrapping_add(*clients as u64);
             steps.push(clients::run_step(
                 database,

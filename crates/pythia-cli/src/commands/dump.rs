@@ -39,9 +39,9 @@ impl Dump {
             Format::Trig => RdfFormat::TriG,
         };
         let out: Box<dyn Write> = match &self.output {
-            Some(path) => Box::new(
-                File::create(path).with_context(|| format!("create {}", path.display()))?,
-            ),
+            Some(path) => {
+                Box::new(File::create(path).with_context(|| format!("create {}", path.display()))?)
+            }
             None => Box::new(io::stdout().lock()),
         };
         let out = BufWriter::with_capacity(1 << 20, out);

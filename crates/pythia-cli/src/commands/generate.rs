@@ -67,12 +67,7 @@ enum ShapeName {
 #[derive(Args)]
 struct Output {
     /// The file to write (.nt); - is standard output. With --files, its name gets the part's number
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        required_unless_present = "location"
-    )]
+    #[arg(short, long, value_name = "FILE", required_unless_present = "location")]
     output: Option<PathBuf>,
 
     /// Load straight into a new store instead
@@ -97,9 +92,8 @@ impl Generate {
                 output,
             } => {
                 let config = bsbm::Config::new(products).map_err(usage)?.with_seed(seed);
-                let write = |part, mut out: &mut dyn Write| {
-                    bsbm::write_ntriples(&config, part, &mut out)
-                };
+                let write =
+                    |part, mut out: &mut dyn Write| bsbm::write_ntriples(&config, part, &mut out);
                 output.produce(write, |part| Box::new(bsbm::reader(&config, part)))
             }
             Data::Graph {
@@ -121,9 +115,8 @@ impl Generate {
                     .map_err(usage)?
                     .with_seed(seed)
                     .with_labels(labels);
-                let write = |part, mut out: &mut dyn Write| {
-                    graph::write_ntriples(&config, part, &mut out)
-                };
+                let write =
+                    |part, mut out: &mut dyn Write| graph::write_ntriples(&config, part, &mut out);
                 output.produce(write, |part| Box::new(graph::reader(&config, part)))
             }
         }
@@ -134,9 +127,7 @@ fn usage(error: pythia_generate::GenerateError) -> anyhow::Error {
     UsageError(error.to_string()).into()
 }
 
-fn degrees(
-    text: &str,
-) -> Result<std::ops::RangeInclusive<u32>, pythia_generate::GenerateError> {
+fn degrees(text: &str) -> Result<std::ops::RangeInclusive<u32>, pythia_generate::GenerateError> {
     let range = text.split_once("..").and_then(|(min, max)| {
         let max = max.strip_prefix('=').unwrap_or(max);
         Some(min.trim().parse().ok()?..=max.trim().parse().ok()?)
@@ -236,7 +227,12 @@ fn load(
         ..LoadOptions::default()
     };
     let started = Instant::now();
-    let report = pythia::load(location, sources, &options, &Arc::new(LoadProgress::default()))?;
+    let report = pythia::load(
+        location,
+        sources,
+        &options,
+        &Arc::new(LoadProgress::default()),
+    )?;
     eprintln!(
         "generated and loaded {} quads in {:.2} s",
         human_count(report.quads),

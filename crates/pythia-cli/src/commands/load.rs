@@ -147,11 +147,7 @@ impl Load {
     }
 
     /// Runs the work with a progress line beside it, if there is a terminal.
-    fn with_display<T: Send>(
-        &self,
-        progress: &LoadProgress,
-        work: impl FnOnce() -> T + Send,
-    ) -> T {
+    fn with_display<T: Send>(&self, progress: &LoadProgress, work: impl FnOnce() -> T + Send) -> T {
         if self.quiet {
             return work();
         }

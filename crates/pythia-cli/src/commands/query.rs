@@ -167,7 +167,10 @@ fn point_at(text: &str, error: QueryError) -> anyhow::Error {
     if let QueryError::Syntax { line, column, .. } = &error
         && let Some(source) = text.lines().nth(line.saturating_sub(1))
     {
-        let source: String = source.chars().map(|c| if c == '\t' { ' ' } else { c }).collect();
+        let source: String = source
+            .chars()
+            .map(|c| if c == '\t' { ' ' } else { c })
+            .collect();
         let (from, to) = (column.saturating_sub(60), column + 40);
         let window: String = source.chars().skip(from).take(to - from).collect();
         let caret = " ".repeat(column.saturating_sub(1).saturating_sub(from));

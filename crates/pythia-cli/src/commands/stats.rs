@@ -33,8 +33,14 @@ impl Stats {
         let snapshot = database.snapshot();
         let degrees = if self.degrees {
             vec![
-                ("out-degree of subjects", DegreeDistribution::new(&snapshot, End::Subject)?),
-                ("in-degree of objects", DegreeDistribution::new(&snapshot, End::Object)?),
+                (
+                    "out-degree of subjects",
+                    DegreeDistribution::new(&snapshot, End::Subject)?,
+                ),
+                (
+                    "in-degree of objects",
+                    DegreeDistribution::new(&snapshot, End::Object)?,
+                ),
             ]
         } else {
             Vec::new()
@@ -108,7 +114,11 @@ fn print_text(report: &StoreReport, predicates: &[PredicateRow], degrees: &Degre
         );
     }
     let line = |name: &str, bytes: u64| {
-        println!("{name:<12}{:>12}{:>16.2}", human_bytes(bytes), report.per_quad(bytes));
+        println!(
+            "{name:<12}{:>12}{:>16.2}",
+            human_bytes(bytes),
+            report.per_quad(bytes)
+        );
     };
     line("four orders", report.order_bytes());
     line("dictionary", report.dictionary.bytes());
@@ -127,7 +137,10 @@ fn print_text(report: &StoreReport, predicates: &[PredicateRow], degrees: &Degre
             human_bytes(statistics.key_bytes),
         );
     }
-    println!("\n{:>14}{:>14}{:>14}  predicate", "quads", "subjects", "objects");
+    println!(
+        "\n{:>14}{:>14}{:>14}  predicate",
+        "quads", "subjects", "objects"
+    );
     for row in predicates {
         println!(
             "{:>14}{:>14}{:>14}  {}",

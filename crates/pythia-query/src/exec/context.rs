@@ -53,7 +53,10 @@ impl QueryContext {
         if self.cancelled.load(Ordering::Relaxed) {
             return Err(QueryError::Cancelled);
         }
-        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        if self
+            .deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
+        {
             return Err(QueryError::Timeout);
         }
         Ok(())
@@ -61,10 +64,7 @@ impl QueryContext {
 
     /// Takes memory from the query's budget, held until the query ends.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<(), QueryError> {
-        self.memory
-            .lock()
-            .try_grow(bytes)
-            .map_err(QueryError::from)
+        self.memory.lock().try_grow(bytes).map_err(QueryError::from)
     }
 
     /// The ids of all named graphs, sorted. Known without reading unless there are very many.
@@ -76,7 +76,9 @@ impl QueryContext {
                 graph: GraphFilter::Named,
                 ..QuadPattern::default()
             };
-            let mut scan = self.snapshot.scan(&pattern, Order::Spo, &[Component::Graph])?;
+            let mut scan = self
+                .snapshot
+                .scan(&pattern, Order::Spo, &[Component::Graph])?;
             while let Some(found) = scan.next()? {
                 self.check()?;
                 graphs.extend(found.columns[0].iter().map(|graph| TermId(*graph)));

@@ -175,7 +175,11 @@ fn distinct_nodes(
         return (Vec::new(), vec![u32::MAX; to - from]);
     }
     let values = &column[from..to];
-    let mut nodes: Vec<TermId> = values.iter().map(|&v| TermId(v)).filter(|n| n.is_bound()).collect();
+    let mut nodes: Vec<TermId> = values
+        .iter()
+        .map(|&v| TermId(v))
+        .filter(|n| n.is_bound())
+        .collect();
     if !nodes.is_sorted() {
         nodes.sort_unstable();
     }

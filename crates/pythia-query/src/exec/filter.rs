@@ -43,10 +43,10 @@ impl RowSource for Filter {
         while let Some(batch) = self.input.next()? {
             self.context.check()?;
             let columns = batch.full_columns(&mut self.zeros);
-            let keep = self
-                .expression
-                .compiled
-                .filter(&columns, batch.rows, &self.context.evaluation)?;
+            let keep =
+                self.expression
+                    .compiled
+                    .filter(&columns, batch.rows, &self.context.evaluation)?;
             let rows = rows_where(&keep);
             if !rows.is_empty() {
                 return Ok(Some(batch.gather(&rows, &self.live)));
@@ -126,10 +126,11 @@ impl RowSource for Bind {
         };
         self.context.check()?;
         let columns = batch.full_columns(&mut self.zeros);
-        let ids = self
-            .expression
-            .compiled
-            .evaluate_ids(&columns, batch.rows, &self.context.evaluation)?;
+        let ids = self.expression.compiled.evaluate_ids(
+            &columns,
+            batch.rows,
+            &self.context.evaluation,
+        )?;
         batch.columns[self.slot] = ids;
         Ok(Some(batch))
     }

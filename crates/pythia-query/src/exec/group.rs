@@ -103,7 +103,11 @@ async fn fold(
         keys: vec![Vec::new(); group.keys.len()],
         count: usize::from(group.keys.is_empty()),
     };
-    let mut accumulators: Vec<_> = group.aggregates.iter().map(CompiledAggregate::accumulator).collect();
+    let mut accumulators: Vec<_> = group
+        .aggregates
+        .iter()
+        .map(CompiledAggregate::accumulator)
+        .collect();
     let mut reserved = 0;
     while let Some(batch) = pull(&mut input).await? {
         context.check()?;

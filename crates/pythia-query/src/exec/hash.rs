@@ -70,7 +70,10 @@ impl HashScan {
         let mut runs = HashMap::with_hasher(FxBuildHasher);
         let mut start = 0;
         while start < keys.len() {
-            let length = keys[start..].iter().take_while(|k| **k == keys[start]).count();
+            let length = keys[start..]
+                .iter()
+                .take_while(|k| **k == keys[start])
+                .count();
             runs.insert(keys[start], (start as u32, (start + length) as u32));
             start += length;
         }

@@ -16,7 +16,6 @@ use super::operator::{Operator, Solutions, pull, solutions};
 use super::step::SlotExpression;
 use crate::error::QueryError;
 
-
 /// How many candidate pairs are checked together.
 const PAIRS: usize = 8192;
 
@@ -157,7 +156,10 @@ impl Joiner {
                 return Ok(None);
             }
             self.current = Some(Current {
-                columns: id_columns(&batch).into_iter().map(<[u64]>::to_vec).collect(),
+                columns: id_columns(&batch)
+                    .into_iter()
+                    .map(<[u64]>::to_vec)
+                    .collect(),
                 rows: batch.num_rows(),
                 row: 0,
                 taken: 0,
@@ -203,7 +205,12 @@ impl Joiner {
         while current.row < current.rows && looked < PAIRS {
             let row = current.row;
             key.clear();
-            key.extend(self.join.keys.iter().map(|(left, _)| current.columns[*left][row]));
+            key.extend(
+                self.join
+                    .keys
+                    .iter()
+                    .map(|(left, _)| current.columns[*left][row]),
+            );
             let candidates = &self.table.matches(&key)[current.taken..];
             let now = candidates.len().min(PAIRS - looked);
             for &right in &candidates[..now] {
@@ -266,12 +273,19 @@ impl Joiner {
         }
         for &r in &self.join.added {
             let column = &self.table.columns[r];
-            columns.push(pairs.iter().map(|(_, right)| column[*right as usize]).collect());
+            columns.push(
+                pairs
+                    .iter()
+                    .map(|(_, right)| column[*right as usize])
+                    .collect(),
+            );
         }
         let mut keep: Vec<bool> = vec![true; pairs.len()];
         if let JoinKind::Left(Some(condition)) = &self.join.kind {
             let views: Vec<&[u64]> = columns.iter().map(Vec::as_slice).collect();
-            keep = condition.compiled.filter(&views, pairs.len(), &self.context.evaluation)?;
+            keep = condition
+                .compiled
+                .filter(&views, pairs.len(), &self.context.evaluation)?;
         }
         for ((row, _), keep) in pairs.iter().zip(&keep) {
             current.matched[*row as usize] |= *keep;
@@ -297,7 +311,9 @@ impl Joiner {
         if let JoinKind::Inner = self.join.kind {
             return Ok(None);
         }
-        let rows: Vec<usize> = (0..current.rows).filter(|&row| !current.matched[row]).collect();
+        let rows: Vec<usize> = (0..current.rows)
+            .filter(|&row| !current.matched[row])
+            .collect();
         if rows.is_empty() {
             return Ok(None);
         }

@@ -175,7 +175,11 @@ mod tests {
     fn gallop_finds_the_first_at_least() {
         let keys = [2, 2, 4, 8, 8, 8, 9, 20, 21, 22, 30];
         for key in 0..40 {
-            assert_eq!(gallop(&keys, key), keys.partition_point(|k| *k < key), "{key}");
+            assert_eq!(
+                gallop(&keys, key),
+                keys.partition_point(|k| *k < key),
+                "{key}"
+            );
         }
         assert_eq!(gallop(&[], 3), 0);
     }

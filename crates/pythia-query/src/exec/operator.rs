@@ -40,8 +40,12 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
     fn describe(&self, indent: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
     /// Starts it. `schema` is that of its output.
-    fn run(&self, inputs: Vec<Solutions>, schema: SchemaRef, context: Arc<QueryContext>)
-    -> Solutions;
+    fn run(
+        &self,
+        inputs: Vec<Solutions>,
+        schema: SchemaRef,
+        context: Arc<QueryContext>,
+    ) -> Solutions;
 }
 
 /// A plan node that carries an [`Operator`].

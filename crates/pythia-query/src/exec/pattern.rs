@@ -35,7 +35,11 @@ impl Operator for Pattern {
     }
 
     fn describe(&self, indent: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.output.iter().map(|s| self.slots[*s].to_string()).collect();
+        let names: Vec<_> = self
+            .output
+            .iter()
+            .map(|s| self.slots[*s].to_string())
+            .collect();
         writeln!(f, "[{}]", names.join(" "))?;
         explain(&self.steps, &self.slots, indent + 3, f)
     }

@@ -50,12 +50,8 @@ pub(crate) fn build(
         let live = step.live.clone();
         source = match &step.kind {
             StepKind::Pattern(pattern, access) => match access {
-                Access::Scan(order) => {
-                    Box::new(Scan::new(source, *pattern, *order, live, context))
-                }
-                Access::Expand(end) => {
-                    Box::new(Expand::new(source, *pattern, *end, live, context))
-                }
+                Access::Scan(order) => Box::new(Scan::new(source, *pattern, *order, live, context)),
+                Access::Expand(end) => Box::new(Expand::new(source, *pattern, *end, live, context)),
                 Access::Probe => Box::new(Probe::new(source, *pattern, live, context)),
                 Access::Merge(order) => {
                     Box::new(MergeScan::new(source, *pattern, *order, live, context))

@@ -92,7 +92,11 @@ impl Operator for Slice {
         schema: SchemaRef,
         _: Arc<QueryContext>,
     ) -> Solutions {
-        let state = (inputs.remove(0), self.start, self.length.unwrap_or(usize::MAX));
+        let state = (
+            inputs.remove(0),
+            self.start,
+            self.length.unwrap_or(usize::MAX),
+        );
         solutions(
             schema,
             stream::try_unfold(state, |(mut input, mut skip, mut left)| async move {
@@ -130,7 +134,12 @@ impl Operator for Concatenate {
         Ok(())
     }
 
-    fn run(&self, mut inputs: Vec<Solutions>, schema: SchemaRef, _: Arc<QueryContext>) -> Solutions {
+    fn run(
+        &self,
+        mut inputs: Vec<Solutions>,
+        schema: SchemaRef,
+        _: Arc<QueryContext>,
+    ) -> Solutions {
         inputs.reverse();
         let output = Arc::clone(&schema);
         solutions(

@@ -50,7 +50,11 @@ impl ScanColumns {
     }
 
     /// Starts the scan. Variables in `keys` are left free.
-    pub(crate) fn open(&self, order: Order, context: &QueryContext) -> Result<QuadScan, QueryError> {
+    pub(crate) fn open(
+        &self,
+        order: Order,
+        context: &QueryContext,
+    ) -> Result<QuadScan, QueryError> {
         self.open_with(order, context, |slot| {
             debug_assert!(self.slots.contains(&slot));
             None

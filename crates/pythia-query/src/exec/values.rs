@@ -54,7 +54,11 @@ impl RowSource for Values {
             let mut rows = Vec::new();
             let mut found: Vec<u32> = Vec::new();
             for row in 0..batch.rows {
-                let key: Vec<u64> = self.keys.iter().map(|&slot| batch.value(slot, row)).collect();
+                let key: Vec<u64> = self
+                    .keys
+                    .iter()
+                    .map(|&slot| batch.value(slot, row))
+                    .collect();
                 if let Some(matches) = self.by_key.get(&key) {
                     rows.extend(std::iter::repeat_n(row as u32, matches.len()));
                     found.extend_from_slice(matches);
@@ -66,8 +70,10 @@ impl RowSource for Values {
             let mut out = batch.gather(&rows, &self.live);
             for (place, &slot) in self.slots.iter().enumerate() {
                 if !self.keys.contains(&slot) {
-                    out.columns[slot] =
-                        found.iter().map(|&n| self.rows[n as usize][place]).collect();
+                    out.columns[slot] = found
+                        .iter()
+                        .map(|&n| self.rows[n as usize][place])
+                        .collect();
                 }
             }
             return Ok(Some(out));

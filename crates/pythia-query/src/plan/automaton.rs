@@ -316,7 +316,9 @@ mod tests {
     #[test]
     fn unknown_predicate_has_no_edges_and_negation_excepts() {
         assert!(!accepts(&compile(&Path::OneOrMore(p("none"))), "n"));
-        let negated = compile(&Path::NegatedPropertySet(vec![NamedNode::new_unchecked("a")]));
+        let negated = compile(&Path::NegatedPropertySet(vec![NamedNode::new_unchecked(
+            "a",
+        )]));
         assert!(accepts(&negated, "b"));
         assert!(!accepts(&negated, "a"));
     }

@@ -9,9 +9,7 @@ use pythia_store::{End, GraphFilter, Order, QuadPattern, Snapshot};
 
 use super::builder::Builder;
 use crate::error::QueryError;
-use crate::exec::step::{
-    Access, GraphPosition, PathStep, Position, SlotPattern, StepKind,
-};
+use crate::exec::step::{Access, GraphPosition, PathStep, Position, SlotPattern, StepKind};
 
 /// Visiting one tuple page and decoding a list.
 const VISIT: f64 = 0.4;
@@ -94,10 +92,7 @@ impl Triple {
                 Some(p) => (p.subjects as f64, p.objects as f64),
                 None => (0.0, 0.0),
             },
-            None => (
-                statistics.subjects as f64,
-                statistics.objects as f64,
-            ),
+            None => (statistics.subjects as f64, statistics.objects as f64),
         };
         Ok(Self {
             subject,
@@ -177,12 +172,12 @@ fn is_connected(builder: &Builder, element: &Element) -> bool {
     match element {
         Element::Triple(triple) => {
             let mut slots = triple.slots().peekable();
-            slots.peek().is_none()
-                || slots.any(|(slot, _)| builder.known.certain.contains(&slot))
+            slots.peek().is_none() || slots.any(|(slot, _)| builder.known.certain.contains(&slot))
         }
-        Element::Path(path) => [path.subject, path.object]
-            .into_iter()
-            .any(|p| p.slot().is_none_or(|slot| builder.known.certain.contains(&slot))),
+        Element::Path(path) => [path.subject, path.object].into_iter().any(|p| {
+            p.slot()
+                .is_none_or(|slot| builder.known.certain.contains(&slot))
+        }),
     }
 }
 
@@ -222,7 +217,10 @@ fn choose_triple(builder: &Builder, triple: &Triple, all: &[Element], own: usize
     let subject = is_bound(builder, triple.subject);
     let object = is_bound(builder, triple.object);
     let mut ways: Vec<(Access, f64)> = Vec::new();
-    if subject && object && let (Place::Constant(_), GraphPlace::Filter(_)) = (triple.predicate, triple.graph) {
+    if subject
+        && object
+        && let (Place::Constant(_), GraphPlace::Filter(_)) = (triple.predicate, triple.graph)
+    {
         ways.push((Access::Probe, known.rows * VISIT));
     } else if shared == 0 {
         let order = scan_order(builder, triple, all, own);
@@ -236,7 +234,10 @@ fn choose_triple(builder: &Builder, triple: &Triple, all: &[Element], own: usize
         if object {
             ways.push((Access::Expand(End::Object), known.rows * VISIT + output));
         }
-        if let (Some(order), Some(slot)) = (keyed_order(triple, subject, object), single_key(triple, subject, object)) {
+        if let (Some(order), Some(slot)) = (
+            keyed_order(triple, subject, object),
+            single_key(triple, subject, object),
+        ) {
             if known.sorted == Some(slot) {
                 let read = triple.count.min(known.rows * 400.0);
                 let cost = SCAN_START + read * SCANNED + known.rows * ROW + output;
@@ -295,7 +296,9 @@ fn keyed_order(triple: &Triple, subject: bool, object: bool) -> Option<Order> {
 fn scan_order(builder: &Builder, triple: &Triple, all: &[Element], own: usize) -> Order {
     match (triple.subject, triple.predicate, triple.object) {
         (Place::Constant(_), ..) => Order::Spo,
-        (_, Place::Constant(_), Place::Constant(_)) if triple.count as u64 > LONG_LIST => Order::Pos,
+        (_, Place::Constant(_), Place::Constant(_)) if triple.count as u64 > LONG_LIST => {
+            Order::Pos
+        }
         (_, _, Place::Constant(_)) => Order::Ops,
         (Place::Slot(s), Place::Constant(_), Place::Slot(o)) => {
             let uses = |slot: usize| {
@@ -366,7 +369,12 @@ fn push_triple(builder: &mut Builder, triple: &Triple, choice: Choice) {
             .flatten();
     }
     for (slot, distinct) in triple.slots() {
-        let here = builder.known.distinct.get(&slot).copied().unwrap_or(f64::MAX);
+        let here = builder
+            .known
+            .distinct
+            .get(&slot)
+            .copied()
+            .unwrap_or(f64::MAX);
         builder.bind(slot, here.min(distinct).min(rows));
     }
     if let GraphPlace::Slot(slot) = triple.graph {

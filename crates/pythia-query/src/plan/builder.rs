@@ -176,7 +176,9 @@ impl Builder {
             .filter(|slot| self.known.certain.contains(slot) || self.known.maybe.contains(slot))
             .filter(|slot| {
                 let variable = &self.slots[*slot];
-                needed.map_or(!variable.as_str().starts_with("_:"), |n| n.contains(variable))
+                needed.map_or(!variable.as_str().starts_with("_:"), |n| {
+                    n.contains(variable)
+                })
             })
             .collect();
         let variables: Vec<Variable> = output.iter().map(|s| self.slots[*s].clone()).collect();

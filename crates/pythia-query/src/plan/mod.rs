@@ -154,8 +154,9 @@ impl<'a> Planner<'a> {
                 hash_join(builder, right, |_| Ok(JoinKind::Minus))
             }
             GraphPattern::Graph { name, inner } => self.extend_graph(builder, name, inner),
-            GraphPattern::Service { .. } => {
-                Err(QueryError::unsupported("SERVICE").into())
+            GraphPattern::Service { .. } => Err(QueryError::unsupported("SERVICE").into()),
+            other if !sequence::is_sequence(other) => {
+                Err(QueryError::unsupported("this kind of group (LATERAL)").into())
             }
             sequence if builder.is_unit() => {
                 let planned = self.plan(sequence, graph, None)?;
@@ -234,7 +235,9 @@ impl<'a> Planner<'a> {
             elements.push(Element::Triple(Triple::new(self.snapshot, s, p, o, place)?));
         }
         for (subject, path, object) in &group.paths {
-            elements.push(Element::Path(self.path(builder, subject, path, object, place)?));
+            elements.push(Element::Path(
+                self.path(builder, subject, path, object, place)?,
+            ));
         }
         Ok(Some(elements))
     }
@@ -270,11 +273,7 @@ impl<'a> Planner<'a> {
         })
     }
 
-    fn place(
-        &self,
-        builder: &mut Builder,
-        term: &TermPattern,
-    ) -> Result<Option<Place>, PlanError> {
+    fn place(&self, builder: &mut Builder, term: &TermPattern) -> Result<Option<Place>, PlanError> {
         match term_variable(term) {
             Some(variable) => Ok(Some(Place::Slot(builder.slot(&variable)))),
             None => Ok(self.constant(&ground_term(term)?)?),
@@ -737,7 +736,11 @@ fn ground_term(pattern: &TermPattern) -> Result<Term, QueryError> {
             let subject: oxrdf::NamedOrBlankNode = match ground_term(&triple.subject)? {
                 Term::NamedNode(node) => node.into(),
                 Term::BlankNode(node) => node.into(),
-                _ => return Err(QueryError::unsupported("a literal as the subject of a triple term")),
+                _ => {
+                    return Err(QueryError::unsupported(
+                        "a literal as the subject of a triple term",
+                    ));
+                }
             };
             let NamedNodePattern::NamedNode(predicate) = &triple.predicate else {
                 return Err(variable_in_triple_term());

@@ -240,7 +240,11 @@ pub(crate) fn can_seed(pattern: &GraphPattern, outer: &Variables) -> bool {
 }
 
 /// Whether the expression would see the same values inside `pattern` alone as with `outer` bound.
-fn seen_only_if_certain(expression: &Expression, pattern: &GraphPattern, outer: &Variables) -> bool {
+fn seen_only_if_certain(
+    expression: &Expression,
+    pattern: &GraphPattern,
+    outer: &Variables,
+) -> bool {
     let certain = certain(pattern);
     variables_of(expression)
         .iter()

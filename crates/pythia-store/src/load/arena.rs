@@ -95,7 +95,9 @@ impl Arena {
         self.blocks.iter().enumerate().flat_map(|(index, block)| {
             let mut unit = 0;
             std::iter::from_fn(move || {
-                let bytes = block.get(unit * UNIT_BYTES..).filter(|rest| !rest.is_empty())?;
+                let bytes = block
+                    .get(unit * UNIT_BYTES..)
+                    .filter(|rest| !rest.is_empty())?;
                 let length = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]) as usize;
                 let record = RecordRef(index as u32 * UNITS_PER_BLOCK + unit as u32);
                 unit += (HEADER_BYTES + length).div_ceil(UNIT_BYTES);
@@ -138,7 +140,19 @@ mod tests {
     #[test]
     fn records_of_any_length_come_back() {
         let mut arena = Arena::default();
-        let lengths = [0, 1, 7, 8, 100, BLOCK_BYTES, 3, 3 * BLOCK_BYTES + 5, BLOCK_BYTES - 17, 9, BLOCK_BYTES / 2];
+        let lengths = [
+            0,
+            1,
+            7,
+            8,
+            100,
+            BLOCK_BYTES,
+            3,
+            3 * BLOCK_BYTES + 5,
+            BLOCK_BYTES - 17,
+            9,
+            BLOCK_BYTES / 2,
+        ];
         for round in 0..2 {
             let mut records = Vec::new();
             for (ordinal, &length) in lengths.iter().enumerate() {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::LoadError;
-use super::table::TermTable;
 use super::runs::{BLOCK_BYTES, Run, RunFile, RunSpace};
+use super::table::TermTable;
 use super::vocabulary::{KeySorter, Vocabulary};
 
 /// Rows of a block.
@@ -153,7 +153,10 @@ impl Positions {
                 last = Some(ordinal);
             }
         }
-        let mut sorted: Vec<u32> = by_ordinal.keys().map(|&ordinal| ranks[ordinal as usize]).collect();
+        let mut sorted: Vec<u32> = by_ordinal
+            .keys()
+            .map(|&ordinal| ranks[ordinal as usize])
+            .collect();
         sorted.sort_unstable();
         for (ordinal, position) in &mut by_ordinal {
             let found = sorted.binary_search(&ranks[*ordinal as usize]);
@@ -211,7 +214,7 @@ impl Batch {
         sorter: &mut KeySorter,
         files: &BatchFiles,
     ) -> Result<Self, LoadError> {
-        sorter.sort(table.arena());
+        sorter.sort(table.arena(), table.len());
         let numbers = rows.renumber(sorter.ranks());
         let keys = files.keys.run(BLOCK_BYTES);
         let batch = Self {

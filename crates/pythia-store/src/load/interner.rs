@@ -54,7 +54,9 @@ impl Interner {
     #[inline]
     fn inline_ordinal(&mut self, id: TermId) -> Option<u32> {
         let [kind, payload @ ..] = id.0.to_be_bytes();
-        let Ok(ordinal) = self.table.intern(kind, &payload, || Ok::<_, Infallible>(()));
+        let Ok(ordinal) = self
+            .table
+            .intern(kind, &payload, || Ok::<_, Infallible>(()));
         ordinal
     }
 
@@ -74,7 +76,12 @@ impl Interner {
 
     #[cold]
     fn seal(&mut self) -> Result<(), LoadError> {
-        let batch = Batch::seal(&mut self.table, &mut self.rows, &mut self.sorter, &self.files)?;
+        let batch = Batch::seal(
+            &mut self.table,
+            &mut self.rows,
+            &mut self.sorter,
+            &self.files,
+        )?;
         self.batches.push(batch);
         self.begin();
         Ok(())
@@ -109,7 +116,8 @@ impl QuadSink for Interner {
     #[inline]
     fn inline(&mut self, id: TermId) -> u32 {
         // Batches are sealed long before the table is full.
-        self.inline_ordinal(id).expect("a batch has room for a term")
+        self.inline_ordinal(id)
+            .expect("a batch has room for a term")
     }
 
     #[inline]

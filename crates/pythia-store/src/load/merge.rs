@@ -18,7 +18,11 @@ impl LoserTree {
         }
         for node in (1..count).rev() {
             let (a, b) = (winners[2 * node], winners[2 * node + 1]);
-            let (winner, loser) = if less(b as usize, a as usize) { (b, a) } else { (a, b) };
+            let (winner, loser) = if less(b as usize, a as usize) {
+                (b, a)
+            } else {
+                (a, b)
+            };
             winners[node] = winner;
             places[node] = loser;
         }

@@ -36,31 +36,36 @@ mod table;
 mod vocabulary;
 
 #[cfg(test)]
-mod tests;
-#[cfg(test)]
 mod store_tests;
+#[cfg(test)]
+mod tests;
 
 pub use error::LoadError;
 pub use progress::{LoadProgress, Phase};
 
 use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use pythia_io::{DirectStorage, IoError, Storage};
-use pythia_rdf::{CountingSink, ParseReport, Source, SyntaxProblem, TermKey, TermKind, parse_sources};
+use pythia_rdf::{
+    CountingSink, ParseReport, Source, SyntaxProblem, TermKey, TermKind, parse_sources,
+};
 
 use crate::dictionary::{DictionaryDirectory, DictionaryWriter};
+use crate::manifest::Manifest;
 use crate::segment::{OrderDirectory, OrderWriter, SegmentOptions, SegmentWriter};
 use crate::{Order, StoreLock};
+use error::joined;
 use numbering::TermSink;
 use orders::{PerOrder, RowSink};
 
 /// How to load.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// The most memory the load may take, in bytes, by default a quarter of the machine's. Below 128 MiB
+    /// The most memory the load may take, in bytes, by default a quarter of the machine's. Below 192 MiB
     /// it is kept only roughly.
     pub memory_bytes: usize,
     /// The folder of temporary files; by default the system's.
@@ -97,10 +102,14 @@ impl LoadOptions {
 
 /// The machine's memory, or 4 GiB where the system does not say.
 fn machine_memory_bytes() -> usize {
-    let kilobytes = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-        line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()
-    });
+    let kilobytes = std::fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| {
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix("MemTotal:"))?;
+            line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()
+        });
     kilobytes.map_or(4 << 30, |kilobytes| kilobytes << 10)
 }
 
@@ -122,6 +131,8 @@ pub struct LoadReport {
     pub first_skipped: Vec<SyntaxProblem>,
     /// How long each phase took.
     pub phases: Vec<(&'static str, Duration)>,
+    /// Bytes of the segment's files.
+    pub store_bytes: u64,
     /// Sorted batches that the input was cut into.
     pub batches: usize,
     /// Whether the quads were too many to be sorted in memory as a whole.
@@ -166,18 +177,34 @@ pub fn load(
     options: &LoadOptions,
     progress: &Arc<LoadProgress>,
 ) -> Result<LoadReport, LoadError> {
-    let segment = SegmentWriter::create(storage, options.segment)?;
+    let write = || write(storage, sources, options, progress);
+    // A panic of any thread arrives here; the segment being written is removed on the way.
+    joined(catch_unwind(AssertUnwindSafe(write)), "loading")
+}
+
+fn write(
+    storage: Arc<dyn Storage>,
+    sources: Vec<Source>,
+    options: &LoadOptions,
+    progress: &Arc<LoadProgress>,
+) -> Result<LoadReport, LoadError> {
+    let segment = SegmentWriter::create(Arc::clone(&storage), options.segment)?;
     let orders = PerOrder {
         spo: segment.order(Order::Spo)?,
         ops: segment.order(Order::Ops)?,
         pso: segment.order(Order::Pso)?,
         pos: segment.order(Order::Pos)?,
     };
-    let mut terms = Dictionary::Writing(segment.dictionary()?);
+    let mut terms = Dictionary {
+        writer: Some(segment.dictionary()?),
+        directory: None,
+    };
     let built = pipeline::run(sources, options, progress, &mut terms, orders)?;
     progress.begin("seal", 0);
     let PerOrder { spo, ops, pso, pos } = built.orders.sealed;
-    segment.seal(terms.into_directory(), vec![spo, ops, pso, pos])?;
+    let directory = terms.directory.expect("the pipeline ends the dictionary");
+    segment.seal(directory, vec![spo, ops, pso, pos])?;
+    let files = Manifest::read(&*storage)?.map_or_else(Vec::new, |manifest| manifest.files);
     Ok(LoadReport {
         quads_read: built.parsed.quads,
         quads: built.orders.quads,
@@ -186,6 +213,7 @@ pub fn load(
         skipped: built.parsed.skipped,
         first_skipped: built.parsed.first_skipped,
         phases: progress.end(),
+        store_bytes: files.iter().map(|file| file.bytes).sum(),
         batches: built.batches,
         rows_spilled: built.orders.spilled,
         tmp_bytes_peak: built.tmp_bytes_peak,
@@ -193,36 +221,24 @@ pub fn load(
     })
 }
 
-/// The segment's dictionary, before and after its last term.
-enum Dictionary {
-    Writing(DictionaryWriter),
-    Written(DictionaryDirectory),
-    Failed,
+/// The segment's dictionary: a writer until its last term, a directory after.
+struct Dictionary {
+    writer: Option<DictionaryWriter>,
+    directory: Option<DictionaryDirectory>,
 }
 
 impl TermSink for &mut Dictionary {
     #[inline]
     fn term(&mut self, kind: TermKind, bytes: &[u8]) -> Result<(), LoadError> {
-        if let Dictionary::Writing(writer) = self {
-            writer.push(TermKey { kind, bytes })?;
-        }
+        let writer = self.writer.as_mut().expect("no term comes after the last");
+        writer.push(TermKey { kind, bytes })?;
         Ok(())
     }
 
     fn finish(&mut self) -> Result<(), LoadError> {
-        if let Dictionary::Writing(writer) = std::mem::replace(*self, Dictionary::Failed) {
-            **self = Dictionary::Written(writer.finish()?);
-        }
+        let writer = self.writer.take().expect("there is one last term");
+        self.directory = Some(writer.finish()?);
         Ok(())
-    }
-}
-
-impl Dictionary {
-    fn into_directory(self) -> DictionaryDirectory {
-        match self {
-            Self::Written(directory) => directory,
-            _ => unreachable!("the pipeline finishes the dictionary or fails"),
-        }
     }
 }
 
@@ -245,9 +261,16 @@ pub fn parse_only(
     options: &LoadOptions,
     progress: &LoadProgress,
 ) -> Result<ParseReport, LoadError> {
-    let mut sinks: Vec<CountingSink> = (0..options.threads()).map(|_| CountingSink::new()).collect();
+    let mut sinks: Vec<CountingSink> = (0..options.threads())
+        .map(|_| CountingSink::new())
+        .collect();
     progress.begin("parse", pipeline::source_bytes(&sources));
-    let report = parse_sources(sources, &pipeline::parse_options(options), &mut sinks, &progress.parse)?;
+    let report = parse_sources(
+        sources,
+        &pipeline::parse_options(options),
+        &mut sinks,
+        &progress.parse,
+    )?;
     progress.end();
     Ok(report)
 }

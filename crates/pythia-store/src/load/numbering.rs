@@ -6,6 +6,7 @@
 //! dictionary kinds go on to the dictionary.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rustc_hash::FxHashMap;
 
@@ -14,12 +15,15 @@ use pythia_rdf::{TermId, TermKind};
 use super::LoadError;
 use super::batch::{Batch, BatchHeader, BatchRows};
 use super::merge::LoserTree;
+use super::progress::LoadProgress;
 use super::runs::{Run, RunFile, RunWriter};
 use super::vocabulary::KeyCursor;
 
 /// Numbers written at a time.
 const WRITTEN_NUMBERS: usize = 256;
 const SPANS: usize = 8;
+/// How often progress is told.
+const PROGRESS_KEYS: u64 = 1 << 14;
 
 /// Takes the distinct dictionary terms, sorted.
 pub(super) trait TermSink {
@@ -68,7 +72,12 @@ impl TermNumbers {
     /// The id of a number.
     #[inline]
     pub(super) fn id(&self, number: u32) -> u64 {
-        let span = self.starts.iter().map(|start| usize::from(number >= *start)).sum::<usize>() - 1;
+        let span = self
+            .starts
+            .iter()
+            .map(|start| usize::from(number >= *start))
+            .sum::<usize>()
+            - 1;
         if span == self.inline_span {
             self.inline[(number - self.inline_start) as usize]
         } else {
@@ -77,7 +86,12 @@ impl TermNumbers {
     }
 
     /// Gives the next number to the term of this key, kind first.
-    fn push(&mut self, key: &[u8], span: &mut Option<u8>, spans: &mut usize) -> Result<u32, LoadError> {
+    fn push(
+        &mut self,
+        key: &[u8],
+        span: &mut Option<u8>,
+        spans: &mut usize,
+    ) -> Result<u32, LoadError> {
         let number = self.count;
         if number == u32::MAX {
             return Err(LoadError::TooManyTerms);
@@ -85,18 +99,25 @@ impl TermNumbers {
         self.count += 1;
         let is_inline = TermKind::from_u8(key[0]).is_some_and(TermKind::is_inline);
         // The inline kinds are neighbours, so they make one span.
-        let class = if is_inline { TermKind::Boolean as u8 } else { key[0] };
+        let class = if is_inline {
+            TermKind::Boolean as u8
+        } else {
+            key[0]
+        };
         if *span != Some(class) {
             *span = Some(class);
             self.starts[*spans] = number;
-            self.bases[*spans] = (u64::from(key[0]) << TermId::PAYLOAD_BITS).wrapping_sub(u64::from(number));
+            self.bases[*spans] =
+                (u64::from(key[0]) << TermId::PAYLOAD_BITS).wrapping_sub(u64::from(number));
             if is_inline {
                 (self.inline_span, self.inline_start) = (*spans, number);
             }
             *spans += 1;
         }
         if is_inline {
-            let bytes = key.first_chunk().expect("an inline key is an id's eight bytes");
+            let bytes = key
+                .first_chunk()
+                .expect("an inline key is an id's eight bytes");
             self.inline.push(u64::from_be_bytes(*bytes));
         }
         Ok(number)
@@ -207,6 +228,7 @@ pub(super) fn number_terms(
     sink: &mut impl TermSink,
     file: &Arc<RunFile>,
     buffer_bytes: usize,
+    progress: &LoadProgress,
 ) -> Result<(TermNumbers, Vec<NumberedBatch>), LoadError> {
     let mut terms = TermNumbers::new();
     let mut heads = Vec::with_capacity(batches.len());
@@ -219,8 +241,10 @@ pub(super) fn number_terms(
             heads.push((index, cursor));
         }
     }
-    merge(&mut heads, &mut writers, &mut terms, sink)?;
-    let batches = writers.into_iter().map(|(writer, header)| writer.finish(header));
+    merge(&mut heads, &mut writers, &mut terms, sink, progress)?;
+    let batches = writers
+        .into_iter()
+        .map(|(writer, header)| writer.finish(header));
     let batches: Result<Vec<NumberedBatch>, LoadError> = batches.collect();
     Ok((terms, batches?))
 }
@@ -230,12 +254,15 @@ fn merge(
     writers: &mut [(NumberWriter, BatchHeader)],
     terms: &mut TermNumbers,
     sink: &mut impl TermSink,
+    progress: &LoadProgress,
 ) -> Result<(), LoadError> {
+    let mut keys = 0_u64;
     let (mut span, mut spans) = (None, 0);
     let mut last: Vec<u8> = Vec::new();
     let mut number = 0;
     while !heads.is_empty() {
-        let less = |heads: &[(usize, KeyCursor)], a: usize, b: usize| heads[a].1.key() < heads[b].1.key();
+        let less =
+            |heads: &[(usize, KeyCursor)], a: usize, b: usize| heads[a].1.key() < heads[b].1.key();
         let mut tree = LoserTree::new(heads.len(), |a, b| less(heads, a, b));
         // Until a vocabulary ends.
         loop {
@@ -252,6 +279,10 @@ fn merge(
                 last.extend_from_slice(key);
             }
             writers[*batch].0.push(number)?;
+            keys += 1;
+            if keys.is_multiple_of(PROGRESS_KEYS) {
+                progress.done.store(keys, Ordering::Relaxed);
+            }
             if !cursor.advance()? {
                 heads.swap_remove(winner);
                 break;

@@ -21,8 +21,8 @@ use super::error::joined;
 use super::numbering::{NumberedBatch, TermNumbers};
 use super::progress::LoadProgress;
 use super::row::{Layout, Quad, Row, RowOrder, Widths, bits_to_sort};
-use super::sorter::{MergedRows, RowSorter, SortPlan, SortedRun};
 use super::runs::RunSpace;
+use super::sorter::{MergedRows, RowSorter, SortPlan, SortedRun};
 
 /// Rows handed from thread to thread at a time.
 const BLOCK_ROWS: usize = 1 << 15;
@@ -65,7 +65,10 @@ struct Packing {
 impl Packing {
     fn new(terms: TermNumbers, batches: &[NumberedBatch]) -> Self {
         let collect = |list: &dyn Fn(&NumberedBatch) -> &[u32]| {
-            let mut all: Vec<u32> = batches.iter().flat_map(|batch| list(batch).to_vec()).collect();
+            let mut all: Vec<u32> = batches
+                .iter()
+                .flat_map(|batch| list(batch).to_vec())
+                .collect();
             all.sort_unstable();
             all.dedup();
             all
@@ -233,7 +236,8 @@ fn sort_batches<R: Row>(
     let next = || queue.lock().expect("nothing panics holding it").pop_front();
     let work = || {
         let layout = Layout::new(RowOrder::Spo, packing.widths);
-        let mut sorter = RowSorter::<R>::new(&budget.sort, bits_to_sort(RowOrder::Spo, packing.widths));
+        let mut sorter =
+            RowSorter::<R>::new(&budget.sort, bits_to_sort(RowOrder::Spo, packing.widths));
         let mut scratch = budget.sort.take_chunk();
         let mut runs = Vec::new();
         while let Some(batch) = next() {
@@ -271,8 +275,14 @@ fn pack_batch<R: Row>(
     scratch: &mut Vec<R>,
 ) -> Result<(), LoadError> {
     let positions = |numbers: &[u32], all: &[u32]| -> Vec<u32> {
-        let position = |number: &u32| all.binary_search(number).expect("the list was made of these");
-        numbers.iter().map(|number| position(number) as u32).collect()
+        let position = |number: &u32| {
+            all.binary_search(number)
+                .expect("the list was made of these")
+        };
+        numbers
+            .iter()
+            .map(|number| position(number) as u32)
+            .collect()
     };
     let predicates = positions(&batch.predicates, &packing.predicates);
     let graphs = match &batch.graphs[..] {
@@ -365,7 +375,9 @@ fn write_blocks<R: Row, S: RowSink>(
         for &row in block.iter() {
             sink.row(packing.ids(layout.unpack(row)))?;
         }
-        progress.done.fetch_add(block.len() as u64, Ordering::Relaxed);
+        progress
+            .done
+            .fetch_add(block.len() as u64, Ordering::Relaxed);
     }
     sink.seal()
 }
@@ -421,7 +433,9 @@ impl<R: Row, S: RowSink> OrderJob<'_, R, S> {
                     RowOrder::Pos => [p, o, s, g],
                 })?;
             }
-            self.progress.done.fetch_add(block.len() as u64, Ordering::Relaxed);
+            self.progress
+                .done
+                .fetch_add(block.len() as u64, Ordering::Relaxed);
         }
         self.sink.seal()
     }

@@ -14,9 +14,9 @@ use super::runs::RunSpace;
 use super::{LoadError, LoadOptions};
 
 /// Memory of each thread that is not counted where it is used: chunks of text, buffers, stacks.
-const THREAD_BYTES: usize = 12 << 20;
+const THREAD_BYTES: usize = 14 << 20;
 /// The same, for the load as a whole: writers, page buffers, the program itself.
-const PROCESS_BYTES: usize = 40 << 20;
+const PROCESS_BYTES: usize = 80 << 20;
 /// Memory of a parse thread's batch, if there is enough: small batches stay near the processor, and
 /// large ones are quicker to merge.
 const BATCH_BYTES: usize = 48 << 20;
@@ -56,12 +56,13 @@ impl Memory {
     fn new(options: &LoadOptions) -> Self {
         let threads = options.threads();
         let fixed = PROCESS_BYTES + THREAD_BYTES * threads;
-        // A budget too small for the fixed part is kept as well as can be.
-        let data = options
-            .memory_bytes
-            .saturating_sub(fixed)
-            .max(options.memory_bytes / 4);
-        let batch = BATCH_BYTES.max(data / BATCH_PART).min(data * 3 / 4 / threads);
+        // Allocators hold on to a part of what is given back. A budget too small for the fixed part is
+        // kept as well as can be.
+        let data =
+            (options.memory_bytes.saturating_sub(fixed) / 8 * 7).max(options.memory_bytes / 4);
+        let batch = BATCH_BYTES
+            .max(data / BATCH_PART)
+            .min(data * 3 / 4 / threads);
         Self {
             data,
             batches: batch * threads,
@@ -88,22 +89,32 @@ pub(super) fn run<S: RowSink>(
     let batch_count = batches.len();
     // The memory of the batches being parsed is free now.
     space.give_memory(memory.batches - memory.merge());
-    let keys = batches.iter().map(|batch| u64::from(batch.term_count())).sum();
+    let keys = batches
+        .iter()
+        .map(|batch| u64::from(batch.term_count()))
+        .sum();
     progress.begin("number terms", keys);
     let buffer_bytes = memory.merge() / 2 / batch_count.max(1);
     let buffer_bytes = buffer_bytes.clamp(*MERGE_BUFFER_BYTES.start(), *MERGE_BUFFER_BYTES.end());
     let file = space.file("term numbers");
-    let (numbers, batches) = number_terms(batches, &mut terms, &file, buffer_bytes)?;
+    let (numbers, batches) = number_terms(batches, &mut terms, &file, buffer_bytes, progress)?;
     drop(file);
     terms.finish()?;
     space.give_memory(memory.merge());
     space.shrink();
     let term_count = u64::from(numbers.count()).saturating_sub(1);
     // What is left after the rows and numbers in memory is for sorting, but for the numbers being looked up.
-    let largest = batches.iter().map(NumberedBatch::term_count).max().unwrap_or(0) as usize;
+    let largest = batches
+        .iter()
+        .map(NumberedBatch::term_count)
+        .max()
+        .unwrap_or(0) as usize;
     let taken = numbers.bytes() + 4 * largest * options.threads();
     let plan = OrdersPlan {
-        memory_bytes: space.take_memory().saturating_sub(taken).max(memory.data / 4),
+        memory_bytes: space
+            .take_memory()
+            .saturating_sub(taken)
+            .max(memory.data / 4),
         threads: options.threads(),
         space: Arc::clone(&space),
         progress: Arc::clone(progress),
@@ -132,8 +143,13 @@ fn parse(
     let interner = |_| Interner::new(memory.batches / threads, &files);
     let mut interners: Vec<Interner> = (0..threads).map(interner).collect();
     progress.begin("parse", source_bytes(&sources));
-    let parsed = parse_sources(sources, &parse_options(options), &mut interners, &progress.parse)
-        .map_err(own_error)?;
+    let parsed = parse_sources(
+        sources,
+        &parse_options(options),
+        &mut interners,
+        &progress.parse,
+    )
+    .map_err(own_error)?;
     progress.begin("sort terms", 0);
     let mut batches = Vec::new();
     std::thread::scope(|scope| {

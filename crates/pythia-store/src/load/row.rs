@@ -127,7 +127,12 @@ pub(super) struct Layout {
 impl Layout {
     /// The layout of `order`.
     pub(super) fn new(order: RowOrder, widths: Widths) -> Self {
-        let Widths { subject: s, predicate: p, object: o, graph: g } = widths;
+        let Widths {
+            subject: s,
+            predicate: p,
+            object: o,
+            graph: g,
+        } = widths;
         let field = |bits: u32, after: u32| Field {
             shift: after,
             mask: u32::MAX.checked_shr(u32::BITS - bits).unwrap_or(0),
@@ -172,7 +177,12 @@ impl Layout {
 /// The bits that must be sorted by, from the lowest, to bring rows from SPO order into `order` by a
 /// stable sort: the rest is in order already.
 pub(super) fn bits_to_sort(order: RowOrder, widths: Widths) -> std::ops::Range<u32> {
-    let Widths { subject: s, predicate: _, object: o, graph: g } = widths;
+    let Widths {
+        subject: s,
+        predicate: _,
+        object: o,
+        graph: g,
+    } = widths;
     let from = match order {
         RowOrder::Spo => 0,
         RowOrder::Pso => s + o + g,
@@ -191,7 +201,12 @@ mod tests {
         for order in [RowOrder::Spo, RowOrder::Pso, RowOrder::Ops, RowOrder::Pos] {
             let layout = Layout::new(order, widths);
             let key = |quad: &Quad| {
-                let Quad { subject: s, predicate: p, object: o, graph: g } = *quad;
+                let Quad {
+                    subject: s,
+                    predicate: p,
+                    object: o,
+                    graph: g,
+                } = *quad;
                 match order {
                     RowOrder::Spo => [s, p, o, g],
                     RowOrder::Pso => [p, s, o, g],

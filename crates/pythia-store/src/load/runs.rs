@@ -37,7 +37,11 @@ pub(super) struct RunSpace {
 
 impl RunSpace {
     /// A space that keeps up to `memory_bytes` in memory, and then up to `file_bytes_max` in `folder`.
-    pub(super) fn new(folder: &Path, memory_bytes: usize, file_bytes_max: Option<u64>) -> Arc<Self> {
+    pub(super) fn new(
+        folder: &Path,
+        memory_bytes: usize,
+        file_bytes_max: Option<u64>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             folder: folder.to_owned(),
             file_bytes_max: file_bytes_max.unwrap_or(u64::MAX),
@@ -100,7 +104,10 @@ impl RunSpace {
     fn recycle(&self, mut block: Vec<u8>) {
         if block.capacity() == BLOCK_BYTES {
             block.clear();
-            self.spare.lock().expect("nothing panics holding it").push(block);
+            self.spare
+                .lock()
+                .expect("nothing panics holding it")
+                .push(block);
         }
     }
 
@@ -111,7 +118,9 @@ impl RunSpace {
 
     fn try_take(&self, bytes: usize) -> bool {
         let take = |left: usize| left.checked_sub(bytes);
-        let taken = self.memory_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        let taken = self
+            .memory_bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         taken.is_ok()
     }
 
@@ -252,7 +261,8 @@ impl RunWriter {
             return Ok(());
         }
         if self.file.space.try_take(self.buffer.capacity()) {
-            self.blocks.push(Block::Memory(std::mem::take(&mut self.buffer)));
+            self.blocks
+                .push(Block::Memory(std::mem::take(&mut self.buffer)));
         } else {
             self.blocks.push(self.file.write(&self.buffer)?);
             self.buffer.clear();
@@ -268,6 +278,7 @@ impl RunWriter {
             self.file.space.recycle(whole);
         }
         self.flush()?;
+        self.file.space.recycle(self.buffer);
         Ok(Run {
             file: self.file,
             blocks: self.blocks,
@@ -423,7 +434,9 @@ impl RunReader {
     fn release(&mut self) {
         if self.taken_bytes > 0 {
             self.file.space.recycle(std::mem::take(&mut self.buffer));
-            self.file.space.give_memory(std::mem::take(&mut self.taken_bytes));
+            self.file
+                .space
+                .give_memory(std::mem::take(&mut self.taken_bytes));
         }
         self.buffer.clear();
         self.at = 0;
@@ -434,7 +447,10 @@ impl RunReader {
 mod tests {
     use super::*;
 
-    fn space(memory_bytes: usize, file_bytes_max: Option<u64>) -> (tempfile::TempDir, Arc<RunSpace>) {
+    fn space(
+        memory_bytes: usize,
+        file_bytes_max: Option<u64>,
+    ) -> (tempfile::TempDir, Arc<RunSpace>) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let space = RunSpace::new(folder.path(), memory_bytes, file_bytes_max);
         (folder, space)
@@ -451,7 +467,8 @@ mod tests {
             for number in 0..300_000 {
                 for (start, run) in starts.iter().zip(&mut writers) {
                     let number = start + number;
-                    run.write_entry(number, 2 * number, &number.to_le_bytes()).expect("written");
+                    run.write_entry(number, 2 * number, &number.to_le_bytes())
+                        .expect("written");
                 }
             }
             for run in &mut writers {
@@ -488,10 +505,16 @@ mod tests {
     fn the_limit_is_an_error_that_names_the_folder() {
         let (folder, space) = space(0, Some(1 << 20));
         let mut run = space.file("test").run(1 << 16);
-        let fitting = (0..17).take_while(|_| run.write(&[1; 1 << 16]).is_ok()).count();
+        let fitting = (0..17)
+            .take_while(|_| run.write(&[1; 1 << 16]).is_ok())
+            .count();
         assert_eq!(fitting, 17);
         let error = run.write(&[1; 1 << 16]).expect_err("does not fit");
-        assert!(error.to_string().contains(&folder.path().display().to_string()));
+        assert!(
+            error
+                .to_string()
+                .contains(&folder.path().display().to_string())
+        );
     }
 
     #[test]

@@ -48,7 +48,10 @@ impl<R> SortPlan<R> {
     pub(super) fn return_chunk(&self, mut chunk: Vec<R>) {
         if self.file.is_some() && chunk.capacity() == self.chunk_rows {
             chunk.clear();
-            self.spare.lock().expect("nothing panics holding it").push(chunk);
+            self.spare
+                .lock()
+                .expect("nothing panics holding it")
+                .push(chunk);
         }
     }
 }
@@ -110,7 +113,8 @@ impl<'a, R: Row> RowSorter<'a, R> {
         }
         radix::sort(&mut self.chunk, scratch, self.bits.clone());
         let Some(file) = &self.plan.file else {
-            self.runs.push(SortedRun::Plain(std::mem::take(&mut self.chunk)));
+            self.runs
+                .push(SortedRun::Plain(std::mem::take(&mut self.chunk)));
             return Ok(());
         };
         let mut run = file.run(BLOCK_BYTES);
@@ -230,7 +234,11 @@ impl<R: Row> MergedRows<R> {
     }
 
     /// Replaces the content of `block` by the next rows, about `rows_max` of them; false at the end.
-    pub(super) fn next_block(&mut self, block: &mut Vec<R>, rows_max: usize) -> Result<bool, LoadError> {
+    pub(super) fn next_block(
+        &mut self,
+        block: &mut Vec<R>,
+        rows_max: usize,
+    ) -> Result<bool, LoadError> {
         block.clear();
         while block.len() < rows_max && !self.heads.is_empty() {
             if self.tree.is_some() {

@@ -43,7 +43,12 @@ fn load_texts(
     options: &LoadOptions,
 ) -> Result<LoadReport, LoadError> {
     let sources = texts.iter().map(|text| source(text)).collect();
-    load(Arc::clone(storage), sources, options, &Arc::new(LoadProgress::default()))
+    load(
+        Arc::clone(storage),
+        sources,
+        options,
+        &Arc::new(LoadProgress::default()),
+    )
 }
 
 fn memory() -> Arc<dyn Storage> {
@@ -67,9 +72,16 @@ fn quads_of(storage: &Arc<dyn Storage>, order: Order) -> BTreeSet<String> {
             .columns
             .iter()
             .map(|column| {
-                let bound: Vec<TermId> = column.iter().filter(|id| **id != 0).map(|id| TermId(*id)).collect();
+                let bound: Vec<TermId> = column
+                    .iter()
+                    .filter(|id| **id != 0)
+                    .map(|id| TermId(*id))
+                    .collect();
                 let mut terms = snapshot.decode(&bound).expect("terms").into_iter();
-                column.iter().map(|id| (*id != 0).then(|| terms.next()).flatten()).collect()
+                column
+                    .iter()
+                    .map(|id| (*id != 0).then(|| terms.next()).flatten())
+                    .collect()
             })
             .collect();
         for row in 0..batch.rows {
@@ -90,7 +102,12 @@ fn expected_quads(texts: &[String]) -> BTreeSet<String> {
     let quads = parser.for_slice(text.as_bytes());
     quads
         .map(|quad| {
-            let Quad { subject, predicate, object, graph_name } = quad.expect("a statement");
+            let Quad {
+                subject,
+                predicate,
+                object,
+                graph_name,
+            } = quad.expect("a statement");
             match graph_name {
                 GraphName::DefaultGraph => format!("{subject} {predicate} {object}"),
                 graph => format!("{subject} {predicate} {object} {graph}"),
@@ -103,7 +120,11 @@ fn all_files(storage: &Arc<dyn Storage>) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     for folder in ["", "segment-000001"] {
         for name in storage.list(folder).expect("a folder") {
-            let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            let path = if folder.is_empty() {
+                name
+            } else {
+                format!("{folder}/{name}")
+            };
             if let Ok(bytes) = storage.read_all(&path) {
                 files.push((path, bytes));
             }
@@ -146,7 +167,11 @@ fn segments_are_equal_byte_by_byte_for_any_budget_and_threads() {
     let first = memory();
     load_texts(&first, &texts, &options(1 << 30, 1)).expect("loaded");
     let expected = all_files(&first);
-    assert!(expected.iter().any(|(name, bytes)| name.ends_with("spo.pages") && bytes.len() > 100_000));
+    assert!(
+        expected
+            .iter()
+            .any(|(name, bytes)| name.ends_with("spo.pages") && bytes.len() > 100_000)
+    );
     for (texts, memory_bytes, threads) in [
         (&texts[..], 1 << 30, 2),
         (&texts[..], 1 << 18, 2),
@@ -158,9 +183,14 @@ fn segments_are_equal_byte_by_byte_for_any_budget_and_threads() {
         let report = load_texts(&storage, texts, &options(memory_bytes, threads)).expect("loaded");
         assert_eq!(memory_bytes < 1 << 30, report.tmp_bytes_written > 0);
         assert_eq!(memory_bytes < 1 << 30, report.rows_spilled);
-        for ((name, bytes), (expected_name, expected_bytes)) in all_files(&storage).iter().zip(&expected) {
+        for ((name, bytes), (expected_name, expected_bytes)) in
+            all_files(&storage).iter().zip(&expected)
+        {
             assert_eq!(name, expected_name);
-            assert!(bytes == expected_bytes, "{name} differs with {memory_bytes} bytes, {threads} threads");
+            assert!(
+                bytes == expected_bytes,
+                "{name} differs with {memory_bytes} bytes, {threads} threads"
+            );
         }
     }
 }
@@ -175,17 +205,24 @@ fn term() -> impl Strategy<Value = String> {
 fn object() -> impl Strategy<Value = String> {
     prop_oneof![
         term(),
-        "[ -~]{0,8}".prop_map(|text| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))),
+        "[ -~]{0,8}"
+            .prop_map(|text| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))),
         (0..20_i32).prop_map(|n| format!("\"{n}\"^^<http://www.w3.org/2001/XMLSchema#integer>")),
         (0..20_i32).prop_map(|n| format!("\"0{n}\"^^<http://www.w3.org/2001/XMLSchema#decimal>")),
-        ("[a-c]{0,3}", prop_oneof![Just("en"), Just("en--ltr"), Just("ja")])
+        (
+            "[a-c]{0,3}",
+            prop_oneof![Just("en"), Just("en--ltr"), Just("ja")]
+        )
             .prop_map(|(text, language)| format!("\"{text}\"@{language}")),
         (term(), term()).prop_map(|(s, o)| format!("<<( {s} <http://example.org/p> {o} )>>")),
     ]
 }
 
 fn graph() -> impl Strategy<Value = String> {
-    prop_oneof![Just(String::new()), (0..4_u8).prop_map(|n| format!("<http://example.org/g{n}>"))]
+    prop_oneof![
+        Just(String::new()),
+        (0..4_u8).prop_map(|n| format!("<http://example.org/g{n}>"))
+    ]
 }
 
 proptest! {
@@ -210,19 +247,34 @@ proptest! {
 fn files_of_all_kinds_load_and_keep_their_blank_nodes_apart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name);
-    std::fs::write(path("a.ttl"), "@prefix : <http://example.org/> . _:x :p 1, 01 ; :q [ :r _:x ] .").expect("written");
-    std::fs::write(path("b.trig"), "@prefix : <http://example.org/> . :g { _:x :p true } _:x :p 1 .").expect("written");
+    std::fs::write(
+        path("a.ttl"),
+        "@prefix : <http://example.org/> . _:x :p 1, 01 ; :q [ :r _:x ] .",
+    )
+    .expect("written");
+    std::fs::write(
+        path("b.trig"),
+        "@prefix : <http://example.org/> . :g { _:x :p true } _:x :p 1 .",
+    )
+    .expect("written");
     let file = std::fs::File::create(path("c.nt.gz")).expect("created");
     let mut gzip = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
-    gzip.write_all(b"_:x <http://example.org/p> \"1\"^^<http://www.w3.org/2001/XMLSchema#integer> .\n").expect("written");
+    gzip.write_all(
+        b"_:x <http://example.org/p> \"1\"^^<http://www.w3.org/2001/XMLSchema#integer> .\n",
+    )
+    .expect("written");
     gzip.finish().expect("written");
-    let sources = ["a.ttl", "b.trig", "c.nt.gz"].iter().enumerate().map(|(scope, name)| {
-        let source = Source::from_path(&path(name), None, None).expect("a source");
-        source.with_blank_node_scope(Some(scope as u32))
-    });
+    let sources = ["a.ttl", "b.trig", "c.nt.gz"]
+        .iter()
+        .enumerate()
+        .map(|(scope, name)| {
+            let source = Source::from_path(&path(name), None, None).expect("a source");
+            source.with_blank_node_scope(Some(scope as u32))
+        });
     let store = path("store");
     let progress = Arc::new(LoadProgress::default());
-    let report = load_into(&store, sources.collect(), &options(1 << 26, 2), &progress).expect("loaded");
+    let report =
+        load_into(&store, sources.collect(), &options(1 << 26, 2), &progress).expect("loaded");
     // a: 4, b: 2, c: 1
     assert_eq!((report.quads_read, report.quads), (7, 7));
     assert_eq!(progress.phase(), None);
@@ -231,13 +283,22 @@ fn files_of_all_kinds_load_and_keep_their_blank_nodes_apart() {
     // A second load into it is refused.
     drop(opened);
     let error = load_into(&store, vec![source("")], &options(1 << 26, 2), &progress);
-    assert!(matches!(error, Err(LoadError::Store(StoreError::NotEmpty { .. }))), "{error:?}");
+    assert!(
+        matches!(error, Err(LoadError::Store(StoreError::NotEmpty { .. }))),
+        "{error:?}"
+    );
 }
 
 fn assert_no_store(folder: &Path) {
-    let error = Store::open(folder, OpenOptions::default()).err().expect("no store");
+    let error = Store::open(folder, OpenOptions::default())
+        .err()
+        .expect("no store");
     assert!(matches!(error, StoreError::NotAStore { .. }), "{error}");
-    let left: Vec<_> = std::fs::read_dir(folder).expect("listed").flatten().map(|entry| entry.file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(folder)
+        .expect("listed")
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
     assert!(left.iter().all(|name| name == "LOCK"), "{left:?}");
 }
 
@@ -247,15 +308,29 @@ fn a_syntax_error_names_its_place_and_loads_nothing() {
     let mut lines: Vec<String> = (0..20_000).map(statement).collect();
     lines[12_345] = "<http://example.org/s> <http://example.org/p> oops .\n".to_owned();
     let progress = Arc::new(LoadProgress::default());
-    let error = load_into(folder.path(), vec![source(&lines.concat())], &options(1 << 16, 2), &progress);
+    let error = load_into(
+        folder.path(),
+        vec![source(&lines.concat())],
+        &options(1 << 16, 2),
+        &progress,
+    );
     let Err(LoadError::Parse(ParseError::Syntax(problem))) = error else {
         panic!("a syntax error, not {error:?}");
     };
     assert_eq!((&*problem.source, problem.line), ("input", 12_346));
     assert_no_store(folder.path());
     // The same place can be loaded into afterwards; leniently, all but that line.
-    let lenient = LoadOptions { lenient: true, ..options(1 << 16, 2) };
-    let report = load_into(folder.path(), vec![source(&lines.concat())], &lenient, &progress).expect("loaded");
+    let lenient = LoadOptions {
+        lenient: true,
+        ..options(1 << 16, 2)
+    };
+    let report = load_into(
+        folder.path(),
+        vec![source(&lines.concat())],
+        &lenient,
+        &progress,
+    )
+    .expect("loaded");
     assert_eq!((report.skipped, report.quads_read), (1, 19_999));
     assert_eq!(report.first_skipped[0].line, 12_346);
 }
@@ -284,21 +359,133 @@ fn a_crash_at_any_point_leaves_no_store_or_a_whole_one() {
     let texts = [(0..3000).map(statement).collect::<String>()];
     let counted = FaultyStorage::new(memory(), FaultPlan::none());
     let counted = Arc::new(counted);
-    load_texts(&(counted.clone() as Arc<dyn Storage>), &texts, &options(1 << 30, 1)).expect("loaded");
+    load_texts(
+        &(counted.clone() as Arc<dyn Storage>),
+        &texts,
+        &options(1 << 30, 1),
+    )
+    .expect("loaded");
     let expected = expected_quads(&texts);
     for number in 1..=counted.operations() {
         let inner = memory();
-        let faulty = Arc::new(FaultyStorage::new(Arc::clone(&inner), FaultPlan::crash_at(number, number)));
+        let faulty = Arc::new(FaultyStorage::new(
+            Arc::clone(&inner),
+            FaultPlan::crash_at(number, number),
+        ));
         let outcome = load_texts(&(faulty as Arc<dyn Storage>), &texts, &options(1 << 30, 1));
         match Store::open_storage(Arc::clone(&inner), OpenOptions::default()) {
-            Ok(_) => assert!(quads_of(&inner, Order::Spo) == expected, "crash at {number}"),
+            Ok(_) => assert!(
+                quads_of(&inner, Order::Spo) == expected,
+                "crash at {number}"
+            ),
             Err(error) => {
                 assert!(outcome.is_err(), "crash at {number}");
                 assert!(matches!(error, StoreError::NotAStore { .. }), "{error}");
                 // The next load finds its way.
                 load_texts(&inner, &texts, &options(1 << 30, 1)).expect("loaded");
-                assert!(quads_of(&inner, Order::Ops) == expected, "after a crash at {number}");
+                assert!(
+                    quads_of(&inner, Order::Ops) == expected,
+                    "after a crash at {number}"
+                );
             }
         }
+    }
+}
+
+#[test]
+fn terms_longer_than_any_buffer_come_back() {
+    let long = |letter: &str, bytes: usize| letter.repeat(bytes);
+    let lines = [
+        format!(
+            "<http://example.org/s> <http://example.org/p> \"{}\" .\n",
+            long("a", 6 << 20)
+        ),
+        format!(
+            "<http://example.org/s> <http://example.org/p> \"{}b\" .\n",
+            long("a", 6 << 20)
+        ),
+        format!(
+            "<http://example.org/{}> <http://example.org/p> \"x\"@en .\n",
+            long("i", 300_000)
+        ),
+        format!(
+            "<http://example.org/{}> <http://example.org/p> \"\" .\n",
+            long("i", 299_999)
+        ),
+    ];
+    check(&lines, 1 << 20, 2);
+    check(&[lines.concat()], 1 << 30, 1);
+}
+
+#[test]
+fn a_missing_temporary_folder_is_named_and_leaves_no_store() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text: String = (0..20_000).map(statement).collect();
+    let options = LoadOptions {
+        tmp: folder.path().join("missing"),
+        ..options(1 << 16, 2)
+    };
+    let store = folder.path().join("store");
+    let progress = Arc::new(LoadProgress::default());
+    let error = load_into(&store, vec![source(&text)], &options, &progress).expect_err("no folder");
+    assert!(
+        matches!(
+            error,
+            LoadError::Temporary {
+                action: "create",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(error.to_string().contains("missing"), "{error}");
+    assert_no_store(&store);
+}
+
+/// A stream that breaks, or whose reader panics.
+struct Broken {
+    text: std::io::Cursor<Vec<u8>>,
+    panics: bool,
+}
+
+impl std::io::Read for Broken {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self.text.read(buffer)? {
+            0 if self.panics => panic!("a bug"),
+            0 => Err(std::io::Error::other("the cable was pulled")),
+            bytes => Ok(bytes),
+        }
+    }
+}
+
+#[test]
+fn broken_streams_and_panics_are_errors_and_leave_no_store() {
+    for panics in [false, true] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let text: String = (0..20_000).map(statement).collect();
+        let reader = Broken {
+            text: std::io::Cursor::new(text.into_bytes()),
+            panics,
+        };
+        let source = Source::from_reader(
+            "stream".to_owned(),
+            reader,
+            RdfFormat::NQuads,
+            Compression::None,
+        );
+        let progress = Arc::new(LoadProgress::default());
+        let error = load_into(
+            folder.path(),
+            vec![source.expect("a source")],
+            &options(1 << 16, 2),
+            &progress,
+        );
+        let error = error.expect_err("broken");
+        assert_eq!(matches!(error, LoadError::Panic { .. }), panics, "{error}");
+        assert!(
+            panics || error.to_string().contains("the cable was pulled"),
+            "{error}"
+        );
+        assert_no_store(folder.path());
     }
 }

@@ -47,13 +47,27 @@ pub(super) fn statement(number: u64) -> String {
     };
     let predicate = format!("<http://example.org/p{}>", mix % 13);
     let object = match mix % 7 {
-        0 => format!("\"{}\"^^<http://www.w3.org/2001/XMLSchema#integer>", mix % 5000),
-        1 => format!("\"text {}\"@{}", mix % 1234, ["en", "de", "fr-CA"][(mix % 3) as usize]),
+        0 => format!(
+            "\"{}\"^^<http://www.w3.org/2001/XMLSchema#integer>",
+            mix % 5000
+        ),
+        1 => format!(
+            "\"text {}\"@{}",
+            mix % 1234,
+            ["en", "de", "fr-CA"][(mix % 3) as usize]
+        ),
         2 => format!("\"{}\"", "long ".repeat((mix % 40) as usize)),
         3 => format!("\"x{}\"^^<http://example.org/type>", mix % 77),
         4 => format!("<http://example.org/some/long/prefix/subject{}>", mix % 997),
-        5 => format!("\"00{}\"^^<http://www.w3.org/2001/XMLSchema#integer>", mix % 50),
-        _ => format!("\"{}-01-0{}\"^^<http://www.w3.org/2001/XMLSchema#date>", 1900 + mix % 150, 1 + mix % 9),
+        5 => format!(
+            "\"00{}\"^^<http://www.w3.org/2001/XMLSchema#integer>",
+            mix % 50
+        ),
+        _ => format!(
+            "\"{}-01-0{}\"^^<http://www.w3.org/2001/XMLSchema#date>",
+            1900 + mix % 150,
+            1 + mix % 9
+        ),
     };
     let graph = match mix % 3 {
         0 => String::new(),
@@ -64,14 +78,11 @@ pub(super) fn statement(number: u64) -> String {
 
 fn source(name: &str, text: &str) -> Source {
     let bytes = std::io::Cursor::new(text.to_owned().into_bytes());
-    Source::from_reader(name.to_owned(), bytes, RdfFormat::NQuads, Compression::None).expect("a source")
+    Source::from_reader(name.to_owned(), bytes, RdfFormat::NQuads, Compression::None)
+        .expect("a source")
 }
 
-fn run(
-    texts: &[String],
-    memory_bytes: usize,
-    threads: usize,
-) -> (Built<Vec<[u64; 4]>>, Terms) {
+fn run(texts: &[String], memory_bytes: usize, threads: usize) -> (Built<Vec<[u64; 4]>>, Terms) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let options = LoadOptions {
         memory_bytes,
@@ -79,7 +90,10 @@ fn run(
         threads: NonZero::new(threads),
         ..LoadOptions::default()
     };
-    let sources = texts.iter().enumerate().map(|(index, text)| source(&format!("{index}"), text));
+    let sources = texts
+        .iter()
+        .enumerate()
+        .map(|(index, text)| source(&format!("{index}"), text));
     let mut terms = Terms::default();
     let sink = || Rows(Vec::new());
     let built = pipeline::run(
@@ -87,7 +101,12 @@ fn run(
         &options,
         &Arc::new(LoadProgress::default()),
         &mut terms,
-        PerOrder { spo: sink(), ops: sink(), pso: sink(), pos: sink() },
+        PerOrder {
+            spo: sink(),
+            ops: sink(),
+            pso: sink(),
+            pos: sink(),
+        },
     );
     let built = built.expect("loaded");
     assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 0);
@@ -97,7 +116,11 @@ fn run(
 fn text_of(terms: &Terms, id: u64) -> String {
     let id = TermId(id);
     if id.kind().is_dictionary() {
-        let first = terms.0.iter().position(|(kind, _)| *kind == id.kind()).expect("a kind that occurs");
+        let first = terms
+            .0
+            .iter()
+            .position(|(kind, _)| *kind == id.kind())
+            .expect("a kind that occurs");
         let (kind, key) = &terms.0[first + id.payload() as usize];
         assert_eq!(*kind, id.kind());
         format!("{kind:?} {}", String::from_utf8_lossy(key))
@@ -116,9 +139,19 @@ fn the_result_depends_on_the_quads_alone() {
     shuffled.reverse();
     shuffled.extend_from_slice(&all[..500]);
     let parts: Vec<String> = shuffled.chunks(700).map(|part| part.concat()).collect();
-    for (memory_bytes, threads) in [(1 << 30, 2), (1 << 20, 1), (1 << 20, 2), (1 << 16, 2), (1 << 14, 3)] {
+    for (memory_bytes, threads) in [
+        (1 << 30, 2),
+        (1 << 20, 1),
+        (1 << 20, 2),
+        (1 << 16, 2),
+        (1 << 14, 3),
+    ] {
         let (built, terms) = run(&parts, memory_bytes, threads);
-        assert!(memory_bytes == 1 << 30 || built.batches > 1, "{} batches", built.batches);
+        assert!(
+            memory_bytes == 1 << 30 || built.batches > 1,
+            "{} batches",
+            built.batches
+        );
         assert_eq!(built.parsed.quads, 6500);
         assert_eq!(built.orders.quads, expected.orders.quads);
         assert_eq!(built.terms, expected.terms);
@@ -129,7 +162,10 @@ fn the_result_depends_on_the_quads_alone() {
             (&built.orders.sealed.pso, &expected.orders.sealed.pso),
             (&built.orders.sealed.pos, &expected.orders.sealed.pos),
         ] {
-            assert!(orders == expected, "other rows with {memory_bytes} bytes, {threads} threads");
+            assert!(
+                orders == expected,
+                "other rows with {memory_bytes} bytes, {threads} threads"
+            );
         }
     }
 }
@@ -159,9 +195,17 @@ fn every_order_holds_every_quad_once() {
         }
     }
     // The texts come back through the ids.
-    let texts: BTreeSet<String> = spo.iter().map(|row| row.map(|id| text_of(&terms, id)).join(" ")).collect();
+    let texts: BTreeSet<String> = spo
+        .iter()
+        .map(|row| row.map(|id| text_of(&terms, id)).join(" "))
+        .collect();
     assert_eq!(texts.len(), spo.len());
-    assert!(texts.iter().any(|text| text.contains("TypedLiteral 003\0\0http://www.w3.org/2001/XMLSchema#integer")));
+    assert!(
+        texts
+            .iter()
+            .any(|text| text
+                .contains("TypedLiteral 003\0\0http://www.w3.org/2001/XMLSchema#integer"))
+    );
 }
 
 #[test]
@@ -186,9 +230,18 @@ fn a_full_temporary_folder_is_named() {
         &options,
         &Arc::new(LoadProgress::default()),
         &mut Terms::default(),
-        PerOrder { spo: sink(), ops: sink(), pso: sink(), pos: sink() },
+        PerOrder {
+            spo: sink(),
+            ops: sink(),
+            pso: sink(),
+            pos: sink(),
+        },
     );
     let error = error.expect_err("too little space");
     assert!(matches!(error, LoadError::TemporaryLimit { .. }), "{error}");
-    assert!(error.to_string().contains(&folder.path().display().to_string()));
+    assert!(
+        error
+            .to_string()
+            .contains(&folder.path().display().to_string())
+    );
 }

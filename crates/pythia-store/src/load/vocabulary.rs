@@ -32,14 +32,16 @@ pub(super) struct KeySorter {
 pub(super) const SORT_BYTES_PER_KEY: usize = size_of::<Item>() + size_of::<u32>();
 
 impl KeySorter {
-    /// Sorts the keys of an arena.
-    pub(super) fn sort(&mut self, arena: &Arena) {
+    /// Sorts the keys of an arena, of which there are `key_count`.
+    pub(super) fn sort(&mut self, arena: &Arena, key_count: usize) {
         self.items.clear();
-        self.items.extend(arena.records().enumerate().map(|(ordinal, record)| Item {
-            cache: 0,
-            record,
-            ordinal: ordinal as u32,
-        }));
+        self.items.reserve_exact(key_count);
+        self.items
+            .extend(arena.records().enumerate().map(|(ordinal, record)| Item {
+                cache: 0,
+                record,
+                ordinal: ordinal as u32,
+            }));
         sort_items(arena, &mut self.items);
         self.ranks.clear();
         self.ranks.resize(self.items.len(), 0);
@@ -220,10 +222,12 @@ mod tests {
     fn check(keys: &BTreeSet<Vec<u8>>, shuffled: &[Vec<u8>]) {
         let mut arena = Arena::default();
         for (ordinal, key) in shuffled.iter().enumerate() {
-            arena.push(ordinal as u32, key[0], &key[1..]).expect("addressable");
+            arena
+                .push(ordinal as u32, key[0], &key[1..])
+                .expect("addressable");
         }
         let mut sorter = KeySorter::default();
-        sorter.sort(&arena);
+        sorter.sort(&arena, shuffled.len());
         let expected: Vec<&Vec<u8>> = keys.iter().collect();
         assert_eq!(sorter.records().len(), expected.len());
         for (rank, record) in sorter.records().enumerate() {
@@ -232,7 +236,8 @@ mod tests {
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = RunSpace::new(folder.path(), 0, None).file("keys");
-        let vocabulary = Vocabulary::write(&arena, sorter.records(), file.run(100)).expect("written");
+        let vocabulary =
+            Vocabulary::write(&arena, sorter.records(), file.run(100)).expect("written");
         assert_eq!(vocabulary.len() as usize, keys.len());
         let mut cursor = vocabulary.into_cursor(100);
         for key in &expected {

@@ -53,7 +53,10 @@ impl QuadScan {
     }
 
     /// The next rows; `None` at the end. No batch is empty.
-    #[expect(clippy::should_implement_trait, reason = "an iterator cannot be sought in")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an iterator cannot be sought in"
+    )]
     pub fn next(&mut self) -> Result<Option<IdBatch>, StoreError> {
         let mut batch = IdBatch::new(self.columns);
         self.fill(&mut batch)?;

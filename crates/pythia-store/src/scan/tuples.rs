@@ -96,7 +96,11 @@ impl TupleScan {
         for (slot, out) in self.projection.slots.iter().zip(&mut batch.columns) {
             let column = match *slot {
                 Slot::Constant(id) => {
-                    let count = if all { rows.len() } else { graphs.iter().filter(|id| accepts(id)).count() };
+                    let count = if all {
+                        rows.len()
+                    } else {
+                        graphs.iter().filter(|id| accepts(id)).count()
+                    };
                     out.resize(out.len() + count, id);
                     continue;
                 }
@@ -109,7 +113,10 @@ impl TupleScan {
             if all {
                 out.extend_from_slice(values);
             } else {
-                let chosen = values.iter().zip(graphs).filter(|(_, graph)| accepts(graph));
+                let chosen = values
+                    .iter()
+                    .zip(graphs)
+                    .filter(|(_, graph)| accepts(graph));
                 out.extend(chosen.map(|(value, _)| *value));
             }
         }

@@ -129,7 +129,11 @@ impl Segment {
             let listed = manifest.files.iter().find(|file| file.name == name);
             let name = format!("{folder}/{name}");
             let Some(listed) = listed else {
-                return Err(StoreError::corrupt(name, None, "the manifest does not list it"));
+                return Err(StoreError::corrupt(
+                    name,
+                    None,
+                    "the manifest does not list it",
+                ));
             };
             let bytes = storage.open(&name)?.len();
             if bytes != listed.bytes {
@@ -147,9 +151,10 @@ impl Segment {
             );
             return Err(StoreError::corrupt(directory_name, None, message));
         }
-        let open = |name: &str, page_bytes: usize, group: &'static str| -> Result<PagedFile, StoreError> {
-            Ok(pool.open(&format!("{folder}/{name}"), page_bytes, group)?)
-        };
+        let open =
+            |name: &str, page_bytes: usize, group: &'static str| -> Result<PagedFile, StoreError> {
+                Ok(pool.open(&format!("{folder}/{name}"), page_bytes, group)?)
+            };
         let order = |order: Order, page_bytes: usize| {
             open(&order_file_name(order), page_bytes, order.name())
         };

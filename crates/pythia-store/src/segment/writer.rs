@@ -52,10 +52,7 @@ pub struct SegmentWriter {
 impl SegmentWriter {
     /// Starts a segment in a storage that holds no store or an empty one, and removes what
     /// interrupted writers have left there. The caller holds the store's lock.
-    pub fn create(
-        storage: Arc<dyn Storage>,
-        options: SegmentOptions,
-    ) -> Result<Self, StoreError> {
+    pub fn create(storage: Arc<dyn Storage>, options: SegmentOptions) -> Result<Self, StoreError> {
         let current = Manifest::read(&*storage)?;
         if let Some(manifest) = &current
             && manifest.quads > 0

@@ -18,9 +18,7 @@ pub(super) fn count(
     let any_graph = pattern.graph == GraphFilter::Any;
     match (pattern.subject, pattern.predicate, pattern.object) {
         (None, None, None) => all(base, pattern.graph),
-        (None, Some(predicate), None) => {
-            columns(base, End::Subject, &[predicate], pattern.graph)
-        }
+        (None, Some(predicate), None) => columns(base, End::Subject, &[predicate], pattern.graph),
         (Some(subject), predicate, None) if any_graph => base.spo.count(subject, predicate),
         (None, predicate, Some(object)) if any_graph => base.ops.count(object, predicate),
         (Some(subject), Some(predicate), None) => {
@@ -29,9 +27,12 @@ pub(super) fn count(
         (None, Some(predicate), Some(object)) => {
             columns(base, End::Object, &[predicate, object], pattern.graph)
         }
-        (Some(subject), Some(predicate), Some(object)) => {
-            columns(base, End::Subject, &[predicate, subject, object], pattern.graph)
-        }
+        (Some(subject), Some(predicate), Some(object)) => columns(
+            base,
+            End::Subject,
+            &[predicate, subject, object],
+            pattern.graph,
+        ),
         // One node's rows, of some graphs or of some other end.
         (Some(_), None, _) | (None, None, Some(_)) => {
             let mut scan = snapshot.scan(pattern, Order::Pso, &[])?;

@@ -89,7 +89,8 @@ fn splice(
         let count = rows.len();
         out.source.resize(out.source.len() + count, list.source);
         if out.with_predicate {
-            out.predicate.resize(out.predicate.len() + count, list.predicate.0);
+            out.predicate
+                .resize(out.predicate.len() + count, list.predicate.0);
         }
         out.other.extend_from_slice(&lists.other[rows.clone()]);
         if out.with_graph {
@@ -104,7 +105,8 @@ fn append(rows: &Expansion, range: Range<usize>, out: &mut Expansion) {
     out.source.extend_from_slice(&rows.source[range.clone()]);
     out.other.extend_from_slice(&rows.other[range.clone()]);
     if out.with_predicate {
-        out.predicate.extend_from_slice(&rows.predicate[range.clone()]);
+        out.predicate
+            .extend_from_slice(&rows.predicate[range.clone()]);
     }
     if out.with_graph {
         out.graph.extend_from_slice(&rows.graph[range]);
@@ -176,7 +178,8 @@ pub(super) fn probe(
     order.sort_unstable_by_key(|&index| pairs[index]);
     let sorted: Vec<(TermId, TermId)> = order.iter().map(|&index| pairs[index]).collect();
     let mut answers = Vec::new();
-    base.spo.probe_batch(predicate, &sorted, graph, &mut answers)?;
+    base.spo
+        .probe_batch(predicate, &sorted, graph, &mut answers)?;
     let mut external: Vec<usize> = Vec::new();
     for (position, answer) in answers.iter().enumerate() {
         match answer {

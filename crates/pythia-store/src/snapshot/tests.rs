@@ -33,11 +33,21 @@ fn expected(quads: &BTreeSet<Quad>, pattern: &QuadPattern, order: Order) -> Vec<
 }
 
 fn collect(snapshot: &Snapshot, pattern: &QuadPattern, order: Order) -> Vec<Quad> {
-    let mut scan = snapshot.scan(pattern, order, &order.components()).expect("sound");
+    let mut scan = snapshot
+        .scan(pattern, order, &order.components())
+        .expect("sound");
     let mut rows = Vec::new();
     while let Some(batch) = scan.next().expect("sound") {
-        assert!(batch.rows > 0 && batch.columns.iter().all(|column| column.len() == batch.rows));
-        rows.extend((0..batch.rows).map(|row| [0, 1, 2, 3].map(|column| batch.columns[column][row])));
+        assert!(
+            batch.rows > 0
+                && batch
+                    .columns
+                    .iter()
+                    .all(|column| column.len() == batch.rows)
+        );
+        rows.extend(
+            (0..batch.rows).map(|row| [0, 1, 2, 3].map(|column| batch.columns[column][row])),
+        );
     }
     rows
 }
@@ -48,7 +58,12 @@ fn patterns(quads: &BTreeSet<Quad>, graph: GraphFilter) -> Vec<QuadPattern> {
     let hub = id(TermKind::Iri, 7);
     seeds.extend(quads.iter().find(|quad| quad[0] == hub));
     seeds.extend(quads.iter().find(|quad| quad[2] == hub));
-    seeds.push([id(TermKind::Iri, 1), id(TermKind::Iri, 49), id(TermKind::Iri, 2), 0]);
+    seeds.push([
+        id(TermKind::Iri, 1),
+        id(TermKind::Iri, 49),
+        id(TermKind::Iri, 2),
+        0,
+    ]);
     let mut patterns = Vec::new();
     for seed in seeds {
         for bound in 0..8u8 {
@@ -76,7 +91,9 @@ fn filters() -> impl Strategy<Value = GraphFilter> {
 fn check_statistics(snapshot: &Snapshot, quads: &BTreeSet<Quad>) {
     let statistics = snapshot.statistics();
     let distinct = |which: &[usize], predicate: Option<u64>| {
-        let rows = quads.iter().filter(|quad| predicate.is_none_or(|id| id == quad[1]));
+        let rows = quads
+            .iter()
+            .filter(|quad| predicate.is_none_or(|id| id == quad[1]));
         let keys = rows.map(|quad| which.iter().map(|&index| quad[index]).collect::<Vec<_>>());
         keys.collect::<BTreeSet<_>>().len() as u64
     };
@@ -136,7 +153,9 @@ fn check_seek(
     let Some(key) = order.components().iter().position(|which| !bound(which)) else {
         return;
     };
-    let mut scan = snapshot.scan(pattern, order, &order.components()).expect("sound");
+    let mut scan = snapshot
+        .scan(pattern, order, &order.components())
+        .expect("sound");
     let mut found = Vec::new();
     let mut drain = |scan: &mut crate::QuadScan, most: usize| {
         for _ in 0..most {
@@ -153,7 +172,10 @@ fn check_seek(
     drain(&mut scan, usize::MAX);
     let rest = rows[before..].iter().filter(|row| row[key] >= to);
     let expected: Vec<Quad> = rows[..before].iter().chain(rest).copied().collect();
-    assert_eq!(found, expected, "{pattern:?} {order:?} to {to:x} after {before}");
+    assert_eq!(
+        found, expected,
+        "{pattern:?} {order:?} to {to:x} after {before}"
+    );
 }
 
 fn check_expand(
@@ -184,7 +206,11 @@ fn check_expand(
             .collect();
         rows.sort_unstable();
         assert!(out.external.is_empty());
-        let sources: Vec<u64> = out.source.iter().map(|&source| nodes[source as usize].0).collect();
+        let sources: Vec<u64> = out
+            .source
+            .iter()
+            .map(|&source| nodes[source as usize].0)
+            .collect();
         let column = |index: usize| rows.iter().map(|row| row[index]).collect::<Vec<_>>();
         assert_eq!(sources, column(0));
         assert_eq!(out.other, column(2));
@@ -211,7 +237,9 @@ fn check_probe(snapshot: &Snapshot, quads: &BTreeSet<Quad>, graph: GraphFilter) 
         .collect();
     pairs.push((TermId(1), TermId(2)));
     pairs.extend(pairs.clone().iter().step_by(3));
-    let found = snapshot.probe(TermId(predicate), &pairs, graph).expect("sound");
+    let found = snapshot
+        .probe(TermId(predicate), &pairs, graph)
+        .expect("sound");
     let there: BTreeSet<(u64, u64)> = quads
         .iter()
         .filter(|quad| quad[1] == predicate && graph.accepts(TermId(quad[3])))
@@ -273,12 +301,21 @@ fn columns_come_in_the_order_asked() {
     let store = open(write_store(&BTreeSet::from([quad]), SMALL_PAGES));
     let snapshot = store.snapshot();
     for order in Order::ALL {
-        for wanted in [&COMPONENTS[..], &[Component::Object, Component::Subject], &[]] {
-            let mut scan = snapshot.scan(&QuadPattern::default(), order, wanted).expect("sound");
+        for wanted in [
+            &COMPONENTS[..],
+            &[Component::Object, Component::Subject],
+            &[],
+        ] {
+            let mut scan = snapshot
+                .scan(&QuadPattern::default(), order, wanted)
+                .expect("sound");
             let batch = scan.next().expect("sound").expect("one row");
             assert_eq!(batch.rows, 1);
             let columns: Vec<u64> = batch.columns.iter().map(|column| column[0]).collect();
-            let ids: Vec<u64> = wanted.iter().map(|&which| component(&quad, which)).collect();
+            let ids: Vec<u64> = wanted
+                .iter()
+                .map(|&which| component(&quad, which))
+                .collect();
             assert_eq!(columns, ids);
             assert_eq!(scan.next().expect("sound"), None);
         }
@@ -293,12 +330,29 @@ fn terms_come_back_from_their_ids() {
     let found = snapshot.resolve(term.as_ref().into()).expect("sound");
     assert_eq!(found, Some(TermId::new(TermKind::Iri, 42)));
     let absent = oxrdf::NamedNode::new_unchecked("http://example.org/absent");
-    assert_eq!(snapshot.resolve(absent.as_ref().into()).expect("sound"), None);
+    assert_eq!(
+        snapshot.resolve(absent.as_ref().into()).expect("sound"),
+        None
+    );
     let number = oxrdf::Literal::from(17);
-    let inline = snapshot.resolve(number.as_ref().into()).expect("sound").expect("inline");
-    let ids = [TermId::new(TermKind::Iri, 42), inline, TermId::new(TermKind::Iri, 42)];
+    let inline = snapshot
+        .resolve(number.as_ref().into())
+        .expect("sound")
+        .expect("inline");
+    let ids = [
+        TermId::new(TermKind::Iri, 42),
+        inline,
+        TermId::new(TermKind::Iri, 42),
+    ];
     let terms = snapshot.decode(&ids).expect("sound");
-    assert_eq!(terms, [term.clone().into(), number.into(), oxrdf::Term::from(term)]);
-    assert!(snapshot.decode(&[TermId::new(TermKind::Iri, 1 << 40)]).is_err());
+    assert_eq!(
+        terms,
+        [term.clone().into(), number.into(), oxrdf::Term::from(term)]
+    );
+    assert!(
+        snapshot
+            .decode(&[TermId::new(TermKind::Iri, 1 << 40)])
+            .is_err()
+    );
     assert!(snapshot.decode(&[TermId::UNBOUND]).is_err());
 }

@@ -50,11 +50,19 @@ impl Check<'_> {
         }
         let name = file.file().name();
         if rows.predicates.finish() != file.directory().predicates {
-            self.problem(name, None, "the directory's counts per predicate are not those of the rows");
+            self.problem(
+                name,
+                None,
+                "the directory's counts per predicate are not those of the rows",
+            );
             return None;
         }
         if rows.graphs.finish() != segment.statistics().graphs {
-            self.problem(name, None, "the directory's counts per graph are not those of the rows");
+            self.problem(
+                name,
+                None,
+                "the directory's counts per graph are not those of the rows",
+            );
             return None;
         }
         Some(OrderSummary {
@@ -114,7 +122,9 @@ impl Rows {
                 End::Object => [b, p, a, g],
             };
             if !ids.accept(quad) {
-                return Err(BadPage("a row with an id that is no term of the store, or not in its place"));
+                return Err(BadPage(
+                    "a row with an id that is no term of the store, or not in its place",
+                ));
             }
             self.predicates.count(row);
             self.graphs.count(g);
@@ -124,4 +134,3 @@ impl Rows {
         Ok(())
     }
 }
-

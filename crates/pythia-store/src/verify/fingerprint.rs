@@ -13,7 +13,9 @@ impl Fingerprint {
             low = mix(low ^ id);
             high = mix(high.rotate_left(23) ^ id).wrapping_add(low);
         }
-        self.0 = self.0.wrapping_add(u128::from(high) << 64 | u128::from(low));
+        self.0 = self
+            .0
+            .wrapping_add(u128::from(high) << 64 | u128::from(low));
     }
 }
 
@@ -42,6 +44,9 @@ mod tests {
         assert_ne!(of(&quads), of(&[a, b]));
         // Components may not change places, within a quad or between quads.
         assert_ne!(of(&[[1, 2, 3, 0]]), of(&[[3, 2, 1, 0]]));
-        assert_ne!(of(&[[1, 2, 3, 0], [4, 2, 6, 0]]), of(&[[1, 2, 6, 0], [4, 2, 3, 0]]));
+        assert_ne!(
+            of(&[[1, 2, 3, 0], [4, 2, 6, 0]]),
+            of(&[[1, 2, 6, 0], [4, 2, 3, 0]])
+        );
     }
 }

@@ -38,7 +38,12 @@ fn some_quads() -> BTreeSet<Quad> {
     let mut quads = BTreeSet::new();
     for node in 0..TERMS {
         quads.insert([iri(node), iri(50), iri(7), 0]);
-        quads.insert([iri(7), iri(51), id(TermKind::String, node), iri(100 + node % 3)]);
+        quads.insert([
+            iri(7),
+            iri(51),
+            id(TermKind::String, node),
+            iri(100 + node % 3),
+        ]);
         quads.insert([iri(node), iri(52), id(TermKind::Integer, node * 5), 0]);
         quads.insert([id(TermKind::BlankNode, node), iri(53), iri(node / 3), 0]);
     }
@@ -87,7 +92,9 @@ fn every_flipped_bit_is_found() {
     }
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     for _ in 0..300 {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         let mut place = (state >> 20) as usize % total;
         for (name, bytes) in &files {
             if place < bytes.len() {

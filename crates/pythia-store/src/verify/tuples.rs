@@ -95,7 +95,10 @@ impl Tuples<'_> {
         let first_gap = rows.gaps.first().filter(|gap| gap.row == 0);
         let first = first_gap.map(|gap| gap.node).or(first_row);
         if first.is_none() || first != file.directory().first_node(page) {
-            return Err(self.corrupt(Some(number), "its first node is not the one in the directory"));
+            return Err(self.corrupt(
+                Some(number),
+                "its first node is not the one in the directory",
+            ));
         }
         let mut gaps = rows.gaps.iter().peekable();
         for row in 0..=rows.len() {
@@ -137,7 +140,10 @@ impl Tuples<'_> {
 
     /// An external list is in order like its first row would be, and ends its predicate.
     fn list(&mut self, page: u64, gap: &Gap) -> Result<(), StoreError> {
-        if self.last.is_some_and(|last| [last[0], last[1]] >= [gap.node, gap.predicate]) {
+        if self
+            .last
+            .is_some_and(|last| [last[0], last[1]] >= [gap.node, gap.predicate])
+        {
             return Err(self.corrupt(Some(page), "lists that are not in order"));
         }
         self.nodes += u64::from(self.last.is_none_or(|last| last[0] != gap.node));

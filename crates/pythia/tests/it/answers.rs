@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pythia::{Database, QueryError};
 
-use crate::support::{Answer, database, oxigraph, ours, shared_data, theirs};
+use crate::support::{Answer, database, ours, oxigraph, shared_data, theirs};
 
 const YAGO: &str = "http://yago-knowledge.org/resource/";
 
@@ -32,7 +32,10 @@ fn compare(file: &Path, database: &Database, reference: &oxigraph::store::Store)
     let (mut same, mut unsupported) = (0, Vec::new());
     for line in text.lines() {
         let entry: serde_json::Value = serde_json::from_str(line).unwrap();
-        let (id, query) = (entry["id"].as_str().unwrap(), entry["query"].as_str().unwrap());
+        let (id, query) = (
+            entry["id"].as_str().unwrap(),
+            entry["query"].as_str().unwrap(),
+        );
         let answer = match ours(database, query) {
             Ok(answer) => answer,
             Err(QueryError::Unsupported { what, .. }) => {
@@ -79,12 +82,19 @@ fn yago_has_its_known_answers_and_agrees_with_oxigraph() {
     let citizens = "?s y:isCitizenOf y:United_States . ?s y:hasGender";
     assert_eq!(count(&database, &format!("{citizens} y:male")), "224");
     assert_eq!(count(&database, &format!("{citizens} y:female")), "44");
-    assert_eq!(count(&database, "?s y:isLocatedIn+ y:United_States"), "2986");
+    assert_eq!(
+        count(&database, "?s y:isLocatedIn+ y:United_States"),
+        "2986"
+    );
     assert_eq!(count(&database, "?a y:hasChild+ ?b"), "1173");
     assert_eq!(count(&database, "?a y:isLocatedIn+ ?b"), "47988");
     assert_eq!(count(&database, "?a y:influences+ ?b"), "119759");
     let reference = oxigraph(&text);
-    compare(&folder.join("queries/yago-paths.jsonl"), &database, &reference);
+    compare(
+        &folder.join("queries/yago-paths.jsonl"),
+        &database,
+        &reference,
+    );
 }
 
 #[test]
@@ -93,7 +103,11 @@ fn bsbm_explore_agrees_with_oxigraph() {
     let text = read_zst(&folder.join("bsbm-1m.nt.zst"));
     let database = database(&text);
     let reference = oxigraph(&text);
-    compare(&folder.join("queries/bsbm-1m-explore.jsonl"), &database, &reference);
+    compare(
+        &folder.join("queries/bsbm-1m-explore.jsonl"),
+        &database,
+        &reference,
+    );
 }
 
 #[test]
@@ -101,7 +115,10 @@ fn a_slice_of_yago_is_bundled() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/yago/yago-slice.nt.zst");
     let database = database(&read_zst(&path));
     assert_eq!(
-        count(&database, "?s y:hasGender y:male . ?s y:isCitizenOf y:Greece"),
+        count(
+            &database,
+            "?s y:hasGender y:male . ?s y:isCitizenOf y:Greece"
+        ),
         "15"
     );
     assert_eq!(count(&database, "?a y:hasChild+ y:Nicolas_Sarkozy"), "32");

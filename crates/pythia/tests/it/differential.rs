@@ -1,7 +1,7 @@
 //! Random queries over random graphs, answered by us and by Oxigraph.
 
 use crate::generator::Generator;
-use crate::support::{database, oxigraph, ours, theirs};
+use crate::support::{database, ours, oxigraph, theirs};
 use pythia::QueryError;
 
 /// How many cases run in the tests; `PYTHIA_DIFFERENTIAL_CASES` runs more.
@@ -78,7 +78,11 @@ fn answer_equal(ours: &crate::support::Answer, expected: &crate::support::Answer
         .iter()
         .map(|line| {
             let cells: Vec<&str> = line.split('\t').collect();
-            order.iter().map(|&i| cells[i]).collect::<Vec<_>>().join("\t")
+            order
+                .iter()
+                .map(|&i| cells[i])
+                .collect::<Vec<_>>()
+                .join("\t")
         })
         .collect();
     lines.sort();

@@ -53,7 +53,7 @@ impl Generator {
             5 => format!("\"text {n}\""),
             6 => format!("\"text {n}\"@en"),
             7 => format!("\"2020-01-0{}\"^^<{xsd}date>", n + 1),
-            _ => format!("\"{}\"^^<{xsd}boolean>", n % 2 == 0),
+            _ => format!("\"{}\"^^<{xsd}boolean>", n.is_multiple_of(2)),
         }
     }
 
@@ -72,18 +72,29 @@ impl Generator {
                 6 => format!("_:b{}", self.below(4)),
                 _ => self.literal(),
             };
-            let graph = if self.chance(25) { self.graph() } else { String::new() };
+            let graph = if self.chance(25) {
+                self.graph()
+            } else {
+                String::new()
+            };
             text.push_str(&format!("{subject} {predicate} {object} {graph} .\n"));
         }
         text
     }
 
     fn variable(&mut self) -> String {
-        ["?a", "?b", "?c", "?d"].choose(&mut self.random).unwrap().to_string()
+        ["?a", "?b", "?c", "?d"]
+            .choose(&mut self.random)
+            .unwrap()
+            .to_string()
     }
 
     fn subject(&mut self) -> String {
-        if self.chance(20) { self.node() } else { self.variable() }
+        if self.chance(20) {
+            self.node()
+        } else {
+            self.variable()
+        }
     }
 
     fn object(&mut self) -> String {
@@ -116,7 +127,12 @@ impl Generator {
         match self.below(10) {
             0 => format!("{} {} {} .", self.subject(), self.variable(), self.object()),
             1 | 2 => self.path_pattern(),
-            _ => format!("{} {} {} .", self.subject(), self.predicate(), self.object()),
+            _ => format!(
+                "{} {} {} .",
+                self.subject(),
+                self.predicate(),
+                self.object()
+            ),
         }
     }
 
@@ -131,14 +147,21 @@ impl Generator {
     }
 
     fn expression(&mut self, depth: u32) -> String {
-        let kind = if depth == 0 { self.below(3) } else { self.below(13) };
+        let kind = if depth == 0 {
+            self.below(3)
+        } else {
+            self.below(13)
+        };
         let next = depth.saturating_sub(1);
         match kind {
             0 => self.variable(),
             1 => self.literal(),
             2 => self.node(),
             3..=6 => {
-                let operator = ["=", "!=", "<", ">", "<=", ">="].choose(&mut self.random).unwrap().to_string();
+                let operator = ["=", "!=", "<", ">", "<=", ">="]
+                    .choose(&mut self.random)
+                    .unwrap()
+                    .to_string();
                 format!("({} {operator} {})", self.expression(0), self.expression(0))
             }
             7 => format!("({} && {})", self.expression(next), self.expression(next)),
@@ -155,7 +178,11 @@ impl Generator {
         if a == b {
             return format!("VALUES {a} {{ {} {} }}", self.node(), self.node());
         }
-        let undefined = if self.chance(30) { "UNDEF".to_owned() } else { self.node() };
+        let undefined = if self.chance(30) {
+            "UNDEF".to_owned()
+        } else {
+            self.node()
+        };
         format!(
             "VALUES ({a} {b}) {{ ({} {}) ({undefined} {}) }}",
             self.node(),
@@ -187,11 +214,19 @@ impl Generator {
     fn part(&mut self, depth: u32) -> String {
         match self.below(12) {
             0..=2 => format!("OPTIONAL {{ {} }}", self.group(depth)),
-            3 => format!("{{ {} }} UNION {{ {} }}", self.group(depth), self.group(depth)),
+            3 => format!(
+                "{{ {} }} UNION {{ {} }}",
+                self.group(depth),
+                self.group(depth)
+            ),
             4..=6 => format!("FILTER {}", self.filter()),
             7 => format!("MINUS {{ {} }}", self.group(depth)),
             8 => {
-                let graph = if self.chance(50) { self.graph() } else { "?g".to_owned() };
+                let graph = if self.chance(50) {
+                    self.graph()
+                } else {
+                    "?g".to_owned()
+                };
                 format!("GRAPH {graph} {{ {} }}", self.simple_group())
             }
             9 => self.values(),

@@ -16,7 +16,9 @@ fn graph() -> String {
     for node in 0..NODES {
         for step in 1..9 {
             let other = (node * 31 + step * 7919) % NODES;
-            text.push_str(&format!("<http://e/{node}> <http://e/link> <http://e/{other}> .\n"));
+            text.push_str(&format!(
+                "<http://e/{node}> <http://e/link> <http://e/{other}> .\n"
+            ));
         }
     }
     text
@@ -24,7 +26,11 @@ fn graph() -> String {
 
 fn id(database: &Database, iri: &str) -> TermId {
     let node = oxrdf::NamedNode::new(iri).unwrap();
-    database.snapshot().resolve(node.as_ref().into()).unwrap().unwrap()
+    database
+        .snapshot()
+        .resolve(node.as_ref().into())
+        .unwrap()
+        .unwrap()
 }
 
 fn spo_pages(database: &Database) -> u64 {
@@ -43,7 +49,13 @@ fn a_cold_walk_of_k_hops_reads_at_most_k_plus_one_pages() {
         for hop in 0..hops {
             let mut found = Expansion::new(false, false);
             snapshot
-                .expand(End::Subject, &[node], Some(link), GraphFilter::Any, &mut found)
+                .expand(
+                    End::Subject,
+                    &[node],
+                    Some(link),
+                    GraphFilter::Any,
+                    &mut found,
+                )
                 .unwrap();
             node = TermId(found.other[hop % found.other.len()]);
         }
@@ -79,7 +91,13 @@ fn a_frontier_is_read_as_one_batch() {
     let before = database.counters();
     let mut found = Expansion::new(false, false);
     snapshot
-        .expand(End::Subject, &nodes, Some(link), GraphFilter::Any, &mut found)
+        .expand(
+            End::Subject,
+            &nodes,
+            Some(link),
+            GraphFilter::Any,
+            &mut found,
+        )
         .unwrap();
     let read = database.counters().since(&before).group("spo");
     assert_eq!(found.other.len(), 480);
@@ -94,7 +112,11 @@ fn a_store_larger_than_the_cache_answers_within_its_budget() {
         ..Options::default()
     };
     let memory = stored(&graph());
-    assert!(memory.size_bytes() > 1 << 20, "the store has {} bytes", memory.size_bytes());
+    assert!(
+        memory.size_bytes() > 1 << 20,
+        "the store has {} bytes",
+        memory.size_bytes()
+    );
     let small = Database::open_storage(Arc::new(memory), options).unwrap();
     let large = database(&graph());
     for query in [

@@ -21,7 +21,13 @@ fn terms_come_back_exactly() {
             "قطة"@ar--rtl, "", "x"^^e:type, <<( e:a e:b "c"@en )>> .
     "#;
     let sources = vec![source("terms", text, RdfFormat::Turtle)];
-    pythia::load(folder.path(), sources, &LoadOptions::default(), &Arc::default()).unwrap();
+    pythia::load(
+        folder.path(),
+        sources,
+        &LoadOptions::default(),
+        &Arc::default(),
+    )
+    .unwrap();
     let database = Database::open(folder.path()).unwrap();
     let answer = ours(&database, "SELECT ?o { ?s ?p ?o }").unwrap().sorted();
     let expected = oxttl::TurtleParser::new().for_slice(text.as_bytes());
@@ -37,7 +43,13 @@ fn blank_nodes_of_different_files_stay_apart() {
     let sources = (1..=2)
         .map(|n| source("bnodes", text, RdfFormat::NTriples).with_blank_node_scope(Some(n)))
         .collect();
-    pythia::load(folder.path(), sources, &LoadOptions::default(), &Arc::default()).unwrap();
+    pythia::load(
+        folder.path(),
+        sources,
+        &LoadOptions::default(),
+        &Arc::default(),
+    )
+    .unwrap();
     let database = Database::open(folder.path()).unwrap();
     let answer = ours(&database, "SELECT ?s { ?s <http://e/p> ?o }").unwrap();
     assert_eq!(answer.lines.len(), 2);
@@ -48,13 +60,24 @@ fn a_store_that_is_not_empty_is_not_loaded_over() {
     let folder = tempfile::tempdir().unwrap();
     let load = |text| {
         let sources = vec![source("t", text, RdfFormat::NTriples)];
-        pythia::load(folder.path(), sources, &LoadOptions::default(), &Arc::default())
+        pythia::load(
+            folder.path(),
+            sources,
+            &LoadOptions::default(),
+            &Arc::default(),
+        )
     };
     load("<http://e/a> <http://e/p> <http://e/b> .\n").unwrap();
     let error = load("<http://e/c> <http://e/p> <http://e/d> .\n").unwrap_err();
     assert!(!error.to_string().is_empty());
     let database = Database::open(folder.path()).unwrap();
-    assert_eq!(ours(&database, "SELECT * { ?s ?p ?o }").unwrap().lines.len(), 1);
+    assert_eq!(
+        ours(&database, "SELECT * { ?s ?p ?o }")
+            .unwrap()
+            .lines
+            .len(),
+        1
+    );
 }
 
 #[test]

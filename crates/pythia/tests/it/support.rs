@@ -90,7 +90,11 @@ pub(crate) fn ours(database: &Database, query: &str) -> Result<Answer, pythia::Q
             }
         }
         Results::Solutions(mut solutions) => {
-            let variables = solutions.variables().iter().map(|v| v.as_str().to_owned()).collect();
+            let variables = solutions
+                .variables()
+                .iter()
+                .map(|v| v.as_str().to_owned())
+                .collect();
             let mut lines = Vec::new();
             while let Some(batch) = solutions.next_batch()? {
                 for row in 0..batch.len() {

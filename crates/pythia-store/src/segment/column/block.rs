@@ -54,11 +54,10 @@ impl BlockEncoder {
             self.kinds(values);
             self.keep_smaller(start, out);
         }
-        if survey.descents > 0 && (out.len() - start) * 4 > values.len() {
-            if self.find_distinct(values) {
-                self.dictionary(values, survey.min);
-                self.keep_smaller(start, out);
-            }
+        let may_repeat = survey.descents > 0 && (out.len() - start) * 4 > values.len();
+        if may_repeat && self.find_distinct(values) {
+            self.dictionary(values, survey.min);
+            self.keep_smaller(start, out);
         }
         range
     }
@@ -570,7 +569,7 @@ mod tests {
         // Sorted lists, one after the other.
         assert!(round_trip(&block(&|i| iri | ((i % 32) * 50 + i % 3 + (i / 32) * 7))) < 256);
         // Two kinds in turn.
-        let mixed = block(&|i| [iri, string][(scattered(i) % 2) as usize] | scattered(i) % 1000);
+        let mixed = block(&|i| [iri, string][(scattered(i) % 2) as usize] | (scattered(i) % 1000));
         assert!(round_trip(&mixed) < 256 * 11 / 8 + 20);
     }
 

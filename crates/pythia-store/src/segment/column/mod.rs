@@ -26,8 +26,8 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use directory::COLUMN_PAGE_BYTES;
 pub(crate) use counter::PredicateCounter;
+pub use directory::COLUMN_PAGE_BYTES;
 pub(crate) use directory::ColumnDirectory;
 pub(crate) use format::{BadPage, Column};
 pub(crate) use page::ColumnPage;

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::block;
 use super::format::{
-    BLOCK_ROWS, BadPage, Column, END_BYTES, HEADER_BYTES, PAGE_ROWS_MAX,
-    PAGE_TYPE, RUN_BYTES, field,
+    BLOCK_ROWS, BadPage, Column, END_BYTES, HEADER_BYTES, PAGE_ROWS_MAX, PAGE_TYPE, RUN_BYTES,
+    field,
 };
 
 /// The rows of one column page.
@@ -107,7 +107,11 @@ impl<'a> ColumnPage<'a> {
     /// The predicates with their rows, in order; at least one.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (u64, Range<usize>)> + '_ {
         (0..self.runs).map(|index| {
-            let start = if index == 0 { 0 } else { self.run_end(index - 1) };
+            let start = if index == 0 {
+                0
+            } else {
+                self.run_end(index - 1)
+            };
             (self.run_predicate(index), start..self.run_end(index))
         })
     }
@@ -215,7 +219,11 @@ impl<'a> ColumnPage<'a> {
             return Ok(rows.start);
         }
         if minipage.index.is_empty() {
-            return Ok(if below(minipage.base) { rows.end } else { rows.start });
+            return Ok(if below(minipage.base) {
+                rows.end
+            } else {
+                rows.start
+            });
         }
         // Only of blocks that lie wholly within the rows the minimum is the first value.
         let first = rows.start / BLOCK_ROWS;
@@ -281,7 +289,11 @@ impl Minipage<'_> {
     }
 
     fn decode(&self, block: usize, blocks: usize, out: &mut [u64]) -> Result<(), BadPage> {
-        let start = if block == 0 { 0 } else { self.end(block - 1, blocks) };
+        let start = if block == 0 {
+            0
+        } else {
+            self.end(block - 1, blocks)
+        };
         let body = self
             .data
             .get(start..self.end(block, blocks))

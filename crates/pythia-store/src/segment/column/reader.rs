@@ -69,7 +69,11 @@ impl ColumnFile {
         let (first, last) = (pages.start as u64, pages.end as u64 - 1);
         let mut rows = 0..0;
         let numbers = [first, last];
-        let numbers = if first == last { &numbers[..1] } else { &numbers[..] };
+        let numbers = if first == last {
+            &numbers[..1]
+        } else {
+            &numbers[..]
+        };
         self.read(numbers, |number, page| {
             let start = self.directory.page_rows(number as usize).start;
             if number == first {
@@ -167,7 +171,9 @@ impl ColumnFile {
     ) -> Result<(), StoreError> {
         self.file.pages(numbers, |index, page| {
             let number = numbers[index];
-            let result = self.view_unnamed(number, page).and_then(|view| f(number, &view));
+            let result = self
+                .view_unnamed(number, page)
+                .and_then(|view| f(number, &view));
             result.map_err(|problem| self.corrupt(number, problem))
         })
     }
@@ -226,7 +232,10 @@ impl ColumnFile {
         }
         let mut first_key = 0;
         self.read(&numbers, |number, page| {
-            while ranges.get(first_key).is_some_and(|pages| pages.end <= number) {
+            while ranges
+                .get(first_key)
+                .is_some_and(|pages| pages.end <= number)
+            {
                 first_key += 1;
             }
             let keys = keys.iter().zip(&ranges).enumerate().skip(first_key);

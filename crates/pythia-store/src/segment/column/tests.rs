@@ -30,7 +30,9 @@ fn write(storage: &dyn Storage, rows: &[Row], page_bytes: usize) -> ColumnDirect
 
 fn open(storage: Arc<MemoryStorage>, directory: ColumnDirectory) -> ColumnFile {
     let pool = BufferPool::new(storage, 4 << 20);
-    let file = pool.open("test.pages", directory.page_bytes, "test").expect("whole pages");
+    let file = pool
+        .open("test.pages", directory.page_bytes, "test")
+        .expect("whole pages");
     ColumnFile::new(file, directory).expect("they belong together")
 }
 
@@ -61,11 +63,19 @@ fn read_all(file: &ColumnFile) -> Vec<Row> {
 fn range(rows: &[Row], prefix: &[u64]) -> Range<u64> {
     let start = rows.partition_point(|row| &row[..prefix.len()] < prefix);
     let end = rows.partition_point(|row| &row[..prefix.len()] <= prefix);
-    if start == end { 0..0 } else { start as u64..end as u64 }
+    if start == end {
+        0..0
+    } else {
+        start as u64..end as u64
+    }
 }
 
 fn normal(range: Range<u64>) -> Range<u64> {
-    if range.start >= range.end { 0..0 } else { range }
+    if range.start >= range.end {
+        0..0
+    } else {
+        range
+    }
 }
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {
@@ -78,7 +88,12 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
         |(raw, predicates, [a_spread, b_spread], one_graph)| {
             let row = |([p, a, b], kind, g): ([u64; 3], u64, u64)| {
                 let g = if one_graph { 0 } else { g };
-                [p % predicates, 0x10 << 56 | a % a_spread, kind | b % b_spread, g]
+                [
+                    p % predicates,
+                    (0x10 << 56) | (a % a_spread),
+                    kind | (b % b_spread),
+                    g,
+                ]
             };
             let mut rows: Vec<Row> = raw.into_iter().map(row).collect();
             rows.sort_unstable();
@@ -198,9 +213,13 @@ fn pages_are_full_and_small() {
         let file = build(&rows, page_bytes);
         let directory = file.directory();
         let used: u64 = directory.used_bytes.iter().sum();
-        let all = (directory.pages.len() * page_bytes) as u64;
-        assert!(used * 100 >= all * 97, "{used} of {all} bytes used");
-        let bits = all * 8 / rows.len() as u64;
+        // The last page has what is left.
+        let full = ((directory.pages.len() - 1) * page_bytes) as u64;
+        assert!(
+            used * 1000 >= full * 990,
+            "{used} bytes used of {full} and a page"
+        );
+        let bits = used * 8 / rows.len() as u64;
         assert!(bits < 14, "{bits} bits a row");
     }
 }
@@ -212,7 +231,11 @@ fn an_empty_file_has_no_rows() {
     assert_eq!(file.find(&[1, 2]).expect("nothing to read"), 0..0);
     assert_eq!(file.seek(&[1, 2]).expect("nothing to read"), 0);
     assert_eq!(file.seek(&[1]).expect("nothing to read"), 0);
-    assert_eq!(file.count(0..0, GraphFilter::Named).expect("nothing to read"), 0);
+    assert_eq!(
+        file.count(0..0, GraphFilter::Named)
+            .expect("nothing to read"),
+        0
+    );
     assert_eq!(read_all(&file), [] as [Row; 0]);
 }
 
@@ -252,27 +275,41 @@ fn rows_out_of_order_are_refused() {
     write(&MemoryStorage::new(), &rows, 4096);
 }
 
+/// Seconds this thread has run, whatever else the machine does.
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text
+        .split(' ')
+        .next()
+        .and_then(|first| first.parse::<f64>().ok());
+    nanos.unwrap_or_default() / 1e9
+}
+
 /// `cargo test --release -p pythia-store column_speed -- --ignored --nocapture`
 #[test]
 #[ignore = "a measurement"]
 fn column_speed() {
     let rows = offers(400_000);
     let storage = Arc::new(MemoryStorage::new());
-    let start = std::time::Instant::now();
+    let start = cpu_seconds();
     let directory = write(&*storage, &rows, 16384);
-    let seconds = start.elapsed().as_secs_f64();
+    let seconds = cpu_seconds() - start;
     let bytes = directory.pages.len() * directory.page_bytes;
     println!(
         "write: {:.1} M rows/s, {:.2} bytes a row, used {:?}",
         rows.len() as f64 / seconds / 1e6,
         bytes as f64 / rows.len() as f64,
-        directory.used_bytes.map(|used| used as f64 * 8.0 / rows.len() as f64),
+        directory
+            .used_bytes
+            .map(|used| used as f64 * 8.0 / rows.len() as f64),
     );
     let pool = BufferPool::new(storage, 256 << 20);
-    let pages = pool.open("test.pages", directory.page_bytes, "test").expect("whole pages");
+    let pages = pool
+        .open("test.pages", directory.page_bytes, "test")
+        .expect("whole pages");
     let file = ColumnFile::new(pages, directory).expect("they belong together");
     for round in 0..3 {
-        let start = std::time::Instant::now();
+        let start = cpu_seconds();
         let (mut a, mut b, mut sum) = (Vec::new(), Vec::new(), 0u64);
         let numbers: Vec<u64> = (0..file.directory().pages.len() as u64).collect();
         file.read(&numbers, |_, page| {
@@ -284,14 +321,14 @@ fn column_speed() {
             Ok(())
         })
         .expect("sound");
-        let rate = rows.len() as f64 / start.elapsed().as_secs_f64() / 1e6;
+        let rate = rows.len() as f64 / (cpu_seconds() - start) / 1e6;
         println!("read a and b, round {round}: {rate:.0} M rows/s ({sum})");
     }
     let keys: Vec<&Row> = rows.iter().step_by(1009).collect();
-    let start = std::time::Instant::now();
+    let start = cpu_seconds();
     for key in &keys {
         assert!(!file.find(&key[..2]).expect("sound").is_empty());
     }
-    let each = start.elapsed().as_secs_f64() / keys.len() as f64;
+    let each = (cpu_seconds() - start) / keys.len() as f64;
     println!("find(p, a), warm: {:.2} µs", each * 1e6);
 }

@@ -275,7 +275,11 @@ impl OpenPage {
     /// graph took.
     fn write(&self, bytes: &mut [u8]) -> [usize; 5] {
         bytes[field::PAGE_TYPE] = PAGE_TYPE;
-        put(bytes, field::RUN_COUNT, &(self.runs.len() as u16).to_le_bytes());
+        put(
+            bytes,
+            field::RUN_COUNT,
+            &(self.runs.len() as u16).to_le_bytes(),
+        );
         put(bytes, field::ROW_COUNT, &(self.rows as u32).to_le_bytes());
         let blocks = self.rows.div_ceil(BLOCK_ROWS) as u16;
         put(bytes, field::BLOCK_COUNT, &blocks.to_le_bytes());
@@ -289,8 +293,16 @@ impl OpenPage {
         for column in Column::ALL {
             let number = column as usize;
             let open = &self.columns[number];
-            put(bytes, field::STARTS + 2 * number, &(at as u16).to_le_bytes());
-            put(bytes, field::BASES + 8 * number, &open.bounds.minima[0].to_le_bytes());
+            put(
+                bytes,
+                field::STARTS + 2 * number,
+                &(at as u16).to_le_bytes(),
+            );
+            put(
+                bytes,
+                field::BASES + 8 * number,
+                &open.bounds.minima[0].to_le_bytes(),
+            );
             if open.is_constant() {
                 bytes[field::FLAGS] |= column.constant_flag();
             } else {
