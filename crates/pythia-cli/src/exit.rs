@@ -4,6 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use pythia::{LoadError, QueryError, StoreError, WriteError};
+use pythia_io::IoError;
 use pythia_rdf::ParseError;
 
 /// Failed while running.
@@ -49,6 +50,8 @@ fn code(error: &anyhow::Error) -> u8 {
                 Some(DATA)
             } else if let Some(error) = cause.downcast_ref::<LoadError>() {
                 load_code(error)
+            } else if let Some(error) = cause.downcast_ref::<ParseError>() {
+                Some(parse_code(error))
             } else if let Some(error) = cause.downcast_ref::<QueryError>() {
                 query_code(error)
             } else if let Some(WriteError::Query(error)) = cause.downcast_ref::<WriteError>() {
@@ -64,17 +67,24 @@ fn code(error: &anyhow::Error) -> u8 {
 
 fn load_code(error: &LoadError) -> Option<u8> {
     match error {
-        LoadError::Parse(ParseError::Io { error, .. }) => Some(match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => USAGE,
-            io::ErrorKind::InvalidData
-            | io::ErrorKind::InvalidInput
-            | io::ErrorKind::UnexpectedEof => DATA,
-            _ => RUNTIME,
-        }),
-        LoadError::Parse(ParseError::Format { .. }) => Some(USAGE),
-        LoadError::Parse(_) => Some(DATA),
+        LoadError::Parse(error) => Some(parse_code(error)),
         LoadError::Store(error) => store_code(error),
         _ => None,
+    }
+}
+
+fn parse_code(error: &ParseError) -> u8 {
+    use io::ErrorKind::{InvalidData, InvalidInput, IsADirectory, NotFound, Other, UnexpectedEof};
+    match error {
+        ParseError::Io { error, read, .. } => match error.kind() {
+            NotFound | IsADirectory => USAGE,
+            InvalidData | InvalidInput | UnexpectedEof => DATA,
+            // A decompressor's complaint about what it has read.
+            Other if *read > 0 => DATA,
+            _ => RUNTIME,
+        },
+        ParseError::Format { .. } | ParseError::Base { .. } => USAGE,
+        _ => DATA,
     }
 }
 
@@ -89,8 +99,12 @@ fn query_code(error: &QueryError) -> Option<u8> {
 fn store_code(error: &StoreError) -> Option<u8> {
     match error {
         StoreError::Corrupt { .. } | StoreError::Format { .. } => Some(DATA),
-        StoreError::NotAStore { .. } => Some(USAGE),
-        StoreError::Io(error) if error.is_corruption() => Some(DATA),
+        StoreError::NotAStore { .. }
+        | StoreError::NotEmpty { .. }
+        | StoreError::ForeignFiles { .. }
+        | StoreError::Io(IoError::CacheTooSmall { .. }) => Some(USAGE),
+        // A file of the store that is damaged, or that the manifest names and is not there.
+        StoreError::Io(error) if error.is_corruption() || error.is_not_found() => Some(DATA),
         _ => None,
     }
 }

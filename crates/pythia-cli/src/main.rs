@@ -5,6 +5,7 @@ mod commands;
 mod exit;
 mod table;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -54,9 +55,9 @@ fn main() -> ExitCode {
         Command::Generate(command) => command.run(),
         Command::Bench(command) => command.run(),
         Command::Completions { shell } => {
-            let mut command = Cli::command();
-            clap_complete::generate(shell, &mut command, "pythia", &mut std::io::stdout());
-            Ok(())
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "pythia", &mut script);
+            io::stdout().write_all(&script).map_err(Into::into)
         }
     };
     match result {

@@ -11,6 +11,7 @@ use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion_physical_plan::{ExecutionPlan, displayable};
 use oxrdf::Variable;
 use oxsdatatypes::DateTime;
+use pythia_rdf::{TermId, TermKind};
 use pythia_store::{GraphFilter, Snapshot};
 use spargebra::algebra::{GraphPattern, QueryDataset};
 use spargebra::term::TriplePattern;
@@ -20,6 +21,7 @@ use crate::exec::context::QueryContext;
 use crate::expression::{EvaluationContext, random_seed};
 use crate::plan::Planner;
 use crate::plan::builder::GraphScope;
+use crate::plan::paths::{self, mentions_graph};
 use crate::plan::scope::in_scope;
 use crate::result::{Results, SolutionStream, TripleStream};
 use crate::syntax::Query;
@@ -83,7 +85,9 @@ impl Engine {
         let evaluation =
             EvaluationContext::new(Arc::new(snapshot.clone()), DateTime::now(), random_seed())
                 .with_base_iri(base);
-        let scope = dataset_scope(snapshot, dataset)?;
+        let scope = dataset_scope(snapshot, &form, pattern, dataset)?;
+        let expanded = paths::expand(pattern);
+        let pattern = expanded.as_ref().unwrap_or(pattern);
         let planned =
             Planner::new(snapshot, &evaluation).plan(pattern, &scope, Some(&in_scope(pattern)))?;
         let context = Arc::new(QueryContext::new(
@@ -174,16 +178,27 @@ fn take_apart(query: &spargebra::Query) -> Parts<'_> {
 /// The graph that patterns outside GRAPH are matched in.
 fn dataset_scope(
     snapshot: &Snapshot,
+    form: &Form,
+    pattern: &GraphPattern,
     dataset: Option<&QueryDataset>,
 ) -> Result<GraphScope, QueryError> {
     let Some(dataset) = dataset else {
         return Ok(GraphScope::DEFAULT);
     };
-    match (&dataset.default[..], &dataset.named) {
-        ([graph], None) => Ok(match snapshot.resolve(graph.as_ref().into())? {
-            Some(id) => GraphScope::Fixed(GraphFilter::One(id)),
-            None => GraphScope::Absent,
-        }),
+    let no_named = dataset.named.as_ref().is_none_or(Vec::is_empty);
+    if mentions_graph(pattern) || matches!(form, Form::Describe) {
+        return Err(QueryError::unsupported_hint(
+            "FROM together with GRAPH or DESCRIBE",
+            "leave FROM out and name the graph in a GRAPH pattern",
+        ));
+    }
+    match &dataset.default[..] {
+        [graph] if no_named => {
+            let id = snapshot.resolve(graph.as_ref().into())?;
+            // A graph that is not there is one in which nothing matches.
+            let absent = TermId::new(TermKind::Computed, TermId::PAYLOAD_MAX);
+            Ok(GraphScope::Fixed(GraphFilter::One(id.unwrap_or(absent))))
+        }
         _ => Err(QueryError::unsupported_hint(
             "a dataset of several FROM or FROM NAMED graphs",
             "use one FROM, or GRAPH patterns",

@@ -149,7 +149,15 @@ pub struct TripleStream {
     solutions: SolutionStream,
     seen: HashSet<Triple>,
     ready: std::vec::IntoIter<Triple>,
-    solution: u64,
+    /// Number of the solution, and what makes new blank nodes differ from all others.
+    solution: Solution,
+}
+
+/// Names the blank nodes of one solution.
+#[derive(Clone, Copy)]
+struct Solution {
+    query: u64,
+    number: u64,
 }
 
 enum TripleSource {
@@ -173,7 +181,10 @@ impl TripleStream {
             solutions,
             seen: HashSet::new(),
             ready: Vec::new().into_iter(),
-            solution: 0,
+            solution: Solution {
+                query: rand::random(),
+                number: 0,
+            },
         }
     }
 
@@ -205,14 +216,14 @@ impl TripleStream {
 fn instantiate(
     template: &[TriplePattern],
     solutions: &mut SolutionStream,
-    solution: &mut u64,
+    solution: &mut Solution,
 ) -> Result<Option<Vec<Triple>>, QueryError> {
     let Some(batch) = solutions.next_batch()? else {
         return Ok(None);
     };
     let mut triples = Vec::with_capacity(batch.len() * template.len());
     for row in 0..batch.len() {
-        *solution += 1;
+        solution.number += 1;
         let value = |variable: &Variable| {
             let column = batch.variables().iter().position(|v| v == variable)?;
             batch.term(row, column).cloned()
@@ -229,7 +240,7 @@ fn instantiate(
 fn instance(
     pattern: &TriplePattern,
     value: &impl Fn(&Variable) -> Option<Term>,
-    solution: u64,
+    solution: Solution,
 ) -> Option<Triple> {
     let subject: NamedOrBlankNode = match instance_term(&pattern.subject, value, solution)? {
         Term::NamedNode(node) => node.into(),
@@ -250,7 +261,7 @@ fn instance(
 fn instance_term(
     pattern: &TermPattern,
     value: &impl Fn(&Variable) -> Option<Term>,
-    solution: u64,
+    solution: Solution,
 ) -> Option<Term> {
     Some(match pattern {
         TermPattern::NamedNode(node) => node.clone().into(),
@@ -258,9 +269,13 @@ fn instance_term(
         TermPattern::Variable(variable) => return value(variable),
         TermPattern::Triple(triple) => instance(triple, value, solution)?.into(),
         // A blank node of the template is a new one for each solution.
-        TermPattern::BlankNode(node) => {
-            BlankNode::new_unchecked(format!("{}s{solution}", node.as_str())).into()
-        }
+        TermPattern::BlankNode(node) => BlankNode::new_unchecked(format!(
+            "c{:016x}{}s{}",
+            solution.query,
+            node.as_str(),
+            solution.number
+        ))
+        .into(),
     })
 }
 

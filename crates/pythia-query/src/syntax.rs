@@ -17,6 +17,7 @@ impl Query {
     /// Parses a query; relative IRIs are resolved against `base`.
     pub fn parse(text: &str, base: Option<&str>) -> Result<Self, QueryError> {
         check_nesting(text)?;
+        check_size(text)?;
         let mut parser = SparqlParser::new();
         if let Some(base) = base {
             parser = parser
@@ -100,6 +101,36 @@ fn undeclared_prefix(text: &str, line: usize, column: usize) -> Option<(String, 
     }
     let prefix: String = line[start..].iter().take_while(|c| **c != ':').collect();
     Some((prefix, start + 1))
+}
+
+/// How many groups, or operators of one expression or path, a query may have: the parser and its
+/// trees recurse over them.
+const ELEMENTS_MAX: usize = 4000;
+
+/// Refuses queries of so many parts that walking them would overflow the stack.
+fn check_size(text: &str) -> Result<(), QueryError> {
+    let upper = text.to_ascii_uppercase();
+    let operators = |signs: [&str; 3]| signs.iter().map(|s| text.matches(s).count()).sum::<usize>();
+    let counts = [
+        ("groups", text.matches('{').count()),
+        ("BINDs", upper.matches("BIND").count()),
+        (
+            "path steps",
+            operators([">/", ">|", ">^"]) + operators([")/", "+/", "*/"]),
+        ),
+        (
+            "operators",
+            operators(["- ", "+ ", "* "]) + operators(["!!", "--", "++"]),
+        ),
+    ];
+    match counts.iter().find(|(_, count)| *count > ELEMENTS_MAX) {
+        Some((what, count)) => Err(syntax(
+            1,
+            1,
+            format!("the query has {count} {what}; at most {ELEMENTS_MAX} are read"),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Refuses brackets nested too deeply. Strings, IRIs and comments are passed over.

@@ -48,9 +48,8 @@ impl Source {
         let (by_name, compression_by_name) = detect(path);
         let format = format.or(by_name).ok_or_else(|| ParseError::Format {
             source_name: name.clone(),
-            message:
-                "the file name does not tell the format; name it (nt, nq, ttl, trig, rdf, jsonld)"
-                    .to_owned(),
+            message: "the file name does not tell the format; name it, for example --format nt"
+                .to_owned(),
         })?;
         let opened = File::open(path).and_then(|file| {
             let metadata = file.metadata()?;

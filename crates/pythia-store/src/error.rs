@@ -59,6 +59,16 @@ pub enum StoreError {
         quads: u64,
     },
 
+    /// The folder to load into has files that are not a store's.
+    #[error(
+        "the folder has {name}, but no MANIFEST: it is no store, or one that lost its manifest; \
+         load into an empty or new folder"
+    )]
+    ForeignFiles {
+        /// One of the files.
+        name: String,
+    },
+
     /// Another process is writing the store.
     #[error("the store at {path} is in use by another process")]
     Locked {

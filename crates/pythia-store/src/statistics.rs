@@ -136,6 +136,12 @@ impl GraphStatistics {
         }
     }
 
+    /// Quads of all graphs; `None` if that does not fit a number, as in damaged counts.
+    pub(crate) fn total_quads(&self) -> Option<u64> {
+        let mut quads = self.graphs.iter().map(|entry| entry.1);
+        quads.try_fold(self.unlisted_quads, u64::checked_add)
+    }
+
     /// Whether all graphs are listed.
     pub fn is_complete(&self) -> bool {
         self.unlisted_quads == 0

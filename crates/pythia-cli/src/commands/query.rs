@@ -85,7 +85,7 @@ impl Query {
         let prepared = database.prepare_parsed(&parsed, &options)?;
         let planned = started.elapsed();
         if self.explain {
-            print!("{}", prepared.explain());
+            io::stdout().write_all(prepared.explain().as_bytes())?;
             return Ok(());
         }
         let results = prepared.execute()?;

@@ -1,5 +1,7 @@
 //! `pythia stats`.
 
+use std::io::{self, BufWriter, Write};
+
 use anyhow::Result;
 use clap::Args;
 use pythia::{DegreeDistribution, End, OrderContents, StoreReport};
@@ -46,11 +48,13 @@ impl Stats {
             Vec::new()
         };
         let predicates = self.predicate_rows(&report, &snapshot)?;
+        let mut out = BufWriter::new(io::stdout().lock());
         if self.json {
-            print_json(&report, &predicates, &degrees);
+            print_json(&report, &predicates, &degrees, &mut out)?;
         } else {
-            print_text(&report, &predicates, &degrees);
+            print_text(&report, &predicates, &degrees, &mut out)?;
         }
+        out.flush()?;
         Ok(())
     }
 
@@ -83,18 +87,28 @@ struct PredicateRow {
 
 type Degrees = [(&'static str, DegreeDistribution)];
 
-fn print_text(report: &StoreReport, predicates: &[PredicateRow], degrees: &Degrees) {
+fn print_text(
+    report: &StoreReport,
+    predicates: &[PredicateRow],
+    degrees: &Degrees,
+    out: &mut impl Write,
+) -> Result<()> {
     let s = &report.statistics;
-    println!(
+    writeln!(
+        out,
         "{} quads, {} distinct subjects, {} distinct objects, {} predicates, {} named graphs",
         human_count(s.quads),
         human_count(s.subjects),
         human_count(s.objects),
         human_count(s.predicates.len() as u64),
         human_count(s.graphs.graphs.iter().filter(|(g, _)| g.is_bound()).count() as u64),
-    );
-    println!();
-    println!("{:<12}{:>12}{:>16}  pages", "file", "size", "bytes/quad");
+    )?;
+    writeln!(out)?;
+    writeln!(
+        out,
+        "{:<12}{:>12}{:>16}  pages",
+        "file", "size", "bytes/quad"
+    )?;
     for order in &report.orders {
         let on_one_page = match (order.share_on_one_page(), &order.contents) {
             (Some(share), OrderContents::Tuples(tuples)) => format!(
@@ -104,67 +118,81 @@ fn print_text(report: &StoreReport, predicates: &[PredicateRow], degrees: &Degre
             ),
             _ => String::new(),
         };
-        println!(
+        writeln!(
+            out,
             "{:<12}{:>12}{:>16.2}  {} of {}{on_one_page}",
             order.order.name(),
             human_bytes(order.file.bytes()),
             report.per_quad(order.file.bytes()),
             human_count(order.file.pages),
             human_bytes(order.file.page_bytes as u64),
-        );
+        )?;
     }
-    let line = |name: &str, bytes: u64| {
-        println!(
+    for (name, bytes) in [
+        ("four orders", report.order_bytes()),
+        ("dictionary", report.dictionary.bytes()),
+        ("directory", report.directory_bytes),
+        ("everything", report.total_bytes()),
+    ] {
+        writeln!(
+            out,
             "{name:<12}{:>12}{:>16.2}",
             human_bytes(bytes),
             report.per_quad(bytes)
-        );
-    };
-    line("four orders", report.order_bytes());
-    line("dictionary", report.dictionary.bytes());
-    line("directory", report.directory_bytes);
-    line("everything", report.total_bytes());
-    println!(
+        )?;
+    }
+    writeln!(
+        out,
         "in memory while open: {} of directories",
         human_bytes(report.directory_memory_bytes as u64)
-    );
-    println!("\n{:<14}{:>14}{:>14}", "terms", "count", "text");
+    )?;
+    writeln!(out, "\n{:<14}{:>14}{:>14}", "terms", "count", "text")?;
     for (kind, statistics) in &report.kinds {
-        println!(
+        writeln!(
+            out,
             "{:<14}{:>14}{:>14}",
             format!("{kind:?}"),
             human_count(statistics.terms),
             human_bytes(statistics.key_bytes),
-        );
+        )?;
     }
-    println!(
+    writeln!(
+        out,
         "\n{:>14}{:>14}{:>14}  predicate",
         "quads", "subjects", "objects"
-    );
+    )?;
     for row in predicates {
-        println!(
+        writeln!(
+            out,
             "{:>14}{:>14}{:>14}  {}",
             human_count(row.quads),
             human_count(row.subjects),
             human_count(row.objects),
             row.name,
-        );
+        )?;
     }
     for (name, degrees) in degrees {
-        println!("\n{name}: {} at most", human_count(degrees.degree_max));
+        writeln!(out, "\n{name}: {} at most", human_count(degrees.degree_max))?;
         for (bucket, nodes) in degrees.buckets.iter().enumerate() {
             let from = 1_u64 << bucket;
-            println!(
+            writeln!(
+                out,
                 "{:>14} – {:<14}{:>14} nodes",
                 human_count(from),
                 human_count(from * 2 - 1),
                 human_count(*nodes)
-            );
+            )?;
         }
     }
+    Ok(())
 }
 
-fn print_json(report: &StoreReport, predicates: &[PredicateRow], degrees: &Degrees) {
+fn print_json(
+    report: &StoreReport,
+    predicates: &[PredicateRow],
+    degrees: &Degrees,
+    out: &mut impl Write,
+) -> Result<()> {
     let s = &report.statistics;
     let orders: Vec<_> = report
         .orders
@@ -209,5 +237,6 @@ fn print_json(report: &StoreReport, predicates: &[PredicateRow], degrees: &Degre
         "predicates": predicates,
         "degrees": degrees,
     });
-    println!("{value:#}");
+    writeln!(out, "{value:#}")?;
+    Ok(())
 }

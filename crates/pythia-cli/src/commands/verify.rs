@@ -1,5 +1,6 @@
 //! `pythia verify`.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -40,11 +41,12 @@ impl Verify {
             bar.set_position(progress.pages);
         })?;
         bar.finish_and_clear();
+        let mut out = io::stdout().lock();
         for problem in &report.problems {
-            println!("{problem}");
+            writeln!(out, "{problem}")?;
         }
         if report.unlisted_problems > 0 {
-            println!("… and {} more", human_count(report.unlisted_problems));
+            writeln!(out, "… and {} more", human_count(report.unlisted_problems))?;
         }
         if !report.is_sound() {
             let count = report.problems.len() as u64 + report.unlisted_problems;
@@ -55,13 +57,14 @@ impl Verify {
             ))
             .into());
         }
-        println!(
+        writeln!(
+            out,
             "sound: {} quads, {} terms, {} pages verified in {:.2} s",
             human_count(report.quads),
             human_count(report.terms),
             human_count(report.pages),
             started.elapsed().as_secs_f64(),
-        );
+        )?;
         Ok(())
     }
 }

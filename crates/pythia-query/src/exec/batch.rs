@@ -10,6 +10,28 @@ use oxrdf::Variable;
 /// How many rows operators aim at per batch.
 pub(crate) const BATCH_ROWS: usize = 4096;
 
+/// A join ends its output batch once it has this many rows, and goes on with the next.
+pub(crate) const OUTPUT_ROWS: usize = 1 << 16;
+
+/// A batch that is worked off over several calls.
+#[derive(Debug, Default)]
+pub(crate) struct Cursor {
+    pub(crate) batch: Batch,
+    pub(crate) row: usize,
+}
+
+impl Cursor {
+    /// Starts with a batch.
+    pub(crate) fn over(batch: Batch) -> Self {
+        Self { batch, row: 0 }
+    }
+
+    /// Whether rows are left.
+    pub(crate) fn has_rows(&self) -> bool {
+        self.row < self.batch.rows
+    }
+}
+
 /// Solutions by column. All batches of a pipeline have the same number of columns (its slots).
 ///
 /// An empty column stands for one that is unbound in every row, so that slots not reached yet

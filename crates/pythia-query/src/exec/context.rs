@@ -67,6 +67,11 @@ impl QueryContext {
         self.memory.lock().try_grow(bytes).map_err(QueryError::from)
     }
 
+    /// Gives back memory taken with [`Self::reserve`] before the query's end.
+    pub(crate) fn release(&self, bytes: usize) {
+        self.memory.lock().shrink(bytes);
+    }
+
     /// The ids of all named graphs, sorted. Known without reading unless there are very many.
     pub(crate) fn named_graphs(&self) -> Result<Vec<TermId>, QueryError> {
         let statistics = &self.snapshot.statistics().graphs;

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use pythia_store::Order;
 use rustc_hash::FxBuildHasher;
 
-use super::batch::Batch;
+use super::batch::{Batch, Cursor, OUTPUT_ROWS};
 use super::context::QueryContext;
 use super::pipeline::RowSource;
 use super::scan::{ScanColumns, sorted_slot};
@@ -33,6 +33,7 @@ pub(crate) struct HashScan {
     live: Vec<usize>,
     context: Arc<QueryContext>,
     table: Option<Table>,
+    current: Cursor,
 }
 
 impl HashScan {
@@ -52,6 +53,7 @@ impl HashScan {
             live,
             context,
             table: None,
+            current: Cursor::default(),
         }
     }
 
@@ -87,19 +89,27 @@ impl RowSource for HashScan {
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
-        while let Some(batch) = self.input.next()? {
+        loop {
+            if !self.current.has_rows() {
+                let Some(batch) = self.input.next()? else {
+                    return Ok(None);
+                };
+                self.current = Cursor::over(batch);
+            }
             self.context.check()?;
             if self.table.is_none() {
                 self.table = Some(self.build()?);
             }
             let table = self.table.as_ref().expect("built above");
+            let Cursor { batch, row } = &mut self.current;
             let mut rows = Vec::new();
             let mut matches = Vec::new();
-            for row in 0..batch.rows {
-                if let Some(&(from, to)) = table.runs.get(&batch.value(self.key, row)) {
-                    rows.extend(std::iter::repeat_n(row as u32, (to - from) as usize));
+            while *row < batch.rows && rows.len() < OUTPUT_ROWS {
+                if let Some(&(from, to)) = table.runs.get(&batch.value(self.key, *row)) {
+                    rows.extend(std::iter::repeat_n(*row as u32, (to - from) as usize));
                     matches.extend(from..to);
                 }
+                *row += 1;
             }
             if rows.is_empty() {
                 continue;
@@ -112,6 +122,5 @@ impl RowSource for HashScan {
             }
             return Ok(Some(out));
         }
-        Ok(None)
     }
 }

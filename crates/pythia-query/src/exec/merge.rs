@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pythia_rdf::TermId;
 use pythia_store::{IdBatch, Order, QuadScan};
 
-use super::batch::Batch;
+use super::batch::{Batch, Cursor, OUTPUT_ROWS};
 use super::context::QueryContext;
 use super::pipeline::RowSource;
 use super::scan::{ScanColumns, sorted_slot};
@@ -27,6 +27,7 @@ pub(crate) struct MergeScan {
     /// The key last gathered, and its matches by column.
     group_key: u64,
     group: Vec<Vec<u64>>,
+    current: Cursor,
 }
 
 impl MergeScan {
@@ -52,6 +53,7 @@ impl MergeScan {
             position: 0,
             group_key: 0,
             group,
+            current: Cursor::default(),
         }
     }
 
@@ -102,12 +104,15 @@ impl MergeScan {
         Ok(())
     }
 
-    fn join(&mut self, batch: &Batch) -> Result<Option<Batch>, QueryError> {
+    /// Joins on from where the current batch stands, until there is enough for a batch.
+    fn join(&mut self) -> Result<Option<Batch>, QueryError> {
         let key_column = self.columns.column_of(self.key);
         let mut rows = Vec::new();
         let mut matches: Vec<Vec<u64>> = vec![Vec::new(); self.group.len()];
-        for row in 0..batch.rows {
-            let key = batch.value(self.key, row);
+        while self.current.has_rows() && rows.len() < OUTPUT_ROWS {
+            let row = self.current.row;
+            self.current.row += 1;
+            let key = self.current.batch.value(self.key, row);
             debug_assert!(key >= self.group_key, "merge input is sorted");
             if key != self.group_key {
                 self.gather_group(key, key_column)?;
@@ -123,7 +128,7 @@ impl MergeScan {
         if rows.is_empty() {
             return Ok(None);
         }
-        let mut out = batch.gather(&rows, &self.live);
+        let mut out = self.current.batch.gather(&rows, &self.live);
         for (column, &slot) in matches.into_iter().zip(&self.columns.slots) {
             if slot != self.key {
                 out.columns[slot] = column;
@@ -139,16 +144,21 @@ impl RowSource for MergeScan {
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
-        while let Some(batch) = self.input.next()? {
+        loop {
+            if !self.current.has_rows() {
+                let Some(batch) = self.input.next()? else {
+                    return Ok(None);
+                };
+                self.current = Cursor::over(batch);
+            }
             self.context.check()?;
             if self.scan.is_none() {
                 self.scan = Some(self.columns.open(self.order, &self.context)?);
             }
-            if let Some(out) = self.join(&batch)? {
+            if let Some(out) = self.join()? {
                 return Ok(Some(out));
             }
         }
-        Ok(None)
     }
 }
 

@@ -305,6 +305,26 @@ struct Visit {
     start: u32,
 }
 
+/// Memory that a search holds; given back at its end, whatever that is.
+struct Held<'c> {
+    context: &'c QueryContext,
+    bytes: usize,
+}
+
+impl Held<'_> {
+    fn grow(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.context.reserve(bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.context.release(self.bytes);
+    }
+}
+
 /// The distinct (start, node) pairs connected by a path the automaton accepts.
 ///
 /// With `wanted`, only those pairs are given, and the search ends once all are found.
@@ -315,6 +335,7 @@ pub(crate) fn search(
     starts: &[TermId],
     mut wanted: Option<FxHashSet<Reached>>,
 ) -> Result<Vec<Reached>, QueryError> {
+    let mut held = Held { context, bytes: 0 };
     let mut found: Vec<Reached> = Vec::new();
     let mut seen: FxHashSet<Reached> = FxHashSet::default();
     let mut accept = |visit: Visit, found: &mut Vec<Reached>| -> bool {
@@ -355,7 +376,7 @@ pub(crate) fn search(
                 next.push(visit);
             }
         })?;
-        context.reserve(next.len() * BYTES_PER_VISIT)?;
+        held.grow(next.len() * BYTES_PER_VISIT)?;
         for &visit in &next {
             if accept(visit, &mut found) {
                 return Ok(found);

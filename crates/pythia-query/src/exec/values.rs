@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use super::batch::Batch;
+use super::batch::{Batch, Cursor, OUTPUT_ROWS};
 use super::pipeline::RowSource;
 use crate::error::QueryError;
 
@@ -15,6 +15,7 @@ pub(crate) struct Values {
     rows: Vec<Vec<u64>>,
     by_key: HashMap<Vec<u64>, Vec<u32>, FxBuildHasher>,
     live: Vec<usize>,
+    current: Cursor,
 }
 
 impl Values {
@@ -40,6 +41,7 @@ impl Values {
             rows,
             by_key,
             live,
+            current: Cursor::default(),
         }
     }
 }
@@ -50,19 +52,27 @@ impl RowSource for Values {
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
-        while let Some(batch) = self.input.next()? {
+        loop {
+            if !self.current.has_rows() {
+                let Some(batch) = self.input.next()? else {
+                    return Ok(None);
+                };
+                self.current = Cursor::over(batch);
+            }
+            let Cursor { batch, row } = &mut self.current;
             let mut rows = Vec::new();
             let mut found: Vec<u32> = Vec::new();
-            for row in 0..batch.rows {
+            while *row < batch.rows && rows.len() < OUTPUT_ROWS {
                 let key: Vec<u64> = self
                     .keys
                     .iter()
-                    .map(|&slot| batch.value(slot, row))
+                    .map(|&slot| batch.value(slot, *row))
                     .collect();
                 if let Some(matches) = self.by_key.get(&key) {
-                    rows.extend(std::iter::repeat_n(row as u32, matches.len()));
+                    rows.extend(std::iter::repeat_n(*row as u32, matches.len()));
                     found.extend_from_slice(matches);
                 }
+                *row += 1;
             }
             if rows.is_empty() {
                 continue;
@@ -78,6 +88,5 @@ impl RowSource for Values {
             }
             return Ok(Some(out));
         }
-        Ok(None)
     }
 }

@@ -8,6 +8,7 @@
 pub(crate) mod automaton;
 pub(crate) mod bgp;
 pub(crate) mod builder;
+pub(crate) mod paths;
 pub(crate) mod scope;
 mod sequence;
 
@@ -81,6 +82,13 @@ impl<'a> Planner<'a> {
             return Ok(planned);
         }
         let mut builder = Builder::new();
+        if let GraphScope::Variable(variable) = graph
+            && !matches!(pattern, GraphPattern::Bgp { patterns } if !patterns.is_empty())
+        {
+            // Evaluated for each graph, also those in which the pattern's parts find nothing.
+            let slot = builder.slot(variable);
+            self.push_graphs(&mut builder, slot);
+        }
         match self.extend(&mut builder, pattern, graph) {
             Ok(()) => Ok(builder.finish(needed)),
             Err(PlanError::Query(error)) => Err(error),
@@ -209,9 +217,6 @@ impl<'a> Planner<'a> {
     ) -> Result<Option<Vec<Element>>, PlanError> {
         let place = match graph {
             GraphScope::Fixed(filter) => GraphPlace::Filter(*filter),
-            GraphScope::Absent if group.triples.is_empty() && group.paths.is_empty() => {
-                return Ok(None);
-            }
             GraphScope::Absent => return Ok(None),
             GraphScope::Variable(variable) => GraphPlace::Slot(builder.slot(variable)),
         };
@@ -422,6 +427,15 @@ impl<'a> Planner<'a> {
                     return Err(QueryError::unsupported_hint(
                         format!("a sub-query or MINUS inside GRAPH {variable}"),
                         "put the GRAPH inside the sub-query, or name the graph",
+                    )
+                    .into());
+                }
+                let mut outer = builder.variables();
+                outer.insert(variable.clone());
+                if !can_seed(inner, &outer) {
+                    return Err(QueryError::unsupported_hint(
+                        format!("a group inside GRAPH {variable} that uses {variable} itself"),
+                        "put the FILTER, BIND, VALUES or OPTIONAL outside the GRAPH",
                     )
                     .into());
                 }

@@ -196,7 +196,8 @@ impl Planner<'_> {
                     wanted.extend(variables_of(expr));
                 }
                 AggregateExpression::CountSolutions { distinct: true } => {
-                    wanted.extend(in_scope(inner));
+                    let named = |v: &Variable| !v.as_str().starts_with("_:");
+                    wanted.extend(in_scope(inner).into_iter().filter(named));
                 }
                 AggregateExpression::CountSolutions { distinct: false } => {}
             }

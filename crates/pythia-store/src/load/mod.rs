@@ -6,12 +6,12 @@
 //!                                            └ batch rows ─ sort ─ SPO, OPS, PSO, POS ─ seal ─ manifest
 //! ```
 //!
-//! Each parse thread numbers terms as it meets them ([`interner`]) and seals a batch, a sorted
-//! vocabulary with rows of ranks in it, when its share of the memory is full ([`batch`]). The
-//! vocabularies are merged into the dictionary, which gives every term its number ([`numbering`]); rows
-//! of numbers are packed into integers ([`row`]), sorted ([`sorter`], [`radix`]) and written in the four
-//! orders ([`orders`]). All that waits between phases is in runs,
-//! in memory while the budget allows and then in unnamed temporary files ([`runs`]).
+//! Each parse thread numbers terms as it meets them (`interner`) and seals a batch, a sorted
+//! vocabulary with rows of ranks in it, when its share of the memory is full (`batch`). The
+//! vocabularies are merged into the dictionary, which gives every term its number (`numbering`); rows
+//! of numbers are packed into integers (`row`), sorted (`sorter`, `radix`) and written in the four
+//! orders (`orders`). All that waits between phases is in runs,
+//! in memory while the budget allows and then in unnamed temporary files (`runs`).
 //!
 //! Invariants:
 //! - A store changes in one step, at the end; a load that fails or is killed before leaves the store as it
@@ -62,6 +62,9 @@ use error::joined;
 use numbering::TermSink;
 use orders::{PerOrder, RowSink};
 
+/// How many threads a core may be given.
+const THREADS_PER_CORE_MAX: usize = 4;
+
 /// How to load.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
@@ -95,8 +98,11 @@ impl Default for LoadOptions {
 
 impl LoadOptions {
     fn threads(&self) -> usize {
-        let machine = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.map_or_else(machine, usize::from)
+        let machine = std::thread::available_parallelism().map_or(1, usize::from);
+        // More threads than this only cost memory, whatever is asked for.
+        let most = machine * THREADS_PER_CORE_MAX;
+        self.threads
+            .map_or(machine, |threads| threads.get().min(most))
     }
 }
 

@@ -92,6 +92,7 @@ impl SegmentDirectory {
         if pso.predicates.len() != pos.predicates.len()
             || predicates().any(|(a, b)| (a.predicate, a.rows) != (b.predicate, b.rows))
             || [spo.statistics.rows, ops.statistics.rows] != [pso.rows; 2]
+            || graphs.total_quads() != Some(pso.rows)
         {
             return Err(input.corrupt("the same counts in all orders"));
         }

@@ -18,6 +18,7 @@ use crate::dictionary::{DictionaryDirectory, DictionaryWriter};
 use crate::manifest::{FORMAT_VERSION, Manifest, ManifestFile, SegmentId};
 use crate::pattern::Order;
 use crate::statistics::{GraphCounter, GraphStatistics, Statistics};
+use crate::store::LOCK_NAME;
 
 /// Sizes of a segment's pages, in bytes: powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,25 @@ impl Default for SegmentOptions {
             column_page_bytes: 16 << 10,
             dictionary_page_bytes: crate::dictionary::PAGE_BYTES_DEFAULT,
         }
+    }
+}
+
+/// A file that is there while a segment is being written. Where it is found without a manifest,
+/// an interrupted load left what is there; anything else in the folder is not ours to remove.
+const LOADING_NAME: &str = "LOADING";
+
+/// Fails if there are files that no interrupted load has left.
+fn refuse_foreign_files(storage: &dyn Storage) -> Result<(), StoreError> {
+    let names = storage.list("")?;
+    if names.iter().any(|name| name == LOADING_NAME) {
+        return Ok(());
+    }
+    match names
+        .into_iter()
+        .find(|name| name != LOCK_NAME && name != "lost+found")
+    {
+        Some(name) => Err(StoreError::ForeignFiles { name }),
+        None => Ok(()),
     }
 }
 
@@ -61,6 +81,10 @@ impl SegmentWriter {
                 quads: manifest.quads,
             });
         }
+        if current.is_none() {
+            refuse_foreign_files(&*storage)?;
+        }
+        storage.create(LOADING_NAME)?.sync()?;
         Manifest::remove_leftovers(current.as_ref(), &*storage)?;
         let number = current.map_or(1, |manifest| manifest.segment.0 + 1);
         Ok(Self {
@@ -138,6 +162,8 @@ impl SegmentWriter {
         };
         manifest.switch(&*self.storage)?;
         self.sealed = true;
+        // Beside a manifest the marker says nothing, so it may stay if this fails.
+        let _ = self.storage.remove(LOADING_NAME);
         // The empty segment that this one replaces; the next writer tries again if this fails.
         let _ = Manifest::remove_leftovers(Some(&manifest), &*self.storage);
         Ok(self.id)
@@ -149,6 +175,7 @@ impl Drop for SegmentWriter {
         if !self.sealed {
             // Best effort: the next writer removes what is still there.
             let _ = self.storage.remove(&self.id.folder());
+            let _ = self.storage.remove(LOADING_NAME);
         }
     }
 }

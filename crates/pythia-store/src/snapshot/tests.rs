@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use pythia_io::{MemoryStorage, Storage};
 use pythia_rdf::{TermId, TermKind};
 
 use super::Snapshot;
@@ -292,6 +293,79 @@ proptest! {
             let predicate = id(TermKind::Iri, predicate);
             check_expand(&snapshot, &quads, Some(predicate), graph, flags);
         }
+    }
+}
+
+/// Asks everything; answers may be errors or wrong, but they come.
+fn ask_everything(snapshot: &Snapshot, quads: &BTreeSet<Quad>, graph: GraphFilter) {
+    for pattern in patterns(quads, graph) {
+        for order in Order::ALL {
+            let Ok(mut scan) = snapshot.scan(&pattern, order, &COMPONENTS) else {
+                continue;
+            };
+            let _ = scan.next();
+            let _ = scan.seek(TermId(id(TermKind::Iri, 9)));
+            let mut rows = 0;
+            while let Ok(Some(batch)) = scan.next() {
+                rows += batch.rows;
+                assert!(rows < 1_000_000, "rows without end");
+            }
+        }
+        let _ = snapshot.count(&pattern);
+    }
+    let mut nodes: Vec<TermId> = quads.iter().map(|quad| TermId(quad[0])).collect();
+    nodes.dedup();
+    let pairs: Vec<_> = quads
+        .iter()
+        .map(|quad| (TermId(quad[0]), TermId(quad[2])))
+        .collect();
+    for end in [End::Subject, End::Object] {
+        let _ = snapshot.expand(end, &nodes, None, graph, &mut Expansion::new(false, true));
+    }
+    let _ = snapshot.probe(TermId(id(TermKind::Iri, 51)), &pairs, graph);
+    let _ = snapshot.decode(&nodes);
+}
+
+/// Changes bytes of a file and makes its checksums right again.
+fn damage(storage: &MemoryStorage, name: &str, hits: &[(prop::sample::Index, u8)]) {
+    let mut bytes = storage.read_all(name).expect("there");
+    if bytes.len() < 8 {
+        return;
+    }
+    for (place, byte) in hits {
+        let place = place.index(bytes.len());
+        bytes[place] = *byte;
+    }
+    if name.ends_with(".pages") {
+        for (number, page) in bytes.chunks_mut(SMALL_PAGES.tuple_page_bytes).enumerate() {
+            pythia_io::seal_page(page, number as u64);
+        }
+    } else {
+        let checksum = crc32c::crc32c(&bytes[4..]);
+        bytes[..4].copy_from_slice(&checksum.to_le_bytes());
+    }
+    let mut file = storage.create(name).expect("memory");
+    file.append(&bytes).expect("memory");
+    file.sync().expect("memory");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn damage_that_no_checksum_sees_does_not_panic(
+        quads in quads(),
+        graph in filters(),
+        file in prop::sample::select(vec!["spo.pages", "ops.pages", "pso.pages", "pos.pages", "directory"]),
+        hits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+    ) {
+        let storage = write_store(&quads, SMALL_PAGES);
+        damage(&storage, &format!("segment-000001/{file}"), &hits);
+        let options = crate::OpenOptions { cache_bytes: 4 << 20 };
+        if let Ok(store) = crate::Store::open_storage(storage.clone(), options) {
+            ask_everything(&store.snapshot(), &quads, graph);
+        }
+        let options = crate::verify::VerifyOptions::default();
+        crate::verify::verify(storage, options, &mut |_| {});
     }
 }
 

@@ -214,6 +214,10 @@ impl ColumnDirectory {
         if !sorted || entry.rows == 0 || next_row > self.rows {
             return Err(input.corrupt("predicates in order"));
         }
+        let counts = [entry.pairs_max, entry.pairs, entry.rows];
+        if !counts.is_sorted() || !(1..=entry.pairs).contains(&entry.distinct_a) {
+            return Err(input.corrupt("a predicate with no more triples than quads"));
+        }
         self.predicates.push(entry);
         Ok(next_row)
     }
