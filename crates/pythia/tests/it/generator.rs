@@ -52,6 +52,68 @@ impl Generator {
             4 => format!("\"{n}.5\"^^<{xsd}double>"),
             5 => format!("\"text {n}\""),
             6 => format!("\"text {n}\"@en"),
+            7 => format!("\"2020-01-0{}\"^^<{xsd}date>", n + 1),
+            _ => format!("\"{}\"^^<{xsd}boolean>", n.is_multiple_of(2)),
+        }
+    }
+
+    /// A random data set as N-Quads.
+    pub(crate) fn data(&mut self) -> String {
+        let mut text = String::new();
+        for _ in 0..self.random.random_range(0..120) {
+            let subject = if self.chance(10) {
+                format!("_:b{}", self.below(4))
+            } else {
+                self.node()
+            };
+            let predicate = self.predicate();
+            let object = match self.below(10) {
+                0..=5 => self.node(),
+                6 => format!("_:b{}", self.below(4)),
+                _ => self.literal(),
+            };
+            let graph = if self.chance(25) {
+                self.graph()
+            } else {
+                String::new()
+            };
+            text.push_str(&format!("{subject} {predicate} {object} {graph} .\n"));
+        }
+        text
+    }
+
+    fn variable(&mut self) -> String {
+        ["?a", "?b", "?c", "?d"]
+            .choose(&mut self.random)
+            .unwrap()
+            .to_string()
+    }
+
+    fn subject(&mut self) -> String {
+        if self.chance(20) {
+            self.node()
+        } else {
+            self.variable()
+        }
+    }
+
+    fn object(&mut self) -> String {
+        match self.below(10) {
+            0 | 1 => self.node(),
+            2 => self.literal(),
+            _ => self.variable(),
+        }
+    }
+
+    fn path(&mut self, depth: u32) -> String {
+        let kind = if depth == 0 { 0 } else { self.below(10) };
+        match kind {
+            0 | 1 => self.predicate(),
+            2 => format!("^{}", self.path_primary(depth)),
+            3 => format!("{}+", self.path_primary(depth)),
+            4 => format!("{}*", self.path_primary(depth)),
+            5 => format!("{}?", self.path_primary(depth)),
+            6 => format!("{}/{}", self.path_primary(depth), self.path_primary(depth)),
             // An alternative counts each route, outside closures (SPARQL 1.1 §18.4); Oxigraph does
             // not.
             7 => format!(
