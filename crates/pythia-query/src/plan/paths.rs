@@ -1,9 +1,10 @@
 //! Rewriting property paths into patterns where SPARQL says so (SPARQL 1.1 §18.2.2.4): outside
-//! closures, an alternative is a union and a sequence a join, which count routes. What is left as a
-//! path (`*`, `+`, `?` and negated sets) counts each pair of ends once.
+//! closures, an alternative is a union and a sequence a join, which count routes, and a negated set
+//! is a triple pattern with a filter, which counts triples as other engines do. What is left as a
+//! path (`*`, `+`, `?`) counts each pair of ends once.
 
 use oxrdf::Variable;
-use spargebra::algebra::{GraphPattern, PropertyPathExpression as Path};
+use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression as Path};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
 /// The pattern with its paths rewritten; `None` if there is nothing to rewrite.
@@ -13,7 +14,10 @@ pub(crate) fn expand(pattern: &GraphPattern) -> Option<GraphPattern> {
         found |= matches!(
             p,
             GraphPattern::Path {
-                path: Path::Alternative(..) | Path::Sequence(..) | Path::Reverse(_),
+                path: Path::Alternative(..)
+                    | Path::Sequence(..)
+                    | Path::Reverse(_)
+                    | Path::NegatedPropertySet(_),
                 ..
             }
         );
@@ -114,6 +118,24 @@ fn patterns_of(
             left: Box::new(patterns_of(subject, a, object, fresh)),
             right: Box::new(patterns_of(subject, b, object, fresh)),
         },
+        Path::NegatedPropertySet(except) => {
+            *fresh += 1;
+            let predicate = Variable::new_unchecked(format!("_:path{fresh}"));
+            let except = except.iter().cloned().map(Expression::NamedNode).collect();
+            GraphPattern::Filter {
+                expr: Expression::Not(Box::new(Expression::In(
+                    Box::new(Expression::Variable(predicate.clone())),
+                    except,
+                ))),
+                inner: Box::new(GraphPattern::Bgp {
+                    patterns: vec![TriplePattern {
+                        subject: subject.clone(),
+                        predicate: NamedNodePattern::Variable(predicate),
+                        object: object.clone(),
+                    }],
+                }),
+            }
+        }
         closure => GraphPattern::Path {
             subject: subject.clone(),
             path: closure.clone(),

@@ -147,10 +147,15 @@ impl Generator {
     /// §18.4); Oxigraph wants it in the graph. So paths that may be empty get variables.
     fn path_pattern(&mut self) -> String {
         let path = self.path(2);
-        if path.contains(['*', '?']) {
-            return format!("{} {path} {} .", self.variable(), self.variable());
+        if !path.contains(['*', '?']) {
+            return format!("{} {path} {} .", self.subject(), self.object());
         }
-        format!("{} {path} {} .", self.subject(), self.object())
+        let (from, mut to) = (self.variable(), self.variable());
+        // A sequence that ends where it began counts routes too, which Oxigraph does not.
+        while path.contains('/') && from == to {
+            to = self.variable();
+        }
+        format!("{from} {path} {to} .")
     }
 
     fn expression(&mut self, depth: u32) -> String {
