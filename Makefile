@@ -21,6 +21,7 @@ demo: build
 # Format, lints and all tests.
 test: setup lint
 	cargo test --locked --workspace
+	python3 -m unittest discover -s bench/tests
 
 lint: setup
 	cargo fmt --all --check

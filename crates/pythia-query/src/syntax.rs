@@ -16,7 +16,6 @@ pub struct Query {
 impl Query {
     /// Parses a query; relative IRIs are resolved against `base`.
     pub fn parse(text: &str, base: Option<&str>) -> Result<Self, QueryError> {
-        check_nesting(text)?;
         check_size(text)?;
         let mut parser = SparqlParser::new();
         if let Some(base) = base {
@@ -44,17 +43,30 @@ fn locate(text: &str, message: &str) -> QueryError {
     let place = message.strip_prefix("error at ").and_then(|rest| {
         let (line, rest) = rest.split_once(':')?;
         let (column, rest) = rest.split_once(':')?;
-        Some((line.parse().ok()?, column.parse().ok()?, rest.trim()))
+        Some((
+            line.parse().ok()?,
+            column.parse::<usize>().ok()?,
+            rest.trim(),
+        ))
     });
     let Some((line, column, message)) = place else {
         return syntax(1, 1, message);
     };
     let expected = expected_words(message);
-    if message.contains("Prefix not found")
-        && let Some((prefix, start)) = undeclared_prefix(text, line, column)
-    {
+    if let Some((prefix, line, column)) = undeclared_prefix(text) {
         let message = format!("the prefix {prefix}: is not declared; add PREFIX {prefix}: <…>");
-        return syntax(line, start, message);
+        return syntax(line, column, message);
+    }
+    let first = text.split_whitespace().next().unwrap_or_default();
+    if ["INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE"]
+        .iter()
+        .any(|update| first.eq_ignore_ascii_case(update))
+    {
+        return syntax(
+            line,
+            1,
+            "updates are not supported: this reads queries only",
+        );
     }
     // A keyword that does not match is reported where it would have ended.
     let keywords = expected
@@ -91,103 +103,158 @@ fn expected_words(message: &str) -> Vec<String> {
     words
 }
 
-/// The prefix of the prefixed name that ends at the place, and the column where it starts.
-fn undeclared_prefix(text: &str, line: usize, column: usize) -> Option<(String, usize)> {
-    let line: Vec<char> = text.lines().nth(line.checked_sub(1)?)?.chars().collect();
-    let in_name = |c: &char| c.is_alphanumeric() || "_-.:%\\".contains(*c);
-    let mut start = column.checked_sub(1)?.min(line.len());
-    while start > 0 && in_name(&line[start - 1]) {
-        start -= 1;
-    }
-    let prefix: String = line[start..].iter().take_while(|c| **c != ':').collect();
-    Some((prefix, start + 1))
-}
-
 /// How many groups, or operators of one expression or path, a query may have: the parser and its
 /// trees recurse over them.
 const ELEMENTS_MAX: usize = 4000;
 
-/// Refuses queries of so many parts that walking them would overflow the stack.
-fn check_size(text: &str) -> Result<(), QueryError> {
-    let upper = text.to_ascii_uppercase();
-    let operators = |signs: [&str; 3]| signs.iter().map(|s| text.matches(s).count()).sum::<usize>();
-    let counts = [
-        ("groups", text.matches('{').count()),
-        ("BINDs", upper.matches("BIND").count()),
-        (
-            "path steps",
-            operators([">/", ">|", ">^"]) + operators([")/", "+/", "*/"]),
-        ),
-        (
-            "operators",
-            operators(["- ", "+ ", "* "]) + operators(["!!", "--", "++"]),
-        ),
-    ];
-    match counts.iter().find(|(_, count)| *count > ELEMENTS_MAX) {
-        Some((what, count)) => Err(syntax(
-            1,
-            1,
-            format!("the query has {count} {what}; at most {ELEMENTS_MAX} are read"),
-        )),
-        None => Ok(()),
-    }
-}
-
-/// Refuses brackets nested too deeply. Strings, IRIs and comments are passed over.
-fn check_nesting(text: &str) -> Result<(), QueryError> {
-    let bytes = text.as_bytes();
-    let (mut depth, mut line, mut line_start, mut i) = (0_usize, 1, 0, 0);
+/// The text with the insides of strings and IRIs replaced by `x` and comments by spaces, byte for
+/// byte, so that what is left can be looked at sign by sign.
+fn masked(text: &str) -> Vec<u8> {
+    let mut bytes = text.as_bytes().to_vec();
+    let mut i = 0;
     while i < bytes.len() {
         match bytes[i] {
-            b'\n' => {
-                line += 1;
-                line_start = i + 1;
-            }
-            b'(' | b'{' | b'[' => {
-                depth += 1;
-                if depth > NESTING_MAX {
-                    return Err(syntax(
-                        line,
-                        i - line_start + 1,
-                        format!("brackets are nested more than {NESTING_MAX} deep"),
-                    ));
-                }
-            }
-            b')' | b'}' | b']' => depth = depth.saturating_sub(1),
-            quote @ (b'"' | b'\'') => {
-                i += 1;
-                while i < bytes.len() && bytes[i] != quote && bytes[i] != b'\n' {
-                    i += 1 + usize::from(bytes[i] == b'\\');
-                }
-                continue_line(bytes, i, &mut line, &mut line_start);
-            }
+            b'"' | b'\'' => i = mask_string(&mut bytes, i),
             b'<' => {
-                if let Some(end) = bytes[i..]
+                let end = bytes[i + 1..]
                     .iter()
-                    .position(|b| b" \t\n\"{}<>".contains(b) && *b != b'<')
-                    && bytes[i + end] == b'>'
+                    .position(|b| b" \t\r\n\"{}<>|^`".contains(b));
+                if let Some(end) = end
+                    && bytes[i + 1 + end] == b'>'
                 {
-                    i += end;
+                    bytes[i + 1..i + 1 + end].fill(b'x');
+                    i += end + 1;
                 }
+                i += 1;
             }
             b'#' => {
-                while i + 1 < bytes.len() && bytes[i + 1] != b'\n' {
+                while i < bytes.len() && bytes[i] != b'\n' {
+                    bytes[i] = b' ';
                     i += 1;
                 }
             }
-            _ => {}
+            _ => i += 1,
+        }
+    }
+    bytes
+}
+
+/// Masks the string that starts at `start`; gives where it ends.
+fn mask_string(bytes: &mut [u8], start: usize) -> usize {
+    let quote = bytes[start];
+    let delimiter: &[u8] = if bytes[start..].starts_with(&[quote; 3]) {
+        &[quote; 3]
+    } else {
+        &[quote]
+    };
+    let mut i = start + delimiter.len();
+    while i < bytes.len() && !bytes[i..].starts_with(delimiter) {
+        if bytes[i] == b'\n' && delimiter.len() == 1 {
+            return i;
+        }
+        let escape = bytes[i] == b'\\' && i + 1 < bytes.len();
+        bytes[i] = b'x';
+        if escape {
+            bytes[i + 1] = b'x';
+            i += 1;
         }
         i += 1;
+    }
+    (i + delimiter.len()).min(bytes.len())
+}
+
+/// Line and column, from 1, of a byte of the text.
+fn place_of(text: &str, byte: usize) -> (usize, usize) {
+    let before = &text.as_bytes()[..byte];
+    let line_start = before
+        .iter()
+        .rposition(|b| *b == b'\n')
+        .map_or(0, |at| at + 1);
+    let column = String::from_utf8_lossy(&before[line_start..])
+        .chars()
+        .count();
+    (
+        before.iter().filter(|b| **b == b'\n').count() + 1,
+        column + 1,
+    )
+}
+
+/// Refuses queries of so many parts, or brackets nested so deeply, that walking them would overflow
+/// the stack.
+fn check_size(text: &str) -> Result<(), QueryError> {
+    let masked = masked(text);
+    let mut depth = 0_usize;
+    for (at, byte) in masked.iter().enumerate() {
+        match byte {
+            b'(' | b'{' | b'[' => depth += 1,
+            b')' | b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > NESTING_MAX {
+            let (line, column) = place_of(text, at);
+            let message = format!("brackets are nested more than {NESTING_MAX} deep");
+            return Err(syntax(line, column, message));
+        }
+    }
+    if text.len() < ELEMENTS_MAX {
+        return Ok(());
+    }
+    let upper = masked.to_ascii_uppercase();
+    let count = |sign: &&str| {
+        let sign = sign.as_bytes();
+        upper
+            .windows(sign.len())
+            .filter(|window| *window == sign)
+            .count()
+    };
+    let counts: [(&str, &[&str]); 4] = [
+        ("groups", &["{"]),
+        ("BINDs", &["BIND"]),
+        ("path steps", &[">/", ">|", ">^", ")/", "+/", "*/"]),
+        ("operators", &["- ", "+ ", "* ", "!!", "--", "++"]),
+    ];
+    for (what, signs) in counts {
+        let found: usize = signs.iter().map(count).sum();
+        if found > ELEMENTS_MAX {
+            let message = format!("the query has {found} {what}; at most {ELEMENTS_MAX} are read");
+            return Err(syntax(1, 1, message));
+        }
     }
     Ok(())
 }
 
-/// A string that ran into the end of its line: count the line.
-fn continue_line(bytes: &[u8], at: usize, line: &mut usize, line_start: &mut usize) {
-    if bytes.get(at) == Some(&b'\n') {
-        *line += 1;
-        *line_start = at + 1;
+/// The first prefixed name whose prefix the query does not declare: the prefix, and where it is.
+fn undeclared_prefix(text: &str) -> Option<(String, usize, usize)> {
+    let masked = String::from_utf8(masked(text)).ok()?;
+    let is_name = |c: char| c.is_alphanumeric() || "_-.".contains(c);
+    let mut declared: Vec<&str> = Vec::new();
+    let mut declares = false;
+    let mut at = 0;
+    while at < masked.len() {
+        let rest = &masked[at..];
+        let word = &rest[..rest.find(|c: char| !is_name(c)).unwrap_or(rest.len())];
+        let after = &rest[word.len()..];
+        let before = masked[..at].chars().next_back();
+        if after.starts_with(':') && !matches!(before, Some('?' | '$' | '@')) {
+            if declares {
+                declared.push(word);
+            } else if word != "_" && !declared.contains(&word) {
+                let (line, column) = place_of(text, at);
+                return Some((word.to_owned(), line, column));
+            }
+            let local = after[1..].find(|c: char| !(is_name(c) || "%\\:".contains(c)));
+            at += word.len() + 1 + local.unwrap_or(after.len() - 1);
+            declares = false;
+        } else if word.is_empty() {
+            let sign = rest.chars().next().unwrap_or(' ');
+            declares &= sign.is_whitespace();
+            at += sign.len_utf8();
+        } else {
+            declares = word.eq_ignore_ascii_case("prefix");
+            at += word.len();
+        }
     }
+    None
 }
 
 #[cfg(test)]
@@ -218,6 +285,14 @@ mod tests {
         let (line, column, message) = place("SELECT * WHERE {\n  ?s foaf:name ?o }");
         assert_eq!((line, column), (2, 6));
         assert!(message.contains("PREFIX foaf:"), "{message}");
+    }
+
+    #[test]
+    fn declared_prefixes_strings_and_blank_nodes_are_no_problem() {
+        let text = "PREFIX a: <http://a/> prefix : <http://b/>\n# c: d\nSELECT * { _:x a:p 'e:f' , :g ; <h:i> ?j ";
+        assert_eq!(undeclared_prefix(text), None);
+        let text = "SELECT * { ?s ?p 'x {' . ?s k:l \"m:n\" }";
+        assert_eq!(undeclared_prefix(text), Some(("k".to_owned(), 1, 29)));
     }
 
     #[test]

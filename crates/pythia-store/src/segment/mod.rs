@@ -1,6 +1,6 @@
 //! A segment: one immutable, sorted image of the graph, as a dictionary and four orders of its quads.
 //!
-//! SPO and OPS are tuple pages ([`tuple`]): all there is to know of a node on one page. PSO and POS
+//! SPO and OPS are tuple pages ([`mod@tuple`]): all there is to know of a node on one page. PSO and POS
 //! are columns. The bytes are described in `docs/format/`.
 
 pub mod bits;

@@ -3,7 +3,7 @@
 //! Rows (p, a, b, g) are sorted and distinct; in PSO a is the subject and b the object, in POS the
 //! other way round. A page holds consecutive rows, column by column, so that a column nobody asks
 //! for costs nothing. [`ColumnWriter`] takes sorted rows and gives pages and a
-//! [`ColumnDirectory`]; [`ColumnFile`] finds rows by key through the directory and hands
+//! `ColumnDirectory`; `ColumnFile` finds rows by key through the directory and hands
 //! them out page by page.
 //!
 //! Invariants:
