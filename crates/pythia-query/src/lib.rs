@@ -8,9 +8,12 @@ pub(crate) mod exec;
 pub mod expression;
 pub(crate) mod plan;
 pub mod result;
+pub mod service;
 pub mod syntax;
 
 pub use engine::{Engine, PreparedQuery, QueryOptions};
 pub use error::QueryError;
+pub use expression::{CustomFunction, CustomFunctions};
 pub use result::{Results, SolutionBatch, SolutionStream, TripleStream};
+pub use service::{HttpService, ServiceError, ServiceHandler, ServiceSolutions};
 pub use syntax::Query;

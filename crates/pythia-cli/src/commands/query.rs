@@ -2,11 +2,12 @@
 
 use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use pythia::{QueryError, QueryOptions, ResultFormat, Results, write_results};
+use pythia::{HttpService, QueryError, QueryOptions, ResultFormat, Results, write_results};
 
 use crate::arguments::{StoreArguments, bytes, human_bytes, human_count};
 use crate::table;
@@ -76,6 +77,7 @@ impl Query {
                 .map(Duration::try_from_secs_f64)
                 .transpose()
                 .map_err(|_| crate::exit::UsageError("--timeout is not a time".to_owned()))?,
+            service: Some(Arc::new(HttpService::default())),
             ..QueryOptions::default()
         };
         let before = database.counters();

@@ -6,5 +6,6 @@ mod differential;
 mod generator;
 mod hops;
 mod hostile;
+mod language;
 mod store;
 mod support;
