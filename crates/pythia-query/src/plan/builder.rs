@@ -49,6 +49,8 @@ pub(crate) struct Builder {
     input: Option<(Arc<dyn ExecutionPlan>, Vec<usize>)>,
     /// Whether this is the inside of an OPTIONAL or UNION, fed by an outer pipeline.
     pub(crate) nested: bool,
+    /// Variables that share another's slot for now, and that other.
+    unified: Vec<(Variable, Variable)>,
     /// Variables whose terms were put in from outside, at every leaf: `EXISTS`.
     pub(crate) inserted: Variables,
 }
@@ -110,6 +112,33 @@ impl Builder {
         self.slots.push(variable.clone());
         self.index.insert(variable.clone(), slot);
         slot
+    }
+
+    /// Lets a variable without a slot share that of `kept`.
+    pub(crate) fn unify(&mut self, kept: Variable, other: Variable) {
+        let slot = self.slot(&kept);
+        self.index.insert(other.clone(), slot);
+        self.unified.push((other, kept));
+    }
+
+    /// Whether the variable has come up in this pipeline.
+    pub(crate) fn has_slot(&self, variable: &Variable) -> bool {
+        self.index.contains_key(variable)
+    }
+
+    /// Whether the variable shares another's slot.
+    pub(crate) fn is_unified(&self, variable: &Variable) -> bool {
+        self.unified.iter().any(|(other, _)| other == variable)
+    }
+
+    /// Ends all sharing; gives the variables that are without a slot now, each with the one whose
+    /// slot it shared.
+    pub(crate) fn take_unified(&mut self) -> Vec<(Variable, Variable)> {
+        let unified = std::mem::take(&mut self.unified);
+        for (other, _) in &unified {
+            self.index.remove(other);
+        }
+        unified
     }
 
     /// A slot of no variable.

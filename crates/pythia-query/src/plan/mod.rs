@@ -9,6 +9,7 @@ pub(crate) mod automaton;
 pub(crate) mod bgp;
 pub(crate) mod builder;
 pub(crate) mod dataset;
+mod equality;
 mod exists;
 mod graph;
 pub(crate) mod paths;
@@ -255,6 +256,7 @@ impl<'a> Planner<'a> {
             self.join(builder, pattern, graph)?;
         }
         let mut filters = std::mem::take(&mut group.filters);
+        self.unify_equal(builder, &group, &mut filters)?;
         match self.elements(builder, &group, graph)? {
             Some((elements, mut unfinished)) => {
                 join_elements(builder, elements, |builder| {
@@ -264,6 +266,8 @@ impl<'a> Planner<'a> {
             }
             None => builder_bind_nothing(builder, &group),
         }
+        self.separate_unified(builder)?;
+        self.place_filters(builder, &mut filters, graph)?;
         for pattern in after {
             self.join(builder, pattern, graph)?;
         }
@@ -497,7 +501,8 @@ impl<'a> Planner<'a> {
     ) -> Result<(), QueryError> {
         let mut error = None;
         filters.retain(|filter| {
-            let ready = filter.waits_for.iter().all(|v| builder.is_certain(v));
+            let is_bound = |v: &Variable| builder.is_certain(v) && !builder.is_unified(v);
+            let ready = filter.waits_for.iter().all(is_bound);
             if !ready || error.is_some() {
                 return true;
             }

@@ -331,3 +331,27 @@ fn programs_bring_their_own_functions() {
         .unwrap();
     assert_eq!(answer_of(results).unwrap().lines, ["\"HTTP://E/B\"\t-"]);
 }
+
+#[test]
+fn equal_variables_are_joined_not_compared() {
+    assert_eq!(
+        answer("SELECT ?x ?y ?z { ?x e:p ?y . ?z e:n ?n FILTER(?y = ?z) }"),
+        ["a\tb\tb", "a\tc\tc", "b\tc\tc"]
+    );
+    assert_eq!(
+        rows("SELECT * { ?x e:p ?y . ?z e:n ?n FILTER(?y = ?z && ?z != e:b) }"),
+        2
+    );
+    assert_eq!(
+        rows("SELECT * { ?x e:p ?y . ?y2 e:p ?z . ?z2 e:n ?n FILTER(?y = ?y2) FILTER(?z2 = ?z) }"),
+        1
+    );
+    assert_eq!(
+        rows("SELECT * { ?x e:n ?n . ?y e:n ?m FILTER(?n = ?m) }"),
+        2
+    );
+    assert_eq!(
+        rows("SELECT * { ?x e:p ?y . ?z e:n ?n FILTER(SAMETERM(?y, ?z)) OPTIONAL { ?z e:p ?w } }"),
+        3
+    );
+}
