@@ -3,6 +3,7 @@
 use spargebra::SparqlParser;
 
 use crate::error::QueryError;
+use crate::validate;
 
 /// How deeply brackets may nest. The parser recurses; this keeps it within any thread's stack.
 const NESTING_MAX: usize = 128;
@@ -24,7 +25,10 @@ impl Query {
                 .map_err(|error| syntax(1, 1, format!("the base IRI is not valid: {error}")))?;
         }
         match parser.parse_query(text) {
-            Ok(algebra) => Ok(Self { algebra }),
+            Ok(algebra) => match validate::fault(&algebra) {
+                Some(fault) => Err(syntax(1, 1, fault)),
+                None => Ok(Self { algebra }),
+            },
             Err(error) => Err(locate(text, &error.to_string())),
         }
     }
@@ -278,6 +282,14 @@ mod tests {
         assert_eq!((line, column), (2, 10));
         let (line, column, message) = place("SELEC * WHERE { ?s ?p ?o }");
         assert_eq!((line, column), (1, 1), "{message}");
+    }
+
+    #[test]
+    fn aggregates_do_not_nest() {
+        let (_, _, message) = place("SELECT (SUM(COUNT(?x)) AS ?y) { ?x ?p ?o }");
+        assert!(message.contains("aggregate"), "{message}");
+        let text = "SELECT (SUM(?n) AS ?y) { { SELECT (COUNT(?x) AS ?n) { ?x ?p ?o } } }";
+        assert!(Query::parse(text, None).is_ok());
     }
 
     #[test]
