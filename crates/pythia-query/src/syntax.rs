@@ -1,5 +1,7 @@
 //! From a query's text to algebra, with errors that point at the place.
 
+use std::borrow::Cow;
+
 use spargebra::SparqlParser;
 
 use crate::error::QueryError;
@@ -24,7 +26,7 @@ impl Query {
                 .with_base_iri(base)
                 .map_err(|error| syntax(1, 1, format!("the base IRI is not valid: {error}")))?;
         }
-        match parser.parse_query(text) {
+        match parser.parse_query(&with_lowercase_booleans(text)) {
             Ok(algebra) => match validate::fault(&algebra) {
                 Some(fault) => Err(syntax(1, 1, fault)),
                 None => Ok(Self { algebra }),
@@ -141,6 +143,31 @@ fn masked(text: &str) -> Vec<u8> {
         }
     }
     bytes
+}
+
+/// The text with `TRUE` and `FALSE` in lower case, the only case in which the parser knows them.
+fn with_lowercase_booleans(text: &str) -> Cow<'_, str> {
+    let masked = masked(text);
+    let is_part =
+        |byte: &u8| byte.is_ascii_alphanumeric() || b"_-:?$@%\\".contains(byte) || *byte > 127;
+    let mut changed = None;
+    for word in ["true", "false"] {
+        let mut ends = word.len();
+        while ends <= masked.len() {
+            let start = ends - word.len();
+            let found = &masked[start..ends];
+            if found.eq_ignore_ascii_case(word.as_bytes())
+                && found != word.as_bytes()
+                && !masked[..start].last().is_some_and(is_part)
+                && !masked[ends..].first().is_some_and(is_part)
+            {
+                let text: &mut String = changed.get_or_insert_with(|| text.to_owned());
+                text.replace_range(start..ends, word);
+            }
+            ends += 1;
+        }
+    }
+    changed.map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
 /// Masks the string that starts at `start`; gives where it ends.
@@ -290,6 +317,13 @@ mod tests {
         assert!(message.contains("aggregate"), "{message}");
         let text = "SELECT (SUM(?n) AS ?y) { { SELECT (COUNT(?x) AS ?n) { ?x ?p ?o } } }";
         assert!(Query::parse(text, None).is_ok());
+    }
+
+    #[test]
+    fn booleans_are_read_in_any_case() {
+        let text = "SELECT (TRUE AS ?TRUE) { ?s :False 'TRUE', False, <TRUE>, TRUE:x }";
+        let read = "SELECT (true AS ?TRUE) { ?s :False 'TRUE', false, <TRUE>, TRUE:x }";
+        assert_eq!(with_lowercase_booleans(text), read);
     }
 
     #[test]

@@ -9,3 +9,4 @@ mod hostile;
 mod language;
 mod store;
 mod support;
+mod w3c;
