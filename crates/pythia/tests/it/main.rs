@@ -1,12 +1,12 @@
 //! Tests of the whole: files in, answers out, against an independent engine and a hostile world.
 
 mod answers;
-mod cases;
 mod differential;
-mod generator;
 mod hops;
 mod hostile;
 mod language;
+mod outcome;
+mod sparqltest;
 mod store;
 mod support;
 mod w3c;

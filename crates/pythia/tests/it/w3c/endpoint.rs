@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pythia::{Database, ResultFormat};
+use pythia::{Database, HttpService, QueryOptions, ResultFormat};
 
 use super::nquads;
 use crate::support::database;
@@ -67,7 +67,14 @@ fn reply(mut stream: &TcpStream, served: &[Database]) {
     let answer = database
         .ok_or("nothing here".to_owned())
         .and_then(|database| {
-            let results = database.query(&query).map_err(|error| error.to_string())?;
+            let options = QueryOptions {
+                service: Some(Arc::new(HttpService::default())),
+                ..QueryOptions::default()
+            };
+            let results = database
+                .prepare(&query, &options)
+                .and_then(|prepared| prepared.execute())
+                .map_err(|error| error.to_string())?;
             let mut body = Vec::new();
             pythia::write_results(results, ResultFormat::Json, &mut body)
                 .map_err(|error| error.to_string())?;

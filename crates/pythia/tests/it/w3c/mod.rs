@@ -4,26 +4,25 @@
 //! passes fails the run, so that the list says what is.
 
 mod endpoint;
-mod manifest;
-mod outcome;
+pub(crate) mod manifest;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use oxigraph::sparql::SparqlEvaluator;
 use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad};
 use oxrdfio::{RdfFormat, RdfParser};
-use pythia::{Database, Query, QueryOptions, ResultFormat, Results};
+use pythia::{Database, HttpService, Query, QueryOptions, ResultFormat, Results};
 
+use crate::outcome::{Outcome, Rows, format_for};
 use crate::support::{database, shared_data};
 use endpoint::Endpoints;
 use manifest::{Kind, Test, iri_of, path_of};
-use outcome::{Outcome, Rows, format_for};
 
-const SKIPPED: &str = concat!(include_str!("skipped.txt"), include_str!("pending.txt"));
+const SKIPPED: &str = include_str!("skipped.txt");
 
 /// The tests that may fail, and why. A name that ends in `/` is a folder that is not run.
 fn skipped() -> BTreeMap<&'static str, &'static str> {
@@ -168,8 +167,12 @@ fn answer(
     query: &Query,
     expected: &Path,
 ) -> Result<(Vec<u8>, ResultFormat), String> {
+    let options = QueryOptions {
+        service: Some(Arc::new(HttpService::default())),
+        ..QueryOptions::default()
+    };
     let prepared = database
-        .prepare_parsed(query, &QueryOptions::default())
+        .prepare_parsed(query, &options)
         .map_err(|error| error.to_string())?;
     let results = prepared.execute().map_err(|error| error.to_string())?;
     let format = format_for(expected, matches!(results, Results::Graph(_)));

@@ -12,7 +12,7 @@ use oxrdfio::{RdfFormat, RdfParser};
 use pythia::ResultFormat;
 use sparesults::{QueryResultsFormat, QueryResultsParser, SliceQueryResultsParserOutput};
 
-use super::manifest::graph_of;
+use crate::w3c::manifest::graph_of;
 
 pub(crate) type Row = Vec<Option<Term>>;
 
