@@ -147,7 +147,7 @@ impl PreparedQuery {
             Form::Select => Results::Solutions(solutions),
             Form::Ask => Results::Boolean(solutions.next_ids()?.is_some()),
             Form::Construct(template) => {
-                Results::Graph(TripleStream::construct(template.clone(), solutions))
+                Results::Graph(TripleStream::construct(template, solutions)?)
             }
             Form::Describe => Results::Graph(TripleStream::describe(solutions)),
         })

@@ -52,6 +52,10 @@ pub enum QueryError {
         message: String,
     },
 
+    /// A temporary file could not be made, written or read.
+    #[error("temporary file: {0}")]
+    TemporaryFile(std::io::Error),
+
     /// The execution engine failed.
     #[error("execution failed: {0}")]
     Execution(String),

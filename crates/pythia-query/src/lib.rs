@@ -15,6 +15,6 @@ mod validate;
 pub use engine::{Engine, PreparedQuery, QueryOptions};
 pub use error::QueryError;
 pub use expression::{CustomFunction, CustomFunctions};
-pub use result::{Results, SolutionBatch, SolutionStream, TripleStream};
+pub use result::{Results, SolutionBatch, SolutionStream, SpooledSolutions, TripleStream};
 pub use service::{HttpService, ServiceError, ServiceHandler, ServiceSolutions};
 pub use syntax::Query;

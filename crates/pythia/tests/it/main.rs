@@ -2,6 +2,8 @@
 
 mod answers;
 mod differential;
+mod formats;
+mod generator;
 mod hops;
 mod hostile;
 mod language;
