@@ -232,17 +232,8 @@ fn write_table(results: Results, mut out: impl Write + Send) -> Result<u64> {
 
 /// Shows the query's line with a caret under the place of a syntax error.
 fn point_at(text: &str, error: QueryError) -> anyhow::Error {
-    if let QueryError::Syntax { line, column, .. } = &error
-        && let Some(source) = text.lines().nth(line.saturating_sub(1))
-    {
-        let source: String = source
-            .chars()
-            .map(|c| if c == '\t' { ' ' } else { c })
-            .collect();
-        let (from, to) = (column.saturating_sub(60), column + 40);
-        let window: String = source.chars().skip(from).take(to - from).collect();
-        let caret = " ".repeat(column.saturating_sub(1).saturating_sub(from));
-        eprintln!("  {window}\n  {caret}^");
+    if let Some(snippet) = error.snippet(text) {
+        eprintln!("{snippet}");
     }
     anyhow::Error::new(error).context("the query cannot be read")
 }

@@ -52,9 +52,13 @@ impl Description {
                     Statements::Scan(scan) => scan.next()?,
                     Statements::Merged(batch) => batch.take(),
                 };
-                match found {
-                    Some(found) => return self.triples(subject, &found).map(Some),
-                    None => self.current = None,
+                let Some(found) = found else {
+                    self.current = None;
+                    continue;
+                };
+                let triples = self.triples(subject, &found)?;
+                if !triples.is_empty() {
+                    return Ok(Some(triples));
                 }
             } else if let Some(subject) = self.open.pop() {
                 self.start(subject)?;
