@@ -1,18 +1,53 @@
-//! Limits on a query's text: what the parser, the planner and their trees recurse over, and what
-//! they look through again and again.
+//! Limits on a query's text: what the parser, the planner and the operators recurse over, and what
+//! is looked through again and again.
 //!
-//! Lists are not limited: triples, values, arguments, `IN`, `FROM`, `ORDER BY`.
+//! They hold for threads with 2 MiB of stack. Lists are not limited: triples, values, arguments,
+//! `IN`, `FROM`, `ORDER BY`.
 
 use super::suggest::is_aggregate;
 use super::token::{Kind, Token, tokens};
 
 /// How deeply brackets may nest.
 const NESTING_MAX: usize = 128;
-/// How many operators may follow each other in one expression or path, and how many groups,
-/// filters, aggregates and computed variables a query may have: each makes its tree one deeper.
-const ELEMENTS_MAX: usize = 4000;
+/// How deep the tree of one expression or path may be: `1 + 1 + 1` is two deep.
+const OPERATORS_MAX: usize = 2000;
 /// How many columns a SELECT or VALUES may have; duplicates are looked for among them.
 const COLUMNS_MAX: usize = 10_000;
+/// Bytes of stack for what makes a plan deeper, half of what there is.
+const STACK_BYTES: usize = 1 << 20;
+
+/// What makes a plan deeper by one, and about how many bytes of stack that takes when it is
+/// planned and run (measured without optimisation, rounded up).
+#[derive(Clone, Copy)]
+struct Part {
+    name: &'static str,
+    stack_bytes: usize,
+}
+
+const OPTIONAL: Part = Part {
+    name: "OPTIONALs and MINUSes",
+    stack_bytes: 4200,
+};
+const COMPUTED: Part = Part {
+    name: "computed variables",
+    stack_bytes: 1200,
+};
+const GROUP: Part = Part {
+    name: "groups",
+    stack_bytes: 700,
+};
+const UNION: Part = Part {
+    name: "UNIONs",
+    stack_bytes: 250,
+};
+const FILTER: Part = Part {
+    name: "FILTERs",
+    stack_bytes: 250,
+};
+const AGGREGATE: Part = Part {
+    name: "aggregates",
+    stack_bytes: 250,
+};
 
 /// What is too large, and at which byte.
 pub(super) struct Excess {
@@ -35,22 +70,21 @@ struct Counts {
     /// Outside of brackets.
     outside: Bracket,
     negations: usize,
-    groups: usize,
-    filters: usize,
-    aggregates: usize,
-    computed: usize,
+    stack_bytes: usize,
     columns: usize,
     /// Whether a list of columns is being read.
     in_columns: bool,
     after_values: bool,
+    after_union: bool,
 }
 
-/// Operators in a row in one bracket.
+/// Expressions or paths in one bracket.
 #[derive(Default)]
 struct Bracket {
     is_round: bool,
-    arithmetic: usize,
-    logical: usize,
+    /// Depth of the current one, and the most there was.
+    depth: usize,
+    depth_max: usize,
 }
 
 impl Counts {
@@ -72,7 +106,8 @@ impl Counts {
             }
             _ => {}
         }
-        self.after_values = token.kind == Kind::Word && token.text.eq_ignore_ascii_case("VALUES");
+        let is = |word: &str| token.kind == Kind::Word && token.text.eq_ignore_ascii_case(word);
+        (self.after_values, self.after_union) = (is("VALUES"), is("UNION"));
         Ok(())
     }
 
@@ -82,15 +117,14 @@ impl Counts {
             (self.in_columns, self.columns) = (true, 0);
         } else if is("WHERE") || is("FROM") {
             self.in_columns = false;
+        } else if is("OPTIONAL") || is("MINUS") {
+            self.part(OPTIONAL, token)?;
         } else if is("FILTER") {
-            self.filters += 1;
-            limit(self.filters, ELEMENTS_MAX, "FILTERs", token)?;
+            self.part(FILTER, token)?;
         } else if is("AS") {
-            self.computed += 1;
-            limit(self.computed, ELEMENTS_MAX, "computed variables", token)?;
+            self.part(COMPUTED, token)?;
         } else if is_aggregate(token.text) {
-            self.aggregates += 1;
-            limit(self.aggregates, ELEMENTS_MAX, "aggregates", token)?;
+            self.part(AGGREGATE, token)?;
         }
         Ok(())
     }
@@ -100,8 +134,7 @@ impl Counts {
             "(" | "{" | "[" | "<<" | "<<(" | "{|" => {
                 if token.text == "{" {
                     self.in_columns = false;
-                    self.groups += 1;
-                    limit(self.groups, ELEMENTS_MAX, "groups", token)?;
+                    self.part(if self.after_union { UNION } else { GROUP }, token)?;
                 }
                 if token.text == "(" && self.after_values {
                     (self.in_columns, self.columns) = (true, 0);
@@ -113,32 +146,26 @@ impl Counts {
                 limit_nesting(self.open.len(), token)?;
             }
             ")" | "}" | "]" | ">>" | ")>>" | "|}" => {
-                self.open.pop();
+                if let Some(closed) = self.open.pop() {
+                    let inside = closed.depth.max(closed.depth_max);
+                    let bracket = self.bracket();
+                    bracket.depth = bracket.depth.max(inside);
+                }
             }
             "!" => {
                 self.negations += 1;
                 limit_nesting(self.negations, token)?;
             }
-            "&&" | "||" => {
-                let bracket = self.bracket();
-                bracket.arithmetic = 0;
-                bracket.logical += 1;
-                limit(bracket.logical, ELEMENTS_MAX, "operators in a row", token)?;
-            }
             "," | "." | ";" => {
                 let bracket = self.bracket();
-                (bracket.arithmetic, bracket.logical) = (0, 0);
+                bracket.depth_max = bracket.depth_max.max(bracket.depth);
+                bracket.depth = 0;
             }
             // In braces + and - are signs of numbers, and + and * belong to one step of a path.
-            "/" | "|" | "+" | "-" | "*" => {
+            "&&" | "||" | "/" | "|" | "+" | "-" | "*" => {
                 let bracket = self.bracket();
-                bracket.arithmetic += usize::from(bracket.is_round || "/|".contains(token.text));
-                limit(
-                    bracket.arithmetic,
-                    ELEMENTS_MAX,
-                    "operators in a row",
-                    token,
-                )?;
+                bracket.depth += usize::from(bracket.is_round || "/|".contains(token.text));
+                limit(bracket.depth, OPERATORS_MAX, "operators in a row", token)?;
             }
             _ => {}
         }
@@ -148,6 +175,21 @@ impl Counts {
     fn bracket(&mut self) -> &mut Bracket {
         self.open.last_mut().unwrap_or(&mut self.outside)
     }
+
+    fn part(&mut self, part: Part, token: Token<'_>) -> Result<(), Excess> {
+        self.stack_bytes += part.stack_bytes;
+        if self.stack_bytes <= STACK_BYTES {
+            return Ok(());
+        }
+        let most = STACK_BYTES / part.stack_bytes;
+        Err(Excess {
+            at: token.start,
+            message: format!(
+                "the query has too many {} here: at most {most}, fewer with other parts",
+                part.name
+            ),
+        })
+    }
 }
 
 fn limit(count: usize, most: usize, what: &str, token: Token<'_>) -> Result<(), Excess> {
@@ -156,7 +198,7 @@ fn limit(count: usize, most: usize, what: &str, token: Token<'_>) -> Result<(), 
     }
     Err(Excess {
         at: token.start,
-        message: format!("the query has more than {most} {what}"),
+        message: format!("the query has too many {what} here: at most {most}"),
     })
 }
 

@@ -3,7 +3,6 @@
 mod answers;
 mod differential;
 mod formats;
-mod generator;
 mod hops;
 mod hostile;
 mod language;
