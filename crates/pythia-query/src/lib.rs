@@ -5,6 +5,7 @@
 pub mod engine;
 pub mod error;
 pub(crate) mod exec;
+pub mod explain;
 pub mod expression;
 pub(crate) mod plan;
 pub mod result;
@@ -12,5 +13,6 @@ pub mod syntax;
 
 pub use engine::{Engine, PreparedQuery, QueryOptions};
 pub use error::QueryError;
+pub use explain::{Measured, PlanNode};
 pub use result::{Results, SolutionBatch, SolutionStream, TripleStream};
 pub use syntax::Query;

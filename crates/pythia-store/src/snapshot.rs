@@ -224,6 +224,11 @@ impl Snapshot {
         self.scan(&QuadPattern::default(), Order::Spo, &wanted)
     }
 
+    /// Pages read so far through the store's pool, by all its users.
+    pub fn counters(&self) -> pythia_io::Counters {
+        self.base.paged_file(Order::Spo).pool().counters()
+    }
+
     /// Exact counts, known without reading.
     pub fn statistics(&self) -> &Statistics {
         self.base.statistics()

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use pythia_rdf::{TermId, TermKind};
 use pythia_store::{Component, GraphFilter, Order, QuadPattern, Snapshot};
 
+use super::profile::Profile;
 use crate::error::QueryError;
 use crate::expression::{EvaluationContext, TermResolver};
 
@@ -27,6 +28,8 @@ pub(crate) struct QueryContext {
     pub(crate) cancelled: Arc<AtomicBool>,
     /// When the query must stop.
     pub(crate) deadline: Option<Instant>,
+    /// What the query's parts cost, if that is measured.
+    pub(crate) profile: Option<Arc<Profile>>,
     memory: Mutex<MemoryReservation>,
 }
 
@@ -44,8 +47,15 @@ impl QueryContext {
             evaluation,
             cancelled,
             deadline,
+            profile: None,
             memory: Mutex::new(MemoryConsumer::new("query").register(pool)),
         }
+    }
+
+    /// Measures what each part of the plan costs.
+    pub(crate) fn with_profile(mut self, measure: bool) -> Self {
+        self.profile = measure.then(Arc::default);
+        self
     }
 
     /// An error once the query is cancelled or past its deadline. Operators ask once a batch.

@@ -11,6 +11,7 @@ use super::merge::MergeScan;
 use super::nested::{Optional, Union};
 use super::path::PathSearch;
 use super::probe::Probe;
+use super::profile::MeasuredStep;
 use super::scan::{Graphs, Scan};
 use super::step::{Access, Step, StepKind};
 use super::values::Values;
@@ -42,11 +43,11 @@ impl RowSource for Seed {
 pub(crate) fn build(
     steps: &[Step],
     width: usize,
-    context: &Arc<QueryContext>,
+    shared: &Arc<QueryContext>,
 ) -> Box<dyn RowSource> {
     let mut source: Box<dyn RowSource> = Box::<Seed>::default();
     for step in steps {
-        let context = Arc::clone(context);
+        let context = Arc::clone(shared);
         let live = step.live.clone();
         source = match &step.kind {
             StepKind::Pattern(pattern, access) => match access {
@@ -77,6 +78,14 @@ pub(crate) fn build(
             StepKind::Path(path) => Box::new(PathSearch::new(source, path.clone(), live, context)),
             StepKind::Graphs(position) => Box::new(Graphs::new(source, *position, live, context)),
         };
+        if let Some(profile) = &shared.profile {
+            source = Box::new(MeasuredStep {
+                step: source,
+                part: step.part,
+                profile: Arc::clone(profile),
+                snapshot: shared.snapshot.clone(),
+            });
+        }
     }
     source
 }

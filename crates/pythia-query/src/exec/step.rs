@@ -10,6 +10,8 @@ use oxrdf::Variable;
 use pythia_rdf::TermId;
 use pythia_store::{End, GraphFilter, Order};
 
+use super::profile::PartId;
+use crate::explain::{Explainer, PlanNode};
 use crate::expression::CompiledExpression;
 use crate::plan::automaton::Automaton;
 
@@ -111,6 +113,8 @@ impl fmt::Debug for SlotExpression {
 /// One step.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
+    /// Under this its cost is measured.
+    pub(crate) part: PartId,
     /// What it does.
     pub(crate) kind: StepKind,
     /// Slots that later steps or the result still need, sorted.
@@ -166,65 +170,70 @@ pub(crate) struct PathStep {
     pub(crate) text: String,
 }
 
-/// Writes a pipeline for EXPLAIN.
+/// Describes a pipeline for EXPLAIN.
 pub(crate) fn explain(
     steps: &[Step],
     slots: &[Variable],
-    indent: usize,
-    f: &mut dyn fmt::Write,
-) -> fmt::Result {
+    explainer: &Explainer<'_>,
+) -> Vec<PlanNode> {
     let name = |slot: usize| slots[slot].to_string();
     let position = |p: Position| match p {
-        Position::Constant(id) => format!("{id:?}"),
+        Position::Constant(id) => explainer.term(id),
         Position::Bound(slot) => format!("={}", name(slot)),
         Position::New(slot) => name(slot),
     };
-    let pad = "  ".repeat(indent);
-    for step in steps {
-        let rows = step.rows;
-        match &step.kind {
+    let inside = |steps: &[Step]| explain(steps, slots, explainer);
+    let explain_one = |step: &Step| {
+        let mut node = match &step.kind {
             StepKind::Pattern(p, access) => {
                 let graph = match p.graph {
                     GraphPosition::Filter(GraphFilter::One(TermId(0))) => String::new(),
+                    GraphPosition::Filter(GraphFilter::One(id)) => {
+                        format!(" graph {}", explainer.term(id))
+                    }
                     GraphPosition::Filter(filter) => format!(" graph {filter:?}"),
                     GraphPosition::Bound(slot) => format!(" graph ={}", name(slot)),
                     GraphPosition::New(slot) => format!(" graph {}", name(slot)),
                 };
-                writeln!(
-                    f,
-                    "{pad}{access:?} {} {} {}{graph}  ~{rows:.0} rows",
-                    position(p.subject),
-                    position(p.predicate),
-                    position(p.object),
-                )?;
+                let [s, o] = [p.subject, p.object].map(position);
+                let detail = format!("{s} {} {o}{graph}", position(p.predicate));
+                PlanNode::new(format!("{access:?}"), detail)
             }
-            StepKind::Equal(a, b) => writeln!(f, "{pad}Equal {} {}", name(*a), name(*b))?,
-            StepKind::Filter(e) => writeln!(f, "{pad}Filter {}  ~{rows:.0} rows", e.text)?,
-            StepKind::Bind(slot, e) => writeln!(f, "{pad}Bind {} := {}", name(*slot), e.text)?,
+            StepKind::Equal(a, b) => PlanNode::new("Equal", format!("{} {}", name(*a), name(*b))),
+            StepKind::Filter(e) => PlanNode::new("Filter", &*e.text),
+            StepKind::Bind(slot, e) => {
+                PlanNode::new("Bind", format!("{} := {}", name(*slot), e.text))
+            }
             StepKind::Values { slots, rows, .. } => {
                 let names: Vec<_> = slots.iter().map(|s| name(*s)).collect();
-                writeln!(f, "{pad}Values {} × {} rows", names.join(" "), rows.len())?;
+                PlanNode::new(
+                    "Values",
+                    format!("{} × {} rows", names.join(" "), rows.len()),
+                )
             }
-            StepKind::Optional(inner) => {
-                writeln!(f, "{pad}Optional  ~{rows:.0} rows")?;
-                explain(inner, slots, indent + 1, f)?;
+            StepKind::Optional(inner) => PlanNode {
+                steps: inside(inner),
+                ..PlanNode::new("Optional", "")
+            },
+            StepKind::Union(branches) => PlanNode {
+                steps: branches
+                    .iter()
+                    .map(|branch| PlanNode {
+                        steps: inside(branch),
+                        ..PlanNode::new("Branch", "")
+                    })
+                    .collect(),
+                ..PlanNode::new("Union", "")
+            },
+            StepKind::Path(path) => {
+                let [s, o] = [path.subject, path.object].map(position);
+                PlanNode::new("Path", format!("{s} {} {o}", path.text))
             }
-            StepKind::Union(branches) => {
-                writeln!(f, "{pad}Union  ~{rows:.0} rows")?;
-                for branch in branches {
-                    writeln!(f, "{pad}  Branch")?;
-                    explain(branch, slots, indent + 2, f)?;
-                }
-            }
-            StepKind::Path(path) => writeln!(
-                f,
-                "{pad}Path {} {} {}  ~{rows:.0} rows",
-                position(path.subject),
-                path.text,
-                position(path.object)
-            )?,
-            StepKind::Graphs(p) => writeln!(f, "{pad}Graphs {}", position(*p))?,
-        }
-    }
-    Ok(())
+            StepKind::Graphs(p) => PlanNode::new("Graphs", position(*p)),
+        };
+        node.estimated_rows = Some(step.rows);
+        node.measured = explainer.measured(step.part);
+        node
+    };
+    steps.iter().map(explain_one).collect()
 }

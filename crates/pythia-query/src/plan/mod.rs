@@ -79,7 +79,7 @@ impl<'a> Planner<'a> {
         needed: Option<&Variables>,
     ) -> Result<Planned, QueryError> {
         if let Some(planned) = self.plan_sequence(pattern, graph, needed)? {
-            return Ok(planned);
+            return Ok(planned.with_estimate());
         }
         let mut builder = Builder::new();
         if let GraphScope::Variable(variable) = graph
@@ -90,7 +90,7 @@ impl<'a> Planner<'a> {
             self.push_graphs(&mut builder, slot);
         }
         match self.extend(&mut builder, pattern, graph) {
-            Ok(()) => Ok(builder.finish(needed)),
+            Ok(()) => Ok(builder.finish(needed).with_estimate()),
             Err(PlanError::Query(error)) => Err(error),
             Err(PlanError::Alone) => unreachable!("only a nested pipeline cannot take a hash join"),
         }

@@ -6,5 +6,6 @@ mod differential;
 mod generator;
 mod hops;
 mod hostile;
+mod optimizer;
 mod store;
 mod support;

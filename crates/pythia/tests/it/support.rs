@@ -72,7 +72,12 @@ fn text(term: &oxrdf::Term) -> String {
 
 /// Our answer.
 pub(crate) fn ours(database: &Database, query: &str) -> Result<Answer, pythia::QueryError> {
-    Ok(match database.query(query)? {
+    answer(database.query(query)?)
+}
+
+/// Results, read to their end.
+pub(crate) fn answer(results: Results) -> Result<Answer, pythia::QueryError> {
+    Ok(match results {
         Results::Boolean(value) => Answer {
             variables: Vec::new(),
             lines: vec![value.to_string()],
