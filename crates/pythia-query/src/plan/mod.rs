@@ -8,9 +8,11 @@
 pub(crate) mod automaton;
 pub(crate) mod bgp;
 pub(crate) mod builder;
+mod order;
 pub(crate) mod paths;
 pub(crate) mod scope;
 mod sequence;
+mod ways;
 
 use std::sync::Arc;
 
@@ -192,7 +194,8 @@ impl<'a> Planner<'a> {
         let mut filters = group.filters.clone();
         match elements {
             Some(elements) => {
-                join_elements(builder, elements, |builder| {
+                let slots = filter_slots(builder, &filters);
+                join_elements(builder, self.snapshot, elements, &slots, |builder| {
                     self.place_filters(builder, &mut filters)
                 })?;
             }
@@ -673,6 +676,15 @@ fn split_rest<'p>(
         };
         early && shared.iter().all(|v| bound.contains(v))
     })
+}
+
+/// The slots of each filter, for the join order. A filter over a variable of no slot comes later.
+fn filter_slots(builder: &mut Builder, filters: &[&Expression]) -> Vec<Vec<usize>> {
+    let slots = |filter: &&Expression| {
+        let variables = variables_of(filter);
+        variables.iter().map(|v| builder.slot(v)).collect()
+    };
+    filters.iter().map(slots).collect()
 }
 
 /// A group that cannot match: binds its variables, so that what follows can be planned, to no
