@@ -61,6 +61,10 @@ pub(crate) fn build(
                     Box::new(HashScan::new(source, *pattern, *order, live, context))
                 }
             },
+            StepKind::Ranges(pattern, order, ranges) => {
+                let scan = Scan::new(source, *pattern, *order, live, context);
+                Box::new(scan.within(Arc::clone(ranges)))
+            }
             StepKind::Equal(a, b) => Box::new(Equal::new(source, *a, *b, live)),
             StepKind::Filter(expression) => {
                 Box::new(Filter::new(source, expression.clone(), live, context))

@@ -4,6 +4,7 @@
 //! of solutions and gives batches of solutions; [`super::pipeline`] runs them.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use oxrdf::Variable;
@@ -128,6 +129,9 @@ pub(crate) struct Step {
 pub(crate) enum StepKind {
     /// Joins with a quad pattern.
     Pattern(SlotPattern, Access),
+    /// Joins with the matches of a pattern, reading only where the order's first variable is in
+    /// these sorted ranges of ids.
+    Ranges(SlotPattern, Order, Arc<[Range<u64>]>),
     /// Keeps solutions in which both slots hold the same term.
     Equal(usize, usize),
     /// Keeps solutions for which the expression is true.
@@ -182,22 +186,26 @@ pub(crate) fn explain(
         Position::Bound(slot) => format!("={}", name(slot)),
         Position::New(slot) => name(slot),
     };
+    let pattern = |p: &SlotPattern| {
+        let graph = match p.graph {
+            GraphPosition::Filter(GraphFilter::One(TermId(0))) => String::new(),
+            GraphPosition::Filter(GraphFilter::One(id)) => {
+                format!(" graph {}", explainer.term(id))
+            }
+            GraphPosition::Filter(filter) => format!(" graph {filter:?}"),
+            GraphPosition::Bound(slot) => format!(" graph ={}", name(slot)),
+            GraphPosition::New(slot) => format!(" graph {}", name(slot)),
+        };
+        let [s, p, o] = [p.subject, p.predicate, p.object].map(position);
+        format!("{s} {p} {o}{graph}")
+    };
     let inside = |steps: &[Step]| explain(steps, slots, explainer);
     let explain_one = |step: &Step| {
         let mut node = match &step.kind {
-            StepKind::Pattern(p, access) => {
-                let graph = match p.graph {
-                    GraphPosition::Filter(GraphFilter::One(TermId(0))) => String::new(),
-                    GraphPosition::Filter(GraphFilter::One(id)) => {
-                        format!(" graph {}", explainer.term(id))
-                    }
-                    GraphPosition::Filter(filter) => format!(" graph {filter:?}"),
-                    GraphPosition::Bound(slot) => format!(" graph ={}", name(slot)),
-                    GraphPosition::New(slot) => format!(" graph {}", name(slot)),
-                };
-                let [s, o] = [p.subject, p.object].map(position);
-                let detail = format!("{s} {} {o}{graph}", position(p.predicate));
-                PlanNode::new(format!("{access:?}"), detail)
+            StepKind::Pattern(p, access) => PlanNode::new(format!("{access:?}"), pattern(p)),
+            StepKind::Ranges(p, order, ranges) => {
+                let detail = format!("{} in {} ranges", pattern(p), ranges.len());
+                PlanNode::new(format!("Ranges({order:?})"), detail)
             }
             StepKind::Equal(a, b) => PlanNode::new("Equal", format!("{} {}", name(*a), name(*b))),
             StepKind::Filter(e) => PlanNode::new("Filter", &*e.text),

@@ -1,11 +1,14 @@
 //! The patterns of a group: what is known of each before they are ordered, and writing them down
 //! as steps in the order that [`super::order`] finds.
 
+use std::sync::Arc;
+
 use pythia_rdf::TermId;
-use pythia_store::{GraphFilter, QuadPattern, Snapshot};
+use pythia_store::{End, GraphFilter, QuadPattern, Snapshot};
 
 use super::builder::Builder;
 use super::order::{Search, Start};
+use super::push_down::{Confined, FilterHint};
 use super::ways::Way;
 use crate::error::QueryError;
 use crate::exec::step::{Access, GraphPosition, PathStep, Position, SlotPattern, StepKind};
@@ -29,6 +32,8 @@ pub(crate) struct Triple {
     distinct_subjects: f64,
     distinct_objects: f64,
     distinct_predicates: f64,
+    /// What filters leave of its subjects or objects, where it is scanned.
+    pub(crate) confined: Option<Confined>,
 }
 
 /// Where a pattern is matched, before it is ordered.
@@ -84,8 +89,20 @@ impl Triple {
             count,
             distinct_subjects: subjects.min(count).max(1.0),
             distinct_objects: objects.min(count).max(1.0),
+            confined: None,
             distinct_predicates: (statistics.predicates.len() as f64).min(count).max(1.0),
         })
+    }
+
+    /// The share of its matches that filters over this one slot let through, if that was counted.
+    pub(crate) fn share_of(&self, slots: &[usize]) -> Option<f64> {
+        let confined = self.confined.as_ref()?;
+        let end = match confined.end {
+            End::Subject => self.subject,
+            End::Object => self.object,
+        };
+        let is_its = matches!((end, slots), (Place::Slot(slot), [only]) if slot == *only);
+        is_its.then(|| (confined.count / self.count).clamp(1e-9, 1.0))
     }
 
     /// Its variables, each with the number of distinct terms it can have.
@@ -103,18 +120,18 @@ impl Triple {
     }
 }
 
-/// Joins all elements to the pipeline, in the order found best. `filters` are the slots of the
+/// Joins all elements to the pipeline, in the order found best. `filters` are the
 /// group's filters; after each element, `placed` may add those that have become possible.
 pub(crate) fn join_elements(
     builder: &mut Builder,
     snapshot: &Snapshot,
-    elements: Vec<Element>,
-    filters: &[Vec<usize>],
+    elements: &[Element],
+    filters: &[FilterHint],
     mut placed: impl FnMut(&mut Builder) -> Result<(), QueryError>,
 ) -> Result<(), QueryError> {
     placed(builder)?;
     let search = Search::new(
-        &elements,
+        elements,
         filters,
         builder.slots.len(),
         snapshot.statistics(),
@@ -169,7 +186,14 @@ fn push_triple(builder: &mut Builder, triple: &Triple, way: &Way) {
         graph,
     };
     let rows = way.rows;
-    builder.push(StepKind::Pattern(pattern, access), rows);
+    match (&triple.confined, access) {
+        (Some(confined), Access::Scan(order)) if confined.is_read_by(order) => {
+            let ids = Arc::clone(&confined.ids);
+            let share = confined.count / triple.count;
+            builder.push(StepKind::Ranges(pattern, order, ids), rows * share);
+        }
+        _ => builder.push(StepKind::Pattern(pattern, access), rows),
+    }
     for (slot, distinct) in triple.slots() {
         let here = builder
             .known

@@ -224,7 +224,7 @@ fn assign_live(steps: &mut [Step], mut live: BTreeSet<usize>) -> BTreeSet<usize>
     for step in steps.iter_mut().rev() {
         step.live = live.iter().copied().collect();
         match &mut step.kind {
-            StepKind::Pattern(pattern, _) => {
+            StepKind::Pattern(pattern, _) | StepKind::Ranges(pattern, ..) => {
                 for position in [pattern.subject, pattern.predicate, pattern.object] {
                     need(&mut live, position);
                 }

@@ -10,6 +10,7 @@ pub(crate) mod bgp;
 pub(crate) mod builder;
 mod order;
 pub(crate) mod paths;
+mod push_down;
 pub(crate) mod scope;
 mod sequence;
 mod ways;
@@ -193,9 +194,9 @@ impl<'a> Planner<'a> {
         let elements = self.elements(builder, group, graph)?;
         let mut filters = group.filters.clone();
         match elements {
-            Some(elements) => {
-                let slots = filter_slots(builder, &filters);
-                join_elements(builder, self.snapshot, elements, &slots, |builder| {
+            Some(mut elements) => {
+                let hints = self.push_down(builder, &filters, &mut elements)?;
+                join_elements(builder, self.snapshot, &elements, &hints, |builder| {
                     self.place_filters(builder, &mut filters)
                 })?;
             }
@@ -504,7 +505,7 @@ impl<'a> Planner<'a> {
 
     fn push_filter(&self, builder: &mut Builder, expression: &Expression) -> Planning {
         let compiled = self.compile(expression, &builder.slots)?;
-        let rows = builder.known.rows * 0.3;
+        let rows = builder.known.rows * push_down::share(expression);
         builder.push(StepKind::Filter(compiled), rows);
         Ok(())
     }
@@ -676,15 +677,6 @@ fn split_rest<'p>(
         };
         early && shared.iter().all(|v| bound.contains(v))
     })
-}
-
-/// The slots of each filter, for the join order. A filter over a variable of no slot comes later.
-fn filter_slots(builder: &mut Builder, filters: &[&Expression]) -> Vec<Vec<usize>> {
-    let slots = |filter: &&Expression| {
-        let variables = variables_of(filter);
-        variables.iter().map(|v| builder.slot(v)).collect()
-    };
-    filters.iter().map(slots).collect()
 }
 
 /// A group that cannot match: binds its variables, so that what follows can be planned, to no

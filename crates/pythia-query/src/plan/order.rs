@@ -14,14 +14,13 @@ use std::cell::RefCell;
 
 use super::bgp::{Element, Place};
 use super::builder::Knowledge;
+use super::push_down::FilterHint;
 use super::ways::{Joined, Way};
 
 /// Groups with more elements are ordered greedily.
 const ELEMENTS_MAX: usize = 12;
 /// Weight of each row left behind: what a following join will pay for it.
 const LEFT_BEHIND: f64 = 0.4;
-/// Solutions that pass a filter.
-const FILTERED: f64 = 0.3;
 /// How much of the greedy order's cost may be spent on looking for a better one.
 const SEARCH_SHARE: f64 = 0.1;
 /// What looking at one way costs, roughly, in microseconds.
@@ -40,7 +39,7 @@ pub(super) struct Start<'a> {
 /// What a search works on.
 pub(super) struct Search<'a> {
     elements: &'a [Element],
-    filters: &'a [Vec<usize>],
+    filters: &'a [FilterHint],
     slots: usize,
     statistics: &'a Statistics,
     /// Per element: if it is a triple pattern with a variable subject and a constant predicate,
@@ -62,10 +61,10 @@ struct State {
 }
 
 impl<'a> Search<'a> {
-    /// A search over elements; `slots` is the number of slots, `filters` those of the filters.
+    /// A search over elements; `slots` is the number of slots.
     pub(super) fn new(
         elements: &'a [Element],
-        filters: &'a [Vec<usize>],
+        filters: &'a [FilterHint],
         slots: usize,
         statistics: &'a Statistics,
     ) -> Self {
@@ -219,16 +218,21 @@ impl<'a> Search<'a> {
         Some(order)
     }
 
-    /// The elements that may come next: connected ones, if there are any.
+    /// The elements that may come next: connected ones, if there are any, and what has one match.
     fn candidates(&self, state: &State) -> Vec<usize> {
         let left = (0..self.elements.len()).filter(|&index| !state.placed[index]);
-        let (connected, apart): (Vec<usize>, Vec<usize>) =
+        let (mut connected, apart): (Vec<usize>, Vec<usize>) =
             left.partition(|&index| state.joined.is_connected(&self.elements[index]));
         if connected.is_empty() {
-            apart
-        } else {
-            connected
+            return apart;
         }
+        // What has one match multiplies nothing, and may make a filter possible.
+        let is_single = |index: &usize| match &self.elements[*index] {
+            Element::Triple(triple) => triple.count <= 1.0,
+            Element::Path(_) => false,
+        };
+        connected.extend(apart.into_iter().filter(is_single));
+        connected
     }
 
     fn ways(&self, state: &State, element: usize, ways: &mut Vec<Way>) {
@@ -281,9 +285,9 @@ impl<'a> Search<'a> {
         let before = std::mem::replace(&mut state.joined, next);
         let joined = &mut state.joined;
         for filter in self.filters {
-            let ready = |joined: &Joined| filter.iter().all(|&slot| joined.is_bound(slot));
+            let ready = |joined: &Joined| filter.slots.iter().all(|&slot| joined.is_bound(slot));
             if ready(joined) && !ready(&before) {
-                joined.rows *= FILTERED;
+                joined.rows *= filter.share;
             }
         }
         state.placed[element] = true;

@@ -8,6 +8,8 @@ use crate::exec::step::{Access, PathStep, Position};
 
 /// Visiting one tuple page and decoding a list.
 const VISIT: f64 = 0.4;
+/// Skipping to a place of a scan costs as much as reading so many rows.
+const SEEK: f64 = 300.0;
 /// Making one row.
 const ROW: f64 = 0.02;
 /// Reading one row of a column.
@@ -167,13 +169,19 @@ impl Joined {
             return;
         }
         if !triple.slots().any(|(slot, _)| self.is_bound(slot)) {
-            let cost = self.rows * (SCAN_START + triple.count * SCANNED);
             for order in scan_orders(triple, self.unit) {
                 let sorted = if self.unit {
                     sorted_by(triple, order)
                 } else {
                     None
                 };
+                let read = match &triple.confined {
+                    Some(confined) if confined.is_read_by(order) => {
+                        confined.count + confined.ids.len() as f64 * SEEK
+                    }
+                    _ => triple.count,
+                };
+                let cost = self.rows * (SCAN_START + read * SCANNED);
                 add(Access::Scan(order), cost, sorted);
             }
             return;
@@ -251,9 +259,10 @@ fn scan_orders(triple: &Triple, unit: bool) -> impl Iterator<Item = Order> {
         }
         (_, _, Place::Constant(_)) => (Order::Ops, None),
         // Either may be what a later pattern can be merged with.
-        (Place::Slot(_), Place::Constant(_), Place::Slot(_)) => {
-            (Order::Pso, unit.then_some(Order::Pos))
-        }
+        (Place::Slot(_), Place::Constant(_), Place::Slot(_)) => (
+            Order::Pso,
+            (unit || triple.confined.is_some()).then_some(Order::Pos),
+        ),
         _ => (Order::Spo, None),
     };
     std::iter::once(first).chain(second)
