@@ -92,7 +92,7 @@ fn in_ranges(ranges: &IdRanges, constant: &Value<'_>) -> IdSet {
     let between = ranges.between.unwrap_or(TRUE);
     for kind in ordered {
         let Range { start, end } = all_of(*kind);
-        for stretch in start >> STRETCH_SHIFT..(end - 1 >> STRETCH_SHIFT) + 1 {
+        for stretch in start >> STRETCH_SHIFT..((end - 1) >> STRETCH_SHIFT) + 1 {
             let (first, after) = (stretch << STRETCH_SHIFT, (stretch + 1) << STRETCH_SHIFT);
             let Some(bounds) = ranges.bounds(stretch) else {
                 set.push(first..after);

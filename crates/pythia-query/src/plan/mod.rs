@@ -8,6 +8,7 @@
 pub(crate) mod automaton;
 pub(crate) mod bgp;
 pub(crate) mod builder;
+mod metadata;
 mod order;
 pub(crate) mod paths;
 mod push_down;

@@ -60,6 +60,11 @@ struct State {
     step: Option<(usize, usize, Way)>,
 }
 
+/// Which elements are joined, and the slot by which the solutions come sorted.
+type Reached = (u64, Option<usize>);
+/// The cheapest way there: its cost, the state before, the element and the way.
+type Arrival = (f64, usize, usize, Way);
+
 impl<'a> Search<'a> {
     /// A search over elements; `slots` is the number of slots.
     pub(super) fn new(
@@ -162,8 +167,7 @@ impl<'a> Search<'a> {
         let mut frontier = vec![0];
         let mut ways = Vec::new();
         for _ in 0..self.elements.len() {
-            let mut best: FxHashMap<(u64, Option<usize>), (f64, usize, usize, Way)> =
-                FxHashMap::default();
+            let mut best: FxHashMap<Reached, Arrival> = FxHashMap::default();
             for &from in &frontier {
                 let state = &states[from];
                 for element in self.candidates(state) {

@@ -138,7 +138,8 @@ impl Planner<'_> {
         }
         if ids.len() > RANGES_MAX {
             let last = ids.last().map_or(0, |range| range.end);
-            ids = vec![ids[0].start..last];
+            ids.truncate(1);
+            ids[0].end = last;
         }
         let mut count = 0;
         let mut kept = IdSet::new();

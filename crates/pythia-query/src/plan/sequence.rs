@@ -78,6 +78,9 @@ impl Planner<'_> {
                 project(self.plan(inner, graph, Some(&wanted))?, variables)
             }
             GraphPattern::Distinct { inner } | GraphPattern::Reduced { inner } => {
+                if let Some(planned) = self.predicates_from_counts(inner, graph) {
+                    return Ok(Some(planned));
+                }
                 // Which columns there are decides which solutions are the same.
                 let all = in_scope(inner);
                 self.distinct(self.plan(inner, graph, Some(&all))?)
@@ -189,6 +192,9 @@ impl Planner<'_> {
         aggregates: &[(Variable, AggregateExpression)],
         graph: &GraphScope,
     ) -> Result<Planned, QueryError> {
+        if let Some(planned) = self.group_from_counts(inner, keys, aggregates, graph)? {
+            return Ok(planned);
+        }
         let mut wanted: Variables = keys.iter().cloned().collect();
         for (_, aggregate) in aggregates {
             match aggregate {

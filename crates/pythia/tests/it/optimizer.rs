@@ -203,3 +203,89 @@ fn a_prefix_reads_only_terms_that_start_with_it() {
         "{plan}"
     );
 }
+
+/// Pages of quads, not of terms, that were asked for since `before`.
+fn data_pages(database: &Database, before: &pythia::Counters) -> u64 {
+    let now = database.counters().since(before);
+    ["spo", "ops", "pso", "pos"]
+        .map(|order| now.group(order).pages())
+        .iter()
+        .sum()
+}
+
+#[test]
+fn counts_come_from_metadata_without_reading_data() {
+    let data = items(2000);
+    let (database, reference) = (database(&data), oxigraph(&data));
+    for (query, pages) in [
+        ("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }", 0),
+        ("SELECT (COUNT(*) AS ?n) { ?s <http://e/next> ?o }", 0),
+        (
+            "SELECT (COUNT(?s) AS ?n) (COUNT(?x) AS ?m) { ?s <http://e/next> ?o }",
+            0,
+        ),
+        (
+            "SELECT (COUNT(DISTINCT *) AS ?n) { ?s <http://e/next> ?o }",
+            0,
+        ),
+        (
+            "SELECT (COUNT(DISTINCT ?s) AS ?n) { ?s <http://e/type> ?o }",
+            0,
+        ),
+        (
+            "SELECT (COUNT(DISTINCT ?o) AS ?n) { ?s <http://e/type> ?o }",
+            0,
+        ),
+        (
+            "SELECT (COUNT(DISTINCT ?s) AS ?n) (COUNT(DISTINCT ?o) AS ?m) { ?s ?p ?o }",
+            0,
+        ),
+        ("SELECT (COUNT(DISTINCT ?p) AS ?n) { ?s ?p ?o }", 0),
+        (
+            "SELECT (COUNT(DISTINCT ?s) AS ?n) { ?s <http://e/none> ?o }",
+            0,
+        ),
+        (
+            "SELECT (COUNT(*) AS ?n) { ?s <http://e/type> <http://e/Item> }",
+            2,
+        ),
+        ("SELECT (COUNT(*) AS ?n) { <http://e/7> ?p ?o }", 2),
+        (
+            "SELECT (COUNT(DISTINCT ?p) AS ?n) { <http://e/7> ?p <http://e/Item> }",
+            2,
+        ),
+        ("SELECT ?p (COUNT(*) AS ?n) { ?s ?p ?o } GROUP BY ?p", 0),
+        (
+            "SELECT ?p (COUNT(DISTINCT ?o) AS ?n) { ?s ?p ?o } GROUP BY ?p HAVING (COUNT(?s) > 100) ORDER BY ?p",
+            0,
+        ),
+        ("SELECT DISTINCT ?p { ?s ?p ?o }", 0),
+    ] {
+        let before = database.counters();
+        let (lines, plan) = analyze(&database, query);
+        assert_eq!(
+            lines,
+            theirs(&reference, query).unwrap().sorted().lines,
+            "{query}"
+        );
+        let read = data_pages(&database, &before);
+        assert!(read <= pages, "{query} read {read} pages\n{plan}");
+    }
+}
+
+#[test]
+fn counts_of_one_graph_among_several_are_not_those_of_all() {
+    let data = values();
+    for query in [
+        "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }",
+        "SELECT (COUNT(DISTINCT ?s) AS ?n) { ?s <http://e/v> ?o }",
+        "SELECT ?p (COUNT(*) AS ?n) { ?s ?p ?o } GROUP BY ?p",
+        "SELECT DISTINCT ?p { ?s ?p ?o }",
+        "SELECT (COUNT(*) AS ?n) { GRAPH <http://g/1> { ?s ?p ?o } }",
+        "SELECT (COUNT(DISTINCT ?s) AS ?n) { GRAPH <http://g/1> { ?s ?p ?o } }",
+        "SELECT (COUNT(*) AS ?n) { GRAPH <http://g/none> { ?s ?p ?o } }",
+        "SELECT (COUNT(*) AS ?n) { ?s ?p ?s }",
+    ] {
+        checked(&data, query);
+    }
+}
