@@ -1,8 +1,9 @@
 //! Planning and running queries: from parsed text and a snapshot to results.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use datafusion_execution::TaskContext;
 use datafusion_execution::config::SessionConfig;
@@ -11,20 +12,20 @@ use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion_physical_plan::ExecutionPlan;
 use oxrdf::Variable;
 use oxsdatatypes::DateTime;
-use pythia_rdf::{TermId, TermKind};
-use pythia_store::{GraphFilter, Snapshot};
+use pythia_store::Snapshot;
 use spargebra::algebra::{GraphPattern, QueryDataset};
 use spargebra::term::TriplePattern;
 
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 use crate::explain::{Explainer, PlanNode};
-use crate::expression::{EvaluationContext, random_seed};
+use crate::expression::{CustomFunctions, EvaluationContext, random_seed};
 use crate::plan::Planner;
-use crate::plan::builder::GraphScope;
-use crate::plan::paths::{self, mentions_graph};
+use crate::plan::dataset::Dataset;
+use crate::plan::paths;
 use crate::plan::scope::in_scope;
 use crate::result::{Results, SolutionStream, TripleStream};
+use crate::service::ServiceHandler;
 use crate::syntax::Query;
 
 /// What queries share: memory limits and the execution runtime. Make one per process.
@@ -34,8 +35,8 @@ pub struct Engine {
     config: SessionConfig,
 }
 
-/// Limits of one query.
-#[derive(Clone, Debug, Default)]
+/// Limits of one query, and what it may use.
+#[derive(Clone, Default)]
 pub struct QueryOptions {
     /// Stop with [`QueryError::Timeout`] after this long.
     pub timeout: Option<Duration>,
@@ -44,6 +45,21 @@ pub struct QueryOptions {
     /// Measure what each part of the plan costs, for [`PreparedQuery::explain`] after the results
     /// are read.
     pub profile: bool,
+    /// Asks the endpoints of `SERVICE`. Without it, `SERVICE` is an error, also if SILENT.
+    pub service: Option<Arc<dyn ServiceHandler>>,
+    /// Functions of the embedding program, which queries call by their IRI.
+    pub functions: Arc<CustomFunctions>,
+}
+
+impl fmt::Debug for QueryOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueryOptions")
+            .field("timeout", &self.timeout)
+            .field("service", &self.service.is_some())
+            .field("profile", &self.profile)
+            .field("functions", &self.functions.keys())
+            .finish_non_exhaustive()
+    }
 }
 
 /// What a query asks for.
@@ -88,31 +104,30 @@ impl Engine {
         let (form, pattern, dataset, base) = take_apart(&query.algebra);
         let evaluation =
             EvaluationContext::new(Arc::new(snapshot.clone()), DateTime::now(), random_seed())
-                .with_base_iri(base);
-        let scope = dataset_scope(snapshot, &form, pattern, dataset)?;
+                .with_base_iri(base)
+                .with_functions(Arc::clone(&options.functions));
+        let dataset = Arc::new(Dataset::of_query(dataset, &evaluation)?);
         let expanded = paths::expand(pattern);
         let pattern = expanded.as_ref().unwrap_or(pattern);
-        let planned =
-            Planner::new(snapshot, &evaluation).plan(pattern, &scope, Some(&in_scope(pattern)))?;
-        let context = Arc::new(
-            QueryContext::new(
-                snapshot.clone(),
-                evaluation,
-                options.cancel.clone().unwrap_or_default(),
-                options.timeout.map(|timeout| Instant::now() + timeout),
-                &self.runtime.memory_pool,
-            )
-            .with_profile(options.profile),
+        let planned = Planner::new(snapshot, &evaluation, &dataset).plan(
+            pattern,
+            &dataset.default,
+            Some(&in_scope(pattern)),
+        )?;
+        let context = QueryContext::new(
+            snapshot.clone(),
+            evaluation,
+            dataset,
+            options,
+            &self.runtime,
+            &self.config,
         );
-        let task = TaskContext::default()
-            .with_session_config(self.config.clone().with_extension(Arc::clone(&context)))
-            .with_runtime(Arc::clone(&self.runtime));
         Ok(PreparedQuery {
             plan: planned.plan,
             variables: planned.variables,
             form,
+            task: context.task(),
             context,
-            task: Arc::new(task),
         })
     }
 }
@@ -196,36 +211,5 @@ fn take_apart(query: &spargebra::Query) -> Parts<'_> {
             pattern,
             base_iri,
         } => (Form::Describe, pattern, dataset.as_ref(), base_iri.clone()),
-    }
-}
-
-/// The graph that patterns outside GRAPH are matched in.
-fn dataset_scope(
-    snapshot: &Snapshot,
-    form: &Form,
-    pattern: &GraphPattern,
-    dataset: Option<&QueryDataset>,
-) -> Result<GraphScope, QueryError> {
-    let Some(dataset) = dataset else {
-        return Ok(GraphScope::DEFAULT);
-    };
-    let no_named = dataset.named.as_ref().is_none_or(Vec::is_empty);
-    if mentions_graph(pattern) || matches!(form, Form::Describe) {
-        return Err(QueryError::unsupported_hint(
-            "FROM together with GRAPH or DESCRIBE",
-            "leave FROM out and name the graph in a GRAPH pattern",
-        ));
-    }
-    match &dataset.default[..] {
-        [graph] if no_named => {
-            let id = snapshot.resolve(graph.as_ref().into())?;
-            // A graph that is not there is one in which nothing matches.
-            let absent = TermId::new(TermKind::Computed, TermId::PAYLOAD_MAX);
-            Ok(GraphScope::Fixed(GraphFilter::One(id.unwrap_or(absent))))
-        }
-        _ => Err(QueryError::unsupported_hint(
-            "a dataset of several FROM or FROM NAMED graphs",
-            "use one FROM, or GRAPH patterns",
-        )),
     }
 }

@@ -43,6 +43,15 @@ pub enum QueryError {
     #[error("the query needs more memory than its budget ({0}); raise --memory")]
     Memory(String),
 
+    /// Another endpoint failed (`SERVICE`).
+    #[error("SERVICE {endpoint}: {message}")]
+    Service {
+        /// The endpoint.
+        endpoint: String,
+        /// What went wrong.
+        message: String,
+    },
+
     /// The execution engine failed.
     #[error("execution failed: {0}")]
     Execution(String),

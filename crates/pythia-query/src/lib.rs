@@ -9,10 +9,13 @@ pub mod explain;
 pub mod expression;
 pub(crate) mod plan;
 pub mod result;
+pub mod service;
 pub mod syntax;
 
 pub use engine::{Engine, PreparedQuery, QueryOptions};
 pub use error::QueryError;
 pub use explain::{Measured, PlanNode};
+pub use expression::{CustomFunction, CustomFunctions};
 pub use result::{Results, SolutionBatch, SolutionStream, TripleStream};
+pub use service::{HttpService, ServiceError, ServiceHandler, ServiceSolutions};
 pub use syntax::Query;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use oxrdf::{BlankNode, NamedNode, NamedOrBlankNode, Term, Triple, Variable};
 use pythia_rdf::{TermId, TermKind};
-use pythia_store::{Component, GraphFilter, IdBatch, Order, QuadPattern};
+use pythia_store::{Component, IdBatch, Order, QuadPattern};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
 use crate::error::QueryError;
@@ -295,19 +295,21 @@ fn describe(
             continue;
         }
         context.check()?;
-        let pattern = QuadPattern {
-            subject: Some(subject),
-            graph: GraphFilter::One(TermId::DEFAULT_GRAPH),
-            ..QuadPattern::default()
-        };
-        let wanted = [Component::Predicate, Component::Object];
-        let mut scan = context.snapshot.scan(&pattern, Order::Spo, &wanted)?;
-        while let Some(found) = scan.next()? {
-            for (&predicate, &object) in found.columns[0].iter().zip(&found.columns[1]) {
-                let object = TermId(object);
-                rows.push([subject, TermId(predicate), object]);
-                if object.kind() == TermKind::BlankNode {
-                    open.push(object);
+        for graph in context.dataset.default_filters() {
+            let pattern = QuadPattern {
+                subject: Some(subject),
+                graph,
+                ..QuadPattern::default()
+            };
+            let wanted = [Component::Predicate, Component::Object];
+            let mut scan = context.snapshot.scan(&pattern, Order::Spo, &wanted)?;
+            while let Some(found) = scan.next()? {
+                for (&predicate, &object) in found.columns[0].iter().zip(&found.columns[1]) {
+                    let object = TermId(object);
+                    rows.push([subject, TermId(predicate), object]);
+                    if object.kind() == TermKind::BlankNode {
+                        open.push(object);
+                    }
                 }
             }
         }

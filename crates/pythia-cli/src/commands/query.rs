@@ -2,11 +2,14 @@
 
 use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use pythia::{PreparedQuery, QueryError, QueryOptions, ResultFormat, Results, write_results};
+use pythia::{
+    HttpService, PreparedQuery, QueryError, QueryOptions, ResultFormat, Results, write_results,
+};
 
 use crate::arguments::{StoreArguments, bytes, human_bytes, human_count};
 use crate::table;
@@ -95,6 +98,7 @@ impl Query {
                 .transpose()
                 .map_err(|_| crate::exit::UsageError("--timeout is not a time".to_owned()))?,
             profile: self.explain.is_some_and(Explain::runs),
+            service: Some(Arc::new(HttpService::default())),
             ..QueryOptions::default()
         };
         let before = database.counters();

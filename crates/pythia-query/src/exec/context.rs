@@ -1,5 +1,6 @@
 //! What every operator of a running query shares.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,15 +8,21 @@ use std::time::Instant;
 
 use datafusion_common::DataFusionError;
 use datafusion_execution::TaskContext;
-use datafusion_execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion_execution::config::SessionConfig;
+use datafusion_execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion_execution::runtime_env::RuntimeEnv;
 use oxrdf::{Term, TermRef};
 use parking_lot::Mutex;
 use pythia_rdf::{TermId, TermKind};
 use pythia_store::{Component, GraphFilter, Order, QuadPattern, Snapshot};
 
+use super::exists::ExistsState;
 use super::profile::Profile;
+use crate::engine::QueryOptions;
 use crate::error::QueryError;
 use crate::expression::{EvaluationContext, TermResolver};
+use crate::plan::dataset::Dataset;
+use crate::service::ServiceHandler;
 
 /// The state of one running query. Operators find it in their task context, so that plan nodes
 /// themselves stay descriptions.
@@ -28,34 +35,66 @@ pub(crate) struct QueryContext {
     pub(crate) cancelled: Arc<AtomicBool>,
     /// When the query must stop.
     pub(crate) deadline: Option<Instant>,
+    /// Asks other endpoints.
+    pub(crate) service: Option<Arc<dyn ServiceHandler>>,
+    /// The graphs it is asked of.
+    pub(crate) dataset: Arc<Dataset>,
     /// What the query's parts cost, if that is measured.
     pub(crate) profile: Option<Arc<Profile>>,
     memory: Mutex<MemoryReservation>,
+    /// What tests of `EXISTS` keep from batch to batch, by their numbers.
+    exists: Mutex<HashMap<usize, ExistsState>>,
+    runtime: Arc<RuntimeEnv>,
+    config: SessionConfig,
 }
 
 impl QueryContext {
-    /// The context of a query that takes its memory from `pool`.
+    /// The context of a query that takes its memory from `runtime`'s pool.
     pub(crate) fn new(
         snapshot: Snapshot,
         evaluation: EvaluationContext,
-        cancelled: Arc<AtomicBool>,
-        deadline: Option<Instant>,
-        pool: &Arc<dyn MemoryPool>,
-    ) -> Self {
-        Self {
+        dataset: Arc<Dataset>,
+        options: &QueryOptions,
+        runtime: &Arc<RuntimeEnv>,
+        config: &SessionConfig,
+    ) -> Arc<Self> {
+        let context = Arc::new(Self {
             snapshot,
             evaluation,
-            cancelled,
-            deadline,
-            profile: None,
-            memory: Mutex::new(MemoryConsumer::new("query").register(pool)),
-        }
+            cancelled: options.cancel.clone().unwrap_or_default(),
+            deadline: options.timeout.map(|timeout| Instant::now() + timeout),
+            service: options.service.clone(),
+            dataset,
+            profile: options.profile.then(Arc::default),
+            memory: Mutex::new(MemoryConsumer::new("query").register(&runtime.memory_pool)),
+            exists: Mutex::default(),
+            runtime: Arc::clone(runtime),
+            config: config.clone(),
+        });
+        context.evaluation.attach(&context);
+        context
     }
 
-    /// Measures what each part of the plan costs.
-    pub(crate) fn with_profile(mut self, measure: bool) -> Self {
-        self.profile = measure.then(Arc::default);
-        self
+    /// A task in which plans of this query run.
+    pub(crate) fn task(self: &Arc<Self>) -> Arc<TaskContext> {
+        let config = self.config.clone().with_extension(Arc::clone(self));
+        let task = TaskContext::default().with_session_config(config);
+        Arc::new(task.with_runtime(Arc::clone(&self.runtime)))
+    }
+
+    /// Takes what a test of `EXISTS` has kept.
+    pub(crate) fn take_exists(&self, number: usize) -> ExistsState {
+        self.exists.lock().remove(&number).unwrap_or_default()
+    }
+
+    /// Keeps it for the test's next rows.
+    pub(crate) fn put_exists(&self, number: usize, state: ExistsState) {
+        self.exists.lock().insert(number, state);
+    }
+
+    /// Forgets the tests with this number and higher ones: those of a plan that has run.
+    pub(crate) fn drop_exists_from(&self, number: usize) {
+        self.exists.lock().retain(|made, _| *made < number);
     }
 
     /// An error once the query is cancelled or past its deadline. Operators ask once a batch.
@@ -82,7 +121,15 @@ impl QueryContext {
         self.memory.lock().shrink(bytes);
     }
 
-    /// The ids of all named graphs, sorted. Known without reading unless there are very many.
+    /// The graphs that `GRAPH ?g` ranges over, sorted.
+    pub(crate) fn dataset_graphs(&self) -> Result<Vec<TermId>, QueryError> {
+        match &self.dataset.named {
+            Some(named) => Ok(named.clone()),
+            None => self.named_graphs(),
+        }
+    }
+
+    /// The ids of all named graphs of the store, sorted. Known without reading unless there are very many.
     pub(crate) fn named_graphs(&self) -> Result<Vec<TermId>, QueryError> {
         let statistics = &self.snapshot.statistics().graphs;
         let mut graphs: Vec<TermId> = statistics.graphs.iter().map(|(graph, _)| *graph).collect();

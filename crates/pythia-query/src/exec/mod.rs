@@ -2,12 +2,15 @@
 
 pub(crate) mod batch;
 pub(crate) mod context;
+pub(crate) mod each_graph;
+pub(crate) mod exists;
 mod expand;
 mod filter;
 pub(crate) mod group;
 mod hash;
 pub(crate) mod join;
 mod merge;
+mod merged;
 mod nested;
 pub(crate) mod operator;
 mod path;
@@ -17,6 +20,8 @@ pub(crate) mod probe;
 pub(crate) mod profile;
 pub(crate) mod relational;
 pub(crate) mod scan;
+pub(crate) mod service;
 pub(crate) mod sort;
 pub(crate) mod step;
+mod triple_term;
 mod values;

@@ -11,7 +11,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use super::batch::Batch;
 use super::context::QueryContext;
 use super::pipeline::RowSource;
-use super::step::{GraphPosition, PathStep, Position};
+use super::step::{PathGraph, PathStep, Position};
 use crate::error::QueryError;
 use crate::plan::automaton::{Automaton, Edges};
 
@@ -57,8 +57,8 @@ impl PathSearch {
     fn search_rows(&self, from: usize, to: usize) -> Result<Batch, QueryError> {
         let mut rows = Vec::new();
         let mut found = Vec::new();
-        for (graph, members) in self.rows_by_graph(from, to) {
-            self.search_members(graph, &members, &mut rows, &mut found)?;
+        for (graphs, members) in self.rows_by_graph(from, to) {
+            self.search_members(&graphs, &members, &mut rows, &mut found)?;
         }
         let mut out = self.current.gather(&rows, &self.live);
         let free = match (self.path.subject, self.path.object) {
@@ -71,13 +71,24 @@ impl PathSearch {
         Ok(out)
     }
 
-    /// The rows to search for in each graph: all of them at once unless a slot names the graph.
-    fn rows_by_graph(&self, from: usize, to: usize) -> Vec<(GraphFilter, Vec<u32>)> {
+    /// What the graph of a solution is read from: usually one graph, or all that are merged.
+    fn graphs(&self, row: usize) -> Vec<GraphFilter> {
         match self.path.graph {
-            GraphPosition::Filter(filter) => {
-                vec![(filter, (from as u32..to as u32).collect())]
+            PathGraph::Merged => self.context.dataset.default_filters(),
+            PathGraph::One(graph) => vec![GraphFilter::One(graph)],
+            PathGraph::Slot(slot) => {
+                vec![GraphFilter::One(TermId(self.current.value(slot, row)))]
             }
-            GraphPosition::Bound(slot) | GraphPosition::New(slot) => {
+        }
+    }
+
+    /// The rows to search for in each graph: all of them at once unless a slot names the graph.
+    fn rows_by_graph(&self, from: usize, to: usize) -> Vec<(Vec<GraphFilter>, Vec<u32>)> {
+        match self.path.graph {
+            PathGraph::Merged | PathGraph::One(_) => {
+                vec![(self.graphs(from), (from as u32..to as u32).collect())]
+            }
+            PathGraph::Slot(slot) => {
                 let mut groups: FxHashMap<u64, Vec<u32>> = FxHashMap::default();
                 for row in from..to {
                     let graph = self.current.value(slot, row);
@@ -87,7 +98,7 @@ impl PathSearch {
                 groups.sort_unstable();
                 groups
                     .into_iter()
-                    .map(|(graph, rows)| (GraphFilter::One(TermId(graph)), rows))
+                    .map(|(graph, rows)| (vec![GraphFilter::One(TermId(graph))], rows))
                     .collect()
             }
         }
@@ -104,7 +115,7 @@ impl PathSearch {
 
     fn search_members(
         &self,
-        graph: GraphFilter,
+        graphs: &[GraphFilter],
         members: &[u32],
         rows: &mut Vec<u32>,
         found: &mut Vec<u64>,
@@ -126,7 +137,7 @@ impl PathSearch {
             if !node.is_bound()
                 || (only_nodes
                     && !by_start.contains_key(&node)
-                    && !is_node(&self.context, node, graph)?)
+                    && !is_node(&self.context, node, graphs)?)
             {
                 continue;
             }
@@ -146,7 +157,7 @@ impl PathSearch {
                 })
                 .collect::<FxHashSet<Reached>>()
         });
-        let reached = search(&self.context, automaton, graph, &starts, wanted)?;
+        let reached = search(&self.context, automaton, graphs, &starts, wanted)?;
         for (index, node) in reached {
             for &row in &members_of[index as usize] {
                 if matches!(other, Position::New(_)) {
@@ -162,14 +173,9 @@ impl PathSearch {
 
     /// The next pairs of a path with both ends free, for the solution at `position`.
     fn search_all(&mut self) -> Result<Option<Batch>, QueryError> {
-        let graph = match self.path.graph {
-            GraphPosition::Filter(filter) => filter,
-            GraphPosition::Bound(slot) | GraphPosition::New(slot) => {
-                GraphFilter::One(TermId(self.current.value(slot, self.position)))
-            }
-        };
+        let graphs = self.graphs(self.position);
         if self.starts.is_none() {
-            let nodes = start_nodes(&self.context, &self.path.forward, graph)?;
+            let nodes = start_nodes(&self.context, &self.path.forward, &graphs)?;
             self.starts = Some((nodes, 0));
         }
         let (starts, used) = self.starts.as_mut().expect("set above");
@@ -180,7 +186,7 @@ impl PathSearch {
         }
         let chunk = &starts[*used..(*used + STARTS).min(starts.len())];
         *used += chunk.len();
-        let reached = search(&self.context, &self.path.forward, graph, chunk, None)?;
+        let reached = search(&self.context, &self.path.forward, &graphs, chunk, None)?;
         let rows = vec![self.position as u32; reached.len()];
         let mut out = self.current.gather(&rows, &self.live);
         if let Position::New(slot) = self.path.subject {
@@ -231,19 +237,28 @@ impl RowSource for PathSearch {
     }
 }
 
-/// Whether a quad of the graph has the term as subject or object.
-fn is_node(context: &QueryContext, term: TermId, graph: GraphFilter) -> Result<bool, QueryError> {
-    let as_subject = QuadPattern {
-        subject: Some(term),
-        graph,
-        ..QuadPattern::default()
-    };
-    let as_object = QuadPattern {
-        object: Some(term),
-        graph,
-        ..QuadPattern::default()
-    };
-    Ok(context.snapshot.count(&as_subject)? > 0 || context.snapshot.count(&as_object)? > 0)
+/// Whether a quad of the graphs has the term as subject or object.
+fn is_node(
+    context: &QueryContext,
+    term: TermId,
+    graphs: &[GraphFilter],
+) -> Result<bool, QueryError> {
+    for &graph in graphs {
+        let as_subject = QuadPattern {
+            subject: Some(term),
+            graph,
+            ..QuadPattern::default()
+        };
+        let as_object = QuadPattern {
+            object: Some(term),
+            graph,
+            ..QuadPattern::default()
+        };
+        if context.snapshot.count(&as_subject)? > 0 || context.snapshot.count(&as_object)? > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Every node a path of the automaton can start at, sorted: all nodes of the graph if the empty
@@ -251,7 +266,7 @@ fn is_node(context: &QueryContext, term: TermId, graph: GraphFilter) -> Result<b
 fn start_nodes(
     context: &QueryContext,
     automaton: &Automaton,
-    graph: GraphFilter,
+    graphs: &[GraphFilter],
 ) -> Result<Vec<TermId>, QueryError> {
     let mut nodes = Vec::new();
     let mut scan = |predicate: Option<TermId>, component: Component| -> Result<(), QueryError> {
@@ -259,18 +274,20 @@ fn start_nodes(
             Component::Subject => [Order::Spo, Order::Pso],
             _ => [Order::Ops, Order::Pos],
         }[usize::from(predicate.is_some())];
-        let pattern = QuadPattern {
-            subject: None,
-            predicate,
-            object: None,
-            graph,
-        };
-        let mut scan = context.snapshot.scan(&pattern, order, &[component])?;
-        while let Some(found) = scan.next()? {
-            context.check()?;
-            for &node in &found.columns[0] {
-                if nodes.last() != Some(&TermId(node)) {
-                    nodes.push(TermId(node));
+        for &graph in graphs {
+            let pattern = QuadPattern {
+                subject: None,
+                predicate,
+                object: None,
+                graph,
+            };
+            let mut scan = context.snapshot.scan(&pattern, order, &[component])?;
+            while let Some(found) = scan.next()? {
+                context.check()?;
+                for &node in &found.columns[0] {
+                    if nodes.last() != Some(&TermId(node)) {
+                        nodes.push(TermId(node));
+                    }
                 }
             }
         }
@@ -331,7 +348,7 @@ impl Drop for Held<'_> {
 pub(crate) fn search(
     context: &QueryContext,
     automaton: &Automaton,
-    graph: GraphFilter,
+    graphs: &[GraphFilter],
     starts: &[TermId],
     mut wanted: Option<FxHashSet<Reached>>,
 ) -> Result<Vec<Reached>, QueryError> {
@@ -371,7 +388,7 @@ pub(crate) fn search(
     while !frontier.is_empty() {
         context.check()?;
         let mut next = Vec::new();
-        expand_frontier(context, automaton, graph, &mut frontier, |visit| {
+        expand_frontier(context, automaton, graphs, &mut frontier, |visit| {
             if visited.insert(visit) {
                 next.push(visit);
             }
@@ -391,7 +408,7 @@ pub(crate) fn search(
 fn expand_frontier(
     context: &QueryContext,
     automaton: &Automaton,
-    graph: GraphFilter,
+    graphs: &[GraphFilter],
     frontier: &mut [Visit],
     mut reach: impl FnMut(Visit),
 ) -> Result<(), QueryError> {
@@ -419,9 +436,11 @@ fn expand_frontier(
                 },
             );
             let mut links = Expansion::new(predicate.is_none(), false);
-            context
-                .snapshot
-                .expand(end, &nodes, predicate, graph, &mut links)?;
+            for &graph in graphs {
+                context
+                    .snapshot
+                    .expand(end, &nodes, predicate, graph, &mut links)?;
+            }
             for (link, &source) in links.source.iter().enumerate() {
                 if let Edges::Except(except) = &transition.edges
                     && except.binary_search(&TermId(links.predicate[link])).is_ok()

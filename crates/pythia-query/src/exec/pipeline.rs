@@ -8,12 +8,14 @@ use super::expand::Expand;
 use super::filter::{Bind, Equal, Filter};
 use super::hash::HashScan;
 use super::merge::MergeScan;
+use super::merged::Merged;
 use super::nested::{Optional, Union};
 use super::path::PathSearch;
 use super::probe::Probe;
 use super::profile::MeasuredStep;
 use super::scan::{Graphs, Scan};
 use super::step::{Access, Step, StepKind};
+use super::triple_term::TakeApart;
 use super::values::Values;
 use crate::error::QueryError;
 
@@ -80,6 +82,10 @@ pub(crate) fn build(
             }
             StepKind::Union(branches) => Box::new(Union::new(source, branches, width, context)),
             StepKind::Path(path) => Box::new(PathSearch::new(source, path.clone(), live, context)),
+            StepKind::Merged(pattern) => Box::new(Merged::new(source, *pattern, live, context)),
+            StepKind::TakeApart(term, parts) => {
+                Box::new(TakeApart::new(source, *term, *parts, live, context))
+            }
             StepKind::Graphs(position) => Box::new(Graphs::new(source, *position, live, context)),
         };
         if let Some(profile) = &shared.profile {

@@ -155,6 +155,22 @@ pub(crate) enum StepKind {
     Path(PathStep),
     /// Binds a slot to each named graph, or checks that it is one.
     Graphs(Position),
+    /// Keeps solutions whose quad is in one of the graphs merged into the default graph, and in
+    /// none before it.
+    Merged(SlotPattern),
+    /// Joins the triple term in a slot with its subject, predicate and object.
+    TakeApart(usize, [Position; 3]),
+}
+
+/// The graph a path is walked in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PathGraph {
+    /// The graphs merged into the dataset's default graph.
+    Merged,
+    /// One graph.
+    One(TermId),
+    /// The graph a slot names.
+    Slot(usize),
 }
 
 /// A property path between two ends.
@@ -164,8 +180,8 @@ pub(crate) struct PathStep {
     pub(crate) subject: Position,
     /// End of the path.
     pub(crate) object: Position,
-    /// The graph walked: a filter, or a bound slot.
-    pub(crate) graph: GraphPosition,
+    /// The graph walked.
+    pub(crate) graph: PathGraph,
     /// From subject to object.
     pub(crate) forward: Automaton,
     /// From object to subject.
@@ -238,6 +254,14 @@ pub(crate) fn explain(
                 PlanNode::new("Path", format!("{s} {} {o}", path.text))
             }
             StepKind::Graphs(p) => PlanNode::new("Graphs", position(*p)),
+            StepKind::Merged(_) => PlanNode::new("Merged graphs", ""),
+            StepKind::TakeApart(term, parts) => {
+                let parts = parts.map(position);
+                PlanNode::new(
+                    "TakeApart",
+                    format!("{} as {}", name(*term), parts.join(" ")),
+                )
+            }
         };
         node.estimated_rows = Some(step.rows);
         node.measured = explainer.measured(step.part);

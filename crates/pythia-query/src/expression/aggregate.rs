@@ -14,6 +14,7 @@ use super::CompiledExpression;
 use super::column::{Column, Decoded};
 use super::context::EvaluationContext;
 use super::evaluate::{Evaluator, Rows};
+use super::exists::ExistsCompiler;
 use super::number::{Arithmetic, Number};
 use super::order::{compare_ids, compare_values};
 use super::text::Text;
@@ -45,6 +46,7 @@ impl CompiledAggregate {
         aggregate: &AggregateExpression,
         columns: &[Variable],
         context: &EvaluationContext,
+        exists: ExistsCompiler<'_>,
     ) -> Result<Self, QueryError> {
         let (name, expression, distinct) = match aggregate {
             AggregateExpression::CountSolutions { distinct } => {
@@ -77,7 +79,7 @@ impl CompiledAggregate {
         // Smallest, largest and any do not change when rows are repeated.
         let distinct =
             distinct && !matches!(function, Function::Min | Function::Max | Function::Sample);
-        let argument = CompiledExpression::compile(expression, columns, context)?;
+        let argument = CompiledExpression::compile_with(expression, columns, context, exists)?;
         Ok(Self {
             function,
             distinct,

@@ -13,6 +13,7 @@ use super::column::Constant;
 use super::compare::Comparison;
 use super::context::EvaluationContext;
 use super::evaluate::{Evaluator, Rows};
+use super::exists::ExistsCompiler;
 use super::id_range::IdRanges;
 use super::node::{Call, ConstantComparison, CustomCall, IdStrategy, Node};
 use super::number::Arithmetic;
@@ -28,14 +29,20 @@ pub(crate) fn compile(
     expression: &Expression,
     columns: &[Variable],
     context: &EvaluationContext,
+    exists: ExistsCompiler<'_>,
 ) -> Result<Node, QueryError> {
-    let compiler = Compiler { columns, context };
+    let compiler = Compiler {
+        columns,
+        context,
+        exists,
+    };
     compiler.compile(expression, 0)
 }
 
 struct Compiler<'a> {
     columns: &'a [Variable],
     context: &'a EvaluationContext,
+    exists: ExistsCompiler<'a>,
 }
 
 impl Compiler<'_> {
@@ -98,9 +105,7 @@ impl Compiler<'_> {
                 self.compile(no, depth)?,
             ))),
             E::Coalesce(alternatives) => Node::Coalesce(self.compile_all(alternatives, depth)?),
-            E::Exists(_) => {
-                return Err(QueryError::unsupported("EXISTS"));
-            }
+            E::Exists(pattern) => Node::Exists((self.exists)(pattern)?),
             E::FunctionCall(Function::Custom(name), arguments) => {
                 self.custom(name, self.compile_all(arguments, depth)?)?
             }

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use oxiri::Iri;
 use oxrdf::{NamedNode, Term};
@@ -18,6 +19,7 @@ use rand::{RngCore, SeedableRng};
 use super::table::{TermResolver, TermTable};
 use super::value::Value;
 use crate::error::QueryError;
+use crate::exec::context::QueryContext;
 
 /// A function of the embedding program: its arguments are bound, and `None` is an error.
 pub type CustomFunction = Arc<dyn Fn(&[Term]) -> Option<Term> + Send + Sync>;
@@ -36,6 +38,9 @@ pub struct EvaluationContext {
     /// Makes the blank nodes of this query different from those of every other.
     blank_node_seed: u64,
     random: Arc<Mutex<StdRng>>,
+    /// The running query, for `EXISTS`.
+    query: Arc<OnceLock<Weak<QueryContext>>>,
+    exists_made: Arc<AtomicUsize>,
 }
 
 impl EvaluationContext {
@@ -51,6 +56,8 @@ impl EvaluationContext {
             functions: Arc::default(),
             blank_node_seed: random.next_u64(),
             random: Arc::new(Mutex::new(random)),
+            query: Arc::default(),
+            exists_made: Arc::default(),
         }
     }
 
@@ -91,6 +98,27 @@ impl EvaluationContext {
     /// A custom function.
     pub fn function(&self, name: &NamedNode) -> Option<&CustomFunction> {
         self.functions.get(name)
+    }
+
+    /// Says which query these expressions are part of.
+    pub(crate) fn attach(&self, query: &Arc<QueryContext>) {
+        self.query.get_or_init(|| Arc::downgrade(query));
+    }
+
+    /// The query these expressions are part of.
+    pub(crate) fn query(&self) -> Result<Arc<QueryContext>, QueryError> {
+        let query = self.query.get().and_then(Weak::upgrade);
+        query.ok_or_else(|| QueryError::Execution("EXISTS outside a running query".to_owned()))
+    }
+
+    /// A number for one more `EXISTS` of the query.
+    pub(crate) fn number_exists(&self) -> usize {
+        self.exists_made.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// How many `EXISTS` the query has so far.
+    pub(crate) fn exists_made(&self) -> usize {
+        self.exists_made.load(Ordering::Relaxed)
     }
 
     pub(crate) fn blank_node_seed(&self) -> u64 {

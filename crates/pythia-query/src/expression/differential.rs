@@ -33,6 +33,7 @@ use spargebra::{Query, SparqlParser};
 use generator::{Generator, Wanted};
 
 use super::aggregate::CompiledAggregate;
+use super::exists::no_exists;
 use super::testing::{context, variables};
 use super::*;
 
@@ -331,9 +332,13 @@ fn aggregates_agree_with_oxigraph() {
         let Ok(Query::Select { pattern, .. }) = SparqlParser::new().parse_query(&query) else {
             panic!("seed {seed}: {query}");
         };
-        let compiled =
-            CompiledAggregate::compile(grouping(&pattern), &variables(&COLUMNS), &case.context)
-                .expect("compiled");
+        let compiled = CompiledAggregate::compile(
+            grouping(&pattern),
+            &variables(&COLUMNS),
+            &case.context,
+            &no_exists,
+        )
+        .expect("compiled");
         let mut accumulator = compiled.accumulator();
         // In two batches, the second of one row.
         let cut = case.terms.len().saturating_sub(1);

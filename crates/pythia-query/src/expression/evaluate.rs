@@ -113,7 +113,8 @@ impl<'a> Evaluator<'a> {
             | Node::CompareConstant(_)
             | Node::SameTerm(_)
             | Node::In(..)
-            | Node::InIris(..) => Ok(Column::Truths(self.truths(node, rows)?)),
+            | Node::InIris(..)
+            | Node::Exists(_) => Ok(Column::Truths(self.truths(node, rows)?)),
         }
     }
 
@@ -144,6 +145,11 @@ impl<'a> Evaluator<'a> {
             }
             Node::SameTerm(operands) => self.same_term(&operands.0, &operands.1, rows),
             Node::In(needle, list) => self.in_list(needle, list, rows),
+            Node::Exists(test) => {
+                let (_, positions) = rows.choose(|_| true);
+                let found = test.test(self.columns, &positions, self.context)?;
+                Ok(found.into_iter().map(|found| truth(Some(found))).collect())
+            }
             Node::Call(call) if is_predicate(&call.function) => self.test(call, rows),
             _ => {
                 let column = self.evaluate(node, rows)?;

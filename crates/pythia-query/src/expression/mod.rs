@@ -17,6 +17,7 @@ mod compile;
 mod context;
 mod digest;
 mod evaluate;
+mod exists;
 mod function;
 mod id_loop;
 mod id_range;
@@ -44,6 +45,7 @@ use spargebra::algebra::Expression;
 use crate::error::QueryError;
 
 pub use context::{CustomFunction, CustomFunctions, EvaluationContext, random_seed};
+pub use exists::{ExistsCompiler, ExistsTest};
 pub use number::{Arithmetic, Number};
 pub use table::{NoStore, TermResolver, TermTable};
 pub use temporal::{AnyDuration, Component, Temporal};
@@ -66,8 +68,18 @@ impl CompiledExpression {
         columns: &[Variable],
         context: &EvaluationContext,
     ) -> Result<Self, QueryError> {
+        Self::compile_with(expression, columns, context, &exists::no_exists)
+    }
+
+    /// As [`Self::compile`], with a way to decide `EXISTS`.
+    pub fn compile_with(
+        expression: &Expression,
+        columns: &[Variable],
+        context: &EvaluationContext,
+        exists: ExistsCompiler<'_>,
+    ) -> Result<Self, QueryError> {
         Ok(Self {
-            node: compile::compile(expression, columns, context)?,
+            node: compile::compile(expression, columns, context, exists)?,
         })
     }
 

@@ -1,6 +1,8 @@
 //! A compiled expression: variables are column numbers, constants have ids and values, and
 //! comparisons with constants know which ids they accept.
 
+use std::sync::Arc;
+
 use oxrdf::NamedNodeRef;
 use pythia_rdf::TermKind;
 use rustc_hash::FxHashSet;
@@ -9,6 +11,7 @@ use spargebra::algebra::Function;
 use super::column::Constant;
 use super::compare::Comparison;
 use super::context::CustomFunction;
+use super::exists::ExistsTest;
 use super::id_range::IdRanges;
 use super::number::Arithmetic;
 use super::pattern::Pattern;
@@ -40,6 +43,7 @@ pub(crate) enum Node {
     /// A cast to one of XSD's types.
     Cast(NamedNodeRef<'static>, Box<Node>),
     Custom(Box<CustomCall>),
+    Exists(Arc<dyn ExistsTest>),
 }
 
 /// A call of one of SPARQL's functions.
@@ -99,7 +103,8 @@ impl Node {
             | Self::Bound(_)
             | Self::CompareConstant(_)
             | Self::InIris(..)
-            | Self::Custom(_) => false,
+            | Self::Custom(_)
+            | Self::Exists(_) => false,
             Self::Not(inner) | Self::Plus(inner) | Self::Minus(inner) | Self::Cast(_, inner) => {
                 inner.is_constant()
             }

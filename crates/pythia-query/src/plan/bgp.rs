@@ -130,23 +130,32 @@ pub(crate) fn join_elements(
     mut placed: impl FnMut(&mut Builder) -> Result<(), QueryError>,
 ) -> Result<(), QueryError> {
     placed(builder)?;
+    let mut left: Vec<usize> = (0..elements.len()).collect();
     let search = Search::new(
         elements,
         filters,
         builder.slots.len(),
         snapshot.statistics(),
     );
-    let start = Start {
-        known: &builder.known,
-        unit: builder.is_unit(),
-    };
-    for (element, way) in search.best(&start) {
-        match &elements[element] {
-            Element::Triple(triple) => push_triple(builder, triple, &way),
-            Element::Path(path) => push_path(builder, path.clone(), way.rows),
+    while !left.is_empty() {
+        let start = Start {
+            known: &builder.known,
+            unit: builder.is_unit(),
+        };
+        for (element, way) in search.best(&start, &left) {
+            match &elements[element] {
+                Element::Triple(triple) => push_triple(builder, triple, &way),
+                Element::Path(path) => push_path(builder, path.clone(), way.rows),
+            }
+            builder.known.sorted = way.sorted;
+            left.retain(|other| *other != element);
+            let bound = builder.known.certain.len();
+            placed(builder)?;
+            if builder.known.certain.len() > bound {
+                // More is bound than the search could know of.
+                break;
+            }
         }
-        builder.known.sorted = way.sorted;
-        placed(builder)?;
     }
     Ok(())
 }

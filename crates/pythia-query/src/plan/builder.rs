@@ -12,7 +12,7 @@ use super::scope::Variables;
 use crate::exec::operator::SolutionExec;
 use crate::exec::pattern::Pattern;
 use crate::exec::profile::PartId;
-use crate::exec::step::{GraphPosition, Position, Step, StepKind};
+use crate::exec::step::{GraphPosition, PathGraph, Position, Step, StepKind};
 
 /// An independent plan and what is known of its solutions.
 pub(crate) struct Planned {
@@ -58,6 +58,10 @@ pub(crate) struct Builder {
     input: Option<(Arc<dyn ExecutionPlan>, Vec<usize>)>,
     /// Whether this is the inside of an OPTIONAL or UNION, fed by an outer pipeline.
     pub(crate) nested: bool,
+    /// Variables that share another's slot for now, and that other.
+    unified: Vec<(Variable, Variable)>,
+    /// Variables whose terms were put in from outside, at every leaf: `EXISTS`.
+    pub(crate) inserted: Variables,
 }
 
 impl Builder {
@@ -70,6 +74,20 @@ impl Builder {
             },
             ..Self::default()
         }
+    }
+
+    /// A pipeline that is fed about `rows` solutions binding these variables, whose terms count as
+    /// put in at every leaf.
+    pub(crate) fn fed(variables: &[Variable], rows: usize) -> Self {
+        let mut builder = Self::new();
+        builder.nested = true;
+        builder.known.rows = rows as f64;
+        for variable in variables {
+            let slot = builder.slot(variable);
+            builder.bind(slot, rows as f64);
+        }
+        builder.inserted = variables.iter().cloned().collect();
+        builder
     }
 
     /// A pipeline that starts from a plan's solutions.
@@ -106,10 +124,43 @@ impl Builder {
         slot
     }
 
+    /// Lets a variable without a slot share that of `kept`.
+    pub(crate) fn unify(&mut self, kept: Variable, other: Variable) {
+        let slot = self.slot(&kept);
+        self.index.insert(other.clone(), slot);
+        self.unified.push((other, kept));
+    }
+
+    /// Whether the variable has come up in this pipeline.
+    pub(crate) fn has_slot(&self, variable: &Variable) -> bool {
+        self.index.contains_key(variable)
+    }
+
+    /// Whether the variable shares another's slot.
+    pub(crate) fn is_unified(&self, variable: &Variable) -> bool {
+        self.unified.iter().any(|(other, _)| other == variable)
+    }
+
+    /// Ends all sharing; gives the variables that are without a slot now, each with the one whose
+    /// slot it shared.
+    pub(crate) fn take_unified(&mut self) -> Vec<(Variable, Variable)> {
+        let unified = std::mem::take(&mut self.unified);
+        for (other, _) in &unified {
+            self.index.remove(other);
+        }
+        unified
+    }
+
     /// A slot of no variable.
     pub(crate) fn temporary_slot(&mut self) -> usize {
-        let variable = Variable::new_unchecked(format!("_:pythia{}", self.slots.len()));
-        self.slot(&variable)
+        let mut number = self.slots.len();
+        loop {
+            let variable = Variable::new_unchecked(format!("_:pythia{number}"));
+            if !self.index.contains_key(&variable) {
+                return self.slot(&variable);
+            }
+            number += 1;
+        }
     }
 
     /// Whether the variable is bound in every solution so far.
@@ -134,6 +185,11 @@ impl Builder {
             .chain(&self.known.maybe)
             .map(|slot| self.slots[*slot].clone())
             .collect()
+    }
+
+    /// The variables that an operand evaluated alone would not see.
+    pub(crate) fn joined_variables(&self) -> Variables {
+        &self.variables() - &self.inserted
     }
 
     /// Adds a step after which `rows` solutions are expected.
@@ -179,6 +235,12 @@ impl Builder {
         let inner_known = std::mem::replace(&mut self.known, known);
         self.nested = nested;
         result.map(|()| (inner, inner_known))
+    }
+
+    /// Ends a pipeline that is fed from outside and of whose solutions only one slot matters.
+    pub(crate) fn finish_fed(mut self, slot: usize) -> (Vec<Step>, usize) {
+        assign_live(&mut self.steps, BTreeSet::from([slot]));
+        (self.steps, self.slots.len())
     }
 
     /// Ends the pipeline as a plan whose columns are the named variables among `needed`, or all.
@@ -255,7 +317,20 @@ fn assign_live(steps: &mut [Step], mut live: BTreeSet<usize>) -> BTreeSet<usize>
             StepKind::Path(path) => {
                 need(&mut live, path.subject);
                 need(&mut live, path.object);
-                need_graph(&mut live, path.graph);
+                if let PathGraph::Slot(slot) = path.graph {
+                    live.insert(slot);
+                }
+            }
+            StepKind::Merged(pattern) => {
+                let positions = [pattern.subject, pattern.predicate, pattern.object];
+                live.extend(positions.iter().filter_map(|position| position.slot()));
+                live.extend(pattern.graph.slot());
+            }
+            StepKind::TakeApart(term, parts) => {
+                for part in parts {
+                    need(&mut live, *part);
+                }
+                live.insert(*term);
             }
             StepKind::Graphs(position) => need(&mut live, *position),
         }
@@ -296,6 +371,8 @@ pub(crate) enum GraphScope {
     Absent,
     /// `GRAPH ?g`.
     Variable(Variable),
+    /// The merge of the graphs that FROM names.
+    Merged,
 }
 
 impl GraphScope {

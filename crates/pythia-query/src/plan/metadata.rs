@@ -10,8 +10,8 @@ use spargebra::algebra::{AggregateExpression, AggregateFunction, Expression, Gra
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
 use super::builder::{Builder, GraphScope, Planned};
-use super::scope::{Variables, triple_variables};
-use super::{Planner, ground_term, term_variable};
+use super::scope::{Variables, term_variable, triple_variables};
+use super::{Planner, ground_term};
 use crate::error::QueryError;
 use crate::exec::step::StepKind;
 
@@ -107,6 +107,10 @@ impl Planner<'_> {
         let [pattern] = &patterns[..] else {
             return None;
         };
+        let is_triple = |term: &TermPattern| matches!(term, TermPattern::Triple(_));
+        if is_triple(&pattern.subject) || is_triple(&pattern.object) {
+            return None;
+        }
         let variables = triple_variables(pattern);
         let repeated = (1..variables.len()).any(|i| variables[..i].contains(&variables[i]));
         let statistics: &Statistics = self.snapshot.statistics();

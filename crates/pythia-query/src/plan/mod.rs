@@ -8,31 +8,39 @@
 pub(crate) mod automaton;
 pub(crate) mod bgp;
 pub(crate) mod builder;
+pub(crate) mod dataset;
+mod equality;
+mod exists;
+mod graph;
 mod metadata;
 mod order;
 pub(crate) mod paths;
 mod push_down;
 pub(crate) mod scope;
 mod sequence;
+mod service;
+mod triple_term;
 mod ways;
 
 use std::sync::Arc;
 
 use oxrdf::{NamedNode, Term, Triple as RdfTriple, Variable};
 use pythia_rdf::TermId;
-use pythia_store::{GraphFilter, QuadPattern, Snapshot};
+use pythia_store::{GraphFilter, Snapshot};
 use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression};
 use spargebra::term::{GroundTerm, NamedNodePattern, TermPattern, TriplePattern};
 
 use self::automaton::Automaton;
 use self::bgp::{Element, GraphPlace, Place, Triple, join_elements};
 use self::builder::{Builder, GraphScope, Planned};
-use self::scope::{Variables, can_seed, certain, in_scope, term_variable, variables_of};
+use self::dataset::Dataset;
+use self::scope::{Variables, can_seed, certain, in_scope, term_variables, variables_of};
+use self::triple_term::{Unfinished, ground_term};
 use crate::error::QueryError;
 use crate::exec::join::{HashJoin, JoinKind};
 use crate::exec::operator::SolutionExec;
 use crate::exec::relational::Concatenate;
-use crate::exec::step::{GraphPosition, PathStep, Position, SlotExpression, StepKind};
+use crate::exec::step::{PathGraph, PathStep, Position, SlotExpression, StepKind};
 use crate::expression::{CompiledExpression, EvaluationContext};
 
 /// Why a pattern could not be planned as asked.
@@ -51,10 +59,16 @@ impl<E: Into<QueryError>> From<E> for PlanError {
 
 type Planning = Result<(), PlanError>;
 
+/// What a group joins, and what is left to do once that is joined.
+type Elements = (Vec<Element>, Vec<Unfinished>);
+
 /// Plans the patterns of one query.
 pub(crate) struct Planner<'a> {
     snapshot: &'a Snapshot,
     evaluation: &'a EvaluationContext,
+    dataset: &'a Dataset,
+    /// Terms put in for variables at every leaf: the row an `EXISTS` is tested for.
+    inserted: Vec<(Variable, TermId)>,
 }
 
 /// A group's operands, taken apart: what can be joined in any order, and what follows in order.
@@ -62,16 +76,28 @@ pub(crate) struct Planner<'a> {
 struct Group<'p> {
     triples: Vec<&'p TriplePattern>,
     paths: Vec<(&'p TermPattern, &'p PropertyPathExpression, &'p TermPattern)>,
-    filters: Vec<&'p Expression>,
+    filters: Vec<GroupFilter<'p>>,
     rest: Vec<&'p GraphPattern>,
+}
+
+/// A filter, and the variables of it that must be bound first.
+struct GroupFilter<'p> {
+    expression: &'p Expression,
+    waits_for: Variables,
 }
 
 impl<'a> Planner<'a> {
     /// A planner over what `snapshot` holds; constants become ids through `evaluation`.
-    pub(crate) fn new(snapshot: &'a Snapshot, evaluation: &'a EvaluationContext) -> Self {
+    pub(crate) fn new(
+        snapshot: &'a Snapshot,
+        evaluation: &'a EvaluationContext,
+        dataset: &'a Dataset,
+    ) -> Self {
         Self {
             snapshot,
             evaluation,
+            dataset,
+            inserted: Vec::new(),
         }
     }
 
@@ -86,6 +112,7 @@ impl<'a> Planner<'a> {
             return Ok(planned.with_estimate());
         }
         let mut builder = Builder::new();
+        self.insert_terms(&mut builder, pattern, graph);
         if let GraphScope::Variable(variable) = graph
             && !matches!(pattern, GraphPattern::Bgp { patterns } if !patterns.is_empty())
         {
@@ -108,8 +135,13 @@ impl<'a> Planner<'a> {
         let shared_are_certain = in_scope(pattern)
             .iter()
             .all(|v| !builder.is_bound(v) || builder.is_certain(v));
-        if shared_are_certain && can_seed(pattern, &builder.variables()) {
+        let sees_the_same = matches!(pattern, GraphPattern::Service { .. })
+            || can_seed(pattern, &builder.joined_variables());
+        if shared_are_certain && sees_the_same {
             return self.extend(builder, pattern, graph);
+        }
+        if builder.nested {
+            return Err(PlanError::Alone);
         }
         let right = self.plan(pattern, graph, None)?;
         hash_join(builder, right, |_| Ok(JoinKind::Inner))
@@ -126,19 +158,9 @@ impl<'a> Planner<'a> {
             GraphPattern::Bgp { .. } | GraphPattern::Path { .. } | GraphPattern::Join { .. } => {
                 let mut group = Group::default();
                 take_apart(pattern, &mut group);
-                self.extend_group(builder, &group, graph)
+                self.extend_group(builder, group, graph)
             }
-            GraphPattern::Filter { expr, inner } => {
-                let bound = certain(inner);
-                if variables_of(expr).iter().all(|v| bound.contains(v)) {
-                    let mut group = Group::default();
-                    take_apart(pattern, &mut group);
-                    self.extend_group(builder, &group, graph)
-                } else {
-                    self.extend(builder, inner, graph)?;
-                    self.push_filter(builder, expr)
-                }
-            }
+            GraphPattern::Filter { expr, inner } => self.extend_filter(builder, expr, inner, graph),
             GraphPattern::LeftJoin {
                 left,
                 right,
@@ -154,22 +176,30 @@ impl<'a> Planner<'a> {
                 expression,
             } => {
                 self.extend(builder, inner, graph)?;
-                self.push_bind(builder, variable, expression)
+                self.push_bind(builder, variable, expression, graph)
             }
             GraphPattern::Values {
                 variables,
                 bindings,
             } => self.push_values(builder, variables, bindings),
             GraphPattern::Minus { left, right } => {
+                if builder.nested {
+                    return Err(PlanError::Alone);
+                }
                 self.extend(builder, left, graph)?;
                 let right = self.plan(right, graph, None)?;
                 hash_join(builder, right, |_| Ok(JoinKind::Minus))
             }
             GraphPattern::Graph { name, inner } => self.extend_graph(builder, name, inner),
-            GraphPattern::Service { .. } => Err(QueryError::unsupported("SERVICE").into()),
+            GraphPattern::Service {
+                name,
+                inner,
+                silent,
+            } => self.service(builder, name, inner, *silent),
             other if !sequence::is_sequence(other) => {
                 Err(QueryError::unsupported("this kind of group (LATERAL)").into())
             }
+            _ if builder.nested => Err(PlanError::Alone),
             sequence if builder.is_unit() => {
                 let planned = self.plan(sequence, graph, None)?;
                 *builder = Builder::from_planned(planned);
@@ -182,74 +212,124 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn extend_group(
+    /// A filter over a pattern. The operands of its `&&` that see nothing but what is bound for
+    /// certain go where that is bound.
+    fn extend_filter(
         &self,
         builder: &mut Builder,
-        group: &Group<'_>,
+        expression: &Expression,
+        inner: &GraphPattern,
         graph: &GraphScope,
     ) -> Planning {
-        let (first, after) = split_rest(builder, group);
-        for pattern in first {
-            self.join(builder, pattern, graph)?;
-        }
-        let elements = self.elements(builder, group, graph)?;
-        let mut filters = group.filters.clone();
-        match elements {
-            Some(mut elements) => {
-                let hints = self.push_down(builder, &filters, &mut elements)?;
-                join_elements(builder, self.snapshot, &elements, &hints, |builder| {
-                    self.place_filters(builder, &mut filters)
-                })?;
+        let (bound, scope) = (certain(inner), in_scope(inner));
+        let mut operands = Vec::new();
+        conjuncts(expression, &mut operands);
+        let mut group = Group::default();
+        let mut after = Vec::new();
+        for expression in operands {
+            let waits_for = &variables_of(expression) & &scope;
+            if waits_for.is_subset(&bound) {
+                group.filters.push(GroupFilter {
+                    expression,
+                    waits_for,
+                });
+            } else {
+                after.push(expression);
             }
-            None => builder_bind_nothing(builder, group),
         }
-        for pattern in after {
-            self.join(builder, pattern, graph)?;
+        if group.filters.is_empty() {
+            self.extend(builder, inner, graph)?;
+        } else {
+            take_apart(inner, &mut group);
+            self.extend_group(builder, group, graph)?;
         }
-        for filter in filters {
-            self.push_filter(builder, filter)?;
+        for expression in after {
+            self.push_filter(builder, expression, graph)?;
         }
         Ok(())
     }
 
-    /// The group's triple patterns and paths with their constants as ids; `None` if one of them
-    /// names a term or graph the store does not have, so that nothing can match.
+    fn extend_group(
+        &self,
+        builder: &mut Builder,
+        mut group: Group<'_>,
+        graph: &GraphScope,
+    ) -> Planning {
+        let (first, after) = split_rest(builder, &group);
+        for pattern in first {
+            self.join(builder, pattern, graph)?;
+        }
+        let mut filters = std::mem::take(&mut group.filters);
+        self.unify_equal(builder, &group, &mut filters)?;
+        match self.elements(builder, &group, graph)? {
+            Some((mut elements, mut unfinished)) => {
+                let hints = self.push_down(builder, &filters, &mut elements)?;
+                join_elements(builder, self.snapshot, &elements, &hints, |builder| {
+                    self.finish_elements(builder, &mut unfinished)?;
+                    self.place_filters(builder, &mut filters, graph)
+                })?;
+            }
+            None => builder_bind_nothing(builder, &group),
+        }
+        self.separate_unified(builder)?;
+        self.place_filters(builder, &mut filters, graph)?;
+        for pattern in after {
+            self.join(builder, pattern, graph)?;
+        }
+        for filter in filters {
+            self.push_filter(builder, filter.expression, graph)?;
+        }
+        Ok(())
+    }
+
+    /// The group's triple patterns and paths with their constants as ids, and what is left to do
+    /// once they are joined; `None` if one of them names a term or graph the store does not have,
+    /// so that nothing can match.
     fn elements(
         &self,
         builder: &mut Builder,
         group: &Group<'_>,
         graph: &GraphScope,
-    ) -> Result<Option<Vec<Element>>, PlanError> {
-        let place = match graph {
-            GraphScope::Fixed(filter) => GraphPlace::Filter(*filter),
-            GraphScope::Absent => return Ok(None),
-            GraphScope::Variable(variable) => GraphPlace::Slot(builder.slot(variable)),
-        };
-        if let GraphPlace::Slot(slot) = place
-            && !group.paths.is_empty()
-            && !builder.known.certain.contains(&slot)
+    ) -> Result<Option<Elements>, PlanError> {
+        if *graph == GraphScope::Absent {
+            return Ok(None);
+        }
+        if let GraphScope::Variable(variable) = graph
+            && (!group.paths.is_empty() || self.dataset.named.is_some())
+            && !builder.is_certain(variable)
         {
+            let slot = builder.slot(variable);
             self.push_graphs(builder, slot);
         }
         let mut elements = Vec::new();
+        let mut unfinished = Vec::new();
         for triple in &group.triples {
-            let subject = self.place(builder, &triple.subject)?;
+            let place = match graph {
+                GraphScope::Fixed(filter) => GraphPlace::Filter(*filter),
+                GraphScope::Variable(variable) => GraphPlace::Slot(builder.slot(variable)),
+                GraphScope::Merged | GraphScope::Absent => {
+                    GraphPlace::Slot(builder.temporary_slot())
+                }
+            };
+            let subject = self.place(builder, &triple.subject, &mut unfinished)?;
             let predicate = match &triple.predicate {
                 NamedNodePattern::NamedNode(node) => self.constant(&Term::from(node.clone()))?,
                 NamedNodePattern::Variable(v) => Some(Place::Slot(builder.slot(v))),
             };
-            let object = self.place(builder, &triple.object)?;
+            let object = self.place(builder, &triple.object, &mut unfinished)?;
             let (Some(s), Some(p), Some(o)) = (subject, predicate, object) else {
                 return Ok(None);
             };
+            if let (GraphScope::Merged, GraphPlace::Slot(slot)) = (graph, place) {
+                unfinished.push(Unfinished::Merged([s, p, o], slot));
+            }
             elements.push(Element::Triple(Triple::new(self.snapshot, s, p, o, place)?));
         }
         for (subject, path, object) in &group.paths {
-            elements.push(Element::Path(
-                self.path(builder, subject, path, object, place)?,
-            ));
+            let path = self.path(builder, subject, path, object, graph, &mut unfinished)?;
+            elements.push(Element::Path(path));
         }
-        Ok(Some(elements))
+        Ok(Some((elements, unfinished)))
     }
 
     fn path(
@@ -258,14 +338,15 @@ impl<'a> Planner<'a> {
         subject: &TermPattern,
         path: &PropertyPathExpression,
         object: &TermPattern,
-        graph: GraphPlace,
+        graph: &GraphScope,
+        unfinished: &mut Vec<Unfinished>,
     ) -> Result<PathStep, PlanError> {
         let mut resolve = |node: &NamedNode| -> Result<Option<TermId>, QueryError> {
             Ok(self.snapshot.resolve(node.as_ref().into())?)
         };
         let mut end = |term: &TermPattern| -> Result<Position, PlanError> {
-            Ok(match term_variable(term) {
-                Some(variable) => Position::New(builder.slot(&variable)),
+            Ok(match self.slot_of(builder, term, unfinished)? {
+                Some(slot) => Position::New(slot),
                 // A path of length zero connects any term with itself, known to the store or not.
                 None => Position::Constant(self.evaluation.intern(ground_term(term)?)?),
             })
@@ -274,8 +355,9 @@ impl<'a> Planner<'a> {
             subject: end(subject)?,
             object: end(object)?,
             graph: match graph {
-                GraphPlace::Filter(filter) => GraphPosition::Filter(filter),
-                GraphPlace::Slot(slot) => GraphPosition::Bound(slot),
+                GraphScope::Fixed(GraphFilter::One(graph)) => PathGraph::One(*graph),
+                GraphScope::Variable(variable) => PathGraph::Slot(builder.slot(variable)),
+                GraphScope::Fixed(_) | GraphScope::Merged | GraphScope::Absent => PathGraph::Merged,
             },
             forward: Automaton::compile(path, &mut resolve)?,
             backward: Automaton::compile(&Automaton::reversed(path), &mut resolve)?,
@@ -283,9 +365,14 @@ impl<'a> Planner<'a> {
         })
     }
 
-    fn place(&self, builder: &mut Builder, term: &TermPattern) -> Result<Option<Place>, PlanError> {
-        match term_variable(term) {
-            Some(variable) => Ok(Some(Place::Slot(builder.slot(&variable)))),
+    fn place(
+        &self,
+        builder: &mut Builder,
+        term: &TermPattern,
+        unfinished: &mut Vec<Unfinished>,
+    ) -> Result<Option<Place>, PlanError> {
+        match self.slot_of(builder, term, unfinished)? {
+            Some(slot) => Ok(Some(Place::Slot(slot))),
             None => Ok(self.constant(&ground_term(term)?)?),
         }
     }
@@ -304,11 +391,11 @@ impl<'a> Planner<'a> {
         let shared_are_certain = in_scope(right)
             .iter()
             .all(|v| !builder.is_bound(v) || builder.is_certain(v));
-        if shared_are_certain && can_seed(right, &builder.variables()) {
+        if shared_are_certain && can_seed(right, &builder.joined_variables()) {
             let inside = builder.inside(|builder| {
                 self.extend(builder, right, graph)?;
                 match condition {
-                    Some(condition) => self.push_filter(builder, condition),
+                    Some(condition) => self.push_filter(builder, condition, graph),
                     None => Ok(()),
                 }
             });
@@ -325,10 +412,13 @@ impl<'a> Planner<'a> {
                 Err(error) => return Err(error),
             }
         }
+        if builder.nested {
+            return Err(PlanError::Alone);
+        }
         let right = self.plan(right, graph, None)?;
         hash_join(builder, right, |variables| {
-            let condition = condition.map(|c| self.compile(c, variables)).transpose()?;
-            Ok(JoinKind::Left(condition))
+            let condition = condition.map(|c| self.compile(c, variables, graph));
+            Ok(JoinKind::Left(condition.transpose()?))
         })
     }
 
@@ -407,93 +497,21 @@ impl<'a> Planner<'a> {
         })
     }
 
-    fn extend_graph(
-        &self,
-        builder: &mut Builder,
-        name: &NamedNodePattern,
-        inner: &GraphPattern,
-    ) -> Planning {
-        match name {
-            NamedNodePattern::NamedNode(node) => {
-                match self.snapshot.resolve(node.as_ref().into())? {
-                    Some(id) if self.has_graph(id)? => {
-                        let scope = GraphScope::Fixed(GraphFilter::One(id));
-                        self.extend(builder, inner, &scope)
-                    }
-                    _ => {
-                        self.extend(builder, inner, &GraphScope::Absent)?;
-                        builder.push_nothing();
-                        Ok(())
-                    }
-                }
-            }
-            NamedNodePattern::Variable(variable) => {
-                if sequence::needs_evaluation_per_graph(inner) {
-                    return Err(QueryError::unsupported_hint(
-                        format!("a sub-query or MINUS inside GRAPH {variable}"),
-                        "put the GRAPH inside the sub-query, or name the graph",
-                    )
-                    .into());
-                }
-                let mut outer = builder.variables();
-                outer.insert(variable.clone());
-                if !can_seed(inner, &outer) {
-                    return Err(QueryError::unsupported_hint(
-                        format!("a group inside GRAPH {variable} that uses {variable} itself"),
-                        "put the FILTER, BIND, VALUES or OPTIONAL outside the GRAPH",
-                    )
-                    .into());
-                }
-                let scope = GraphScope::Variable(variable.clone());
-                let slot = builder.slot(variable);
-                // Parts that may be empty must not decide which graphs there are.
-                if !certain(inner).iter().any(|v| !builder.is_certain(v))
-                    || !matches!(inner, GraphPattern::Bgp { .. })
-                {
-                    self.push_graphs(builder, slot);
-                }
-                self.extend(builder, inner, &scope)
-            }
-        }
-    }
-
-    fn has_graph(&self, graph: TermId) -> Result<bool, QueryError> {
-        if let Some(quads) = self.snapshot.statistics().graphs.quads(graph) {
-            return Ok(quads > 0);
-        }
-        let pattern = QuadPattern {
-            graph: GraphFilter::One(graph),
-            ..QuadPattern::default()
-        };
-        Ok(self.snapshot.count(&pattern)? > 0)
-    }
-
-    fn push_graphs(&self, builder: &mut Builder, slot: usize) {
-        if builder.known.certain.contains(&slot) {
-            let rows = builder.known.rows;
-            builder.push(StepKind::Graphs(Position::Bound(slot)), rows);
-            return;
-        }
-        let graphs = self.snapshot.statistics().graphs.graphs.len() as f64;
-        let rows = builder.known.rows * graphs.max(1.0);
-        builder.push(StepKind::Graphs(Position::New(slot)), rows);
-        builder.known.sorted = None;
-        builder.bind(slot, graphs);
-    }
-
     /// Adds the filters whose variables are all bound by now.
     fn place_filters(
         &self,
         builder: &mut Builder,
-        filters: &mut Vec<&Expression>,
+        filters: &mut Vec<GroupFilter<'_>>,
+        graph: &GraphScope,
     ) -> Result<(), QueryError> {
         let mut error = None;
         filters.retain(|filter| {
-            let ready = variables_of(filter).iter().all(|v| builder.is_certain(v));
+            let is_bound = |v: &Variable| builder.is_certain(v) && !builder.is_unified(v);
+            let ready = filter.waits_for.iter().all(is_bound);
             if !ready || error.is_some() {
                 return true;
             }
-            if let Err(e) = self.push_filter(builder, filter) {
+            if let Err(e) = self.push_filter(builder, filter.expression, graph) {
                 error = Some(e);
             }
             false
@@ -504,8 +522,13 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn push_filter(&self, builder: &mut Builder, expression: &Expression) -> Planning {
-        let compiled = self.compile(expression, &builder.slots)?;
+    fn push_filter(
+        &self,
+        builder: &mut Builder,
+        expression: &Expression,
+        graph: &GraphScope,
+    ) -> Planning {
+        let compiled = self.compile(expression, &builder.slots, graph)?;
         let rows = builder.known.rows * push_down::share(expression);
         builder.push(StepKind::Filter(compiled), rows);
         Ok(())
@@ -516,8 +539,9 @@ impl<'a> Planner<'a> {
         builder: &mut Builder,
         variable: &Variable,
         expression: &Expression,
+        graph: &GraphScope,
     ) -> Planning {
-        let compiled = self.compile(expression, &builder.slots)?;
+        let compiled = self.compile(expression, &builder.slots, graph)?;
         let slot = builder.slot(variable);
         let rows = builder.known.rows;
         builder.push(StepKind::Bind(slot, compiled), rows);
@@ -566,19 +590,23 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Compiles an expression over columns named by `variables`.
+    /// Compiles an expression over columns named by `variables`. An `EXISTS` in it looks at
+    /// `graph`.
     fn compile(
         &self,
         expression: &Expression,
         variables: &[Variable],
+        graph: &GraphScope,
     ) -> Result<SlotExpression, QueryError> {
-        let used = variables_of(expression);
+        let mut used = variables_of(expression);
+        if let GraphScope::Variable(variable) = graph {
+            used.insert(variable.clone());
+        }
+        let exists = |pattern: &GraphPattern| self.exists(pattern, variables, graph);
+        let compiled =
+            CompiledExpression::compile_with(expression, variables, self.evaluation, &exists)?;
         Ok(SlotExpression {
-            compiled: Arc::new(CompiledExpression::compile(
-                expression,
-                variables,
-                self.evaluation,
-            )?),
+            compiled: Arc::new(compiled),
             slots: (0..variables.len())
                 .filter(|slot| used.contains(&variables[*slot]))
                 .collect(),
@@ -597,6 +625,7 @@ fn hash_join(
         return Err(PlanError::Alone);
     }
     let needed = builder.variables();
+    let inserted = builder.inserted.clone();
     let left = std::mem::take(builder).finish(Some(&needed));
     let mut keys = Vec::new();
     let mut maybe = Vec::new();
@@ -636,6 +665,7 @@ fn hash_join(
                     certain,
                     rows,
                 });
+                builder.inserted = inserted;
                 return Ok(());
             }
         }
@@ -653,6 +683,7 @@ fn hash_join(
         certain,
         rows,
     });
+    builder.inserted = inserted;
     Ok(())
 }
 
@@ -667,7 +698,7 @@ fn split_rest<'p>(
         .triples
         .iter()
         .flat_map(|t| scope::triple_variables(t))
-        .chain(ends.filter_map(term_variable))
+        .chain(ends.flat_map(term_variables))
         .collect();
     group.rest.iter().partition(|pattern| {
         let shared: Vec<Variable> = in_scope(pattern).intersection(&matched).cloned().collect();
@@ -689,7 +720,7 @@ fn builder_bind_nothing(builder: &mut Builder, group: &Group<'_>) {
         .triples
         .iter()
         .flat_map(|t| scope::triple_variables(t))
-        .chain(ends.filter_map(term_variable))
+        .chain(ends.flat_map(term_variables))
         .collect();
     for variable in variables {
         let slot = builder.slot(&variable);
@@ -713,8 +744,15 @@ fn take_apart<'p>(pattern: &'p GraphPattern, group: &mut Group<'p>) {
         }
         GraphPattern::Filter { expr, inner } => {
             let bound = certain(inner);
-            if variables_of(expr).iter().all(|v| bound.contains(v)) {
-                conjuncts(expr, &mut group.filters);
+            if variables_of(expr).is_subset(&bound) {
+                let mut operands = Vec::new();
+                conjuncts(expr, &mut operands);
+                group
+                    .filters
+                    .extend(operands.into_iter().map(|expression| GroupFilter {
+                        expression,
+                        waits_for: variables_of(expression),
+                    }));
                 take_apart(inner, group);
             } else {
                 group.rest.push(pattern);
@@ -744,40 +782,6 @@ fn union_branches<'p>(pattern: &'p GraphPattern, branches: &mut Vec<&'p GraphPat
         }
         other => branches.push(other),
     }
-}
-
-/// The term of a pattern without variables.
-fn ground_term(pattern: &TermPattern) -> Result<Term, QueryError> {
-    Ok(match pattern {
-        TermPattern::NamedNode(node) => node.clone().into(),
-        TermPattern::Literal(literal) => literal.clone().into(),
-        TermPattern::Triple(triple) => {
-            let subject: oxrdf::NamedOrBlankNode = match ground_term(&triple.subject)? {
-                Term::NamedNode(node) => node.into(),
-                Term::BlankNode(node) => node.into(),
-                _ => {
-                    return Err(QueryError::unsupported(
-                        "a literal as the subject of a triple term",
-                    ));
-                }
-            };
-            let NamedNodePattern::NamedNode(predicate) = &triple.predicate else {
-                return Err(variable_in_triple_term());
-            };
-            let object = ground_term(&triple.object)?;
-            RdfTriple::new(subject, predicate.clone(), object).into()
-        }
-        TermPattern::Variable(_) | TermPattern::BlankNode(_) => {
-            return Err(variable_in_triple_term());
-        }
-    })
-}
-
-fn variable_in_triple_term() -> QueryError {
-    QueryError::unsupported_hint(
-        "a variable inside a triple term",
-        "bind the triple term to a variable and take it apart with SUBJECT, PREDICATE and OBJECT",
-    )
 }
 
 /// A term of VALUES.

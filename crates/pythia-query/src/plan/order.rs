@@ -102,11 +102,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The elements in the order found best, each with the way to join it.
-    pub(super) fn best(&self, start: &Start<'_>) -> Vec<(usize, Way)> {
-        let (greedy, cost) = self.greedy(self.start(start));
-        let count = self.elements.len();
-        if !(2..=ELEMENTS_MAX).contains(&count) {
+    /// The elements that are `left` in the order found best, each with the way to join it.
+    pub(super) fn best(&self, start: &Start<'_>, left: &[usize]) -> Vec<(usize, Way)> {
+        let (greedy, cost) = self.greedy(self.start(start, left), left.len());
+        let count = left.len();
+        let are_numbered = left.iter().all(|element| *element < 64);
+        if !(2..=ELEMENTS_MAX).contains(&count) || !are_numbered {
             return greedy;
         }
         let looks = (cost * SEARCH_SHARE / LOOK).min(LOOKS_MAX);
@@ -114,11 +115,12 @@ impl<'a> Search<'a> {
         if width == 0 && count > 2 {
             return greedy;
         }
-        self.dynamic(self.start(start), width.max(2), cost)
+        let start = self.start(start, left);
+        self.dynamic(start, count, width.max(2), cost)
             .unwrap_or(greedy)
     }
 
-    fn start(&self, start: &Start<'_>) -> State {
+    fn start(&self, start: &Start<'_>, left: &[usize]) -> State {
         let known = start.known;
         let mut distinct = vec![0.0; self.slots];
         for &slot in &known.certain {
@@ -132,17 +134,19 @@ impl<'a> Search<'a> {
                 sorted: known.sorted,
                 unit: start.unit,
             },
-            placed: vec![false; self.elements.len()],
+            placed: (0..self.elements.len())
+                .map(|e| !left.contains(&e))
+                .collect(),
             mask: 0,
             cost: 0.0,
             step: None,
         }
     }
 
-    fn greedy(&self, mut state: State) -> (Vec<(usize, Way)>, f64) {
-        let mut order = Vec::with_capacity(self.elements.len());
+    fn greedy(&self, mut state: State, count: usize) -> (Vec<(usize, Way)>, f64) {
+        let mut order = Vec::with_capacity(count);
         let mut ways = Vec::new();
-        for _ in 0..self.elements.len() {
+        for _ in 0..count {
             let mut best: Option<(f64, usize, Way)> = None;
             for element in self.candidates(&state) {
                 self.ways(&state, element, &mut ways);
@@ -162,11 +166,17 @@ impl<'a> Search<'a> {
 
     /// The cheapest order, keeping at most `width` subsets of each size; `None` if it costs no
     /// less than `limit`.
-    fn dynamic(&self, start: State, width: usize, limit: f64) -> Option<Vec<(usize, Way)>> {
+    fn dynamic(
+        &self,
+        start: State,
+        count: usize,
+        width: usize,
+        limit: f64,
+    ) -> Option<Vec<(usize, Way)>> {
         let mut states = vec![start];
         let mut frontier = vec![0];
         let mut ways = Vec::new();
-        for _ in 0..self.elements.len() {
+        for _ in 0..count {
             let mut best: FxHashMap<Reached, Arrival> = FxHashMap::default();
             for &from in &frontier {
                 let state = &states[from];

@@ -29,15 +29,6 @@ pub(crate) fn expand(pattern: &GraphPattern) -> Option<GraphPattern> {
     })
 }
 
-/// Whether a GRAPH pattern is anywhere inside.
-pub(crate) fn mentions_graph(pattern: &GraphPattern) -> bool {
-    let mut found = false;
-    visit(pattern, &mut |p| {
-        found |= matches!(p, GraphPattern::Graph { .. });
-    });
-    found
-}
-
 fn visit(pattern: &GraphPattern, f: &mut impl FnMut(&GraphPattern)) {
     f(pattern);
     match pattern {
@@ -56,8 +47,8 @@ fn visit(pattern: &GraphPattern, f: &mut impl FnMut(&GraphPattern)) {
         | GraphPattern::Distinct { inner }
         | GraphPattern::Reduced { inner }
         | GraphPattern::Slice { inner, .. }
-        | GraphPattern::Group { inner, .. }
-        | GraphPattern::Service { inner, .. } => visit(inner, f),
+        | GraphPattern::Group { inner, .. } => visit(inner, f),
+        // What another endpoint is asked stays as it is written.
         _ => {}
     }
 }
@@ -84,8 +75,7 @@ fn rewrite(pattern: &mut GraphPattern, fresh: &mut usize) {
         | GraphPattern::Distinct { inner }
         | GraphPattern::Reduced { inner }
         | GraphPattern::Slice { inner, .. }
-        | GraphPattern::Group { inner, .. }
-        | GraphPattern::Service { inner, .. } => rewrite(inner, fresh),
+        | GraphPattern::Group { inner, .. } => rewrite(inner, fresh),
         _ => {}
     }
 }

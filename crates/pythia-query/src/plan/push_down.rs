@@ -10,10 +10,10 @@ use pythia_store::statistics::KindSet;
 use pythia_store::{End, Order};
 use spargebra::algebra::{Expression, Function};
 
-use super::Planner;
 use super::bgp::{Element, GraphPlace, Place, Triple};
 use super::builder::Builder;
 use super::scope::variables_of;
+use super::{GroupFilter, Planner};
 use crate::error::QueryError;
 use crate::expression::CompiledExpression;
 use crate::expression::id_set::{IdSet, intersection, normal};
@@ -57,14 +57,17 @@ impl Planner<'_> {
     pub(super) fn push_down(
         &self,
         builder: &mut Builder,
-        filters: &[&Expression],
+        filters: &[GroupFilter<'_>],
         elements: &mut [Element],
     ) -> Result<Vec<FilterHint>, QueryError> {
         let mut hints = Vec::with_capacity(filters.len());
         for filter in filters {
+            let filter = filter.expression;
             let variables = variables_of(filter);
             let slots: Vec<usize> = variables.iter().map(|v| builder.slot(v)).collect();
-            if let (Some(variable), [slot]) = (variables.iter().next(), &slots[..]) {
+            if let (Some(variable), [slot], true) =
+                (variables.iter().next(), &slots[..], names_ids(filter))
+            {
                 self.confine(filter, variable, *slot, elements)?;
             }
             let counted = elements.iter().filter_map(|element| match element {
@@ -173,6 +176,29 @@ fn scanned_end(triple: &Triple, slot: usize) -> Option<(End, TermId)> {
             }
         }
         _ => None,
+    }
+}
+
+/// Whether a filter is of the forms that may name ids: comparisons with a constant, prefixes.
+fn names_ids(filter: &Expression) -> bool {
+    use Expression as E;
+    let is_constant = |e: &E| match e {
+        E::Literal(_) | E::NamedNode(_) => true,
+        E::UnaryMinus(e) | E::UnaryPlus(e) => matches!(**e, E::Literal(_)),
+        _ => false,
+    };
+    match filter {
+        E::And(a, b) | E::Or(a, b) => names_ids(a) && names_ids(b),
+        E::Equal(a, b)
+        | E::Less(a, b)
+        | E::LessOrEqual(a, b)
+        | E::Greater(a, b)
+        | E::GreaterOrEqual(a, b) => is_constant(a) || is_constant(b),
+        E::In(_, list) => list.iter().all(is_constant),
+        E::FunctionCall(Function::StrStarts | Function::Regex, arguments) => {
+            arguments.iter().skip(1).all(is_constant)
+        }
+        _ => false,
     }
 }
 

@@ -26,13 +26,21 @@ pub(crate) fn term_variable(term: &TermPattern) -> Option<Variable> {
     }
 }
 
+/// The variables of a term: itself, or those inside a triple term.
+pub(crate) fn term_variables(term: &TermPattern) -> Vec<Variable> {
+    match term {
+        TermPattern::Triple(triple) => triple_variables(triple),
+        other => term_variable(other).into_iter().collect(),
+    }
+}
+
 /// The variables of a triple pattern.
 pub(crate) fn triple_variables(pattern: &TriplePattern) -> Vec<Variable> {
-    let mut variables: Vec<Variable> = term_variable(&pattern.subject).into_iter().collect();
+    let mut variables = term_variables(&pattern.subject);
     if let NamedNodePattern::Variable(variable) = &pattern.predicate {
         variables.push(variable.clone());
     }
-    variables.extend(term_variable(&pattern.object));
+    variables.extend(term_variables(&pattern.object));
     variables
 }
 
@@ -42,9 +50,9 @@ pub(crate) fn certain(pattern: &GraphPattern) -> Variables {
         GraphPattern::Bgp { patterns } => patterns.iter().flat_map(triple_variables).collect(),
         GraphPattern::Path {
             subject, object, ..
-        } => term_variable(subject)
+        } => term_variables(subject)
             .into_iter()
-            .chain(term_variable(object))
+            .chain(term_variables(object))
             .collect(),
         GraphPattern::Join { left, right } => &certain(left) | &certain(right),
         GraphPattern::LeftJoin { left, .. } | GraphPattern::Minus { left, .. } => certain(left),
@@ -142,13 +150,14 @@ pub(crate) fn in_scope(pattern: &GraphPattern) -> Variables {
     }
 }
 
-/// The variables an expression mentions (outside EXISTS).
+/// The variables an expression mentions, also in EXISTS.
 pub(crate) fn expression_variables(expression: &Expression, found: &mut Variables) {
     match expression {
         Expression::Variable(v) | Expression::Bound(v) => {
             found.insert(v.clone());
         }
-        Expression::NamedNode(_) | Expression::Literal(_) | Expression::Exists(_) => {}
+        Expression::NamedNode(_) | Expression::Literal(_) => {}
+        Expression::Exists(pattern) => mentioned(pattern, found),
         Expression::Or(a, b)
         | Expression::And(a, b)
         | Expression::Equal(a, b)
@@ -183,6 +192,71 @@ pub(crate) fn expression_variables(expression: &Expression, found: &mut Variable
                 expression_variables(e, found);
             }
         }
+    }
+}
+
+/// Every variable that a pattern mentions and that is not hidden in a sub-query: those for which
+/// `EXISTS` puts terms in.
+pub(crate) fn mentioned(pattern: &GraphPattern, found: &mut Variables) {
+    match pattern {
+        GraphPattern::Bgp { .. } | GraphPattern::Path { .. } | GraphPattern::Values { .. } => {
+            found.extend(in_scope(pattern));
+        }
+        GraphPattern::Join { left, right }
+        | GraphPattern::Union { left, right }
+        | GraphPattern::Minus { left, right } => {
+            mentioned(left, found);
+            mentioned(right, found);
+        }
+        GraphPattern::LeftJoin {
+            left,
+            right,
+            expression,
+        } => {
+            mentioned(left, found);
+            mentioned(right, found);
+            if let Some(expression) = expression {
+                expression_variables(expression, found);
+            }
+        }
+        GraphPattern::Filter { expr, inner } => {
+            mentioned(inner, found);
+            expression_variables(expr, found);
+        }
+        GraphPattern::Extend {
+            inner,
+            variable,
+            expression,
+        } => {
+            mentioned(inner, found);
+            found.insert(variable.clone());
+            expression_variables(expression, found);
+        }
+        GraphPattern::Graph { name, inner } | GraphPattern::Service { name, inner, .. } => {
+            mentioned(inner, found);
+            if let NamedNodePattern::Variable(variable) = name {
+                found.insert(variable.clone());
+            }
+        }
+        GraphPattern::OrderBy { inner, .. }
+        | GraphPattern::Distinct { inner }
+        | GraphPattern::Reduced { inner }
+        | GraphPattern::Slice { inner, .. } => mentioned(inner, found),
+        GraphPattern::Project { variables, .. } => found.extend(variables.iter().cloned()),
+        GraphPattern::Group {
+            inner,
+            variables,
+            aggregates,
+        } => {
+            mentioned(inner, found);
+            found.extend(variables.iter().cloned());
+            found.extend(aggregates.iter().map(|(variable, _)| variable.clone()));
+        }
+        #[allow(
+            unreachable_patterns,
+            reason = "the parser has one more pattern if another crate of the build turns it on"
+        )]
+        other => found.extend(in_scope(other)),
     }
 }
 

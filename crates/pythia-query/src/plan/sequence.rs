@@ -75,7 +75,8 @@ impl Planner<'_> {
         Ok(Some(match pattern {
             GraphPattern::Project { inner, variables } => {
                 let wanted: Variables = variables.iter().cloned().collect();
-                project(self.plan(inner, graph, Some(&wanted))?, variables)
+                let planned = self.shown(variables).plan(inner, graph, Some(&wanted))?;
+                project(planned, variables)
             }
             GraphPattern::Distinct { inner } | GraphPattern::Reduced { inner } => {
                 if let Some(planned) = self.predicates_from_counts(inner, graph) {
@@ -132,7 +133,13 @@ impl Planner<'_> {
                     unreachable!("matched above");
                 };
                 let wanted: Variables = variables.iter().cloned().collect();
-                let sorted = self.order_by(inner, expression, limit, graph, Some(&wanted))?;
+                let sorted = self.shown(variables).order_by(
+                    inner,
+                    expression,
+                    limit,
+                    graph,
+                    Some(&wanted),
+                )?;
                 project(sorted, variables)
             }
             other => self.plan(other, graph, needed)?,
@@ -173,7 +180,7 @@ impl Planner<'_> {
                     OrderExpression::Desc(e) => (e, true),
                 };
                 Ok(SortBy {
-                    expression: self.compile(expression, &planned.variables)?,
+                    expression: self.compile(expression, &planned.variables, graph)?,
                     descending,
                 })
             })
@@ -216,7 +223,9 @@ impl Planner<'_> {
         let compiled = aggregates
             .iter()
             .map(|(_, aggregate)| {
-                CompiledAggregate::compile(aggregate, &planned.variables, self.evaluation)
+                let exists =
+                    |pattern: &GraphPattern| self.exists(pattern, &planned.variables, graph);
+                CompiledAggregate::compile(aggregate, &planned.variables, self.evaluation, &exists)
             })
             .collect::<Result<Vec<_>, _>>()?;
         let variables: Vec<Variable> = keys

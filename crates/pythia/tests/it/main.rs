@@ -6,6 +6,7 @@ mod differential;
 mod generator;
 mod hops;
 mod hostile;
+mod language;
 mod optimizer;
 mod store;
 mod support;

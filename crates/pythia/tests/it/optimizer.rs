@@ -11,7 +11,7 @@ fn analyze(database: &Database, query: &str) -> (Vec<String>, PlanNode) {
         ..QueryOptions::default()
     };
     let prepared = database.prepare(query, &options).unwrap();
-    let answer = crate::support::answer(prepared.execute().unwrap()).unwrap();
+    let answer = crate::support::answer_of(prepared.execute().unwrap()).unwrap();
     (answer.sorted().lines, prepared.plan())
 }
 
@@ -87,7 +87,7 @@ fn plans_are_json_and_measure_nothing_unless_asked() {
     let database = database(&items(100));
     let query = "SELECT ?s ?r { ?s <http://e/rare> ?r }";
     let prepared = database.prepare(query, &QueryOptions::default()).unwrap();
-    crate::support::answer(prepared.execute().unwrap()).unwrap();
+    crate::support::answer_of(prepared.execute().unwrap()).unwrap();
     assert!(prepared.plan().parts().iter().all(|p| p.measured.is_none()));
     let json: serde_json::Value = serde_json::from_str(&prepared.explain_json()).unwrap();
     let step = &json["steps"][0];

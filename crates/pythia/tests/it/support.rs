@@ -72,11 +72,11 @@ fn text(term: &oxrdf::Term) -> String {
 
 /// Our answer.
 pub(crate) fn ours(database: &Database, query: &str) -> Result<Answer, pythia::QueryError> {
-    answer(database.query(query)?)
+    answer_of(database.query(query)?)
 }
 
-/// Results, read to their end.
-pub(crate) fn answer(results: Results) -> Result<Answer, pythia::QueryError> {
+/// Our results as an answer.
+pub(crate) fn answer_of(results: Results) -> Result<Answer, pythia::QueryError> {
     Ok(match results {
         Results::Boolean(value) => Answer {
             variables: Vec::new(),

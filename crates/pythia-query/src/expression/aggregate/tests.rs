@@ -3,6 +3,7 @@ use spargebra::SparqlParser;
 use spargebra::algebra::GraphPattern;
 
 use super::*;
+use crate::expression::exists::no_exists;
 use crate::expression::testing::{context, term, variables};
 
 fn aggregate(text: &str) -> AggregateExpression {
@@ -27,7 +28,8 @@ fn outcomes(text: &str, rows: &[(u32, &str)], group_count: usize) -> Vec<String>
         .filter(|(_, text)| *text != "UNDEF")
         .map(|(_, text)| term(text));
     let context = context(bound.step_by(2).collect::<Vec<_>>());
-    let compiled = CompiledAggregate::compile(&aggregate(text), &variables(&["x"]), &context);
+    let compiled =
+        CompiledAggregate::compile(&aggregate(text), &variables(&["x"]), &context, &no_exists);
     let compiled = compiled.expect("compiled");
     let mut accumulator = compiled.accumulator();
     for batch in rows.chunks(2) {

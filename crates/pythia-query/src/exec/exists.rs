@@ -1,0 +1,286 @@
+//! `EXISTS`: whether a pattern has a solution once a row's terms stand for their variables.
+//!
+//! The terms are put in at every leaf of the pattern (SPARQL 1.2 §18, "values insertion"), so the
+//! rows are the seed of the pattern's own pipeline, all of them at once. A pattern that has parts
+//! to be evaluated alone (MINUS, sub-queries) is planned and run for each combination of terms.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use hashbrown::HashMap;
+use oxrdf::Variable;
+use pythia_rdf::TermId;
+use rustc_hash::FxBuildHasher;
+use spargebra::algebra::GraphPattern;
+
+use super::batch::Batch;
+use super::context::QueryContext;
+use super::operator::pull;
+use super::pipeline::{RowSource, build};
+use crate::error::QueryError;
+use crate::expression::{EvaluationContext, ExistsTest};
+use crate::plan::Planner;
+use crate::plan::builder::GraphScope;
+
+/// How many combinations of terms are tested together at first; ever more afterwards, so that a
+/// test whose first rows say yes reads little.
+const FIRST_ROWS: usize = 128;
+/// The most that are tested together.
+const MOST_ROWS: usize = 2048;
+/// How many more batches a pipeline may give once everything is decided, before it is dropped
+/// instead of drained.
+const DRAINED_BATCHES: usize = 4;
+
+/// The test of one `EXISTS`.
+pub(crate) struct Exists {
+    /// Tells this test's running state from those of others of the query.
+    pub(crate) number: usize,
+    pub(crate) pattern: GraphPattern,
+    pub(crate) graph: GraphScope,
+    /// The variables the pattern shares with the rows, and their columns.
+    pub(crate) shared: Vec<(Variable, usize)>,
+}
+
+/// What is kept of a test from batch to batch.
+#[derive(Default)]
+pub(crate) struct ExistsState {
+    /// By which of the shared variables are bound: how such rows are tested.
+    ways: HashMap<Vec<bool>, Way>,
+}
+
+/// How rows with certain variables bound are tested.
+enum Way {
+    /// Fed to the pattern's pipeline.
+    Pipeline(Pipeline),
+    /// One by one: the answers so far, by the terms of the bound variables.
+    OneByOne(HashMap<Box<[u64]>, bool, FxBuildHasher>),
+}
+
+struct Pipeline {
+    source: Box<dyn RowSource>,
+    width: usize,
+    /// Carries the number of the row a solution came from, from 1.
+    row_slot: usize,
+}
+
+impl ExistsTest for Exists {
+    fn test(
+        &self,
+        columns: &[&[u64]],
+        rows: &[u32],
+        context: &EvaluationContext,
+    ) -> Result<Vec<bool>, QueryError> {
+        let query = context.query()?;
+        let mut state = query.take_exists(self.number);
+        let result = self.test_rows(columns, rows, &mut state, &query);
+        query.put_exists(self.number, state);
+        result
+    }
+}
+
+impl Exists {
+    fn test_rows(
+        &self,
+        columns: &[&[u64]],
+        rows: &[u32],
+        state: &mut ExistsState,
+        query: &Arc<QueryContext>,
+    ) -> Result<Vec<bool>, QueryError> {
+        let mut answers = vec![false; rows.len()];
+        for (bound, members) in self.by_bound(columns, rows) {
+            let keys = Keys::gather(&self.bound_columns(&bound, columns), rows, &members);
+            let found = self.test_keys(&bound, &keys, state, query)?;
+            for (member, key) in members.iter().zip(&keys.of_row) {
+                answers[*member as usize] = found[*key as usize];
+            }
+        }
+        Ok(answers)
+    }
+
+    /// The rows (as places in `rows`) by which of the shared variables they bind.
+    fn by_bound(&self, columns: &[&[u64]], rows: &[u32]) -> Vec<(Vec<bool>, Vec<u32>)> {
+        let mut groups: HashMap<Vec<bool>, Vec<u32>, FxBuildHasher> = HashMap::default();
+        for (place, &row) in rows.iter().enumerate() {
+            let bound = self.shared.iter();
+            let bound: Vec<bool> = bound.map(|(_, c)| columns[*c][row as usize] != 0).collect();
+            groups.entry(bound).or_default().push(place as u32);
+        }
+        groups.into_iter().collect()
+    }
+
+    fn bound_columns<'c>(&self, bound: &[bool], columns: &[&'c [u64]]) -> Vec<&'c [u64]> {
+        let shared = self.shared.iter().zip(bound).filter(|(_, bound)| **bound);
+        shared.map(|((_, column), _)| columns[*column]).collect()
+    }
+
+    fn bound_variables(&self, bound: &[bool]) -> Vec<Variable> {
+        let shared = self.shared.iter().zip(bound).filter(|(_, bound)| **bound);
+        shared.map(|((variable, _), _)| variable.clone()).collect()
+    }
+
+    /// The answer for each distinct combination of terms.
+    fn test_keys(
+        &self,
+        bound: &[bool],
+        keys: &Keys,
+        state: &mut ExistsState,
+        query: &Arc<QueryContext>,
+    ) -> Result<Vec<bool>, QueryError> {
+        let mut answers = vec![false; keys.count];
+        let mut from = 0;
+        let mut together = FIRST_ROWS;
+        while from < keys.count {
+            query.check()?;
+            if !state.ways.contains_key(bound) {
+                let way = self.way(bound, keys.count, query)?;
+                state.ways.insert(bound.to_vec(), way);
+            }
+            let to = (from + together).min(keys.count);
+            let finished = match state.ways.get_mut(bound).expect("made above") {
+                Way::OneByOne(known) => {
+                    let variables = self.bound_variables(bound);
+                    for (key, answer) in (from..to).zip(&mut answers[from..to]) {
+                        let terms = keys.terms(key);
+                        *answer = match known.get(&terms) {
+                            Some(answer) => *answer,
+                            None => {
+                                let answer = self.test_one(&variables, &terms, query)?;
+                                query.reserve(terms.len() * 8 + 32)?;
+                                known.insert(terms, answer);
+                                answer
+                            }
+                        };
+                    }
+                    true
+                }
+                Way::Pipeline(pipeline) => pipeline.test(keys, from, &mut answers[from..to])?,
+            };
+            if !finished {
+                // It has more to give than anyone wants, and cannot be fed again before that.
+                state.ways.remove(bound);
+            }
+            from = to;
+            together = (together * 2).min(MOST_ROWS);
+        }
+        Ok(answers)
+    }
+
+    fn way(
+        &self,
+        bound: &[bool],
+        rows: usize,
+        query: &Arc<QueryContext>,
+    ) -> Result<Way, QueryError> {
+        let variables = self.bound_variables(bound);
+        let planner = Planner::new(&query.snapshot, &query.evaluation, &query.dataset);
+        let planned = planner.correlated(&self.pattern, &self.graph, &variables, rows)?;
+        Ok(match planned {
+            Some(planned) => Way::Pipeline(Pipeline {
+                source: build(&planned.steps, planned.width, query),
+                width: planned.width,
+                row_slot: planned.row_slot,
+            }),
+            None => Way::OneByOne(HashMap::default()),
+        })
+    }
+
+    /// Plans and runs the pattern with these terms put in.
+    fn test_one(
+        &self,
+        variables: &[Variable],
+        terms: &[u64],
+        query: &Arc<QueryContext>,
+    ) -> Result<bool, QueryError> {
+        let inserted = variables
+            .iter()
+            .cloned()
+            .zip(terms.iter().map(|id| TermId(*id)));
+        let nested = query.evaluation.exists_made();
+        let planned = Planner::new(&query.snapshot, &query.evaluation, &query.dataset)
+            .with_inserted(inserted.collect())
+            .plan(&self.pattern, &self.graph, Some(&Default::default()))?;
+        let mut solutions = planned.plan.execute(0, query.task())?;
+        let found = loop {
+            let batch = pull(&mut solutions).now_or_never();
+            match batch.expect("our operators compute; they never wait for another task")? {
+                Some(batch) if batch.num_rows() == 0 => {}
+                found => break found.is_some(),
+            }
+        };
+        query.drop_exists_from(nested);
+        Ok(found)
+    }
+}
+
+/// The distinct combinations of terms of some rows.
+struct Keys {
+    columns: Vec<Vec<u64>>,
+    count: usize,
+    /// The combination of each row.
+    of_row: Vec<u32>,
+}
+
+impl Keys {
+    fn gather(columns: &[&[u64]], rows: &[u32], members: &[u32]) -> Self {
+        let mut numbers: HashMap<Box<[u64]>, u32, FxBuildHasher> = HashMap::default();
+        let mut keys = Self {
+            columns: vec![Vec::new(); columns.len()],
+            count: 0,
+            of_row: Vec::with_capacity(members.len()),
+        };
+        let mut terms = vec![0; columns.len()];
+        for &member in members {
+            let row = rows[member as usize] as usize;
+            for (term, column) in terms.iter_mut().zip(columns) {
+                *term = column[row];
+            }
+            let number = match numbers.get(&terms[..]) {
+                Some(number) => *number,
+                None => {
+                    numbers.insert(terms.clone().into(), keys.count as u32);
+                    for (column, term) in keys.columns.iter_mut().zip(&terms) {
+                        column.push(*term);
+                    }
+                    keys.count += 1;
+                    keys.count as u32 - 1
+                }
+            };
+            keys.of_row.push(number);
+        }
+        keys
+    }
+
+    fn terms(&self, key: usize) -> Box<[u64]> {
+        self.columns.iter().map(|column| column[key]).collect()
+    }
+}
+
+impl Pipeline {
+    /// Tests the combinations from `from` on, as many as there are answers; false if the
+    /// pipeline was left with solutions in it.
+    fn test(&mut self, keys: &Keys, from: usize, answers: &mut [bool]) -> Result<bool, QueryError> {
+        let mut seed = Batch {
+            columns: vec![Vec::new(); self.width],
+            rows: answers.len(),
+        };
+        for (slot, column) in keys.columns.iter().enumerate() {
+            seed.columns[slot] = column[from..from + answers.len()].to_vec();
+        }
+        seed.columns[self.row_slot] = (1..=answers.len() as u64).collect();
+        self.source.feed(seed);
+        let mut open = answers.len();
+        let mut late = 0;
+        while let Some(found) = self.source.next()? {
+            for &row in &found.columns[self.row_slot] {
+                let answer = &mut answers[row as usize - 1];
+                open -= usize::from(!*answer);
+                *answer = true;
+            }
+            late += usize::from(open == 0);
+            if late > DRAINED_BATCHES {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

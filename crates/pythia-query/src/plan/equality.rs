@@ -1,0 +1,128 @@
+//! `FILTER(?a = ?b)` as a join.
+//!
+//! Where one of the variables is bound to IRIs or blank nodes only, `=` is identity. Then both
+//! variables are one slot while the patterns of the group are joined, so that they share it; the
+//! second variable is bound to it afterwards.
+
+use oxrdf::Variable;
+use pythia_rdf::TermKind;
+use spargebra::algebra::Expression;
+use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
+
+use super::builder::{Builder, GraphScope};
+use super::scope::{term_variable, triple_variables};
+use super::{Group, GroupFilter, Planner, Planning};
+use crate::error::QueryError;
+use crate::exec::step::StepKind;
+
+impl Planner<'_> {
+    /// Makes variables one that filters say are equal, and takes those filters off the list.
+    pub(super) fn unify_equal(
+        &self,
+        builder: &mut Builder,
+        group: &Group<'_>,
+        filters: &mut Vec<GroupFilter<'_>>,
+    ) -> Result<(), QueryError> {
+        // What puts triple terms together names their variables.
+        let has_triple_term = |t: &&TriplePattern| {
+            [&t.subject, &t.object]
+                .iter()
+                .any(|term| matches!(term, TermPattern::Triple(_)))
+        };
+        if group.triples.iter().any(has_triple_term) {
+            return Ok(());
+        }
+        let mut place = 0;
+        while place < filters.len() {
+            if let Some((kept, other)) = self.unifiable(builder, group, &filters[place])? {
+                builder.unify(kept, other);
+                filters.remove(place);
+            } else {
+                place += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Binds the variables that were one with others.
+    pub(super) fn separate_unified(&self, builder: &mut Builder) -> Planning {
+        for (other, kept) in builder.take_unified() {
+            let rows = builder.known.rows;
+            let copy = Expression::Variable(kept);
+            let copy = self.compile(&copy, &builder.slots, &GraphScope::DEFAULT)?;
+            let slot = builder.slot(&other);
+            builder.push(StepKind::Bind(slot, copy), rows);
+            builder.bind(slot, rows);
+        }
+        Ok(())
+    }
+
+    /// The two variables of a filter that holds just where they are the same term; the first
+    /// may be bound already, the second is not.
+    fn unifiable(
+        &self,
+        builder: &Builder,
+        group: &Group<'_>,
+        filter: &GroupFilter<'_>,
+    ) -> Result<Option<(Variable, Variable)>, QueryError> {
+        let (a, b, by_value) = match filter.expression {
+            Expression::Equal(a, b) => (&**a, &**b, true),
+            Expression::SameTerm(a, b) => (&**a, &**b, false),
+            _ => return Ok(None),
+        };
+        let (Expression::Variable(a), Expression::Variable(b)) = (a, b) else {
+            return Ok(None);
+        };
+        let matched = |v: &Variable| {
+            group
+                .triples
+                .iter()
+                .any(|t| triple_variables(t).contains(v))
+        };
+        let is_free = |v: &Variable| !builder.has_slot(v) && matched(v);
+        let (kept, other) = match (is_free(a), is_free(b)) {
+            (_, true) if a != b && (is_free(a) || builder.is_certain(a)) => (a, b),
+            (true, false) if builder.is_certain(b) => (b, a),
+            _ => return Ok(None),
+        };
+        if by_value && !self.is_resource(a, group)? && !self.is_resource(b, group)? {
+            return Ok(None);
+        }
+        Ok(Some((kept.clone(), other.clone())))
+    }
+
+    /// Whether a pattern of the group binds the variable to IRIs and blank nodes only.
+    fn is_resource(&self, variable: &Variable, group: &Group<'_>) -> Result<bool, QueryError> {
+        for triple in &group.triples {
+            if self.binds_resource(variable, triple)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn binds_resource(
+        &self,
+        variable: &Variable,
+        triple: &TriplePattern,
+    ) -> Result<bool, QueryError> {
+        let is_here = |term: &TermPattern| term_variable(term).as_ref() == Some(variable);
+        if is_here(&triple.subject) {
+            return Ok(true);
+        }
+        match &triple.predicate {
+            NamedNodePattern::Variable(predicate) => Ok(predicate == variable),
+            NamedNodePattern::NamedNode(predicate) if is_here(&triple.object) => {
+                let Some(predicate) = self.snapshot.resolve(predicate.as_ref().into())? else {
+                    return Ok(false);
+                };
+                let statistics = self.snapshot.statistics().predicate(predicate);
+                Ok(statistics.is_some_and(|statistics| {
+                    let mut kinds = statistics.object_kinds.iter();
+                    kinds.all(|kind| matches!(kind, TermKind::Iri | TermKind::BlankNode))
+                }))
+            }
+            NamedNodePattern::NamedNode(_) => Ok(false),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Planning `GRAPH`.
+
+use oxrdf::Variable;
+use pythia_rdf::TermId;
+use pythia_store::{GraphFilter, QuadPattern};
+use spargebra::algebra::GraphPattern;
+use spargebra::term::NamedNodePattern;
+
+use super::builder::{Builder, GraphScope, Planned};
+use super::scope::{can_seed, certain, in_scope};
+use super::sequence::needs_evaluation_per_graph;
+use super::{PlanError, Planner, Planning, hash_join};
+use crate::error::QueryError;
+use crate::exec::each_graph::EachGraph;
+use crate::exec::join::JoinKind;
+use crate::exec::operator::SolutionExec;
+use crate::exec::step::{Position, StepKind};
+
+/// Solutions expected of a pattern that is planned in each graph only when it runs.
+const ROWS_UNKNOWN: f64 = 1000.0;
+
+impl Planner<'_> {
+    pub(super) fn extend_graph(
+        &self,
+        builder: &mut Builder,
+        name: &NamedNodePattern,
+        inner: &GraphPattern,
+    ) -> Planning {
+        match name {
+            NamedNodePattern::NamedNode(node) => {
+                match self.snapshot.resolve(node.as_ref().into())? {
+                    Some(id) if self.dataset.names(id) && self.has_graph(id)? => {
+                        let scope = GraphScope::Fixed(GraphFilter::One(id));
+                        self.extend(builder, inner, &scope)
+                    }
+                    _ => {
+                        self.extend(builder, inner, &GraphScope::Absent)?;
+                        builder.push_nothing();
+                        Ok(())
+                    }
+                }
+            }
+            NamedNodePattern::Variable(variable) => {
+                let mut joined = builder.joined_variables();
+                joined.insert(variable.clone());
+                if needs_evaluation_per_graph(inner) || !can_seed(inner, &joined) {
+                    return self.join_each_graph(builder, variable, inner);
+                }
+                let scope = GraphScope::Variable(variable.clone());
+                let slot = builder.slot(variable);
+                // Parts that may be empty must not decide which graphs there are.
+                if !certain(inner).iter().any(|v| !builder.is_certain(v))
+                    || !matches!(inner, GraphPattern::Bgp { .. })
+                {
+                    self.push_graphs(builder, slot);
+                }
+                self.extend(builder, inner, &scope)
+            }
+        }
+    }
+
+    fn has_graph(&self, graph: TermId) -> Result<bool, QueryError> {
+        if let Some(quads) = self.snapshot.statistics().graphs.quads(graph) {
+            return Ok(quads > 0);
+        }
+        let pattern = QuadPattern {
+            graph: GraphFilter::One(graph),
+            ..QuadPattern::default()
+        };
+        Ok(self.snapshot.count(&pattern)? > 0)
+    }
+
+    pub(super) fn push_graphs(&self, builder: &mut Builder, slot: usize) {
+        if builder.known.certain.contains(&slot) {
+            let rows = builder.known.rows;
+            builder.push(StepKind::Graphs(Position::Bound(slot)), rows);
+            return;
+        }
+        if let Some(named) = &self.dataset.named {
+            let values = StepKind::Values {
+                slots: vec![slot],
+                keys: Vec::new(),
+                rows: named.iter().map(|graph| vec![graph.0]).collect(),
+            };
+            let rows = builder.known.rows * named.len() as f64;
+            builder.push(values, rows);
+            builder.known.sorted = None;
+            builder.bind(slot, named.len() as f64);
+            return;
+        }
+        let graphs = self.snapshot.statistics().graphs.graphs.len() as f64;
+        let rows = builder.known.rows * graphs.max(1.0);
+        builder.push(StepKind::Graphs(Position::New(slot)), rows);
+        builder.known.sorted = None;
+        builder.bind(slot, graphs);
+    }
+
+    /// Joins with `GRAPH ?g` around a pattern that is evaluated in each graph by itself.
+    fn join_each_graph(
+        &self,
+        builder: &mut Builder,
+        graph: &Variable,
+        pattern: &GraphPattern,
+    ) -> Planning {
+        if builder.nested {
+            return Err(PlanError::Alone);
+        }
+        let mut variables: Vec<Variable> = in_scope(pattern).into_iter().collect();
+        variables.retain(|v| v != graph && !v.as_str().starts_with("_:"));
+        variables.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
+        let each = EachGraph {
+            pattern: pattern.clone(),
+            graph: graph.clone(),
+            variables: variables.clone(),
+            inserted: self.inserted.clone(),
+        };
+        variables.push(graph.clone());
+        let mut bound = certain(pattern);
+        bound.insert(graph.clone());
+        bound.retain(|v| variables.contains(v));
+        let planned = Planned {
+            plan: SolutionExec::plan(each, Vec::new(), &variables),
+            variables,
+            certain: bound,
+            rows: ROWS_UNKNOWN,
+        };
+        if builder.is_unit() {
+            *builder = Builder::from_planned(planned);
+            return Ok(());
+        }
+        hash_join(builder, planned, |_| Ok(JoinKind::Inner))
+    }
+}

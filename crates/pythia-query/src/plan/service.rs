@@ -1,0 +1,83 @@
+//! Planning `SERVICE`: a join of the solutions so far with what another endpoint answers.
+
+use oxrdf::Variable;
+use spargebra::algebra::GraphPattern;
+use spargebra::term::NamedNodePattern;
+
+use super::builder::{Builder, Planned};
+use super::scope::{certain, in_scope};
+use super::{PlanError, Planner, Planning};
+use crate::error::QueryError;
+use crate::exec::operator::SolutionExec;
+use crate::exec::service::{Endpoint, Service};
+
+/// Solutions expected of an endpoint, of which nothing is known.
+const ROWS_UNKNOWN: f64 = 1000.0;
+
+impl Planner<'_> {
+    /// Joins the pipeline with a pattern that an endpoint answers.
+    pub(super) fn service(
+        &self,
+        builder: &mut Builder,
+        name: &NamedNodePattern,
+        pattern: &GraphPattern,
+        silent: bool,
+    ) -> Planning {
+        if builder.nested {
+            return Err(PlanError::Alone);
+        }
+        let inserted = builder.inserted.clone();
+        let needed = builder.variables();
+        let left = std::mem::take(builder).finish(Some(&needed));
+        let endpoint = match name {
+            NamedNodePattern::NamedNode(node) => Endpoint::Fixed(node.clone()),
+            NamedNodePattern::Variable(variable) => {
+                let column = left.variables.iter().position(|v| v == variable);
+                Endpoint::Column(column.ok_or_else(|| {
+                    QueryError::unsupported_hint(
+                        format!("SERVICE {variable} where nothing before it binds {variable}"),
+                        format!("bind {variable} in the same group, or name the endpoint"),
+                    )
+                })?)
+            }
+        };
+        let mut asked: Vec<Variable> = in_scope(pattern).into_iter().collect();
+        asked.retain(|v| !v.as_str().starts_with("_:"));
+        asked.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
+        let mut variables = left.variables.clone();
+        let columns = asked.iter().map(|variable| {
+            variables
+                .iter()
+                .position(|v| v == variable)
+                .unwrap_or_else(|| {
+                    variables.push(variable.clone());
+                    variables.len() - 1
+                })
+        });
+        let service = Service {
+            endpoint,
+            pattern: pattern.clone(),
+            silent,
+            columns: columns.collect(),
+            asked,
+            left: left.variables.len(),
+        };
+        let mut bound = left.certain;
+        if !silent {
+            bound.extend(
+                certain(pattern)
+                    .into_iter()
+                    .filter(|v| variables.contains(v)),
+            );
+        }
+        let plan = SolutionExec::plan(service, vec![left.plan], &variables);
+        *builder = Builder::from_planned(Planned {
+            plan,
+            variables,
+            certain: bound,
+            rows: left.rows.max(ROWS_UNKNOWN),
+        });
+        builder.inserted = inserted;
+        Ok(())
+    }
+}

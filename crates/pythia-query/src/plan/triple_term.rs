@@ -1,0 +1,220 @@
+//! Triple terms in patterns, and what else is left to do once a pattern is joined.
+//!
+//! A triple term with variables inside, `<<( ?s :p ?o )>>`, is a variable of its own for the
+//! pattern it stands in. Once that is bound it is taken apart; or if what is inside is bound
+//! first, it is put together.
+
+use oxrdf::{NamedOrBlankNode, Term, Triple, Variable};
+use spargebra::algebra::{Expression, Function};
+use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
+
+use super::bgp::Place;
+use super::builder::{Builder, GraphScope};
+use super::scope::{term_variable, term_variables};
+use super::{PlanError, Planner};
+use crate::error::QueryError;
+use crate::exec::step::{GraphPosition, Position, SlotPattern, StepKind};
+
+/// Work that follows a joined pattern.
+pub(super) enum Unfinished {
+    /// The quad was looked for in all named graphs: only those merged into the default graph
+    /// count, and each triple once.
+    Merged([Place; 3], usize),
+    /// The slot holds a triple term with these parts.
+    TripleTerm {
+        slot: usize,
+        parts: [Place; 3],
+        /// What puts it together.
+        composed: Expression,
+    },
+}
+
+impl Planner<'_> {
+    /// The slot of a term of a pattern; `None` if it is a constant.
+    pub(super) fn slot_of(
+        &self,
+        builder: &mut Builder,
+        term: &TermPattern,
+        unfinished: &mut Vec<Unfinished>,
+    ) -> Result<Option<usize>, PlanError> {
+        let TermPattern::Triple(triple) = term else {
+            return Ok(term_variable(term).map(|variable| builder.slot(&variable)));
+        };
+        if term_variables(term).is_empty() {
+            return Ok(None);
+        }
+        let predicate = match &triple.predicate {
+            NamedNodePattern::NamedNode(node) => TermPattern::NamedNode(node.clone()),
+            NamedNodePattern::Variable(variable) => TermPattern::Variable(variable.clone()),
+        };
+        let mut parts = [Place::Slot(0); 3];
+        for (part, term) in parts
+            .iter_mut()
+            .zip([&triple.subject, &predicate, &triple.object])
+        {
+            *part = match self.slot_of(builder, term, unfinished)? {
+                Some(slot) => Place::Slot(slot),
+                // It may be part of a term that only this query makes.
+                None => Place::Constant(self.evaluation.intern(ground_term(term)?)?),
+            };
+        }
+        let slot = builder.temporary_slot();
+        unfinished.push(Unfinished::TripleTerm {
+            slot,
+            parts,
+            composed: composed(triple),
+        });
+        Ok(Some(slot))
+    }
+
+    /// Does what has become possible.
+    pub(super) fn finish_elements(
+        &self,
+        builder: &mut Builder,
+        unfinished: &mut Vec<Unfinished>,
+    ) -> Result<(), QueryError> {
+        while let Some(place) = unfinished.iter().position(|u| u.is_ready(builder)) {
+            match unfinished.remove(place) {
+                Unfinished::Merged(places, graph) => {
+                    let [subject, predicate, object] = places.map(bound_position);
+                    let pattern = SlotPattern {
+                        subject,
+                        predicate,
+                        object,
+                        graph: GraphPosition::Bound(graph),
+                    };
+                    let rows = builder.known.rows;
+                    builder.push(StepKind::Merged(pattern), rows);
+                }
+                Unfinished::TripleTerm { slot, parts, .. }
+                    if builder.known.certain.contains(&slot) =>
+                {
+                    take_apart(builder, slot, parts);
+                }
+                Unfinished::TripleTerm { slot, composed, .. } => {
+                    self.put_together(builder, slot, &composed)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn put_together(
+        &self,
+        builder: &mut Builder,
+        slot: usize,
+        composed: &Expression,
+    ) -> Result<(), QueryError> {
+        let rows = builder.known.rows;
+        let term = self.compile(composed, &builder.slots, &GraphScope::DEFAULT)?;
+        builder.push(StepKind::Bind(slot, term), rows);
+        // Parts that make no triple, such as a literal as subject, match nothing.
+        let is_made = Expression::Bound(builder.slots[slot].clone());
+        let is_made = self.compile(&is_made, &builder.slots, &GraphScope::DEFAULT)?;
+        builder.push(StepKind::Filter(is_made), rows);
+        builder.bind(slot, rows);
+        Ok(())
+    }
+}
+
+impl Unfinished {
+    fn is_ready(&self, builder: &Builder) -> bool {
+        let is_bound = |place: &Place| match place {
+            Place::Constant(_) => true,
+            Place::Slot(slot) => builder.known.certain.contains(slot),
+        };
+        match self {
+            Self::Merged(places, graph) => {
+                builder.known.certain.contains(graph) && places.iter().all(is_bound)
+            }
+            Self::TripleTerm { slot, parts, .. } => {
+                builder.known.certain.contains(slot) || parts.iter().all(is_bound)
+            }
+        }
+    }
+}
+
+fn bound_position(place: Place) -> Position {
+    match place {
+        Place::Constant(id) => Position::Constant(id),
+        Place::Slot(slot) => Position::Bound(slot),
+    }
+}
+
+fn take_apart(builder: &mut Builder, slot: usize, parts: [Place; 3]) {
+    let rows = builder.known.rows;
+    let mut equal = Vec::new();
+    let mut taken: Vec<usize> = Vec::new();
+    let parts = parts.map(|part| match part {
+        Place::Constant(id) => Position::Constant(id),
+        Place::Slot(part) if builder.known.certain.contains(&part) => Position::Bound(part),
+        Place::Slot(part) if taken.contains(&part) => {
+            let temporary = builder.temporary_slot();
+            equal.push((part, temporary));
+            Position::New(temporary)
+        }
+        Place::Slot(part) => {
+            taken.push(part);
+            Position::New(part)
+        }
+    });
+    builder.push(StepKind::TakeApart(slot, parts), rows);
+    for part in parts {
+        if let Position::New(part) = part {
+            builder.bind(part, rows);
+        }
+    }
+    for (a, b) in equal {
+        builder.push(StepKind::Equal(a, b), rows * 0.1);
+    }
+}
+
+/// The expression that makes the triple term.
+fn composed(triple: &TriplePattern) -> Expression {
+    let predicate = match &triple.predicate {
+        NamedNodePattern::NamedNode(node) => Expression::NamedNode(node.clone()),
+        NamedNodePattern::Variable(variable) => Expression::Variable(variable.clone()),
+    };
+    let parts = vec![part(&triple.subject), predicate, part(&triple.object)];
+    Expression::FunctionCall(Function::Triple, parts)
+}
+
+fn part(term: &TermPattern) -> Expression {
+    match term {
+        TermPattern::NamedNode(node) => Expression::NamedNode(node.clone()),
+        TermPattern::Literal(literal) => Expression::Literal(literal.clone()),
+        TermPattern::Triple(triple) => composed(triple),
+        TermPattern::Variable(variable) => Expression::Variable(variable.clone()),
+        TermPattern::BlankNode(_) => {
+            let variable: Option<Variable> = term_variable(term);
+            Expression::Variable(variable.expect("a blank node of a pattern is a variable"))
+        }
+    }
+}
+
+/// The term of a pattern without variables.
+pub(super) fn ground_term(pattern: &TermPattern) -> Result<Term, QueryError> {
+    Ok(match pattern {
+        TermPattern::NamedNode(node) => node.clone().into(),
+        TermPattern::Literal(literal) => literal.clone().into(),
+        TermPattern::Triple(triple) => {
+            let subject: NamedOrBlankNode = match ground_term(&triple.subject)? {
+                Term::NamedNode(node) => node.into(),
+                Term::BlankNode(node) => node.into(),
+                _ => {
+                    return Err(QueryError::unsupported(
+                        "a literal as the subject of a triple term",
+                    ));
+                }
+            };
+            let NamedNodePattern::NamedNode(predicate) = &triple.predicate else {
+                unreachable!("a term with a variable inside has a slot");
+            };
+            let object = ground_term(&triple.object)?;
+            Triple::new(subject, predicate.clone(), object).into()
+        }
+        TermPattern::Variable(_) | TermPattern::BlankNode(_) => {
+            unreachable!("variables have a slot")
+        }
+    })
+}

@@ -1,0 +1,357 @@
+//! Constructs of the language whose planning is not that of joins: EXISTS, datasets, GRAPH around
+//! sub-queries, triple terms, SERVICE, functions of the embedding program.
+
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use oxrdf::{Literal, NamedNode, Term, Variable};
+use pythia::{QueryError, QueryOptions, ServiceError, ServiceHandler, ServiceSolutions};
+
+use crate::support::{answer_of, database, ours};
+
+const DATA: &str = "
+<http://e/a> <http://e/p> <http://e/b> .
+<http://e/a> <http://e/p> <http://e/c> .
+<http://e/b> <http://e/p> <http://e/c> .
+<http://e/b> <http://e/n> \"1\"^^<http://www.w3.org/2001/XMLSchema#integer> .
+<http://e/c> <http://e/n> \"2\"^^<http://www.w3.org/2001/XMLSchema#integer> .
+<http://e/x> <http://e/p> <http://e/y> <http://e/g1> .
+<http://e/x> <http://e/p> <http://e/y> <http://e/g2> .
+<http://e/y> <http://e/p> <http://e/z> <http://e/g2> .
+<http://e/z> <http://e/q> <http://e/z> <http://e/g3> .
+<http://e/r1> <http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies> <<( <http://e/a> <http://e/p> <http://e/b> )>> .
+<http://e/r2> <http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies> <<( <http://e/b> <http://e/p> <http://e/c> )>> .
+<http://e/r3> <http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies> <<( <http://e/b> <http://e/s> <http://e/b> )>> .
+<http://e/r4> <http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies> <<( <http://e/b> <http://e/s> <<( <http://e/c> <http://e/t> <http://e/b> )>> )>> .
+";
+
+/// The answer's lines with the namespace taken out, sorted.
+fn answer(query: &str) -> Vec<String> {
+    let database = database(DATA);
+    let text = format!(
+        "PREFIX e: <http://e/> PREFIX rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> {query}"
+    );
+    let answer = ours(&database, &text).unwrap_or_else(|error| panic!("{query}: {error}"));
+    let lines = answer.sorted().lines;
+    let xsd = "^^<http://www.w3.org/2001/XMLSchema#";
+    let plain = |line: &String| {
+        let line = line
+            .replace(&format!("{xsd}integer>"), "")
+            .replace(&format!("{xsd}boolean>"), "");
+        line.replace("<http://e/", "").replace(['>', '"'], "")
+    };
+    lines.iter().map(plain).collect()
+}
+
+fn rows(query: &str) -> usize {
+    answer(query).len()
+}
+
+#[test]
+fn exists_sees_the_row() {
+    assert_eq!(
+        answer("SELECT ?s { ?s e:p e:c FILTER EXISTS { ?s e:p e:b } }"),
+        ["a"]
+    );
+    assert_eq!(
+        answer("SELECT ?s { ?s e:p e:c FILTER NOT EXISTS { ?s e:p e:b } }"),
+        ["b"]
+    );
+    // Inside filters of the pattern too.
+    assert_eq!(
+        answer("SELECT ?s { ?s e:n ?n FILTER EXISTS { ?t e:n ?m FILTER(?m > ?n) } }"),
+        ["b"]
+    );
+    assert_eq!(
+        answer("SELECT ?s { ?s e:n ?n FILTER EXISTS { FILTER(?n = 2) } }"),
+        ["c"]
+    );
+}
+
+#[test]
+fn exists_in_any_expression() {
+    assert_eq!(
+        answer("SELECT DISTINCT ?s ?e { ?s e:p ?o BIND(EXISTS { ?s e:n ?n } AS ?e) }"),
+        ["a\tfalse", "b\ttrue"]
+    );
+    assert_eq!(
+        answer("SELECT ?s { ?s e:n ?n } ORDER BY (EXISTS { ?s e:p ?o }) LIMIT 1"),
+        ["c"]
+    );
+    assert_eq!(
+        answer("SELECT ?s { ?s e:p ?o } GROUP BY ?s HAVING(EXISTS { ?s e:n ?n })"),
+        ["b"]
+    );
+    assert_eq!(
+        rows(
+            "SELECT * { ?s e:p ?o OPTIONAL { ?o e:n ?n FILTER(?n = 1 || EXISTS { ?s e:n 1 }) } FILTER(BOUND(?n)) }"
+        ),
+        2
+    );
+}
+
+#[test]
+fn exists_with_parts_that_stand_alone() {
+    assert_eq!(
+        answer("SELECT DISTINCT ?s { ?s e:p ?o FILTER EXISTS { SELECT ?s { ?s e:n ?n } } }"),
+        ["b"]
+    );
+    // What a sub-query does not show is its own.
+    assert_eq!(
+        rows("SELECT ?o { e:a e:p ?o FILTER EXISTS { SELECT ?n { ?o e:n ?n FILTER(?n = 1) } } }"),
+        2
+    );
+    assert_eq!(
+        answer(
+            "SELECT DISTINCT ?s { ?s e:p ?o FILTER EXISTS {
+               { SELECT ?s (COUNT(*) AS ?c) { ?s e:p ?x } GROUP BY ?s HAVING(COUNT(*) > 1) } } }"
+        ),
+        ["a"]
+    );
+    assert_eq!(
+        answer(
+            "SELECT DISTINCT ?s { ?s e:p ?o FILTER EXISTS { ?s e:p ?x MINUS { ?x e:n 1 } } FILTER NOT EXISTS { ?s e:p ?x MINUS { ?x e:n 2 } } }"
+        ),
+        ["b"]
+    );
+}
+
+#[test]
+fn exists_where_a_shared_variable_is_unbound() {
+    assert_eq!(
+        rows("SELECT * { ?s e:p ?o OPTIONAL { ?o e:p ?x } FILTER EXISTS { ?x e:n 2 } }"),
+        3
+    );
+    assert_eq!(
+        rows("SELECT * { ?s e:p ?o OPTIONAL { ?o e:p ?x } FILTER EXISTS { ?x e:n 1 } }"),
+        2
+    );
+}
+
+#[test]
+fn exists_looks_at_the_graph_it_stands_in() {
+    assert_eq!(
+        answer("SELECT ?g { GRAPH ?g { ?s e:p e:y FILTER EXISTS { e:y e:p ?z } } }"),
+        ["g2"]
+    );
+    assert_eq!(
+        rows("SELECT ?g { GRAPH ?g { ?s e:p e:y } FILTER EXISTS { e:y e:p ?z } }"),
+        0
+    );
+    assert_eq!(
+        answer("SELECT ?s { ?s e:p ?o FILTER EXISTS { GRAPH ?g { e:x e:p e:y } } }"),
+        ["a", "a", "b"]
+    );
+}
+
+#[test]
+fn graphs_named_by_from_are_merged() {
+    assert_eq!(rows("SELECT * FROM e:g1 FROM e:g2 { ?s ?p ?o }"), 2);
+    assert_eq!(rows("SELECT * FROM e:g1 FROM e:g2 { ?s e:p/e:p ?o }"), 1);
+    assert_eq!(rows("SELECT * FROM e:g1 FROM e:g2 { e:x e:p+ ?o }"), 2);
+    assert_eq!(rows("SELECT * FROM e:g1 FROM e:g2 { ?s e:p* ?o }"), 6);
+    assert_eq!(
+        rows("SELECT * FROM e:g1 FROM e:g2 { GRAPH ?g { ?s ?p ?o } }"),
+        0
+    );
+    assert_eq!(
+        rows("SELECT * FROM e:g1 FROM NAMED e:g2 { ?s ?p ?o GRAPH ?g { ?s ?p ?o } }"),
+        1
+    );
+    assert_eq!(rows("SELECT * FROM NAMED e:g2 { ?s ?p ?o }"), 0);
+    assert_eq!(
+        rows("SELECT * FROM NAMED e:g2 { GRAPH ?g { ?s ?p ?o } }"),
+        2
+    );
+    assert_eq!(
+        rows("SELECT * FROM NAMED e:g2 { GRAPH e:g1 { ?s ?p ?o } }"),
+        0
+    );
+    assert_eq!(rows("DESCRIBE e:x FROM e:g1"), 1);
+    assert_eq!(rows("DESCRIBE e:y FROM e:g1 FROM e:g2"), 1);
+}
+
+#[test]
+fn anything_may_stand_inside_graph() {
+    assert_eq!(
+        answer("SELECT ?g ?n { GRAPH ?g { SELECT (COUNT(*) AS ?n) { ?s ?p ?o } } }"),
+        ["g1\t1", "g2\t2", "g3\t1"]
+    );
+    assert_eq!(
+        answer("SELECT ?g { GRAPH ?g { ?s e:p ?o MINUS { ?y e:p e:z } } }"),
+        ["g1", "g2", "g2"]
+    );
+    assert_eq!(
+        answer("SELECT ?g { GRAPH ?g { ?s e:p ?o MINUS { ?o e:p e:z } } }"),
+        ["g1", "g2"]
+    );
+    // The graph's variable is not visible inside (SPARQL 1.1 §18.6).
+    assert_eq!(
+        rows("SELECT ?g { GRAPH ?g { ?s ?p ?o FILTER(?g = e:g1) } }"),
+        0
+    );
+    assert_eq!(
+        rows("SELECT ?g { GRAPH ?g { ?s ?p ?o } FILTER(?g = e:g1) }"),
+        1
+    );
+}
+
+#[test]
+fn triple_terms_are_matched_inside() {
+    assert_eq!(
+        answer("SELECT ?r ?s { ?r rdf:reifies <<( ?s e:p e:c )>> }"),
+        ["r2\tb"]
+    );
+    assert_eq!(
+        answer("SELECT ?r { ?r rdf:reifies <<( ?x ?p ?x )>> }"),
+        ["r3"]
+    );
+    assert_eq!(
+        answer("SELECT ?r ?z { ?r rdf:reifies <<( ?x ?p <<( ?y e:t ?z )>> )>> }"),
+        ["r4\tb"]
+    );
+    // Every triple and who says so.
+    assert_eq!(
+        answer("SELECT ?s ?o ?r { ?s e:p ?o OPTIONAL { ?r rdf:reifies <<( ?s e:p ?o )>> } }"),
+        ["a\tb\tr1", "a\tc\t-", "b\tc\tr2"]
+    );
+    assert_eq!(answer("SELECT ?s { << ?s e:p ?o >> ?x ?y }").len(), 2);
+}
+
+/// An endpoint that knows who likes whom, and keeps the queries it was asked.
+#[derive(Default)]
+struct Likes(Mutex<Vec<String>>);
+
+impl ServiceHandler for Likes {
+    fn select(
+        &self,
+        endpoint: &NamedNode,
+        query: &str,
+        _: Option<Instant>,
+    ) -> Result<ServiceSolutions, ServiceError> {
+        self.0.lock().unwrap().push(query.to_owned());
+        if endpoint.as_str() != "http://e/likes" {
+            return Err(ServiceError("not there".to_owned()));
+        }
+        let node = |name: &str| {
+            Some(Term::from(NamedNode::new_unchecked(format!(
+                "http://e/{name}"
+            ))))
+        };
+        Ok(ServiceSolutions {
+            variables: vec![Variable::new_unchecked("o"), Variable::new_unchecked("s")],
+            rows: Box::new(
+                [
+                    vec![node("b"), node("a")],
+                    vec![node("a"), node("b")],
+                    vec![None, node("c")],
+                ]
+                .into_iter()
+                .map(Ok),
+            ),
+        })
+    }
+}
+
+fn with_service(query: &str, likes: &Arc<Likes>) -> Result<Vec<String>, QueryError> {
+    let database = database(DATA);
+    let options = QueryOptions {
+        service: Some(Arc::clone(likes) as Arc<dyn ServiceHandler>),
+        ..QueryOptions::default()
+    };
+    let text = format!("PREFIX e: <http://e/> {query}");
+    let mut lines = answer_of(database.prepare(&text, &options)?.execute()?)?.lines;
+    lines.sort();
+    Ok(lines)
+}
+
+#[test]
+fn service_joins_what_an_endpoint_answers() {
+    let likes = Arc::new(Likes::default());
+    let found = with_service(
+        "SELECT ?s ?o { ?s e:p ?o SERVICE e:likes { ?s e:likes ?o } }",
+        &likes,
+    );
+    assert_eq!(found.unwrap(), ["<http://e/a>\t<http://e/b>"]);
+    let asked = likes.0.lock().unwrap().clone();
+    assert_eq!(asked.len(), 1);
+    assert!(
+        asked[0].contains("VALUES") && asked[0].contains("<http://e/likes>"),
+        "{asked:?}"
+    );
+    // Alone, and where the answer leaves a variable unbound.
+    let found = with_service("SELECT ?s ?o { SERVICE e:likes { ?s e:likes ?o } }", &likes);
+    assert_eq!(found.unwrap().len(), 3);
+    let found = with_service(
+        "SELECT ?s ?o { ?s e:n 2 SERVICE e:likes { ?s e:likes ?o } }",
+        &likes,
+    );
+    assert_eq!(found.unwrap(), ["<http://e/c>\t-"]);
+    let query = "SELECT ?s { VALUES ?e { e:likes } ?s e:n 2 SERVICE ?e { ?s e:likes ?o } }";
+    assert_eq!(with_service(query, &likes).unwrap().len(), 1);
+}
+
+#[test]
+fn a_silent_service_that_fails_binds_nothing() {
+    let likes = Arc::new(Likes::default());
+    let query = "SELECT ?s ?o { ?s e:n 2 SERVICE e:absent { ?s e:likes ?o } }";
+    let error = with_service(query, &likes).unwrap_err().to_string();
+    assert!(
+        error.contains("http://e/absent") && error.contains("not there"),
+        "{error}"
+    );
+    let silent = query.replace("SERVICE", "SERVICE SILENT");
+    assert_eq!(with_service(&silent, &likes).unwrap(), ["<http://e/c>\t-"]);
+    let error = ours(
+        &database(DATA),
+        "SELECT * { SERVICE <http://e/x> { ?s ?p ?o } }",
+    );
+    assert!(matches!(error, Err(QueryError::Unsupported { .. })));
+}
+
+#[test]
+fn programs_bring_their_own_functions() {
+    let shout: pythia::CustomFunction = Arc::new(|arguments: &[Term]| match arguments {
+        [Term::NamedNode(node)] => {
+            Some(Literal::new_simple_literal(node.as_str().to_uppercase()).into())
+        }
+        _ => None,
+    });
+    let name = NamedNode::new_unchecked("http://e/shout");
+    let options = QueryOptions {
+        functions: Arc::new([(name, shout)].into()),
+        ..QueryOptions::default()
+    };
+    let query = "SELECT (<http://e/shout>(?s) AS ?x) (<http://e/shout>(?n) AS ?y) { ?s <http://e/n> ?n } ORDER BY ?s LIMIT 1";
+    let database = database(DATA);
+    let results = database
+        .prepare(query, &options)
+        .unwrap()
+        .execute()
+        .unwrap();
+    assert_eq!(answer_of(results).unwrap().lines, ["\"HTTP://E/B\"\t-"]);
+}
+
+#[test]
+fn equal_variables_are_joined_not_compared() {
+    assert_eq!(
+        answer("SELECT ?x ?y ?z { ?x e:p ?y . ?z e:n ?n FILTER(?y = ?z) }"),
+        ["a\tb\tb", "a\tc\tc", "b\tc\tc"]
+    );
+    assert_eq!(
+        rows("SELECT * { ?x e:p ?y . ?z e:n ?n FILTER(?y = ?z && ?z != e:b) }"),
+        2
+    );
+    assert_eq!(
+        rows("SELECT * { ?x e:p ?y . ?y2 e:p ?z . ?z2 e:n ?n FILTER(?y = ?y2) FILTER(?z2 = ?z) }"),
+        1
+    );
+    assert_eq!(
+        rows("SELECT * { ?x e:n ?n . ?y e:n ?m FILTER(?n = ?m) }"),
+        2
+    );
+    assert_eq!(
+        rows("SELECT * { ?x e:p ?y . ?z e:n ?n FILTER(SAMETERM(?y, ?z)) OPTIONAL { ?z e:p ?w } }"),
+        3
+    );
+}
