@@ -11,6 +11,7 @@ pub(crate) mod plan;
 pub mod result;
 pub mod service;
 pub mod syntax;
+mod validate;
 
 pub use engine::{Engine, PreparedQuery, QueryOptions};
 pub use error::QueryError;

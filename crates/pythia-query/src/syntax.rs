@@ -1,8 +1,11 @@
 //! From a query's text to algebra, with errors that point at the place.
 
+use std::borrow::Cow;
+
 use spargebra::SparqlParser;
 
 use crate::error::QueryError;
+use crate::validate;
 
 /// How deeply brackets may nest. The parser recurses; this keeps it within any thread's stack.
 const NESTING_MAX: usize = 128;
@@ -23,8 +26,11 @@ impl Query {
                 .with_base_iri(base)
                 .map_err(|error| syntax(1, 1, format!("the base IRI is not valid: {error}")))?;
         }
-        match parser.parse_query(text) {
-            Ok(algebra) => Ok(Self { algebra }),
+        match parser.parse_query(&with_lowercase_booleans(text)) {
+            Ok(algebra) => match validate::fault(&algebra) {
+                Some(fault) => Err(syntax(1, 1, fault)),
+                None => Ok(Self { algebra }),
+            },
             Err(error) => Err(locate(text, &error.to_string())),
         }
     }
@@ -137,6 +143,31 @@ fn masked(text: &str) -> Vec<u8> {
         }
     }
     bytes
+}
+
+/// The text with `TRUE` and `FALSE` in lower case, the only case in which the parser knows them.
+fn with_lowercase_booleans(text: &str) -> Cow<'_, str> {
+    let masked = masked(text);
+    let is_part =
+        |byte: &u8| byte.is_ascii_alphanumeric() || b"_-:?$@%\\".contains(byte) || *byte > 127;
+    let mut changed = None;
+    for word in ["true", "false"] {
+        let mut ends = word.len();
+        while ends <= masked.len() {
+            let start = ends - word.len();
+            let found = &masked[start..ends];
+            if found.eq_ignore_ascii_case(word.as_bytes())
+                && found != word.as_bytes()
+                && !masked[..start].last().is_some_and(is_part)
+                && !masked[ends..].first().is_some_and(is_part)
+            {
+                let text: &mut String = changed.get_or_insert_with(|| text.to_owned());
+                text.replace_range(start..ends, word);
+            }
+            ends += 1;
+        }
+    }
+    changed.map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
 /// Masks the string that starts at `start`; gives where it ends.
@@ -278,6 +309,21 @@ mod tests {
         assert_eq!((line, column), (2, 10));
         let (line, column, message) = place("SELEC * WHERE { ?s ?p ?o }");
         assert_eq!((line, column), (1, 1), "{message}");
+    }
+
+    #[test]
+    fn aggregates_do_not_nest() {
+        let (_, _, message) = place("SELECT (SUM(COUNT(?x)) AS ?y) { ?x ?p ?o }");
+        assert!(message.contains("aggregate"), "{message}");
+        let text = "SELECT (SUM(?n) AS ?y) { { SELECT (COUNT(?x) AS ?n) { ?x ?p ?o } } }";
+        assert!(Query::parse(text, None).is_ok());
+    }
+
+    #[test]
+    fn booleans_are_read_in_any_case() {
+        let text = "SELECT (TRUE AS ?TRUE) { ?s :False 'TRUE', False, <TRUE>, TRUE:x }";
+        let read = "SELECT (true AS ?TRUE) { ?s :False 'TRUE', false, <TRUE>, TRUE:x }";
+        assert_eq!(with_lowercase_booleans(text), read);
     }
 
     #[test]

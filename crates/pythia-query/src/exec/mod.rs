@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod context;
+mod distinct;
 pub(crate) mod each_graph;
 pub(crate) mod exists;
 mod expand;

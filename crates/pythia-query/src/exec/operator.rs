@@ -29,6 +29,7 @@ use super::context::QueryContext;
 use super::profile::{PartId, measured};
 use crate::error::QueryError;
 use crate::explain::{Explainer, PlanNode};
+use crate::plan::duplicates::ignored;
 
 /// A stream of solutions.
 pub(crate) type Solutions = SendableRecordBatchStream;
@@ -44,6 +45,17 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
     /// The steps inside it, for EXPLAIN.
     fn steps(&self, _: &Explainer<'_>) -> Vec<PlanNode> {
         Vec::new()
+    }
+
+    /// The same operator for a reader to whom duplicates make no difference, if that is less work.
+    fn ignoring_duplicates(&self) -> Option<Arc<dyn Operator>> {
+        None
+    }
+
+    /// Whether duplicates among the solutions it is given make only duplicates among those it
+    /// gives, in the same order.
+    fn passes_solutions(&self) -> bool {
+        false
     }
 
     /// Starts it. `schema` is that of its output.
@@ -97,6 +109,20 @@ impl SolutionExec {
             }),
             _ => plan,
         }
+    }
+
+    /// The plan for a reader to whom duplicates make no difference, if that is another one.
+    pub(crate) fn ignoring_duplicates(&self) -> Option<Arc<dyn ExecutionPlan>> {
+        let mut changed = self.clone();
+        if let Some(operator) = self.operator.ignoring_duplicates() {
+            changed.operator = operator;
+        } else if self.operator.passes_solutions() {
+            let inputs = self.inputs.iter().cloned();
+            changed.inputs = inputs.map(ignored).collect();
+        } else {
+            return None;
+        }
+        Some(Arc::new(changed))
     }
 
     /// This node for EXPLAIN, without its inputs.

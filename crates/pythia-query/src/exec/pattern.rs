@@ -16,6 +16,7 @@ use super::pipeline::{RowSource, build};
 use super::step::{Step, explain};
 use crate::error::QueryError;
 use crate::explain::{Explainer, PlanNode};
+use crate::plan::duplicates::without_duplicates;
 
 /// Runs a pipeline of steps from the empty solution, or from each batch of its input.
 #[derive(Debug)]
@@ -46,6 +47,15 @@ impl Operator for Pattern {
 
     fn steps(&self, explainer: &Explainer<'_>) -> Vec<PlanNode> {
         explain(&self.steps, &self.slots, explainer)
+    }
+
+    fn ignoring_duplicates(&self) -> Option<Arc<dyn Operator>> {
+        Some(Arc::new(Self {
+            slots: self.slots.clone(),
+            steps: without_duplicates(&self.steps),
+            input: self.input.clone(),
+            output: self.output.clone(),
+        }))
     }
 
     fn run(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::batch::Batch;
 use super::context::QueryContext;
+use super::distinct::EarlyDistinct;
 use super::expand::Expand;
 use super::filter::{Bind, Equal, Filter};
 use super::hash::HashScan;
@@ -54,13 +55,15 @@ pub(crate) fn build(
         source = match &step.kind {
             StepKind::Pattern(pattern, access) => match access {
                 Access::Scan(order) => Box::new(Scan::new(source, *pattern, *order, live, context)),
-                Access::Expand(end) => Box::new(Expand::new(source, *pattern, *end, live, context)),
-                Access::Probe => Box::new(Probe::new(source, *pattern, live, context)),
-                Access::Merge(order) => {
-                    Box::new(MergeScan::new(source, *pattern, *order, live, context))
+                Access::Expand(end) => {
+                    Box::new(Expand::new(source, *pattern, *end, live, context).once(step.once))
                 }
+                Access::Probe => Box::new(Probe::new(source, *pattern, live, context)),
+                Access::Merge(order) => Box::new(
+                    MergeScan::new(source, *pattern, *order, live, context).once(step.once),
+                ),
                 Access::Hash(order) => {
-                    Box::new(HashScan::new(source, *pattern, *order, live, context))
+                    Box::new(HashScan::new(source, *pattern, *order, live, context).once(step.once))
                 }
             },
             StepKind::Ranges(pattern, order, ranges) => {
@@ -80,6 +83,10 @@ pub(crate) fn build(
             StepKind::Optional(inner) => {
                 Box::new(Optional::new(source, inner, width, live, context))
             }
+            StepKind::Without(inner) => {
+                Box::new(Optional::new(source, inner, width, live, context).without_matches())
+            }
+            StepKind::EarlyDistinct => Box::new(EarlyDistinct::new(source, live, context)),
             StepKind::Union(branches) => Box::new(Union::new(source, branches, width, context)),
             StepKind::Path(path) => Box::new(PathSearch::new(source, path.clone(), live, context)),
             StepKind::Merged(pattern) => Box::new(Merged::new(source, *pattern, live, context)),

@@ -122,6 +122,9 @@ pub(crate) struct Step {
     pub(crate) live: Vec<usize>,
     /// Estimated solutions after it.
     pub(crate) rows: f64,
+    /// Whether a solution's first match is enough: the step binds nothing that is needed, and
+    /// nobody counts.
+    pub(crate) once: bool,
 }
 
 /// What a step does.
@@ -149,6 +152,10 @@ pub(crate) enum StepKind {
     },
     /// Left join with the steps' solutions.
     Optional(Vec<Step>),
+    /// Keeps solutions for which the steps have none.
+    Without(Vec<Step>),
+    /// May drop solutions that are alike in the live slots.
+    EarlyDistinct,
     /// The solutions of each branch in turn.
     Union(Vec<Vec<Step>>),
     /// Joins with the pairs connected by a path.
@@ -239,6 +246,14 @@ pub(crate) fn explain(
                 steps: inside(inner),
                 ..PlanNode::new("Optional", "")
             },
+            StepKind::Without(inner) => PlanNode {
+                steps: inside(inner),
+                ..PlanNode::new("Without", "")
+            },
+            StepKind::EarlyDistinct => {
+                let names: Vec<_> = step.live.iter().map(|s| name(*s)).collect();
+                PlanNode::new("EarlyDistinct", names.join(" "))
+            }
             StepKind::Union(branches) => PlanNode {
                 steps: branches
                     .iter()
@@ -263,6 +278,9 @@ pub(crate) fn explain(
                 )
             }
         };
+        if step.once {
+            node.detail.push_str(" (first match)");
+        }
         node.estimated_rows = Some(step.rows);
         node.measured = explainer.measured(step.part);
         node

@@ -5,10 +5,11 @@
 
 use oxrdf::NamedNode;
 use pythia_rdf::TermId;
+use rustc_hash::{FxHashMap, FxHashSet};
 use spargebra::algebra::PropertyPathExpression as Path;
 
 /// Which edges a transition follows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Edges {
     /// Edges with this predicate.
     Predicate(TermId),
@@ -17,7 +18,7 @@ pub(crate) enum Edges {
 }
 
 /// One transition: follow edges, forward or backward, to a state.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Transition {
     /// Which edges.
     pub(crate) edges: Edges,
@@ -48,7 +49,8 @@ impl Automaton {
             empty: vec![Vec::new()],
             steps: vec![Vec::new()],
         };
-        let end = builder.add(path, 0, false)?;
+        let end = builder.state();
+        builder.add(path, 0, end, false)?;
         Ok(builder.finish(end))
     }
 
@@ -77,64 +79,56 @@ impl<E, R: FnMut(&NamedNode) -> Result<Option<TermId>, E>> Builder<'_, R> {
         self.steps.len() - 1
     }
 
-    /// Adds the path from state `from`; returns the state where it ends.
-    fn add(&mut self, path: &Path, from: usize, inverse: bool) -> Result<usize, E> {
-        Ok(match path {
+    /// Adds the path from state `from` to state `to`, which may be the same: then it may be
+    /// walked any number of times.
+    fn add(&mut self, path: &Path, from: usize, to: usize, inverse: bool) -> Result<(), E> {
+        match path {
             Path::NamedNode(predicate) => {
-                let to = self.state();
                 if let Some(id) = (self.resolve)(predicate)? {
                     self.step(from, Edges::Predicate(id), inverse, to);
                 }
-                to
             }
             Path::NegatedPropertySet(predicates) => {
-                let to = self.state();
                 let mut ids = Vec::with_capacity(predicates.len());
                 for predicate in predicates {
                     ids.extend((self.resolve)(predicate)?);
                 }
                 ids.sort_unstable();
                 self.step(from, Edges::Except(ids), inverse, to);
-                to
             }
-            Path::Reverse(inner) => self.add(inner, from, !inverse)?,
+            Path::Reverse(inner) => self.add(inner, from, to, !inverse)?,
             Path::Sequence(first, second) => {
                 let (first, second) = if inverse {
                     (second, first)
                 } else {
                     (first, second)
                 };
-                let middle = self.add(first, from, inverse)?;
-                self.add(second, middle, inverse)?
+                let middle = self.state();
+                self.add(first, from, middle, inverse)?;
+                self.add(second, middle, to, inverse)?;
             }
             Path::Alternative(a, b) => {
-                let end_a = self.add(a, from, inverse)?;
-                let end_b = self.add(b, from, inverse)?;
-                let to = self.state();
-                self.empty[end_a].push(to);
-                self.empty[end_b].push(to);
-                to
+                self.add(a, from, to, inverse)?;
+                self.add(b, from, to, inverse)?;
             }
             Path::ZeroOrOne(inner) => {
-                let start = self.state();
-                self.empty[from].push(start);
-                let end = self.add(inner, start, inverse)?;
-                self.empty[start].push(end);
-                end
+                self.empty[from].push(to);
+                self.add(inner, from, to, inverse)?;
             }
-            Path::OneOrMore(inner) | Path::ZeroOrMore(inner) => {
-                let start = self.state();
-                self.empty[from].push(start);
-                let end = self.add(inner, start, inverse)?;
-                self.empty[end].push(start);
-                let to = self.state();
-                self.empty[end].push(to);
-                if matches!(path, Path::ZeroOrMore(_)) {
-                    self.empty[start].push(to);
-                }
-                to
+            Path::ZeroOrMore(inner) => {
+                let turn = self.state();
+                self.empty[from].push(turn);
+                self.add(inner, turn, turn, inverse)?;
+                self.empty[turn].push(to);
             }
-        })
+            Path::OneOrMore(inner) => {
+                let (start, end) = (self.state(), self.state());
+                self.empty[from].push(start);
+                self.add(inner, start, end, inverse)?;
+                self.empty[end].extend([start, to]);
+            }
+        }
+        Ok(())
     }
 
     fn step(&mut self, from: usize, edges: Edges, inverse: bool, target: usize) {
@@ -147,11 +141,12 @@ impl<E, R: FnMut(&NamedNode) -> Result<Option<TermId>, E>> Builder<'_, R> {
 
     /// States reachable over empty transitions, itself included.
     fn closure(&self, state: usize) -> Vec<usize> {
+        let mut seen = FxHashSet::from_iter([state]);
         let mut reached = vec![state];
         let mut next = 0;
         while next < reached.len() {
             for &target in &self.empty[reached[next]] {
-                if !reached.contains(&target) {
+                if seen.insert(target) {
                     reached.push(target);
                 }
             }
@@ -163,30 +158,27 @@ impl<E, R: FnMut(&NamedNode) -> Result<Option<TermId>, E>> Builder<'_, R> {
     /// Removes empty transitions and the states that no longer can be reached, and merges states
     /// that behave alike, so that a search keeps as few (node, state) pairs as possible.
     fn finish(self, end: usize) -> Automaton {
-        let mut numbers: Vec<usize> = vec![0];
+        let mut states: Vec<usize> = vec![0];
+        let mut numbers: FxHashMap<usize, usize> = FxHashMap::from_iter([(0, 0)]);
         let mut transitions: Vec<Vec<Transition>> = Vec::new();
         let mut accepting = Vec::new();
         let mut next = 0;
-        while next < numbers.len() {
-            let closure = self.closure(numbers[next]);
+        while next < states.len() {
+            let closure = self.closure(states[next]);
             accepting.push(closure.contains(&end));
             let mut out: Vec<Transition> = Vec::new();
             for transition in closure.iter().flat_map(|&s| &self.steps[s]) {
-                let target = match numbers.iter().position(|&n| n == transition.target) {
-                    Some(number) => number,
-                    None => {
-                        numbers.push(transition.target);
-                        numbers.len() - 1
-                    }
-                };
-                let transition = Transition {
+                let target = *numbers.entry(transition.target).or_insert_with(|| {
+                    states.push(transition.target);
+                    states.len() - 1
+                });
+                out.push(Transition {
                     target,
                     ..transition.clone()
-                };
-                if !out.contains(&transition) {
-                    out.push(transition);
-                }
+                });
             }
+            out.sort_unstable();
+            out.dedup();
             transitions.push(out);
             next += 1;
         }
@@ -197,39 +189,40 @@ impl<E, R: FnMut(&NamedNode) -> Result<Option<TermId>, E>> Builder<'_, R> {
     }
 }
 
-/// Repeatedly replaces a state by an earlier one with the same transitions and acceptance.
+/// Replaces states by the first with the same transitions and acceptance, until all differ.
 fn merge_equal_states(mut automaton: Automaton) -> Automaton {
     loop {
-        let count = automaton.transitions.len();
-        let twin = (1..count).find_map(|later| {
-            (0..later)
-                .find(|&earlier| {
-                    automaton.accepting[earlier] == automaton.accepting[later]
-                        && automaton.transitions[earlier] == automaton.transitions[later]
-                })
-                .map(|earlier| (earlier, later))
-        });
-        let Some((keep, drop)) = twin else {
+        let mut first: FxHashMap<(&[Transition], bool), usize> = FxHashMap::default();
+        let mut kept: Vec<usize> = Vec::new();
+        let mut numbers: Vec<usize> = Vec::with_capacity(automaton.transitions.len());
+        for (state, out) in automaton.transitions.iter().enumerate() {
+            let number = *first
+                .entry((out, automaton.accepting[state]))
+                .or_insert_with(|| {
+                    kept.push(state);
+                    kept.len() - 1
+                });
+            numbers.push(number);
+        }
+        if kept.len() == automaton.transitions.len() {
             return automaton;
+        }
+        let renumbered = |state: &usize| {
+            let mut out = automaton.transitions[*state].clone();
+            for transition in &mut out {
+                transition.target = numbers[transition.target];
+            }
+            out.sort_unstable();
+            out.dedup();
+            out
         };
-        automaton.transitions.remove(drop);
-        automaton.accepting.remove(drop);
-        for transition in automaton.transitions.iter_mut().flatten() {
-            if transition.target == drop {
-                transition.target = keep;
-            } else if transition.target > drop {
-                transition.target -= 1;
-            }
-        }
-        for out in &mut automaton.transitions {
-            let mut seen: Vec<Transition> = Vec::with_capacity(out.len());
-            for transition in out.drain(..) {
-                if !seen.contains(&transition) {
-                    seen.push(transition);
-                }
-            }
-            *out = seen;
-        }
+        automaton = Automaton {
+            transitions: kept.iter().map(renumbered).collect(),
+            accepting: kept
+                .iter()
+                .map(|&state| automaton.accepting[state])
+                .collect(),
+        };
     }
 }
 
@@ -237,6 +230,9 @@ fn merge_equal_states(mut automaton: Automaton) -> Automaton {
 mod tests {
     use super::*;
     use pythia_rdf::TermKind;
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+    use std::collections::BTreeSet;
     use std::convert::Infallible;
 
     fn p(name: &str) -> Box<Path> {
@@ -321,5 +317,83 @@ mod tests {
         )]));
         assert!(accepts(&negated, "b"));
         assert!(!accepts(&negated, "a"));
+    }
+
+    #[test]
+    fn a_long_alternative_stays_one_step() {
+        let names: Vec<String> = (0..3000)
+            .map(|n| format!("{}{n}", (b'a' + (n % 3) as u8) as char))
+            .collect();
+        let path = names
+            .iter()
+            .map(|name| *p(name))
+            .reduce(|a, b| Path::Alternative(Box::new(a), Box::new(b)));
+        let automaton = compile(&Path::ZeroOrMore(Box::new(path.unwrap())));
+        assert_eq!(automaton.transitions.len(), 1);
+        assert_eq!(automaton.transitions[0].len(), 3);
+    }
+
+    /// Where a path that starts at `at` in the word may end.
+    fn ends(path: &Path, word: &[u8], at: usize) -> BTreeSet<usize> {
+        let from_all = |path: &Path, starts: &BTreeSet<usize>| -> BTreeSet<usize> {
+            starts.iter().flat_map(|&at| ends(path, word, at)).collect()
+        };
+        let closure = |path: &Path, mut reached: BTreeSet<usize>| loop {
+            let more = &reached | &from_all(path, &reached);
+            if more == reached {
+                return reached;
+            }
+            reached = more;
+        };
+        match path {
+            Path::NamedNode(node) => {
+                let here = word.get(at) == Some(&node.as_str().as_bytes()[0]);
+                here.then_some(at + 1).into_iter().collect()
+            }
+            Path::Sequence(a, b) => from_all(b, &ends(a, word, at)),
+            Path::Alternative(a, b) => &ends(a, word, at) | &ends(b, word, at),
+            Path::ZeroOrOne(a) => &ends(a, word, at) | &BTreeSet::from([at]),
+            Path::ZeroOrMore(a) => closure(a, BTreeSet::from([at])),
+            Path::OneOrMore(a) => closure(a, ends(a, word, at)),
+            Path::Reverse(_) | Path::NegatedPropertySet(_) => unreachable!("not generated"),
+        }
+    }
+
+    fn random_path(random: &mut StdRng, depth: u32) -> Path {
+        let mut inner = |random: &mut StdRng| Box::new(random_path(random, depth - 1));
+        match if depth == 0 {
+            0
+        } else {
+            random.random_range(0..7)
+        } {
+            1 | 2 => Path::Sequence(inner(random), inner(random)),
+            3 => Path::Alternative(inner(random), inner(random)),
+            4 => Path::ZeroOrOne(inner(random)),
+            5 => Path::ZeroOrMore(inner(random)),
+            6 => Path::OneOrMore(inner(random)),
+            _ => *p(["a", "b"][random.random_range(0..2)]),
+        }
+    }
+
+    #[test]
+    fn random_paths_accept_what_they_mean() {
+        let mut random = StdRng::seed_from_u64(7);
+        for _ in 0..2000 {
+            let path = random_path(&mut random, 4);
+            let automaton = compile(&path);
+            for number in 0..31_u32 {
+                let length = (number + 1).ilog2();
+                let letter = |bit: u32| {
+                    if (number + 1) >> bit & 1 == 1 {
+                        'a'
+                    } else {
+                        'b'
+                    }
+                };
+                let word: String = (0..length).map(letter).collect();
+                let meant = ends(&path, word.as_bytes(), 0).contains(&word.len());
+                assert_eq!(accepts(&automaton, &word), meant, "{path} on {word:?}");
+            }
+        }
     }
 }

@@ -141,6 +141,7 @@ pub(crate) fn join_elements(
         let start = Start {
             known: &builder.known,
             unit: builder.is_unit(),
+            slots: builder.slots.len(),
         };
         for (element, way) in search.best(&start, &left) {
             match &elements[element] {

@@ -200,6 +200,7 @@ impl Builder {
             kind,
             live: Vec::new(),
             rows,
+            once: false,
         });
     }
 
@@ -308,6 +309,8 @@ fn assign_live(steps: &mut [Step], mut live: BTreeSet<usize>) -> BTreeSet<usize>
                 let before = assign_live(inner, live.clone());
                 live.extend(before);
             }
+            StepKind::Without(inner) => live.extend(assign_live(inner, BTreeSet::new())),
+            StepKind::EarlyDistinct => {}
             StepKind::Union(branches) => {
                 let after = live.clone();
                 for branch in branches {

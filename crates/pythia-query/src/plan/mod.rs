@@ -9,6 +9,7 @@ pub(crate) mod automaton;
 pub(crate) mod bgp;
 pub(crate) mod builder;
 pub(crate) mod dataset;
+pub(crate) mod duplicates;
 mod equality;
 mod exists;
 mod graph;
@@ -187,8 +188,7 @@ impl<'a> Planner<'a> {
                     return Err(PlanError::Alone);
                 }
                 self.extend(builder, left, graph)?;
-                let right = self.plan(right, graph, None)?;
-                hash_join(builder, right, |_| Ok(JoinKind::Minus))
+                self.minus(builder, right, graph)
             }
             GraphPattern::Graph { name, inner } => self.extend_graph(builder, name, inner),
             GraphPattern::Service {
@@ -420,6 +420,35 @@ impl<'a> Planner<'a> {
             let condition = condition.map(|c| self.compile(c, variables, graph));
             Ok(JoinKind::Left(condition.transpose()?))
         })
+    }
+
+    /// Drops the solutions that are compatible with one of the right side's and share a variable
+    /// with it: by looking for one from each, where that is the same and there are fewer of them.
+    fn minus(&self, builder: &mut Builder, right: &GraphPattern, graph: &GraphScope) -> Planning {
+        let alone = self.plan(right, graph, None)?;
+        let bound = certain(right);
+        let mut shared = in_scope(right);
+        shared.retain(|v| builder.is_bound(v));
+        let are_certain = shared
+            .iter()
+            .all(|v| builder.is_certain(v) && bound.contains(v));
+        if !shared.is_empty()
+            && are_certain
+            && builder.inserted.is_empty()
+            && builder.known.rows < alone.rows
+            && can_seed(right, &builder.variables())
+        {
+            match builder.inside(|builder| self.extend(builder, right, graph)) {
+                Ok((steps, _)) => {
+                    let rows = builder.known.rows * 0.5;
+                    builder.push(StepKind::Without(steps), rows);
+                    return Ok(());
+                }
+                Err(PlanError::Alone) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        hash_join(builder, alone, |_| Ok(JoinKind::Minus))
     }
 
     fn union(

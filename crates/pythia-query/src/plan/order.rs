@@ -34,13 +34,14 @@ const MENTIONED: f64 = 1e-3;
 pub(super) struct Start<'a> {
     pub(super) known: &'a Knowledge,
     pub(super) unit: bool,
+    /// How many slots there are by now.
+    pub(super) slots: usize,
 }
 
 /// What a search works on.
 pub(super) struct Search<'a> {
     elements: &'a [Element],
     filters: &'a [FilterHint],
-    slots: usize,
     statistics: &'a Statistics,
     /// Per element: if it is a triple pattern with a variable subject and a constant predicate,
     /// the elements before the 64th that have the same subject and a constant predicate as well.
@@ -94,7 +95,6 @@ impl<'a> Search<'a> {
         Self {
             elements,
             filters,
-            slots,
             statistics,
             stars: elements.iter().map(star).collect(),
             links: RefCell::default(),
@@ -122,7 +122,7 @@ impl<'a> Search<'a> {
 
     fn start(&self, start: &Start<'_>, left: &[usize]) -> State {
         let known = start.known;
-        let mut distinct = vec![0.0; self.slots];
+        let mut distinct = vec![0.0; start.slots];
         for &slot in &known.certain {
             let here = known.distinct.get(&slot).copied().unwrap_or(known.rows);
             distinct[slot] = here.max(1.0);

@@ -3,6 +3,7 @@
 //! is a triple pattern with a filter, which counts triples as other engines do. What is left as a
 //! path (`*`, `+`, `?`) counts each pair of ends once.
 
+use super::scope::visit;
 use oxrdf::Variable;
 use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression as Path};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
@@ -27,30 +28,6 @@ pub(crate) fn expand(pattern: &GraphPattern) -> Option<GraphPattern> {
         rewrite(&mut expanded, &mut 0);
         expanded
     })
-}
-
-fn visit(pattern: &GraphPattern, f: &mut impl FnMut(&GraphPattern)) {
-    f(pattern);
-    match pattern {
-        GraphPattern::Join { left, right }
-        | GraphPattern::LeftJoin { left, right, .. }
-        | GraphPattern::Union { left, right }
-        | GraphPattern::Minus { left, right } => {
-            visit(left, f);
-            visit(right, f);
-        }
-        GraphPattern::Filter { inner, .. }
-        | GraphPattern::Graph { inner, .. }
-        | GraphPattern::Extend { inner, .. }
-        | GraphPattern::OrderBy { inner, .. }
-        | GraphPattern::Project { inner, .. }
-        | GraphPattern::Distinct { inner }
-        | GraphPattern::Reduced { inner }
-        | GraphPattern::Slice { inner, .. }
-        | GraphPattern::Group { inner, .. } => visit(inner, f),
-        // What another endpoint is asked stays as it is written.
-        _ => {}
-    }
 }
 
 fn rewrite(pattern: &mut GraphPattern, fresh: &mut usize) {

@@ -324,3 +324,28 @@ fn seen_only_if_certain(
         .iter()
         .all(|v| !outer.contains(v) || certain.contains(v))
 }
+
+/// Shows `f` the pattern and all that are inside it, except in expressions and in what other
+/// endpoints are asked.
+pub(crate) fn visit(pattern: &GraphPattern, f: &mut impl FnMut(&GraphPattern)) {
+    f(pattern);
+    match pattern {
+        GraphPattern::Join { left, right }
+        | GraphPattern::LeftJoin { left, right, .. }
+        | GraphPattern::Union { left, right }
+        | GraphPattern::Minus { left, right } => {
+            visit(left, f);
+            visit(right, f);
+        }
+        GraphPattern::Filter { inner, .. }
+        | GraphPattern::Graph { inner, .. }
+        | GraphPattern::Extend { inner, .. }
+        | GraphPattern::OrderBy { inner, .. }
+        | GraphPattern::Project { inner, .. }
+        | GraphPattern::Distinct { inner }
+        | GraphPattern::Reduced { inner }
+        | GraphPattern::Slice { inner, .. }
+        | GraphPattern::Group { inner, .. } => visit(inner, f),
+        _ => {}
+    }
+}

@@ -6,6 +6,7 @@ use spargebra::algebra::{AggregateExpression, GraphPattern, OrderExpression};
 
 use super::Planner;
 use super::builder::{GraphScope, Planned};
+use super::duplicates::ignored;
 use super::scope::{Variables, in_scope, variables_of};
 use crate::error::QueryError;
 use crate::exec::group::Group;
@@ -105,7 +106,7 @@ impl Planner<'_> {
 
     fn distinct(&self, planned: Planned) -> Planned {
         Planned {
-            plan: SolutionExec::plan(Distinct, vec![planned.plan], &planned.variables),
+            plan: SolutionExec::plan(Distinct, vec![ignored(planned.plan)], &planned.variables),
             ..planned
         }
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pythia::{Database, QueryError};
 
-use crate::support::{Answer, database, ours, oxigraph, shared_data, theirs};
+use crate::support::{Answer, Peer, database, ours, shared_data};
 
 const YAGO: &str = "http://yago-knowledge.org/resource/";
 
@@ -27,7 +27,7 @@ fn count(database: &Database, pattern: &str) -> String {
 }
 
 /// Runs a file of queries through both engines.
-fn compare(file: &Path, database: &Database, reference: &oxigraph::store::Store) {
+fn compare(file: &Path, database: &Database, reference: &Peer) {
     let text = std::fs::read_to_string(file).unwrap();
     let (mut same, mut unsupported) = (0, Vec::new());
     for line in text.lines() {
@@ -44,7 +44,7 @@ fn compare(file: &Path, database: &Database, reference: &oxigraph::store::Store)
             }
             Err(error) => panic!("{id}: {error}\n{query}"),
         };
-        let expected = theirs(reference, query).unwrap();
+        let expected = reference.answer(query).unwrap();
         assert_eq!(answer.variables, expected.variables, "{id}");
         if cut_by_limit(query) {
             // Which of equally ranked solutions a LIMIT keeps is open.
@@ -89,7 +89,7 @@ fn yago_has_its_known_answers_and_agrees_with_oxigraph() {
     assert_eq!(count(&database, "?a y:hasChild+ ?b"), "1173");
     assert_eq!(count(&database, "?a y:isLocatedIn+ ?b"), "47988");
     assert_eq!(count(&database, "?a y:influences+ ?b"), "119759");
-    let reference = oxigraph(&text);
+    let reference = Peer::new(&text);
     compare(
         &folder.join("queries/yago-paths.jsonl"),
         &database,
@@ -102,7 +102,7 @@ fn bsbm_explore_agrees_with_oxigraph() {
     let Some(folder) = shared_data() else { return };
     let text = read_zst(&folder.join("bsbm-1m.nt.zst"));
     let database = database(&text);
-    let reference = oxigraph(&text);
+    let reference = Peer::new(&text);
     compare(
         &folder.join("queries/bsbm-1m-explore.jsonl"),
         &database,

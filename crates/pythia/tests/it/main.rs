@@ -1,12 +1,13 @@
 //! Tests of the whole: files in, answers out, against an independent engine and a hostile world.
 
 mod answers;
-mod cases;
 mod differential;
-mod generator;
 mod hops;
 mod hostile;
 mod language;
 mod optimizer;
+mod outcome;
+mod sparqltest;
 mod store;
 mod support;
+mod w3c;

@@ -1,13 +1,16 @@
 //! Loading text into stores, and answers in a form that can be compared.
 
+use std::collections::VecDeque;
 use std::io::Cursor;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Once};
+use std::time::{Duration, Instant};
 
 use oxigraph::io::{RdfFormat as OxFormat, RdfParser};
-use oxigraph::sparql::{QueryResults, SparqlEvaluator};
-use pythia::{Compression, Database, LoadOptions, Options, RdfFormat, Results, Source};
+use oxigraph::sparql::{CancellationToken, QueryResults, SparqlEvaluator};
+use pythia::{Compression, Database, LoadOptions, Options, QueryError, RdfFormat, Results, Source};
 use pythia_io::{MemoryStorage, Storage};
+use sparesults::{QueryResultsFormat, QueryResultsSerializer};
 
 /// A database in memory holding the N-Quads.
 pub(crate) fn database(nquads: &str) -> Database {
@@ -60,23 +63,45 @@ impl Answer {
         self.lines.sort();
         self
     }
+
+    /// With its columns in this order; `None` if they are others. `SELECT *` has no particular one.
+    pub(crate) fn with_columns(self, variables: &[String]) -> Option<Self> {
+        if self.variables == variables {
+            return Some(self);
+        }
+        let place = |wanted: &String| self.variables.iter().position(|ours| ours == wanted);
+        let order = variables.iter().map(place).collect::<Option<Vec<_>>>()?;
+        if order.len() != self.variables.len() {
+            return None;
+        }
+        let reordered = |line: &String| {
+            let cells: Vec<&str> = line.split('\t').collect();
+            let cells: Vec<&str> = order.iter().map(|&column| cells[column]).collect();
+            cells.join("\t")
+        };
+        Some(Self {
+            lines: self.lines.iter().map(reordered).collect(),
+            variables: variables.to_vec(),
+        })
+    }
 }
 
 /// A term in N-Triples syntax; blank nodes, which each engine labels as it likes, all alike.
 fn text(term: &oxrdf::Term) -> String {
     match term {
         oxrdf::Term::BlankNode(_) => "_:b".to_owned(),
+        oxrdf::Term::Triple(triple) => format!("<<( {} )>>", triple_text(triple)),
         term => term.to_string(),
     }
 }
 
 /// Our answer.
-pub(crate) fn ours(database: &Database, query: &str) -> Result<Answer, pythia::QueryError> {
+pub(crate) fn ours(database: &Database, query: &str) -> Result<Answer, QueryError> {
     answer_of(database.query(query)?)
 }
 
 /// Our results as an answer.
-pub(crate) fn answer_of(results: Results) -> Result<Answer, pythia::QueryError> {
+pub(crate) fn answer_of(results: Results) -> Result<Answer, QueryError> {
     Ok(match results {
         Results::Boolean(value) => Answer {
             variables: Vec::new(),
@@ -111,43 +136,131 @@ pub(crate) fn answer_of(results: Results) -> Result<Answer, pythia::QueryError> 
     })
 }
 
-/// Oxigraph's answer.
-pub(crate) fn theirs(store: &oxigraph::store::Store, query: &str) -> Result<Answer, String> {
-    let results = SparqlEvaluator::new()
-        .parse_query(query)
-        .map_err(|e| e.to_string())?
-        .on_store(store)
-        .execute()
-        .map_err(|e| e.to_string())?;
-    Ok(match results {
-        QueryResults::Boolean(value) => Answer {
-            variables: Vec::new(),
-            lines: vec![value.to_string()],
-        },
-        QueryResults::Graph(triples) => {
-            let mut lines = triples
-                .map(|t| t.map(|t| triple_text(&t)).map_err(|e| e.to_string()))
-                .collect::<Result<Vec<_>, _>>()?;
-            lines.sort();
-            lines.dedup();
-            Answer {
+/// Oxigraph with some data.
+pub(crate) struct Peer {
+    store: oxigraph::store::Store,
+    /// Whether it gives up on queries that take long or give much.
+    is_hasty: bool,
+}
+
+impl Peer {
+    /// A hasty peer gives no more lines.
+    const LINES_MAX: usize = 50_000;
+
+    pub(crate) fn new(nquads: &str) -> Self {
+        Self {
+            store: oxigraph(nquads),
+            is_hasty: false,
+        }
+    }
+
+    /// For random queries: it gives up on those that take long or give much.
+    pub(crate) fn hasty(nquads: &str) -> Self {
+        Self {
+            is_hasty: true,
+            ..Self::new(nquads)
+        }
+    }
+
+    fn results(&self, query: &str) -> Result<QueryResults<'_>, String> {
+        let token = CancellationToken::new();
+        if self.is_hasty {
+            watch(token.clone());
+        }
+        SparqlEvaluator::new()
+            .with_cancellation_token(token)
+            .parse_query(query)
+            .map_err(|e| e.to_string())?
+            .on_store(&self.store)
+            .execute()
+            .map_err(|e| e.to_string())
+    }
+
+    /// Oxigraph's answer.
+    pub(crate) fn answer(&self, query: &str) -> Result<Answer, String> {
+        Ok(match self.results(query)? {
+            QueryResults::Boolean(value) => Answer {
                 variables: Vec::new(),
-                lines,
+                lines: vec![value.to_string()],
+            },
+            QueryResults::Graph(triples) => {
+                let mut lines = triples
+                    .map(|t| t.map(|t| triple_text(&t)).map_err(|e| e.to_string()))
+                    .collect::<Result<Vec<_>, _>>()?;
+                lines.sort();
+                lines.dedup();
+                Answer {
+                    variables: Vec::new(),
+                    lines,
+                }
+            }
+            QueryResults::Solutions(solutions) => {
+                let names = solutions.variables().to_vec();
+                let mut lines = Vec::new();
+                for solution in solutions {
+                    let solution = solution.map_err(|e| e.to_string())?;
+                    lines.push(line(names.iter().map(|v| solution.get(v).map(text))));
+                    if self.is_hasty && lines.len() > Self::LINES_MAX {
+                        return Err("too many solutions".to_owned());
+                    }
+                }
+                Answer {
+                    variables: names.iter().map(|v| v.as_str().to_owned()).collect(),
+                    lines,
+                }
+            }
+        })
+    }
+
+    /// Its answer as a section of a `.sparqltest` file: the section's name and text.
+    pub(crate) fn section(&self, query: &str) -> (&'static str, String) {
+        let results = match self.results(query) {
+            Ok(results) => results,
+            Err(error) => return ("error", error),
+        };
+        match results {
+            QueryResults::Boolean(value) => ("boolean", format!("{value}\n")),
+            QueryResults::Graph(triples) => {
+                let triples = triples.map(|triple| format!("{} .\n", triple.expect("a triple")));
+                ("graph", triples.collect())
+            }
+            QueryResults::Solutions(solutions) => {
+                let serializer = QueryResultsSerializer::from_format(QueryResultsFormat::Tsv)
+                    .serialize_solutions_to_writer(Vec::new(), solutions.variables().to_vec());
+                let mut serializer = serializer.expect("in memory");
+                for solution in solutions {
+                    let solution = solution.expect("a solution");
+                    serializer.serialize(&solution).expect("in memory");
+                }
+                let bytes = serializer.finish().expect("in memory");
+                ("rows", String::from_utf8(bytes).expect("text"))
             }
         }
-        QueryResults::Solutions(solutions) => {
-            let names = solutions.variables().to_vec();
-            let mut lines = Vec::new();
-            for solution in solutions {
-                let solution = solution.map_err(|e| e.to_string())?;
-                lines.push(line(names.iter().map(|v| solution.get(v).map(text))));
+    }
+}
+
+/// Cancels queries that run for long.
+fn watch(token: CancellationToken) {
+    const SECONDS: u64 = 10;
+    static WATCHED: Mutex<VecDeque<(Instant, CancellationToken)>> = Mutex::new(VecDeque::new());
+    static WATCHER: Once = Once::new();
+    WATCHER.call_once(|| {
+        std::thread::spawn(|| {
+            loop {
+                std::thread::sleep(Duration::from_millis(500));
+                let mut watched = WATCHED.lock().expect("no panic");
+                while watched
+                    .front()
+                    .is_some_and(|(start, _)| start.elapsed().as_secs() > SECONDS)
+                {
+                    let (_, token) = watched.pop_front().expect("there is one");
+                    token.cancel();
+                }
             }
-            Answer {
-                variables: names.iter().map(|v| v.as_str().to_owned()).collect(),
-                lines,
-            }
-        }
-    })
+        });
+    });
+    let mut watched = WATCHED.lock().expect("no panic");
+    watched.push_back((Instant::now(), token));
 }
 
 fn triple_text(triple: &oxrdf::Triple) -> String {
