@@ -9,7 +9,7 @@ use datafusion_execution::TaskContext;
 use datafusion_execution::config::SessionConfig;
 use datafusion_execution::memory_pool::GreedyMemoryPool;
 use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion_physical_plan::{ExecutionPlan, displayable};
+use datafusion_physical_plan::ExecutionPlan;
 use oxrdf::Variable;
 use oxsdatatypes::DateTime;
 use pythia_store::Snapshot;
@@ -18,6 +18,7 @@ use spargebra::term::TriplePattern;
 
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
+use crate::explain::{Explainer, PlanNode};
 use crate::expression::{CustomFunctions, EvaluationContext, random_seed};
 use crate::plan::Planner;
 use crate::plan::dataset::Dataset;
@@ -41,6 +42,9 @@ pub struct QueryOptions {
     pub timeout: Option<Duration>,
     /// Set to stop the query with [`QueryError::Cancelled`].
     pub cancel: Option<Arc<AtomicBool>>,
+    /// Measure what each part of the plan costs, for [`PreparedQuery::explain`] after the results
+    /// are read.
+    pub profile: bool,
     /// Asks the endpoints of `SERVICE`. Without it, `SERVICE` is an error, also if SILENT.
     pub service: Option<Arc<dyn ServiceHandler>>,
     /// Functions of the embedding program, which queries call by their IRI.
@@ -52,6 +56,7 @@ impl fmt::Debug for QueryOptions {
         f.debug_struct("QueryOptions")
             .field("timeout", &self.timeout)
             .field("service", &self.service.is_some())
+            .field("profile", &self.profile)
             .field("functions", &self.functions.keys())
             .finish_non_exhaustive()
     }
@@ -128,9 +133,23 @@ impl Engine {
 }
 
 impl PreparedQuery {
-    /// The plan as text: one line per operator, inputs indented, with estimated rows.
+    /// The plan as text: one line per operator and step, inputs indented, with estimated rows and,
+    /// with [`QueryOptions::profile`] and after the results were read, what each part took.
     pub fn explain(&self) -> String {
-        displayable(self.plan.as_ref()).indent(false).to_string()
+        self.plan().to_string()
+    }
+
+    /// What [`Self::explain`] tells, as JSON.
+    pub fn explain_json(&self) -> String {
+        serde_json::to_string_pretty(&self.plan()).expect("a plan has only names and numbers")
+    }
+
+    /// What [`Self::explain`] tells, as a tree.
+    pub fn plan(&self) -> PlanNode {
+        let explainer = Explainer {
+            context: &self.context,
+        };
+        explainer.plan(self.plan.as_ref())
     }
 
     /// The variables of the solutions, in order.
@@ -140,6 +159,9 @@ impl PreparedQuery {
 
     /// Runs it. Solutions are computed as they are asked for.
     pub fn execute(&self) -> Result<Results, QueryError> {
+        if let Some(profile) = &self.context.profile {
+            profile.clear();
+        }
         let stream = self.plan.execute(0, Arc::clone(&self.task))?;
         let mut solutions =
             SolutionStream::new(self.variables.clone(), stream, Arc::clone(&self.context));

@@ -5,6 +5,7 @@
 pub mod engine;
 pub mod error;
 pub(crate) mod exec;
+pub mod explain;
 pub mod expression;
 pub(crate) mod plan;
 pub mod result;
@@ -14,6 +15,7 @@ mod validate;
 
 pub use engine::{Engine, PreparedQuery, QueryOptions};
 pub use error::QueryError;
+pub use explain::{Measured, PlanNode};
 pub use expression::{CustomFunction, CustomFunctions};
 pub use result::{Results, SolutionBatch, SolutionStream, TripleStream};
 pub use service::{HttpService, ServiceError, ServiceHandler, ServiceSolutions};

@@ -17,6 +17,7 @@ use pythia_rdf::{TermId, TermKind};
 use pythia_store::{Component, GraphFilter, Order, QuadPattern, Snapshot};
 
 use super::exists::ExistsState;
+use super::profile::Profile;
 use crate::engine::QueryOptions;
 use crate::error::QueryError;
 use crate::expression::{EvaluationContext, TermResolver};
@@ -38,6 +39,8 @@ pub(crate) struct QueryContext {
     pub(crate) service: Option<Arc<dyn ServiceHandler>>,
     /// The graphs it is asked of.
     pub(crate) dataset: Arc<Dataset>,
+    /// What the query's parts cost, if that is measured.
+    pub(crate) profile: Option<Arc<Profile>>,
     memory: Mutex<MemoryReservation>,
     /// What tests of `EXISTS` keep from batch to batch, by their numbers.
     exists: Mutex<HashMap<usize, ExistsState>>,
@@ -62,6 +65,7 @@ impl QueryContext {
             deadline: options.timeout.map(|timeout| Instant::now() + timeout),
             service: options.service.clone(),
             dataset,
+            profile: options.profile.then(Arc::default),
             memory: Mutex::new(MemoryConsumer::new("query").register(&runtime.memory_pool)),
             exists: Mutex::default(),
             runtime: Arc::clone(runtime),

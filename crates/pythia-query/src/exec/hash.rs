@@ -34,6 +34,7 @@ pub(crate) struct HashScan {
     context: Arc<QueryContext>,
     table: Option<Table>,
     current: Cursor,
+    once: bool,
 }
 
 impl HashScan {
@@ -54,7 +55,14 @@ impl HashScan {
             context,
             table: None,
             current: Cursor::default(),
+            once: false,
         }
+    }
+
+    /// Stops at each solution's first match, if `once`.
+    pub(crate) fn once(mut self, once: bool) -> Self {
+        self.once = once;
+        self
     }
 
     fn build(&self) -> Result<Table, QueryError> {
@@ -106,6 +114,7 @@ impl RowSource for HashScan {
             let mut matches = Vec::new();
             while *row < batch.rows && rows.len() < OUTPUT_ROWS {
                 if let Some(&(from, to)) = table.runs.get(&batch.value(self.key, *row)) {
+                    let to = if self.once { from + 1 } else { to };
                     rows.extend(std::iter::repeat_n(*row as u32, (to - from) as usize));
                     matches.extend(from..to);
                 }

@@ -29,6 +29,10 @@ impl Operator for Project {
         write!(f, "{:?}", self.columns)
     }
 
+    fn passes_solutions(&self) -> bool {
+        true
+    }
+
     fn run(
         &self,
         mut inputs: Vec<Solutions>,
@@ -132,6 +136,10 @@ impl Operator for Concatenate {
 
     fn describe(&self, _: usize, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         Ok(())
+    }
+
+    fn passes_solutions(&self) -> bool {
+        true
     }
 
     fn run(

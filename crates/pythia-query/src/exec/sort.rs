@@ -49,6 +49,10 @@ impl Operator for Sort {
         }
     }
 
+    fn passes_solutions(&self) -> bool {
+        self.limit.is_none()
+    }
+
     fn run(
         &self,
         mut inputs: Vec<Solutions>,

@@ -21,6 +21,7 @@ mod exists;
 mod function;
 mod id_loop;
 mod id_range;
+pub(crate) mod id_set;
 mod node;
 mod number;
 pub mod order;
@@ -98,6 +99,16 @@ impl CompiledExpression {
             Node::Error => Some(TermId::UNBOUND),
             _ => None,
         }
+    }
+
+    /// The ids of a column for which the expression may be true, as sorted ranges; `None` if that
+    /// may be any. `ranks` looks prefixes up in the dictionary.
+    pub(crate) fn id_set(
+        &self,
+        column: usize,
+        ranks: id_set::PrefixRanks<'_>,
+    ) -> Result<Option<id_set::IdSet>, QueryError> {
+        id_set::may_be_true(&self.node, column, ranks)
     }
 
     /// Whether it runs on ids alone in tight loops, without looking at any term's text.

@@ -5,6 +5,7 @@ mod differential;
 mod hops;
 mod hostile;
 mod language;
+mod optimizer;
 mod outcome;
 mod sparqltest;
 mod store;
