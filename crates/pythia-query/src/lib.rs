@@ -6,13 +6,15 @@ pub mod engine;
 pub mod error;
 pub(crate) mod exec;
 pub mod expression;
+pub mod governor;
 pub(crate) mod plan;
 pub mod result;
 pub mod service;
+pub(crate) mod spill;
 pub mod syntax;
 mod validate;
 
-pub use engine::{Engine, PreparedQuery, QueryOptions};
+pub use engine::{Engine, EngineOptions, PreparedQuery, QueryOptions, Usage};
 pub use error::QueryError;
 pub use expression::{CustomFunction, CustomFunctions};
 pub use result::{Results, SolutionBatch, SolutionStream, TripleStream};
