@@ -12,6 +12,7 @@ use super::batch::Batch;
 use super::context::QueryContext;
 use super::pipeline::RowSource;
 use crate::error::QueryError;
+use crate::governor::Share;
 
 /// After this many rows, at least one in [`DUPLICATES_MIN`] must have been a duplicate.
 const TRIAL_ROWS: usize = 1 << 16;
@@ -25,10 +26,9 @@ pub(crate) struct EarlyDistinct {
     input: Box<dyn RowSource>,
     live: Vec<usize>,
     context: Arc<QueryContext>,
-    /// What was seen; `None` once it is given up.
-    seen: Option<HashSet<Box<[u64]>, FxBuildHasher>>,
+    /// What was seen, and the memory for it; `None` once it is given up.
+    seen: Option<(HashSet<Box<[u64]>, FxBuildHasher>, Share)>,
     rows: usize,
-    bytes: usize,
 }
 
 impl EarlyDistinct {
@@ -40,16 +40,15 @@ impl EarlyDistinct {
         Self {
             input,
             live,
+            seen: Some((HashSet::default(), Share::new(context.governor()))),
             context,
-            seen: Some(HashSet::default()),
             rows: 0,
-            bytes: 0,
         }
     }
 
     /// The rows that are new; `None` if the set was given up.
     fn new_rows(&mut self, batch: &Batch) -> Option<Vec<u32>> {
-        let seen = self.seen.as_mut()?;
+        let (seen, share) = self.seen.as_mut()?;
         let mut key = vec![0; self.live.len()];
         let mut fresh = Vec::new();
         for row in 0..batch.rows {
@@ -62,13 +61,10 @@ impl EarlyDistinct {
             }
         }
         self.rows += batch.rows;
-        let bytes = fresh.len() * (key.len() * 8 + ENTRY_BYTES);
+        let bytes = seen.len() * (key.len() * 8 + ENTRY_BYTES);
         let pays = self.rows < TRIAL_ROWS || seen.len() < self.rows - self.rows / DUPLICATES_MIN;
-        if pays && self.context.reserve(bytes).is_ok() {
-            self.bytes += bytes;
-        } else {
+        if !pays || !share.fits(bytes) {
             self.seen = None;
-            self.context.release(std::mem::take(&mut self.bytes));
         }
         Some(fresh)
     }
