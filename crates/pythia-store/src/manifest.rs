@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 
-/// The format this program writes, and the only one it reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The format this program writes.
+pub const FORMAT_VERSION: u32 = 2;
+/// The formats it reads. Format 1 had no characteristic sets.
+pub const FORMATS_READ: std::ops::RangeInclusive<u32> = 1..=FORMAT_VERSION;
 /// The manifest's name in the store.
 pub const MANIFEST_NAME: &str = "MANIFEST";
 const NEW_MANIFEST_NAME: &str = "MANIFEST.new";
@@ -120,7 +122,7 @@ impl Manifest {
             format: u32,
         }
         let version: Version = parse(json)?;
-        if version.format != FORMAT_VERSION {
+        if !FORMATS_READ.contains(&version.format) {
             return Err(StoreError::Format {
                 found: version.format,
                 supported: FORMAT_VERSION,

@@ -3,10 +3,11 @@
 //! Everything above the store reads through a [`Snapshot`]. Today it is one base segment; runs of
 //! recent changes will be merged in here, behind the same methods.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pythia_rdf::key::{self, Encoded};
-use pythia_rdf::{TermId, TermKey, inline};
+use pythia_rdf::{TermId, TermKey, TermKind, inline};
 use rustc_hash::FxHashMap;
 
 use crate::StoreError;
@@ -120,6 +121,67 @@ impl Snapshot {
         Ok(QuadScan::new(source, wanted))
     }
 
+    /// As [`Self::scan`] of a pattern with a predicate and neither subject nor object, in one of the
+    /// predicate's own orders, PSO or POS, but only rows whose first free component is in `ids`.
+    /// Where they begin and end costs at most a page read each.
+    ///
+    /// # Panics
+    /// For other patterns and orders.
+    pub fn scan_range(
+        &self,
+        pattern: &QuadPattern,
+        order: Order,
+        ids: Range<u64>,
+        wanted: &[Component],
+    ) -> Result<QuadScan, StoreError> {
+        let (None, Some(predicate), None, Order::Pso | Order::Pos) =
+            (pattern.subject, pattern.predicate, pattern.object, order)
+        else {
+            panic!("a range of ids of {pattern:?} in order {order:?}");
+        };
+        let end = first_end(order);
+        let rows = self.rows_within(predicate, end, ids)?;
+        let projection = Projection::new(pattern, order, wanted);
+        let prefix = vec![predicate.0];
+        let base = Arc::clone(&self.base);
+        let scan = ColumnScan::over(base, end, prefix, rows, pattern.graph, projection);
+        Ok(QuadScan::new(Source::Columns(Box::new(scan)), wanted))
+    }
+
+    /// How many quads with a predicate have a subject (or object: as `end` says) in `ids`; exact.
+    /// Reads at most two pages, but for a graph filter where pages hold quads of different graphs.
+    pub fn count_range(
+        &self,
+        predicate: TermId,
+        end: End,
+        ids: Range<u64>,
+        graph: GraphFilter,
+    ) -> Result<u64, StoreError> {
+        let rows = self.rows_within(predicate, end, ids)?;
+        self.base.columns(end).count(rows, graph)
+    }
+
+    fn rows_within(
+        &self,
+        predicate: TermId,
+        end: End,
+        ids: Range<u64>,
+    ) -> Result<Range<u64>, StoreError> {
+        let file = self.base.columns(end);
+        let all = file.find(&[predicate.0])?;
+        let first = |id: u64| -> Result<u64, StoreError> {
+            Ok(file.seek(&[predicate.0, id])?.clamp(all.start, all.end))
+        };
+        let start = first(ids.start)?;
+        Ok(start..first(ids.end)?.max(start))
+    }
+
+    /// The ranks of the dictionary terms of a kind whose keys start with `prefix`. Reads at most two
+    /// pages, unless keys there are longer than a page.
+    pub fn prefix_ranks(&self, kind: TermKind, prefix: &[u8]) -> Result<Range<u64>, StoreError> {
+        self.base.dictionary.prefix_range(kind, prefix)
+    }
+
     fn source(
         &self,
         pattern: &QuadPattern,
@@ -222,6 +284,11 @@ impl Snapshot {
         use Component::{Graph, Object, Predicate, Subject};
         let wanted = [Subject, Predicate, Object, Graph];
         self.scan(&QuadPattern::default(), Order::Spo, &wanted)
+    }
+
+    /// Pages read so far through the store's pool, by all its users.
+    pub fn counters(&self) -> pythia_io::Counters {
+        self.base.paged_file(Order::Spo).pool().counters()
     }
 
     /// Exact counts, known without reading.

@@ -5,6 +5,7 @@ use pythia_rdf::{TermId, TermKind};
 use rustc_hash::FxHashMap;
 
 use crate::StoreError;
+use crate::characteristic::CharacteristicSets;
 use crate::codec::{Reader, Writer};
 use crate::segment::column::ColumnDirectory;
 use crate::segment::tuple::TupleStatistics;
@@ -27,6 +28,8 @@ pub struct Statistics {
     pub predicates: Vec<PredicateStatistics>,
     /// The graphs.
     pub graphs: GraphStatistics,
+    /// Which predicates subjects have together; empty in stores of format 1.
+    pub characteristic: CharacteristicSets,
 }
 
 /// Counts of one predicate.
@@ -95,6 +98,7 @@ impl Statistics {
         pso: &ColumnDirectory,
         pos: &ColumnDirectory,
         graphs: GraphStatistics,
+        characteristic: CharacteristicSets,
     ) -> Self {
         let predicates = pso.predicates.iter().zip(&pos.predicates);
         let predicates = predicates.map(|(pso, pos)| PredicateStatistics {
@@ -115,6 +119,7 @@ impl Statistics {
             objects: ops.tuples,
             predicates: predicates.collect(),
             graphs,
+            characteristic,
         }
     }
 }

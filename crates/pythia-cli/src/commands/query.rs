@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use pythia::{HttpService, QueryError, QueryOptions, ResultFormat, Results, write_results};
+use pythia::{
+    HttpService, PreparedQuery, QueryError, QueryOptions, ResultFormat, Results, write_results,
+};
 
-use crate::arguments::{StoreArguments, bytes, human_bytes, human_count};
+use crate::arguments::{LimitArguments, StoreArguments, human_bytes, human_count};
 use crate::table;
 
 /// Answer a SPARQL query
@@ -41,17 +43,20 @@ pub(crate) struct Query {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Show the plan instead of running the query
-    #[arg(long)]
-    explain: bool,
+    /// Show the plan instead of the results; `analyze` runs the query and adds what each part took
+    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
+    explain: Option<Explain>,
 
     /// After the results, show times and pages read
     #[arg(long)]
     stats: bool,
 
-    /// Memory for joins, groups and sorts (for example 512M)
-    #[arg(long, env = "PYTHIA_MEMORY", value_name = "SIZE", value_parser = bytes, default_value = "1G")]
-    memory: usize,
+    #[command(flatten)]
+    limits: LimitArguments,
+
+    /// Give at most this many results: if there are more, that is an error after the last
+    #[arg(long, value_name = "N")]
+    max_rows: Option<u64>,
 
     /// Stop after this many seconds
     #[arg(long, value_name = "SECONDS")]
@@ -113,16 +118,36 @@ impl Format {
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Explain {
+    /// The plan, with estimates
+    Text,
+    /// The same as JSON
+    Json,
+    /// The plan after running the query: rows, time and pages of each part
+    Analyze,
+    /// The same as JSON
+    AnalyzeJson,
+}
+
+impl Explain {
+    fn runs(self) -> bool {
+        matches!(self, Self::Analyze | Self::AnalyzeJson)
+    }
+}
+
 impl Query {
     pub(crate) fn run(self) -> Result<()> {
         let text = self.text()?;
-        let database = self.store.open(self.memory)?;
+        let database = self.store.open(&self.limits)?;
         let options = QueryOptions {
             timeout: self
                 .timeout
                 .map(Duration::try_from_secs_f64)
                 .transpose()
                 .map_err(|_| crate::exit::UsageError("--timeout is not a time".to_owned()))?,
+            profile: self.explain.is_some_and(Explain::runs),
+            row_limit: self.max_rows,
             service: Some(Arc::new(HttpService::default())),
             ..QueryOptions::default()
         };
@@ -132,9 +157,8 @@ impl Query {
             .map_err(|error| point_at(&text, error))?;
         let prepared = database.prepare_parsed(&parsed, &options)?;
         let planned = started.elapsed();
-        if self.explain {
-            io::stdout().write_all(prepared.explain().as_bytes())?;
-            return Ok(());
+        if let Some(explain) = self.explain {
+            return print_plan(&prepared, explain);
         }
         let results = prepared.execute()?;
         let rows = self.write(results)?;
@@ -146,6 +170,10 @@ impl Query {
                 total.as_secs_f64() * 1e3,
                 planned.as_secs_f64() * 1e3,
             );
+            let spilled = database.usage().spilled_bytes;
+            if spilled > 0 {
+                eprintln!("  {} written to temporary files", human_bytes(spilled));
+            }
             print_counters(&database.counters().since(&before));
         }
         Ok(())
@@ -215,6 +243,28 @@ impl Query {
         }
         Ok(rows)
     }
+}
+
+fn print_plan(prepared: &PreparedQuery, explain: Explain) -> Result<()> {
+    if explain.runs() {
+        write_results_nowhere(prepared.execute()?)?;
+    }
+    let mut out = io::stdout().lock();
+    match explain {
+        Explain::Text | Explain::Analyze => write!(out, "{}", prepared.explain())?,
+        Explain::Json | Explain::AnalyzeJson => writeln!(out, "{}", prepared.explain_json())?,
+    }
+    Ok(())
+}
+
+/// Reads results to their end.
+fn write_results_nowhere(results: Results) -> Result<()> {
+    let format = match results {
+        Results::Graph(_) => ResultFormat::NTriples,
+        Results::Boolean(_) | Results::Solutions(_) => ResultFormat::Tsv,
+    };
+    write_results(results, format, io::sink())?;
+    Ok(())
 }
 
 /// Writes an aligned table; graphs as Turtle, an ASK's answer as a word.

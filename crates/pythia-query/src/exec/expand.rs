@@ -24,6 +24,7 @@ pub(crate) struct Expand {
     current: Batch,
     position: usize,
     expansion: Expansion,
+    once: bool,
 }
 
 impl Expand {
@@ -45,7 +46,14 @@ impl Expand {
             current: Batch::default(),
             position: 0,
             expansion: Expansion::new(wants_predicate, wants_graph),
+            once: false,
         }
+    }
+
+    /// Stops at each solution's first match, if `once`.
+    pub(crate) fn once(mut self, once: bool) -> Self {
+        self.once = once;
+        self
     }
 
     /// The node's position and the one at the other end.
@@ -83,6 +91,9 @@ impl Expand {
                 if self.agrees(row, link as usize) {
                     rows.push(row as u32);
                     links.push(link);
+                    if self.once {
+                        break;
+                    }
                 }
             }
         }

@@ -28,6 +28,7 @@ pub(crate) struct MergeScan {
     group_key: u64,
     group: Vec<Vec<u64>>,
     current: Cursor,
+    once: bool,
 }
 
 impl MergeScan {
@@ -54,7 +55,14 @@ impl MergeScan {
             group_key: 0,
             group,
             current: Cursor::default(),
+            once: false,
         }
+    }
+
+    /// Stops at each solution's first match, if `once`.
+    pub(crate) fn once(mut self, once: bool) -> Self {
+        self.once = once;
+        self
     }
 
     /// Moves the scan to the first match whose key is at least `key`; false at the end.
@@ -117,11 +125,12 @@ impl MergeScan {
             if key != self.group_key {
                 self.gather_group(key, key_column)?;
             }
-            let count = self.group[key_column].len();
+            let found = self.group[key_column].len();
+            let count = if self.once { found.min(1) } else { found };
             if count > 0 {
                 rows.extend(std::iter::repeat_n(row as u32, count));
                 for (matches, group) in matches.iter_mut().zip(&self.group) {
-                    matches.extend_from_slice(group);
+                    matches.extend_from_slice(&group[..count]);
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod context;
+mod distinct;
 pub(crate) mod each_graph;
 pub(crate) mod exists;
 mod expand;
@@ -16,7 +17,8 @@ pub(crate) mod operator;
 mod path;
 pub(crate) mod pattern;
 mod pipeline;
-mod probe;
+pub(crate) mod probe;
+pub(crate) mod profile;
 pub(crate) mod relational;
 pub(crate) mod scan;
 pub(crate) mod service;

@@ -25,6 +25,8 @@ pub(crate) struct Optional {
     start: usize,
     matched: Vec<bool>,
     running: bool,
+    /// Whether extended solutions are left out: only those stay that have no match.
+    without_matches: bool,
 }
 
 impl Optional {
@@ -50,7 +52,14 @@ impl Optional {
             start: 0,
             matched: Vec::new(),
             running: false,
+            without_matches: false,
         }
+    }
+
+    /// Keeps only the solutions for which the inner pipeline has none.
+    pub(crate) fn without_matches(mut self) -> Self {
+        self.without_matches = true;
+        self
     }
 
     fn feed_inner(&mut self) {
@@ -95,6 +104,9 @@ impl RowSource for Optional {
                         for &row in &found.columns[self.row_slot] {
                             self.matched[row as usize - 1] = true;
                         }
+                        if self.without_matches {
+                            continue;
+                        }
                         found.columns[self.row_slot] = Vec::new();
                         found.columns.truncate(self.current.columns.len());
                         return Ok(Some(found));
@@ -126,7 +138,7 @@ fn depth(steps: &[Step]) -> usize {
     steps
         .iter()
         .map(|step| match &step.kind {
-            StepKind::Optional(inner) => 1 + depth(inner),
+            StepKind::Optional(inner) | StepKind::Without(inner) => 1 + depth(inner),
             StepKind::Union(branches) => branches.iter().map(|b| depth(b)).max().unwrap_or(0),
             _ => 0,
         })
@@ -142,7 +154,7 @@ fn keep_live(steps: &mut [Step], slot: usize) {
             step.live.insert(place, slot);
         }
         match &mut step.kind {
-            StepKind::Optional(inner) => keep_live(inner, slot),
+            StepKind::Optional(inner) | StepKind::Without(inner) => keep_live(inner, slot),
             StepKind::Union(branches) => {
                 for branch in branches {
                     keep_live(branch, slot);

@@ -26,7 +26,10 @@ use oxrdf::Variable;
 
 use super::batch::schema_of;
 use super::context::QueryContext;
+use super::profile::{PartId, measured};
 use crate::error::QueryError;
+use crate::explain::{Explainer, PlanNode};
+use crate::plan::duplicates::ignored;
 
 /// A stream of solutions.
 pub(crate) type Solutions = SendableRecordBatchStream;
@@ -38,6 +41,22 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
 
     /// The rest of its line (or lines, each after the first indented by `indent`) in EXPLAIN.
     fn describe(&self, indent: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+
+    /// The steps inside it, for EXPLAIN.
+    fn steps(&self, _: &Explainer<'_>) -> Vec<PlanNode> {
+        Vec::new()
+    }
+
+    /// The same operator for a reader to whom duplicates make no difference, if that is less work.
+    fn ignoring_duplicates(&self) -> Option<Arc<dyn Operator>> {
+        None
+    }
+
+    /// Whether duplicates among the solutions it is given make only duplicates among those it
+    /// gives, in the same order.
+    fn passes_solutions(&self) -> bool {
+        false
+    }
 
     /// Starts it. `schema` is that of its output.
     fn run(
@@ -54,6 +73,9 @@ pub(crate) struct SolutionExec {
     operator: Arc<dyn Operator>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     properties: Arc<PlanProperties>,
+    /// Under this its cost is measured.
+    part: PartId,
+    estimated_rows: Option<f64>,
 }
 
 impl SolutionExec {
@@ -73,7 +95,45 @@ impl SolutionExec {
             operator: Arc::new(operator),
             inputs,
             properties: Arc::new(properties),
+            part: PartId::next(),
+            estimated_rows: None,
         })
+    }
+
+    /// The plan with the number of solutions expected of it, for EXPLAIN.
+    pub(crate) fn estimated(plan: Arc<dyn ExecutionPlan>, rows: f64) -> Arc<dyn ExecutionPlan> {
+        match plan.downcast_ref::<Self>() {
+            Some(solutions) if solutions.estimated_rows.is_none() => Arc::new(Self {
+                estimated_rows: Some(rows),
+                ..solutions.clone()
+            }),
+            _ => plan,
+        }
+    }
+
+    /// The plan for a reader to whom duplicates make no difference, if that is another one.
+    pub(crate) fn ignoring_duplicates(&self) -> Option<Arc<dyn ExecutionPlan>> {
+        let mut changed = self.clone();
+        if let Some(operator) = self.operator.ignoring_duplicates() {
+            changed.operator = operator;
+        } else if self.operator.passes_solutions() {
+            let inputs = self.inputs.iter().cloned();
+            changed.inputs = inputs.map(ignored).collect();
+        } else {
+            return None;
+        }
+        Some(Arc::new(changed))
+    }
+
+    /// This node for EXPLAIN, without its inputs.
+    pub(crate) fn explain(&self, explainer: &Explainer<'_>) -> PlanNode {
+        let detail = DisplayDetail(self.operator.as_ref()).to_string();
+        PlanNode {
+            estimated_rows: self.estimated_rows,
+            measured: explainer.measured(self.part),
+            steps: self.operator.steps(explainer),
+            ..PlanNode::new(self.operator.name(), detail.trim_end())
+        }
     }
 }
 
@@ -132,7 +192,22 @@ impl ExecutionPlan for SolutionExec {
             .map(|input| input.execute(partition, Arc::clone(&task)))
             .collect::<Result<Vec<_>>>()?;
         let context = QueryContext::of(&task)?;
-        Ok(self.operator.run(inputs, self.schema(), context))
+        let profile = context.profile.clone();
+        let snapshot = context.snapshot.clone();
+        let solutions = self.operator.run(inputs, self.schema(), context);
+        Ok(match profile {
+            Some(profile) => measured(solutions, self.part, profile, snapshot),
+            None => solutions,
+        })
+    }
+}
+
+/// What an operator says of itself.
+struct DisplayDetail<'a>(&'a dyn Operator);
+
+impl fmt::Display for DisplayDetail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.describe(0, f)
     }
 }
 

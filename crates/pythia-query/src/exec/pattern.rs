@@ -15,6 +15,8 @@ use super::operator::{Operator, Solutions, pull, solutions};
 use super::pipeline::{RowSource, build};
 use super::step::{Step, explain};
 use crate::error::QueryError;
+use crate::explain::{Explainer, PlanNode};
+use crate::plan::duplicates::without_duplicates;
 
 /// Runs a pipeline of steps from the empty solution, or from each batch of its input.
 #[derive(Debug)]
@@ -34,14 +36,26 @@ impl Operator for Pattern {
         "Pattern"
     }
 
-    fn describe(&self, indent: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn describe(&self, _: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self
             .output
             .iter()
             .map(|s| self.slots[*s].to_string())
             .collect();
-        writeln!(f, "[{}]", names.join(" "))?;
-        explain(&self.steps, &self.slots, indent + 3, f)
+        write!(f, "[{}]", names.join(" "))
+    }
+
+    fn steps(&self, explainer: &Explainer<'_>) -> Vec<PlanNode> {
+        explain(&self.steps, &self.slots, explainer)
+    }
+
+    fn ignoring_duplicates(&self) -> Option<Arc<dyn Operator>> {
+        Some(Arc::new(Self {
+            slots: self.slots.clone(),
+            steps: without_duplicates(&self.steps),
+            input: self.input.clone(),
+            output: self.output.clone(),
+        }))
     }
 
     fn run(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::batch::Batch;
 use super::context::QueryContext;
+use super::distinct::EarlyDistinct;
 use super::expand::Expand;
 use super::filter::{Bind, Equal, Filter};
 use super::hash::HashScan;
@@ -12,6 +13,7 @@ use super::merged::Merged;
 use super::nested::{Optional, Union};
 use super::path::PathSearch;
 use super::probe::Probe;
+use super::profile::MeasuredStep;
 use super::scan::{Graphs, Scan};
 use super::step::{Access, Step, StepKind};
 use super::triple_term::TakeApart;
@@ -44,37 +46,52 @@ impl RowSource for Seed {
 pub(crate) fn build(
     steps: &[Step],
     width: usize,
-    context: &Arc<QueryContext>,
+    shared: &Arc<QueryContext>,
 ) -> Box<dyn RowSource> {
     let mut source: Box<dyn RowSource> = Box::<Seed>::default();
     for step in steps {
-        let context = Arc::clone(context);
+        let context = Arc::clone(shared);
         let live = step.live.clone();
         source = match &step.kind {
             StepKind::Pattern(pattern, access) => match access {
                 Access::Scan(order) => Box::new(Scan::new(source, *pattern, *order, live, context)),
-                Access::Expand(end) => Box::new(Expand::new(source, *pattern, *end, live, context)),
-                Access::Probe => Box::new(Probe::new(source, *pattern, live, context)),
-                Access::Merge(order) => {
-                    Box::new(MergeScan::new(source, *pattern, *order, live, context))
+                Access::Expand(end) => {
+                    Box::new(Expand::new(source, *pattern, *end, live, context).once(step.once))
                 }
+                Access::Probe => Box::new(Probe::new(source, *pattern, live, context)),
+                Access::Merge(order) => Box::new(
+                    MergeScan::new(source, *pattern, *order, live, context).once(step.once),
+                ),
                 Access::Hash(order) => {
-                    Box::new(HashScan::new(source, *pattern, *order, live, context))
+                    Box::new(HashScan::new(source, *pattern, *order, live, context).once(step.once))
                 }
             },
-            StepKind::Equal(a, b) => Box::new(Equal::new(source, *a, *b, live)),
+            StepKind::Ranges(pattern, order, ranges) => {
+                let scan = Scan::new(source, *pattern, *order, live, context);
+                Box::new(scan.within(Arc::clone(ranges)))
+            }
+            StepKind::Equal(a, b) => Box::new(Equal::new(source, *a, *b, live, context)),
             StepKind::Filter(expression) => {
                 Box::new(Filter::new(source, expression.clone(), live, context))
             }
             StepKind::Bind(slot, expression) => {
                 Box::new(Bind::new(source, *slot, expression.clone(), context))
             }
-            StepKind::Values { slots, keys, rows } => {
-                Box::new(Values::new(source, slots.clone(), keys, rows.clone(), live))
-            }
+            StepKind::Values { slots, keys, rows } => Box::new(Values::new(
+                source,
+                slots.clone(),
+                keys,
+                rows.clone(),
+                live,
+                context,
+            )),
             StepKind::Optional(inner) => {
                 Box::new(Optional::new(source, inner, width, live, context))
             }
+            StepKind::Without(inner) => {
+                Box::new(Optional::new(source, inner, width, live, context).without_matches())
+            }
+            StepKind::EarlyDistinct => Box::new(EarlyDistinct::new(source, live, context)),
             StepKind::Union(branches) => Box::new(Union::new(source, branches, width, context)),
             StepKind::Path(path) => Box::new(PathSearch::new(source, path.clone(), live, context)),
             StepKind::Merged(pattern) => Box::new(Merged::new(source, *pattern, live, context)),
@@ -83,6 +100,14 @@ pub(crate) fn build(
             }
             StepKind::Graphs(position) => Box::new(Graphs::new(source, *position, live, context)),
         };
+        if let Some(profile) = &shared.profile {
+            source = Box::new(MeasuredStep {
+                step: source,
+                part: step.part,
+                profile: Arc::clone(profile),
+                snapshot: shared.snapshot.clone(),
+            });
+        }
     }
     source
 }

@@ -1,5 +1,6 @@
 //! Reading a pattern's matches in order, and enumerating graphs.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pythia_rdf::TermId;
@@ -55,16 +56,18 @@ impl ScanColumns {
         order: Order,
         context: &QueryContext,
     ) -> Result<QuadScan, QueryError> {
-        self.open_with(order, context, |slot| {
+        self.open_with(order, None, context, |slot| {
             debug_assert!(self.slots.contains(&slot));
             None
         })
     }
 
-    /// Starts the scan with what `value` says of the slots bound earlier.
+    /// Starts the scan with what `value` says of the slots bound earlier, within a range of ids of
+    /// the first variable in the order.
     fn open_with(
         &self,
         order: Order,
+        range: Option<Range<u64>>,
         context: &QueryContext,
         value: impl Fn(usize) -> Option<TermId>,
     ) -> Result<QuadScan, QueryError> {
@@ -86,7 +89,11 @@ impl ScanColumns {
             object: known(self.pattern.object),
             graph,
         };
-        Ok(context.snapshot.scan(&pattern, order, &self.components)?)
+        let (snapshot, wanted) = (&context.snapshot, &self.components);
+        Ok(match range {
+            Some(range) => snapshot.scan_range(&pattern, order, range, wanted)?,
+            None => snapshot.scan(&pattern, order, wanted)?,
+        })
     }
 
     /// The column of `slot`, which must be one that is read.
@@ -109,6 +116,9 @@ pub(crate) struct Scan {
     current: Batch,
     row: usize,
     scan: Option<QuadScan>,
+    /// If only ranges are read: those, and how many of them were for the current row.
+    ranges: Option<Arc<[Range<u64>]>>,
+    next_range: usize,
 }
 
 impl Scan {
@@ -128,7 +138,33 @@ impl Scan {
             current: Batch::default(),
             row: 0,
             scan: None,
+            ranges: None,
+            next_range: 0,
         }
+    }
+
+    /// Reads only rows in which the order's first variable is in one of the ranges.
+    pub(crate) fn within(mut self, ranges: Arc<[Range<u64>]>) -> Self {
+        self.ranges = Some(ranges);
+        self
+    }
+
+    /// Starts to read for the current row, or the next range of it; `None` if there is no more.
+    fn open(&mut self) -> Result<Option<QuadScan>, QueryError> {
+        let value = |slot: usize| Some(TermId(self.current.value(slot, self.row)));
+        let range = match &self.ranges {
+            None if self.next_range > 0 => return Ok(None),
+            None => None,
+            Some(ranges) => match ranges.get(self.next_range) {
+                Some(range) => Some(range.clone()),
+                None => return Ok(None),
+            },
+        };
+        self.next_range += 1;
+        let scan = self
+            .columns
+            .open_with(self.order, range, &self.context, value)?;
+        Ok(Some(scan))
     }
 
     fn output(&self, found: IdBatch) -> Batch {
@@ -165,7 +201,14 @@ impl RowSource for Scan {
                     continue;
                 }
                 self.scan = None;
+            }
+            if self.row < self.current.rows {
+                self.scan = self.open()?;
+                if self.scan.is_some() {
+                    continue;
+                }
                 self.row += 1;
+                self.next_range = 0;
             }
             if self.row >= self.current.rows {
                 let Some(batch) = self.input.next()? else {
@@ -174,8 +217,6 @@ impl RowSource for Scan {
                 self.current = batch;
                 self.row = 0;
             }
-            let value = |slot: usize| Some(TermId(self.current.value(slot, self.row)));
-            self.scan = Some(self.columns.open_with(self.order, &self.context, value)?);
         }
     }
 }

@@ -4,12 +4,15 @@
 //! of solutions and gives batches of solutions; [`super::pipeline`] runs them.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use oxrdf::Variable;
 use pythia_rdf::TermId;
 use pythia_store::{End, GraphFilter, Order};
 
+use super::profile::PartId;
+use crate::explain::{Explainer, PlanNode};
 use crate::expression::CompiledExpression;
 use crate::plan::automaton::Automaton;
 
@@ -111,12 +114,17 @@ impl fmt::Debug for SlotExpression {
 /// One step.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
+    /// Under this its cost is measured.
+    pub(crate) part: PartId,
     /// What it does.
     pub(crate) kind: StepKind,
     /// Slots that later steps or the result still need, sorted.
     pub(crate) live: Vec<usize>,
     /// Estimated solutions after it.
     pub(crate) rows: f64,
+    /// Whether a solution's first match is enough: the step binds nothing that is needed, and
+    /// nobody counts.
+    pub(crate) once: bool,
 }
 
 /// What a step does.
@@ -124,6 +132,9 @@ pub(crate) struct Step {
 pub(crate) enum StepKind {
     /// Joins with a quad pattern.
     Pattern(SlotPattern, Access),
+    /// Joins with the matches of a pattern, reading only where the order's first variable is in
+    /// these sorted ranges of ids.
+    Ranges(SlotPattern, Order, Arc<[Range<u64>]>),
     /// Keeps solutions in which both slots hold the same term.
     Equal(usize, usize),
     /// Keeps solutions for which the expression is true.
@@ -141,6 +152,10 @@ pub(crate) enum StepKind {
     },
     /// Left join with the steps' solutions.
     Optional(Vec<Step>),
+    /// Keeps solutions for which the steps have none.
+    Without(Vec<Step>),
+    /// May drop solutions that are alike in the live slots.
+    EarlyDistinct,
     /// The solutions of each branch in turn.
     Union(Vec<Vec<Step>>),
     /// Joins with the pairs connected by a path.
@@ -182,70 +197,93 @@ pub(crate) struct PathStep {
     pub(crate) text: String,
 }
 
-/// Writes a pipeline for EXPLAIN.
+/// Describes a pipeline for EXPLAIN.
 pub(crate) fn explain(
     steps: &[Step],
     slots: &[Variable],
-    indent: usize,
-    f: &mut dyn fmt::Write,
-) -> fmt::Result {
+    explainer: &Explainer<'_>,
+) -> Vec<PlanNode> {
     let name = |slot: usize| slots[slot].to_string();
     let position = |p: Position| match p {
-        Position::Constant(id) => format!("{id:?}"),
+        Position::Constant(id) => explainer.term(id),
         Position::Bound(slot) => format!("={}", name(slot)),
         Position::New(slot) => name(slot),
     };
-    let pad = "  ".repeat(indent);
-    for step in steps {
-        let rows = step.rows;
-        match &step.kind {
-            StepKind::Pattern(p, access) => {
-                let graph = match p.graph {
-                    GraphPosition::Filter(GraphFilter::One(TermId(0))) => String::new(),
-                    GraphPosition::Filter(filter) => format!(" graph {filter:?}"),
-                    GraphPosition::Bound(slot) => format!(" graph ={}", name(slot)),
-                    GraphPosition::New(slot) => format!(" graph {}", name(slot)),
-                };
-                writeln!(
-                    f,
-                    "{pad}{access:?} {} {} {}{graph}  ~{rows:.0} rows",
-                    position(p.subject),
-                    position(p.predicate),
-                    position(p.object),
-                )?;
+    let pattern = |p: &SlotPattern| {
+        let graph = match p.graph {
+            GraphPosition::Filter(GraphFilter::One(TermId(0))) => String::new(),
+            GraphPosition::Filter(GraphFilter::One(id)) => {
+                format!(" graph {}", explainer.term(id))
             }
-            StepKind::Equal(a, b) => writeln!(f, "{pad}Equal {} {}", name(*a), name(*b))?,
-            StepKind::Filter(e) => writeln!(f, "{pad}Filter {}  ~{rows:.0} rows", e.text)?,
-            StepKind::Bind(slot, e) => writeln!(f, "{pad}Bind {} := {}", name(*slot), e.text)?,
+            GraphPosition::Filter(filter) => format!(" graph {filter:?}"),
+            GraphPosition::Bound(slot) => format!(" graph ={}", name(slot)),
+            GraphPosition::New(slot) => format!(" graph {}", name(slot)),
+        };
+        let [s, p, o] = [p.subject, p.predicate, p.object].map(position);
+        format!("{s} {p} {o}{graph}")
+    };
+    let inside = |steps: &[Step]| explain(steps, slots, explainer);
+    let explain_one = |step: &Step| {
+        let mut node = match &step.kind {
+            StepKind::Pattern(p, access) => PlanNode::new(format!("{access:?}"), pattern(p)),
+            StepKind::Ranges(p, order, ranges) => {
+                let detail = format!("{} in {} ranges", pattern(p), ranges.len());
+                PlanNode::new(format!("Ranges({order:?})"), detail)
+            }
+            StepKind::Equal(a, b) => PlanNode::new("Equal", format!("{} {}", name(*a), name(*b))),
+            StepKind::Filter(e) => PlanNode::new("Filter", &*e.text),
+            StepKind::Bind(slot, e) => {
+                PlanNode::new("Bind", format!("{} := {}", name(*slot), e.text))
+            }
             StepKind::Values { slots, rows, .. } => {
                 let names: Vec<_> = slots.iter().map(|s| name(*s)).collect();
-                writeln!(f, "{pad}Values {} × {} rows", names.join(" "), rows.len())?;
+                PlanNode::new(
+                    "Values",
+                    format!("{} × {} rows", names.join(" "), rows.len()),
+                )
             }
-            StepKind::Optional(inner) => {
-                writeln!(f, "{pad}Optional  ~{rows:.0} rows")?;
-                explain(inner, slots, indent + 1, f)?;
+            StepKind::Optional(inner) => PlanNode {
+                steps: inside(inner),
+                ..PlanNode::new("Optional", "")
+            },
+            StepKind::Without(inner) => PlanNode {
+                steps: inside(inner),
+                ..PlanNode::new("Without", "")
+            },
+            StepKind::EarlyDistinct => {
+                let names: Vec<_> = step.live.iter().map(|s| name(*s)).collect();
+                PlanNode::new("EarlyDistinct", names.join(" "))
             }
-            StepKind::Union(branches) => {
-                writeln!(f, "{pad}Union  ~{rows:.0} rows")?;
-                for branch in branches {
-                    writeln!(f, "{pad}  Branch")?;
-                    explain(branch, slots, indent + 2, f)?;
-                }
+            StepKind::Union(branches) => PlanNode {
+                steps: branches
+                    .iter()
+                    .map(|branch| PlanNode {
+                        steps: inside(branch),
+                        ..PlanNode::new("Branch", "")
+                    })
+                    .collect(),
+                ..PlanNode::new("Union", "")
+            },
+            StepKind::Path(path) => {
+                let [s, o] = [path.subject, path.object].map(position);
+                PlanNode::new("Path", format!("{s} {} {o}", path.text))
             }
-            StepKind::Path(path) => writeln!(
-                f,
-                "{pad}Path {} {} {}  ~{rows:.0} rows",
-                position(path.subject),
-                path.text,
-                position(path.object)
-            )?,
-            StepKind::Graphs(p) => writeln!(f, "{pad}Graphs {}", position(*p))?,
-            StepKind::Merged(_) => writeln!(f, "{pad}Merged graphs  ~{rows:.0} rows")?,
+            StepKind::Graphs(p) => PlanNode::new("Graphs", position(*p)),
+            StepKind::Merged(_) => PlanNode::new("Merged graphs", ""),
             StepKind::TakeApart(term, parts) => {
                 let parts = parts.map(position);
-                writeln!(f, "{pad}TakeApart {} as {}", name(*term), parts.join(" "))?;
+                PlanNode::new(
+                    "TakeApart",
+                    format!("{} as {}", name(*term), parts.join(" ")),
+                )
             }
+        };
+        if step.once {
+            node.detail.push_str(" (first match)");
         }
-    }
-    Ok(())
+        node.estimated_rows = Some(step.rows);
+        node.measured = explainer.measured(step.part);
+        node
+    };
+    steps.iter().map(explain_one).collect()
 }

@@ -11,6 +11,7 @@ use pythia_rdf::TermId;
 use super::scope::Variables;
 use crate::exec::operator::SolutionExec;
 use crate::exec::pattern::Pattern;
+use crate::exec::profile::PartId;
 use crate::exec::step::{GraphPosition, PathGraph, Position, Step, StepKind};
 
 /// An independent plan and what is known of its solutions.
@@ -22,6 +23,14 @@ pub(crate) struct Planned {
     pub(crate) certain: Variables,
     /// Estimated number of solutions.
     pub(crate) rows: f64,
+}
+
+impl Planned {
+    /// The same, with the estimate noted in the plan for EXPLAIN.
+    pub(crate) fn with_estimate(mut self) -> Self {
+        self.plan = SolutionExec::estimated(self.plan, self.rows);
+        self
+    }
 }
 
 /// What is known of the solutions at the end of the steps so far.
@@ -83,6 +92,7 @@ impl Builder {
 
     /// A pipeline that starts from a plan's solutions.
     pub(crate) fn from_planned(planned: Planned) -> Self {
+        let planned = planned.with_estimate();
         let mut builder = Self::new();
         let slots = planned.variables.iter().map(|v| builder.slot(v)).collect();
         for (slot, variable) in builder.slots.iter().enumerate() {
@@ -186,9 +196,11 @@ impl Builder {
     pub(crate) fn push(&mut self, kind: StepKind, rows: f64) {
         self.known.rows = rows;
         self.steps.push(Step {
+            part: PartId::next(),
             kind,
             live: Vec::new(),
             rows,
+            once: false,
         });
     }
 
@@ -275,7 +287,7 @@ fn assign_live(steps: &mut [Step], mut live: BTreeSet<usize>) -> BTreeSet<usize>
     for step in steps.iter_mut().rev() {
         step.live = live.iter().copied().collect();
         match &mut step.kind {
-            StepKind::Pattern(pattern, _) => {
+            StepKind::Pattern(pattern, _) | StepKind::Ranges(pattern, ..) => {
                 for position in [pattern.subject, pattern.predicate, pattern.object] {
                     need(&mut live, position);
                 }
@@ -297,6 +309,8 @@ fn assign_live(steps: &mut [Step], mut live: BTreeSet<usize>) -> BTreeSet<usize>
                 let before = assign_live(inner, live.clone());
                 live.extend(before);
             }
+            StepKind::Without(inner) => live.extend(assign_live(inner, BTreeSet::new())),
+            StepKind::EarlyDistinct => {}
             StepKind::Union(branches) => {
                 let after = live.clone();
                 for branch in branches {

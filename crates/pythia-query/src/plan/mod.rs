@@ -9,14 +9,19 @@ pub(crate) mod automaton;
 pub(crate) mod bgp;
 pub(crate) mod builder;
 pub(crate) mod dataset;
+pub(crate) mod duplicates;
 mod equality;
 mod exists;
 mod graph;
+mod metadata;
+mod order;
 pub(crate) mod paths;
+mod push_down;
 pub(crate) mod scope;
 mod sequence;
 mod service;
 mod triple_term;
+mod ways;
 
 use std::sync::Arc;
 
@@ -105,7 +110,7 @@ impl<'a> Planner<'a> {
         needed: Option<&Variables>,
     ) -> Result<Planned, QueryError> {
         if let Some(planned) = self.plan_sequence(pattern, graph, needed)? {
-            return Ok(planned);
+            return Ok(planned.with_estimate());
         }
         let mut builder = Builder::new();
         self.insert_terms(&mut builder, pattern, graph);
@@ -117,7 +122,7 @@ impl<'a> Planner<'a> {
             self.push_graphs(&mut builder, slot);
         }
         match self.extend(&mut builder, pattern, graph) {
-            Ok(()) => Ok(builder.finish(needed)),
+            Ok(()) => Ok(builder.finish(needed).with_estimate()),
             Err(PlanError::Query(error)) => Err(error),
             Err(PlanError::Alone) => unreachable!("only a nested pipeline cannot take a hash join"),
         }
@@ -183,8 +188,7 @@ impl<'a> Planner<'a> {
                     return Err(PlanError::Alone);
                 }
                 self.extend(builder, left, graph)?;
-                let right = self.plan(right, graph, None)?;
-                hash_join(builder, right, |_| Ok(JoinKind::Minus))
+                self.minus(builder, right, graph)
             }
             GraphPattern::Graph { name, inner } => self.extend_graph(builder, name, inner),
             GraphPattern::Service {
@@ -258,8 +262,9 @@ impl<'a> Planner<'a> {
         let mut filters = std::mem::take(&mut group.filters);
         self.unify_equal(builder, &group, &mut filters)?;
         match self.elements(builder, &group, graph)? {
-            Some((elements, mut unfinished)) => {
-                join_elements(builder, elements, |builder| {
+            Some((mut elements, mut unfinished)) => {
+                let hints = self.push_down(builder, &filters, &mut elements)?;
+                join_elements(builder, self.snapshot, &elements, &hints, |builder| {
                     self.finish_elements(builder, &mut unfinished)?;
                     self.place_filters(builder, &mut filters, graph)
                 })?;
@@ -417,6 +422,35 @@ impl<'a> Planner<'a> {
         })
     }
 
+    /// Drops the solutions that are compatible with one of the right side's and share a variable
+    /// with it: by looking for one from each, where that is the same and there are fewer of them.
+    fn minus(&self, builder: &mut Builder, right: &GraphPattern, graph: &GraphScope) -> Planning {
+        let alone = self.plan(right, graph, None)?;
+        let bound = certain(right);
+        let mut shared = in_scope(right);
+        shared.retain(|v| builder.is_bound(v));
+        let are_certain = shared
+            .iter()
+            .all(|v| builder.is_certain(v) && bound.contains(v));
+        if !shared.is_empty()
+            && are_certain
+            && builder.inserted.is_empty()
+            && builder.known.rows < alone.rows
+            && can_seed(right, &builder.variables())
+        {
+            match builder.inside(|builder| self.extend(builder, right, graph)) {
+                Ok((steps, _)) => {
+                    let rows = builder.known.rows * 0.5;
+                    builder.push(StepKind::Without(steps), rows);
+                    return Ok(());
+                }
+                Err(PlanError::Alone) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        hash_join(builder, alone, |_| Ok(JoinKind::Minus))
+    }
+
     fn union(
         &self,
         builder: &mut Builder,
@@ -524,7 +558,7 @@ impl<'a> Planner<'a> {
         graph: &GraphScope,
     ) -> Planning {
         let compiled = self.compile(expression, &builder.slots, graph)?;
-        let rows = builder.known.rows * 0.3;
+        let rows = builder.known.rows * push_down::share(expression);
         builder.push(StepKind::Filter(compiled), rows);
         Ok(())
     }

@@ -6,6 +6,7 @@ use spargebra::algebra::{AggregateExpression, GraphPattern, OrderExpression};
 
 use super::Planner;
 use super::builder::{GraphScope, Planned};
+use super::duplicates::ignored;
 use super::scope::{Variables, in_scope, variables_of};
 use crate::error::QueryError;
 use crate::exec::group::Group;
@@ -79,6 +80,9 @@ impl Planner<'_> {
                 project(planned, variables)
             }
             GraphPattern::Distinct { inner } | GraphPattern::Reduced { inner } => {
+                if let Some(planned) = self.predicates_from_counts(inner, graph) {
+                    return Ok(Some(planned));
+                }
                 // Which columns there are decides which solutions are the same.
                 let all = in_scope(inner);
                 self.distinct(self.plan(inner, graph, Some(&all))?)
@@ -102,7 +106,7 @@ impl Planner<'_> {
 
     fn distinct(&self, planned: Planned) -> Planned {
         Planned {
-            plan: SolutionExec::plan(Distinct, vec![planned.plan], &planned.variables),
+            plan: SolutionExec::plan(Distinct, vec![ignored(planned.plan)], &planned.variables),
             ..planned
         }
     }
@@ -196,6 +200,9 @@ impl Planner<'_> {
         aggregates: &[(Variable, AggregateExpression)],
         graph: &GraphScope,
     ) -> Result<Planned, QueryError> {
+        if let Some(planned) = self.group_from_counts(inner, keys, aggregates, graph)? {
+            return Ok(planned);
+        }
         let mut wanted: Variables = keys.iter().cloned().collect();
         for (_, aggregate) in aggregates {
             match aggregate {

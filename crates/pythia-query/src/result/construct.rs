@@ -12,12 +12,19 @@ use pythia_store::IdBatch;
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
 use super::SolutionStream;
-use super::distinct::{Admission, DistinctRows, RestRows, Row};
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
+use crate::spill::distinct::{DistinctRows, Offered};
+use crate::spill::file::SpillFile;
+use crate::spill::rows::{RowReader, RowWriter};
 
 /// Triples decoded at once.
 const BATCH_ROWS: usize = 4096;
+
+/// Ids of a triple's terms: subject, predicate, object; of a triple whose object is a triple term:
+/// subject, predicate, and the three of the object. Unused places hold 0.
+type Row = [u64; 5];
+const ROW_WIDTH: usize = 5;
 
 /// A CONSTRUCT under way.
 pub(super) struct Construction {
@@ -32,9 +39,13 @@ pub(super) struct Construction {
     row: usize,
 }
 
+/// Where triples come from.
 enum State {
+    /// Solutions; the set of what was given.
     Solutions(DistinctRows),
-    Rest(RestRows),
+    /// What the set had no room for, and turned out to be new.
+    PutOff(RowReader),
+    Done,
 }
 
 /// A triple of the template: its places in the order of [`Row`].
@@ -79,10 +90,11 @@ impl Construction {
                 shapes.push(Shape::new(places));
             }
         }
+        let given = DistinctRows::new(solutions.context.governor(), ROW_WIDTH, 0);
         Ok(Self {
             solutions,
             template: shapes,
-            state: State::Solutions(DistinctRows::new()),
+            state: State::Solutions(given),
             query: rand::random(),
             solution: 0,
             batch: IdBatch::new(0),
@@ -94,21 +106,22 @@ impl Construction {
     pub(super) fn next_batch(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
         loop {
             self.solutions.context.check()?;
-            let pending = match &mut self.state {
-                State::Rest(rest) => {
-                    let rows = rest.next_rows(BATCH_ROWS)?;
-                    rows.into_iter().map(|row| (row, 0)).collect()
-                }
+            let pending: Vec<Pending> = match &mut self.state {
                 State::Solutions(_) => self.instantiate()?,
+                State::PutOff(rows) => {
+                    let mut ids = Vec::new();
+                    rows.next_rows(&mut ids)?;
+                    let rows = ids.chunks_exact(ROW_WIDTH);
+                    rows.map(|row| (row.try_into().expect("a row's width"), 0))
+                        .collect()
+                }
+                State::Done => return Ok(None),
             };
             if pending.is_empty() {
-                match std::mem::replace(&mut self.state, State::Solutions(DistinctRows::new())) {
-                    State::Solutions(distinct) => self.state = State::Rest(distinct.rest()?),
-                    rest @ State::Rest(_) => {
-                        self.state = rest;
-                        return Ok(None);
-                    }
-                }
+                self.state = match std::mem::replace(&mut self.state, State::Done) {
+                    State::Solutions(given) => put_off(given, &self.solutions.context)?,
+                    State::PutOff(_) | State::Done => State::Done,
+                };
                 continue;
             }
             let triples = self.decode(&pending)?;
@@ -122,11 +135,10 @@ impl Construction {
     fn instantiate(&mut self) -> Result<Vec<Pending>, QueryError> {
         let mut pending = Vec::new();
         let mut own: HashSet<Row> = HashSet::new();
-        let State::Solutions(distinct) = &mut self.state else {
+        let State::Solutions(given) = &mut self.state else {
             return Ok(pending);
         };
         let context = Arc::clone(&self.solutions.context);
-        let reserve = |bytes| context.reserve(bytes);
         while pending.len() < BATCH_ROWS {
             if self.row == self.batch.rows {
                 // What there is leaves before more is computed.
@@ -154,7 +166,7 @@ impl Construction {
                     if own.insert(row) {
                         pending.push((row, self.solution));
                     }
-                } else if distinct.admit(row, &reserve)? == Admission::New {
+                } else if given.offer(&row)? == Offered::New {
                     pending.push((row, 0));
                 }
             }
@@ -193,6 +205,17 @@ impl Construction {
         };
         Ok(pending.iter().filter_map(assemble).collect())
     }
+}
+
+/// The new ones among the rows that were put off.
+fn put_off(given: DistinctRows, context: &QueryContext) -> Result<State, QueryError> {
+    if !given.has_put_off() {
+        return Ok(State::Done);
+    }
+    let file = SpillFile::create(context.governor().spill())?;
+    let mut rows = RowWriter::new(&file, ROW_WIDTH, given.block_bytes());
+    given.drain(|_, row| rows.push(row))?;
+    Ok(State::PutOff(rows.finish()?.reader()))
 }
 
 /// A blank node of the template in one solution.

@@ -2,7 +2,6 @@
 
 mod construct;
 mod describe;
-mod distinct;
 mod spool;
 
 use std::sync::Arc;
@@ -83,6 +82,13 @@ impl SolutionBatch {
             .iter()
             .enumerate()
             .map(move |(column, variable)| (variable, self.term(row, column)))
+    }
+}
+
+/// Tests of `EXISTS` keep running parts of the query, which keep its context: they go with it.
+impl Drop for SolutionStream {
+    fn drop(&mut self) {
+        self.context.drop_exists_from(0);
     }
 }
 
@@ -167,6 +173,9 @@ fn decode(
 pub struct TripleStream {
     source: TripleSource,
     ready: std::vec::IntoIter<Triple>,
+    /// How many triples may still come; any number if `None`.
+    left: Option<u64>,
+    limit: u64,
 }
 
 enum TripleSource {
@@ -191,7 +200,15 @@ impl TripleStream {
         Self {
             source,
             ready: Vec::new().into_iter(),
+            left: None,
+            limit: 0,
         }
+    }
+
+    /// Ends with an error after so many triples, if there are more.
+    pub(crate) fn limited(mut self, triples: Option<u64>) -> Self {
+        (self.left, self.limit) = (triples, triples.unwrap_or_default());
+        self
     }
 
     /// The next triples; blocks until there are some. `None` at the end.
@@ -200,10 +217,22 @@ impl TripleStream {
         if !ready.as_slice().is_empty() {
             return Ok(Some(ready.collect()));
         }
-        match &mut self.source {
-            TripleSource::Construct(construction) => construction.next_batch(),
-            TripleSource::Describe(description) => description.next_batch(),
+        let batch = match &mut self.source {
+            TripleSource::Construct(construction) => construction.next_batch()?,
+            TripleSource::Describe(description) => description.next_batch()?,
+        };
+        let Some(left) = &mut self.left else {
+            return Ok(batch);
+        };
+        let Some(mut triples) = batch else {
+            return Ok(None);
+        };
+        if *left == 0 {
+            return Err(QueryError::RowLimit(self.limit));
         }
+        triples.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+        *left -= triples.len() as u64;
+        Ok(Some(triples))
     }
 
     /// The next triple; blocks until there is one. `None` at the end.

@@ -39,10 +39,21 @@ impl ColumnScan {
         graph: GraphFilter,
         projection: Projection,
     ) -> Result<Self, StoreError> {
-        let file = segment.columns(end);
-        let rows = file.find(&prefix)?;
-        let read_ahead = ReadAhead::new(file.file());
-        Ok(Self {
+        let rows = segment.columns(end).find(&prefix)?;
+        Ok(Self::over(segment, end, prefix, rows, graph, projection))
+    }
+
+    /// Some of the rows that start with `prefix`.
+    pub(crate) fn over(
+        segment: Arc<Segment>,
+        end: End,
+        prefix: Vec<u64>,
+        rows: Range<u64>,
+        graph: GraphFilter,
+        projection: Projection,
+    ) -> Self {
+        let read_ahead = ReadAhead::new(segment.columns(end).file());
+        Self {
             segment,
             end,
             rows,
@@ -53,7 +64,7 @@ impl ColumnScan {
             read_ahead,
             graphs: Vec::new(),
             values: Vec::new(),
-        })
+        }
     }
 
     /// Appends the next rows to `batch`; it stays empty at the end.

@@ -8,9 +8,10 @@ use pythia_io::{BufferPool, PagedFile};
 use super::column::{ColumnDirectory, ColumnFile};
 use super::tuple::{TupleDirectory, TupleFile};
 use crate::StoreError;
+use crate::characteristic::CharacteristicSets;
 use crate::codec::{Reader, Writer};
 use crate::dictionary::{Dictionary, DictionaryDirectory};
-use crate::manifest::{FORMAT_VERSION, Manifest, SegmentId};
+use crate::manifest::{FORMAT_VERSION, FORMATS_READ, Manifest, SegmentId};
 use crate::pattern::{End, Order};
 use crate::statistics::{GraphStatistics, Statistics};
 
@@ -55,6 +56,7 @@ impl SegmentDirectory {
         self.pso.write(&mut out);
         self.pos.write(&mut out);
         self.statistics.graphs.write(&mut out);
+        self.statistics.characteristic.write(&mut out);
         let checksum = crc32c::crc32c(out.as_slice());
         let mut bytes = checksum.to_le_bytes().to_vec();
         bytes.extend_from_slice(out.as_slice());
@@ -76,7 +78,7 @@ impl SegmentDirectory {
             return Err(input.corrupt("the mark of a segment directory"));
         }
         let version = input.u32()?;
-        if version != FORMAT_VERSION {
+        if !FORMATS_READ.contains(&version) {
             return Err(StoreError::Format {
                 found: version,
                 supported: FORMAT_VERSION,
@@ -88,16 +90,28 @@ impl SegmentDirectory {
         let pso = ColumnDirectory::read(&mut input)?;
         let pos = ColumnDirectory::read(&mut input)?;
         let graphs = GraphStatistics::read(&mut input)?;
+        let characteristic = match version {
+            1 => CharacteristicSets::default(),
+            _ => CharacteristicSets::read(&mut input)?,
+        };
         let predicates = || pso.predicates.iter().zip(&pos.predicates);
         if pso.predicates.len() != pos.predicates.len()
             || predicates().any(|(a, b)| (a.predicate, a.rows) != (b.predicate, b.rows))
             || [spo.statistics.rows, ops.statistics.rows] != [pso.rows; 2]
             || graphs.total_quads() != Some(pso.rows)
+            || (version > 1 && characteristic.total_subjects() != Some(spo.statistics.tuples))
         {
             return Err(input.corrupt("the same counts in all orders"));
         }
         input.finish()?;
-        let statistics = Statistics::assemble(&spo.statistics, &ops.statistics, &pso, &pos, graphs);
+        let statistics = Statistics::assemble(
+            &spo.statistics,
+            &ops.statistics,
+            &pso,
+            &pos,
+            graphs,
+            characteristic,
+        );
         Ok(Self {
             statistics,
             dictionary,

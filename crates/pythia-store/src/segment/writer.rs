@@ -14,6 +14,7 @@ use super::column::{ColumnDirectory, ColumnWriter};
 use super::sealed::{self, DICTIONARY_NAME, DIRECTORY_NAME, SegmentDirectory};
 use super::tuple::{ExternalPolicy, PageSink, TupleDirectory, TupleWriter};
 use crate::StoreError;
+use crate::characteristic::{CharacteristicCounter, CharacteristicSets};
 use crate::dictionary::{DictionaryDirectory, DictionaryWriter};
 use crate::manifest::{FORMAT_VERSION, Manifest, ManifestFile, SegmentId};
 use crate::pattern::Order;
@@ -130,6 +131,7 @@ impl SegmentWriter {
             order,
             kind,
             graphs: (order == Order::Pso).then(GraphCounter::default),
+            characteristic: (order == Order::Spo).then(CharacteristicCounter::default),
         })
     }
 
@@ -183,11 +185,14 @@ impl Drop for SegmentWriter {
 /// Puts a segment's directory together.
 fn assemble(dictionary: DictionaryDirectory, orders: Vec<OrderDirectory>) -> SegmentDirectory {
     let (mut tuples, mut columns) = ([None, None], [None, None]);
-    let mut graph_counts = None;
+    let (mut graph_counts, mut characteristic_sets) = (None, None);
     for OrderDirectory { order, kind } in orders {
         let second = usize::from(matches!(order, Order::Ops | Order::Pos));
         match kind {
-            DirectoryKind::Tuples(directory) => tuples[second] = Some(directory),
+            DirectoryKind::Tuples(directory, characteristic) => {
+                tuples[second] = Some(directory);
+                characteristic_sets = characteristic.or(characteristic_sets);
+            }
             DirectoryKind::Columns(directory, graphs) => {
                 columns[second] = Some(directory);
                 graph_counts = graphs.or(graph_counts);
@@ -203,7 +208,14 @@ fn assemble(dictionary: DictionaryDirectory, orders: Vec<OrderDirectory>) -> Seg
         "the orders hold the same quads, not {counts:?}"
     );
     let graphs = graph_counts.unwrap_or_default();
-    let statistics = Statistics::assemble(&spo.statistics, &ops.statistics, &pso, &pos, graphs);
+    let statistics = Statistics::assemble(
+        &spo.statistics,
+        &ops.statistics,
+        &pso,
+        &pos,
+        graphs,
+        characteristic_sets.unwrap_or_default(),
+    );
     SegmentDirectory {
         statistics,
         dictionary,
@@ -219,6 +231,7 @@ pub struct OrderWriter {
     order: Order,
     kind: OrderKind,
     graphs: Option<GraphCounter>,
+    characteristic: Option<CharacteristicCounter>,
 }
 
 enum OrderKind {
@@ -235,7 +248,8 @@ pub struct OrderDirectory {
 
 #[derive(Debug)]
 enum DirectoryKind {
-    Tuples(TupleDirectory),
+    /// With SPO, the characteristic sets.
+    Tuples(TupleDirectory, Option<CharacteristicSets>),
     /// With PSO, the quads per graph.
     Columns(ColumnDirectory, Option<GraphStatistics>),
 }
@@ -256,6 +270,9 @@ impl OrderWriter {
         if let Some(graphs) = &mut self.graphs {
             graphs.count(graph);
         }
+        if let Some(characteristic) = &mut self.characteristic {
+            characteristic.count(first, second);
+        }
         match &mut self.kind {
             OrderKind::Tuples(writer) => writer.push(first, second, third, graph),
             OrderKind::Columns(writer) => writer.push(first, second, third, graph),
@@ -268,7 +285,8 @@ impl OrderWriter {
             OrderKind::Tuples(writer) => {
                 let (pages, directory) = writer.finish()?;
                 pages.0.finish()?;
-                DirectoryKind::Tuples(directory)
+                let characteristic = self.characteristic.map(CharacteristicCounter::finish);
+                DirectoryKind::Tuples(directory, characteristic)
             }
             OrderKind::Columns(writer) => {
                 let graphs = self.graphs.map(GraphCounter::finish);

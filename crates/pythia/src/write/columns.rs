@@ -198,7 +198,7 @@ fn for_each_batch(
     schema: &SchemaRef,
     write: &mut dyn FnMut(&RecordBatch) -> Result<(), WriteError>,
 ) -> Result<(), WriteError> {
-    spooled.rewind()?;
+    spooled.rewind();
     let mut rows = 0;
     loop {
         let next = spooled.next_batch();

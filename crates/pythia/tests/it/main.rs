@@ -3,9 +3,11 @@
 mod answers;
 mod differential;
 mod formats;
+mod governed;
 mod hops;
 mod hostile;
 mod language;
+mod optimizer;
 mod outcome;
 mod sparqltest;
 mod store;

@@ -1,0 +1,100 @@
+//! Leaving out work whose only effect is duplicates, for a reader that does not count them.
+//!
+//! A step that binds nothing anybody needs only filters: one match a solution is enough, and an
+//! OPTIONAL of that kind does nothing at all. Where a step was the last to need a slot, solutions
+//! that are alike without it are dropped before they multiply.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use datafusion_physical_plan::ExecutionPlan;
+
+use crate::exec::operator::SolutionExec;
+use crate::exec::profile::PartId;
+use crate::exec::step::{GraphPosition, Position, SlotPattern, Step, StepKind};
+
+/// With fewer solutions expected, duplicates cost less than looking for them.
+const ROWS_MIN: f64 = 256.0;
+
+/// The plan for a reader to whom duplicates make no difference.
+pub(crate) fn ignored(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    match plan.downcast_ref::<SolutionExec>() {
+        Some(solutions) => solutions.ignoring_duplicates().unwrap_or(plan),
+        None => plan,
+    }
+}
+
+/// The steps of a pipeline for such a reader; slots that are live are known.
+pub(crate) fn without_duplicates(steps: &[Step]) -> Vec<Step> {
+    let mut kept: Vec<Step> = Vec::with_capacity(steps.len());
+    // Slots that have a value in the rows at hand.
+    let mut carried: BTreeSet<usize> = BTreeSet::new();
+    for (index, step) in steps.iter().enumerate() {
+        let live: BTreeSet<usize> = step.live.iter().copied().collect();
+        let bound = binds(&step.kind);
+        let binds_nothing_live = bound.as_ref().is_some_and(|bound| bound.is_disjoint(&live));
+        if binds_nothing_live && matches!(step.kind, StepKind::Optional(_)) {
+            continue;
+        }
+        let mut step = step.clone();
+        step.once = binds_nothing_live;
+        let mut before: BTreeSet<usize> = std::mem::take(&mut carried);
+        before.extend(bound.unwrap_or_default());
+        let drops_a_slot = !before.is_subset(&live);
+        let (rows, live_slots, part) = (step.rows, step.live.clone(), PartId::next());
+        let is_last = index + 1 == steps.len();
+        let once = step.once;
+        kept.push(step);
+        // What the step adds but nobody needs was left out already if it is done once.
+        let multiplied = drops_a_slot && !(once && before.len() == live.len());
+        if multiplied && !is_last && rows >= ROWS_MIN && !live_slots.is_empty() {
+            kept.push(Step {
+                part,
+                kind: StepKind::EarlyDistinct,
+                live: live_slots,
+                rows,
+                once: false,
+            });
+        }
+        carried = live;
+    }
+    kept
+}
+
+/// The slots that a step binds; `None` if that takes more to know.
+fn binds(kind: &StepKind) -> Option<BTreeSet<usize>> {
+    let mut bound = BTreeSet::new();
+    match kind {
+        StepKind::Pattern(pattern, _) | StepKind::Ranges(pattern, ..) => new(pattern, &mut bound),
+        StepKind::Path(path) => {
+            for position in [path.subject, path.object] {
+                if let Position::New(slot) = position {
+                    bound.insert(slot);
+                }
+            }
+        }
+        StepKind::Equal(..) | StepKind::Filter(_) | StepKind::EarlyDistinct => {}
+        StepKind::Without(_) => {}
+        StepKind::Bind(slot, _) => {
+            bound.insert(*slot);
+        }
+        StepKind::Optional(inner) => {
+            for step in inner {
+                bound.extend(binds(&step.kind)?);
+            }
+        }
+        _ => return None,
+    }
+    Some(bound)
+}
+
+fn new(pattern: &SlotPattern, bound: &mut BTreeSet<usize>) {
+    for position in [pattern.subject, pattern.predicate, pattern.object] {
+        if let Position::New(slot) = position {
+            bound.insert(slot);
+        }
+    }
+    if let GraphPosition::New(slot) = pattern.graph {
+        bound.insert(slot);
+    }
+}

@@ -1,0 +1,324 @@
+//! The order in which the elements of a group are joined.
+//!
+//! First a greedy order: from what is bound so far, the element that costs least, with what it
+//! leaves for the later ones, comes next. Then, if that order is expected to cost enough to be
+//! worth it, dynamic programming over the connected subsets of up to [`ELEMENTS_MAX`] elements:
+//! for every subset, and every slot by which its solutions can come sorted, the cheapest way to
+//! get there. Only left-deep orders are considered, as pipelines are, and only the best few subsets
+//! of each size if time is short. See `docs/decisions/0008-join-order.md`.
+
+use pythia_rdf::TermId;
+use pythia_store::Statistics;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+
+use super::bgp::{Element, Place};
+use super::builder::Knowledge;
+use super::push_down::FilterHint;
+use super::ways::{Joined, Way};
+
+/// Groups with more elements are ordered greedily.
+const ELEMENTS_MAX: usize = 12;
+/// Weight of each row left behind: what a following join will pay for it.
+const LEFT_BEHIND: f64 = 0.4;
+/// How much of the greedy order's cost may be spent on looking for a better one.
+const SEARCH_SHARE: f64 = 0.1;
+/// What looking at one way costs, roughly, in microseconds.
+const LOOK: f64 = 0.1;
+/// Most ways that are looked at.
+const LOOKS_MAX: f64 = 50_000.0;
+/// A tie between two orders of a scan goes to the slot that more elements mention.
+const MENTIONED: f64 = 1e-3;
+
+/// Where the search begins.
+pub(super) struct Start<'a> {
+    pub(super) known: &'a Knowledge,
+    pub(super) unit: bool,
+    /// How many slots there are by now.
+    pub(super) slots: usize,
+}
+
+/// What a search works on.
+pub(super) struct Search<'a> {
+    elements: &'a [Element],
+    filters: &'a [FilterHint],
+    statistics: &'a Statistics,
+    /// Per element: if it is a triple pattern with a variable subject and a constant predicate,
+    /// the elements before the 64th that have the same subject and a constant predicate as well.
+    stars: Vec<u64>,
+    /// Links per subject by what the subject has already.
+    links: RefCell<FxHashMap<(u64, TermId), Option<f64>>>,
+    mentions: Vec<f64>,
+}
+
+/// Some of the elements, joined.
+struct State {
+    joined: Joined,
+    placed: Vec<bool>,
+    mask: u64,
+    cost: f64,
+    /// The state before, the element joined and the way.
+    step: Option<(usize, usize, Way)>,
+}
+
+/// Which elements are joined, and the slot by which the solutions come sorted.
+type Reached = (u64, Option<usize>);
+/// The cheapest way there: its cost, the state before, the element and the way.
+type Arrival = (f64, usize, usize, Way);
+
+impl<'a> Search<'a> {
+    /// A search over elements; `slots` is the number of slots.
+    pub(super) fn new(
+        elements: &'a [Element],
+        filters: &'a [FilterHint],
+        slots: usize,
+        statistics: &'a Statistics,
+    ) -> Self {
+        let mut mentions = vec![0.0; slots];
+        let mut subjects: FxHashMap<usize, u64> = FxHashMap::default();
+        for (index, element) in elements.iter().enumerate() {
+            match element {
+                Element::Triple(triple) => {
+                    triple.slots().for_each(|(slot, _)| mentions[slot] += 1.0);
+                }
+                Element::Path(path) => {
+                    let ends = [path.subject, path.object].into_iter();
+                    ends.filter_map(|end| end.slot())
+                        .for_each(|slot| mentions[slot] += 1.0);
+                }
+            }
+            if let (Some((slot, _)), true) = (star_key(element), index < 64) {
+                *subjects.entry(slot).or_default() |= 1 << index;
+            }
+        }
+        let star = |element| star_key(element).map_or(0, |(slot, _)| subjects[&slot]);
+        Self {
+            elements,
+            filters,
+            statistics,
+            stars: elements.iter().map(star).collect(),
+            links: RefCell::default(),
+            mentions,
+        }
+    }
+
+    /// The elements that are `left` in the order found best, each with the way to join it.
+    pub(super) fn best(&self, start: &Start<'_>, left: &[usize]) -> Vec<(usize, Way)> {
+        let (greedy, cost) = self.greedy(self.start(start, left), left.len());
+        let count = left.len();
+        let are_numbered = left.iter().all(|element| *element < 64);
+        if !(2..=ELEMENTS_MAX).contains(&count) || !are_numbered {
+            return greedy;
+        }
+        let looks = (cost * SEARCH_SHARE / LOOK).min(LOOKS_MAX);
+        let width = (looks / (count * count) as f64) as usize;
+        if width == 0 && count > 2 {
+            return greedy;
+        }
+        let start = self.start(start, left);
+        self.dynamic(start, count, width.max(2), cost)
+            .unwrap_or(greedy)
+    }
+
+    fn start(&self, start: &Start<'_>, left: &[usize]) -> State {
+        let known = start.known;
+        let mut distinct = vec![0.0; start.slots];
+        for &slot in &known.certain {
+            let here = known.distinct.get(&slot).copied().unwrap_or(known.rows);
+            distinct[slot] = here.max(1.0);
+        }
+        State {
+            joined: Joined {
+                rows: known.rows,
+                distinct,
+                sorted: known.sorted,
+                unit: start.unit,
+            },
+            placed: (0..self.elements.len())
+                .map(|e| !left.contains(&e))
+                .collect(),
+            mask: 0,
+            cost: 0.0,
+            step: None,
+        }
+    }
+
+    fn greedy(&self, mut state: State, count: usize) -> (Vec<(usize, Way)>, f64) {
+        let mut order = Vec::with_capacity(count);
+        let mut ways = Vec::new();
+        for _ in 0..count {
+            let mut best: Option<(f64, usize, Way)> = None;
+            for element in self.candidates(&state) {
+                self.ways(&state, element, &mut ways);
+                for way in &ways {
+                    let score = way.cost + way.rows * LEFT_BEHIND;
+                    if best.as_ref().is_none_or(|(least, ..)| score < *least) {
+                        best = Some((score, element, *way));
+                    }
+                }
+            }
+            let (_, element, way) = best.expect("there are elements left, each with a way");
+            self.place(&mut state, element, &way);
+            order.push((element, way));
+        }
+        (order, state.cost)
+    }
+
+    /// The cheapest order, keeping at most `width` subsets of each size; `None` if it costs no
+    /// less than `limit`.
+    fn dynamic(
+        &self,
+        start: State,
+        count: usize,
+        width: usize,
+        limit: f64,
+    ) -> Option<Vec<(usize, Way)>> {
+        let mut states = vec![start];
+        let mut frontier = vec![0];
+        let mut ways = Vec::new();
+        for _ in 0..count {
+            let mut best: FxHashMap<Reached, Arrival> = FxHashMap::default();
+            for &from in &frontier {
+                let state = &states[from];
+                for element in self.candidates(state) {
+                    self.ways(state, element, &mut ways);
+                    for way in &ways {
+                        let cost = state.cost + way.cost;
+                        if cost >= limit {
+                            continue;
+                        }
+                        let key = (state.mask | 1 << element, way.sorted);
+                        let found = best.entry(key).or_insert((f64::MAX, from, element, *way));
+                        if cost < found.0 {
+                            *found = (cost, from, element, *way);
+                        }
+                    }
+                }
+            }
+            let mut found: Vec<_> = best.into_iter().collect();
+            let score = |cost: f64, way: &Way| cost + way.rows * LEFT_BEHIND;
+            // The key breaks ties, so that the same query always gets the same plan.
+            found.sort_unstable_by(|(a_key, a), (b_key, b)| {
+                let scores = score(a.0, &a.3).total_cmp(&score(b.0, &b.3));
+                scores.then(a_key.cmp(b_key))
+            });
+            found.truncate(width);
+            frontier.clear();
+            for (_, (_, from, element, way)) in found {
+                let before = &states[from];
+                let mut state = State {
+                    joined: before.joined.clone(),
+                    placed: before.placed.clone(),
+                    mask: before.mask,
+                    cost: before.cost,
+                    step: None,
+                };
+                self.place(&mut state, element, &way);
+                state.step = Some((from, element, way));
+                frontier.push(states.len());
+                states.push(state);
+            }
+        }
+        let last = frontier
+            .into_iter()
+            .min_by(|&a, &b| states[a].cost.total_cmp(&states[b].cost));
+        let mut order = Vec::with_capacity(self.elements.len());
+        let mut at = last?;
+        while let Some((from, element, way)) = states[at].step {
+            order.push((element, way));
+            at = from;
+        }
+        order.reverse();
+        Some(order)
+    }
+
+    /// The elements that may come next: connected ones, if there are any, and what has one match.
+    fn candidates(&self, state: &State) -> Vec<usize> {
+        let left = (0..self.elements.len()).filter(|&index| !state.placed[index]);
+        let (mut connected, apart): (Vec<usize>, Vec<usize>) =
+            left.partition(|&index| state.joined.is_connected(&self.elements[index]));
+        if connected.is_empty() {
+            return apart;
+        }
+        // What has one match multiplies nothing, and may make a filter possible.
+        let is_single = |index: &usize| match &self.elements[*index] {
+            Element::Triple(triple) => triple.count <= 1.0,
+            Element::Path(_) => false,
+        };
+        connected.extend(apart.into_iter().filter(is_single));
+        connected
+    }
+
+    fn ways(&self, state: &State, element: usize, ways: &mut Vec<Way>) {
+        ways.clear();
+        match &self.elements[element] {
+            Element::Path(path) => ways.push(state.joined.path_way(path)),
+            Element::Triple(triple) => {
+                let independent = state.joined.rows_after(triple);
+                let rows = self.star_rows(state, element).unwrap_or(independent);
+                state.joined.triple_ways(triple, rows, ways);
+                for way in ways {
+                    if state.joined.unit {
+                        way.cost -= way
+                            .sorted
+                            .map_or(0.0, |slot| self.mentions[slot] * MENTIONED);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Solutions after joining a pattern to others of its star, by what subjects have together.
+    fn star_rows(&self, state: &State, element: usize) -> Option<f64> {
+        let having = self.stars[element] & state.mask;
+        let (Element::Triple(triple), Some((_, predicate)), true) = (
+            &self.elements[element],
+            star_key(&self.elements[element]),
+            having != 0,
+        ) else {
+            return None;
+        };
+        let mut memo = self.links.borrow_mut();
+        let links = *memo.entry((having, predicate)).or_insert_with(|| {
+            let members = (0..64).filter(|index| having >> index & 1 == 1);
+            let predicates = members.filter_map(|index| star_key(&self.elements[index]));
+            let predicates: Vec<TermId> = predicates.map(|(_, predicate)| predicate).collect();
+            let sets = &self.statistics.characteristic;
+            sets.links_per_subject(&predicates, predicate)
+        });
+        let all = self.statistics.predicate(predicate)?.quads.max(1) as f64;
+        // What is left of the links by a constant object or by the graph, and by an object that
+        // is bound already.
+        let rows = state.joined.rows * links? * triple.count / all;
+        Some(rows / state.joined.objects_bound(triple))
+    }
+
+    /// Marks an element as joined; filters that become possible then thin out the solutions.
+    fn place(&self, state: &mut State, element: usize, way: &Way) {
+        let next = state.joined.after(&self.elements[element], way);
+        let before = std::mem::replace(&mut state.joined, next);
+        let joined = &mut state.joined;
+        for filter in self.filters {
+            let ready = |joined: &Joined| filter.slots.iter().all(|&slot| joined.is_bound(slot));
+            if ready(joined) && !ready(&before) {
+                joined.rows *= filter.share;
+            }
+        }
+        state.placed[element] = true;
+        if element < 64 {
+            state.mask |= 1 << element;
+        }
+        state.cost += way.cost;
+    }
+}
+
+/// The subject's slot and the predicate, if the element can be part of a star.
+fn star_key(element: &Element) -> Option<(usize, TermId)> {
+    match element {
+        Element::Triple(triple) => match (triple.subject, triple.predicate) {
+            (Place::Slot(slot), Place::Constant(predicate)) => Some((slot, predicate)),
+            _ => None,
+        },
+        Element::Path(_) => None,
+    }
+}

@@ -1,0 +1,219 @@
+//! Filters that confine what a scan reads: comparisons and prefixes as ranges of ids, and the
+//! share of solutions that a filter is expected to let through.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use oxrdf::Variable;
+use pythia_rdf::TermId;
+use pythia_store::statistics::KindSet;
+use pythia_store::{End, Order};
+use spargebra::algebra::{Expression, Function};
+
+use super::bgp::{Element, GraphPlace, Place, Triple};
+use super::builder::Builder;
+use super::scope::variables_of;
+use super::{GroupFilter, Planner};
+use crate::error::QueryError;
+use crate::expression::CompiledExpression;
+use crate::expression::id_set::{IdSet, intersection, normal};
+
+/// Patterns with fewer matches are not worth looking for ranges.
+const MATCHES_MIN: f64 = 1000.0;
+/// More ranges than this are merged into one: each costs a seek.
+const RANGES_MAX: usize = 64;
+
+/// A filter of a group, for the join order.
+pub(crate) struct FilterHint {
+    /// The slots it reads.
+    pub(crate) slots: Vec<usize>,
+    /// The share of solutions it lets through.
+    pub(crate) share: f64,
+}
+
+/// The ids to which a scan of a pattern confines its subjects or objects.
+#[derive(Clone, Debug)]
+pub(crate) struct Confined {
+    pub(crate) end: End,
+    pub(crate) ids: Arc<[Range<u64>]>,
+    /// Matches within.
+    pub(crate) count: f64,
+}
+
+impl Confined {
+    /// Whether a scan in this order can skip to the ids.
+    pub(crate) fn is_read_by(&self, order: Order) -> bool {
+        order
+            == match self.end {
+                End::Subject => Order::Pso,
+                End::Object => Order::Pos,
+            }
+    }
+}
+
+impl Planner<'_> {
+    /// Confines patterns to what the filters over one variable can let through, and gives what the
+    /// join order has to know of the filters.
+    pub(super) fn push_down(
+        &self,
+        builder: &mut Builder,
+        filters: &[GroupFilter<'_>],
+        elements: &mut [Element],
+    ) -> Result<Vec<FilterHint>, QueryError> {
+        let mut hints = Vec::with_capacity(filters.len());
+        for filter in filters {
+            let filter = filter.expression;
+            let variables = variables_of(filter);
+            let slots: Vec<usize> = variables.iter().map(|v| builder.slot(v)).collect();
+            if let (Some(variable), [slot], true) =
+                (variables.iter().next(), &slots[..], names_ids(filter))
+            {
+                self.confine(filter, variable, *slot, elements)?;
+            }
+            let counted = elements.iter().filter_map(|element| match element {
+                Element::Triple(triple) => triple.share_of(&slots),
+                Element::Path(_) => None,
+            });
+            let share = counted.fold(share(filter), f64::min);
+            hints.push(FilterHint { slots, share });
+        }
+        Ok(hints)
+    }
+
+    /// Confines what patterns read of the variable's slot to what the filter can let through.
+    fn confine(
+        &self,
+        filter: &Expression,
+        variable: &Variable,
+        slot: usize,
+        elements: &mut [Element],
+    ) -> Result<(), QueryError> {
+        let mut ids: Option<IdSet> = None;
+        for element in elements {
+            let Element::Triple(triple) = element else {
+                continue;
+            };
+            let Some((end, predicate)) = scanned_end(triple, slot) else {
+                continue;
+            };
+            if ids.is_none() {
+                let columns = std::slice::from_ref(variable);
+                let compiled = CompiledExpression::compile(filter, columns, self.evaluation)?;
+                let Some(found) = compiled.id_set(0, &|kind, prefix| {
+                    Ok(self.snapshot.prefix_ranks(kind, prefix)?)
+                })?
+                else {
+                    return Ok(());
+                };
+                ids = Some(found);
+            }
+            let wanted = ids.as_deref().unwrap_or_default();
+            self.confine_triple(triple, end, predicate, wanted)?;
+        }
+        Ok(())
+    }
+
+    /// Notes for a pattern the ids among `wanted` that there are at its end, and counts them.
+    fn confine_triple(
+        &self,
+        triple: &mut Triple,
+        end: End,
+        predicate: TermId,
+        wanted: &[Range<u64>],
+    ) -> Result<(), QueryError> {
+        let GraphPlace::Filter(graph) = triple.graph else {
+            return Ok(());
+        };
+        let kinds = self.snapshot.statistics().predicate(predicate);
+        let kinds = kinds.map_or(KindSet::default(), |p| match end {
+            End::Subject => p.subject_kinds,
+            End::Object => p.object_kinds,
+        });
+        let there = kinds
+            .iter()
+            .map(|kind| TermId::new(kind, 0).0..TermId::new(kind, TermId::PAYLOAD_MAX).0 + 1);
+        let mut ids = intersection(wanted, &normal(there.collect()));
+        if let Some(before) = &triple.confined {
+            if before.end != end {
+                return Ok(());
+            }
+            ids = intersection(&ids, &before.ids);
+        }
+        if ids.len() > RANGES_MAX {
+            let last = ids.last().map_or(0, |range| range.end);
+            ids.truncate(1);
+            ids[0].end = last;
+        }
+        let mut count = 0;
+        let mut kept = IdSet::new();
+        for range in ids {
+            let matches = self
+                .snapshot
+                .count_range(predicate, end, range.clone(), graph)?;
+            if matches > 0 {
+                count += matches;
+                kept.push(range);
+            }
+        }
+        triple.confined = Some(Confined {
+            end,
+            ids: kept.into(),
+            count: count as f64,
+        });
+        Ok(())
+    }
+}
+
+/// The end of a pattern that the slot is, if a scan of the pattern can be sorted by it.
+fn scanned_end(triple: &Triple, slot: usize) -> Option<(End, TermId)> {
+    let worthwhile = triple.count >= MATCHES_MIN;
+    match (triple.subject, triple.predicate, triple.object) {
+        (Place::Slot(s), Place::Constant(predicate), Place::Slot(o)) if worthwhile && s != o => {
+            if o == slot {
+                Some((End::Object, predicate))
+            } else {
+                (s == slot).then_some((End::Subject, predicate))
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Whether a filter is of the forms that may name ids: comparisons with a constant, prefixes.
+fn names_ids(filter: &Expression) -> bool {
+    use Expression as E;
+    let is_constant = |e: &E| match e {
+        E::Literal(_) | E::NamedNode(_) => true,
+        E::UnaryMinus(e) | E::UnaryPlus(e) => matches!(**e, E::Literal(_)),
+        _ => false,
+    };
+    match filter {
+        E::And(a, b) | E::Or(a, b) => names_ids(a) && names_ids(b),
+        E::Equal(a, b)
+        | E::Less(a, b)
+        | E::LessOrEqual(a, b)
+        | E::Greater(a, b)
+        | E::GreaterOrEqual(a, b) => is_constant(a) || is_constant(b),
+        E::In(_, list) => list.iter().all(is_constant),
+        E::FunctionCall(Function::StrStarts | Function::Regex, arguments) => {
+            arguments.iter().skip(1).all(is_constant)
+        }
+        _ => false,
+    }
+}
+
+/// The share of solutions a filter is guessed to let through.
+pub(super) fn share(filter: &Expression) -> f64 {
+    match filter {
+        Expression::Not(inner) => 1.0 - share(inner),
+        Expression::And(a, b) => share(a) * share(b),
+        Expression::Or(a, b) => (share(a) + share(b)).min(1.0),
+        Expression::Equal(..) | Expression::SameTerm(..) => 0.05,
+        Expression::In(_, list) => (0.05 * list.len() as f64).min(0.5),
+        Expression::Bound(_) => 0.9,
+        Expression::FunctionCall(Function::Regex | Function::StrStarts | Function::Contains, _) => {
+            0.1
+        }
+        _ => 0.3,
+    }
+}

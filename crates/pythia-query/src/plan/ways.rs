@@ -1,0 +1,289 @@
+//! The ways in which one more element can be joined to the solutions so far, with what each
+//! costs and how many solutions it leaves. Costs are in microseconds on warm pages.
+
+use pythia_store::{End, Order};
+
+use super::bgp::{Element, GraphPlace, Place, Triple};
+use crate::exec::step::{Access, PathStep, Position};
+
+/// Visiting one tuple page and decoding a list.
+const VISIT: f64 = 0.4;
+/// Skipping to a place of a scan costs as much as reading so many rows.
+const SEEK: f64 = 300.0;
+/// Making one row.
+const ROW: f64 = 0.02;
+/// Reading one row of a column.
+const SCANNED: f64 = 0.006;
+/// Reading one row of a column into a hash table.
+const HASHED: f64 = 0.05;
+/// One hash lookup.
+const LOOKUP: f64 = 0.03;
+/// Starting a scan.
+const SCAN_START: f64 = 2.0;
+/// With this many matches a constant object's list is read from the columns, streaming.
+const LONG_LIST: u64 = 4096;
+
+/// What is known of the solutions after some of the elements.
+#[derive(Clone, Debug)]
+pub(super) struct Joined {
+    /// Estimated number of solutions.
+    pub(super) rows: f64,
+    /// Per slot, the estimated number of distinct terms; 0 where it is not bound in all solutions.
+    pub(super) distinct: Vec<f64>,
+    /// The slot by which solutions come sorted.
+    pub(super) sorted: Option<usize>,
+    /// Whether it is the one empty solution.
+    pub(super) unit: bool,
+}
+
+/// A way to join an element.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    /// How a triple pattern is read; `None` for a path.
+    pub(super) access: Option<Access>,
+    /// Solutions after it.
+    pub(super) rows: f64,
+    /// What it costs.
+    pub(super) cost: f64,
+    /// The slot by which solutions come sorted after it.
+    pub(super) sorted: Option<usize>,
+}
+
+impl Joined {
+    pub(super) fn is_bound(&self, slot: usize) -> bool {
+        self.distinct[slot] > 0.0
+    }
+
+    fn is_known(&self, place: Place) -> bool {
+        match place {
+            Place::Constant(_) => true,
+            Place::Slot(slot) => self.is_bound(slot),
+        }
+    }
+
+    /// Distinct terms of a bound slot.
+    fn distinct(&self, slot: usize) -> f64 {
+        self.distinct[slot].min(self.rows).max(1.0)
+    }
+
+    /// Whether the element shares a bound variable with the solutions, or has none at all.
+    pub(super) fn is_connected(&self, element: &Element) -> bool {
+        match element {
+            Element::Triple(triple) => {
+                let mut slots = triple.slots().peekable();
+                slots.peek().is_none() || slots.any(|(slot, _)| self.is_bound(slot))
+            }
+            Element::Path(path) => [path.subject, path.object]
+                .into_iter()
+                .any(|end| end.slot().is_none_or(|slot| self.is_bound(slot))),
+        }
+    }
+
+    /// What is known after an element was joined in this way.
+    pub(super) fn after(&self, element: &Element, way: &Way) -> Self {
+        let mut next = Self {
+            rows: way.rows,
+            distinct: self.distinct.clone(),
+            sorted: way.sorted,
+            unit: false,
+        };
+        let mut bind = |slot: usize, distinct: f64| {
+            let before = match next.distinct[slot] {
+                0.0 => f64::MAX,
+                before => before,
+            };
+            next.distinct[slot] = before.min(distinct).min(way.rows).max(1.0);
+        };
+        match element {
+            Element::Triple(triple) => {
+                triple
+                    .slots()
+                    .for_each(|(slot, distinct)| bind(slot, distinct));
+                if let GraphPlace::Slot(slot) = triple.graph {
+                    bind(slot, way.rows);
+                }
+            }
+            Element::Path(path) => {
+                let ends = [path.subject, path.object];
+                ends.into_iter()
+                    .filter_map(Position::slot)
+                    .for_each(|slot| bind(slot, way.rows));
+            }
+        }
+        next
+    }
+
+    /// The way to join a path.
+    pub(super) fn path_way(&self, path: &PathStep) -> Way {
+        let bound = |end: Position| end.slot().is_none_or(|slot| self.is_bound(slot));
+        let (rows, cost) = match (bound(path.subject), bound(path.object)) {
+            (true, true) => (self.rows * 0.5, self.rows * 20.0),
+            (false, false) => (self.rows * 1e6, self.rows * 1e7),
+            _ => (self.rows * 20.0, self.rows * 20.0),
+        };
+        Way {
+            access: None,
+            rows,
+            cost,
+            sorted: None,
+        }
+    }
+
+    /// Solutions after joining a triple pattern, if its variables are independent of each other.
+    pub(super) fn rows_after(&self, triple: &Triple) -> f64 {
+        let bound = triple.slots().filter(|(slot, _)| self.is_bound(*slot));
+        bound.fold(self.rows * triple.count, |rows, (slot, distinct)| {
+            rows / self.distinct(slot).max(distinct)
+        })
+    }
+
+    /// Among how many terms a bound object picks one; 1 if the object is not a bound variable.
+    pub(super) fn objects_bound(&self, triple: &Triple) -> f64 {
+        match triple.object {
+            Place::Slot(slot) if self.is_bound(slot) => {
+                let slots = triple.slots().filter(|(s, _)| *s == slot);
+                let objects = slots.last().map_or(1.0, |(_, distinct)| distinct);
+                self.distinct(slot).max(objects)
+            }
+            _ => 1.0,
+        }
+    }
+
+    /// The ways to join a triple pattern, after which there are `rows` solutions.
+    pub(super) fn triple_ways(&self, triple: &Triple, rows: f64, ways: &mut Vec<Way>) {
+        let subject = self.is_known(triple.subject);
+        let object = self.is_known(triple.object);
+        let mut add = |access: Access, cost: f64, sorted: Option<usize>| {
+            ways.push(Way {
+                access: Some(access),
+                rows,
+                cost,
+                sorted,
+            });
+        };
+        if subject
+            && object
+            && let (Place::Constant(_), GraphPlace::Filter(_)) = (triple.predicate, triple.graph)
+        {
+            add(Access::Probe, self.rows * VISIT, self.sorted);
+            return;
+        }
+        if !triple.slots().any(|(slot, _)| self.is_bound(slot)) {
+            for order in scan_orders(triple, self.unit) {
+                let sorted = if self.unit {
+                    sorted_by(triple, order)
+                } else {
+                    None
+                };
+                let read = match &triple.confined {
+                    Some(confined) if confined.is_read_by(order) => {
+                        confined.count + confined.ids.len() as f64 * SEEK
+                    }
+                    _ => triple.count,
+                };
+                let cost = self.rows * (SCAN_START + read * SCANNED);
+                add(Access::Scan(order), cost, sorted);
+            }
+            return;
+        }
+        let output = rows * ROW;
+        if subject {
+            add(
+                Access::Expand(End::Subject),
+                self.rows * VISIT + output,
+                self.sorted,
+            );
+        }
+        if object {
+            add(
+                Access::Expand(End::Object),
+                self.rows * VISIT + output,
+                self.sorted,
+            );
+        }
+        if let (Some(order), Some(slot)) = (
+            keyed_order(triple, subject, object),
+            single_key(triple, subject, object),
+        ) {
+            if self.sorted == Some(slot) {
+                let read = triple.count.min(self.rows * 400.0);
+                let cost = SCAN_START + read * SCANNED + self.rows * ROW + output;
+                add(Access::Merge(order), cost, self.sorted);
+            }
+            let cost = SCAN_START + triple.count * HASHED + self.rows * LOOKUP + output;
+            add(Access::Hash(order), cost, self.sorted);
+        }
+        if !subject && !object {
+            let order = match triple.object {
+                Place::Constant(_) => Order::Ops,
+                Place::Slot(_) => Order::Pso,
+            };
+            add(Access::Scan(order), self.rows * SCAN_START + output, None);
+        }
+    }
+}
+
+/// The one slot that joins the pattern, if exactly one end is a bound variable, the other is
+/// free or constant, and predicate and graph are fixed.
+fn single_key(triple: &Triple, subject: bool, object: bool) -> Option<usize> {
+    let (Place::Constant(_), GraphPlace::Filter(_)) = (triple.predicate, triple.graph) else {
+        return None;
+    };
+    match (triple.subject, triple.object) {
+        (Place::Slot(s), Place::Slot(o)) if s != o && subject != object => {
+            Some(if subject { s } else { o })
+        }
+        (Place::Slot(s), Place::Constant(_)) if subject => Some(s),
+        (Place::Constant(_), Place::Slot(o)) if object => Some(o),
+        _ => None,
+    }
+}
+
+/// The order whose rows come sorted by the joining slot.
+fn keyed_order(triple: &Triple, subject: bool, object: bool) -> Option<Order> {
+    match (triple.subject, triple.object) {
+        (Place::Slot(_), Place::Slot(_)) if subject && !object => Some(Order::Pso),
+        (Place::Slot(_), Place::Slot(_)) if object && !subject => Some(Order::Pos),
+        (Place::Slot(_), Place::Constant(_)) => Some(Order::Pos),
+        (Place::Constant(_), Place::Slot(_)) => Some(Order::Pso),
+        _ => None,
+    }
+}
+
+/// The orders worth reading a pattern in that shares nothing with the solutions so far.
+fn scan_orders(triple: &Triple, unit: bool) -> impl Iterator<Item = Order> {
+    let (first, second) = match (triple.subject, triple.predicate, triple.object) {
+        (Place::Constant(_), ..) => (Order::Spo, None),
+        (_, Place::Constant(_), Place::Constant(_)) if triple.count as u64 > LONG_LIST => {
+            (Order::Pos, None)
+        }
+        (_, _, Place::Constant(_)) => (Order::Ops, None),
+        // Either may be what a later pattern can be merged with.
+        (Place::Slot(_), Place::Constant(_), Place::Slot(_)) => (
+            Order::Pso,
+            (unit || triple.confined.is_some()).then_some(Order::Pos),
+        ),
+        _ => (Order::Spo, None),
+    };
+    std::iter::once(first).chain(second)
+}
+
+/// The slot by which a scan comes sorted: that of the first component in the order that is not a
+/// constant.
+fn sorted_by(triple: &Triple, order: Order) -> Option<usize> {
+    let (s, p, o) = (triple.subject, triple.predicate, triple.object);
+    let components = match order {
+        Order::Spo => [s, p, o],
+        Order::Ops => [o, p, s],
+        Order::Pso => [p, s, o],
+        Order::Pos => [p, o, s],
+    };
+    let slots = components.into_iter().find_map(|place| match place {
+        Place::Slot(slot) => Some(slot),
+        Place::Constant(_) => None,
+    });
+    slots.or(match triple.graph {
+        GraphPlace::Slot(slot) => Some(slot),
+        GraphPlace::Filter(_) => None,
+    })
+}

@@ -1,0 +1,284 @@
+//! Characteristic sets (Neumann & Moerkotte, ICDE 2011): which predicates subjects have together,
+//! and how often, gathered as the quads go by in SPO order. They tell how many solutions a star of
+//! patterns has, where counting each pattern alone cannot.
+//!
+//! The most frequent [`SETS_MAX`] sets are kept; subjects of the others are only counted. Graphs
+//! make no difference.
+
+use pythia_rdf::TermId;
+use rustc_hash::FxHashMap;
+
+use crate::StoreError;
+use crate::codec::{Reader, Writer};
+
+/// Sets that are kept.
+pub const SETS_MAX: usize = 10_000;
+/// Sets that an estimate looks at: the most frequent that may matter.
+const SETS_LOOKED_AT: usize = 512;
+/// Sets that are counted before the rare ones are given up.
+const SETS_COUNTED: usize = 4 * SETS_MAX;
+
+/// The subjects that have these predicates and no others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CharacteristicSet {
+    /// The predicates, sorted.
+    pub predicates: Box<[TermId]>,
+    /// How many subjects.
+    pub subjects: u64,
+    /// Their quads with each of the predicates.
+    pub quads: Box<[u64]>,
+}
+
+/// The characteristic sets of a store's subjects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CharacteristicSets {
+    /// The most frequent first.
+    sets: Vec<CharacteristicSet>,
+    /// Subjects whose sets are not kept.
+    unlisted_subjects: u64,
+    /// Per predicate, the sets that have it.
+    with_predicate: FxHashMap<TermId, Vec<u32>>,
+}
+
+impl CharacteristicSets {
+    fn new(sets: Vec<CharacteristicSet>, unlisted_subjects: u64) -> Self {
+        let mut with_predicate: FxHashMap<TermId, Vec<u32>> = FxHashMap::default();
+        for (number, set) in (0..).zip(&sets) {
+            for &predicate in &set.predicates {
+                with_predicate.entry(predicate).or_default().push(number);
+            }
+        }
+        Self {
+            sets,
+            unlisted_subjects,
+            with_predicate,
+        }
+    }
+
+    /// The sets, the most frequent first.
+    pub fn sets(&self) -> &[CharacteristicSet] {
+        &self.sets
+    }
+
+    /// Subjects whose sets are not listed.
+    pub fn unlisted_subjects(&self) -> u64 {
+        self.unlisted_subjects
+    }
+
+    /// Subjects of all sets, listed or not; `None` if that does not fit a number.
+    pub(crate) fn total_subjects(&self) -> Option<u64> {
+        let mut subjects = self.sets.iter().map(|set| set.subjects);
+        subjects.try_fold(self.unlisted_subjects, u64::checked_add)
+    }
+
+    /// How many quads with `predicate` a subject has on average that has all of `having`. An
+    /// estimate; `None` if no listed set tells.
+    pub fn links_per_subject(&self, having: &[TermId], predicate: TermId) -> Option<f64> {
+        let lists = having.iter().map(|p| self.with_predicate.get(p));
+        let rarest = lists.min_by_key(|list| list.map_or(0, Vec::len))??;
+        let (mut subjects, mut quads) = (0, 0);
+        for &number in rarest.iter().take(SETS_LOOKED_AT) {
+            let set = &self.sets[number as usize];
+            if having
+                .iter()
+                .all(|p| set.predicates.binary_search(p).is_ok())
+            {
+                subjects += set.subjects;
+                if let Ok(index) = set.predicates.binary_search(&predicate) {
+                    quads += set.quads[index];
+                }
+            }
+        }
+        (subjects > 0).then(|| quads as f64 / subjects as f64)
+    }
+
+    /// Appends the stored form.
+    pub(crate) fn write(&self, out: &mut Writer) {
+        let mut predicates: Vec<TermId> = self.with_predicate.keys().copied().collect();
+        predicates.sort_unstable();
+        let number = |id: &TermId| predicates.binary_search(id).expect("a set has it") as u64;
+        out.varint(self.unlisted_subjects);
+        out.varint(predicates.len() as u64);
+        predicates.iter().for_each(|id| out.varint(id.0));
+        out.varint(self.sets.len() as u64);
+        for set in &self.sets {
+            out.varint(set.subjects);
+            out.varint(set.predicates.len() as u64);
+            for (predicate, quads) in set.predicates.iter().zip(&set.quads) {
+                out.varint(number(predicate));
+                out.varint(*quads);
+            }
+        }
+    }
+
+    /// Reads what [`Self::write`] wrote.
+    pub(crate) fn read(input: &mut Reader<'_>) -> Result<Self, StoreError> {
+        let unlisted_subjects = input.varint()?;
+        let mut predicates = Vec::new();
+        for _ in 0..input.count(1)? {
+            predicates.push(TermId(input.varint()?));
+        }
+        if !predicates.is_sorted_by(|a, b| a < b) {
+            return Err(input.corrupt("the predicates of characteristic sets in order"));
+        }
+        let mut sets: Vec<CharacteristicSet> = Vec::new();
+        for _ in 0..input.count(2)? {
+            let subjects = input.varint()?;
+            let (mut members, mut quads) = (Vec::new(), Vec::new());
+            for _ in 0..input.count(2)? {
+                let number = usize::try_from(input.varint()?).unwrap_or(usize::MAX);
+                let Some(&predicate) = predicates.get(number) else {
+                    return Err(input.corrupt("a characteristic set of listed predicates"));
+                };
+                members.push(predicate);
+                quads.push(input.varint()?);
+            }
+            let frequent_first = sets.last().is_none_or(|last| last.subjects >= subjects);
+            if subjects == 0 || !frequent_first || !members.is_sorted_by(|a, b| a < b) {
+                return Err(input.corrupt("characteristic sets in order"));
+            }
+            sets.push(CharacteristicSet {
+                predicates: members.into(),
+                subjects,
+                quads: quads.into(),
+            });
+        }
+        Ok(Self::new(sets, unlisted_subjects))
+    }
+}
+
+/// Subjects and quads per predicate of a set.
+#[derive(Debug)]
+struct Counts {
+    subjects: u64,
+    quads: Box<[u64]>,
+}
+
+/// Gathers the sets from quads in SPO order.
+#[derive(Debug, Default)]
+pub(crate) struct CharacteristicCounter {
+    subject: u64,
+    /// The predicates of the subject at hand, and its quads with each.
+    predicates: Vec<u64>,
+    quads: Vec<u64>,
+    sets: FxHashMap<Box<[u64]>, Counts>,
+    unlisted_subjects: u64,
+}
+
+impl CharacteristicCounter {
+    #[inline]
+    pub(crate) fn count(&mut self, subject: u64, predicate: u64) {
+        if subject != self.subject {
+            self.settle();
+            self.subject = subject;
+        }
+        if self.predicates.last() == Some(&predicate) {
+            *self.quads.last_mut().expect("as long as the predicates") += 1;
+        } else {
+            self.predicates.push(predicate);
+            self.quads.push(1);
+        }
+    }
+
+    fn settle(&mut self) {
+        if self.predicates.is_empty() {
+            return;
+        }
+        match self.sets.get_mut(&self.predicates[..]) {
+            Some(counts) => {
+                counts.subjects += 1;
+                for (sum, quads) in counts.quads.iter_mut().zip(&self.quads) {
+                    *sum += quads;
+                }
+            }
+            None => {
+                let counts = Counts {
+                    subjects: 1,
+                    quads: self.quads.clone().into(),
+                };
+                self.sets.insert(self.predicates.clone().into(), counts);
+                if self.sets.len() >= SETS_COUNTED {
+                    let frequent = self.most_frequent();
+                    self.sets = frequent.into_iter().collect();
+                }
+            }
+        }
+        self.predicates.clear();
+        self.quads.clear();
+    }
+
+    /// Takes out the most frequent sets, and counts the subjects of the others.
+    fn most_frequent(&mut self) -> Vec<(Box<[u64]>, Counts)> {
+        let mut sets: Vec<_> = self.sets.drain().collect();
+        sets.sort_unstable_by(|(a_set, a), (b_set, b)| {
+            let subjects = b.subjects.cmp(&a.subjects);
+            subjects.then_with(|| a_set.cmp(b_set))
+        });
+        let unlisted = sets
+            .iter()
+            .skip(SETS_MAX)
+            .map(|(_, counts)| counts.subjects);
+        self.unlisted_subjects += unlisted.sum::<u64>();
+        sets.truncate(SETS_MAX);
+        sets
+    }
+
+    pub(crate) fn finish(mut self) -> CharacteristicSets {
+        self.settle();
+        let sets = self.most_frequent().into_iter();
+        let sets = sets.map(|(predicates, counts)| CharacteristicSet {
+            predicates: predicates.iter().map(|&id| TermId(id)).collect(),
+            subjects: counts.subjects,
+            quads: counts.quads,
+        });
+        CharacteristicSets::new(sets.collect(), self.unlisted_subjects)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gather(rows: impl IntoIterator<Item = (u64, u64)>) -> CharacteristicSets {
+        let mut counter = CharacteristicCounter::default();
+        for (subject, predicate) in rows {
+            counter.count(subject, predicate);
+        }
+        counter.finish()
+    }
+
+    #[test]
+    fn stars_are_counted_together_and_come_back() {
+        // Two subjects with 7 and 8 (one has 8 twice), one with 7 alone.
+        let sets = gather([(1, 7), (1, 8), (2, 7), (2, 8), (2, 8), (3, 7)]);
+        let links = |having: &[u64], predicate| {
+            let having: Vec<TermId> = having.iter().map(|&id| TermId(id)).collect();
+            sets.links_per_subject(&having, TermId(predicate))
+        };
+        assert_eq!(links(&[7], 8), Some(1.0));
+        assert_eq!(links(&[8], 7), Some(1.0));
+        assert_eq!(links(&[7, 8], 8), Some(1.5));
+        assert_eq!(links(&[8], 9), Some(0.0));
+        assert_eq!(links(&[9], 8), None);
+        assert_eq!(sets.total_subjects(), Some(3));
+        let mut out = Writer::new();
+        sets.write(&mut out);
+        let bytes = out.into_bytes();
+        let read = CharacteristicSets::read(&mut Reader::new("test", &bytes));
+        assert_eq!(read.expect("just written"), sets);
+        for cut in 0..bytes.len() {
+            let damaged = CharacteristicSets::read(&mut Reader::new("test", &bytes[..cut]));
+            assert!(damaged.is_err(), "{cut} bytes were enough");
+        }
+    }
+
+    #[test]
+    fn rare_sets_are_given_up_and_their_subjects_counted() {
+        let common = (0..1000).map(|subject| (subject + 1, 1));
+        let rare = (0..SETS_COUNTED as u64 + 7).map(|n| (n + 10_000, n + 2));
+        let sets = gather(common.chain(rare));
+        assert_eq!(sets.sets().len(), SETS_MAX);
+        assert_eq!(sets.sets()[0].subjects, 1000);
+        assert_eq!(sets.total_subjects(), Some(1000 + SETS_COUNTED as u64 + 7));
+    }
+}
