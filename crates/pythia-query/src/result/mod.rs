@@ -173,9 +173,10 @@ fn decode(
 pub struct TripleStream {
     source: TripleSource,
     ready: std::vec::IntoIter<Triple>,
-    /// How many triples may still come; any number if `None`.
-    left: Option<u64>,
-    limit: u64,
+    /// How many triples may come; any number if `None`.
+    limit: Option<u64>,
+    /// How many the source has given.
+    given: u64,
 }
 
 enum TripleSource {
@@ -200,14 +201,14 @@ impl TripleStream {
         Self {
             source,
             ready: Vec::new().into_iter(),
-            left: None,
-            limit: 0,
+            limit: None,
+            given: 0,
         }
     }
 
     /// Ends with an error after so many triples, if there are more.
     pub(crate) fn limited(mut self, triples: Option<u64>) -> Self {
-        (self.left, self.limit) = (triples, triples.unwrap_or_default());
+        self.limit = triples;
         self
     }
 
@@ -217,22 +218,27 @@ impl TripleStream {
         if !ready.as_slice().is_empty() {
             return Ok(Some(ready.collect()));
         }
+        let over = self.limit.filter(|limit| self.given > *limit);
+        if let Some(limit) = over {
+            return Err(QueryError::RowLimit(limit));
+        }
         let batch = match &mut self.source {
             TripleSource::Construct(construction) => construction.next_batch()?,
             TripleSource::Describe(description) => description.next_batch()?,
         };
-        let Some(left) = &mut self.left else {
-            return Ok(batch);
-        };
         let Some(mut triples) = batch else {
             return Ok(None);
         };
-        if *left == 0 {
-            return Err(QueryError::RowLimit(self.limit));
+        let before = self.given;
+        self.given += triples.len() as u64;
+        match self.limit {
+            Some(limit) if limit == before => Err(QueryError::RowLimit(limit)),
+            Some(limit) => {
+                triples.truncate(usize::try_from(limit - before).unwrap_or(usize::MAX));
+                Ok(Some(triples))
+            }
+            None => Ok(Some(triples)),
         }
-        triples.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
-        *left -= triples.len() as u64;
-        Ok(Some(triples))
     }
 
     /// The next triple; blocks until there is one. `None` at the end.
