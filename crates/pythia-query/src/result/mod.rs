@@ -180,8 +180,8 @@ pub struct TripleStream {
 }
 
 enum TripleSource {
-    Construct(Construction),
-    Describe(Description),
+    Construct(Box<Construction>),
+    Describe(Box<Description>),
 }
 
 impl TripleStream {
@@ -189,12 +189,14 @@ impl TripleStream {
         template: &[TriplePattern],
         solutions: SolutionStream,
     ) -> Result<Self, QueryError> {
-        let source = TripleSource::Construct(Construction::new(template, solutions)?);
-        Ok(Self::new(source))
+        let construction = Construction::new(template, solutions)?;
+        Ok(Self::new(TripleSource::Construct(Box::new(construction))))
     }
 
     pub(crate) fn describe(solutions: SolutionStream) -> Self {
-        Self::new(TripleSource::Describe(Description::new(solutions)))
+        Self::new(TripleSource::Describe(Box::new(Description::new(
+            solutions,
+        ))))
     }
 
     fn new(source: TripleSource) -> Self {

@@ -205,11 +205,12 @@ fn for_each_batch(
         let Some(batch) = next.map_err(|error| WriteError::cut(rows, error))? else {
             return Ok(());
         };
-        let mut parts = vec![0..batch.len()];
-        while let Some(part) = parts.pop() {
+        let mut parts = Vec::from([(0, batch.len())]);
+        while let Some((from, to)) = parts.pop() {
+            let part = from..to;
             if part.len() > 1 && text_bytes(&batch, part.clone()) > BATCH_TEXT_BYTES {
-                let middle = part.start + part.len() / 2;
-                parts.extend([middle..part.end, part.start..middle]);
+                let middle = from + part.len() / 2;
+                parts.extend([(middle, to), (from, middle)]);
                 continue;
             }
             let arrays = columns.iter().enumerate().map(|(index, column)| {
