@@ -25,7 +25,7 @@ pub(crate) struct Generator {
     /// treats that otherwise than a constant in a path that may be empty.
     in_exists: bool,
     /// Inside GRAPH ?g. There Oxigraph's solutions have ?g already, which SPARQL adds in the end
-    /// (§18.6): that shows in MINUS, and in uses of ?g.
+    /// (§18.6): that shows in MINUS, sub-queries and uses of ?g.
     in_graph: bool,
 }
 
@@ -184,12 +184,12 @@ impl Generator {
     }
 
     /// A path of length zero connects a constant with itself even if no quad has it (SPARQL 1.1
-    /// §18.4); Oxigraph wants it in the graph. So paths that may be empty get variables. As they
-    /// may start at a literal, which Oxigraph's optimizer does not expect, filters cannot see the
-    /// start, unless it is the subject of a triple.
+    /// §18.4); Oxigraph wants it in the graph. So paths that may be empty get variables. As they,
+    /// and those that begin with a step back, may start at a literal, which Oxigraph's optimizer
+    /// does not expect, filters cannot see the start unless it is the subject of a triple.
     fn path_pattern(&mut self) -> String {
         let path = self.path(2);
-        if !path.contains(['*', '?']) {
+        if !path.contains(['*', '?', '^']) {
             return format!("{} {path} {} .", self.subject(), self.object());
         }
         self.fresh += 1;
@@ -295,7 +295,7 @@ impl Generator {
                 self.made += 1;
             }
             14 | 15 => self.exists(depth, lines),
-            16 if !self.in_exists => self.sub_query(depth, lines),
+            16 if !self.in_exists && !self.in_graph => self.sub_query(depth, lines),
             _ => {
                 let triple = self.triple();
                 lines.push(triple);

@@ -28,7 +28,7 @@ use check::{Pair, Verdict, check};
 use generator::Generator;
 
 /// How many queries run in the tests.
-const CASES: u64 = 12_000;
+const CASES: u64 = 8_000;
 /// Queries asked of each graph.
 const QUERIES: u64 = 40;
 /// A run stops after so many differences.
