@@ -15,6 +15,7 @@ use super::cast::cast;
 use super::column::{Cell, Column, Decoded};
 use super::compare::{Comparison, ERROR, FALSE, TRUE, Truth, truth};
 use super::context::EvaluationContext;
+use super::exact;
 use super::function::{self, CallState};
 use super::id_loop;
 use super::node::{Call, CustomCall, Node, is_predicate};
@@ -91,11 +92,15 @@ impl<'a> Evaluator<'a> {
                 self.arithmetic(*operator, &left, &right, rows.len())
             }
             Node::Plus(inner) => self.unary(inner, rows, |value| match value {
-                Value::Number(_) | Value::Duration(_) => Some(value.into_owned()),
+                Value::Number(_) | Value::Exact(_) | Value::Duration(_) => Some(value.into_owned()),
                 _ => None,
             }),
             Node::Minus(inner) => self.unary(inner, rows, |value| match value {
-                Value::Number(number) => Some(number.negate()?.into()),
+                Value::Number(number) => match number.negate() {
+                    Some(negated) => Some(negated.into()),
+                    None => exact::negate(&value),
+                },
+                Value::Exact(_) => exact::negate(&value),
                 Value::Duration(duration) => Some(duration.negate()?.into()),
                 _ => None,
             }),
@@ -297,7 +302,8 @@ impl<'a> Evaluator<'a> {
         Ok(Column::Cells(cells.collect()))
     }
 
-    /// Arithmetic on numbers and errors; `None` once there is another value.
+    /// Arithmetic on numbers and errors; `None` once there is another value, or the outcome may
+    /// be too long for a [`Number`].
     fn number_arithmetic(
         &self,
         operator: Arithmetic,
@@ -311,25 +317,27 @@ impl<'a> Evaluator<'a> {
             }
             column.number(row, &self.decoded).map(Some)
         };
-        let outcomes = (0..rows).map(|row| {
-            let operands = operand(left, row)?.zip(operand(right, row)?);
-            Some(operands.and_then(|(left, right)| left.apply(operator, right)))
+        let outcomes = (0..rows).map(|row| match operand(left, row)?.zip(operand(right, row)?) {
+            Some((left, right)) => left.apply(operator, right).map(Some),
+            None => Some(None),
         });
         outcomes.collect()
     }
 
     /// A function of one value whose spelling does not matter.
-    fn unary(
+    fn unary<C: Into<Cell>>(
         &mut self,
         inner: &'a Node,
         rows: Rows<'_>,
-        apply: impl Fn(Value<'_>) -> Option<Value<'static>>,
+        apply: impl Fn(Value<'_>) -> C,
     ) -> Result<Column<'a>, QueryError> {
         let column = self.evaluate(inner, rows)?;
         self.decoded
             .require(self.context, &[&column], |_, _| true)?;
-        let cells =
-            (0..rows.len()).map(|row| column.value(row, &self.decoded).and_then(&apply).into());
+        let cells = (0..rows.len()).map(|row| match column.value(row, &self.decoded) {
+            Some(value) => apply(value).into(),
+            None => Cell::Error,
+        });
         Ok(Column::Cells(cells.collect()))
     }
 

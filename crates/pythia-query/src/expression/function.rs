@@ -19,6 +19,7 @@ use super::column::Cell;
 use super::compare::{FALSE, TRUE, Truth};
 use super::context::EvaluationContext;
 use super::digest;
+use super::exact;
 use super::node::Call;
 use super::number::Arithmetic;
 use super::pattern::Pattern;
@@ -64,7 +65,13 @@ pub(crate) fn arithmetic(
     use Arithmetic as O;
     use Value as V;
     Some(match (left, right) {
-        (V::Number(a), V::Number(b)) => a.apply(operator, *b)?.into(),
+        (V::Number(a), V::Number(b)) => match a.apply(operator, *b) {
+            Some(number) => number.into(),
+            None => exact::arithmetic(operator, left, right)?,
+        },
+        (V::Exact(_), V::Exact(_) | V::Number(_)) | (V::Number(_), V::Exact(_)) => {
+            exact::arithmetic(operator, left, right)?
+        }
         (V::Duration(a), V::Duration(b)) => match operator {
             O::Add => a.checked_add(*b)?.into(),
             O::Subtract => a.checked_sub(*b)?.into(),
@@ -159,7 +166,7 @@ pub(crate) fn test(call: &Call, arguments: &[Value<'_>], state: &mut CallState) 
         (F::IsIri, [value]) => matches!(value, Value::NamedNode(_)),
         (F::IsBlank, [value]) => matches!(value, Value::BlankNode(_)),
         (F::IsLiteral, [value]) => value.is_literal(),
-        (F::IsNumeric, [value]) => matches!(value, Value::Number(_)),
+        (F::IsNumeric, [value]) => value.is_numeric(),
         (F::IsTriple, [value]) => matches!(value, Value::Triple(_)),
         (F::HasLang, [value]) => matches!(value, Value::LangString { .. }),
         (F::HasLangDir, [Value::LangString { direction, .. }]) => direction.is_some(),
@@ -211,10 +218,7 @@ pub(crate) fn call(
 ) -> Option<Value<'static>> {
     use Function as F;
     Some(match (&call.function, arguments) {
-        (F::Abs, [value]) => value.as_number()?.abs()?.into(),
-        (F::Ceil, [value]) => value.as_number()?.ceil()?.into(),
-        (F::Floor, [value]) => value.as_number()?.floor()?.into(),
-        (F::Round, [value]) => value.as_number()?.round()?.into(),
+        (F::Abs | F::Ceil | F::Floor | F::Round, [value]) => round(&call.function, value)?,
         (F::Rand, []) => {
             let value: f64 = state.random(context).random();
             Value::Number(super::number::Number::Double(value.into()))
@@ -248,6 +252,20 @@ pub(crate) fn call(
         }
         (function, arguments) => text::call(function, arguments)?,
     })
+}
+
+/// `ABS`, `CEIL`, `FLOOR` and `ROUND`.
+fn round(function: &Function, value: &Value<'_>) -> Option<Value<'static>> {
+    let rounded = value.as_number().and_then(|number| match function {
+        Function::Abs => number.abs(),
+        Function::Ceil => number.ceil(),
+        Function::Floor => number.floor(),
+        _ => number.round(),
+    });
+    match rounded {
+        Some(number) => Some(number.into()),
+        None => exact::round(function, value),
+    }
 }
 
 fn calendar(function: &Function, value: &Value<'_>) -> Option<Value<'static>> {
