@@ -311,6 +311,14 @@ fn assign_live(steps: &mut [Step], mut live: BTreeSet<usize>) -> BTreeSet<usize>
             }
             StepKind::Without(inner) => live.extend(assign_live(inner, BTreeSet::new())),
             StepKind::EarlyDistinct => {}
+            StepKind::Intersect(slot, patterns) => {
+                live.remove(slot);
+                let ends = patterns.iter().flat_map(|p| [p.subject, p.object]);
+                live.extend(ends.filter_map(|end| match end {
+                    Position::Bound(bound) => Some(bound),
+                    Position::Constant(_) | Position::New(_) => None,
+                }));
+            }
             StepKind::Union(branches) => {
                 let after = live.clone();
                 for branch in branches {
