@@ -22,6 +22,7 @@ use crate::explain::{Explainer, PlanNode};
 use crate::expression::{CustomFunctions, EvaluationContext, random_seed};
 use crate::plan::Planner;
 use crate::plan::dataset::Dataset;
+use crate::plan::duplicates::ignored;
 use crate::plan::paths;
 use crate::plan::scope::in_scope;
 use crate::result::{Results, SolutionStream, TripleStream};
@@ -109,10 +110,14 @@ impl Engine {
         let dataset = Arc::new(Dataset::of_query(dataset, &evaluation)?);
         let expanded = paths::expand(pattern);
         let pattern = expanded.as_ref().unwrap_or(pattern);
+        let wanted = match form {
+            Form::Ask => Default::default(),
+            _ => in_scope(pattern),
+        };
         let planned = Planner::new(snapshot, &evaluation, &dataset).plan(
             pattern,
             &dataset.default,
-            Some(&in_scope(pattern)),
+            Some(&wanted),
         )?;
         let context = QueryContext::new(
             snapshot.clone(),
@@ -123,7 +128,10 @@ impl Engine {
             &self.config,
         );
         Ok(PreparedQuery {
-            plan: planned.plan,
+            plan: match form {
+                Form::Ask => ignored(planned.plan),
+                _ => planned.plan,
+            },
             variables: planned.variables,
             form,
             task: context.task(),

@@ -76,6 +76,11 @@ impl EarlyDistinct {
 
 impl RowSource for EarlyDistinct {
     fn feed(&mut self, batch: Batch) {
+        // What tells the rows that are fed apart may start anew, as in a test of EXISTS.
+        if let Some(seen) = &mut self.seen {
+            seen.clear();
+        }
+        self.context.release(std::mem::take(&mut self.bytes));
         self.input.feed(batch);
     }
 

@@ -73,8 +73,11 @@ fn binds(kind: &StepKind) -> Option<BTreeSet<usize>> {
                 }
             }
         }
-        StepKind::Equal(..) | StepKind::Filter(_) | StepKind::EarlyDistinct => {}
-        StepKind::Without(_) => {}
+        StepKind::Equal(..)
+        | StepKind::Filter(_)
+        | StepKind::EarlyDistinct
+        | StepKind::Without(_) => {}
+        StepKind::Values { slots, .. } => bound.extend(slots),
         StepKind::Bind(slot, _) | StepKind::Intersect(slot, _) => {
             bound.insert(*slot);
         }

@@ -1,8 +1,8 @@
 //! What the optimiser saves, counted in rows and pages.
 
-use pythia::{Database, PlanNode, QueryOptions};
+use pythia::{Database, Options, PlanNode, QueryOptions};
 
-use crate::support::{Peer, database};
+use crate::support::{Peer, answer_of, database, database_with};
 
 /// Runs a query and gives its plan with what each part took.
 fn analyze(database: &Database, query: &str) -> (Vec<String>, PlanNode) {
@@ -11,7 +11,7 @@ fn analyze(database: &Database, query: &str) -> (Vec<String>, PlanNode) {
         ..QueryOptions::default()
     };
     let prepared = database.prepare(query, &options).unwrap();
-    let answer = crate::support::answer_of(prepared.execute().unwrap()).unwrap();
+    let answer = answer_of(prepared.execute().unwrap()).unwrap();
     (answer.sorted().lines, prepared.plan())
 }
 
@@ -87,7 +87,7 @@ fn plans_are_json_and_measure_nothing_unless_asked() {
     let database = database(&items(100));
     let query = "SELECT ?s ?r { ?s <http://e/rare> ?r }";
     let prepared = database.prepare(query, &QueryOptions::default()).unwrap();
-    crate::support::answer_of(prepared.execute().unwrap()).unwrap();
+    answer_of(prepared.execute().unwrap()).unwrap();
     assert!(prepared.plan().parts().iter().all(|p| p.measured.is_none()));
     let json: serde_json::Value = serde_json::from_str(&prepared.explain_json()).unwrap();
     let step = &json["steps"][0];
@@ -318,6 +318,11 @@ fn a_small_side_keeps_joins_from_reading_the_large_one() {
         "ASK { ?s <http://e/next> ?n . ?n <http://e/label> ?l }",
     );
     assert!(plan.pages() <= 60, "{plan}");
+    let plan = checked(
+        &data,
+        "SELECT (COUNT(DISTINCT ?t) AS ?c) { ?s <http://e/type> ?t . ?s <http://e/next> ?n OPTIONAL { ?s <http://e/none> ?x } }",
+    );
+    assert!(!has(&plan, "Optional"), "{plan}");
 }
 
 #[test]
@@ -448,4 +453,22 @@ fn triangles_are_intersected_not_enumerated() {
     ] {
         checked(&data, &query);
     }
+}
+
+#[test]
+fn the_first_of_many_are_sorted_in_little_memory() {
+    let data = items(40_000);
+    let query =
+        "SELECT ?s ?v { ?s <http://e/value> ?v ; <http://e/label> ?l } ORDER BY DESC(?v) LIMIT 5";
+    let options = Options {
+        memory_bytes: 2 << 20,
+        ..Options::default()
+    };
+    // All solutions take more than twice as much.
+    let (lines, plan) = analyze(&database_with(&data, options), query);
+    assert_eq!(
+        lines,
+        Peer::new(&data).answer(query).unwrap().sorted().lines
+    );
+    assert!(part(&plan, "Sort").measured.unwrap().rows == 5, "{plan}");
 }
