@@ -171,7 +171,7 @@ impl RowSource for Expand {
 
 /// The distinct bound nodes of the rows, sorted, and for each row its node's place among them
 /// (`u32::MAX` where the row has none).
-fn distinct_nodes(
+pub(super) fn distinct_nodes(
     batch: &Batch,
     node: Position,
     from: usize,
@@ -210,7 +210,7 @@ fn distinct_nodes(
 }
 
 /// Orders an expansion by source, if it is not yet, and gives where each source's links start.
-fn group_by_source(expansion: &mut Expansion, sources: usize) -> Vec<u32> {
+pub(super) fn group_by_source(expansion: &mut Expansion, sources: usize) -> Vec<u32> {
     let mut starts = vec![0_u32; sources + 1];
     for &source in &expansion.source {
         starts[source as usize + 1] += 1;

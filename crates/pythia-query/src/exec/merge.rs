@@ -173,7 +173,7 @@ impl RowSource for MergeScan {
 
 /// Index of the first of the sorted keys that is at least `key`, found in time logarithmic in
 /// how far away it is.
-fn gallop(keys: &[u64], key: u64) -> usize {
+pub(super) fn gallop(keys: &[u64], key: u64) -> usize {
     if keys.first().is_none_or(|first| *first >= key) {
         return 0;
     }
