@@ -22,6 +22,7 @@ use super::node::{Call, CustomCall, Node, is_predicate};
 use super::number::{Arithmetic, Number};
 use super::value::Value;
 use crate::error::QueryError;
+use crate::governor::Working;
 
 /// The rows of a batch to evaluate: all of them, or those at some positions.
 #[derive(Clone, Copy)]
@@ -63,7 +64,12 @@ pub(crate) struct Evaluator<'a> {
     context: &'a EvaluationContext,
     pub(crate) decoded: Decoded,
     state: CallState,
+    /// The memory of computed texts.
+    working: Working,
 }
+
+/// Functions look at the deadline after so many rows.
+const CHECK_ROWS: usize = 64;
 
 impl<'a> Evaluator<'a> {
     /// `columns` hold raw ids, one column per variable the expression was compiled for.
@@ -73,6 +79,7 @@ impl<'a> Evaluator<'a> {
             context,
             decoded: Decoded::default(),
             state: CallState::default(),
+            working: Working::new(context.governor()),
         }
     }
 
@@ -418,7 +425,7 @@ impl<'a> Evaluator<'a> {
         })?;
         let Self { decoded, state, .. } = self;
         let mut values = Vec::with_capacity(arguments.len());
-        let truths = (0..rows.len()).map(|row| {
+        let mut test = |row: usize| {
             if let [argument] = &arguments[..]
                 && let Some(id) = argument.id(row)
                 && let Some(truth) = function::test_kind(function, id.kind())
@@ -433,8 +440,15 @@ impl<'a> Evaluator<'a> {
                 }
             }
             truth(function::test(call, &values, state))
-        });
-        Ok(truths.collect())
+        };
+        let mut truths = Vec::with_capacity(rows.len());
+        for row in 0..rows.len() {
+            if row.is_multiple_of(CHECK_ROWS) {
+                self.context.check()?;
+            }
+            truths.push(test(row));
+        }
+        Ok(truths)
     }
 
     /// A function that gives something else than a boolean.
@@ -451,9 +465,9 @@ impl<'a> Evaluator<'a> {
         self.decoded.require(self.context, &columns, |_, id| {
             !function::refuses_kind(function, id.kind())
         })?;
-        let Self { decoded, state, .. } = self;
+        let (decoded, state, context) = (&self.decoded, &mut self.state, self.context);
         let mut values = Vec::with_capacity(arguments.len());
-        let cells = (0..rows.len()).map(|row| {
+        let mut cell = |row: usize, state: &mut CallState| {
             values.clear();
             for argument in &arguments {
                 match row_value(argument, row, decoded, function) {
@@ -461,9 +475,23 @@ impl<'a> Evaluator<'a> {
                     None => return Cell::Error,
                 }
             }
-            function::call(call, &values, self.context, state).into()
-        });
-        Ok(Column::Cells(cells.collect()))
+            function::call(call, &values, context, state).into()
+        };
+        let mut cells = Vec::with_capacity(rows.len());
+        for row in 0..rows.len() {
+            if row.is_multiple_of(CHECK_ROWS) {
+                context.check()?;
+            }
+            let cell = cell(row, state);
+            if state.too_long {
+                return Err(QueryError::Memory(format!(
+                    "{function} gives too long a text"
+                )));
+            }
+            self.working.add(cell.text_bytes())?;
+            cells.push(cell);
+        }
+        Ok(Column::Cells(cells))
     }
 
     /// A function of terms, whose spelling matters.

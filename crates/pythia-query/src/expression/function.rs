@@ -22,7 +22,7 @@ use super::digest;
 use super::exact;
 use super::node::Call;
 use super::number::Arithmetic;
-use super::pattern::Pattern;
+use super::pattern::{Pattern, TooLong};
 use super::temporal::Component;
 use super::text::{self, Text};
 use super::value::Value;
@@ -33,6 +33,8 @@ pub(crate) struct CallState {
     /// Patterns that are not constant, by pattern and flags.
     patterns: FxHashMap<(String, String), Option<Pattern>>,
     random: Option<StdRng>,
+    /// Set by a call whose text would have been larger than memory.
+    pub(crate) too_long: bool,
 }
 
 impl CallState {
@@ -234,14 +236,23 @@ pub(crate) fn call(
         (F::Replace, [source, pattern, replacement, flags @ ..]) => {
             let source = Text::of(source)?;
             let replacement = replacement.as_simple_string()?;
+            let bytes_max = context.governor().memory_left();
             let replaced = match &call.pattern {
-                Some(pattern) => pattern.as_ref()?.replace(source.text, replacement),
+                Some(pattern) => pattern
+                    .as_ref()?
+                    .replace(source.text, replacement, bytes_max),
                 None => {
                     let pattern = dynamic_pattern(pattern, flags, state)?;
-                    pattern.replace(source.text, replacement)
+                    pattern.replace(source.text, replacement, bytes_max)
                 }
             };
-            source.with_text(replaced?)
+            match replaced? {
+                Ok(text) => source.with_text(text),
+                Err(TooLong) => {
+                    state.too_long = true;
+                    return None;
+                }
+            }
         }
         (
             F::Year | F::Month | F::Day | F::Hours | F::Minutes | F::Seconds | F::Timezone | F::Tz,
@@ -249,6 +260,17 @@ pub(crate) fn call(
         ) => calendar(&call.function, value)?,
         (F::Md5 | F::Sha1 | F::Sha256 | F::Sha384 | F::Sha512, [value]) => {
             digest::hex_digest(&call.function, value.as_simple_string()?)?.into()
+        }
+        (F::Concat, texts) => {
+            let bytes = texts
+                .iter()
+                .filter_map(Text::of)
+                .map(|text| text.text.len());
+            if bytes.sum::<usize>() > context.governor().memory_left() {
+                state.too_long = true;
+                return None;
+            }
+            text::call(&F::Concat, texts)?
         }
         (function, arguments) => text::call(function, arguments)?,
     })
