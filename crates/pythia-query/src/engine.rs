@@ -25,6 +25,7 @@ use crate::expression::{CustomFunctions, EvaluationContext, random_seed};
 use crate::governor::{Governor, MemoryBudget};
 use crate::plan::Planner;
 use crate::plan::dataset::Dataset;
+use crate::plan::duplicates::ignored;
 use crate::plan::paths;
 use crate::plan::scope::in_scope;
 use crate::result::{Results, SolutionStream, TripleStream};
@@ -171,10 +172,14 @@ impl Engine {
         let dataset = Arc::new(Dataset::of_query(dataset, &evaluation)?);
         let expanded = paths::expand(pattern);
         let pattern = expanded.as_ref().unwrap_or(pattern);
+        let wanted = match form {
+            Form::Ask => Default::default(),
+            _ => in_scope(pattern),
+        };
         let planned = Planner::new(snapshot, &evaluation, &dataset).plan(
             pattern,
             &dataset.default,
-            Some(&in_scope(pattern)),
+            Some(&wanted),
         )?;
         evaluation.check()?;
         let context = QueryContext::new(
@@ -186,6 +191,7 @@ impl Engine {
             &self.config,
         );
         let plan = match (options.row_limit, &form) {
+            (_, Form::Ask) => ignored(planned.plan),
             (Some(rows), Form::Select) => {
                 SolutionExec::plan(RowLimit { rows }, vec![planned.plan], &planned.variables)
             }

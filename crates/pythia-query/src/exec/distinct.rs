@@ -72,6 +72,10 @@ impl EarlyDistinct {
 
 impl RowSource for EarlyDistinct {
     fn feed(&mut self, batch: Batch) {
+        // What tells the rows that are fed apart may start anew, as in a test of EXISTS.
+        if let Some((seen, _)) = &mut self.seen {
+            seen.clear();
+        }
         self.input.feed(batch);
     }
 

@@ -9,6 +9,7 @@ mod expand;
 mod filter;
 pub(crate) mod group;
 mod hash;
+mod intersect;
 pub(crate) mod join;
 mod merge;
 mod merged;

@@ -8,6 +8,7 @@ use super::distinct::EarlyDistinct;
 use super::expand::Expand;
 use super::filter::{Bind, Equal, Filter};
 use super::hash::HashScan;
+use super::intersect::Intersect;
 use super::merge::MergeScan;
 use super::merged::Merged;
 use super::nested::{Optional, Union};
@@ -69,6 +70,10 @@ pub(crate) fn build(
             StepKind::Ranges(pattern, order, ranges) => {
                 let scan = Scan::new(source, *pattern, *order, live, context);
                 Box::new(scan.within(Arc::clone(ranges)))
+            }
+            StepKind::Intersect(slot, patterns) => {
+                let intersect = Intersect::new(source, *slot, patterns, live, context);
+                Box::new(intersect.once(step.once))
             }
             StepKind::Equal(a, b) => Box::new(Equal::new(source, *a, *b, live, context)),
             StepKind::Filter(expression) => {

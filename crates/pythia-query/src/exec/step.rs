@@ -135,6 +135,9 @@ pub(crate) enum StepKind {
     /// Joins with the matches of a pattern, reading only where the order's first variable is in
     /// these sorted ranges of ids.
     Ranges(SlotPattern, Order, Arc<[Range<u64>]>),
+    /// Binds a slot to the terms that all of the patterns, which have it at one end and a known
+    /// term at the other, allow.
+    Intersect(usize, Vec<SlotPattern>),
     /// Keeps solutions in which both slots hold the same term.
     Equal(usize, usize),
     /// Keeps solutions for which the expression is true.
@@ -229,6 +232,11 @@ pub(crate) fn explain(
             StepKind::Ranges(p, order, ranges) => {
                 let detail = format!("{} in {} ranges", pattern(p), ranges.len());
                 PlanNode::new(format!("Ranges({order:?})"), detail)
+            }
+            StepKind::Intersect(slot, patterns) => {
+                let patterns: Vec<_> = patterns.iter().map(pattern).collect();
+                let detail = format!("{} in {}", name(*slot), patterns.join(" . "));
+                PlanNode::new("Intersect", detail)
             }
             StepKind::Equal(a, b) => PlanNode::new("Equal", format!("{} {}", name(*a), name(*b))),
             StepKind::Filter(e) => PlanNode::new("Filter", &*e.text),

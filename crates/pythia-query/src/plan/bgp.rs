@@ -7,7 +7,7 @@ use pythia_rdf::TermId;
 use pythia_store::{End, GraphFilter, QuadPattern, Snapshot};
 
 use super::builder::Builder;
-use super::order::{Search, Start};
+use super::order::{Search, Start, members_of};
 use super::push_down::{Confined, FilterHint};
 use super::ways::Way;
 use crate::error::QueryError;
@@ -145,11 +145,12 @@ pub(crate) fn join_elements(
         };
         for (element, way) in search.best(&start, &left) {
             match &elements[element] {
+                _ if way.members != 0 => push_intersection(builder, elements, &way),
                 Element::Triple(triple) => push_triple(builder, triple, &way),
                 Element::Path(path) => push_path(builder, path.clone(), way.rows),
             }
             builder.known.sorted = way.sorted;
-            left.retain(|other| *other != element);
+            left.retain(|&other| other != element && members_of(&way, element).all(|m| m != other));
             let bound = builder.known.certain.len();
             placed(builder)?;
             if builder.known.certain.len() > bound {
@@ -220,6 +221,42 @@ fn push_triple(builder: &mut Builder, triple: &Triple, way: &Way) {
         builder.known.certain.insert(b);
         builder.push(StepKind::Equal(a, b), rows * 0.1);
     }
+}
+
+/// Joins several patterns at once, on the one slot that all of them bind.
+fn push_intersection(builder: &mut Builder, elements: &[Element], way: &Way) {
+    let members = (0..elements.len().min(64)).filter(|index| way.members >> index & 1 == 1);
+    let triples = members.filter_map(|index| match &elements[index] {
+        Element::Triple(triple) => Some(triple),
+        Element::Path(_) => None,
+    });
+    let mut patterns = Vec::new();
+    let mut bound = None;
+    for triple in triples {
+        let position = |place: Place| match place {
+            Place::Constant(id) => Position::Constant(id),
+            Place::Slot(slot) if builder.known.certain.contains(&slot) => Position::Bound(slot),
+            Place::Slot(slot) => Position::New(slot),
+        };
+        let GraphPlace::Filter(graph) = triple.graph else {
+            unreachable!("only patterns of one graph are intersected");
+        };
+        let pattern = SlotPattern {
+            subject: position(triple.subject),
+            predicate: position(triple.predicate),
+            object: position(triple.object),
+            graph: GraphPosition::Filter(graph),
+        };
+        if let Position::New(slot) = pattern.subject {
+            bound = Some((slot, triple.distinct_subjects));
+        } else if let Position::New(slot) = pattern.object {
+            bound = Some((slot, triple.distinct_objects));
+        }
+        patterns.push(pattern);
+    }
+    let (slot, distinct) = bound.expect("the search intersects patterns with a new end");
+    builder.push(StepKind::Intersect(slot, patterns), way.rows);
+    builder.bind(slot, distinct.min(way.rows));
 }
 
 fn push_path(builder: &mut Builder, mut path: PathStep, rows: f64) {

@@ -8,6 +8,7 @@ use datafusion_physical_plan::ExecutionPlan;
 use oxrdf::Variable;
 use pythia_rdf::TermId;
 
+use super::duplicates::without_duplicates;
 use super::scope::Variables;
 use crate::exec::operator::SolutionExec;
 use crate::exec::pattern::Pattern;
@@ -241,7 +242,7 @@ impl Builder {
     /// Ends a pipeline that is fed from outside and of whose solutions only one slot matters.
     pub(crate) fn finish_fed(mut self, slot: usize) -> (Vec<Step>, usize) {
         assign_live(&mut self.steps, BTreeSet::from([slot]));
-        (self.steps, self.slots.len())
+        (without_duplicates(&self.steps), self.slots.len())
     }
 
     /// Ends the pipeline as a plan whose columns are the named variables among `needed`, or all.
@@ -309,8 +310,19 @@ fn assign_live(steps: &mut [Step], mut live: BTreeSet<usize>) -> BTreeSet<usize>
                 let before = assign_live(inner, live.clone());
                 live.extend(before);
             }
-            StepKind::Without(inner) => live.extend(assign_live(inner, BTreeSet::new())),
+            StepKind::Without(inner) => {
+                live.extend(assign_live(inner, BTreeSet::new()));
+                *inner = without_duplicates(inner);
+            }
             StepKind::EarlyDistinct => {}
+            StepKind::Intersect(slot, patterns) => {
+                live.remove(slot);
+                let ends = patterns.iter().flat_map(|p| [p.subject, p.object]);
+                live.extend(ends.filter_map(|end| match end {
+                    Position::Bound(bound) => Some(bound),
+                    Position::Constant(_) | Position::New(_) => None,
+                }));
+            }
             StepKind::Union(branches) => {
                 let after = live.clone();
                 for branch in branches {

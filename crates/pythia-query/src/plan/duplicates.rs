@@ -11,7 +11,7 @@ use datafusion_physical_plan::ExecutionPlan;
 
 use crate::exec::operator::SolutionExec;
 use crate::exec::profile::PartId;
-use crate::exec::step::{GraphPosition, Position, SlotPattern, Step, StepKind};
+use crate::exec::step::{Access, GraphPosition, Position, SlotPattern, Step, StepKind};
 
 /// With fewer solutions expected, duplicates cost less than looking for them.
 const ROWS_MIN: f64 = 256.0;
@@ -37,7 +37,7 @@ pub(crate) fn without_duplicates(steps: &[Step]) -> Vec<Step> {
             continue;
         }
         let mut step = step.clone();
-        step.once = binds_nothing_live;
+        step.once = binds_nothing_live && can_stop_early(&step.kind);
         let mut before: BTreeSet<usize> = std::mem::take(&mut carried);
         before.extend(bound.unwrap_or_default());
         let drops_a_slot = !before.is_subset(&live);
@@ -73,9 +73,12 @@ fn binds(kind: &StepKind) -> Option<BTreeSet<usize>> {
                 }
             }
         }
-        StepKind::Equal(..) | StepKind::Filter(_) | StepKind::EarlyDistinct => {}
-        StepKind::Without(_) => {}
-        StepKind::Bind(slot, _) => {
+        StepKind::Equal(..)
+        | StepKind::Filter(_)
+        | StepKind::EarlyDistinct
+        | StepKind::Without(_) => {}
+        StepKind::Values { slots, .. } => bound.extend(slots),
+        StepKind::Bind(slot, _) | StepKind::Intersect(slot, _) => {
             bound.insert(*slot);
         }
         StepKind::Optional(inner) => {
@@ -96,5 +99,18 @@ fn new(pattern: &SlotPattern, bound: &mut BTreeSet<usize>) {
     }
     if let GraphPosition::New(slot) = pattern.graph {
         bound.insert(slot);
+    }
+}
+
+/// Whether a step can stop at a solution's first match.
+fn can_stop_early(kind: &StepKind) -> bool {
+    match kind {
+        StepKind::Pattern(_, access) => {
+            matches!(
+                access,
+                Access::Expand(_) | Access::Merge(_) | Access::Hash(_)
+            )
+        }
+        kind => matches!(kind, StepKind::Intersect(..)),
     }
 }

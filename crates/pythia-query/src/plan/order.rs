@@ -52,6 +52,7 @@ pub(super) struct Search<'a> {
 }
 
 /// Some of the elements, joined.
+#[derive(Clone)]
 struct State {
     joined: Joined,
     placed: Vec<bool>,
@@ -149,7 +150,7 @@ impl<'a> Search<'a> {
     fn greedy(&self, mut state: State, count: usize) -> (Vec<(usize, Way)>, f64) {
         let mut order = Vec::with_capacity(count);
         let mut ways = Vec::new();
-        for _ in 0..count {
+        while order_count(&order) < count {
             let mut best: Option<(f64, usize, Way)> = None;
             for element in self.candidates(&state) {
                 self.ways(&state, element, &mut ways);
@@ -178,9 +179,10 @@ impl<'a> Search<'a> {
     ) -> Option<Vec<(usize, Way)>> {
         let mut states = vec![start];
         let mut frontier = vec![0];
+        // By how many elements are joined.
+        let mut reached: Vec<FxHashMap<Reached, Arrival>> = vec![FxHashMap::default(); count + 1];
         let mut ways = Vec::new();
-        for _ in 0..count {
-            let mut best: FxHashMap<Reached, Arrival> = FxHashMap::default();
+        for size in 0..count {
             for &from in &frontier {
                 let state = &states[from];
                 for element in self.candidates(state) {
@@ -190,32 +192,20 @@ impl<'a> Search<'a> {
                         if cost >= limit {
                             continue;
                         }
-                        let key = (state.mask | 1 << element, way.sorted);
-                        let found = best.entry(key).or_insert((f64::MAX, from, element, *way));
+                        let members = way.members | 1 << element;
+                        let key = (state.mask | members, way.sorted);
+                        let then = &mut reached[size + members.count_ones() as usize];
+                        let found = then.entry(key).or_insert((f64::MAX, from, element, *way));
                         if cost < found.0 {
                             *found = (cost, from, element, *way);
                         }
                     }
                 }
             }
-            let mut found: Vec<_> = best.into_iter().collect();
-            let score = |cost: f64, way: &Way| cost + way.rows * LEFT_BEHIND;
-            // The key breaks ties, so that the same query always gets the same plan.
-            found.sort_unstable_by(|(a_key, a), (b_key, b)| {
-                let scores = score(a.0, &a.3).total_cmp(&score(b.0, &b.3));
-                scores.then(a_key.cmp(b_key))
-            });
-            found.truncate(width);
             frontier.clear();
-            for (_, (_, from, element, way)) in found {
-                let before = &states[from];
-                let mut state = State {
-                    joined: before.joined.clone(),
-                    placed: before.placed.clone(),
-                    mask: before.mask,
-                    cost: before.cost,
-                    step: None,
-                };
+            let next = std::mem::take(&mut reached[size + 1]);
+            for (from, element, way) in most_promising(next, width) {
+                let mut state = states[from].clone();
                 self.place(&mut state, element, &way);
                 state.step = Some((from, element, way));
                 frontier.push(states.len());
@@ -260,13 +250,14 @@ impl<'a> Search<'a> {
                 let independent = state.joined.rows_after(triple);
                 let rows = self.star_rows(state, element).unwrap_or(independent);
                 state.joined.triple_ways(triple, rows, ways);
-                for way in ways {
+                for way in ways.iter_mut() {
                     if state.joined.unit {
                         way.cost -= way
                             .sorted
                             .map_or(0.0, |slot| self.mentions[slot] * MENTIONED);
                     }
                 }
+                ways.extend(self.intersection(state, element));
             }
         }
     }
@@ -296,9 +287,48 @@ impl<'a> Search<'a> {
         Some(rows / state.joined.objects_bound(triple))
     }
 
+    /// The way to join, along with an element, all others that bind the same slot from ends that
+    /// are known: by intersecting their lists. Found from the first of them only.
+    fn intersection(&self, state: &State, element: usize) -> Option<Way> {
+        let slot = state.joined.new_end(&self.elements[element])?;
+        let is_member = |&other: &usize| {
+            !state.placed[other] && state.joined.new_end(&self.elements[other]) == Some(slot)
+        };
+        let members: Vec<usize> = (0..self.elements.len().min(64)).filter(is_member).collect();
+        if members.len() < 2 || members[0] != element {
+            return None;
+        }
+        let mut joined = state.joined.clone();
+        let mut read = 0.0;
+        for &member in &members {
+            let Element::Triple(triple) = &self.elements[member] else {
+                continue;
+            };
+            read += state.joined.list_cost(triple)?;
+            let rows = joined.rows_after(triple);
+            let way = Way {
+                rows,
+                ..Way::default()
+            };
+            joined = joined.after(&self.elements[member], &way);
+        }
+        Some(Way {
+            members: members.iter().fold(0, |mask, member| mask | 1 << member),
+            rows: joined.rows,
+            cost: read + state.joined.output_cost(joined.rows),
+            sorted: state.joined.sorted,
+            access: None,
+        })
+    }
+
     /// Marks an element as joined; filters that become possible then thin out the solutions.
     fn place(&self, state: &mut State, element: usize, way: &Way) {
-        let next = state.joined.after(&self.elements[element], way);
+        let mut next = state.joined.after(&self.elements[element], way);
+        for member in members_of(way, element) {
+            next = next.after(&self.elements[member], way);
+            state.placed[member] = true;
+        }
+        state.mask |= way.members;
         let before = std::mem::replace(&mut state.joined, next);
         let joined = &mut state.joined;
         for filter in self.filters {
@@ -313,6 +343,34 @@ impl<'a> Search<'a> {
         }
         state.cost += way.cost;
     }
+}
+
+/// The other elements that a way joins along with one.
+pub(super) fn members_of(way: &Way, element: usize) -> impl Iterator<Item = usize> {
+    let others = way.members & !(1_u64.checked_shl(element as u32).unwrap_or(0));
+    (0..64).filter(move |index| others >> index & 1 == 1)
+}
+
+/// How many elements an order joins.
+fn order_count(order: &[(usize, Way)]) -> usize {
+    let joined = |(_, way): &(usize, Way)| way.members.count_ones().max(1) as usize;
+    order.iter().map(joined).sum()
+}
+
+/// The best of the arrivals, at most `width` of them.
+fn most_promising(
+    arrivals: FxHashMap<Reached, Arrival>,
+    width: usize,
+) -> impl Iterator<Item = (usize, usize, Way)> {
+    let mut found: Vec<_> = arrivals.into_iter().collect();
+    let score = |(cost, _, _, way): &Arrival| cost + way.rows * LEFT_BEHIND;
+    // The key breaks ties, so that the same query always gets the same plan.
+    found.sort_unstable_by(|(a_key, a), (b_key, b)| {
+        score(a).total_cmp(&score(b)).then(a_key.cmp(b_key))
+    });
+    found.truncate(width);
+    let found = found.into_iter();
+    found.map(|(_, (_, from, element, way))| (from, element, way))
 }
 
 /// The subject's slot and the predicate, if the element can be part of a star.

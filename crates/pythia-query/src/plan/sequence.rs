@@ -2,7 +2,9 @@
 //! LIMIT and grouping. These are plan nodes of their own, above a pipeline.
 
 use oxrdf::Variable;
-use spargebra::algebra::{AggregateExpression, GraphPattern, OrderExpression};
+use spargebra::algebra::{
+    AggregateExpression, AggregateFunction, Expression, GraphPattern, OrderExpression,
+};
 
 use super::Planner;
 use super::builder::{GraphScope, Planned};
@@ -62,6 +64,19 @@ pub(super) fn project(planned: Planned, variables: &[Variable]) -> Planned {
             .cloned()
             .collect(),
         rows: planned.rows,
+    }
+}
+
+/// Whether an aggregate is the same if solutions that are alike come once.
+fn ignores_duplicates(aggregate: &AggregateExpression) -> bool {
+    match aggregate {
+        AggregateExpression::CountSolutions { distinct } => *distinct,
+        AggregateExpression::FunctionCall {
+            name,
+            expr: Expression::Variable(_),
+            distinct,
+        } => *distinct || matches!(name, AggregateFunction::Min | AggregateFunction::Max),
+        AggregateExpression::FunctionCall { .. } => false,
     }
 }
 
@@ -221,6 +236,11 @@ impl Planner<'_> {
             .iter()
             .map(|key| planned.variables.iter().position(|v| v == key))
             .collect();
+        let input = if aggregates.iter().all(|(_, a)| ignores_duplicates(a)) {
+            ignored(planned.plan)
+        } else {
+            planned.plan
+        };
         let compiled = aggregates
             .iter()
             .map(|(_, aggregate)| {
@@ -250,7 +270,7 @@ impl Planner<'_> {
             text: aggregates.iter().map(|(_, a)| a.to_string()).collect(),
         };
         Ok(Planned {
-            plan: SolutionExec::plan(group, vec![planned.plan], &variables),
+            plan: SolutionExec::plan(group, vec![input], &variables),
             variables,
             certain,
             rows,

@@ -1,7 +1,7 @@
 //! The ways in which one more element can be joined to the solutions so far, with what each
 //! costs and how many solutions it leaves. Costs are in microseconds on warm pages.
 
-use pythia_store::{End, Order};
+use pythia_store::{End, GraphFilter, Order};
 
 use super::bgp::{Element, GraphPlace, Place, Triple};
 use crate::exec::step::{Access, PathStep, Position};
@@ -10,6 +10,10 @@ use crate::exec::step::{Access, PathStep, Position};
 const VISIT: f64 = 0.4;
 /// Skipping to a place of a scan costs as much as reading so many rows.
 const SEEK: f64 = 300.0;
+/// The longest list that is held to be intersected.
+const LIST_ROWS_MAX: f64 = 65536.0;
+/// Solutions whose lists are read together.
+const TOGETHER_ROWS: f64 = 512.0;
 /// Making one row.
 const ROW: f64 = 0.02;
 /// Reading one row of a column.
@@ -37,10 +41,12 @@ pub(super) struct Joined {
 }
 
 /// A way to join an element.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Way {
-    /// How a triple pattern is read; `None` for a path.
+    /// How a triple pattern is read; `None` for a path and for several patterns.
     pub(super) access: Option<Access>,
+    /// The elements whose lists are intersected, if it joins several at once.
+    pub(super) members: u64,
     /// Solutions after it.
     pub(super) rows: f64,
     /// What it costs.
@@ -123,10 +129,51 @@ impl Joined {
         };
         Way {
             access: None,
+            members: 0,
             rows,
             cost,
             sorted: None,
         }
+    }
+
+    /// The slot that a pattern would bind from a node's list: the one end that is not known, where
+    /// the other end, the predicate and the graph are.
+    pub(super) fn new_end(&self, element: &Element) -> Option<usize> {
+        let Element::Triple(triple) = element else {
+            return None;
+        };
+        let (Place::Constant(_), GraphPlace::Filter(GraphFilter::One(_))) =
+            (triple.predicate, triple.graph)
+        else {
+            return None;
+        };
+        match (triple.subject, triple.object) {
+            (known, Place::Slot(slot)) | (Place::Slot(slot), known)
+                if !self.is_bound(slot) && self.is_known(known) =>
+            {
+                Some(slot)
+            }
+            _ => None,
+        }
+    }
+
+    /// What it costs to read a pattern's lists from the ends that are known; `None` if they may be
+    /// too long to be held.
+    pub(super) fn list_cost(&self, triple: &Triple) -> Option<f64> {
+        let is_constant = |place: Place| matches!(place, Place::Constant(_));
+        if is_constant(triple.subject) || is_constant(triple.object) {
+            let fits = triple.count <= LIST_ROWS_MAX;
+            let times = (self.rows / TOGETHER_ROWS).max(1.0);
+            return fits.then_some(times * (VISIT + triple.count * SCANNED));
+        }
+        let bound = triple.slots().find(|(slot, _)| self.is_bound(*slot))?;
+        let length = triple.count / bound.1;
+        (length <= LIST_ROWS_MAX).then_some(self.rows * (VISIT + length * SCANNED))
+    }
+
+    /// What it costs to make rows.
+    pub(super) fn output_cost(&self, rows: f64) -> f64 {
+        rows * ROW
     }
 
     /// Solutions after joining a triple pattern, if its variables are independent of each other.
@@ -156,6 +203,7 @@ impl Joined {
         let mut add = |access: Access, cost: f64, sorted: Option<usize>| {
             ways.push(Way {
                 access: Some(access),
+                members: 0,
                 rows,
                 cost,
                 sorted,

@@ -236,3 +236,40 @@ impl Segment {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use pythia_io::Storage;
+    use pythia_rdf::TermKind;
+
+    use super::*;
+    use crate::testing::{SMALL_PAGES, id, write_store};
+
+    /// The bytes of a directory as a program of format 1 wrote them.
+    fn format_1(directory: &SegmentDirectory) -> Vec<u8> {
+        let mut sets = Writer::new();
+        directory.statistics.characteristic.write(&mut sets);
+        let mut body = directory.to_bytes().split_off(4);
+        body.truncate(body.len() - sets.len());
+        body[MAGIC.len()..][..4].copy_from_slice(&1_u32.to_le_bytes());
+        [crc32c::crc32c(&body).to_le_bytes().to_vec(), body].concat()
+    }
+
+    #[test]
+    fn a_directory_of_format_1_is_read_without_sets() {
+        let iri = |rank| id(TermKind::Iri, rank);
+        let quads: BTreeSet<_> = (0..100)
+            .map(|n| [iri(n), iri(500 + n % 3), iri(7), 0])
+            .collect();
+        let storage = write_store(&quads, SMALL_PAGES);
+        let name = format!("segment-000001/{DIRECTORY_NAME}");
+        let bytes = storage.read_all(&name).expect("just written");
+        let new = SegmentDirectory::from_bytes(&name, &bytes).expect("sound");
+        assert_eq!(new.statistics.characteristic.sets().len(), 3);
+        let old = SegmentDirectory::from_bytes(&name, &format_1(&new)).expect("read as well");
+        assert_eq!(old.statistics.characteristic, CharacteristicSets::default());
+        assert_eq!(old.statistics.predicates, new.statistics.predicates);
+    }
+}

@@ -1,8 +1,8 @@
 //! What the optimiser saves, counted in rows and pages.
 
-use pythia::{Database, PlanNode, QueryOptions};
+use pythia::{Database, Options, PlanNode, QueryOptions};
 
-use crate::support::{Peer, database};
+use crate::support::{Peer, answer_of, database, database_with};
 
 /// Runs a query and gives its plan with what each part took.
 fn analyze(database: &Database, query: &str) -> (Vec<String>, PlanNode) {
@@ -11,7 +11,7 @@ fn analyze(database: &Database, query: &str) -> (Vec<String>, PlanNode) {
         ..QueryOptions::default()
     };
     let prepared = database.prepare(query, &options).unwrap();
-    let answer = crate::support::answer_of(prepared.execute().unwrap()).unwrap();
+    let answer = answer_of(prepared.execute().unwrap()).unwrap();
     (answer.sorted().lines, prepared.plan())
 }
 
@@ -87,7 +87,7 @@ fn plans_are_json_and_measure_nothing_unless_asked() {
     let database = database(&items(100));
     let query = "SELECT ?s ?r { ?s <http://e/rare> ?r }";
     let prepared = database.prepare(query, &QueryOptions::default()).unwrap();
-    crate::support::answer_of(prepared.execute().unwrap()).unwrap();
+    answer_of(prepared.execute().unwrap()).unwrap();
     assert!(prepared.plan().parts().iter().all(|p| p.measured.is_none()));
     let json: serde_json::Value = serde_json::from_str(&prepared.explain_json()).unwrap();
     let step = &json["steps"][0];
@@ -318,6 +318,11 @@ fn a_small_side_keeps_joins_from_reading_the_large_one() {
         "ASK { ?s <http://e/next> ?n . ?n <http://e/label> ?l }",
     );
     assert!(plan.pages() <= 60, "{plan}");
+    let plan = checked(
+        &data,
+        "SELECT (COUNT(DISTINCT ?t) AS ?c) { ?s <http://e/type> ?t . ?s <http://e/next> ?n OPTIONAL { ?s <http://e/none> ?x } }",
+    );
+    assert!(!has(&plan, "Optional"), "{plan}");
 }
 
 #[test]
@@ -399,4 +404,71 @@ fn stars_are_estimated_by_what_subjects_have_together() {
         part(&plan, "Pattern").estimated_rows.unwrap() <= 1.0,
         "{plan}"
     );
+}
+
+/// A random graph in which there are many more paths than triangles.
+fn dense() -> String {
+    let (nodes, degree, mut random) = (400_u64, 30, 7_u64);
+    let mut text = String::new();
+    for node in 0..nodes {
+        for _ in 0..degree {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let other = (random >> 33) % nodes;
+            text.push_str(&format!(
+                "<http://n/{node}> <http://e/p> <http://n/{other}> .\n"
+            ));
+        }
+        text.push_str(&format!(
+            "<http://n/{node}> <http://e/q> <http://n/{}> .\n",
+            node * 7 % nodes
+        ));
+    }
+    text
+}
+
+#[test]
+fn triangles_are_intersected_not_enumerated() {
+    let data = dense();
+    let triangle = "?a <http://e/p> ?b . ?b <http://e/p> ?c . ?c <http://e/p> ?a";
+    let plan = checked(&data, &format!("SELECT ?a ?b ?c {{ {triangle} }}"));
+    let found = plan.measured.unwrap().rows;
+    let most = plan
+        .parts()
+        .into_iter()
+        .filter_map(|p| p.measured)
+        .map(|m| m.rows)
+        .max();
+    // Joined two at a time, some step gives all 350,000 paths of two edges.
+    assert!(most.unwrap() <= found.max(12_000), "{plan}");
+    assert!(has(&plan, "Intersect"), "{plan}");
+    for query in [
+        format!("SELECT DISTINCT ?a {{ {triangle} }}"),
+        format!("SELECT DISTINCT ?a ?b {{ {triangle} }}"),
+        format!("SELECT (COUNT(*) AS ?n) {{ {triangle} . ?a <http://e/q> ?d . ?b <http://e/p> ?d }}"),
+        "SELECT ?a ?b ?c ?d { ?a <http://e/p> ?b . ?b <http://e/p> ?c . ?c <http://e/p> ?d . ?d <http://e/q> ?a . ?a <http://e/q> ?c }".to_owned(),
+        "SELECT ?x { <http://n/1> <http://e/p> ?x . <http://n/2> <http://e/p> ?x . ?x <http://e/p> <http://n/3> }".to_owned(),
+        "SELECT ?a ?b { ?a <http://e/p> ?b . ?b <http://e/p> ?a }".to_owned(),
+    ] {
+        checked(&data, &query);
+    }
+}
+
+#[test]
+fn the_first_of_many_are_sorted_in_little_memory() {
+    let data = items(40_000);
+    let query =
+        "SELECT ?s ?v { ?s <http://e/value> ?v ; <http://e/label> ?l } ORDER BY DESC(?v) LIMIT 5";
+    let options = Options {
+        memory_bytes: 2 << 20,
+        ..Options::default()
+    };
+    // All solutions take more than twice as much.
+    let (lines, plan) = analyze(&database_with(&data, options), query);
+    assert_eq!(
+        lines,
+        Peer::new(&data).answer(query).unwrap().sorted().lines
+    );
+    assert!(part(&plan, "Sort").measured.unwrap().rows == 5, "{plan}");
 }
