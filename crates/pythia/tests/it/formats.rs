@@ -329,7 +329,7 @@ fn a_format_for_something_else_says_what_to_use() {
         ("CONSTRUCT {} {}", ResultFormat::Arrow, "trig"),
         ("SELECT * {}", ResultFormat::Parquet, "arrow"),
     ] {
-        let error = write_results(database.query(query).unwrap(), format, &mut Vec::new())
+        let error = write_results(database.query(query).unwrap(), format, Vec::new())
             .unwrap_err()
             .to_string();
         assert!(error.contains(instead), "{error}");
@@ -345,7 +345,7 @@ fn a_character_that_xml_cannot_hold_is_an_error() {
         (select, ResultFormat::Xml),
         (construct, ResultFormat::RdfXml),
     ] {
-        let error = write_results(database.query(query).unwrap(), format, &mut Vec::new());
+        let error = write_results(database.query(query).unwrap(), format, Vec::new());
         assert!(matches!(
             error,
             Err(WriteError::Character {
