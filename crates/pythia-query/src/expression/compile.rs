@@ -17,7 +17,7 @@ use super::exists::ExistsCompiler;
 use super::id_range::IdRanges;
 use super::node::{Call, ConstantComparison, CustomCall, IdStrategy, Node};
 use super::number::Arithmetic;
-use super::pattern::Pattern;
+use super::pattern::{Pattern, has_back_reference};
 use super::value::Value;
 use crate::error::QueryError;
 
@@ -233,6 +233,9 @@ impl Compiler<'_> {
             Function::Replace => Some(3),
             _ => None,
         };
+        if let Some(at) = flags_at {
+            check_pattern(&arguments[1], arguments.get(at))?;
+        }
         let pattern = flags_at.and_then(|at| constant_pattern(&arguments[1], arguments.get(at)));
         Ok(Node::Call(Box::new(Call {
             function: function.clone(),
@@ -240,6 +243,24 @@ impl Compiler<'_> {
             pattern,
         })))
     }
+}
+
+/// Refuses patterns that cannot be matched in linear time.
+fn check_pattern(pattern: &Node, flags: Option<&Node>) -> Result<(), QueryError> {
+    let text = |node: &Node| match node {
+        Node::Constant(constant) => constant.value.as_simple_string().map(str::to_owned),
+        _ => None,
+    };
+    let is_literal = flags
+        .and_then(text)
+        .is_some_and(|flags| flags.contains('q'));
+    if !is_literal && text(pattern).is_some_and(|pattern| has_back_reference(&pattern)) {
+        return Err(QueryError::unsupported_hint(
+            "a back-reference in a regular expression",
+            "patterns are matched in linear time, which back-references do not allow",
+        ));
+    }
+    Ok(())
 }
 
 /// The pattern of constant arguments: outer `None` if they are not constant, inner if they are

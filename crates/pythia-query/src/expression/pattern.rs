@@ -29,7 +29,9 @@ impl Pattern {
         let pattern = if literal {
             pattern
         } else {
-            translate(&pattern)?.into_owned().into()
+            translate(&pattern, flags.contains('s'))?
+                .into_owned()
+                .into()
         };
         let mut builder = RegexBuilder::new(&pattern);
         builder.size_limit(PROGRAM_BYTES_MAX);
@@ -156,14 +158,26 @@ fn without_whitespace(pattern: &str) -> String {
     result
 }
 
+/// Whether a pattern refers back to one of its groups (`(a)\1`). XPath has that, but finding it
+/// takes exponential time in the worst case.
+pub(crate) fn has_back_reference(pattern: &str) -> bool {
+    let mut escaped = false;
+    pattern.chars().any(|c| {
+        let found = escaped && matches!(c, '1'..='9');
+        escaped = !escaped && c == '\\';
+        found
+    })
+}
+
 /// Rewrites what XPath writes differently: class subtraction `[a-z-[aeiou]]`, the name classes
-/// `\i`, `\c`, and blocks `\p{IsBasicLatin}` (which only a few of are known).
-fn translate(pattern: &str) -> Option<Cow<'_, str>> {
+/// `\i` and `\c`, whitespace `\s`, and the dot, which leaves out both kinds of line ends. `\w`
+/// stays what it is elsewhere, `_` included. Blocks (`\p{IsGreek}`) are not known.
+fn translate(pattern: &str, dot_all: bool) -> Option<Cow<'_, str>> {
     /// XML 1.0's NameStartChar and NameChar, as the inside of a class.
     const NAME_START: &str = r":A-Z_a-z\u{C0}-\u{D6}\u{D8}-\u{F6}\u{F8}-\u{2FF}\u{370}-\u{37D}\u{37F}-\u{1FFF}\u{200C}-\u{200D}\u{2070}-\u{218F}\u{2C00}-\u{2FEF}\u{3001}-\u{D7FF}\u{F900}-\u{FDCF}\u{FDF0}-\u{FFFD}\u{10000}-\u{EFFFF}";
     const NAME_MORE: &str = r"\-.0-9\u{B7}\u{300}-\u{36F}\u{203F}-\u{2040}";
 
-    if !pattern.contains('\\') && !pattern.contains("-[") {
+    if !pattern.contains(['\\', '.']) && !pattern.contains("-[") {
         return Some(Cow::Borrowed(pattern));
     }
     let mut result = String::with_capacity(pattern.len() + 16);
@@ -182,6 +196,15 @@ fn translate(pattern: &str) -> Option<Cow<'_, str>> {
         } else if let Some(after) = rest.strip_prefix(r"\C") {
             result.push_str(&format!("[^{NAME_START}{NAME_MORE}]"));
             rest = after;
+        } else if let Some(after) = rest.strip_prefix(r"\s") {
+            result.push_str(r"[\x20\t\n\r]");
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix(r"\S") {
+            result.push_str(r"[^\x20\t\n\r]");
+            rest = after;
+        } else if class_depth == 0 && !dot_all && c == '.' {
+            result.push_str(r"[^\n\r]");
+            rest = &rest[1..];
         } else if class_depth > 0 && rest.starts_with("-[") {
             result.push_str("--[");
             class_depth += 1;
@@ -217,6 +240,9 @@ mod tests {
         assert_eq!(matches("^b", "m", "a\nb"), Some(true));
         assert_eq!(matches("a.b", "", "a\nb"), Some(false));
         assert_eq!(matches("a.b", "s", "a\nb"), Some(true));
+        assert_eq!(matches("a.b", "", "a\rb"), Some(false));
+        assert_eq!(matches(r"a\.b", "", "axb"), Some(false));
+        assert_eq!(matches("a[.]b", "", "axb"), Some(false));
         assert_eq!(matches("a b # c", "x", "ab#c"), Some(true));
         assert_eq!(matches("a.b", "q", "a.b"), Some(true));
         assert_eq!(matches("a.b", "q", "axb"), Some(false));
@@ -231,6 +257,16 @@ mod tests {
         assert_eq!(matches(r"^\i\c*$", "", "rdf:type"), Some(true));
         assert_eq!(matches(r"^\i\c*$", "", "1a"), Some(false));
         assert_eq!(matches(r"^\d+\\$", "", "12\\"), Some(true));
+        assert_eq!(matches(r"^[\sx]\s$", "", "x\t"), Some(true));
+        assert_eq!(matches(r"^\s$", "", "\u{a0}"), Some(false));
+        assert_eq!(matches(r"^[^\S]\S$", "", " \u{a0}"), Some(true));
+    }
+
+    #[test]
+    fn back_references_are_found() {
+        assert!(has_back_reference(r"(a)\1"));
+        assert!(!has_back_reference(r"(a)\\1"));
+        assert!(has_back_reference(r"(a)\\\1"));
     }
 
     #[test]
