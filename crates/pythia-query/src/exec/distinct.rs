@@ -5,21 +5,19 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashSet;
-use rustc_hash::FxBuildHasher;
-
 use super::batch::Batch;
 use super::context::QueryContext;
 use super::pipeline::RowSource;
 use crate::error::QueryError;
 use crate::governor::Share;
+use crate::spill::table::RowSet;
 
 /// After this many rows, at least one in [`DUPLICATES_MIN`] must have been a duplicate.
 const TRIAL_ROWS: usize = 1 << 16;
 /// See [`TRIAL_ROWS`].
 const DUPLICATES_MIN: usize = 8;
-/// What a hash table takes besides the ids.
-const ENTRY_BYTES: usize = 32;
+/// Memory is asked for this many rows at a time.
+const ROOM_ROWS: usize = 1024;
 
 /// Keeps the first of the solutions that are alike in the live slots.
 pub(crate) struct EarlyDistinct {
@@ -27,7 +25,7 @@ pub(crate) struct EarlyDistinct {
     live: Vec<usize>,
     context: Arc<QueryContext>,
     /// What was seen, and the memory for it; `None` once it is given up.
-    seen: Option<(HashSet<Box<[u64]>, FxBuildHasher>, Share)>,
+    seen: Option<(RowSet, Share)>,
     rows: usize,
 }
 
@@ -37,10 +35,11 @@ impl EarlyDistinct {
         live: Vec<usize>,
         context: Arc<QueryContext>,
     ) -> Self {
+        let seen = RowSet::new(live.len(), 0);
         Self {
             input,
             live,
-            seen: Some((HashSet::default(), Share::new(context.governor()))),
+            seen: Some((seen, Share::new(context.governor()))),
             context,
             rows: 0,
         }
@@ -52,18 +51,22 @@ impl EarlyDistinct {
         let mut key = vec![0; self.live.len()];
         let mut fresh = Vec::new();
         for row in 0..batch.rows {
+            if row.is_multiple_of(ROOM_ROWS) && !share.fits(seen.bytes_with(ROOM_ROWS)) {
+                // The rest of the batch is let through.
+                fresh.extend(row as u32..batch.rows as u32);
+                self.seen = None;
+                return Some(fresh);
+            }
             for (id, slot) in key.iter_mut().zip(&self.live) {
                 *id = batch.value(*slot, row);
             }
-            if !seen.contains(&key[..]) {
-                seen.insert(key.clone().into());
+            if seen.insert(seen.hash(&key), &key).1 {
                 fresh.push(row as u32);
             }
         }
         self.rows += batch.rows;
-        let bytes = seen.len() * (key.len() * 8 + ENTRY_BYTES);
-        let pays = self.rows < TRIAL_ROWS || seen.len() < self.rows - self.rows / DUPLICATES_MIN;
-        if !pays || !share.fits(bytes) {
+        let duplicates_min = self.rows / DUPLICATES_MIN;
+        if self.rows >= TRIAL_ROWS && seen.len() >= self.rows - duplicates_min {
             self.seen = None;
         }
         Some(fresh)
@@ -74,7 +77,7 @@ impl RowSource for EarlyDistinct {
     fn feed(&mut self, batch: Batch) {
         // What tells the rows that are fed apart may start anew, as in a test of EXISTS.
         if let Some((seen, _)) = &mut self.seen {
-            seen.clear();
+            *seen = RowSet::new(self.live.len(), 0);
         }
         self.input.feed(batch);
     }
