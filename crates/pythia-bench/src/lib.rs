@@ -4,6 +4,7 @@
 //!   three fixed queries;
 //! - [`queries`]: any file of queries, each timed on its own; `bench/compare` uses it to put other
 //!   databases beside this one.
+//! - [`spill`]: sorting, grouping, DISTINCT and joins of more rows than memory holds.
 //!
 //! A workload takes an open [`pythia::Database`] and gives a report that can be serialised; the
 //! report renders itself as text and, where there is something to plot, as a page of HTML. Nothing
@@ -14,6 +15,7 @@ pub mod latency;
 pub mod machine;
 pub mod plot;
 pub mod queries;
+pub mod spill;
 pub mod table;
 pub mod timed;
 pub mod yago;

@@ -109,7 +109,16 @@ fn serialize(results: Results) -> Result<u64, QueryError> {
 
 /// All solutions of a SELECT as rows of terms; unbound ones are left out with their row.
 pub(crate) fn bound_rows(database: &Database, text: &str) -> Result<Vec<Vec<Term>>, QueryError> {
-    let Results::Solutions(mut solutions) = database.query(text)? else {
+    bound_rows_within(database, text, &QueryOptions::default())
+}
+
+/// The same within limits.
+pub(crate) fn bound_rows_within(
+    database: &Database,
+    text: &str,
+    options: &QueryOptions,
+) -> Result<Vec<Vec<Term>>, QueryError> {
+    let Results::Solutions(mut solutions) = database.prepare(text, options)?.execute()? else {
         unreachable!("only used with SELECT");
     };
     let mut rows = Vec::new();

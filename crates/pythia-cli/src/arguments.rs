@@ -17,12 +17,48 @@ pub(crate) struct StoreArguments {
     pub(crate) cache: usize,
 }
 
+/// What queries may use.
+#[derive(Args)]
+pub(crate) struct LimitArguments {
+    /// Memory for what queries hold: joins, groups, sorts, computed terms (for example 512M). What
+    /// does not fit goes to temporary files
+    #[arg(long, env = "PYTHIA_MEMORY", value_name = "SIZE", value_parser = bytes, default_value = "1G")]
+    pub(crate) memory: usize,
+
+    /// Folder for temporary files [default: the system's]
+    #[arg(long, env = "PYTHIA_SPILL_FOLDER", value_name = "FOLDER")]
+    pub(crate) spill_folder: Option<PathBuf>,
+
+    /// How large temporary files may get together (for example 20G) [default: as the disk allows]
+    #[arg(long, env = "PYTHIA_SPILL_LIMIT", value_name = "SIZE", value_parser = bytes)]
+    pub(crate) spill_limit: Option<usize>,
+}
+
+impl LimitArguments {
+    /// Limits of a database with this much cache.
+    pub(crate) fn options(&self, cache_bytes: usize) -> Options {
+        Options {
+            cache_bytes,
+            memory_bytes: self.memory,
+            spill_folder: self.spill_folder.clone(),
+            spill_bytes: self.spill_limit.map_or(u64::MAX, |bytes| bytes as u64),
+        }
+    }
+}
+
 impl StoreArguments {
-    /// Opens the store for queries that together may hold `memory_bytes`.
-    pub(crate) fn open(&self, memory_bytes: usize) -> anyhow::Result<Database> {
+    /// Opens the store for queries within limits.
+    pub(crate) fn open(&self, limits: &LimitArguments) -> anyhow::Result<Database> {
+        let options = limits.options(self.cache);
+        Ok(Database::open_with(&self.location, options)?)
+    }
+
+    /// Opens the store to look at it below SPARQL.
+    pub(crate) fn open_without_queries(&self) -> anyhow::Result<Database> {
         let options = Options {
             cache_bytes: self.cache,
-            memory_bytes,
+            memory_bytes: 0,
+            ..Options::default()
         };
         Ok(Database::open_with(&self.location, options)?)
     }

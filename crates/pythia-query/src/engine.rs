@@ -1,13 +1,13 @@
 //! Planning and running queries: from parsed text and a snapshot to results.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use datafusion_execution::TaskContext;
 use datafusion_execution::config::SessionConfig;
-use datafusion_execution::memory_pool::GreedyMemoryPool;
 use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion_physical_plan::ExecutionPlan;
 use oxrdf::Variable;
@@ -18,8 +18,11 @@ use spargebra::term::TriplePattern;
 
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
+use crate::exec::operator::SolutionExec;
+use crate::exec::relational::RowLimit;
 use crate::explain::{Explainer, PlanNode};
 use crate::expression::{CustomFunctions, EvaluationContext, random_seed};
+use crate::governor::{Governor, MemoryBudget};
 use crate::plan::Planner;
 use crate::plan::dataset::Dataset;
 use crate::plan::duplicates::ignored;
@@ -27,13 +30,40 @@ use crate::plan::paths;
 use crate::plan::scope::in_scope;
 use crate::result::{Results, SolutionStream, TripleStream};
 use crate::service::ServiceHandler;
+use crate::spill::SpillSpace;
 use crate::syntax::Query;
 
-/// What queries share: memory limits and the execution runtime. Make one per process.
+/// What queries share: memory, room for temporary files and the execution runtime. Make one per
+/// process.
 #[derive(Debug)]
 pub struct Engine {
     runtime: Arc<RuntimeEnv>,
     config: SessionConfig,
+    memory: Arc<MemoryBudget>,
+    spill: Arc<SpillSpace>,
+}
+
+/// Limits of all queries together.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Bytes that queries may hold in rows, tables, sorts and computed terms. What does not fit
+    /// goes to temporary files, or ends in [`QueryError::Memory`].
+    pub memory_bytes: usize,
+    /// Where temporary files are made; `None` is the system's place for them.
+    pub spill_folder: Option<PathBuf>,
+    /// Bytes that temporary files may have; beyond, a query ends with [`QueryError::Spill`].
+    pub spill_bytes: u64,
+}
+
+/// What running queries hold, and what they have written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of memory held by running queries.
+    pub memory_bytes: usize,
+    /// Bytes in temporary files of running queries.
+    pub spill_bytes: u64,
+    /// Bytes written to temporary files since the engine was made.
+    pub spilled_bytes: u64,
 }
 
 /// Limits of one query, and what it may use.
@@ -50,12 +80,18 @@ pub struct QueryOptions {
     pub service: Option<Arc<dyn ServiceHandler>>,
     /// Functions of the embedding program, which queries call by their IRI.
     pub functions: Arc<CustomFunctions>,
+    /// Bytes the query may hold, of those that all may hold; `None` is all of them.
+    pub memory_bytes: Option<usize>,
+    /// Stop with [`QueryError::RowLimit`] after this many solutions or triples, if there are more.
+    pub row_limit: Option<u64>,
 }
 
 impl fmt::Debug for QueryOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("QueryOptions")
             .field("timeout", &self.timeout)
+            .field("memory_bytes", &self.memory_bytes)
+            .field("row_limit", &self.row_limit)
             .field("service", &self.service.is_some())
             .field("profile", &self.profile)
             .field("functions", &self.functions.keys())
@@ -78,35 +114,61 @@ pub struct PreparedQuery {
     pub(crate) plan: Arc<dyn ExecutionPlan>,
     pub(crate) variables: Vec<Variable>,
     form: Form,
+    row_limit: Option<u64>,
     context: Arc<QueryContext>,
     task: Arc<TaskContext>,
 }
 
 impl Engine {
-    /// An engine whose queries together hold at most `memory_bytes` in joins, groups, sorts and
-    /// visited sets.
-    pub fn new(memory_bytes: usize) -> Result<Self, QueryError> {
-        let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(GreedyMemoryPool::new(memory_bytes)))
-            .build_arc()?;
+    /// An engine with these limits.
+    pub fn new(options: &EngineOptions) -> Result<Self, QueryError> {
+        let folder = options
+            .spill_folder
+            .clone()
+            .unwrap_or_else(std::env::temp_dir);
         Ok(Self {
-            runtime,
+            runtime: RuntimeEnvBuilder::new().build_arc()?,
             config: SessionConfig::new(),
+            memory: Arc::new(MemoryBudget::new(options.memory_bytes)),
+            spill: Arc::new(SpillSpace::new(folder, options.spill_bytes)),
         })
     }
 
-    /// Plans a query against a snapshot.
+    /// What queries use now.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            memory_bytes: self.memory.used(),
+            spill_bytes: self.spill.used(),
+            spilled_bytes: self.spill.written(),
+        }
+    }
+
+    /// The limits of a query that starts now.
+    fn governor(&self, options: &QueryOptions) -> Arc<Governor> {
+        Arc::new(Governor::new(
+            options.cancel.clone().unwrap_or_default(),
+            options.timeout.map(|timeout| Instant::now() + timeout),
+            &self.memory,
+            options.memory_bytes.unwrap_or(usize::MAX),
+            Arc::clone(&self.spill),
+        ))
+    }
+
+    /// Plans a query against a snapshot. Its time runs from here on.
     pub fn prepare(
         &self,
         snapshot: &Snapshot,
         query: &Query,
         options: &QueryOptions,
     ) -> Result<PreparedQuery, QueryError> {
+        let governor = self.governor(options);
         let (form, pattern, dataset, base) = take_apart(&query.algebra);
         let evaluation =
             EvaluationContext::new(Arc::new(snapshot.clone()), DateTime::now(), random_seed())
                 .with_base_iri(base)
-                .with_functions(Arc::clone(&options.functions));
+                .with_functions(Arc::clone(&options.functions))
+                .with_governor(governor);
+        evaluation.check()?;
         let dataset = Arc::new(Dataset::of_query(dataset, &evaluation)?);
         let expanded = paths::expand(pattern);
         let pattern = expanded.as_ref().unwrap_or(pattern);
@@ -119,6 +181,7 @@ impl Engine {
             &dataset.default,
             Some(&wanted),
         )?;
+        evaluation.check()?;
         let context = QueryContext::new(
             snapshot.clone(),
             evaluation,
@@ -127,14 +190,19 @@ impl Engine {
             &self.runtime,
             &self.config,
         );
+        let plan = match (options.row_limit, &form) {
+            (Some(rows), Form::Select) => {
+                SolutionExec::plan(RowLimit { rows }, vec![planned.plan], &planned.variables)
+            }
+            (_, Form::Ask) => ignored(planned.plan),
+            _ => planned.plan,
+        };
         Ok(PreparedQuery {
-            plan: match form {
-                Form::Ask => ignored(planned.plan),
-                _ => planned.plan,
-            },
+            plan,
             variables: planned.variables,
             form,
             task: context.task(),
+            row_limit: options.row_limit,
             context,
         })
     }
@@ -176,10 +244,12 @@ impl PreparedQuery {
         Ok(match &self.form {
             Form::Select => Results::Solutions(solutions),
             Form::Ask => Results::Boolean(solutions.next_ids()?.is_some()),
-            Form::Construct(template) => {
-                Results::Graph(TripleStream::construct(template.clone(), solutions))
+            Form::Construct(template) => Results::Graph(
+                TripleStream::construct(template.clone(), solutions).limited(self.row_limit),
+            ),
+            Form::Describe => {
+                Results::Graph(TripleStream::describe(solutions).limited(self.row_limit))
             }
-            Form::Describe => Results::Graph(TripleStream::describe(solutions)),
         })
     }
 }

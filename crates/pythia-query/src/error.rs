@@ -1,5 +1,7 @@
 //! What can go wrong between a query's text and its results.
 
+use std::path::PathBuf;
+
 /// An error of a query.
 ///
 /// An error *inside* an expression (`1 / 0`, `STR` of a blank node) is not one of these: SPARQL
@@ -36,11 +38,13 @@ pub enum QueryError {
     Cancelled,
 
     /// The query ran past its deadline.
-    #[error("the query ran past its time limit")]
+    #[error("the query ran past its time limit; raise --timeout, or ask for less")]
     Timeout,
 
-    /// The query needs more memory than it may have.
-    #[error("the query needs more memory than its budget ({0}); raise --memory")]
+    /// The query needs more memory than it may have, even after writing to files what can be.
+    #[error(
+        "the query needs more memory than it may have ({0}); raise --memory, or the query's own limit"
+    )]
     Memory(String),
 
     /// Another endpoint failed (`SERVICE`).
@@ -51,6 +55,24 @@ pub enum QueryError {
         /// What went wrong.
         message: String,
     },
+
+    /// Rows that do not fit into memory could not be put into a file.
+    #[error(
+        "the query needs temporary files in {}: {message}; give it a folder with space (--spill-folder, --spill-limit) or more memory (--memory)",
+        folder.display()
+    )]
+    Spill {
+        /// Where the files are made.
+        folder: PathBuf,
+        /// What went wrong.
+        message: String,
+    },
+
+    /// The query has more results than it may give. Those it may give were given.
+    #[error(
+        "the query has more than the {0} results it may give; raise --max-rows, or add a LIMIT"
+    )]
+    RowLimit(u64),
 
     /// The execution engine failed.
     #[error("execution failed: {0}")]

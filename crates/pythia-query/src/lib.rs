@@ -7,13 +7,15 @@ pub mod error;
 pub(crate) mod exec;
 pub mod explain;
 pub mod expression;
+pub mod governor;
 pub(crate) mod plan;
 pub mod result;
 pub mod service;
+pub(crate) mod spill;
 pub mod syntax;
 mod validate;
 
-pub use engine::{Engine, PreparedQuery, QueryOptions};
+pub use engine::{Engine, EngineOptions, PreparedQuery, QueryOptions, Usage};
 pub use error::QueryError;
 pub use explain::{Measured, PlanNode};
 pub use expression::{CustomFunction, CustomFunctions};

@@ -72,6 +72,13 @@ impl SolutionBatch {
     }
 }
 
+/// Tests of `EXISTS` keep running parts of the query, which keep its context: they go with it.
+impl Drop for SolutionStream {
+    fn drop(&mut self) {
+        self.context.drop_exists_from(0);
+    }
+}
+
 impl SolutionStream {
     pub(crate) fn new(
         variables: Vec<Variable>,
@@ -151,6 +158,7 @@ pub struct TripleStream {
     ready: std::vec::IntoIter<Triple>,
     /// Number of the solution, and what makes new blank nodes differ from all others.
     solution: Solution,
+    limit: Option<u64>,
 }
 
 /// Names the blank nodes of one solution.
@@ -185,7 +193,14 @@ impl TripleStream {
                 query: rand::random(),
                 number: 0,
             },
+            limit: None,
         }
+    }
+
+    /// Ends with an error after so many triples, if there are more.
+    pub(crate) fn limited(mut self, triples: Option<u64>) -> Self {
+        self.limit = triples;
+        self
     }
 
     /// The next triple; blocks until there is one. `None` at the end.
@@ -193,6 +208,11 @@ impl TripleStream {
         loop {
             for triple in self.ready.by_ref() {
                 if self.seen.insert(triple.clone()) {
+                    if let Some(limit) = self.limit
+                        && self.seen.len() as u64 > limit
+                    {
+                        return Err(QueryError::RowLimit(limit));
+                    }
                     return Ok(Some(triple));
                 }
             }

@@ -1,19 +1,28 @@
 //! An open store with an engine over it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use pythia_io::{Counters, Storage};
-use pythia_query::{Engine, PreparedQuery, Query, QueryError, QueryOptions, Results};
+use pythia_query::{
+    Engine, EngineOptions, PreparedQuery, Query, QueryError, QueryOptions, Results, Usage,
+};
 use pythia_store::{OpenOptions, Snapshot, Store, StoreError};
 
-/// How much memory an open database may use.
-#[derive(Clone, Copy, Debug)]
+/// What an open database may use.
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes of pages kept in memory: a hard limit. Default 256 MiB.
     pub cache_bytes: usize,
-    /// Bytes that all running queries together may hold in joins, groups and sorts. Default 1 GiB.
+    /// Bytes that all running queries together may hold in rows, tables, sorts and computed
+    /// terms: a hard limit. What does not fit goes to temporary files. Default 1 GiB.
     pub memory_bytes: usize,
+    /// Where temporary files are made. They have no names, and vanish with their query. Default
+    /// `None`: the system's folder for such files.
+    pub spill_folder: Option<PathBuf>,
+    /// Bytes that temporary files may have together. Default: no limit but the disk's.
+    pub spill_bytes: u64,
 }
 
 impl Default for Options {
@@ -21,6 +30,8 @@ impl Default for Options {
         Self {
             cache_bytes: OpenOptions::default().cache_bytes,
             memory_bytes: 1 << 30,
+            spill_folder: None,
+            spill_bytes: u64::MAX,
         }
     }
 }
@@ -42,7 +53,7 @@ impl Database {
         let open = OpenOptions {
             cache_bytes: options.cache_bytes,
         };
-        Self::over(Store::open(path.as_ref(), open)?, options)
+        Self::over(Store::open(path.as_ref(), open)?, &options)
     }
 
     /// Opens the store in a storage of any kind.
@@ -50,14 +61,16 @@ impl Database {
         let open = OpenOptions {
             cache_bytes: options.cache_bytes,
         };
-        Self::over(Store::open_storage(storage, open)?, options)
+        Self::over(Store::open_storage(storage, open)?, &options)
     }
 
-    fn over(store: Store, options: Options) -> Result<Self, QueryError> {
-        Ok(Self {
-            store,
-            engine: Engine::new(options.memory_bytes)?,
-        })
+    fn over(store: Store, options: &Options) -> Result<Self, QueryError> {
+        let engine = Engine::new(&EngineOptions {
+            memory_bytes: options.memory_bytes,
+            spill_folder: options.spill_folder.clone(),
+            spill_bytes: options.spill_bytes,
+        })?;
+        Ok(Self { store, engine })
     }
 
     /// Runs a query. Its results are computed as they are read.
@@ -65,18 +78,32 @@ impl Database {
         self.prepare(text, &QueryOptions::default())?.execute()
     }
 
-    /// Parses and plans a query, to look at its plan or to run it.
+    /// Parses and plans a query, to look at its plan or to run it. Its time runs from here on.
     pub fn prepare(&self, text: &str, options: &QueryOptions) -> Result<PreparedQuery, QueryError> {
-        self.prepare_parsed(&Query::parse(text, None)?, options)
+        let started = Instant::now();
+        let query = Query::parse(text, None)?;
+        let timeout = options
+            .timeout
+            .map(|timeout| timeout.saturating_sub(started.elapsed()));
+        let options = QueryOptions {
+            timeout,
+            ..options.clone()
+        };
+        self.prepare_parsed(&query, &options)
     }
 
-    /// Plans a parsed query.
+    /// Plans a parsed query. Its time runs from here on.
     pub fn prepare_parsed(
         &self,
         query: &Query,
         options: &QueryOptions,
     ) -> Result<PreparedQuery, QueryError> {
         self.engine.prepare(&self.store.snapshot(), query, options)
+    }
+
+    /// What queries hold now, and have written to temporary files.
+    pub fn usage(&self) -> Usage {
+        self.engine.usage()
     }
 
     /// The graph as it is now, for access below SPARQL.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use pythia_bench::timed::Output;
-use pythia_bench::{queries, yago};
+use pythia_bench::{queries, spill, yago};
 use serde_json::Value;
 
-use crate::arguments::{StoreArguments, bytes};
+use crate::arguments::{LimitArguments, StoreArguments, human_count};
 use crate::exit::UsageError;
 
 /// Measure this database on this machine
@@ -24,6 +24,7 @@ pub(crate) struct Bench {
 enum Workload {
     Yago(Yago),
     Queries(Queries),
+    Spill(Spill),
 }
 
 /// The path paper's experiment: six queries on YAGO by 1 to 32 clients, and its Q1, Q2, Q3
@@ -39,9 +40,8 @@ struct Yago {
     #[command(flatten)]
     store: StoreArguments,
 
-    /// Memory for joins, groups and sorts (for example 512M)
-    #[arg(long, env = "PYTHIA_MEMORY", value_name = "SIZE", value_parser = bytes, default_value = "1G")]
-    memory: usize,
+    #[command(flatten)]
+    limits: LimitArguments,
 
     /// How long each number of clients runs
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
@@ -117,20 +117,47 @@ struct Queries {
     #[arg(long)]
     cold: bool,
 
-    /// Memory for joins, groups and sorts (for example 512M)
-    #[arg(long, env = "PYTHIA_MEMORY", value_name = "SIZE", value_parser = bytes, default_value = "1G")]
-    memory: usize,
+    #[command(flatten)]
+    limits: LimitArguments,
 
     /// Write all figures as JSON; - is standard output, in place of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
+/// Sort, group, deduplicate and join more rows than memory holds
+///
+/// Needs no store: the rows are made by crossing inline data. Answers are checked.
+///
+///   pythia bench spill --memory 256M --rows 100000000
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+struct Spill {
+    #[command(flatten)]
+    limits: LimitArguments,
+
+    /// About how many rows go into each operator
+    #[arg(long, default_value_t = 100_000_000)]
+    rows: u64,
+
+    /// Stop, with an error, if an operator takes longer than this
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<f64>,
+
+    /// Write all figures as JSON; - is standard output, in place of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The cache of a store that has one triple.
+const SMALL_CACHE: usize = 4 << 20;
+
 impl Bench {
     pub(crate) fn run(self) -> Result<()> {
         match self.workload {
             Workload::Yago(command) => command.run(),
             Workload::Queries(command) => command.run(),
+            Workload::Spill(command) => command.run(),
         }
     }
 }
@@ -150,7 +177,7 @@ impl Yago {
         if options.clients.contains(&0) {
             return Err(UsageError("--clients: each number is at least 1".to_owned()).into());
         }
-        let database = self.store.open(self.memory)?;
+        let database = self.store.open(&self.limits)?;
         let mut report = yago::run(&database, &options, |part| eprintln!("{part}"))?;
         report.store.file_bytes = file_bytes(&self.store.location)?;
         if let Some(path) = &self.report {
@@ -180,8 +207,36 @@ impl Queries {
             },
             cold: self.cold,
         };
-        let database = self.store.open(self.memory)?;
+        let database = self.store.open(&self.limits)?;
         let report = queries::run(&database, &list, &options)?;
+        show(
+            self.json.as_deref(),
+            &report.text(),
+            serde_json::to_value(&report)?,
+        )
+    }
+}
+
+impl Spill {
+    fn run(self) -> Result<()> {
+        let options = spill::Options {
+            rows: self.rows,
+            timeout: self.timeout.map(|t| seconds("--timeout", t)).transpose()?,
+        };
+        let folder = match &self.limits.spill_folder {
+            Some(folder) => tempfile::tempdir_in(folder),
+            None => tempfile::tempdir(),
+        };
+        let folder = folder.context("make a folder for a store of one triple")?;
+        let database = spill::database(folder.path(), self.limits.options(SMALL_CACHE))?;
+        let report = spill::run(&database, self.limits.memory, &options, |part| {
+            eprintln!(
+                "{}: {} rows in {:.1} s",
+                part.operator,
+                human_count(part.rows),
+                part.seconds
+            );
+        })?;
         show(
             self.json.as_deref(),
             &report.text(),

@@ -33,7 +33,7 @@ enum Format {
 
 impl Dump {
     pub(crate) fn run(self) -> Result<()> {
-        let database = self.store.open(0)?;
+        let database = self.store.open_without_queries()?;
         let format = match self.format {
             Format::Nq => RdfFormat::NQuads,
             Format::Trig => RdfFormat::TriG,

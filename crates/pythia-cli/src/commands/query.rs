@@ -11,7 +11,7 @@ use pythia::{
     HttpService, PreparedQuery, QueryError, QueryOptions, ResultFormat, Results, write_results,
 };
 
-use crate::arguments::{StoreArguments, bytes, human_bytes, human_count};
+use crate::arguments::{LimitArguments, StoreArguments, human_bytes, human_count};
 use crate::table;
 
 /// Answer a SPARQL query
@@ -45,9 +45,12 @@ pub(crate) struct Query {
     #[arg(long)]
     stats: bool,
 
-    /// Memory for joins, groups and sorts (for example 512M)
-    #[arg(long, env = "PYTHIA_MEMORY", value_name = "SIZE", value_parser = bytes, default_value = "1G")]
-    memory: usize,
+    #[command(flatten)]
+    limits: LimitArguments,
+
+    /// Give at most this many results: if there are more, that is an error after the last
+    #[arg(long, value_name = "N")]
+    max_rows: Option<u64>,
 
     /// Stop after this many seconds
     #[arg(long, value_name = "SECONDS")]
@@ -90,7 +93,7 @@ impl Explain {
 impl Query {
     pub(crate) fn run(self) -> Result<()> {
         let text = self.text()?;
-        let database = self.store.open(self.memory)?;
+        let database = self.store.open(&self.limits)?;
         let options = QueryOptions {
             timeout: self
                 .timeout
@@ -98,6 +101,7 @@ impl Query {
                 .transpose()
                 .map_err(|_| crate::exit::UsageError("--timeout is not a time".to_owned()))?,
             profile: self.explain.is_some_and(Explain::runs),
+            row_limit: self.max_rows,
             service: Some(Arc::new(HttpService::default())),
             ..QueryOptions::default()
         };
@@ -120,6 +124,10 @@ impl Query {
                 total.as_secs_f64() * 1e3,
                 planned.as_secs_f64() * 1e3,
             );
+            let spilled = database.usage().spilled_bytes;
+            if spilled > 0 {
+                eprintln!("  {} written to temporary files", human_bytes(spilled));
+            }
             print_counters(&database.counters().since(&before));
         }
         Ok(())

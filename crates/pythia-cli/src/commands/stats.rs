@@ -30,7 +30,7 @@ pub(crate) struct Stats {
 
 impl Stats {
     pub(crate) fn run(self) -> Result<()> {
-        let database = self.store.open(0)?;
+        let database = self.store.open_without_queries()?;
         let report = StoreReport::new(database.store());
         let snapshot = database.snapshot();
         let degrees = if self.degrees {

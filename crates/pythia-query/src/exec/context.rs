@@ -3,13 +3,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use datafusion_common::DataFusionError;
 use datafusion_execution::TaskContext;
 use datafusion_execution::config::SessionConfig;
-use datafusion_execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion_execution::runtime_env::RuntimeEnv;
 use oxrdf::{Term, TermRef};
 use parking_lot::Mutex;
@@ -21,6 +18,7 @@ use super::profile::Profile;
 use crate::engine::QueryOptions;
 use crate::error::QueryError;
 use crate::expression::{EvaluationContext, TermResolver};
+use crate::governor::Governor;
 use crate::plan::dataset::Dataset;
 use crate::service::ServiceHandler;
 
@@ -31,17 +29,13 @@ pub(crate) struct QueryContext {
     pub(crate) snapshot: Snapshot,
     /// Term table, clock and base IRI for expressions.
     pub(crate) evaluation: EvaluationContext,
-    /// Set to stop the query.
-    pub(crate) cancelled: Arc<AtomicBool>,
-    /// When the query must stop.
-    pub(crate) deadline: Option<Instant>,
     /// Asks other endpoints.
     pub(crate) service: Option<Arc<dyn ServiceHandler>>,
     /// The graphs it is asked of.
     pub(crate) dataset: Arc<Dataset>,
     /// What the query's parts cost, if that is measured.
     pub(crate) profile: Option<Arc<Profile>>,
-    memory: Mutex<MemoryReservation>,
+    governor: Arc<Governor>,
     /// What tests of `EXISTS` keep from batch to batch, by their numbers.
     exists: Mutex<HashMap<usize, ExistsState>>,
     runtime: Arc<RuntimeEnv>,
@@ -49,7 +43,7 @@ pub(crate) struct QueryContext {
 }
 
 impl QueryContext {
-    /// The context of a query that takes its memory from `runtime`'s pool.
+    /// The context of a query with the limits of `evaluation`.
     pub(crate) fn new(
         snapshot: Snapshot,
         evaluation: EvaluationContext,
@@ -60,13 +54,11 @@ impl QueryContext {
     ) -> Arc<Self> {
         let context = Arc::new(Self {
             snapshot,
+            governor: Arc::clone(evaluation.governor()),
             evaluation,
-            cancelled: options.cancel.clone().unwrap_or_default(),
-            deadline: options.timeout.map(|timeout| Instant::now() + timeout),
             service: options.service.clone(),
             dataset,
             profile: options.profile.then(Arc::default),
-            memory: Mutex::new(MemoryConsumer::new("query").register(&runtime.memory_pool)),
             exists: Mutex::default(),
             runtime: Arc::clone(runtime),
             config: config.clone(),
@@ -97,28 +89,19 @@ impl QueryContext {
         self.exists.lock().retain(|made, _| *made < number);
     }
 
+    /// The query's limits.
+    pub(crate) fn governor(&self) -> &Arc<Governor> {
+        &self.governor
+    }
+
     /// An error once the query is cancelled or past its deadline. Operators ask once a batch.
     pub(crate) fn check(&self) -> Result<(), QueryError> {
-        if self.cancelled.load(Ordering::Relaxed) {
-            return Err(QueryError::Cancelled);
-        }
-        if self
-            .deadline
-            .is_some_and(|deadline| Instant::now() >= deadline)
-        {
-            return Err(QueryError::Timeout);
-        }
-        Ok(())
+        self.governor.check()
     }
 
     /// Takes memory from the query's budget, held until the query ends.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<(), QueryError> {
-        self.memory.lock().try_grow(bytes).map_err(QueryError::from)
-    }
-
-    /// Gives back memory taken with [`Self::reserve`] before the query's end.
-    pub(crate) fn release(&self, bytes: usize) {
-        self.memory.lock().shrink(bytes);
+        self.governor.reserve(bytes)
     }
 
     /// The graphs that `GRAPH ?g` ranges over, sorted.

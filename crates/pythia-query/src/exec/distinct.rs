@@ -12,6 +12,7 @@ use super::batch::Batch;
 use super::context::QueryContext;
 use super::pipeline::RowSource;
 use crate::error::QueryError;
+use crate::governor::Share;
 
 /// After this many rows, at least one in [`DUPLICATES_MIN`] must have been a duplicate.
 const TRIAL_ROWS: usize = 1 << 16;
@@ -20,15 +21,17 @@ const DUPLICATES_MIN: usize = 8;
 /// What a hash table takes besides the ids.
 const ENTRY_BYTES: usize = 32;
 
+/// Solutions by their live slots.
+type Seen = HashSet<Box<[u64]>, FxBuildHasher>;
+
 /// Keeps the first of the solutions that are alike in the live slots.
 pub(crate) struct EarlyDistinct {
     input: Box<dyn RowSource>,
     live: Vec<usize>,
     context: Arc<QueryContext>,
-    /// What was seen; `None` once it is given up.
-    seen: Option<HashSet<Box<[u64]>, FxBuildHasher>>,
+    /// What was seen, and the memory for it; `None` once it is given up.
+    seen: Option<(Seen, Share)>,
     rows: usize,
-    bytes: usize,
 }
 
 impl EarlyDistinct {
@@ -40,16 +43,15 @@ impl EarlyDistinct {
         Self {
             input,
             live,
+            seen: Some((Seen::default(), Share::new(context.governor()))),
             context,
-            seen: Some(HashSet::default()),
             rows: 0,
-            bytes: 0,
         }
     }
 
     /// The rows that are new; `None` if the set was given up.
     fn new_rows(&mut self, batch: &Batch) -> Option<Vec<u32>> {
-        let seen = self.seen.as_mut()?;
+        let (seen, share) = self.seen.as_mut()?;
         let mut key = vec![0; self.live.len()];
         let mut fresh = Vec::new();
         for row in 0..batch.rows {
@@ -62,13 +64,10 @@ impl EarlyDistinct {
             }
         }
         self.rows += batch.rows;
-        let bytes = fresh.len() * (key.len() * 8 + ENTRY_BYTES);
+        let bytes = seen.len() * (key.len() * 8 + ENTRY_BYTES);
         let pays = self.rows < TRIAL_ROWS || seen.len() < self.rows - self.rows / DUPLICATES_MIN;
-        if pays && self.context.reserve(bytes).is_ok() {
-            self.bytes += bytes;
-        } else {
+        if !pays || !share.fits(bytes) {
             self.seen = None;
-            self.context.release(std::mem::take(&mut self.bytes));
         }
         Some(fresh)
     }
@@ -77,10 +76,10 @@ impl EarlyDistinct {
 impl RowSource for EarlyDistinct {
     fn feed(&mut self, batch: Batch) {
         // What tells the rows that are fed apart may start anew, as in a test of EXISTS.
-        if let Some(seen) = &mut self.seen {
+        if let Some((seen, _)) = &mut self.seen {
             seen.clear();
         }
-        self.context.release(std::mem::take(&mut self.bytes));
+        self.rows = 0;
         self.input.feed(batch);
     }
 

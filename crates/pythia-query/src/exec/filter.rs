@@ -62,11 +62,24 @@ pub(crate) struct Equal {
     a: usize,
     b: usize,
     live: Vec<usize>,
+    context: Arc<QueryContext>,
 }
 
 impl Equal {
-    pub(crate) fn new(input: Box<dyn RowSource>, a: usize, b: usize, live: Vec<usize>) -> Self {
-        Self { input, a, b, live }
+    pub(crate) fn new(
+        input: Box<dyn RowSource>,
+        a: usize,
+        b: usize,
+        live: Vec<usize>,
+        context: Arc<QueryContext>,
+    ) -> Self {
+        Self {
+            input,
+            a,
+            b,
+            live,
+            context,
+        }
     }
 }
 
@@ -77,6 +90,7 @@ impl RowSource for Equal {
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
         while let Some(batch) = self.input.next()? {
+            self.context.check()?;
             let rows: Vec<u32> = (0..batch.rows)
                 .filter(|&row| batch.value(self.a, row) == batch.value(self.b, row))
                 .map(|row| row as u32)

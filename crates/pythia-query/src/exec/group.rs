@@ -1,19 +1,26 @@
 //! GROUP BY and aggregates.
+//!
+//! Groups are held in memory until their share of it is used up. From then on solutions of groups
+//! that are there are folded in as before, and all others are put off to partitions of a file by
+//! their key; each partition is then grouped in the same way.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::stream;
-use hashbrown::HashMap;
-use rustc_hash::FxBuildHasher;
 
-use super::batch::{id_columns, record_batch};
+use super::batch::{BATCH_ROWS, id_columns, record_batch};
 use super::context::QueryContext;
 use super::operator::{Operator, Solutions, pull, solutions};
 use crate::error::QueryError;
-use crate::expression::aggregate::CompiledAggregate;
+use crate::expression::aggregate::{Accumulator, CompiledAggregate};
+use crate::governor::Share;
+use crate::spill::partition::Partitions;
+use crate::spill::rows::RowRun;
+use crate::spill::table::RowSet;
 
 /// Groups solutions by key columns and folds each group. Without keys there is one group, even
 /// of no solutions.
@@ -48,108 +55,252 @@ impl Operator for Group {
         schema: SchemaRef,
         context: Arc<QueryContext>,
     ) -> Solutions {
-        let group = self.clone();
-        let output = Arc::clone(&schema);
-        let state = Some(inputs.remove(0));
+        let input = inputs.remove(0);
+        let grouping = Grouping {
+            width: input.schema().fields().len(),
+            share: Share::new(context.governor()),
+            group: self.clone(),
+            put_off: Vec::new(),
+            done: None,
+            schema: Arc::clone(&schema),
+            context,
+        };
         solutions(
             schema,
-            stream::try_unfold(state, move |input| {
-                let (group, output) = (group.clone(), Arc::clone(&output));
-                let context = Arc::clone(&context);
-                async move {
-                    let Some(input) = input else {
-                        return Ok(None);
-                    };
-                    let batch = fold(&group, input, &output, &context).await?;
-                    Ok(Some((batch, None)))
+            stream::try_unfold((Some(input), grouping), |(mut input, mut grouping)| async {
+                if let Some(input) = input.take() {
+                    grouping.fold_input(input).await?;
                 }
+                Ok(grouping.next()?.map(|batch| (batch, (input, grouping))))
             }),
         )
     }
 }
 
-/// Numbers the groups by their keys.
-struct Groups {
-    numbers: HashMap<Box<[u64]>, u32, FxBuildHasher>,
-    /// Key columns of the groups, in order of their numbers.
-    keys: Vec<Vec<u64>>,
-    count: usize,
+struct Grouping {
+    group: Group,
+    /// Columns of the input.
+    width: usize,
+    share: Share,
+    /// Partitions to be grouped, and how often their rows were put off.
+    put_off: Vec<(u32, RowRun)>,
+    /// A finished pass, and how many of its groups were given.
+    done: Option<(Pass, usize)>,
+    schema: SchemaRef,
+    context: Arc<QueryContext>,
 }
 
-impl Groups {
-    /// The number of the group with this key; a new key makes a new group.
-    fn number(&mut self, key: &[u64]) -> u32 {
-        if let Some(&number) = self.numbers.get(key) {
-            return number;
+impl Grouping {
+    async fn fold_input(&mut self, mut input: Solutions) -> Result<(), QueryError> {
+        let mut pass = Pass::new(&self.group, self.width, 0);
+        while let Some(batch) = pull(&mut input).await? {
+            pass.add(&id_columns(&batch), batch.num_rows(), self)?;
         }
-        let number = self.count as u32;
-        self.numbers.insert(key.into(), number);
-        for (keys, value) in self.keys.iter_mut().zip(key) {
-            keys.push(*value);
+        self.finish(pass)
+    }
+
+    /// The next groups.
+    fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
+        loop {
+            self.context.check()?;
+            if let Some((pass, given)) = &mut self.done {
+                let groups = *given..(*given + BATCH_ROWS).min(pass.groups.len());
+                if !groups.is_empty() {
+                    *given = groups.end;
+                    return Ok(Some(pass.outcomes(groups, &self.schema, &self.context)?));
+                }
+                self.done = None;
+                self.share.require(0)?;
+            }
+            let Some((level, run)) = self.put_off.pop() else {
+                return Ok(None);
+            };
+            self.fold_run(level, &run)?;
         }
-        self.count += 1;
-        number
+    }
+
+    fn fold_run(&mut self, level: u32, run: &RowRun) -> Result<(), QueryError> {
+        let mut pass = Pass::new(&self.group, self.width, level);
+        let (mut reader, mut rows) = (run.reader(), Vec::new());
+        loop {
+            let count = reader.next_rows(&mut rows)?;
+            if count == 0 {
+                return self.finish(pass);
+            }
+            let cells = |column| rows.iter().skip(column).step_by(self.width).copied();
+            let columns: Vec<Vec<u64>> = (0..self.width).map(|c| cells(c).collect()).collect();
+            let columns: Vec<&[u64]> = columns.iter().map(Vec::as_slice).collect();
+            pass.add(&columns, count, self)?;
+        }
+    }
+
+    /// Ends a pass: its groups can be given, and what it put off is to be grouped.
+    fn finish(&mut self, mut pass: Pass) -> Result<(), QueryError> {
+        if let Some(partitions) = pass.partitions.take() {
+            let runs = partitions.finish()?.into_iter().filter(|r| r.rows() > 0);
+            let next = pass.level + 1;
+            self.put_off.extend(runs.map(|run| (next, run)));
+        }
+        let count = pass.groups.len();
+        for accumulator in &mut pass.accumulators {
+            accumulator.finish(count, &self.context.evaluation)?;
+        }
+        self.done = Some((pass, 0));
+        Ok(())
     }
 }
 
-async fn fold(
-    group: &Group,
-    mut input: Solutions,
-    schema: &SchemaRef,
-    context: &QueryContext,
-) -> Result<RecordBatch, QueryError> {
-    let mut groups = Groups {
-        numbers: HashMap::default(),
-        keys: vec![Vec::new(); group.keys.len()],
-        count: usize::from(group.keys.is_empty()),
-    };
-    let mut accumulators: Vec<_> = group
-        .aggregates
-        .iter()
-        .map(CompiledAggregate::accumulator)
-        .collect();
-    let mut reserved = 0;
-    while let Some(batch) = pull(&mut input).await? {
-        context.check()?;
-        let columns = id_columns(&batch);
-        let numbers = number_rows(group, &columns, batch.num_rows(), &mut groups);
-        for accumulator in &mut accumulators {
-            accumulator.update(&numbers, groups.count, &columns, &context.evaluation)?;
-        }
-        let held = accumulators.iter().map(|a| a.memory_bytes()).sum::<usize>()
-            + groups.count * (group.keys.len() * 16 + 32);
-        if held > reserved {
-            context.reserve(held - reserved)?;
-            reserved = held;
-        }
-    }
-    let mut columns = groups.keys;
-    for accumulator in accumulators {
-        columns.push(accumulator.finish(groups.count, &context.evaluation)?);
-    }
-    Ok(record_batch(schema, columns, groups.count)?)
+/// One pass over solutions: the groups that fit into memory.
+struct Pass {
+    keys: Vec<Option<usize>>,
+    width: usize,
+    level: u32,
+    /// The groups' keys, in order of their numbers.
+    groups: RowSet,
+    accumulators: Vec<Accumulator>,
+    partitions: Option<Partitions>,
 }
 
-/// The group of each row; new keys make new groups.
-fn number_rows(group: &Group, columns: &[&[u64]], rows: usize, groups: &mut Groups) -> Vec<u32> {
-    if group.keys.is_empty() {
-        return vec![0; rows];
+impl Pass {
+    fn new(group: &Group, width: usize, level: u32) -> Self {
+        let mut groups = RowSet::new(group.keys.len(), level);
+        if group.keys.is_empty() {
+            groups.insert(groups.hash(&[]), &[]);
+        }
+        Self {
+            keys: group.keys.clone(),
+            width,
+            level,
+            groups,
+            accumulators: CompiledAggregate::accumulators(&group.aggregates),
+            partitions: None,
+        }
     }
-    let mut key = vec![0; group.keys.len()];
-    let mut last: Option<(Vec<u64>, u32)> = None;
-    let mut number_of = |row: usize| {
-        for (value, column) in key.iter_mut().zip(&group.keys) {
-            *value = column.map_or(0, |column| columns[column][row]);
+
+    fn outcomes(
+        &mut self,
+        groups: Range<usize>,
+        schema: &SchemaRef,
+        context: &QueryContext,
+    ) -> Result<RecordBatch, QueryError> {
+        let mut columns = self.groups.rows().columns(groups.clone());
+        for accumulator in &mut self.accumulators {
+            columns.push(accumulator.outcomes(groups.clone(), &context.evaluation)?);
         }
-        // Solutions often come in runs of one key.
-        if let Some((previous, number)) = &last
-            && *previous == key
-        {
-            return *number;
+        Ok(record_batch(schema, columns, groups.len())?)
+    }
+
+    /// Adds solutions, some thousand at a time.
+    fn add(
+        &mut self,
+        columns: &[&[u64]],
+        rows: usize,
+        grouping: &mut Grouping,
+    ) -> Result<(), QueryError> {
+        for start in (0..rows).step_by(BATCH_ROWS) {
+            grouping.context.check()?;
+            let end = (start + BATCH_ROWS).min(rows);
+            let part: Vec<&[u64]> = columns.iter().map(|column| &column[start..end]).collect();
+            self.add_part(&part, end - start, grouping)?;
         }
-        let number = groups.number(&key);
-        last = Some((key.clone(), number));
-        number
-    };
-    (0..rows).map(&mut number_of).collect()
+        Ok(())
+    }
+
+    fn add_part(
+        &mut self,
+        columns: &[&[u64]],
+        rows: usize,
+        grouping: &mut Grouping,
+    ) -> Result<(), QueryError> {
+        let (taken, numbers) = self.number(columns, rows, grouping)?;
+        let context = &grouping.context.evaluation;
+        let mut picked: Vec<Vec<u64>> = Vec::new();
+        let mut views = columns.to_vec();
+        if taken.len() < rows {
+            let pick = |column: &&[u64]| taken.iter().map(|&row| column[row as usize]).collect();
+            picked.extend(columns.iter().map(pick));
+            views = picked.iter().map(Vec::as_slice).collect();
+        }
+        for accumulator in &mut self.accumulators {
+            accumulator.update(&numbers, self.groups.len(), &views, context)?;
+        }
+        Ok(())
+    }
+
+    /// The rows whose groups are in memory, and the numbers of these. The others are put off.
+    fn number(
+        &mut self,
+        columns: &[&[u64]],
+        rows: usize,
+        grouping: &mut Grouping,
+    ) -> Result<(Vec<u32>, Vec<u32>), QueryError> {
+        let mut taken = Vec::with_capacity(rows);
+        let mut numbers: Vec<u32> = Vec::with_capacity(rows);
+        let mut key = vec![0; self.keys.len()];
+        let mut last = Vec::new();
+        let mut row_ids = vec![0; self.width];
+        let mut room = 0;
+        for row in 0..rows {
+            for (value, column) in key.iter_mut().zip(&self.keys) {
+                *value = column.map_or(0, |column| columns[column][row]);
+            }
+            // Solutions often come in runs of one key.
+            if key == last && taken.last() == Some(&(row as u32).wrapping_sub(1)) {
+                numbers.push(*numbers.last().expect("as long as `taken`"));
+                taken.push(row as u32);
+                continue;
+            }
+            let hash = self.groups.hash(&key);
+            let number = match self.groups.find(hash, &key) {
+                Some(number) => Some(number),
+                None if self.has_room(&mut room, grouping)? => {
+                    room -= 1;
+                    Some(self.groups.insert(hash, &key).0)
+                }
+                None => None,
+            };
+            if let Some(number) = number {
+                numbers.push(number);
+                taken.push(row as u32);
+                last.clone_from(&key);
+            } else if let Some(partitions) = &mut self.partitions {
+                for (id, column) in row_ids.iter_mut().zip(columns) {
+                    *id = column[row];
+                }
+                partitions.push(hash, &row_ids)?;
+            }
+        }
+        Ok((taken, numbers))
+    }
+
+    /// Whether a group can be added; if not, there are partitions from now on.
+    fn has_room(&mut self, room: &mut usize, grouping: &mut Grouping) -> Result<bool, QueryError> {
+        /// Memory is asked for this many groups at a time.
+        const ROOM: usize = 64;
+        if self.partitions.is_some() || *room > 0 {
+            return Ok(*room > 0);
+        }
+        let bytes = self.memory_bytes(ROOM);
+        if grouping.share.fits(bytes) {
+            *room = ROOM;
+            return Ok(true);
+        }
+        if self.groups.len() == 0 {
+            // Without a group in memory there is no end to putting off.
+            grouping.share.require(bytes)?;
+            *room = ROOM;
+            return Ok(true);
+        }
+        let bytes = self.memory_bytes(0) + grouping.share.buffer_bytes();
+        grouping.share.require(bytes)?;
+        self.partitions = Some(Partitions::create(&grouping.share, self.width)?);
+        Ok(false)
+    }
+
+    /// Bytes that the groups take with so many more.
+    fn memory_bytes(&self, more: usize) -> usize {
+        let count = self.groups.len() + more;
+        let accumulators = self.accumulators.iter().map(|a| a.memory_bytes(count));
+        self.groups.bytes_with(more) + accumulators.sum::<usize>()
+    }
 }

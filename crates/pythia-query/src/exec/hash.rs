@@ -2,39 +2,87 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
-use pythia_store::Order;
-use rustc_hash::FxBuildHasher;
+use hashbrown::HashTable;
+use pythia_store::{End, Order};
 
 use super::batch::{Batch, Cursor, OUTPUT_ROWS};
 use super::context::QueryContext;
-use super::pipeline::RowSource;
+use super::expand::Expand;
+use super::pipeline::{RowSource, build};
 use super::scan::{ScanColumns, sorted_slot};
 use super::step::SlotPattern;
 use crate::error::QueryError;
-
-/// Bytes of memory one match costs at most, for the query's budget.
-const BYTES_PER_MATCH: usize = 48;
+use crate::governor::Share;
+use crate::spill::rows::RowStore;
+use crate::spill::table::{hash_ids, index_bytes};
 
 /// The matches of a pattern in key order, and where each key's run of them starts.
 struct Table {
-    runs: HashMap<u64, (u32, u32), FxBuildHasher>,
-    columns: Vec<Vec<u64>>,
+    rows: RowStore,
+    runs: HashTable<u32>,
+    /// The key's place in a row.
+    key: usize,
+}
+
+impl Table {
+    /// Finds the runs of rows, which come sorted by the key.
+    fn index(rows: RowStore, key: usize) -> Self {
+        let starts_run = |row: usize| row == 0 || rows.row(row)[key] != rows.row(row - 1)[key];
+        let count = (0..rows.len()).filter(|&row| starts_run(row)).count();
+        let mut runs = HashTable::with_capacity(count);
+        for row in (0..rows.len()).filter(|&row| starts_run(row)) {
+            let number = u32::try_from(row).expect("a table outgrows memory before 2^32");
+            runs.insert_unique(hash_ids([rows.row(row)[key]], 0), number, |&start| {
+                hash_ids([rows.row(start as usize)[key]], 0)
+            });
+        }
+        Self { rows, runs, key }
+    }
+
+    /// The first match of a key.
+    fn first(&self, key: u64) -> Option<usize> {
+        let is_key = |start: &u32| self.rows.row(*start as usize)[self.key] == key;
+        let start = self.runs.find(hash_ids([key], 0), is_key)?;
+        Some(*start as usize)
+    }
+
+    fn has(&self, row: usize, key: u64) -> bool {
+        row < self.rows.len() && self.rows.row(row)[self.key] == key
+    }
+}
+
+/// How the matches are found.
+enum Access {
+    /// That is decided when the first solution arrives.
+    Undecided,
+    Table {
+        table: Table,
+        /// Holds its memory.
+        _share: Share,
+    },
+    /// The matches do not fit into memory: they are read page by page, for each batch anew.
+    Expand(Box<Expand>),
 }
 
 /// Joins solutions with a pattern by looking their key up in a table of all its matches.
 ///
 /// The table is read once, in an order sorted by the key, the first time a solution arrives.
+/// Solutions stay in order.
 pub(crate) struct HashScan {
     input: Box<dyn RowSource>,
+    pattern: SlotPattern,
     columns: ScanColumns,
     order: Order,
     key: usize,
     live: Vec<usize>,
     context: Arc<QueryContext>,
-    table: Option<Table>,
+    access: Access,
+    /// Until it is decided what for.
+    share: Option<Share>,
     current: Cursor,
     once: bool,
+    /// How many matches of the current row were given.
+    taken: usize,
 }
 
 impl HashScan {
@@ -49,13 +97,16 @@ impl HashScan {
         Self {
             input,
             columns: ScanColumns::new(&pattern, &[key], &live),
+            pattern,
             order,
             key,
             live,
+            access: Access::Undecided,
+            share: Some(Share::new(context.governor())),
             context,
-            table: None,
             current: Cursor::default(),
             once: false,
+            taken: 0,
         }
     }
 
@@ -65,29 +116,41 @@ impl HashScan {
         self
     }
 
-    fn build(&self) -> Result<Table, QueryError> {
+    /// All matches, if they fit into memory.
+    fn read(&self, share: &mut Share) -> Result<Option<Table>, QueryError> {
         let mut scan = self.columns.open(self.order, &self.context)?;
-        let key = self.columns.column_of(self.key);
-        let mut columns: Vec<Vec<u64>> = vec![Vec::new(); self.columns.slots.len()];
+        let mut rows = RowStore::new(self.columns.slots.len());
+        let mut row = vec![0; rows.width()];
         while let Some(found) = scan.next()? {
             self.context.check()?;
-            self.context.reserve(found.rows * BYTES_PER_MATCH)?;
-            for (column, found) in columns.iter_mut().zip(&found.columns) {
-                column.extend_from_slice(found);
+            let bytes = rows.bytes_with(found.rows) + index_bytes(rows.len() + found.rows);
+            if !share.fits(bytes) {
+                return Ok(None);
+            }
+            for number in 0..found.rows {
+                for (cell, column) in row.iter_mut().zip(&found.columns) {
+                    *cell = column[number];
+                }
+                rows.push(&row);
             }
         }
-        let keys = &columns[key];
-        let mut runs = HashMap::with_hasher(FxBuildHasher);
-        let mut start = 0;
-        while start < keys.len() {
-            let length = keys[start..]
-                .iter()
-                .take_while(|k| **k == keys[start])
-                .count();
-            runs.insert(keys[start], (start as u32, (start + length) as u32));
-            start += length;
+        Ok(Some(Table::index(rows, self.columns.column_of(self.key))))
+    }
+
+    fn decide(&self, mut share: Share) -> Result<Access, QueryError> {
+        if let Some(table) = self.read(&mut share)? {
+            let _share = share;
+            return Ok(Access::Table { table, _share });
         }
-        Ok(Table { runs, columns })
+        let end = if self.pattern.subject.slot() == Some(self.key) {
+            End::Subject
+        } else {
+            End::Object
+        };
+        let seed = build(&[], 0, &self.context);
+        let (live, context) = (self.live.clone(), Arc::clone(&self.context));
+        let expand = Expand::new(seed, self.pattern, end, live, context);
+        Ok(Access::Expand(Box::new(expand.once(self.once))))
     }
 }
 
@@ -98,38 +161,71 @@ impl RowSource for HashScan {
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
         loop {
+            self.context.check()?;
+            if let Access::Expand(expand) = &mut self.access
+                && let Some(found) = expand.next()?
+            {
+                return Ok(Some(found));
+            }
             if !self.current.has_rows() {
                 let Some(batch) = self.input.next()? else {
                     return Ok(None);
                 };
                 self.current = Cursor::over(batch);
             }
-            self.context.check()?;
-            if self.table.is_none() {
-                self.table = Some(self.build()?);
+            if let Access::Undecided = self.access {
+                let share = self.share.take().expect("decided once");
+                self.access = self.decide(share)?;
             }
-            let table = self.table.as_ref().expect("built above");
-            let Cursor { batch, row } = &mut self.current;
-            let mut rows = Vec::new();
-            let mut matches = Vec::new();
-            while *row < batch.rows && rows.len() < OUTPUT_ROWS {
-                if let Some(&(from, to)) = table.runs.get(&batch.value(self.key, *row)) {
-                    let to = if self.once { from + 1 } else { to };
-                    rows.extend(std::iter::repeat_n(*row as u32, (to - from) as usize));
-                    matches.extend(from..to);
+            match &mut self.access {
+                Access::Expand(expand) => expand.feed(std::mem::take(&mut self.current).batch),
+                Access::Table { .. } => {
+                    if let Some(found) = self.look_up() {
+                        return Ok(Some(found));
+                    }
                 }
-                *row += 1;
+                Access::Undecided => unreachable!("decided above"),
             }
-            if rows.is_empty() {
-                continue;
-            }
-            let mut out = batch.gather(&rows, &self.live);
-            for (column, &slot) in table.columns.iter().zip(&self.columns.slots) {
-                if slot != self.key {
-                    out.columns[slot] = matches.iter().map(|&m| column[m as usize]).collect();
-                }
-            }
-            return Ok(Some(out));
         }
+    }
+}
+
+impl HashScan {
+    /// Looks up the current solutions, as many as give a batch.
+    fn look_up(&mut self) -> Option<Batch> {
+        let Access::Table { table, .. } = &self.access else {
+            return None;
+        };
+        let Cursor { batch, row } = &mut self.current;
+        let mut rows = Vec::new();
+        let mut matches: Vec<u32> = Vec::new();
+        while *row < batch.rows && rows.len() < OUTPUT_ROWS {
+            let key = batch.value(self.key, *row);
+            let mut place = table.first(key).map(|first| first + self.taken);
+            while let Some(found) = place.filter(|found| table.has(*found, key)) {
+                if rows.len() == OUTPUT_ROWS {
+                    break;
+                }
+                rows.push(*row as u32);
+                matches.push(found as u32);
+                self.taken += 1;
+                place = (!self.once).then_some(found + 1);
+            }
+            if !place.is_some_and(|found| table.has(found, key)) {
+                *row += 1;
+                self.taken = 0;
+            }
+        }
+        if rows.is_empty() {
+            return None;
+        }
+        let mut out = batch.gather(&rows, &self.live);
+        for (place, &slot) in self.columns.slots.iter().enumerate() {
+            if slot != self.key {
+                let cell = |&found: &u32| table.rows.row(found as usize)[place];
+                out.columns[slot] = matches.iter().map(cell).collect();
+            }
+        }
+        Some(out)
     }
 }

@@ -1,5 +1,11 @@
 //! Joins of independently evaluated inputs: inner join, left join and MINUS, by hash on the
-//! variables bound on both sides, with SPARQL's compatibility on the rest.
+//! variables bound on both sides, with SPARQL's compatibility on the rest ([`matching`]).
+//!
+//! The right input is held in memory. If it does not fit, both inputs are dealt out to partitions
+//! by their keys, and joined one partition at a time ([`spilled`]).
+
+mod matching;
+mod spilled;
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,17 +13,16 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::stream;
-use hashbrown::HashMap;
-use rustc_hash::FxBuildHasher;
 
-use super::batch::{id_columns, record_batch};
+use self::matching::{Current, Matching, Side, Table};
+use self::spilled::{Partitioned, Spilled};
+use super::batch::{BATCH_ROWS, id_columns};
 use super::context::QueryContext;
 use super::operator::{Operator, Solutions, pull, solutions};
 use super::step::SlotExpression;
 use crate::error::QueryError;
-
-/// How many candidate pairs are checked together.
-const PAIRS: usize = 8192;
+use crate::governor::Share;
+use crate::spill::rows::RowRun;
 
 /// Which join.
 #[derive(Debug, Clone)]
@@ -30,7 +35,7 @@ pub(crate) enum JoinKind {
     Minus,
 }
 
-/// Joins left and right; the right input is held in memory.
+/// Joins left and right; the right input is held in memory, as long as it fits.
 #[derive(Debug, Clone)]
 pub(crate) struct HashJoin {
     pub(crate) kind: JoinKind,
@@ -68,12 +73,11 @@ impl Operator for HashJoin {
         let right = inputs.pop().expect("a join has two inputs");
         let left = inputs.pop().expect("a join has two inputs");
         let joiner = Joiner {
-            join: self.clone(),
-            left,
-            unread_right: Some(right),
-            table: Table::default(),
-            current: None,
-            schema: Arc::clone(&schema),
+            right_width: right.schema().fields().len(),
+            left_width: left.schema().fields().len(),
+            share: Share::new(context.governor()),
+            matching: Matching::new(self.clone(), Arc::clone(&schema), Arc::clone(&context)),
+            phase: Phase::Start(left, right),
             context,
         };
         solutions(
@@ -85,244 +89,134 @@ impl Operator for HashJoin {
     }
 }
 
-/// The right input in memory.
-#[derive(Default)]
-struct Table {
-    columns: Vec<Vec<u64>>,
-    rows: usize,
-    by_key: HashMap<Box<[u64]>, Vec<u32>, FxBuildHasher>,
-    every: Vec<u32>,
-}
-
-impl Table {
-    fn matches(&self, key: &[u64]) -> &[u32] {
-        if key.is_empty() {
-            return &self.every;
-        }
-        self.by_key.get(key).map_or(&[], Vec::as_slice)
-    }
-}
-
-/// Where a left batch has been joined up to.
-struct Current {
-    columns: Vec<Vec<u64>>,
-    rows: usize,
-    row: usize,
-    /// How many of the row's candidates have been taken.
-    taken: usize,
-    matched: Vec<bool>,
-}
-
 struct Joiner {
-    join: HashJoin,
-    left: Solutions,
-    unread_right: Option<Solutions>,
-    table: Table,
-    current: Option<Current>,
-    schema: SchemaRef,
+    matching: Matching,
+    left_width: usize,
+    right_width: usize,
+    share: Share,
+    phase: Phase,
     context: Arc<QueryContext>,
+}
+
+enum Phase {
+    /// Neither input was read.
+    Start(Solutions, Solutions),
+    /// The right input is in memory, and left solutions are matched as they come.
+    Memory {
+        left: Solutions,
+        table: Table,
+        current: Option<Current>,
+    },
+    /// Both inputs are in files.
+    Files(Spilled),
+    Done,
 }
 
 impl Joiner {
     async fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
-        if let Some(right) = self.unread_right.take() {
-            self.read_right(right).await?;
-        }
-        loop {
-            self.context.check()?;
-            if let Some(mut current) = self.current.take() {
-                let batch = self.join_some(&mut current)?;
-                let finished = current.row >= current.rows;
-                let rest = if finished {
-                    self.unmatched(&current)?
-                } else {
-                    self.current = Some(current);
-                    None
-                };
-                match (batch, rest) {
-                    (Some(batch), Some(rest)) => {
-                        let both = arrow::compute::concat_batches(&self.schema, [&batch, &rest])
-                            .map_err(datafusion_common::DataFusionError::from)?;
-                        return Ok(Some(both));
-                    }
-                    (Some(batch), None) | (None, Some(batch)) => return Ok(Some(batch)),
-                    (None, None) => continue,
-                }
-            }
-            let Some(batch) = pull(&mut self.left).await? else {
-                return Ok(None);
+        if let Phase::Start(..) = self.phase {
+            let Phase::Start(left, right) = std::mem::replace(&mut self.phase, Phase::Done) else {
+                unreachable!("matched above");
             };
-            if self.table.rows == 0 && matches!(self.join.kind, JoinKind::Inner) {
-                return Ok(None);
-            }
-            self.current = Some(Current {
-                columns: id_columns(&batch)
-                    .into_iter()
-                    .map(<[u64]>::to_vec)
-                    .collect(),
-                rows: batch.num_rows(),
-                row: 0,
-                taken: 0,
-                matched: vec![false; batch.num_rows()],
-            });
+            self.phase = self.start(left, right).await?;
+        }
+        match &mut self.phase {
+            Phase::Memory {
+                left,
+                table,
+                current,
+            } => loop {
+                self.context.check()?;
+                let Some(batch) = current else {
+                    let Some(batch) = pull(left).await? else {
+                        self.phase = Phase::Done;
+                        return Ok(None);
+                    };
+                    let columns = id_columns(&batch).into_iter().map(<[u64]>::to_vec);
+                    *current = Some(Current::new(columns.collect(), batch.num_rows()));
+                    continue;
+                };
+                let joined = self.matching.join_on(table, batch)?;
+                if batch.is_finished() {
+                    *current = None;
+                }
+                if joined.is_some() {
+                    return Ok(joined);
+                }
+            },
+            Phase::Files(spilled) => spilled.next(&self.matching, &mut self.share),
+            Phase::Start(..) | Phase::Done => Ok(None),
         }
     }
 
-    async fn read_right(&mut self, mut right: Solutions) -> Result<(), QueryError> {
-        let width = right.schema().fields().len();
-        self.table.columns = vec![Vec::new(); width];
+    /// Reads the right input, and the left one too if that is not to stay in memory.
+    async fn start(&mut self, left: Solutions, right: Solutions) -> Result<Phase, QueryError> {
+        let mut table = Table::new(self.right_width, 0);
+        let mut partitioned: Option<Partitioned> = None;
+        let mut right = right;
         while let Some(batch) = pull(&mut right).await? {
-            self.context.check()?;
-            let rows = batch.num_rows();
-            self.context
-                .reserve(rows * (width * 8 + self.join.keys.len() * 8 + 48))?;
-            for (column, found) in self.table.columns.iter_mut().zip(id_columns(&batch)) {
-                column.extend_from_slice(found);
-            }
-            self.table.rows += rows;
-        }
-        if self.join.keys.is_empty() {
-            self.table.every = (0..self.table.rows as u32).collect();
-            return Ok(());
-        }
-        for row in 0..self.table.rows {
-            let key: Box<[u64]> = self
-                .join
-                .keys
-                .iter()
-                .map(|(_, right)| self.table.columns[*right][row])
-                .collect();
-            self.table.by_key.entry(key).or_default().push(row as u32);
-        }
-        Ok(())
-    }
-
-    /// Joins on from where `current` stands, for up to [`PAIRS`] candidate pairs.
-    fn join_some(&self, current: &mut Current) -> Result<Option<RecordBatch>, QueryError> {
-        let mut pairs: Vec<(u32, u32)> = Vec::new();
-        let mut key = Vec::with_capacity(self.join.keys.len());
-        let mut looked = 0;
-        while current.row < current.rows && looked < PAIRS {
-            let row = current.row;
-            key.clear();
-            key.extend(
-                self.join
-                    .keys
-                    .iter()
-                    .map(|(left, _)| current.columns[*left][row]),
-            );
-            let candidates = &self.table.matches(&key)[current.taken..];
-            let now = candidates.len().min(PAIRS - looked);
-            for &right in &candidates[..now] {
-                if self.compatible(current, row, right as usize) {
-                    pairs.push((row as u32, right));
+            let columns = id_columns(&batch);
+            for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
+                self.context.check()?;
+                let rows = start..(start + BATCH_ROWS).min(batch.num_rows());
+                if partitioned.is_none() && !self.share.fits(table.bytes_with(rows.len())) {
+                    partitioned = Some(self.partition_table(&mut table)?);
                 }
-            }
-            looked += now.max(1);
-            if now < candidates.len() {
-                current.taken += now;
-            } else {
-                current.row += 1;
-                current.taken = 0;
-            }
-        }
-        if let JoinKind::Minus = self.join.kind {
-            for (row, _) in pairs {
-                current.matched[row as usize] = true;
-            }
-            return Ok(None);
-        }
-        self.output(current, pairs)
-    }
-
-    /// Whether the pair agrees on the variables that may be unbound. MINUS also wants at least
-    /// one shared variable bound on both sides.
-    fn compatible(&self, current: &Current, row: usize, right: usize) -> bool {
-        let mut shares = !self.join.keys.is_empty();
-        for &(l, r) in &self.join.maybe {
-            let (a, b) = (current.columns[l][row], self.table.columns[r][right]);
-            if a != 0 && b != 0 {
-                if a != b {
-                    return false;
-                }
-                shares = true;
-            }
-        }
-        shares || !matches!(self.join.kind, JoinKind::Minus)
-    }
-
-    fn output(
-        &self,
-        current: &mut Current,
-        pairs: Vec<(u32, u32)>,
-    ) -> Result<Option<RecordBatch>, QueryError> {
-        if pairs.is_empty() {
-            return Ok(None);
-        }
-        let mut columns: Vec<Vec<u64>> = current
-            .columns
-            .iter()
-            .map(|column| pairs.iter().map(|(l, _)| column[*l as usize]).collect())
-            .collect();
-        for &(l, r) in &self.join.maybe {
-            for (value, (_, right)) in columns[l].iter_mut().zip(&pairs) {
-                if *value == 0 {
-                    *value = self.table.columns[r][*right as usize];
+                match &mut partitioned {
+                    Some(partitioned) => partitioned.push(&self.matching, &columns, rows)?,
+                    None => table.push(&columns, rows),
                 }
             }
         }
-        for &r in &self.join.added {
-            let column = &self.table.columns[r];
-            columns.push(
-                pairs
-                    .iter()
-                    .map(|(_, right)| column[*right as usize])
-                    .collect(),
-            );
-        }
-        let mut keep: Vec<bool> = vec![true; pairs.len()];
-        if let JoinKind::Left(Some(condition)) = &self.join.kind {
-            let views: Vec<&[u64]> = columns.iter().map(Vec::as_slice).collect();
-            keep = condition
-                .compiled
-                .filter(&views, pairs.len(), &self.context.evaluation)?;
-        }
-        for ((row, _), keep) in pairs.iter().zip(&keep) {
-            current.matched[*row as usize] |= *keep;
-        }
-        let rows = keep.iter().filter(|k| **k).count();
-        if rows == 0 {
-            return Ok(None);
-        }
-        if rows < pairs.len() {
-            for column in &mut columns {
-                let mut place = 0;
-                column.retain(|_| {
-                    place += 1;
-                    keep[place - 1]
-                });
+        drop(right);
+        let Some(right) = partitioned else {
+            if table.len() == 0 && self.matching.wants_matches() {
+                return Ok(Phase::Done);
             }
-        }
-        Ok(Some(record_batch(&self.schema, columns, rows)?))
+            table.index(&self.matching);
+            return Ok(Phase::Memory {
+                left,
+                table,
+                current: None,
+            });
+        };
+        drop(table);
+        let right = right.finish()?;
+        let left = self.partition_left(left).await?;
+        self.share.require(0)?;
+        Ok(Phase::Files(Spilled::new(
+            left,
+            right,
+            (self.left_width, self.right_width),
+            &self.matching,
+        )))
     }
 
-    /// The left solutions of a finished batch that found nothing, where the join keeps them.
-    fn unmatched(&self, current: &Current) -> Result<Option<RecordBatch>, QueryError> {
-        if let JoinKind::Inner = self.join.kind {
-            return Ok(None);
+    /// Moves the right solutions read so far to partitions.
+    fn partition_table(&mut self, table: &mut Table) -> Result<Partitioned, QueryError> {
+        let full = std::mem::replace(table, Table::new(self.right_width, 0));
+        let mut partitioned = Partitioned::new(&mut self.share, self.right_width, Side::Right, 0)?;
+        for row in 0..full.len() {
+            if row.is_multiple_of(BATCH_ROWS) {
+                self.context.check()?;
+            }
+            partitioned.push_row(&self.matching, full.row(row))?;
         }
-        let rows: Vec<usize> = (0..current.rows)
-            .filter(|&row| !current.matched[row])
-            .collect();
-        if rows.is_empty() {
-            return Ok(None);
+        drop(full);
+        partitioned.settle(&mut self.share)?;
+        Ok(partitioned)
+    }
+
+    async fn partition_left(&mut self, mut left: Solutions) -> Result<Vec<RowRun>, QueryError> {
+        let mut partitioned = Partitioned::new(&mut self.share, self.left_width, Side::Left, 0)?;
+        while let Some(batch) = pull(&mut left).await? {
+            let columns = id_columns(&batch);
+            for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
+                self.context.check()?;
+                let rows = start..(start + BATCH_ROWS).min(batch.num_rows());
+                partitioned.push(&self.matching, &columns, rows)?;
+            }
         }
-        let mut columns: Vec<Vec<u64>> = current
-            .columns
-            .iter()
-            .map(|column| rows.iter().map(|&row| column[row]).collect())
-            .collect();
-        columns.resize(self.schema.fields().len(), Vec::new());
-        Ok(Some(record_batch(&self.schema, columns, rows.len())?))
+        partitioned.finish()
     }
 }

@@ -1,24 +1,25 @@
-//! Property paths: a breadth-first search over the product of graph and automaton, frontier by
-//! frontier, each frontier's pages read as one batch.
+//! Property paths: joining solutions with the pairs of nodes that a path connects, which
+//! [`walk`] finds for many start nodes at once; for fewer where memory is short.
 
-use std::collections::HashSet;
+mod walk;
+
 use std::sync::Arc;
 
 use pythia_rdf::TermId;
-use pythia_store::{Component, End, Expansion, GraphFilter, Order, QuadPattern};
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use pythia_store::{Component, GraphFilter, Order, QuadPattern};
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::batch::Batch;
+use self::walk::{Pair, push, search};
+use super::batch::{Batch, OUTPUT_ROWS};
 use super::context::QueryContext;
 use super::pipeline::RowSource;
 use super::step::{PathGraph, PathStep, Position};
 use crate::error::QueryError;
+use crate::governor::Held;
 use crate::plan::automaton::{Automaton, Edges};
 
-/// How many start nodes are searched from together.
+/// How many start nodes are searched from together, if memory lasts.
 const STARTS: usize = 1024;
-/// Bytes one visited (start, node, state) costs, for the query's budget.
-const BYTES_PER_VISIT: usize = 32;
 
 /// Joins solutions with the pairs of nodes a path connects.
 pub(crate) struct PathSearch {
@@ -28,12 +29,54 @@ pub(crate) struct PathSearch {
     context: Arc<QueryContext>,
     current: Batch,
     position: usize,
-    /// With both ends free: every node a path can start at, and how far they are used up.
-    starts: Option<(Vec<TermId>, usize)>,
+    /// With both ends free: every node a path can start at, how far they are used up, and the
+    /// memory they take.
+    starts: Option<(Vec<TermId>, usize, Held)>,
+    /// How many start nodes are searched from together.
+    together: usize,
+    /// Solutions found and not yet given.
+    found: Option<Found>,
 }
 
-/// A pair found: the start's index and the node reached.
-type Reached = (u32, TermId);
+/// Solutions found: rows of the current batch, and what the path binds in them.
+struct Found {
+    rows: Vec<u32>,
+    bound: Vec<(usize, Vec<u64>)>,
+    given: usize,
+    _held: Held,
+}
+
+impl Found {
+    fn new(
+        rows: Vec<u32>,
+        bound: Vec<(usize, Vec<u64>)>,
+        context: &QueryContext,
+    ) -> Result<Self, QueryError> {
+        let mut held = Held::new(context.governor());
+        let ids = bound.iter().map(|(_, ids)| ids.capacity() * 8);
+        held.set(rows.capacity() * 4 + ids.sum::<usize>())?;
+        Ok(Self {
+            rows,
+            bound,
+            given: 0,
+            _held: held,
+        })
+    }
+
+    /// The next of the solutions; `None` if all were given.
+    fn next(&mut self, current: &Batch, live: &[usize]) -> Option<Batch> {
+        let part = self.given..(self.given + OUTPUT_ROWS).min(self.rows.len());
+        if part.is_empty() {
+            return None;
+        }
+        self.given = part.end;
+        let mut out = current.gather(&self.rows[part.clone()], live);
+        for (slot, ids) in &self.bound {
+            out.columns[*slot] = ids[part.clone()].to_vec();
+        }
+        Some(out)
+    }
+}
 
 impl PathSearch {
     pub(crate) fn new(
@@ -50,25 +93,23 @@ impl PathSearch {
             current: Batch::default(),
             position: 0,
             starts: None,
+            together: STARTS,
+            found: None,
         }
     }
 
     /// Searches for rows `from..to` of the current batch, of which at least one end is known.
-    fn search_rows(&self, from: usize, to: usize) -> Result<Batch, QueryError> {
+    fn search_rows(&self, from: usize, to: usize) -> Result<Found, QueryError> {
         let mut rows = Vec::new();
         let mut found = Vec::new();
         for (graphs, members) in self.rows_by_graph(from, to) {
             self.search_members(&graphs, &members, &mut rows, &mut found)?;
         }
-        let mut out = self.current.gather(&rows, &self.live);
-        let free = match (self.path.subject, self.path.object) {
-            (Position::New(slot), _) | (_, Position::New(slot)) => Some(slot),
-            _ => None,
+        let bound = match (self.path.subject, self.path.object) {
+            (Position::New(slot), _) | (_, Position::New(slot)) => vec![(slot, found)],
+            _ => Vec::new(),
         };
-        if let Some(slot) = free {
-            out.columns[slot] = found;
-        }
-        Ok(out)
+        Found::new(rows, bound, &self.context)
     }
 
     /// What the graph of a solution is read from: usually one graph, or all that are merged.
@@ -155,10 +196,10 @@ impl PathSearch {
                     let index = by_start.get(&self.value(start, row))?;
                     Some((*index, self.value(other, row)))
                 })
-                .collect::<FxHashSet<Reached>>()
+                .collect::<FxHashSet<Pair>>()
         });
         let reached = search(&self.context, automaton, graphs, &starts, wanted)?;
-        for (index, node) in reached {
+        for &(index, node) in reached.pairs() {
             for &row in &members_of[index as usize] {
                 if matches!(other, Position::New(_)) {
                     rows.push(row);
@@ -171,31 +212,62 @@ impl PathSearch {
         Ok(())
     }
 
-    /// The next pairs of a path with both ends free, for the solution at `position`.
-    fn search_all(&mut self) -> Result<Option<Batch>, QueryError> {
+    /// The next pairs of a path with both ends free, for the solution at `position`; `None` if
+    /// there are no more for it.
+    fn search_all(&mut self) -> Result<Option<Found>, QueryError> {
         let graphs = self.graphs(self.position);
         if self.starts.is_none() {
-            let nodes = start_nodes(&self.context, &self.path.forward, &graphs)?;
-            self.starts = Some((nodes, 0));
+            let mut held = Held::new(self.context.governor());
+            let nodes = start_nodes(&self.context, &self.path.forward, &graphs, &mut held)?;
+            self.starts = Some((nodes, 0, held));
         }
-        let (starts, used) = self.starts.as_mut().expect("set above");
+        let (starts, used, _) = self.starts.as_mut().expect("set above");
         if *used >= starts.len() {
             self.starts = None;
             self.position += 1;
             return Ok(None);
         }
-        let chunk = &starts[*used..(*used + STARTS).min(starts.len())];
-        *used += chunk.len();
+        let chunk = &starts[*used..(*used + self.together).min(starts.len())];
         let reached = search(&self.context, &self.path.forward, &graphs, chunk, None)?;
-        let rows = vec![self.position as u32; reached.len()];
-        let mut out = self.current.gather(&rows, &self.live);
+        *used += chunk.len();
+        let rows = vec![self.position as u32; reached.pairs().len()];
+        let mut bound = Vec::new();
         if let Position::New(slot) = self.path.subject {
-            out.columns[slot] = reached.iter().map(|(i, _)| chunk[*i as usize].0).collect();
+            let starts = reached.pairs().iter().map(|(i, _)| chunk[*i as usize].0);
+            bound.push((slot, starts.collect()));
         }
         if let Position::New(slot) = self.path.object {
-            out.columns[slot] = reached.iter().map(|(_, node)| node.0).collect();
+            let nodes = reached.pairs().iter().map(|(_, node)| node.0);
+            bound.push((slot, nodes.collect()));
         }
-        Ok(Some(out))
+        Ok(Some(Found::new(rows, bound, &self.context)?))
+    }
+
+    /// Searches from the next start nodes: from half as many after each time that memory did not
+    /// suffice, down to a single one.
+    fn search(&mut self) -> Result<Option<Found>, QueryError> {
+        let both_free = matches!(
+            (self.path.subject, self.path.object),
+            (Position::New(_), Position::New(_))
+        );
+        loop {
+            self.context.check()?;
+            let searched = if both_free {
+                self.search_all()
+            } else {
+                let (from, to) = (self.position, self.position + self.together);
+                let to = to.min(self.current.rows);
+                let found = self.search_rows(from, to).map(Some);
+                if found.is_ok() {
+                    self.position = to;
+                }
+                found
+            };
+            match searched {
+                Err(QueryError::Memory(_)) if self.together > 1 => self.together /= 2,
+                searched => return searched,
+            }
+        }
     }
 }
 
@@ -205,26 +277,17 @@ impl RowSource for PathSearch {
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
-        let both_free = matches!(
-            (self.path.subject, self.path.object),
-            (Position::New(_), Position::New(_))
-        );
         loop {
-            while self.position < self.current.rows {
-                self.context.check()?;
-                let batch = if both_free {
-                    match self.search_all()? {
-                        Some(batch) => batch,
-                        None => continue,
-                    }
-                } else {
-                    let from = self.position;
-                    self.position = (from + STARTS).min(self.current.rows);
-                    self.search_rows(from, self.position)?
-                };
-                if batch.rows > 0 {
+            self.context.check()?;
+            if let Some(found) = &mut self.found {
+                if let Some(batch) = found.next(&self.current, &self.live) {
                     return Ok(Some(batch));
                 }
+                self.found = None;
+            }
+            if self.position < self.current.rows {
+                self.found = self.search()?;
+                continue;
             }
             match self.input.next()? {
                 Some(batch) => {
@@ -267,6 +330,7 @@ fn start_nodes(
     context: &QueryContext,
     automaton: &Automaton,
     graphs: &[GraphFilter],
+    held: &mut Held,
 ) -> Result<Vec<TermId>, QueryError> {
     let mut nodes = Vec::new();
     let mut scan = |predicate: Option<TermId>, component: Component| -> Result<(), QueryError> {
@@ -286,7 +350,7 @@ fn start_nodes(
                 context.check()?;
                 for &node in &found.columns[0] {
                     if nodes.last() != Some(&TermId(node)) {
-                        nodes.push(TermId(node));
+                        push(&mut nodes, TermId(node), held)?;
                     }
                 }
             }
@@ -311,152 +375,7 @@ fn start_nodes(
     }
     nodes.sort_unstable();
     nodes.dedup();
+    nodes.shrink_to_fit();
+    held.set(nodes.capacity() * size_of::<TermId>())?;
     Ok(nodes)
-}
-
-/// One automaton state at one node, for one start.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Visit {
-    state: u16,
-    node: TermId,
-    start: u32,
-}
-
-/// Memory that a search holds; given back at its end, whatever that is.
-struct Held<'c> {
-    context: &'c QueryContext,
-    bytes: usize,
-}
-
-impl Held<'_> {
-    fn grow(&mut self, bytes: usize) -> Result<(), QueryError> {
-        self.context.reserve(bytes)?;
-        self.bytes += bytes;
-        Ok(())
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.context.release(self.bytes);
-    }
-}
-
-/// The distinct (start, node) pairs connected by a path the automaton accepts.
-///
-/// With `wanted`, only those pairs are given, and the search ends once all are found.
-pub(crate) fn search(
-    context: &QueryContext,
-    automaton: &Automaton,
-    graphs: &[GraphFilter],
-    starts: &[TermId],
-    mut wanted: Option<FxHashSet<Reached>>,
-) -> Result<Vec<Reached>, QueryError> {
-    let mut held = Held { context, bytes: 0 };
-    let mut found: Vec<Reached> = Vec::new();
-    let mut seen: FxHashSet<Reached> = FxHashSet::default();
-    let mut accept = |visit: Visit, found: &mut Vec<Reached>| -> bool {
-        let pair = (visit.start, visit.node);
-        if !automaton.accepting[visit.state as usize] {
-            return false;
-        }
-        if let Some(wanted) = &mut wanted {
-            if wanted.remove(&pair) {
-                found.push(pair);
-            }
-            return wanted.is_empty();
-        }
-        if seen.insert(pair) {
-            found.push(pair);
-        }
-        false
-    };
-    let mut visited: HashSet<Visit, FxBuildHasher> = HashSet::default();
-    let mut frontier: Vec<Visit> = Vec::with_capacity(starts.len());
-    for (start, &node) in starts.iter().enumerate() {
-        let visit = Visit {
-            state: 0,
-            node,
-            start: start as u32,
-        };
-        visited.insert(visit);
-        frontier.push(visit);
-        if accept(visit, &mut found) {
-            return Ok(found);
-        }
-    }
-    while !frontier.is_empty() {
-        context.check()?;
-        let mut next = Vec::new();
-        expand_frontier(context, automaton, graphs, &mut frontier, |visit| {
-            if visited.insert(visit) {
-                next.push(visit);
-            }
-        })?;
-        held.grow(next.len() * BYTES_PER_VISIT)?;
-        for &visit in &next {
-            if accept(visit, &mut found) {
-                return Ok(found);
-            }
-        }
-        frontier = next;
-    }
-    Ok(found)
-}
-
-/// Follows all transitions from a frontier: the nodes of each state are read as one batch.
-fn expand_frontier(
-    context: &QueryContext,
-    automaton: &Automaton,
-    graphs: &[GraphFilter],
-    frontier: &mut [Visit],
-    mut reach: impl FnMut(Visit),
-) -> Result<(), QueryError> {
-    frontier.sort_unstable();
-    for group in frontier.chunk_by(|a, b| a.state == b.state) {
-        let mut nodes: Vec<TermId> = Vec::new();
-        let mut first: Vec<u32> = Vec::new();
-        for (place, visit) in group.iter().enumerate() {
-            if nodes.last() != Some(&visit.node) {
-                nodes.push(visit.node);
-                first.push(place as u32);
-            }
-        }
-        first.push(group.len() as u32);
-        for transition in &automaton.transitions[group[0].state as usize] {
-            let (end, predicate) = (
-                if transition.inverse {
-                    End::Object
-                } else {
-                    End::Subject
-                },
-                match &transition.edges {
-                    Edges::Predicate(predicate) => Some(*predicate),
-                    Edges::Except(_) => None,
-                },
-            );
-            let mut links = Expansion::new(predicate.is_none(), false);
-            for &graph in graphs {
-                context
-                    .snapshot
-                    .expand(end, &nodes, predicate, graph, &mut links)?;
-            }
-            for (link, &source) in links.source.iter().enumerate() {
-                if let Edges::Except(except) = &transition.edges
-                    && except.binary_search(&TermId(links.predicate[link])).is_ok()
-                {
-                    continue;
-                }
-                let source = source as usize;
-                for visit in &group[first[source] as usize..first[source + 1] as usize] {
-                    reach(Visit {
-                        state: transition.target as u16,
-                        node: TermId(links.other[link]),
-                        start: visit.start,
-                    });
-                }
-            }
-        }
-    }
-    Ok(())
 }

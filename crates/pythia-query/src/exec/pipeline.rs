@@ -75,16 +75,21 @@ pub(crate) fn build(
                 let intersect = Intersect::new(source, *slot, patterns, live, context);
                 Box::new(intersect.once(step.once))
             }
-            StepKind::Equal(a, b) => Box::new(Equal::new(source, *a, *b, live)),
+            StepKind::Equal(a, b) => Box::new(Equal::new(source, *a, *b, live, context)),
             StepKind::Filter(expression) => {
                 Box::new(Filter::new(source, expression.clone(), live, context))
             }
             StepKind::Bind(slot, expression) => {
                 Box::new(Bind::new(source, *slot, expression.clone(), context))
             }
-            StepKind::Values { slots, keys, rows } => {
-                Box::new(Values::new(source, slots.clone(), keys, rows.clone(), live))
-            }
+            StepKind::Values { slots, keys, rows } => Box::new(Values::new(
+                source,
+                slots.clone(),
+                keys,
+                rows.clone(),
+                live,
+                context,
+            )),
             StepKind::Optional(inner) => {
                 Box::new(Optional::new(source, inner, width, live, context))
             }

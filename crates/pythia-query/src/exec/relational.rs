@@ -6,13 +6,15 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::stream;
-use hashbrown::HashSet;
-use rustc_hash::FxBuildHasher;
 
-use super::batch::{id_columns, record_batch};
+use super::batch::{BATCH_ROWS, id_columns, record_batch};
 use super::context::QueryContext;
 use super::operator::{Operator, Solutions, pull, solutions};
 use crate::error::QueryError;
+use crate::governor::Share;
+use crate::spill::distinct::{DistinctRows, Offered};
+use crate::spill::file::SpillFile;
+use crate::spill::merge::{Merge, SortedWriter};
 
 /// Picks and reorders columns; `None` is a column unbound in every solution.
 #[derive(Debug)]
@@ -125,6 +127,50 @@ impl Operator for Slice {
     }
 }
 
+/// Lets so many solutions through, and is an error if there are more.
+#[derive(Debug)]
+pub(crate) struct RowLimit {
+    pub(crate) rows: u64,
+}
+
+impl Operator for RowLimit {
+    fn name(&self) -> &'static str {
+        "RowLimit"
+    }
+
+    fn describe(&self, _: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.rows)
+    }
+
+    fn run(
+        &self,
+        mut inputs: Vec<Solutions>,
+        schema: SchemaRef,
+        _: Arc<QueryContext>,
+    ) -> Solutions {
+        let limit = self.rows;
+        let state = (inputs.remove(0), limit, false);
+        solutions(
+            schema,
+            stream::try_unfold(state, move |(mut input, left, exceeded)| async move {
+                if exceeded {
+                    return Err(QueryError::RowLimit(limit));
+                }
+                let Some(batch) = pull(&mut input).await? else {
+                    return Ok(None);
+                };
+                let rows = batch.num_rows() as u64;
+                if rows <= left {
+                    return Ok(Some((batch, (input, left - rows, false))));
+                }
+                // Fewer than the batch has, so it fits.
+                let batch = batch.slice(0, left as usize);
+                Ok(Some((batch, (input, 0, true))))
+            }),
+        )
+    }
+}
+
 /// The solutions of each input in turn. Inputs have the same columns.
 #[derive(Debug)]
 pub(crate) struct Concatenate;
@@ -190,49 +236,115 @@ impl Operator for Distinct {
         schema: SchemaRef,
         context: Arc<QueryContext>,
     ) -> Solutions {
-        let seen: HashSet<Box<[u64]>, FxBuildHasher> = HashSet::default();
-        let state = (inputs.remove(0), seen, context, Arc::clone(&schema));
+        let distinct = Deduplication {
+            row: vec![0; schema.fields().len() + 1],
+            rows: Some(DistinctRows::new(
+                context.governor(),
+                schema.fields().len(),
+                1,
+            )),
+            merge: None,
+            schema: Arc::clone(&schema),
+            context,
+        };
+        let state = (inputs.remove(0), distinct);
         solutions(
             schema,
-            stream::try_unfold(state, |(mut input, mut seen, context, output)| async move {
-                while let Some(batch) = pull(&mut input).await? {
-                    context.check()?;
-                    if let Some(batch) = new_rows(&batch, &mut seen, &context, &output)? {
-                        return Ok(Some((batch, (input, seen, context, output))));
+            stream::try_unfold(state, |(mut input, mut distinct)| async move {
+                while distinct.rows.is_some() {
+                    let Some(batch) = pull(&mut input).await? else {
+                        distinct.finish()?;
+                        break;
+                    };
+                    if let Some(batch) = distinct.new_rows(&batch)? {
+                        return Ok(Some((batch, (input, distinct))));
                     }
                 }
-                Ok(None)
+                Ok(distinct.next()?.map(|batch| (batch, (input, distinct))))
             }),
         )
     }
 }
 
-/// The rows of a batch not seen before, which are added to `seen`.
-fn new_rows(
-    batch: &RecordBatch,
-    seen: &mut HashSet<Box<[u64]>, FxBuildHasher>,
-    context: &QueryContext,
-    schema: &SchemaRef,
-) -> Result<Option<RecordBatch>, QueryError> {
-    let columns = id_columns(batch);
-    let mut key = vec![0; columns.len()];
-    let mut rows = Vec::new();
-    for row in 0..batch.num_rows() {
-        for (value, column) in key.iter_mut().zip(&columns) {
-            *value = column[row];
+/// Gives distinct rows as they come, and, if there are too many for memory, the rest after the
+/// last has come; always in the order of their first coming.
+struct Deduplication {
+    /// A row and its number.
+    row: Vec<u64>,
+    rows: Option<DistinctRows>,
+    merge: Option<Merge>,
+    schema: SchemaRef,
+    context: Arc<QueryContext>,
+}
+
+impl Deduplication {
+    /// The rows of a batch known to be new.
+    fn new_rows(&mut self, batch: &RecordBatch) -> Result<Option<RecordBatch>, QueryError> {
+        let columns = id_columns(batch);
+        let seen = self.rows.as_mut().expect("rows come before the end");
+        let mut new = Vec::new();
+        for row in 0..batch.num_rows() {
+            if row.is_multiple_of(BATCH_ROWS) {
+                self.context.check()?;
+            }
+            for (value, column) in self.row.iter_mut().zip(&columns) {
+                *value = column[row];
+            }
+            *self.row.last_mut().expect("a row has a number") += 1;
+            if seen.offer(&self.row)? == Offered::New {
+                new.push(row);
+            }
         }
-        if !seen.contains(&key[..]) {
-            seen.insert(key.clone().into_boxed_slice());
-            rows.push(row);
+        if new.is_empty() {
+            return Ok(None);
         }
+        let columns = columns
+            .iter()
+            .map(|column| new.iter().map(|&row| column[row]).collect())
+            .collect();
+        Ok(Some(record_batch(&self.schema, columns, new.len())?))
     }
-    context.reserve(rows.len() * (columns.len() * 8 + 32))?;
-    if rows.is_empty() {
-        return Ok(None);
+
+    /// After the last row: finds out about those put off. Each pass over them gives a run sorted
+    /// by their numbers.
+    fn finish(&mut self) -> Result<(), QueryError> {
+        let rows = self.rows.take().expect("finished once");
+        if !rows.has_put_off() {
+            return Ok(());
+        }
+        let width = self.schema.fields().len();
+        let file = SpillFile::create(self.context.governor().spill())?;
+        let block_bytes = rows.block_bytes();
+        let mut runs = Vec::new();
+        let mut writer = SortedWriter::new(&file, block_bytes);
+        let mut current = 0;
+        rows.drain(|pass, row| {
+            if pass != current {
+                current = pass;
+                let next = SortedWriter::new(&file, block_bytes);
+                runs.push(std::mem::replace(&mut writer, next).finish()?);
+            }
+            writer.push(&row[width].to_be_bytes(), &row[..width])
+        })?;
+        runs.push(writer.finish()?);
+        self.merge = Some(Merge::new(
+            runs,
+            width,
+            Share::new(self.context.governor()),
+        )?);
+        Ok(())
     }
-    let columns = columns
-        .iter()
-        .map(|column| rows.iter().map(|&row| column[row]).collect())
-        .collect();
-    Ok(Some(record_batch(schema, columns, rows.len())?))
+
+    /// The next of the rows put off.
+    fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
+        let Some(merge) = &mut self.merge else {
+            return Ok(None);
+        };
+        let (columns, rows) = merge.next_columns(BATCH_ROWS)?;
+        if rows == 0 {
+            self.merge = None;
+            return Ok(None);
+        }
+        Ok(Some(record_batch(&self.schema, columns, rows)?))
+    }
 }

@@ -209,7 +209,7 @@ impl Joiner {
         };
         let query = self.query(columns, rows)?;
         let solutions = handler
-            .select(endpoint, &query, context.deadline)
+            .select(endpoint, &query, context.governor().deadline())
             .map_err(|error| failed(error.to_string()))?;
         self.requests += 1;
         let places: Vec<Option<usize>> = self

@@ -1,6 +1,7 @@
-//! ORDER BY, in memory: all solutions, or only as many as a LIMIT lets through.
+//! ORDER BY: all solutions, or only as many as a LIMIT lets through.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -12,10 +13,16 @@ use super::context::QueryContext;
 use super::operator::{Operator, Solutions, pull, solutions};
 use super::step::SlotExpression;
 use crate::error::QueryError;
-use crate::expression::order::{KeyScope, SortColumn, SortKeys};
+use crate::expression::order::{ColumnKinds, SortColumn, SortKeys};
+use crate::governor::Share;
+use crate::spill::file::SpillFile;
+use crate::spill::merge::{Merge, SortedRun, SortedWriter};
+use crate::spill::rows::{RowRun, RowStore, RowWriter};
 
 /// With a LIMIT, the rows held are cut back to the best once there are this many times as many.
 const SLACK: usize = 4;
+/// Bytes of one key of one row, expected before keys are made.
+const KEY_BYTES: usize = 9;
 
 /// Sorts solutions; equal ones stay in the order they came in.
 #[derive(Debug, Clone)]
@@ -59,24 +66,16 @@ impl Operator for Sort {
         schema: SchemaRef,
         context: Arc<QueryContext>,
     ) -> Solutions {
-        let sorter = Sorter {
-            sort: self.clone(),
-            held: vec![Vec::new(); schema.fields().len()],
-            rows: 0,
-            order: None,
-            schema: Arc::clone(&schema),
-            context,
-        };
+        let sorter = Sorter::new(self.clone(), Arc::clone(&schema), context);
         let state = (inputs.remove(0), sorter);
         solutions(
             schema,
             stream::try_unfold(state, |(mut input, mut sorter)| async move {
-                if sorter.order.is_none() {
+                if matches!(sorter.output, Output::Reading) {
                     while let Some(batch) = pull(&mut input).await? {
                         sorter.add(&batch)?;
                     }
-                    let order = sorter.sorted()?;
-                    sorter.order = Some((order, 0));
+                    sorter.finish()?;
                 }
                 Ok(sorter.next()?.map(|batch| (batch, (input, sorter))))
             }),
@@ -84,53 +83,170 @@ impl Operator for Sort {
     }
 }
 
+/// Sorts what it is given: in memory, or, once its share of it is used up, by way of files.
+///
+/// What the keys look like depends on all the rows there will be (see [`ColumnKinds`]), so rows
+/// that must leave memory are first written as they come, and sorted when the last has come.
 struct Sorter {
     sort: Sort,
-    held: Vec<Vec<u64>>,
-    rows: usize,
-    /// The held rows in order, and how many were given.
-    order: Option<(Vec<u32>, usize)>,
+    /// For each key, the place of its ids in a row: a column of the solutions, or one after them.
+    key_places: Vec<usize>,
+    kinds: Vec<ColumnKinds>,
+    /// Solutions, each with the ids of its computed keys.
+    rows: RowStore,
+    overflow: Option<RowWriter>,
+    given: usize,
+    output: Output,
     schema: SchemaRef,
     context: Arc<QueryContext>,
+    share: Option<Share>,
+}
+
+/// The rows in order, as far as that is known.
+enum Output {
+    Reading,
+    Memory(Vec<u32>),
+    Files(Merge),
 }
 
 impl Sorter {
+    fn new(sort: Sort, schema: SchemaRef, context: Arc<QueryContext>) -> Self {
+        let mut width = schema.fields().len();
+        let mut key_places = Vec::with_capacity(sort.keys.len());
+        for key in &sort.keys {
+            key_places.push(key.expression.compiled.as_column().unwrap_or_else(|| {
+                width += 1;
+                width - 1
+            }));
+        }
+        Self {
+            kinds: vec![ColumnKinds::default(); sort.keys.len()],
+            key_places,
+            sort,
+            rows: RowStore::new(width),
+            overflow: None,
+            given: 0,
+            output: Output::Reading,
+            schema,
+            share: Some(Share::new(context.governor())),
+            context,
+        }
+    }
+
+    fn share(&mut self) -> &mut Share {
+        self.share.as_mut().expect("held until the rows are merged")
+    }
+
     fn add(&mut self, batch: &RecordBatch) -> Result<(), QueryError> {
-        self.context.check()?;
-        let rows = batch.num_rows();
-        if self.sort.limit.is_none() {
-            self.context.reserve(rows * (self.held.len() * 8 + 32))?;
-        }
-        for (held, column) in self.held.iter_mut().zip(id_columns(batch)) {
-            held.extend_from_slice(column);
-        }
-        self.rows += rows;
-        if let Some(limit) = self.sort.limit
-            && self.rows >= limit.saturating_mul(SLACK).max(BATCH_ROWS * SLACK)
-        {
-            let best = self.sorted()?;
-            for held in &mut self.held {
-                *held = best.iter().map(|&row| held[row as usize]).collect();
+        let given = id_columns(batch);
+        let mut computed = Vec::new();
+        for (key, kinds) in self.sort.keys.iter().zip(&mut self.kinds) {
+            let compiled = &key.expression.compiled;
+            match compiled.as_column() {
+                Some(column) => kinds.observe(given[column]),
+                None => {
+                    let rows = batch.num_rows();
+                    let ids = compiled.evaluate_ids(&given, rows, &self.context.evaluation)?;
+                    kinds.observe(&ids);
+                    computed.push(ids);
+                }
             }
-            self.rows = best.len();
+        }
+        let columns: Vec<&[u64]> = given
+            .into_iter()
+            .chain(computed.iter().map(Vec::as_slice))
+            .collect();
+        let mut row = vec![0; columns.len()];
+        for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
+            self.context.check()?;
+            let end = (start + BATCH_ROWS).min(batch.num_rows());
+            self.make_room(end - start)?;
+            for number in start..end {
+                for (cell, column) in row.iter_mut().zip(&columns) {
+                    *cell = column[number];
+                }
+                match &mut self.overflow {
+                    Some(overflow) => overflow.push(&row)?,
+                    None => self.rows.push(&row),
+                }
+            }
         }
         Ok(())
     }
 
-    /// The held rows in order, no more than the limit.
-    fn sorted(&self) -> Result<Vec<u32>, QueryError> {
-        let columns: Vec<&[u64]> = self.held.iter().map(Vec::as_slice).collect();
-        let keys = self
-            .sort
-            .keys
+    /// Makes sure that so many more rows can be held, or that they go to a file.
+    fn make_room(&mut self, more: usize) -> Result<(), QueryError> {
+        if self.overflow.is_some() {
+            return Ok(());
+        }
+        let keep = self.sort.limit.unwrap_or(usize::MAX).saturating_mul(SLACK);
+        if self.rows.len() > keep.max(BATCH_ROWS * SLACK) {
+            self.cut_back()?;
+        }
+        let rows = self.rows.len() + more;
+        let sorting = rows * (KEY_BYTES * self.sort.keys.len() + 8) + SortKeys::order_bytes(rows);
+        let bytes = self.rows.bytes_with(more) + sorting;
+        if !self.share().fits(bytes) {
+            self.overflow()?;
+        }
+        Ok(())
+    }
+
+    /// Keeps only the best of the held rows, as many as the limit wants.
+    fn cut_back(&mut self) -> Result<(), QueryError> {
+        let Some(best) = self.sort_held()? else {
+            return self.overflow();
+        };
+        let mut rows = RowStore::new(self.rows.width());
+        for row in best {
+            rows.push(self.rows.row(row as usize));
+        }
+        self.rows = rows;
+        Ok(())
+    }
+
+    /// Moves the held rows to a file, where all further ones go too.
+    fn overflow(&mut self) -> Result<(), QueryError> {
+        let file = SpillFile::create(self.context.governor().spill())?;
+        let block_bytes = self.share().block_bytes();
+        let mut writer = RowWriter::new(&file, self.rows.width(), block_bytes);
+        for row in 0..self.rows.len() {
+            if row.is_multiple_of(BATCH_ROWS) {
+                self.context.check()?;
+            }
+            writer.push(self.rows.row(row))?;
+        }
+        self.rows = RowStore::new(self.rows.width());
+        self.share().require(2 * block_bytes)?;
+        self.overflow = Some(writer);
+        Ok(())
+    }
+
+    /// The held rows in order, no more than the limit; `None` if memory does not suffice.
+    fn sort_held(&mut self) -> Result<Option<Vec<u32>>, QueryError> {
+        let mut keys = SortKeys::new(&self.kinds, &self.context.evaluation);
+        let rows = self.rows.len();
+        let other = self.rows.bytes_with(0) + SortKeys::order_bytes(rows);
+        for start in (0..rows).step_by(BATCH_ROWS) {
+            self.context.check()?;
+            self.extend_keys(&mut keys, start..(start + BATCH_ROWS).min(rows))?;
+            if !self.share().fits(other + growing_bytes(&keys)) {
+                return Ok(None);
+            }
+        }
+        let mut order = keys.order(|| self.context.check())?;
+        order.truncate(self.sort.limit.unwrap_or(usize::MAX));
+        Ok(Some(order))
+    }
+
+    /// Adds the keys of some of the held rows.
+    fn extend_keys(&self, keys: &mut SortKeys, rows: Range<usize>) -> Result<(), QueryError> {
+        let ids: Vec<Vec<u64>> = self
+            .key_places
             .iter()
-            .map(|key| {
-                key.expression
-                    .compiled
-                    .evaluate_ids(&columns, self.rows, &self.context.evaluation)
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        let columns: Vec<SortColumn<'_>> = keys
+            .map(|&place| rows.clone().map(|row| self.rows.row(row)[place]).collect())
+            .collect();
+        let columns: Vec<SortColumn<'_>> = ids
             .iter()
             .zip(&self.sort.keys)
             .map(|(ids, key)| SortColumn {
@@ -138,29 +254,99 @@ impl Sorter {
                 descending: key.descending,
             })
             .collect();
-        let keys = SortKeys::build(
-            &columns,
-            self.rows,
-            KeyScope::ThisCall,
-            &self.context.evaluation,
-        )?;
-        let mut order = keys.order();
-        order.truncate(self.sort.limit.unwrap_or(usize::MAX));
-        Ok(order)
+        keys.extend(&columns, rows.len(), &self.context.evaluation)
+    }
+
+    /// Called when the last row was added.
+    fn finish(&mut self) -> Result<(), QueryError> {
+        if self.overflow.is_none() {
+            match self.sort_held()? {
+                Some(order) => {
+                    self.output = Output::Memory(order);
+                    return Ok(());
+                }
+                None => self.overflow()?,
+            }
+        }
+        let unsorted = self.overflow.take().expect("overflown").finish()?;
+        let runs = self.sorted_runs(&unsorted)?;
+        drop(unsorted);
+        let share = self.share.take().expect("held until the rows are merged");
+        self.output = Output::Files(Merge::new(runs, self.rows.width(), share)?);
+        Ok(())
+    }
+
+    /// Sorts as many rows at a time as memory holds.
+    fn sorted_runs(&mut self, unsorted: &RowRun) -> Result<Vec<SortedRun>, QueryError> {
+        let file = SpillFile::create(self.context.governor().spill())?;
+        let buffers = 2 * self.share().block_bytes();
+        let mut keys = SortKeys::new(&self.kinds, &self.context.evaluation);
+        let (mut reader, mut block, mut runs) = (unsorted.reader(), Vec::new(), Vec::new());
+        loop {
+            self.context.check()?;
+            let count = reader.next_rows(&mut block)?;
+            let bytes = self.rows.bytes_with(count)
+                + growing_bytes(&keys)
+                + SortKeys::order_bytes(self.rows.len() + count)
+                + buffers;
+            if self.rows.len() > 0 && (count == 0 || !self.share().fits(bytes)) {
+                runs.push(self.write_run(&file, &mut keys)?);
+            }
+            if count == 0 {
+                return Ok(runs);
+            }
+            let start = self.rows.len();
+            for row in block.chunks_exact(self.rows.width().max(1)) {
+                self.rows.push(row);
+            }
+            self.extend_keys(&mut keys, start..self.rows.len())?;
+        }
+    }
+
+    /// Writes the held rows in order, and forgets them.
+    fn write_run(
+        &mut self,
+        file: &Arc<SpillFile>,
+        keys: &mut SortKeys,
+    ) -> Result<SortedRun, QueryError> {
+        let mut writer = SortedWriter::new(file, self.share().block_bytes());
+        let order = keys.order(|| self.context.check())?;
+        let wanted = order.iter().take(self.sort.limit.unwrap_or(usize::MAX));
+        for (place, &row) in wanted.enumerate() {
+            if place.is_multiple_of(BATCH_ROWS) {
+                self.context.check()?;
+            }
+            let row = row as usize;
+            writer.push(keys.key(row), self.rows.row(row))?;
+        }
+        *keys = SortKeys::new(&self.kinds, &self.context.evaluation);
+        self.rows = RowStore::new(self.rows.width());
+        writer.finish()
     }
 
     fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
-        let (order, given) = self.order.as_mut().expect("set before rows are given");
-        let rows = &order[*given..(*given + BATCH_ROWS).min(order.len())];
-        if rows.is_empty() {
+        self.context.check()?;
+        let left = self.sort.limit.unwrap_or(usize::MAX) - self.given;
+        let (mut columns, rows) = match &mut self.output {
+            Output::Reading => unreachable!("finished before rows are given"),
+            Output::Memory(order) => {
+                let end = (self.given + BATCH_ROWS).min(order.len());
+                let rows = &order[self.given..end];
+                let picked = rows.iter().map(|&row| row as usize);
+                (self.rows.columns(picked), rows.len())
+            }
+            Output::Files(merge) => merge.next_columns(BATCH_ROWS.min(left))?,
+        };
+        if rows == 0 {
             return Ok(None);
         }
-        let columns = self
-            .held
-            .iter()
-            .map(|held| rows.iter().map(|&row| held[row as usize]).collect())
-            .collect();
-        *given += rows.len();
-        Ok(Some(record_batch(&self.schema, columns, rows.len())?))
+        self.given += rows;
+        columns.truncate(self.schema.fields().len());
+        Ok(Some(record_batch(&self.schema, columns, rows)?))
     }
+}
+
+/// Bytes of keys that are being added to, at most.
+fn growing_bytes(keys: &SortKeys) -> usize {
+    keys.memory_bytes() / 2 * 3
 }

@@ -1,21 +1,28 @@
 //! Joining with inline data (VALUES).
 
-use hashbrown::HashMap;
-use rustc_hash::FxBuildHasher;
+use std::sync::Arc;
 
 use super::batch::{Batch, Cursor, OUTPUT_ROWS};
+use super::context::QueryContext;
 use super::pipeline::RowSource;
 use crate::error::QueryError;
+use crate::governor::Held;
+use crate::spill::table::{ChainTable, hash_ids};
 
 /// Joins solutions with rows of terms; the slots in `keys` are bound already and compared.
 pub(crate) struct Values {
     input: Box<dyn RowSource>,
     slots: Vec<usize>,
     keys: Vec<usize>,
+    /// The places of the keys in a row.
+    key_places: Vec<usize>,
     rows: Vec<Vec<u64>>,
-    by_key: HashMap<Vec<u64>, Vec<u32>, FxBuildHasher>,
+    by_key: Option<(ChainTable, Held)>,
     live: Vec<usize>,
+    context: Arc<QueryContext>,
     current: Cursor,
+    /// The current row's next candidate; `None` before the first.
+    place: Option<u32>,
 }
 
 impl Values {
@@ -25,24 +32,77 @@ impl Values {
         keys: &[usize],
         rows: Vec<Vec<u64>>,
         live: Vec<usize>,
+        context: Arc<QueryContext>,
     ) -> Self {
-        let mut by_key: HashMap<Vec<u64>, Vec<u32>, FxBuildHasher> = HashMap::default();
-        let places: Vec<usize> = (0..slots.len())
+        let key_places: Vec<usize> = (0..slots.len())
             .filter(|i| keys.contains(&slots[*i]))
             .collect();
-        for (number, row) in rows.iter().enumerate() {
-            let key = places.iter().map(|&place| row[place]).collect();
-            by_key.entry(key).or_default().push(number as u32);
-        }
         Self {
             input,
-            keys: places.iter().map(|&place| slots[place]).collect(),
+            keys: key_places.iter().map(|&place| slots[place]).collect(),
+            key_places,
             slots,
             rows,
-            by_key,
+            by_key: None,
             live,
+            context,
             current: Cursor::default(),
+            place: None,
         }
+    }
+
+    /// Chains the rows by their keys, and charges for them.
+    fn index(&self) -> Result<(ChainTable, Held), QueryError> {
+        let row_bytes = size_of::<Vec<u64>>() + self.slots.len() * 8;
+        let mut held = Held::new(self.context.governor());
+        held.set(self.rows.len() * row_bytes + ChainTable::bytes(self.rows.len()))?;
+        let table = ChainTable::build(self.rows.len(), |row| {
+            hash_ids(
+                self.key_places.iter().map(|&place| self.rows[row][place]),
+                0,
+            )
+        });
+        Ok((table, held))
+    }
+
+    /// Joins the current solutions, as many as give a batch.
+    fn join(&mut self) -> Option<Batch> {
+        let (table, _) = self.by_key.as_ref()?;
+        let Cursor { batch, row } = &mut self.current;
+        let mut rows = Vec::new();
+        let mut found: Vec<u32> = Vec::new();
+        while *row < batch.rows && rows.len() < OUTPUT_ROWS {
+            let key = |slot: &usize| batch.value(*slot, *row);
+            let mut place = self
+                .place
+                .unwrap_or_else(|| table.first(hash_ids(self.keys.iter().map(key), 0)));
+            while place != 0 && rows.len() < OUTPUT_ROWS {
+                let candidate = &self.rows[place as usize - 1];
+                let mut pairs = self.key_places.iter().zip(&self.keys);
+                if pairs.all(|(&place, slot)| candidate[place] == key(slot)) {
+                    rows.push(*row as u32);
+                    found.push(place - 1);
+                }
+                place = table.after(place);
+            }
+            if place == 0 {
+                *row += 1;
+                self.place = None;
+            } else {
+                self.place = Some(place);
+            }
+        }
+        if rows.is_empty() {
+            return None;
+        }
+        let mut out = batch.gather(&rows, &self.live);
+        for (place, &slot) in self.slots.iter().enumerate() {
+            if !self.keys.contains(&slot) {
+                let cell = |&number: &u32| self.rows[number as usize][place];
+                out.columns[slot] = found.iter().map(cell).collect();
+            }
+        }
+        Some(out)
     }
 }
 
@@ -53,40 +113,19 @@ impl RowSource for Values {
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
         loop {
+            self.context.check()?;
             if !self.current.has_rows() {
                 let Some(batch) = self.input.next()? else {
                     return Ok(None);
                 };
                 self.current = Cursor::over(batch);
             }
-            let Cursor { batch, row } = &mut self.current;
-            let mut rows = Vec::new();
-            let mut found: Vec<u32> = Vec::new();
-            while *row < batch.rows && rows.len() < OUTPUT_ROWS {
-                let key: Vec<u64> = self
-                    .keys
-                    .iter()
-                    .map(|&slot| batch.value(slot, *row))
-                    .collect();
-                if let Some(matches) = self.by_key.get(&key) {
-                    rows.extend(std::iter::repeat_n(*row as u32, matches.len()));
-                    found.extend_from_slice(matches);
-                }
-                *row += 1;
+            if self.by_key.is_none() {
+                self.by_key = Some(self.index()?);
             }
-            if rows.is_empty() {
-                continue;
+            if let Some(batch) = self.join() {
+                return Ok(Some(batch));
             }
-            let mut out = batch.gather(&rows, &self.live);
-            for (place, &slot) in self.slots.iter().enumerate() {
-                if !self.keys.contains(&slot) {
-                    out.columns[slot] = found
-                        .iter()
-                        .map(|&n| self.rows[n as usize][place])
-                        .collect();
-                }
-            }
-            return Ok(Some(out));
         }
     }
 }

@@ -5,9 +5,11 @@
 //! is an error and `SAMPLE` takes the first that is none; the others give an error, that is
 //! unbound, for a group with one. `MIN`, `MAX` and `SAMPLE` give back the very term they chose.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use oxrdf::Variable;
 use pythia_rdf::{TermId, TermKind};
-use rustc_hash::FxHashSet;
 use spargebra::algebra::{AggregateExpression, AggregateFunction};
 
 use super::CompiledExpression;
@@ -20,6 +22,11 @@ use super::order::{compare_ids, compare_values};
 use super::text::Text;
 use super::value::Value;
 use crate::error::QueryError;
+use crate::governor::Held;
+use crate::spill::distinct::{DistinctRows, Offered};
+
+/// Rows that `DISTINCT` had put off are added so many at a time.
+const PUT_OFF_ROWS: usize = 4096;
 
 /// An aggregate ready to run.
 pub struct CompiledAggregate {
@@ -92,32 +99,27 @@ impl CompiledAggregate {
         matches!(self.function, Function::Count) && self.argument.is_none() && !self.distinct
     }
 
-    /// An accumulator without rows.
-    pub fn accumulator(&self) -> Accumulator<'_> {
-        let state = match &self.function {
-            Function::Count => State::Count(Vec::new()),
-            Function::Sum | Function::Avg => State::Sum(Vec::new()),
-            Function::Min | Function::Max => State::Extreme(Vec::new()),
-            Function::Sample => State::Sample(Vec::new()),
-            Function::GroupConcat { .. } => State::Concat(Vec::new()),
+    /// Accumulators without rows, one for each of the aggregates.
+    pub fn accumulators(aggregates: &Arc<[Self]>) -> Vec<Accumulator> {
+        let accumulator = |place: usize| Accumulator {
+            state: State::new(&aggregates[place].function),
+            aggregates: Arc::clone(aggregates),
+            place,
+            seen: None,
         };
-        Accumulator {
-            aggregate: self,
-            state,
-            seen_terms: FxHashSet::default(),
-            seen_rows: FxHashSet::default(),
-        }
+        (0..aggregates.len()).map(accumulator).collect()
     }
 }
 
 /// One aggregate's values so far, for all groups.
-pub struct Accumulator<'a> {
-    aggregate: &'a CompiledAggregate,
+pub struct Accumulator {
+    aggregates: Arc<[CompiledAggregate]>,
+    /// Which of the aggregates it is.
+    place: usize,
     state: State,
-    /// With `DISTINCT`: the terms of each group.
-    seen_terms: FxHashSet<(u32, u64)>,
-    /// With `COUNT(DISTINCT *)`: the rows, each with its group in front.
-    seen_rows: FxHashSet<Box<[u64]>>,
+    /// With `DISTINCT`: the terms, or rows, each with its group in front. If there are too many
+    /// for memory, some are counted only at the end.
+    seen: Option<DistinctRows>,
 }
 
 enum State {
@@ -125,7 +127,8 @@ enum State {
     Sum(Vec<Sum>),
     Extreme(Vec<Extreme>),
     Sample(Vec<u64>),
-    Concat(Vec<Concat>),
+    /// With the memory that the texts take.
+    Concat(Vec<Concat>, Option<Held>),
 }
 
 #[derive(Clone)]
@@ -149,7 +152,7 @@ struct Concat {
     error: bool,
 }
 
-impl Accumulator<'_> {
+impl Accumulator {
     /// Adds rows: `groups[i]` is the group of row `i` and less than `group_count`, which never
     /// falls from call to call; `columns` are those the aggregate was compiled for.
     pub fn update(
@@ -160,21 +163,25 @@ impl Accumulator<'_> {
         context: &EvaluationContext,
     ) -> Result<(), QueryError> {
         self.state.resize(group_count);
-        let Some(argument) = &self.aggregate.argument else {
-            self.count_rows(groups, columns);
-            return Ok(());
+        let aggregates = Arc::clone(&self.aggregates);
+        let aggregate = &aggregates[self.place];
+        let Some(argument) = &aggregate.argument else {
+            return self.count_rows(groups, columns, context);
         };
         let rows = groups.len();
         let mut evaluator = Evaluator::new(columns, context);
         let column = evaluator.evaluate(&argument.node, Rows::All(rows))?;
         let mut decoded = evaluator.decoded;
-        if self.aggregate.distinct {
+        if aggregate.distinct {
             let ids = column.into_ids(rows, context)?;
+            let seen = self
+                .seen
+                .get_or_insert_with(|| DistinctRows::new(context.governor(), 2, 0));
             let mut new_groups = Vec::new();
             let mut new_ids = Vec::new();
             for (&group, id) in groups.iter().zip(ids) {
                 // An error is not a term, and has its effect however often it comes.
-                if id == 0 || self.seen_terms.insert((group, id)) {
+                if id == 0 || seen.offer(&[group.into(), id])? == Offered::New {
                     new_groups.push(group);
                     new_ids.push(id);
                 }
@@ -182,93 +189,157 @@ impl Accumulator<'_> {
             let column = Column::Ids(new_ids.into());
             return self
                 .state
-                .add(self.aggregate, &new_groups, column, &mut decoded, context);
+                .add(aggregate, &new_groups, column, &mut decoded, context);
         }
         self.state
-            .add(self.aggregate, groups, column, &mut decoded, context)
+            .add(aggregate, groups, column, &mut decoded, context)
     }
 
-    fn count_rows(&mut self, groups: &[u32], columns: &[&[u64]]) {
+    fn count_rows(
+        &mut self,
+        groups: &[u32],
+        columns: &[&[u64]],
+        context: &EvaluationContext,
+    ) -> Result<(), QueryError> {
         let State::Count(counts) = &mut self.state else {
             unreachable!("only COUNT has no argument");
         };
-        for (row, &group) in groups.iter().enumerate() {
-            let is_new = !self.aggregate.distinct || {
-                let terms = columns.iter().map(|column| column[row]);
-                let key = std::iter::once(u64::from(group)).chain(terms);
-                self.seen_rows.insert(key.collect())
-            };
-            counts[group as usize] += u64::from(is_new);
+        if !self.aggregates[self.place].distinct {
+            for &group in groups {
+                counts[group as usize] += 1;
+            }
+            return Ok(());
         }
+        let width = columns.len() + 1;
+        let seen = self
+            .seen
+            .get_or_insert_with(|| DistinctRows::new(context.governor(), width, 0));
+        let mut key = vec![0; width];
+        for (row, &group) in groups.iter().enumerate() {
+            key[0] = group.into();
+            for (value, column) in key[1..].iter_mut().zip(columns) {
+                *value = column[row];
+            }
+            if seen.offer(&key)? == Offered::New {
+                counts[group as usize] += 1;
+            }
+        }
+        Ok(())
     }
 
-    /// The outcome of each group, as raw ids: 0 is an error or no value.
+    /// Adds what `DISTINCT` had put off.
+    fn add_put_off(&mut self, context: &EvaluationContext) -> Result<(), QueryError> {
+        let Some(seen) = self.seen.take() else {
+            return Ok(());
+        };
+        let (mut groups, mut ids) = (Vec::new(), Vec::new());
+        let (state, aggregate) = (&mut self.state, &self.aggregates[self.place]);
+        let mut add = |groups: &mut Vec<u32>, ids: &mut Vec<u64>| {
+            let column = Column::Ids(std::mem::take(ids).into());
+            let groups = std::mem::take(groups);
+            state.add(aggregate, &groups, column, &mut Decoded::default(), context)
+        };
+        seen.drain(|_, row| {
+            groups.push(u32::try_from(row[0]).expect("a group's number"));
+            // All that a row of COUNT(DISTINCT *) must be is bound.
+            ids.push(if aggregate.argument.is_some() {
+                row[1]
+            } else {
+                1
+            });
+            if groups.len() < PUT_OFF_ROWS {
+                return Ok(());
+            }
+            add(&mut groups, &mut ids)
+        })?;
+        add(&mut groups, &mut ids)
+    }
+
+    /// Called after the last row, before outcomes are asked for.
     pub fn finish(
-        mut self,
+        &mut self,
         group_count: usize,
         context: &EvaluationContext,
-    ) -> Result<Vec<u64>, QueryError> {
+    ) -> Result<(), QueryError> {
         self.state.resize(group_count);
-        let is_average = matches!(self.aggregate.function, Function::Avg);
+        self.add_put_off(context)
+    }
+
+    /// The outcomes of some groups, as raw ids: 0 is an error or no value. Each group is asked
+    /// for once.
+    pub fn outcomes(
+        &mut self,
+        groups: Range<usize>,
+        context: &EvaluationContext,
+    ) -> Result<Vec<u64>, QueryError> {
+        let is_average = matches!(self.aggregates[self.place].function, Function::Avg);
         let intern = |value: Option<Value<'_>>| match value {
             Some(value) => context.intern_value(value).map(|id| id.0),
             None => Ok(0),
         };
-        match self.state {
-            State::Count(counts) => counts
-                .into_iter()
-                .map(|count| intern(i64::try_from(count).ok().map(Value::integer)))
+        match &mut self.state {
+            State::Count(counts) => counts[groups]
+                .iter()
+                .map(|&count| intern(i64::try_from(count).ok().map(Value::integer)))
                 .collect(),
-            State::Sum(sums) => sums
-                .into_iter()
-                .map(|sum| intern(sum.finish(is_average).map(Value::from)))
+            State::Sum(sums) => sums[groups]
+                .iter()
+                .map(|sum| intern(sum.outcome(is_average).map(Value::from)))
                 .collect(),
-            State::Extreme(extremes) => Ok(extremes
-                .into_iter()
+            State::Extreme(extremes) => Ok(extremes[groups]
+                .iter()
                 .map(|extreme| match extreme {
                     Extreme::Term(id) => id.0,
                     Extreme::Empty | Extreme::Error => 0,
                 })
                 .collect()),
-            State::Sample(ids) => Ok(ids),
-            State::Concat(texts) => texts
-                .into_iter()
-                .map(|text| intern(text.finish()))
+            State::Sample(ids) => Ok(ids[groups].to_vec()),
+            State::Concat(texts, _) => texts[groups]
+                .iter_mut()
+                .map(|text| intern(std::mem::take(text).finish()))
                 .collect(),
         }
     }
 
-    /// About how many bytes the groups take.
-    pub fn memory_bytes(&self) -> usize {
-        let state = match &self.state {
-            State::Count(counts) => counts.capacity() * size_of::<u64>(),
-            State::Sum(sums) => sums.capacity() * size_of::<Sum>(),
-            State::Extreme(extremes) => extremes.capacity() * size_of::<Extreme>(),
-            State::Sample(ids) => ids.capacity() * size_of::<u64>(),
-            State::Concat(texts) => {
-                let text = texts.iter().map(|text| text.text.capacity()).sum::<usize>();
-                text + texts.capacity() * size_of::<Concat>()
-            }
-        };
-        let row = self
-            .seen_rows
-            .iter()
-            .next()
-            .map_or(0, |row| row.len() * size_of::<u64>());
-        state
-            + self.seen_terms.capacity() * size_of::<(u32, u64)>()
-            + self.seen_rows.capacity() * (size_of::<Box<[u64]>>() + row)
+    /// Bytes that so many groups take while they are added, at most. Sets of `DISTINCT` and
+    /// texts of `GROUP_CONCAT` are charged as they grow, and not in this.
+    pub fn memory_bytes(&self, group_count: usize) -> usize {
+        fn of<T>(groups: &Vec<T>, count: usize) -> usize {
+            let capacity = groups.capacity();
+            let slots = if count <= capacity {
+                capacity
+            } else {
+                capacity + count.max(2 * capacity)
+            };
+            slots * size_of::<T>()
+        }
+        match &self.state {
+            State::Count(groups) | State::Sample(groups) => of(groups, group_count),
+            State::Sum(groups) => of(groups, group_count),
+            State::Extreme(groups) => of(groups, group_count),
+            State::Concat(groups, _) => of(groups, group_count),
+        }
     }
 }
 
 impl State {
+    fn new(function: &Function) -> Self {
+        match function {
+            Function::Count => Self::Count(Vec::new()),
+            Function::Sum | Function::Avg => Self::Sum(Vec::new()),
+            Function::Min | Function::Max => Self::Extreme(Vec::new()),
+            Function::Sample => Self::Sample(Vec::new()),
+            Function::GroupConcat { .. } => Self::Concat(Vec::new(), None),
+        }
+    }
+
     fn resize(&mut self, group_count: usize) {
         match self {
             Self::Count(counts) => counts.resize(group_count, 0),
             Self::Sum(sums) => sums.resize(group_count, Sum::new()),
             Self::Extreme(extremes) => extremes.resize(group_count, Extreme::Empty),
             Self::Sample(ids) => ids.resize(group_count, 0),
-            Self::Concat(texts) => texts.resize(group_count, Concat::default()),
+            Self::Concat(texts, _) => texts.resize(group_count, Concat::default()),
         }
     }
 
@@ -304,7 +375,8 @@ impl State {
                 }
                 Ok(())
             }
-            Self::Concat(texts) => {
+            Self::Concat(texts, held) => {
+                let held = held.get_or_insert_with(|| Held::new(context.governor()));
                 let Function::GroupConcat { separator } = &aggregate.function else {
                     unreachable!("only GROUP_CONCAT concatenates");
                 };
@@ -329,7 +401,8 @@ impl State {
                     } else {
                         column.value(row, decoded)
                     };
-                    texts[group as usize].add(value.as_ref().and_then(Text::of), separator);
+                    let value = value.as_ref().and_then(Text::of);
+                    texts[group as usize].add(value, separator, held)?;
                 }
                 Ok(())
             }
@@ -436,7 +509,7 @@ impl Sum {
         };
     }
 
-    fn finish(self, is_average: bool) -> Option<Number> {
+    fn outcome(&self, is_average: bool) -> Option<Number> {
         let total = self.total?;
         if !is_average || self.count == 0 {
             return Some(total);
@@ -447,16 +520,28 @@ impl Sum {
 
 impl Concat {
     /// As `CONCAT` does, but the result has no language.
-    fn add(&mut self, text: Option<Text<'_>>, separator: &str) {
+    fn add(
+        &mut self,
+        text: Option<Text<'_>>,
+        separator: &str,
+        held: &mut Held,
+    ) -> Result<(), QueryError> {
         let Some(text) = text else {
             self.error = true;
-            return;
+            return Ok(());
         };
-        if self.count > 0 {
-            self.text.push_str(separator);
+        let separator = if self.count > 0 { separator } else { "" };
+        let length = self.text.len() + separator.len() + text.text.len();
+        if length > self.text.capacity() {
+            // Copying it, and making a term of it, takes as much again for a moment.
+            let capacity = length.max(2 * self.text.capacity());
+            held.add(capacity - self.text.capacity())?;
+            self.text.reserve_exact(capacity - self.text.len());
         }
+        self.text.push_str(separator);
         self.text.push_str(text.text);
         self.count += 1;
+        Ok(())
     }
 
     fn finish(self) -> Option<Value<'static>> {

@@ -20,6 +20,7 @@ use super::table::{TermResolver, TermTable};
 use super::value::Value;
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
+use crate::governor::Governor;
 
 /// A function of the embedding program: its arguments are bound, and `None` is an error.
 pub type CustomFunction = Arc<dyn Fn(&[Term]) -> Option<Term> + Send + Sync>;
@@ -35,6 +36,7 @@ pub struct EvaluationContext {
     now: DateTime,
     base_iri: Option<Arc<Iri<String>>>,
     functions: Arc<CustomFunctions>,
+    governor: Arc<Governor>,
     /// Makes the blank nodes of this query different from those of every other.
     blank_node_seed: u64,
     random: Arc<Mutex<StdRng>>,
@@ -54,6 +56,7 @@ impl EvaluationContext {
             now,
             base_iri: None,
             functions: Arc::default(),
+            governor: Arc::new(Governor::unlimited()),
             blank_node_seed: random.next_u64(),
             random: Arc::new(Mutex::new(random)),
             query: Arc::default(),
@@ -73,6 +76,23 @@ impl EvaluationContext {
     pub fn with_functions(mut self, functions: Arc<CustomFunctions>) -> Self {
         self.functions = functions;
         self
+    }
+
+    /// Sets the query's limits.
+    #[must_use]
+    pub fn with_governor(mut self, governor: Arc<Governor>) -> Self {
+        self.governor = governor;
+        self
+    }
+
+    /// The query's limits.
+    pub fn governor(&self) -> &Arc<Governor> {
+        &self.governor
+    }
+
+    /// An error once the query is cancelled or past its deadline.
+    pub fn check(&self) -> Result<(), QueryError> {
+        self.governor.check()
     }
 
     /// The terms this query has computed.
@@ -132,7 +152,7 @@ impl EvaluationContext {
 
     /// The id of a term, which is added to the query's table if it has none yet.
     pub fn intern(&self, term: Term) -> Result<TermId, QueryError> {
-        self.terms.intern(term, &*self.resolver)
+        self.terms.intern(term, &*self.resolver, &self.governor)
     }
 
     /// The id of the canonical term of a value.

@@ -123,9 +123,14 @@ impl CompiledExpression {
         rows: usize,
         context: &EvaluationContext,
     ) -> Result<Vec<u64>, QueryError> {
-        let mut evaluator = Evaluator::new(columns, context);
-        let column = evaluator.evaluate(&self.node, Rows::All(rows))?;
-        column.into_ids(rows, context)
+        let mut ids = Vec::with_capacity(rows);
+        for_parts(columns, rows, context, |columns, rows| {
+            let mut evaluator = Evaluator::new(columns, context);
+            let column = evaluator.evaluate(&self.node, Rows::All(rows))?;
+            ids.extend(column.into_ids(rows, context)?);
+            Ok(())
+        })?;
+        Ok(ids)
     }
 
     /// The values of the outcomes, `None` for errors.
@@ -154,8 +159,36 @@ impl CompiledExpression {
         rows: usize,
         context: &EvaluationContext,
     ) -> Result<Vec<bool>, QueryError> {
-        let mut evaluator = Evaluator::new(columns, context);
-        let truths = evaluator.truths(&self.node, Rows::All(rows))?;
-        Ok(truths.into_iter().map(|truth| truth == TRUE).collect())
+        let mut keep = Vec::with_capacity(rows);
+        for_parts(columns, rows, context, |columns, rows| {
+            let mut evaluator = Evaluator::new(columns, context);
+            let truths = evaluator.truths(&self.node, Rows::All(rows))?;
+            keep.extend(truths.into_iter().map(|truth| truth == TRUE));
+            Ok(())
+        })?;
+        Ok(keep)
     }
+}
+
+/// Large batches are evaluated in parts of this many rows: it bounds the texts held at once, and
+/// lets a deadline in between.
+const PART_ROWS: usize = 4096;
+
+fn for_parts(
+    columns: &[&[u64]],
+    rows: usize,
+    context: &EvaluationContext,
+    mut evaluate: impl FnMut(&[&[u64]], usize) -> Result<(), QueryError>,
+) -> Result<(), QueryError> {
+    if rows <= PART_ROWS {
+        context.check()?;
+        return evaluate(columns, rows);
+    }
+    for start in (0..rows).step_by(PART_ROWS) {
+        context.check()?;
+        let end = (start + PART_ROWS).min(rows);
+        let part: Vec<&[u64]> = columns.iter().map(|column| &column[start..end]).collect();
+        evaluate(&part, end - start)?;
+    }
+    Ok(())
 }

@@ -21,6 +21,9 @@ use super::temporal::Temporal;
 use super::value::Value;
 use crate::error::QueryError;
 
+/// How many rows are sorted at once, between looks at the deadline.
+const SORT_ROWS: usize = 1 << 18;
+
 /// One thing to order by.
 #[derive(Clone, Copy, Debug)]
 pub struct SortColumn<'a> {
@@ -30,60 +33,82 @@ pub struct SortColumn<'a> {
     pub descending: bool,
 }
 
-/// With which keys the keys of some rows will be compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyScope {
-    /// Only with each other: ids of a sorted dictionary stand for their texts, which then are
-    /// not read at all.
-    ThisCall,
-    /// With keys of other calls too, as when sorted runs are merged.
-    Query,
+/// What kinds of ids a column has, and how large they get: decides how they become keys.
+#[derive(Clone, Debug)]
+pub struct ColumnKinds {
+    kinds: u128,
+    last: Box<[u64; 128]>,
 }
 
-/// Sort keys of some rows.
+impl Default for ColumnKinds {
+    fn default() -> Self {
+        Self {
+            kinds: 0,
+            last: Box::new([0; 128]),
+        }
+    }
+}
+
+impl ColumnKinds {
+    /// Takes note of some of the column's ids.
+    pub fn observe(&mut self, ids: &[u64]) {
+        for &id in ids {
+            let number = usize::from(TermId(id).kind_number() & 127);
+            self.kinds |= 1 << number;
+            self.last[number] = self.last[number].max(TermId(id).payload());
+        }
+    }
+}
+
+/// Sort keys of some rows. Keys made for the same [`ColumnKinds`] compare with each other.
 #[derive(Clone, Debug)]
 pub struct SortKeys {
+    encodings: Vec<Encoding>,
     bytes: Vec<u8>,
     /// End of each row's key in `bytes`.
     ends: Vec<usize>,
 }
 
 impl SortKeys {
-    /// Makes the keys of `rows` rows. Decodes the terms it must see in sorted batches.
-    pub fn build(
+    /// No keys yet, of columns whose ids are all among those observed. Where ids of a sorted
+    /// dictionary can stand for their texts, these are not read at all.
+    pub fn new(columns: &[ColumnKinds], context: &EvaluationContext) -> Self {
+        Self {
+            encodings: columns
+                .iter()
+                .map(|kinds| Encoding::choose(kinds, context))
+                .collect(),
+            bytes: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// Adds the keys of `rows` rows. Decodes the terms it must see in one sorted batch, so rows
+    /// are best given a few thousand at a time.
+    pub fn extend(
+        &mut self,
         columns: &[SortColumn<'_>],
         rows: usize,
-        scope: KeyScope,
         context: &EvaluationContext,
-    ) -> Result<Self, QueryError> {
+    ) -> Result<(), QueryError> {
         let mut decoded = Decoded::default();
-        let mut encodings = Vec::with_capacity(columns.len());
-        for column in columns {
-            let encoding = match scope {
-                KeyScope::ThisCall => Encoding::choose(column.ids, context),
-                KeyScope::Query => Encoding::Value,
-            };
+        for (column, encoding) in columns.iter().zip(&self.encodings) {
             let cells = Column::Ids(column.ids.into());
             decoded.require(context, &[&cells], |_, id| encoding.needs_text(id))?;
-            encodings.push(encoding);
         }
-        let mut keys = Self {
-            bytes: Vec::with_capacity(rows * columns.len() * 9),
-            ends: Vec::with_capacity(rows),
-        };
         for row in 0..rows {
-            for (column, encoding) in columns.iter().zip(&encodings) {
-                let start = keys.bytes.len();
-                encoding.write(TermId(column.ids[row]), &decoded, &mut keys.bytes);
+            for (column, encoding) in columns.iter().zip(&self.encodings) {
+                let start = self.bytes.len();
+                encoding.write(TermId(column.ids[row]), &decoded, &mut self.bytes);
                 if column.descending {
-                    keys.bytes[start..]
+                    self.bytes[start..]
                         .iter_mut()
                         .for_each(|byte| *byte = !*byte);
                 }
             }
-            keys.ends.push(keys.bytes.len());
+            self.ends.push(self.bytes.len());
         }
-        Ok(keys)
+        Ok(())
     }
 
     /// How many rows there are.
@@ -102,28 +127,72 @@ impl SortKeys {
         &self.bytes[start..self.ends[row]]
     }
 
-    /// The rows in order; rows with equal keys stay as they are.
-    pub fn order(&self) -> Vec<u32> {
+    /// The rows in order; rows with equal keys stay as they are. Asks `check` often enough for
+    /// a deadline to hold.
+    pub fn order(
+        &self,
+        mut check: impl FnMut() -> Result<(), QueryError>,
+    ) -> Result<Vec<u32>, QueryError> {
         let row_count = u32::try_from(self.len()).expect("fewer than 2^32 rows");
         let mut rows: Vec<(u64, u32)> = (0..row_count)
             .map(|row| (self.prefix(row as usize), row))
             .collect();
-        rows.sort_unstable();
-        // Keys that start alike are sorted by the rest, if any has more.
-        let mut start = 0;
-        while start < rows.len() {
-            let prefix = rows[start].0;
-            let run = rows[start..]
-                .iter()
-                .take_while(|row| row.0 == prefix)
-                .count();
-            let run = &mut rows[start..start + run];
-            start += run.len();
-            if run.len() > 1 && run.iter().any(|row| self.key(row.1 as usize).len() > 8) {
-                run.sort_by(|a, b| self.key(a.1 as usize).cmp(self.key(b.1 as usize)));
+        // Chunks of a size that takes some ten milliseconds, then merged.
+        for chunk in rows.chunks_mut(SORT_ROWS) {
+            check()?;
+            chunk.sort_unstable_by(|a, b| self.compare(*a, *b));
+        }
+        let mut sorted = SORT_ROWS;
+        while sorted < rows.len() {
+            for pair in rows.chunks_mut(2 * sorted) {
+                if pair.len() > sorted {
+                    self.merge(pair, sorted, &mut check)?;
+                }
+            }
+            sorted *= 2;
+        }
+        Ok(rows.into_iter().map(|(_, row)| row).collect())
+    }
+
+    /// Bytes that [`Self::order`] takes for so many rows.
+    pub fn order_bytes(rows: usize) -> usize {
+        let merging = if rows > SORT_ROWS { rows / 2 + 1 } else { 0 };
+        (rows + merging) * size_of::<(u64, u32)>()
+    }
+
+    #[inline]
+    fn compare(&self, a: (u64, u32), b: (u64, u32)) -> Ordering {
+        a.0.cmp(&b.0).then_with(|| {
+            let keys = (self.key(a.1 as usize), self.key(b.1 as usize));
+            keys.0.cmp(keys.1).then(a.1.cmp(&b.1))
+        })
+    }
+
+    /// Merges the sorted halves of `rows`, of which the first has `middle` rows.
+    fn merge(
+        &self,
+        rows: &mut [(u64, u32)],
+        middle: usize,
+        check: &mut impl FnMut() -> Result<(), QueryError>,
+    ) -> Result<(), QueryError> {
+        let left = rows[..middle].to_vec();
+        let (mut l, mut r) = (0, middle);
+        for place in 0..rows.len() {
+            if place.is_multiple_of(SORT_ROWS) {
+                check()?;
+            }
+            if l == left.len() {
+                break;
+            }
+            if r < rows.len() && self.compare(rows[r], left[l]).is_lt() {
+                rows[place] = rows[r];
+                r += 1;
+            } else {
+                rows[place] = left[l];
+                l += 1;
             }
         }
-        rows.into_iter().map(|(_, row)| row).collect()
+        Ok(())
     }
 
     /// The first eight bytes of a row's key. Where keys are shorter, they are all of one column,
@@ -159,15 +228,9 @@ enum Encoding {
 }
 
 impl Encoding {
-    fn choose(ids: &[u64], context: &EvaluationContext) -> Self {
-        let mut kinds = 0_u128;
-        let mut last = [0_u64; 128];
-        for &id in ids {
-            let number = usize::from(TermId(id).kind_number() & 127);
-            kinds |= 1 << number;
-            last[number] = last[number].max(TermId(id).payload());
-        }
-        let has = |kind: TermKind| kinds >> (kind as u8) & 1 == 1;
+    fn choose(column: &ColumnKinds, context: &EvaluationContext) -> Self {
+        let ColumnKinds { kinds, last } = column;
+        let has = |kind: TermKind| *kinds >> (kind as u8) & 1 == 1;
         let sorted = |kind: TermKind| {
             let limit = context.resolver().sorted_payloads(kind);
             !has(kind) || last[usize::from(kind as u8)] < limit
@@ -197,7 +260,7 @@ impl Encoding {
         let covered = in_id_order
             .iter()
             .fold(0, |mask, &kind| mask | 1_u128 << (kind as u8));
-        if kinds & !covered == 0 {
+        if *kinds & !covered == 0 {
             Self::Id
         } else {
             Self::ValueRanked

@@ -14,6 +14,10 @@ use pythia_rdf::{TermId, TermKind};
 use rustc_hash::FxBuildHasher;
 
 use crate::error::QueryError;
+use crate::governor::Governor;
+
+/// The table asks for memory in steps of at least so many bytes.
+const CHARGE_BYTES: usize = 4 << 10;
 
 /// The dictionary of the store a query runs over.
 pub trait TermResolver: Send + Sync {
@@ -59,6 +63,8 @@ struct State {
     /// Indexes into `terms`, by term.
     index: HashTable<u32>,
     text_bytes: usize,
+    /// What the query's budget has given for all of it.
+    charged_bytes: usize,
 }
 
 impl TermTable {
@@ -69,7 +75,13 @@ impl TermTable {
 
     /// The id of a term. Reads the store's dictionary the first time a term is seen that does
     /// not fit into an id.
-    pub fn intern(&self, term: Term, resolver: &dyn TermResolver) -> Result<TermId, QueryError> {
+    /// The table's growth is charged to the query, until whose end it is kept.
+    pub fn intern(
+        &self,
+        term: Term,
+        resolver: &dyn TermResolver,
+        governor: &Governor,
+    ) -> Result<TermId, QueryError> {
         if let Term::Literal(literal) = &term
             && literal.language().is_none()
             && let Some(id) = inline_literal(literal.value(), literal.datatype().as_str())
@@ -85,7 +97,7 @@ impl TermTable {
         let mut state = self.state.lock();
         match state.find(hash, &term) {
             Some(id) => Ok(id),
-            None => Ok(state.insert(hash, term, stored)),
+            None => state.insert(hash, term, stored, governor),
         }
     }
 
@@ -106,10 +118,7 @@ impl TermTable {
 
     /// About how many bytes the table holds.
     pub fn memory_bytes(&self) -> usize {
-        let state = self.state.lock();
-        state.text_bytes
-            + state.terms.capacity() * size_of::<(Term, TermId)>()
-            + state.index.capacity() * size_of::<u32>() * 2
+        self.state.lock().memory_bytes()
     }
 }
 
@@ -120,7 +129,19 @@ impl State {
             .map(|&index| self.terms[index as usize].1)
     }
 
-    fn insert(&mut self, hash: u64, term: Term, stored: Option<TermId>) -> TermId {
+    fn memory_bytes(&self) -> usize {
+        self.text_bytes
+            + self.terms.capacity() * size_of::<(Term, TermId)>()
+            + self.index.allocation_size()
+    }
+
+    fn insert(
+        &mut self,
+        hash: u64,
+        term: Term,
+        stored: Option<TermId>,
+        governor: &Governor,
+    ) -> Result<TermId, QueryError> {
         let index = u32::try_from(self.terms.len()).expect("fewer than 2^32 computed terms");
         let id = stored.unwrap_or_else(|| TermId::new(TermKind::Computed, index.into()));
         self.text_bytes += text_bytes(&term);
@@ -133,7 +154,14 @@ impl State {
         table.insert_unique(hash, index, |&index| {
             FxBuildHasher.hash_one(&terms[index as usize].0)
         });
-        id
+        let bytes = self.memory_bytes();
+        if bytes > self.charged_bytes {
+            // A little ahead, so that few terms ask.
+            let bytes = bytes + CHARGE_BYTES;
+            governor.reserve(bytes - self.charged_bytes)?;
+            self.charged_bytes = bytes;
+        }
+        Ok(id)
     }
 }
 
@@ -168,7 +196,11 @@ mod tests {
     #[test]
     fn equal_terms_have_equal_ids() {
         let table = TermTable::new();
-        let intern = |term: Term| table.intern(term, &OneTerm).expect("interned");
+        let intern = |term: Term| {
+            table
+                .intern(term, &OneTerm, &Governor::unlimited())
+                .expect("interned")
+        };
         let stored = intern(NamedNode::new_unchecked("urn:stored").into());
         assert_eq!(stored, TermId::new(TermKind::Iri, 7));
         let new = intern(NamedNode::new_unchecked("urn:new").into());
@@ -187,7 +219,9 @@ mod tests {
         let table = TermTable::new();
         let intern = |lexical: &str| {
             let literal = Literal::new_typed_literal(lexical, xsd::INTEGER);
-            table.intern(literal.into(), &NoStore).expect("interned")
+            table
+                .intern(literal.into(), &NoStore, &Governor::unlimited())
+                .expect("interned")
         };
         assert_eq!(intern("1").kind(), TermKind::Integer);
         assert_eq!(intern("01").kind(), TermKind::Computed);

@@ -360,7 +360,7 @@ mod tests {
     }
 
     fn random_path(random: &mut StdRng, depth: u32) -> Path {
-        let mut inner = |random: &mut StdRng| Box::new(random_path(random, depth - 1));
+        let inner = |random: &mut StdRng| Box::new(random_path(random, depth - 1));
         match if depth == 0 {
             0
         } else {

@@ -2,6 +2,7 @@
 
 mod answers;
 mod differential;
+mod governed;
 mod hops;
 mod hostile;
 mod language;

@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 
 use oxigraph::io::{RdfFormat as OxFormat, RdfParser};
 use oxigraph::sparql::{CancellationToken, QueryResults, SparqlEvaluator};
-use pythia::{Compression, Database, LoadOptions, Options, QueryError, RdfFormat, Results, Source};
+use pythia::{
+    Compression, Database, LoadOptions, Options, QueryError, QueryOptions, RdfFormat, Results,
+    Source,
+};
 use pythia_io::{MemoryStorage, Storage};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer};
 
@@ -97,7 +100,16 @@ fn text(term: &oxrdf::Term) -> String {
 
 /// Our answer.
 pub(crate) fn ours(database: &Database, query: &str) -> Result<Answer, QueryError> {
-    answer_of(database.query(query)?)
+    ours_with(database, query, &QueryOptions::default())
+}
+
+/// Our answer within limits.
+pub(crate) fn ours_with(
+    database: &Database,
+    query: &str,
+    options: &QueryOptions,
+) -> Result<Answer, QueryError> {
+    answer_of(database.prepare(query, options)?.execute()?)
 }
 
 /// Our results as an answer.

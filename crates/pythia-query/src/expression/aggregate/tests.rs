@@ -31,7 +31,7 @@ fn outcomes(text: &str, rows: &[(u32, &str)], group_count: usize) -> Vec<String>
     let compiled =
         CompiledAggregate::compile(&aggregate(text), &variables(&["x"]), &context, &no_exists);
     let compiled = compiled.expect("compiled");
-    let mut accumulator = compiled.accumulator();
+    let mut accumulator = CompiledAggregate::accumulators(&[compiled].into()).remove(0);
     for batch in rows.chunks(2) {
         let groups: Vec<u32> = batch.iter().map(|(group, _)| *group).collect();
         let ids = batch.iter().map(|(_, text)| match *text {
@@ -43,7 +43,10 @@ fn outcomes(text: &str, rows: &[(u32, &str)], group_count: usize) -> Vec<String>
             .update(&groups, group_count, &[&ids], &context)
             .expect("updated");
     }
-    let ids = accumulator.finish(group_count, &context).expect("finished");
+    accumulator.finish(group_count, &context).expect("finished");
+    let ids = accumulator
+        .outcomes(0..group_count, &context)
+        .expect("outcomes");
     ids.into_iter()
         .map(|id| match id {
             0 => "nothing".to_owned(),

@@ -13,7 +13,7 @@
 
 mod check;
 mod expression;
-mod generator;
+pub(crate) mod generator;
 mod shrink;
 
 use std::io::Write;

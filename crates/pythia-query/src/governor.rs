@@ -1,0 +1,324 @@
+//! What one query may use: time, memory, and room for what does not fit into memory.
+//!
+//! A [`Governor`] is asked by the planner, by expressions and by operators. Memory comes from a
+//! [`MemoryBudget`] of the process through one of the query, and both are hard: what cannot be
+//! had is an error, or, for an operator that can write its rows to a file, the moment to do so.
+//! Such operators hold a [`Share`]: an equal part of the query's budget, so that the first of a
+//! plan does not starve those after it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use crate::error::QueryError;
+use crate::spill::SpillSpace;
+use crate::spill::partition::PARTITIONS;
+
+/// Temporary files are written and read in blocks of at least and at most this many bytes.
+const BLOCK_BYTES: (usize, usize) = (1 << 10, 256 << 10);
+
+/// How many blocks an operator has in memory at once.
+const BUFFERS: usize = PARTITIONS + 2;
+
+/// Bytes that may be held, counted; part of a larger budget if it has a parent.
+#[derive(Debug)]
+pub(crate) struct MemoryBudget {
+    limit: usize,
+    used: AtomicUsize,
+    parent: Option<Arc<MemoryBudget>>,
+}
+
+impl MemoryBudget {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            used: AtomicUsize::new(0),
+            parent: None,
+        }
+    }
+
+    /// A budget whose bytes also count in this one.
+    fn child(self: &Arc<Self>, limit: usize) -> Self {
+        Self {
+            limit: limit.min(self.limit),
+            used: AtomicUsize::new(0),
+            parent: Some(Arc::clone(self)),
+        }
+    }
+
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Takes bytes; takes none if they cannot be had here and in every parent.
+    fn try_grow(&self, bytes: usize) -> bool {
+        let room = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        let taken = self
+            .used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, room);
+        if taken.is_err() {
+            return false;
+        }
+        if self.parent.as_ref().is_some_and(|p| !p.try_grow(bytes)) {
+            self.used.fetch_sub(bytes, Ordering::Relaxed);
+            return false;
+        }
+        true
+    }
+
+    fn shrink(&self, bytes: usize) {
+        let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "gives back no more than was taken");
+        if let Some(parent) = &self.parent {
+            parent.shrink(bytes);
+        }
+    }
+}
+
+/// The limits of one query.
+#[derive(Debug)]
+pub struct Governor {
+    cancelled: Arc<AtomicBool>,
+    deadline: Option<Instant>,
+    memory: MemoryBudget,
+    /// How many [`Share`]s there are.
+    shares: AtomicUsize,
+    spill: Arc<SpillSpace>,
+}
+
+impl Governor {
+    /// The limits of a query that takes its memory from `process`.
+    pub(crate) fn new(
+        cancelled: Arc<AtomicBool>,
+        deadline: Option<Instant>,
+        process: &Arc<MemoryBudget>,
+        memory_bytes: usize,
+        spill: Arc<SpillSpace>,
+    ) -> Self {
+        Self {
+            cancelled,
+            deadline,
+            memory: process.child(memory_bytes),
+            shares: AtomicUsize::new(0),
+            spill,
+        }
+    }
+
+    /// No limits: for expressions outside a query.
+    pub fn unlimited() -> Self {
+        Self::new(
+            Arc::default(),
+            None,
+            &Arc::new(MemoryBudget::new(usize::MAX)),
+            usize::MAX,
+            Arc::default(),
+        )
+    }
+
+    /// An error once the query is cancelled or past its deadline. Cheap enough to be asked for
+    /// every thousand rows.
+    pub fn check(&self) -> Result<(), QueryError> {
+        if self.cancelled.load(Ordering::Relaxed) {
+            return Err(QueryError::Cancelled);
+        }
+        if self
+            .deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
+        {
+            return Err(QueryError::Timeout);
+        }
+        Ok(())
+    }
+
+    /// When the query must end.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Takes memory from the query's budget.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<(), QueryError> {
+        if self.memory.try_grow(bytes) {
+            return Ok(());
+        }
+        Err(QueryError::Memory(format!(
+            "{} more on top of {}, of at most {}",
+            kibibytes(bytes),
+            kibibytes(self.memory.used()),
+            kibibytes(self.memory.limit),
+        )))
+    }
+
+    /// Gives back memory taken with [`Self::reserve`].
+    pub(crate) fn release(&self, bytes: usize) {
+        self.memory.shrink(bytes);
+    }
+
+    /// Bytes the query holds now.
+    #[cfg(test)]
+    pub(crate) fn memory_used(&self) -> usize {
+        self.memory.used()
+    }
+
+    /// Where rows go that do not fit into memory.
+    pub(crate) fn spill(&self) -> &Arc<SpillSpace> {
+        &self.spill
+    }
+}
+
+/// What a query held until its end goes back to the process.
+impl Drop for Governor {
+    fn drop(&mut self) {
+        self.memory.shrink(self.memory.used());
+    }
+}
+
+fn kibibytes(bytes: usize) -> String {
+    format!("{} KiB", bytes.div_ceil(1024))
+}
+
+/// Memory held by one part of a query, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    governor: Arc<Governor>,
+    bytes: usize,
+}
+
+impl Held {
+    pub(crate) fn new(governor: &Arc<Governor>) -> Self {
+        Self {
+            governor: Arc::clone(governor),
+            bytes: 0,
+        }
+    }
+
+    /// Holds this much from now on, more or less than before; an error if it cannot be had.
+    pub(crate) fn set(&mut self, bytes: usize) -> Result<(), QueryError> {
+        if bytes > self.bytes {
+            self.governor.reserve(bytes - self.bytes)?;
+        } else {
+            self.governor.release(self.bytes - bytes);
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Holds this much more.
+    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.set(self.bytes.saturating_add(bytes))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.governor.release(self.bytes);
+    }
+}
+
+/// The memory of one operator that can do with less by writing to files.
+///
+/// Shares are made when a plan starts, before any row flows, so each knows how many there are.
+#[derive(Debug)]
+pub(crate) struct Share {
+    held: Held,
+}
+
+impl Share {
+    pub(crate) fn new(governor: &Arc<Governor>) -> Self {
+        governor.shares.fetch_add(1, Ordering::Relaxed);
+        Self {
+            held: Held::new(governor),
+        }
+    }
+
+    pub(crate) fn governor(&self) -> &Arc<Governor> {
+        &self.held.governor
+    }
+
+    /// How much the operator may hold: three quarters of the query's budget, divided by the
+    /// shares in it. The rest is for what cannot go to files: computed terms, paths.
+    pub(crate) fn limit(&self) -> usize {
+        let governor = self.governor();
+        governor.memory.limit / 4 * 3 / governor.shares.load(Ordering::Relaxed).max(1)
+    }
+
+    /// How much of it rows and tables may take; the rest is for buffers of files.
+    pub(crate) fn rows_limit(&self) -> usize {
+        self.limit().saturating_sub(self.buffer_bytes())
+    }
+
+    /// The bytes of a file's blocks: all partitions, what they are read from and what they are
+    /// written to take a quarter of the share together.
+    pub(crate) fn block_bytes(&self) -> usize {
+        let fitting = self.limit() / 4 / BUFFERS;
+        fitting.clamp(BLOCK_BYTES.0, BLOCK_BYTES.1)
+    }
+
+    /// Bytes of the buffers while rows are dealt out to partitions.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        BUFFERS * self.block_bytes()
+    }
+
+    /// Holds this much from now on, if rows and tables may take as much; else nothing changes.
+    pub(crate) fn fits(&mut self, bytes: usize) -> bool {
+        bytes <= self.held.bytes || (bytes <= self.rows_limit() && self.held.set(bytes).is_ok())
+    }
+
+    /// Holds this much from now on; an error if it cannot be had.
+    pub(crate) fn require(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.held.set(bytes)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.held.bytes
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.governor().shares.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn governor(process: &Arc<MemoryBudget>, limit: usize) -> Arc<Governor> {
+        Arc::new(Governor::new(
+            Arc::default(),
+            None,
+            process,
+            limit,
+            Arc::default(),
+        ))
+    }
+
+    #[test]
+    fn budgets_nest_and_everything_goes_back() {
+        let process = Arc::new(MemoryBudget::new(100));
+        let (a, b) = (governor(&process, 80), governor(&process, 80));
+        a.reserve(70).unwrap();
+        assert!(matches!(a.reserve(20), Err(QueryError::Memory(_))));
+        assert!(matches!(b.reserve(40), Err(QueryError::Memory(_))));
+        assert_eq!(process.used(), 70);
+        drop(a);
+        b.reserve(40).unwrap();
+        drop(b);
+        assert_eq!(process.used(), 0);
+    }
+
+    #[test]
+    fn shares_divide_the_budget_among_those_that_are_there() {
+        let process = Arc::new(MemoryBudget::new(1_000_000));
+        let governor = governor(&process, 800_000);
+        let mut a = Share::new(&governor);
+        let b = Share::new(&governor);
+        assert_eq!(a.limit(), 300_000);
+        assert!(a.fits(225_000));
+        assert!(!a.fits(226_000));
+        drop(b);
+        assert!(a.fits(450_000));
+        drop(a);
+        assert_eq!((governor.memory_used(), process.used()), (0, 0));
+    }
+}

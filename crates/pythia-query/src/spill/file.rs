@@ -1,0 +1,304 @@
+//! Temporary files of runs: sequences of records, written and read block by block.
+//!
+//! A file has no name, so nothing is left of it whatever becomes of the process. Its blocks
+//! belong to the runs being written to it, in any order; which blocks are a run's, and their
+//! checksums, is known to the run alone. A record never crosses a block's end.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::QueryError;
+
+/// Where a process's queries put rows that do not fit into memory, and how much of that.
+#[derive(Debug)]
+pub(crate) struct SpillSpace {
+    folder: PathBuf,
+    limit: u64,
+    /// Bytes in files that are open now.
+    used: AtomicU64,
+    /// Bytes ever written.
+    written: AtomicU64,
+}
+
+impl Default for SpillSpace {
+    fn default() -> Self {
+        Self::new(std::env::temp_dir(), u64::MAX)
+    }
+}
+
+impl SpillSpace {
+    pub(crate) fn new(folder: PathBuf, limit: u64) -> Self {
+        Self {
+            folder,
+            limit,
+            used: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+        }
+    }
+
+    /// Bytes in temporary files now.
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Bytes written to temporary files so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), QueryError> {
+        let room = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        match self
+            .used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, room)
+        {
+            Ok(_) => {
+                self.written.fetch_add(bytes, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(used) => Err(QueryError::Spill {
+                folder: self.folder.clone(),
+                message: format!(
+                    "its limit of {} MiB is reached, with {} MiB in use",
+                    self.limit >> 20,
+                    used >> 20
+                ),
+            }),
+        }
+    }
+
+    fn error(&self, doing: &str, error: &io::Error) -> QueryError {
+        QueryError::Spill {
+            folder: self.folder.clone(),
+            message: format!("cannot {doing}: {error}"),
+        }
+    }
+}
+
+/// One temporary file.
+#[derive(Debug)]
+pub(crate) struct SpillFile {
+    file: File,
+    length: AtomicU64,
+    space: Arc<SpillSpace>,
+}
+
+impl SpillFile {
+    pub(crate) fn create(space: &Arc<SpillSpace>) -> Result<Arc<Self>, QueryError> {
+        let file = tempfile::tempfile_in::<&Path>(&space.folder)
+            .map_err(|error| space.error("make a temporary file", &error))?;
+        Ok(Arc::new(Self {
+            file,
+            length: AtomicU64::new(0),
+            space: Arc::clone(space),
+        }))
+    }
+
+    fn append(&self, bytes: &[u8]) -> Result<Block, QueryError> {
+        let length = bytes.len() as u64;
+        self.space.take(length)?;
+        let offset = self.length.fetch_add(length, Ordering::Relaxed);
+        self.file
+            .write_all_at(bytes, offset)
+            .map_err(|error| self.space.error("write a temporary file", &error))?;
+        Ok(Block {
+            offset,
+            bytes: bytes.len() as u32,
+            checksum: crc32c::crc32c(bytes),
+        })
+    }
+
+    fn read(&self, block: Block, into: &mut Vec<u8>) -> Result<(), QueryError> {
+        into.resize(block.bytes as usize, 0);
+        self.file
+            .read_exact_at(into, block.offset)
+            .map_err(|error| self.space.error("read a temporary file", &error))?;
+        if crc32c::crc32c(into) != block.checksum {
+            let damaged = io::Error::other(format!("checksum mismatch at byte {}", block.offset));
+            return Err(self.space.error("read a temporary file", &damaged));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for SpillFile {
+    fn drop(&mut self) {
+        let length = self.length.load(Ordering::Relaxed);
+        self.space.used.fetch_sub(length, Ordering::Relaxed);
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    offset: u64,
+    bytes: u32,
+    checksum: u32,
+}
+
+/// Records in a file, in the order they were written.
+#[derive(Debug)]
+pub(crate) struct Run {
+    file: Arc<SpillFile>,
+    blocks: Vec<Block>,
+    pub(crate) records: u64,
+}
+
+impl Run {
+    /// The bytes of its largest block: what reading it takes.
+    pub(crate) fn block_bytes_max(&self) -> usize {
+        let bytes = self.blocks.iter().map(|block| block.bytes as usize);
+        bytes.max().unwrap_or(0)
+    }
+}
+
+/// Writes a run.
+#[derive(Debug)]
+pub(crate) struct RunWriter {
+    run: Run,
+    buffer: Vec<u8>,
+    block_bytes: usize,
+}
+
+impl RunWriter {
+    /// A run in `file`. Holds `block_bytes` of memory, once there is a record.
+    pub(crate) fn new(file: &Arc<SpillFile>, block_bytes: usize) -> Self {
+        Self {
+            run: Run {
+                file: Arc::clone(file),
+                blocks: Vec::new(),
+                records: 0,
+            },
+            buffer: Vec::new(),
+            block_bytes,
+        }
+    }
+
+    /// Adds a record of `bytes` bytes, which `write` appends to the buffer it is given.
+    pub(crate) fn push(
+        &mut self,
+        bytes: usize,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), QueryError> {
+        if self.buffer.len() + bytes > self.block_bytes {
+            self.flush()?;
+        }
+        if self.buffer.capacity() == 0 {
+            self.buffer.reserve_exact(self.block_bytes.max(bytes));
+        }
+        let before = self.buffer.len();
+        write(&mut self.buffer);
+        debug_assert_eq!(self.buffer.len() - before, bytes);
+        self.run.records += 1;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), QueryError> {
+        if !self.buffer.is_empty() {
+            self.run.blocks.push(self.run.file.append(&self.buffer)?);
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self) -> Result<Arc<Run>, QueryError> {
+        self.flush()?;
+        self.run.blocks.shrink_to_fit();
+        Ok(Arc::new(self.run))
+    }
+}
+
+/// Reads a run from its start, a block at a time.
+#[derive(Debug)]
+pub(crate) struct RunReader {
+    run: Arc<Run>,
+    next: usize,
+    buffer: Vec<u8>,
+}
+
+impl RunReader {
+    pub(crate) fn new(run: Arc<Run>) -> Self {
+        Self {
+            run,
+            next: 0,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// The records of the next block; `None` at the end.
+    pub(crate) fn next_block(&mut self) -> Result<Option<&[u8]>, QueryError> {
+        let Some(&block) = self.run.blocks.get(self.next) else {
+            return Ok(None);
+        };
+        self.run.file.read(block, &mut self.buffer)?;
+        self.next += 1;
+        Ok(Some(&self.buffer))
+    }
+
+    /// The block read last.
+    pub(crate) fn block(&self) -> &[u8] {
+        &self.buffer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interleaved_runs_come_back_whole_and_leave_nothing() {
+        let space = Arc::new(SpillSpace::default());
+        let file = SpillFile::create(&space).unwrap();
+        let mut writers: Vec<RunWriter> = (0..3).map(|_| RunWriter::new(&file, 64)).collect();
+        for n in 0..1000_u64 {
+            let writer = &mut writers[n as usize % 3];
+            writer.push(8, |out| out.extend(n.to_le_bytes())).unwrap();
+        }
+        // A record larger than a block is a block of its own.
+        writers[0].push(200, |out| out.extend([7; 200])).unwrap();
+        let runs: Vec<_> = writers.into_iter().map(|w| w.finish().unwrap()).collect();
+        assert_eq!(space.used(), 8200);
+        let mut first = Vec::new();
+        let mut reader = RunReader::new(Arc::clone(&runs[0]));
+        while let Some(block) = reader.next_block().unwrap() {
+            first.extend_from_slice(block);
+        }
+        let expected: Vec<u8> = (0..1000_u64)
+            .step_by(3)
+            .flat_map(u64::to_le_bytes)
+            .chain([7; 200])
+            .collect();
+        assert!(first == expected);
+        drop((runs, reader, file));
+        assert_eq!((space.used(), space.written()), (0, 8200));
+    }
+
+    #[test]
+    fn a_full_or_missing_folder_is_a_clear_error() {
+        let full = Arc::new(SpillSpace::new(std::env::temp_dir(), 100));
+        let file = SpillFile::create(&full).unwrap();
+        let mut writer = RunWriter::new(&file, 64);
+        let result = (0..100_u64).try_for_each(|_| writer.push(8, |out| out.extend([0; 8])));
+        let text = result.unwrap_err().to_string();
+        assert!(text.contains("limit") && text.contains("--spill"), "{text}");
+
+        let missing = Arc::new(SpillSpace::new("/nowhere/at/all".into(), u64::MAX));
+        let text = SpillFile::create(&missing).unwrap_err().to_string();
+        assert!(text.contains("/nowhere/at/all"), "{text}");
+    }
+
+    #[test]
+    fn a_damaged_block_is_not_believed() {
+        let space = Arc::new(SpillSpace::default());
+        let file = SpillFile::create(&space).unwrap();
+        let mut writer = RunWriter::new(&file, 64);
+        writer.push(8, |out| out.extend([1; 8])).unwrap();
+        let run = writer.finish().unwrap();
+        file.file.write_all_at(&[2], 3).unwrap();
+        let error = RunReader::new(run).next_block().unwrap_err().to_string();
+        assert!(error.contains("checksum"), "{error}");
+    }
+}

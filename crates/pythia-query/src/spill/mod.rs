@@ -1,0 +1,15 @@
+//! Rows in memory and in temporary files.
+//!
+//! Operators that hold state keep it as fixed-width rows of ids: [`rows::RowStore`] holds them,
+//! [`table`] finds them by hash. When an operator's [`Share`](crate::governor::Share) of the
+//! memory is used up, rows go to a [`file::SpillFile`] as runs: partitioned by hash
+//! ([`partition`]) for DISTINCT, grouping and joins, sorted ([`merge`]) for ORDER BY.
+
+pub(crate) mod distinct;
+pub(crate) mod file;
+pub(crate) mod merge;
+pub(crate) mod partition;
+pub(crate) mod rows;
+pub(crate) mod table;
+
+pub(crate) use file::SpillSpace;

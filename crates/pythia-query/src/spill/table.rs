@@ -1,0 +1,193 @@
+//! Finding rows by the hash of their first columns.
+
+use hashbrown::HashTable;
+
+use super::rows::RowStore;
+
+/// A hash of some ids. Each `level` is another function, so that rows which fell into one
+/// partition spread evenly at the next.
+#[inline]
+pub(crate) fn hash_ids(ids: impl IntoIterator<Item = u64>, level: u32) -> u64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = u64::from(level).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    for id in ids {
+        hash = (hash.rotate_left(23) ^ id).wrapping_mul(FACTOR);
+        hash ^= hash >> 32;
+    }
+    hash = (hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash ^ (hash >> 32)
+}
+
+/// Distinct rows, numbered in the order they came.
+#[derive(Debug)]
+pub(crate) struct RowSet {
+    rows: RowStore,
+    index: HashTable<u32>,
+    level: u32,
+}
+
+impl RowSet {
+    pub(crate) fn new(width: usize, level: u32) -> Self {
+        Self {
+            rows: RowStore::new(width),
+            index: HashTable::new(),
+            level,
+        }
+    }
+
+    pub(crate) fn rows(&self) -> &RowStore {
+        &self.rows
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(crate) fn hash(&self, row: &[u64]) -> u64 {
+        hash_ids(row.iter().copied(), self.level)
+    }
+
+    pub(crate) fn find(&self, hash: u64, row: &[u64]) -> Option<u32> {
+        self.index
+            .find(hash, |&number| self.rows.row(number as usize) == row)
+            .copied()
+    }
+
+    /// The row's number, and whether it is new.
+    pub(crate) fn insert(&mut self, hash: u64, row: &[u64]) -> (u32, bool) {
+        if let Some(number) = self.find(hash, row) {
+            return (number, false);
+        }
+        let number = u32::try_from(self.rows.len()).expect("a set outgrows memory before 2^32");
+        self.rows.push(row);
+        let (rows, level) = (&self.rows, self.level);
+        self.index.insert_unique(hash, number, |&number| {
+            hash_ids(rows.row(number as usize).iter().copied(), level)
+        });
+        (number, true)
+    }
+
+    /// Bytes it takes while `more` rows are added, at most.
+    pub(crate) fn bytes_with(&self, more: usize) -> usize {
+        let (old, new) = (self.index.capacity(), self.rows.len() + more);
+        let index = if new <= old {
+            index_bytes(old)
+        } else {
+            // The old one is there until the new one is filled.
+            index_bytes(new.max(old + 1)) + if old > 0 { index_bytes(old) } else { 0 }
+        };
+        index + self.rows.bytes_with(more)
+    }
+}
+
+/// Bytes of a hash table that numbers of so many rows fit into.
+pub(crate) fn index_bytes(rows: usize) -> usize {
+    let buckets = (rows.max(7) * 8 / 7 + 1).next_power_of_two();
+    buckets * (size_of::<u32>() + 1) + 16
+}
+
+/// Rows chained by the hash of some columns, for joins: built once, then looked up.
+#[derive(Debug, Default)]
+pub(crate) struct ChainTable {
+    /// By the hash's low bits: the number of the first row plus one.
+    heads: Vec<u32>,
+    /// For each row: the number of the next plus one.
+    next: Vec<u32>,
+}
+
+impl ChainTable {
+    /// Chains rows `0..rows`, each chain in row order.
+    pub(crate) fn build(rows: usize, mut hash: impl FnMut(usize) -> u64) -> Self {
+        let mut table = Self {
+            heads: vec![0; Self::buckets(rows)],
+            next: vec![0; rows],
+        };
+        for row in (0..rows).rev() {
+            let head = &mut table.heads[hash(row) as usize & (Self::buckets(rows) - 1)];
+            table.next[row] = *head;
+            *head = u32::try_from(row + 1).expect("a table outgrows memory before 2^32");
+        }
+        table
+    }
+
+    /// The first row that may have this hash, as its number plus one; 0 if there is none.
+    #[inline]
+    pub(crate) fn first(&self, hash: u64) -> u32 {
+        match self.heads.len() {
+            0 => 0,
+            buckets => self.heads[hash as usize & (buckets - 1)],
+        }
+    }
+
+    /// The row after this one in its chain.
+    #[inline]
+    pub(crate) fn after(&self, place: u32) -> u32 {
+        self.next[place as usize - 1]
+    }
+
+    fn buckets(rows: usize) -> usize {
+        rows.max(1).next_power_of_two()
+    }
+
+    /// Bytes a table of so many rows takes.
+    pub(crate) fn bytes(rows: usize) -> usize {
+        (Self::buckets(rows) + rows) * size_of::<u32>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_numbers_distinct_rows_within_what_it_counts() {
+        let mut set = RowSet::new(2, 0);
+        for n in 0..20_000_u64 {
+            let row = [n % 3000, n % 2];
+            let counted = set.bytes_with(1);
+            let hash = set.hash(&row);
+            let (number, is_new) = set.insert(hash, &row);
+            assert_eq!(is_new, n < 3000);
+            assert_eq!(u64::from(number), n % 3000);
+            let allocated = set.index.allocation_size() + set.rows.bytes_with(0);
+            assert!(allocated <= counted, "{n}: {allocated} of {counted}");
+            assert!(
+                counted < allocated * 2 + 64,
+                "{n}: {allocated} of {counted}"
+            );
+        }
+        assert_eq!(set.len(), 3000);
+    }
+
+    #[test]
+    fn chains_keep_row_order_and_find_all() {
+        let keys: Vec<u64> = (0..1000).map(|n| n % 10).collect();
+        let table = ChainTable::build(keys.len(), |row| hash_ids([keys[row]], 0));
+        let mut found = Vec::new();
+        let mut place = table.first(hash_ids([3], 0));
+        while place != 0 {
+            let row = place as usize - 1;
+            if keys[row] == 3 {
+                found.push(row);
+            }
+            place = table.after(place);
+        }
+        assert_eq!(found, (0..100).map(|n| n * 10 + 3).collect::<Vec<_>>());
+        assert_eq!(ChainTable::build(0, |_| 0).first(5), 0);
+    }
+
+    #[test]
+    fn hashes_of_levels_are_independent() {
+        let mut counts = [0; 16];
+        for n in 0..100_000_u64 {
+            if hash_ids([n], 0) >> 40 & 15 == 3 {
+                counts[(hash_ids([n], 1) >> 40 & 15) as usize] += 1;
+            }
+        }
+        let all: i32 = counts.iter().sum();
+        assert!(
+            counts.iter().all(|c| (c - all / 16).abs() < all / 50),
+            "{counts:?}"
+        );
+    }
+}

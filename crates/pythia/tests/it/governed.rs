@@ -1,0 +1,396 @@
+//! Queries within limits: little memory, little time, few rows, a full disk. Answers are either
+//! the same as without limits or an error that says which limit; and nothing is left behind.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use pythia::{Database, Options, QueryError, QueryOptions, Results};
+
+use crate::differential::generator::Generator;
+use crate::support::{database, database_with, ours, ours_with};
+
+/// A graph of `nodes` nodes, each with a few values and links, in which keys repeat, some very
+/// often.
+fn graph(nodes: usize) -> String {
+    let mut text = String::new();
+    for n in 0..nodes {
+        let (next, group) = ((n * 7 + 1) % nodes, n * n % 97);
+        let heavy = if n % 3 == 0 { 0 } else { n % 50 };
+        text.push_str(&format!(
+            "<http://e/n{n}> <http://e/next> <http://e/n{next}> .\n\
+             <http://e/n{n}> <http://e/value> \"{}\"^^<http://www.w3.org/2001/XMLSchema#integer> .\n\
+             <http://e/n{n}> <http://e/name> \"name {}\" .\n\
+             <http://e/n{n}> <http://e/group> <http://e/g{group}> .\n\
+             <http://e/n{n}> <http://e/heavy> <http://e/h{heavy}> .\n",
+            n * 31 % 1009,
+            n * 17 % nodes,
+        ));
+        if n % 4 == 0 {
+            text.push_str(&format!(
+                "<http://e/n{n}> <http://e/link> <http://e/n{}> .\n",
+                n / 2
+            ));
+        }
+    }
+    text
+}
+
+fn with_memory(data: &str, memory_bytes: usize) -> Database {
+    let options = Options {
+        memory_bytes,
+        ..Options::default()
+    };
+    database_with(data, options)
+}
+
+/// Nothing is held by queries that are over.
+fn assert_all_freed(database: &Database) {
+    let usage = database.usage();
+    assert_eq!((usage.memory_bytes, usage.spill_bytes), (0, 0), "{usage:?}");
+}
+
+/// One query per operator that holds state; those with `true` have their solutions in order.
+const QUERIES: &[(&str, bool)] = &[
+    (
+        "SELECT ?n ?v { ?n <http://e/value> ?v } ORDER BY ?v ?n",
+        true,
+    ),
+    (
+        "SELECT ?n ?m { ?n <http://e/name> ?m } ORDER BY DESC(?m) ?n",
+        true,
+    ),
+    (
+        "SELECT ?n { ?n <http://e/value> ?v } ORDER BY (?v * 2 - 5) DESC(?n)",
+        true,
+    ),
+    (
+        "SELECT ?n ?v { ?n <http://e/value> ?v } ORDER BY ?v ?n OFFSET 700 LIMIT 1500",
+        true,
+    ),
+    (
+        "SELECT ?n ?v { ?n <http://e/value> ?v } ORDER BY ?v ?n LIMIT 5",
+        true,
+    ),
+    ("SELECT DISTINCT ?n ?m { ?n <http://e/next> ?m }", false),
+    (
+        "SELECT DISTINCT ?v ?g { ?n <http://e/value> ?v ; <http://e/heavy> ?g }",
+        false,
+    ),
+    (
+        "SELECT DISTINCT ?v ?g { { SELECT ?v ?g { ?n <http://e/value> ?v ; <http://e/heavy> ?g } \
+         ORDER BY ?v ?g } }",
+        true,
+    ),
+    (
+        "SELECT ?m (COUNT(*) AS ?c) { ?n <http://e/next>/<http://e/next> ?m } GROUP BY ?m",
+        false,
+    ),
+    (
+        "SELECT ?v (COUNT(?n) AS ?c) (SUM(?x) AS ?s) (MIN(?x) AS ?i) (MAX(?m) AS ?j) \
+         { ?n <http://e/name> ?v ; <http://e/next> ?m . ?m <http://e/value> ?x } GROUP BY ?v",
+        false,
+    ),
+    (
+        "SELECT (COUNT(DISTINCT ?m) AS ?c) { ?n <http://e/name> ?m }",
+        false,
+    ),
+    (
+        "SELECT (COUNT(DISTINCT *) AS ?c) { ?n <http://e/value> ?v . ?n <http://e/next> ?m }",
+        false,
+    ),
+    (
+        "SELECT ?h (COUNT(DISTINCT ?n) AS ?c) (SUM(DISTINCT ?v) AS ?s) (AVG(?v) AS ?a) \
+         { ?n <http://e/heavy> ?h ; <http://e/value> ?v } GROUP BY ?h",
+        false,
+    ),
+    (
+        "SELECT ?n ?m ?v { { SELECT ?n ?m { ?n <http://e/next> ?m } LIMIT 100000 } \
+         { SELECT ?m ?v { ?m <http://e/value> ?v } LIMIT 100000 } }",
+        false,
+    ),
+    (
+        "SELECT ?a ?b { { SELECT ?a ?h { ?a <http://e/heavy> ?h . ?a <http://e/link> ?l } LIMIT 400 } \
+         { SELECT ?b ?h { ?b <http://e/heavy> ?h } LIMIT 100000 } }",
+        false,
+    ),
+    (
+        "SELECT ?n ?m ?v { { SELECT ?n ?m { ?n <http://e/next> ?m } LIMIT 100000 } \
+         OPTIONAL { { SELECT ?m ?v { ?m <http://e/value> ?v . ?m <http://e/link> ?l } LIMIT 100000 } \
+         FILTER(?v > 300) } }",
+        false,
+    ),
+    (
+        "SELECT ?a ?b { { SELECT ?a ?h { ?a <http://e/heavy> ?h . ?a <http://e/link> ?l } LIMIT 200 } \
+         OPTIONAL { { SELECT ?b ?h { ?b <http://e/heavy> ?h } LIMIT 100000 } \
+         FILTER(STR(?a) > STR(?b)) } }",
+        false,
+    ),
+    (
+        "SELECT ?n ?m { ?n <http://e/next> ?m MINUS { ?n <http://e/link> ?l . ?n <http://e/name> ?m2 } }",
+        false,
+    ),
+    (
+        "SELECT ?n ?m { ?n <http://e/next> ?m MINUS { ?n <http://e/next> ?m . ?m <http://e/value> ?v \
+         FILTER(?v < 500) } }",
+        false,
+    ),
+    (
+        // A variable that only some solutions bind: no key to deal out by.
+        "SELECT * { { SELECT ?n ?l { ?n <http://e/heavy> <http://e/h7> \
+         OPTIONAL { ?n <http://e/link> ?l } } } MINUS { ?x <http://e/name> ?m OPTIONAL { ?x <http://e/link> ?l } } }",
+        false,
+    ),
+    (
+        "SELECT ?a ?b { { SELECT ?a { ?a <http://e/heavy> <http://e/h8> } } \
+         { SELECT ?b { ?b <http://e/name> ?m } LIMIT 3000 } }",
+        false,
+    ),
+    (
+        "SELECT ?n ?m { ?n <http://e/heavy> <http://e/h9> ; <http://e/next>+ ?m }",
+        false,
+    ),
+    ("SELECT ?n ?m { ?n <http://e/link>* ?m }", false),
+    (
+        "SELECT ?n { ?n <http://e/next> ?m FILTER EXISTS { ?m <http://e/link>/<http://e/next> ?l } \
+         FILTER NOT EXISTS { ?n <http://e/heavy> ?h MINUS { ?n <http://e/link> ?l } } }",
+        false,
+    ),
+    (
+        "SELECT ?h (COUNT(*) AS ?c) { ?a <http://e/group> ?g . ?b <http://e/group> ?g ; \
+         <http://e/heavy> ?h } GROUP BY ?h",
+        false,
+    ),
+];
+
+#[test]
+fn answers_are_the_same_with_little_memory() {
+    let data = graph(4000);
+    let large = database(&data);
+    for memory in [256 << 10, 1 << 20] {
+        let small = with_memory(&data, memory);
+        let mut spilling = 0;
+        for (query, ordered) in QUERIES {
+            let before = small.usage().spilled_bytes;
+            let expected = ours(&large, query).unwrap();
+            let found = ours(&small, query).unwrap_or_else(|error| panic!("{query}: {error}"));
+            if *ordered {
+                assert!(found == expected, "{memory}: {query}");
+            } else {
+                assert!(found.sorted() == expected.sorted(), "{memory}: {query}");
+            }
+            spilling += usize::from(small.usage().spilled_bytes > before);
+            assert_all_freed(&small);
+        }
+        if memory < 1 << 20 {
+            assert!(spilling >= 10, "{spilling} queries spill");
+        }
+    }
+    assert_eq!(large.usage().spilled_bytes, 0);
+}
+
+/// What makes an answer depend on the order of solutions, or on chance.
+const ANY_ORDER: &[&str] = &[
+    "SAMPLE", "CONCAT", "LIMIT", "OFFSET", "RAND", "UUID", "BNODE", "NOW",
+];
+
+#[test]
+fn random_queries_have_the_same_answers_with_little_memory() {
+    let limited = QueryOptions {
+        row_limit: Some(50_000),
+        ..QueryOptions::default()
+    };
+    let (mut compared, mut spilling) = (0, 0);
+    for seed in 0..30 {
+        let mut generator = Generator::new(seed);
+        let data: Vec<String> = (0..12).flat_map(|_| generator.data()).collect();
+        let data = data.join("\n");
+        let (large, small) = (database(&data), with_memory(&data, 256 << 10));
+        for _ in 0..8 {
+            let query = generator.query().join("\n");
+            if ANY_ORDER.iter().any(|word| query.contains(word)) {
+                continue;
+            }
+            let Ok(expected) = ours_with(&large, &query, &limited) else {
+                continue;
+            };
+            let before = small.usage().spilled_bytes;
+            match ours_with(&small, &query, &limited) {
+                Ok(found) => assert!(found.sorted() == expected.sorted(), "seed {seed}: {query}"),
+                // The triples of a CONSTRUCT are remembered in memory.
+                Err(QueryError::Memory(_)) if query.contains("CONSTRUCT") => continue,
+                Err(error) => panic!("seed {seed}: {query}: {error}"),
+            }
+            compared += 1;
+            spilling += usize::from(small.usage().spilled_bytes > before);
+            assert_all_freed(&small);
+        }
+    }
+    assert!(
+        compared > 150 && spilling > 5,
+        "{compared} compared, {spilling} spill"
+    );
+}
+
+#[test]
+fn a_full_disk_is_a_clear_error_and_the_next_query_runs() {
+    let data = graph(3000);
+    let sorting = "SELECT ?n ?v { ?n <http://e/value> ?v } ORDER BY ?v";
+    let full = Options {
+        memory_bytes: 100 << 10,
+        spill_bytes: 20 << 10,
+        ..Options::default()
+    };
+    let missing = Options {
+        memory_bytes: 100 << 10,
+        spill_folder: Some("/nowhere/to/spill".into()),
+        ..Options::default()
+    };
+    for (options, expected) in [(full, "limit"), (missing, "/nowhere/to/spill")] {
+        let database = database_with(&data, options);
+        match ours(&database, sorting) {
+            Err(error @ QueryError::Spill { .. }) => {
+                assert!(error.to_string().contains(expected), "{error}");
+                assert!(error.to_string().contains("--spill-folder"), "{error}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_all_freed(&database);
+        let small = "SELECT DISTINCT ?p { <http://e/n1> ?p ?o }";
+        assert_eq!(ours(&database, small).unwrap().lines.len(), 5);
+    }
+}
+
+#[test]
+fn a_row_limit_is_an_error_after_the_rows_it_lets_through() {
+    let database = database(&graph(100));
+    let query = "SELECT ?n { ?n <http://e/next> ?m }";
+    let limited = |row_limit| QueryOptions {
+        row_limit: Some(row_limit),
+        ..QueryOptions::default()
+    };
+    assert_eq!(
+        ours_with(&database, query, &limited(100))
+            .unwrap()
+            .lines
+            .len(),
+        100
+    );
+    let prepared = database.prepare(query, &limited(99)).unwrap();
+    let Results::Solutions(mut solutions) = prepared.execute().unwrap() else {
+        panic!("a SELECT has solutions");
+    };
+    let mut rows = 0;
+    let error = loop {
+        match solutions.next_batch() {
+            Ok(Some(batch)) => rows += batch.len(),
+            Ok(None) => panic!("the result is cut without a word"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(rows, 99);
+    assert!(matches!(error, QueryError::RowLimit(99)), "{error}");
+    assert!(error.to_string().contains("--max-rows"), "{error}");
+
+    let construct = "CONSTRUCT { ?n <http://e/made> ?m } { ?n <http://e/next> ?m }";
+    assert!(ours_with(&database, construct, &limited(100)).is_ok());
+    let error = ours_with(&database, construct, &limited(10)).unwrap_err();
+    assert!(matches!(error, QueryError::RowLimit(10)), "{error}");
+}
+
+/// Queries whose work has no end that anyone would wait for.
+const ENDLESS: &[&str] = &[
+    "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }",
+    "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i } ORDER BY ?c ?d",
+    "SELECT DISTINCT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }",
+    "SELECT ?a ?d ?g (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i } GROUP BY ?a ?d ?g",
+    "SELECT (COUNT(DISTINCT *) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }",
+    "SELECT * { { SELECT ?a ?d { ?a ?b ?c . ?d ?e ?f } } { SELECT ?g ?j { ?g ?h ?i . ?j ?k ?l } } \
+     FILTER(STR(?a) = CONCAT(STR(?g), STR(?j))) }",
+    "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i FILTER(REGEX(CONCAT(STR(?c), STR(?f), STR(?i)), \"x.*y.*z\")) }",
+    "SELECT (COUNT(*) AS ?n) { ?a (<http://e/next>|<http://e/link>|^<http://e/heavy>|<http://e/heavy>)* ?b . \
+     ?b (<http://e/next>|<http://e/link>)* ?c . ?c (<http://e/next>|^<http://e/link>)* ?d }",
+];
+
+#[test]
+fn a_deadline_ends_any_query_and_frees_everything() {
+    let data = graph(3000);
+    for memory in [512 << 10, 64 << 20] {
+        let database = with_memory(&data, memory);
+        for query in ENDLESS {
+            let options = QueryOptions {
+                timeout: Some(Duration::from_millis(150)),
+                ..QueryOptions::default()
+            };
+            match ours_with(&database, query, &options) {
+                Err(QueryError::Timeout) => {}
+                other => panic!("{query}: {:?}", other.map(|answer| answer.lines.len())),
+            }
+            assert_all_freed(&database);
+        }
+    }
+}
+
+#[test]
+fn a_deadline_in_the_past_and_a_cancelled_query_do_not_start() {
+    let database = database(&graph(10));
+    let query = "SELECT * { ?s ?p ?o }";
+    let late = QueryOptions {
+        timeout: Some(Duration::ZERO),
+        ..QueryOptions::default()
+    };
+    assert!(matches!(
+        database.prepare(query, &late),
+        Err(QueryError::Timeout)
+    ));
+    let cancelled = QueryOptions {
+        cancel: Some(Arc::new(AtomicBool::new(true))),
+        ..QueryOptions::default()
+    };
+    assert!(matches!(
+        database.prepare(query, &cancelled),
+        Err(QueryError::Cancelled)
+    ));
+}
+
+#[test]
+fn texts_that_grow_beyond_memory_are_an_error() {
+    let database = with_memory(&graph(2000), 8 << 20);
+    let doublings: String = (1..40)
+        .map(|n| format!("BIND(CONCAT(?t{0}, ?t{0}) AS ?t{n}) ", n - 1))
+        .collect();
+    for query in [
+        format!("SELECT * {{ VALUES ?t0 {{ \"0123456789\" }} {doublings} }}"),
+        "SELECT (GROUP_CONCAT(CONCAT(?a, ?b, ?c)) AS ?t) { ?n <http://e/name> ?a . ?m <http://e/name> ?b . \
+         ?m <http://e/name> ?c }"
+            .to_owned(),
+        "SELECT ?t3 { ?n <http://e/name> ?t0 BIND(REPLACE(?t0, \"\", \"a long replacement of everything\") AS ?t1) \
+         BIND(REPLACE(?t1, \"\", ?t1) AS ?t2) BIND(REPLACE(?t2, \"\", ?t2) AS ?t3) }"
+            .to_owned(),
+        "SELECT ?t { ?n <http://e/name> ?a . ?m <http://e/name> ?b BIND(CONCAT(?a, ?b) AS ?t) } ORDER BY ?t"
+            .to_owned(),
+    ] {
+        match ours(&database, &query) {
+            Err(QueryError::Memory(_)) => {}
+            other => panic!("{query}: {:?}", other.map(|answer| answer.lines.len())),
+        }
+        assert_all_freed(&database);
+    }
+}
+
+#[test]
+fn a_query_has_its_own_budget_within_the_process() {
+    let database = with_memory(&graph(3000), 64 << 20);
+    let query = "SELECT DISTINCT ?n ?m { ?n <http://e/next> ?m }";
+    let options = QueryOptions {
+        memory_bytes: Some(100 << 10),
+        ..QueryOptions::default()
+    };
+    assert_eq!(ours(&database, query).unwrap().lines.len(), 3000);
+    assert_eq!(database.usage().spilled_bytes, 0);
+    assert_eq!(
+        ours_with(&database, query, &options).unwrap().lines.len(),
+        3000
+    );
+    assert!(database.usage().spilled_bytes > 0);
+}
