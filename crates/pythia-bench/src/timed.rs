@@ -102,7 +102,7 @@ fn serialize(results: Results) -> Result<u64, QueryError> {
             std::hint::black_box(&text);
             Ok(answer.unwrap_or(report.rows))
         }
-        Err(WriteError::Query(error)) => Err(error),
+        Err(WriteError::Query(error) | WriteError::Cut { error, .. }) => Err(error),
         Err(error) => unreachable!("memory takes every write and the format fits: {error}"),
     }
 }

@@ -56,7 +56,9 @@ fn code(error: &anyhow::Error) -> u8 {
                 query_code(error)
             } else if let Some(WriteError::Query(error)) = cause.downcast_ref::<WriteError>() {
                 query_code(error)
-            } else if let Some(WriteError::Format { .. }) = cause.downcast_ref::<WriteError>() {
+            } else if let Some(WriteError::Format { .. } | WriteError::Character { .. }) =
+                cause.downcast_ref::<WriteError>()
+            {
                 Some(USAGE)
             } else {
                 cause.downcast_ref::<StoreError>().and_then(store_code)

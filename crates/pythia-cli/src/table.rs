@@ -21,9 +21,17 @@ pub(crate) fn write(mut solutions: SolutionStream, mut out: impl Write) -> Resul
         .collect();
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut widths: Vec<usize> = Vec::new();
-    let mut count = 0;
+    let mut count = 0_u64;
     loop {
-        let batch = solutions.next_batch()?;
+        let batch = solutions.next_batch();
+        let batch = match (batch, count) {
+            (Err(error), 1..) => {
+                out.flush()?;
+                let message = format!("the output is cut after {count} results");
+                return Err(anyhow::Error::new(error).context(message));
+            }
+            (batch, _) => batch?,
+        };
         let finished = batch.is_none();
         if let Some(batch) = batch {
             for row in 0..batch.len() {
@@ -49,6 +57,7 @@ pub(crate) fn write(mut solutions: SolutionStream, mut out: impl Write) -> Resul
                 write_row(&mut out, &row, &widths)?;
                 count += 1;
             }
+            out.flush()?;
         }
         if finished {
             break;

@@ -191,10 +191,10 @@ impl Engine {
             &self.config,
         );
         let plan = match (options.row_limit, &form) {
+            (_, Form::Ask) => ignored(planned.plan),
             (Some(rows), Form::Select) => {
                 SolutionExec::plan(RowLimit { rows }, vec![planned.plan], &planned.variables)
             }
-            (_, Form::Ask) => ignored(planned.plan),
             _ => planned.plan,
         };
         Ok(PreparedQuery {
@@ -245,7 +245,7 @@ impl PreparedQuery {
             Form::Select => Results::Solutions(solutions),
             Form::Ask => Results::Boolean(solutions.next_ids()?.is_some()),
             Form::Construct(template) => Results::Graph(
-                TripleStream::construct(template.clone(), solutions).limited(self.row_limit),
+                TripleStream::construct(template, solutions)?.limited(self.row_limit),
             ),
             Form::Describe => {
                 Results::Graph(TripleStream::describe(solutions).limited(self.row_limit))

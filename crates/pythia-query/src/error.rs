@@ -80,6 +80,30 @@ pub enum QueryError {
 }
 
 impl QueryError {
+    /// The line of the query that a syntax error is in, and a caret under the place.
+    pub fn snippet(&self, query: &str) -> Option<String> {
+        /// Characters shown before and after the place.
+        const BEFORE: usize = 60;
+        const AFTER: usize = 40;
+        let Self::Syntax { line, column, .. } = self else {
+            return None;
+        };
+        let source = query.split('\n').nth(line - 1)?;
+        let from = (column - 1).saturating_sub(BEFORE);
+        let window: String = source
+            .chars()
+            .skip(from)
+            .take(column + AFTER - from)
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        let number = line.to_string();
+        let (margin, caret) = (" ".repeat(number.len()), " ".repeat(column - 1 - from));
+        Some(format!(
+            "{number} | {}\n{margin} | {caret}^",
+            window.trim_end()
+        ))
+    }
+
     /// A [`QueryError::Unsupported`] without a hint.
     pub fn unsupported(what: impl Into<String>) -> Self {
         Self::Unsupported {

@@ -148,6 +148,17 @@ impl Governor {
         )))
     }
 
+    /// How much more the query could get now.
+    pub(crate) fn memory_left(&self) -> usize {
+        let mut left = usize::MAX;
+        let mut budget = Some(&self.memory);
+        while let Some(current) = budget {
+            left = left.min(current.limit.saturating_sub(current.used()));
+            budget = current.parent.as_deref();
+        }
+        left
+    }
+
     /// Gives back memory taken with [`Self::reserve`].
     pub(crate) fn release(&self, bytes: usize) {
         self.memory.shrink(bytes);
@@ -211,6 +222,40 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.governor.release(self.bytes);
+    }
+}
+
+/// Memory of what lasts for one batch, such as decoded texts. Batches of the usual size are not
+/// charged for, so that a small budget is there for what is kept; larger ones are.
+#[derive(Debug)]
+pub(crate) struct Working {
+    held: Held,
+    bytes: usize,
+}
+
+/// What one batch may take without being charged for.
+const BATCH_BYTES: usize = 1 << 20;
+
+impl Working {
+    pub(crate) fn new(governor: &Arc<Governor>) -> Self {
+        Self {
+            held: Held::new(governor),
+            bytes: 0,
+        }
+    }
+
+    /// Takes so much from now on.
+    pub(crate) fn set(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.bytes = bytes;
+        if bytes > BATCH_BYTES || self.held.bytes > 0 {
+            self.held.set(bytes.saturating_sub(BATCH_BYTES))?;
+        }
+        Ok(())
+    }
+
+    /// Takes so much more.
+    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.set(self.bytes.saturating_add(bytes))
     }
 }
 

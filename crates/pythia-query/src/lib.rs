@@ -19,6 +19,6 @@ pub use engine::{Engine, EngineOptions, PreparedQuery, QueryOptions, Usage};
 pub use error::QueryError;
 pub use explain::{Measured, PlanNode};
 pub use expression::{CustomFunction, CustomFunctions};
-pub use result::{Results, SolutionBatch, SolutionStream, TripleStream};
+pub use result::{Results, SolutionBatch, SolutionStream, SpooledSolutions, TripleStream};
 pub use service::{HttpService, ServiceError, ServiceHandler, ServiceSolutions};
 pub use syntax::Query;

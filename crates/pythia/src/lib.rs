@@ -46,7 +46,7 @@ pub use pythia_io::Counters;
 pub use pythia_query::{
     CustomFunction, CustomFunctions, HttpService, Measured, PlanNode, PreparedQuery, Query,
     QueryError, QueryOptions, Results, ServiceError, ServiceHandler, ServiceSolutions,
-    SolutionBatch, SolutionStream, TripleStream, Usage,
+    SolutionBatch, SolutionStream, SpooledSolutions, TripleStream, Usage,
 };
 pub use pythia_rdf::{Compression, ParseReport, RdfFormat, Source};
 pub use pythia_store::load::{

@@ -1,5 +1,6 @@
 //! `pythia query`.
 
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,9 +34,14 @@ pub(crate) struct Query {
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// Format of the results [default: table on a terminal; else tsv, or nt for graphs]
+    /// Format of the results [default: that of the output file's extension; without one, table on a
+    /// terminal, else tsv, or nt for graphs]
     #[arg(long, value_enum)]
     format: Option<Format>,
+
+    /// Write the results to a file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 
     /// Show the plan instead of the results; `analyze` runs the query and adds what each part took
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
@@ -61,15 +67,55 @@ pub(crate) struct Query {
     base: Option<String>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
+    /// Aligned columns, for people
     Table,
+    /// SPARQL JSON
     Json,
+    /// SPARQL XML
     Xml,
+    /// Comma-separated values
     Csv,
+    /// Tab-separated values: terms in Turtle syntax
     Tsv,
+    /// Arrow IPC stream, typed columns
+    Arrow,
+    /// Parquet, typed columns
+    Parquet,
+    /// N-Triples, for graphs
     Nt,
+    /// N-Quads, for graphs
+    Nq,
+    /// Turtle, for graphs
     Ttl,
+    /// TriG, for graphs
+    Trig,
+    /// RDF/XML, for graphs
+    Rdfxml,
+    /// JSON-LD, for graphs
+    Jsonld,
+}
+
+impl Format {
+    /// The library's format; `None` for the table.
+    fn result_format(self) -> Option<ResultFormat> {
+        Some(match self {
+            Self::Table => return None,
+            Self::Json => ResultFormat::Json,
+            Self::Xml => ResultFormat::Xml,
+            Self::Csv => ResultFormat::Csv,
+            Self::Tsv => ResultFormat::Tsv,
+            Self::Arrow => ResultFormat::Arrow,
+            Self::Parquet => ResultFormat::Parquet,
+            Self::Nt => ResultFormat::NTriples,
+            Self::Nq => ResultFormat::NQuads,
+            Self::Ttl => ResultFormat::Turtle,
+            Self::Trig => ResultFormat::TriG,
+            Self::Rdfxml => ResultFormat::RdfXml,
+            Self::Jsonld => ResultFormat::JsonLd,
+        })
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -151,31 +197,51 @@ impl Query {
         Ok(text)
     }
 
-    fn write(&self, results: Results) -> Result<u64> {
-        let stdout = io::stdout();
-        let terminal = stdout.is_terminal();
-        let out = BufWriter::with_capacity(1 << 16, stdout.lock());
-        let format = match (self.format, &results) {
-            (Some(Format::Table), _) => None,
-            (Some(Format::Json), _) => Some(ResultFormat::Json),
-            (Some(Format::Xml), _) => Some(ResultFormat::Xml),
-            (Some(Format::Csv), _) => Some(ResultFormat::Csv),
-            (Some(Format::Tsv), _) => Some(ResultFormat::Tsv),
-            (Some(Format::Nt), _) => Some(ResultFormat::NTriples),
-            (Some(Format::Ttl), _) => Some(ResultFormat::Turtle),
-            (None, Results::Graph(_)) => Some(if terminal {
-                ResultFormat::Turtle
-            } else {
-                ResultFormat::NTriples
-            }),
-            (None, _) if terminal => None,
-            (None, Results::Boolean(_)) => Some(ResultFormat::Csv),
-            (None, _) => Some(ResultFormat::Tsv),
-        };
-        match format {
-            Some(format) => Ok(write_results(results, format, out)?.rows),
-            None => write_table(results, out),
+    /// The format to write; `None` for the table.
+    fn result_format(&self, results: &Results, terminal: bool) -> Result<Option<ResultFormat>> {
+        if let Some(format) = self.format {
+            return Ok(format.result_format());
         }
+        if let Some(file) = &self.output {
+            let format = ResultFormat::of_file(file).ok_or_else(|| {
+                crate::exit::UsageError(format!(
+                    "the extension of {} names no format; say which with --format",
+                    file.display()
+                ))
+            })?;
+            return Ok(Some(format));
+        }
+        Ok(match results {
+            Results::Graph(_) if terminal => Some(ResultFormat::Turtle),
+            Results::Graph(_) => Some(ResultFormat::NTriples),
+            _ if terminal => None,
+            Results::Boolean(_) => Some(ResultFormat::Csv),
+            _ => Some(ResultFormat::Tsv),
+        })
+    }
+
+    fn write(&self, results: Results) -> Result<u64> {
+        let terminal = self.output.is_none() && io::stdout().is_terminal();
+        let format = self.result_format(&results, terminal)?;
+        if matches!(format, Some(ResultFormat::Arrow | ResultFormat::Parquet)) && terminal {
+            let message = "this format is not for a terminal; write it to a file with -o";
+            return Err(crate::exit::UsageError(message.to_owned()).into());
+        }
+        let out: Box<dyn Write + Send> = match &self.output {
+            Some(path) => {
+                Box::new(File::create(path).with_context(|| format!("create {}", path.display()))?)
+            }
+            None => Box::new(io::stdout()),
+        };
+        let out = BufWriter::with_capacity(1 << 16, out);
+        let rows = match format {
+            Some(format) => write_results(results, format, out)?.rows,
+            None => write_table(results, out)?,
+        };
+        if let Some(path) = &self.output {
+            eprintln!("wrote {} results to {}", human_count(rows), path.display());
+        }
+        Ok(rows)
     }
 }
 
@@ -202,7 +268,7 @@ fn write_results_nowhere(results: Results) -> Result<()> {
 }
 
 /// Writes an aligned table; graphs as Turtle, an ASK's answer as a word.
-fn write_table(results: Results, mut out: impl Write) -> Result<u64> {
+fn write_table(results: Results, mut out: impl Write + Send) -> Result<u64> {
     match results {
         Results::Solutions(solutions) => table::write(solutions, out),
         Results::Boolean(value) => {
@@ -216,17 +282,8 @@ fn write_table(results: Results, mut out: impl Write) -> Result<u64> {
 
 /// Shows the query's line with a caret under the place of a syntax error.
 fn point_at(text: &str, error: QueryError) -> anyhow::Error {
-    if let QueryError::Syntax { line, column, .. } = &error
-        && let Some(source) = text.lines().nth(line.saturating_sub(1))
-    {
-        let source: String = source
-            .chars()
-            .map(|c| if c == '\t' { ' ' } else { c })
-            .collect();
-        let (from, to) = (column.saturating_sub(60), column + 40);
-        let window: String = source.chars().skip(from).take(to - from).collect();
-        let caret = " ".repeat(column.saturating_sub(1).saturating_sub(from));
-        eprintln!("  {window}\n  {caret}^");
+    if let Some(snippet) = error.snippet(text) {
+        eprintln!("{snippet}");
     }
     anyhow::Error::new(error).context("the query cannot be read")
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use pythia_rdf::TermId;
 use pythia_store::{End, Expansion};
 
-use super::batch::Batch;
+use super::batch::{Batch, OUTPUT_ROWS};
 use super::context::QueryContext;
 use super::pipeline::RowSource;
 use super::step::{GraphPosition, Position, SlotPattern};
 use crate::error::QueryError;
+use crate::governor::Working;
 
 /// How many solutions are expanded together; bounds what one batch can grow to.
 const EXPAND_ROWS: usize = 1024;
@@ -24,7 +25,25 @@ pub(crate) struct Expand {
     current: Batch,
     position: usize,
     expansion: Expansion,
+    /// The rows that the expansion is of, until all their solutions are given.
+    expanded: Option<Expanded>,
+    /// The memory of the expansion, where nodes have very many links.
+    working: Working,
     once: bool,
+}
+
+/// Rows of the current batch, and how far their solutions are given.
+struct Expanded {
+    /// The next row, and the row after the last.
+    row: usize,
+    to: usize,
+    /// The row that `node_of_row` begins with.
+    from: usize,
+    node_of_row: Vec<u32>,
+    /// Where each node's links start.
+    starts: Vec<u32>,
+    /// How many links of the next row were looked at.
+    looked: u32,
 }
 
 impl Expand {
@@ -42,10 +61,12 @@ impl Expand {
             pattern,
             end,
             live,
-            context,
             current: Batch::default(),
             position: 0,
             expansion: Expansion::new(wants_predicate, wants_graph),
+            expanded: None,
+            working: Working::new(context.governor()),
+            context,
             once: false,
         }
     }
@@ -64,8 +85,8 @@ impl Expand {
         }
     }
 
-    /// Expands rows `from..to` of the current batch.
-    fn expand(&mut self, from: usize, to: usize) -> Result<Batch, QueryError> {
+    /// Reads the links of rows `from..to` of the current batch.
+    fn expand(&mut self, from: usize, to: usize) -> Result<(), QueryError> {
         let (node, _) = self.ends();
         let (nodes, node_of_row) = distinct_nodes(&self.current, node, from, to);
         let predicate = match self.pattern.predicate {
@@ -80,24 +101,63 @@ impl Expand {
             self.pattern.graph.filter(),
             &mut self.expansion,
         )?;
-        let starts = group_by_source(&mut self.expansion, nodes.len());
+        let Expansion {
+            source,
+            other,
+            predicate,
+            graph,
+            ..
+        } = &self.expansion;
+        let ids = other.capacity() + predicate.capacity() + graph.capacity();
+        self.working.set(ids * 8 + source.capacity() * 4)?;
+        self.expanded = Some(Expanded {
+            row: from,
+            to,
+            from,
+            node_of_row,
+            starts: group_by_source(&mut self.expansion, nodes.len()),
+            looked: 0,
+        });
+        Ok(())
+    }
+
+    /// The next solutions of the expanded rows, as many as make a batch; `None` if all are given.
+    /// Many rows may share a node of many links, so that what they join to has no bound.
+    fn give(&mut self) -> Option<Batch> {
+        let mut expanded = self.expanded.take()?;
         let mut rows: Vec<u32> = Vec::new();
         let mut links: Vec<u32> = Vec::new();
-        for (row, &node) in (from..to).zip(&node_of_row) {
-            if node == u32::MAX {
-                continue;
-            }
-            for link in starts[node as usize]..starts[node as usize + 1] {
-                if self.agrees(row, link as usize) {
-                    rows.push(row as u32);
-                    links.push(link);
-                    if self.once {
-                        break;
+        while expanded.row < expanded.to && rows.len() < OUTPUT_ROWS {
+            let row = expanded.row;
+            let node = expanded.node_of_row[row - expanded.from];
+            if node != u32::MAX {
+                let node = node as usize;
+                let mut link = expanded.starts[node] + expanded.looked;
+                let mut end = expanded.starts[node + 1];
+                while link < end && rows.len() < OUTPUT_ROWS {
+                    if self.agrees(row, link as usize) {
+                        rows.push(row as u32);
+                        links.push(link);
+                        if self.once {
+                            end = link + 1;
+                        }
                     }
+                    link += 1;
+                }
+                if link < end {
+                    expanded.looked = link - expanded.starts[node];
+                    break;
                 }
             }
+            expanded.row += 1;
+            expanded.looked = 0;
         }
-        Ok(self.output(&rows, &links))
+        if rows.is_empty() {
+            return None;
+        }
+        let batch = self.output(&rows, &links);
+        self.expanded = Some(expanded);
+        Some(batch)
     }
 
     /// Whether a link agrees with what the row and the pattern's constants already say.
@@ -148,15 +208,15 @@ impl RowSource for Expand {
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
         loop {
-            while self.position < self.current.rows {
-                self.context.check()?;
+            self.context.check()?;
+            if let Some(batch) = self.give() {
+                return Ok(Some(batch));
+            }
+            if self.position < self.current.rows {
                 let from = self.position;
-                let to = (from + EXPAND_ROWS).min(self.current.rows);
-                self.position = to;
-                let batch = self.expand(from, to)?;
-                if batch.rows > 0 {
-                    return Ok(Some(batch));
-                }
+                self.position = (from + EXPAND_ROWS).min(self.current.rows);
+                self.expand(from, self.position)?;
+                continue;
             }
             match self.input.next()? {
                 Some(batch) => {

@@ -108,7 +108,7 @@ enum Phase {
         current: Option<Current>,
     },
     /// Both inputs are in files.
-    Files(Spilled),
+    Files(Box<Spilled>),
     Done,
 }
 
@@ -184,12 +184,12 @@ impl Joiner {
         let right = right.finish()?;
         let left = self.partition_left(left).await?;
         self.share.require(0)?;
-        Ok(Phase::Files(Spilled::new(
+        Ok(Phase::Files(Box::new(Spilled::new(
             left,
             right,
             (self.left_width, self.right_width),
             &self.matching,
-        )))
+        ))))
     }
 
     /// Moves the right solutions read so far to partitions.

@@ -12,6 +12,7 @@ use super::pipeline::RowSource;
 use super::scan::{ScanColumns, sorted_slot};
 use super::step::SlotPattern;
 use crate::error::QueryError;
+use crate::governor::Working;
 
 /// Merge join of solutions sorted by the key slot with a pattern scanned in key order.
 pub(crate) struct MergeScan {
@@ -27,6 +28,8 @@ pub(crate) struct MergeScan {
     /// The key last gathered, and its matches by column.
     group_key: u64,
     group: Vec<Vec<u64>>,
+    /// The memory of very many matches.
+    working: Working,
     current: Cursor,
     once: bool,
 }
@@ -48,6 +51,7 @@ impl MergeScan {
             order,
             key,
             live,
+            working: Working::new(context.governor()),
             context,
             scan: None,
             found: IdBatch::default(),
@@ -104,6 +108,10 @@ impl MergeScan {
             for (group, found) in self.group.iter_mut().zip(&self.found.columns) {
                 group.extend_from_slice(&found[self.position..self.position + length]);
             }
+            self.context.check()?;
+            // The matches, and as many again in what they join to.
+            let capacity = self.group.iter().map(Vec::capacity).sum::<usize>();
+            self.working.set(capacity * 2 * size_of::<u64>())?;
             self.position += length;
             if self.position < self.found.rows {
                 break;

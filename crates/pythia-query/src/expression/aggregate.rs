@@ -17,6 +17,7 @@ use super::column::{Column, Decoded};
 use super::context::EvaluationContext;
 use super::evaluate::{Evaluator, Rows};
 use super::exists::ExistsCompiler;
+use super::function::arithmetic;
 use super::number::{Arithmetic, Number};
 use super::order::{compare_ids, compare_values};
 use super::text::Text;
@@ -134,7 +135,7 @@ enum State {
 #[derive(Clone)]
 struct Sum {
     /// `None` after an error.
-    total: Option<Number>,
+    total: Option<Value<'static>>,
     count: i64,
 }
 
@@ -284,7 +285,7 @@ impl Accumulator {
                 .collect(),
             State::Sum(sums) => sums[groups]
                 .iter()
-                .map(|sum| intern(sum.outcome(is_average).map(Value::from)))
+                .map(|sum| intern(sum.outcome(is_average)))
                 .collect(),
             State::Extreme(extremes) => Ok(extremes[groups]
                 .iter()
@@ -422,11 +423,9 @@ fn add_to_sums(
     decoded.require(context, &[column], |_, id| may_be_number(id))?;
     for (row, &group) in groups.iter().enumerate() {
         let number = match column.id(row) {
-            Some(id) if id.kind().is_inline() => Number::from_inline(id),
+            Some(id) if id.kind().is_inline() => Number::from_inline(id).map(Value::from),
             Some(id) if !may_be_number(id) => None,
-            _ => column
-                .value(row, decoded)
-                .and_then(|value| value.as_number()),
+            _ => column.value(row, decoded).filter(Value::is_numeric),
         };
         sums[group as usize].add(number);
     }
@@ -496,25 +495,25 @@ fn add_to_extremes(
 impl Sum {
     fn new() -> Self {
         Self {
-            total: Some(Number::from_i64(0)),
+            total: Some(Value::integer(0)),
             count: 0,
         }
     }
 
-    fn add(&mut self, number: Option<Number>) {
+    fn add(&mut self, number: Option<Value<'_>>) {
         self.count += 1;
-        self.total = match (self.total, number) {
-            (Some(total), Some(number)) => total.apply(Arithmetic::Add, number),
+        self.total = match (&self.total, number) {
+            (Some(total), Some(number)) => arithmetic(Arithmetic::Add, total, &number),
             _ => None,
         };
     }
 
-    fn outcome(&self, is_average: bool) -> Option<Number> {
-        let total = self.total?;
+    fn outcome(&self, is_average: bool) -> Option<Value<'static>> {
+        let total = self.total.clone()?;
         if !is_average || self.count == 0 {
             return Some(total);
         }
-        total.apply(Arithmetic::Divide, Number::from_i64(self.count))
+        arithmetic(Arithmetic::Divide, &total, &Value::integer(self.count))
     }
 }
 

@@ -1,14 +1,16 @@
 //! Casts to XSD's types: `xsd:integer(…)` and its kin (SPARQL 1.1 §17.5, XPath F&O §19).
 
-use oxrdf::NamedNodeRef;
 use oxrdf::vocab::xsd;
-use oxsdatatypes::{Decimal, Double, Float, Integer};
+use oxrdf::{Literal, NamedNodeRef, Term};
+use oxsdatatypes::{Double, Float};
 
+use super::column::Cell;
+use super::exact::{self, Exact};
 use super::number::Number;
 use super::temporal::{AnyDuration, Temporal};
-use super::value::{Value, parse_boolean, parse_double, parse_float};
+use super::value::{Value, integer_range, parse_boolean, parse_double, parse_float, saturated};
 
-/// The types that can be cast to.
+/// The types that can be cast to, whose values have canonical terms of that type.
 const TARGETS: [NamedNodeRef<'static>; 17] = [
     xsd::STRING,
     xsd::BOOLEAN,
@@ -29,21 +31,51 @@ const TARGETS: [NamedNodeRef<'static>; 17] = [
     xsd::DAY_TIME_DURATION,
 ];
 
+/// The types derived from `xsd:integer`: a cast gives a literal of the type, whose value is just
+/// an integer.
+const DERIVED: [NamedNodeRef<'static>; 12] = [
+    xsd::LONG,
+    xsd::INT,
+    xsd::SHORT,
+    xsd::BYTE,
+    xsd::NON_NEGATIVE_INTEGER,
+    xsd::POSITIVE_INTEGER,
+    xsd::NON_POSITIVE_INTEGER,
+    xsd::NEGATIVE_INTEGER,
+    xsd::UNSIGNED_LONG,
+    xsd::UNSIGNED_INT,
+    xsd::UNSIGNED_SHORT,
+    xsd::UNSIGNED_BYTE,
+];
+
 /// The type a function of this name casts to, if it is a cast.
 pub(crate) fn target(name: &str) -> Option<NamedNodeRef<'static>> {
-    TARGETS.into_iter().find(|target| target.as_str() == name)
+    let mut targets = TARGETS.into_iter().chain(DERIVED);
+    targets.find(|target| target.as_str() == name)
 }
 
-/// Casts a value; `None` is an error.
-pub(crate) fn cast(value: Value<'_>, target: NamedNodeRef<'_>) -> Option<Value<'static>> {
-    match target {
+/// Casts a value.
+pub(crate) fn cast(value: Value<'_>, target: NamedNodeRef<'_>) -> Cell {
+    if DERIVED.contains(&target) {
+        return to_derived(&value, target).into();
+    }
+    let outcome = match target {
         xsd::STRING => to_string(value).map(Value::from),
         xsd::BOOLEAN => to_boolean(&value).map(Value::Boolean),
-        xsd::INTEGER | xsd::DECIMAL | xsd::FLOAT | xsd::DOUBLE => {
-            to_number(&value, target).map(Value::Number)
-        }
+        xsd::INTEGER | xsd::DECIMAL | xsd::FLOAT | xsd::DOUBLE => to_number(&value, target),
         _ => to_calendar(&value, target),
-    }
+    };
+    outcome.into()
+}
+
+/// A literal of a type derived from `xsd:integer`, if the number is in its range.
+fn to_derived(value: &Value<'_>, target: NamedNodeRef<'_>) -> Option<Term> {
+    let name = target.as_str().rsplit('#').next()?;
+    let Term::Literal(integer) = to_number(value, xsd::INTEGER)?.into_term() else {
+        return None;
+    };
+    let in_range = integer_range(name)?.contains(&saturated(integer.value())?);
+    in_range.then(|| Literal::new_typed_literal(integer.value(), target).into())
 }
 
 fn to_string(value: Value<'_>) -> Option<String> {
@@ -63,31 +95,53 @@ fn trimmed<'v>(value: &'v Value<'_>) -> Option<&'v str> {
 fn to_boolean(value: &Value<'_>) -> Option<bool> {
     match value {
         Value::Boolean(value) => Some(*value),
-        Value::Number(number) => Some(number.to_bool()),
+        Value::Number(_) | Value::Exact(_) => value.effective_boolean(),
         _ => parse_boolean(trimmed(value)?),
     }
 }
 
-fn to_number(value: &Value<'_>, target: NamedNodeRef<'_>) -> Option<Number> {
+fn to_number(value: &Value<'_>, target: NamedNodeRef<'_>) -> Option<Value<'static>> {
     let number = match value {
         Value::Number(number) => *number,
+        Value::Exact(exact) => return exact_to_number(exact, target),
         Value::Boolean(value) => Number::from_i64((*value).into()),
         _ => return parse_number(trimmed(value)?, target),
     };
-    Some(match target {
-        xsd::INTEGER => Number::Integer(number.to_integer()?),
-        xsd::DECIMAL => Number::Decimal(number.to_decimal()?),
-        xsd::FLOAT => Number::Float(number.to_float()),
-        _ => Number::Double(number.to_double()),
-    })
+    let short = match target {
+        xsd::INTEGER => number.to_integer().map(Number::Integer),
+        xsd::DECIMAL => number.to_decimal().map(Number::Decimal),
+        xsd::FLOAT => Some(Number::Float(number.to_float())),
+        _ => Some(Number::Double(number.to_double())),
+    };
+    match (short, number) {
+        (Some(short), _) => Some(short.into()),
+        // A decimal has more digits than an integer.
+        (None, Number::Integer(_)) => None,
+        (None, Number::Decimal(decimal)) => {
+            let text = decimal.to_string();
+            Exact::parse_integer(text.split('.').next()?)
+        }
+        (None, Number::Float(_) | Number::Double(_)) => {
+            to_number(&exact::from_double(number.to_double().into())?, target)
+        }
+    }
 }
 
-fn parse_number(text: &str, target: NamedNodeRef<'_>) -> Option<Number> {
+fn exact_to_number(exact: &Exact, target: NamedNodeRef<'_>) -> Option<Value<'static>> {
+    match target {
+        xsd::INTEGER => exact.to_integer(),
+        xsd::DECIMAL => exact.to_decimal(),
+        xsd::FLOAT => Some(Number::Float(exact.to_float()).into()),
+        _ => Some(Number::Double(exact.to_double()).into()),
+    }
+}
+
+fn parse_number(text: &str, target: NamedNodeRef<'_>) -> Option<Value<'static>> {
     Some(match target {
-        xsd::INTEGER => Number::Integer(text.parse::<Integer>().ok()?),
-        xsd::DECIMAL => Number::Decimal(text.parse::<Decimal>().ok()?),
-        xsd::FLOAT => Number::Float(Float::from(parse_float(text)?)),
-        _ => Number::Double(Double::from(parse_double(text)?)),
+        xsd::INTEGER => Exact::parse_integer(text)?,
+        xsd::DECIMAL => Exact::parse_decimal(text)?,
+        xsd::FLOAT => Number::Float(Float::from(parse_float(text)?)).into(),
+        _ => Number::Double(Double::from(parse_double(text)?)).into(),
     })
 }
 

@@ -14,8 +14,10 @@ use rustc_hash::FxHashMap;
 use super::compare::{ERROR, FALSE, TRUE, Truth, truth};
 use super::context::EvaluationContext;
 use super::number::Number;
+use super::table::text_bytes;
 use super::value::Value;
 use crate::error::QueryError;
+use crate::governor::Working;
 
 /// The outcome of an expression for one row.
 #[derive(Clone, Debug)]
@@ -71,6 +73,8 @@ pub(crate) enum Column<'a> {
 #[derive(Default)]
 pub(crate) struct Decoded {
     terms: FxHashMap<u64, Term>,
+    /// The memory they take.
+    working: Option<Working>,
 }
 
 impl Decoded {
@@ -113,6 +117,11 @@ impl Decoded {
             return Ok(());
         }
         let terms = context.decode(&ids)?;
+        let texts: usize = terms.iter().map(text_bytes).sum();
+        let entries = terms.len() * 2 * size_of::<(u64, Term)>();
+        self.working
+            .get_or_insert_with(|| Working::new(context.governor()))
+            .add(texts + entries)?;
         self.terms.extend(ids.iter().map(|id| id.0).zip(terms));
         Ok(())
     }
@@ -325,6 +334,21 @@ impl<'a> Column<'a> {
 }
 
 impl Cell {
+    /// Bytes of the text in it, if it has one of its own.
+    pub(crate) fn text_bytes(&self) -> usize {
+        match self {
+            Self::Value(
+                Value::String(text)
+                | Value::NamedNode(text)
+                | Value::BlankNode(text)
+                | Value::LangString { text, .. }
+                | Value::Other { lexical: text, .. },
+            ) => text.len(),
+            Self::Term(term) => text_bytes(term),
+            Self::Error | Self::Id(_) | Self::Value(_) => 0,
+        }
+    }
+
     /// The cell's id, 0 for an error.
     fn into_id(self, context: &EvaluationContext) -> Result<u64, QueryError> {
         Ok(match self {

@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use oxrdf::{NamedOrBlankNode, Triple};
 use pythia_rdf::{TermId, TermKind};
 
+use super::exact;
 use super::number::Number;
 use super::value::Value;
 
@@ -56,6 +57,12 @@ impl Comparison {
     pub(crate) fn apply(self, left: &Value<'_>, right: &Value<'_>) -> Option<bool> {
         if let (Value::Number(left), Value::Number(right)) = (left, right) {
             return Some(self.apply_numbers(*left, *right));
+        }
+        if let Some(ordering) = compare_exact(left, right) {
+            return Some(match ordering {
+                Some(ordering) => self.accepts(ordering),
+                None => self == Self::NotEqual,
+            });
         }
         match self {
             Self::Equal => equals(left, right),
@@ -187,6 +194,9 @@ pub(crate) fn equals(left: &Value<'_>, right: &Value<'_>) -> Option<bool> {
         ) => Some(a == b && la == lb && da == db),
         (V::Boolean(a), V::Boolean(b)) => Some(a == b),
         (V::Number(a), V::Number(b)) => Some(a == b),
+        (V::Exact(_), V::Exact(_) | V::Number(_)) | (V::Number(_), V::Exact(_)) => {
+            Some(compare_exact(left, right)? == Some(Ordering::Equal))
+        }
         (V::Temporal(a), V::Temporal(b)) => a.equals(*b),
         (V::Duration(a), V::Duration(b)) => Some(a == b),
         (V::Triple(a), V::Triple(b)) => triples_equal(a, b),
@@ -230,6 +240,7 @@ pub(crate) fn compare(left: &Value<'_>, right: &Value<'_>) -> Option<Ordering> {
         ) => (la == lb && da == db).then(|| a.cmp(b)),
         (V::Boolean(a), V::Boolean(b)) => Some(a.cmp(b)),
         (V::Number(a), V::Number(b)) => a.partial_cmp(b),
+        (V::Exact(_), _) | (_, V::Exact(_)) => compare_exact(left, right)?,
         (V::Temporal(a), V::Temporal(b)) => a.compare(*b),
         (V::Duration(a), V::Duration(b)) => a.partial_cmp(b),
         (V::Triple(a), V::Triple(b)) => {
@@ -239,6 +250,17 @@ pub(crate) fn compare(left: &Value<'_>, right: &Value<'_>) -> Option<Ordering> {
             compare(&Value::from_term(&a.object), &Value::from_term(&b.object))
         }
         _ => None,
+    }
+}
+
+/// The order of two numbers of which one is too long for [`Number`]: outer `None` if they are
+/// not, inner for NaN.
+fn compare_exact(left: &Value<'_>, right: &Value<'_>) -> Option<Option<Ordering>> {
+    let is_exact = |value: &Value<'_>| matches!(value, Value::Exact(_));
+    if is_exact(left) || is_exact(right) {
+        exact::compare(left, right)
+    } else {
+        None
     }
 }
 

@@ -167,14 +167,14 @@ impl EvaluationContext {
     /// dictionary's pages are read in batches.
     pub fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
         if ids.iter().all(|id| id.kind().is_dictionary()) {
-            return self.resolver.decode(ids);
+            return self.decode_stored(ids);
         }
         let select = |kind: fn(TermKind) -> bool| {
             let matching = ids.iter().copied().filter(|id| kind(id.kind()));
             matching.collect::<Vec<_>>()
         };
         let stored = select(TermKind::is_dictionary);
-        let mut stored = self.resolver.decode(&stored)?.into_iter();
+        let mut stored = self.decode_stored(&stored)?.into_iter();
         let computed = select(|kind| kind == TermKind::Computed);
         let mut computed = self.terms.terms(&computed).into_iter();
         let terms = ids.iter().map(|id| {
@@ -186,6 +186,23 @@ impl EvaluationContext {
             term.expect("every bound id has a term")
         });
         Ok(terms.collect())
+    }
+}
+
+/// How many terms are read from the dictionary between looks at the deadline.
+const DECODED: usize = 4096;
+
+impl EvaluationContext {
+    fn decode_stored(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
+        if ids.len() <= DECODED {
+            return self.resolver.decode(ids);
+        }
+        let mut terms = Vec::with_capacity(ids.len());
+        for part in ids.chunks(DECODED) {
+            self.check()?;
+            terms.extend(self.resolver.decode(part)?);
+        }
+        Ok(terms)
     }
 }
 

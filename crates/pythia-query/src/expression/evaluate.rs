@@ -15,12 +15,14 @@ use super::cast::cast;
 use super::column::{Cell, Column, Decoded};
 use super::compare::{Comparison, ERROR, FALSE, TRUE, Truth, truth};
 use super::context::EvaluationContext;
+use super::exact;
 use super::function::{self, CallState};
 use super::id_loop;
 use super::node::{Call, CustomCall, Node, is_predicate};
 use super::number::{Arithmetic, Number};
 use super::value::Value;
 use crate::error::QueryError;
+use crate::governor::Working;
 
 /// The rows of a batch to evaluate: all of them, or those at some positions.
 #[derive(Clone, Copy)]
@@ -62,7 +64,12 @@ pub(crate) struct Evaluator<'a> {
     context: &'a EvaluationContext,
     pub(crate) decoded: Decoded,
     state: CallState,
+    /// The memory of computed texts.
+    working: Working,
 }
+
+/// Functions look at the deadline after so many rows.
+const CHECK_ROWS: usize = 64;
 
 impl<'a> Evaluator<'a> {
     /// `columns` hold raw ids, one column per variable the expression was compiled for.
@@ -72,6 +79,7 @@ impl<'a> Evaluator<'a> {
             context,
             decoded: Decoded::default(),
             state: CallState::default(),
+            working: Working::new(context.governor()),
         }
     }
 
@@ -91,11 +99,15 @@ impl<'a> Evaluator<'a> {
                 self.arithmetic(*operator, &left, &right, rows.len())
             }
             Node::Plus(inner) => self.unary(inner, rows, |value| match value {
-                Value::Number(_) | Value::Duration(_) => Some(value.into_owned()),
+                Value::Number(_) | Value::Exact(_) | Value::Duration(_) => Some(value.into_owned()),
                 _ => None,
             }),
             Node::Minus(inner) => self.unary(inner, rows, |value| match value {
-                Value::Number(number) => Some(number.negate()?.into()),
+                Value::Number(number) => match number.negate() {
+                    Some(negated) => Some(negated.into()),
+                    None => exact::negate(&value),
+                },
+                Value::Exact(_) => exact::negate(&value),
                 Value::Duration(duration) => Some(duration.negate()?.into()),
                 _ => None,
             }),
@@ -297,7 +309,8 @@ impl<'a> Evaluator<'a> {
         Ok(Column::Cells(cells.collect()))
     }
 
-    /// Arithmetic on numbers and errors; `None` once there is another value.
+    /// Arithmetic on numbers and errors; `None` once there is another value, or the outcome may
+    /// be too long for a [`Number`].
     fn number_arithmetic(
         &self,
         operator: Arithmetic,
@@ -311,25 +324,27 @@ impl<'a> Evaluator<'a> {
             }
             column.number(row, &self.decoded).map(Some)
         };
-        let outcomes = (0..rows).map(|row| {
-            let operands = operand(left, row)?.zip(operand(right, row)?);
-            Some(operands.and_then(|(left, right)| left.apply(operator, right)))
+        let outcomes = (0..rows).map(|row| match operand(left, row)?.zip(operand(right, row)?) {
+            Some((left, right)) => left.apply(operator, right).map(Some),
+            None => Some(None),
         });
         outcomes.collect()
     }
 
     /// A function of one value whose spelling does not matter.
-    fn unary(
+    fn unary<C: Into<Cell>>(
         &mut self,
         inner: &'a Node,
         rows: Rows<'_>,
-        apply: impl Fn(Value<'_>) -> Option<Value<'static>>,
+        apply: impl Fn(Value<'_>) -> C,
     ) -> Result<Column<'a>, QueryError> {
         let column = self.evaluate(inner, rows)?;
         self.decoded
             .require(self.context, &[&column], |_, _| true)?;
-        let cells =
-            (0..rows.len()).map(|row| column.value(row, &self.decoded).and_then(&apply).into());
+        let cells = (0..rows.len()).map(|row| match column.value(row, &self.decoded) {
+            Some(value) => apply(value).into(),
+            None => Cell::Error,
+        });
         Ok(Column::Cells(cells.collect()))
     }
 
@@ -410,7 +425,7 @@ impl<'a> Evaluator<'a> {
         })?;
         let Self { decoded, state, .. } = self;
         let mut values = Vec::with_capacity(arguments.len());
-        let truths = (0..rows.len()).map(|row| {
+        let mut test = |row: usize| {
             if let [argument] = &arguments[..]
                 && let Some(id) = argument.id(row)
                 && let Some(truth) = function::test_kind(function, id.kind())
@@ -425,8 +440,15 @@ impl<'a> Evaluator<'a> {
                 }
             }
             truth(function::test(call, &values, state))
-        });
-        Ok(truths.collect())
+        };
+        let mut truths = Vec::with_capacity(rows.len());
+        for row in 0..rows.len() {
+            if row.is_multiple_of(CHECK_ROWS) {
+                self.context.check()?;
+            }
+            truths.push(test(row));
+        }
+        Ok(truths)
     }
 
     /// A function that gives something else than a boolean.
@@ -443,9 +465,9 @@ impl<'a> Evaluator<'a> {
         self.decoded.require(self.context, &columns, |_, id| {
             !function::refuses_kind(function, id.kind())
         })?;
-        let Self { decoded, state, .. } = self;
+        let (decoded, state, context) = (&self.decoded, &mut self.state, self.context);
         let mut values = Vec::with_capacity(arguments.len());
-        let cells = (0..rows.len()).map(|row| {
+        let mut cell = |row: usize, state: &mut CallState| {
             values.clear();
             for argument in &arguments {
                 match row_value(argument, row, decoded, function) {
@@ -453,9 +475,23 @@ impl<'a> Evaluator<'a> {
                     None => return Cell::Error,
                 }
             }
-            function::call(call, &values, self.context, state).into()
-        });
-        Ok(Column::Cells(cells.collect()))
+            function::call(call, &values, context, state).into()
+        };
+        let mut cells = Vec::with_capacity(rows.len());
+        for row in 0..rows.len() {
+            if row.is_multiple_of(CHECK_ROWS) {
+                context.check()?;
+            }
+            let cell = cell(row, state);
+            if state.too_long {
+                return Err(QueryError::Memory(format!(
+                    "{function} gives too long a text"
+                )));
+            }
+            self.working.add(cell.text_bytes())?;
+            cells.push(cell);
+        }
+        Ok(Column::Cells(cells))
     }
 
     /// A function of terms, whose spelling matters.

@@ -19,9 +19,10 @@ use super::column::Cell;
 use super::compare::{FALSE, TRUE, Truth};
 use super::context::EvaluationContext;
 use super::digest;
+use super::exact;
 use super::node::Call;
 use super::number::Arithmetic;
-use super::pattern::Pattern;
+use super::pattern::{Pattern, TooLong};
 use super::temporal::Component;
 use super::text::{self, Text};
 use super::value::Value;
@@ -32,6 +33,8 @@ pub(crate) struct CallState {
     /// Patterns that are not constant, by pattern and flags.
     patterns: FxHashMap<(String, String), Option<Pattern>>,
     random: Option<StdRng>,
+    /// Set by a call whose text would have been larger than memory.
+    pub(crate) too_long: bool,
 }
 
 impl CallState {
@@ -64,7 +67,13 @@ pub(crate) fn arithmetic(
     use Arithmetic as O;
     use Value as V;
     Some(match (left, right) {
-        (V::Number(a), V::Number(b)) => a.apply(operator, *b)?.into(),
+        (V::Number(a), V::Number(b)) => match a.apply(operator, *b) {
+            Some(number) => number.into(),
+            None => exact::arithmetic(operator, left, right)?,
+        },
+        (V::Exact(_), V::Exact(_) | V::Number(_)) | (V::Number(_), V::Exact(_)) => {
+            exact::arithmetic(operator, left, right)?
+        }
         (V::Duration(a), V::Duration(b)) => match operator {
             O::Add => a.checked_add(*b)?.into(),
             O::Subtract => a.checked_sub(*b)?.into(),
@@ -159,7 +168,7 @@ pub(crate) fn test(call: &Call, arguments: &[Value<'_>], state: &mut CallState) 
         (F::IsIri, [value]) => matches!(value, Value::NamedNode(_)),
         (F::IsBlank, [value]) => matches!(value, Value::BlankNode(_)),
         (F::IsLiteral, [value]) => value.is_literal(),
-        (F::IsNumeric, [value]) => matches!(value, Value::Number(_)),
+        (F::IsNumeric, [value]) => value.is_numeric(),
         (F::IsTriple, [value]) => matches!(value, Value::Triple(_)),
         (F::HasLang, [value]) => matches!(value, Value::LangString { .. }),
         (F::HasLangDir, [Value::LangString { direction, .. }]) => direction.is_some(),
@@ -211,10 +220,7 @@ pub(crate) fn call(
 ) -> Option<Value<'static>> {
     use Function as F;
     Some(match (&call.function, arguments) {
-        (F::Abs, [value]) => value.as_number()?.abs()?.into(),
-        (F::Ceil, [value]) => value.as_number()?.ceil()?.into(),
-        (F::Floor, [value]) => value.as_number()?.floor()?.into(),
-        (F::Round, [value]) => value.as_number()?.round()?.into(),
+        (F::Abs | F::Ceil | F::Floor | F::Round, [value]) => round(&call.function, value)?,
         (F::Rand, []) => {
             let value: f64 = state.random(context).random();
             Value::Number(super::number::Number::Double(value.into()))
@@ -230,14 +236,23 @@ pub(crate) fn call(
         (F::Replace, [source, pattern, replacement, flags @ ..]) => {
             let source = Text::of(source)?;
             let replacement = replacement.as_simple_string()?;
+            let bytes_max = context.governor().memory_left();
             let replaced = match &call.pattern {
-                Some(pattern) => pattern.as_ref()?.replace(source.text, replacement),
+                Some(pattern) => pattern
+                    .as_ref()?
+                    .replace(source.text, replacement, bytes_max),
                 None => {
                     let pattern = dynamic_pattern(pattern, flags, state)?;
-                    pattern.replace(source.text, replacement)
+                    pattern.replace(source.text, replacement, bytes_max)
                 }
             };
-            source.with_text(replaced?)
+            match replaced? {
+                Ok(text) => source.with_text(text),
+                Err(TooLong) => {
+                    state.too_long = true;
+                    return None;
+                }
+            }
         }
         (
             F::Year | F::Month | F::Day | F::Hours | F::Minutes | F::Seconds | F::Timezone | F::Tz,
@@ -246,8 +261,33 @@ pub(crate) fn call(
         (F::Md5 | F::Sha1 | F::Sha256 | F::Sha384 | F::Sha512, [value]) => {
             digest::hex_digest(&call.function, value.as_simple_string()?)?.into()
         }
+        (F::Concat, texts) => {
+            let bytes = texts
+                .iter()
+                .filter_map(Text::of)
+                .map(|text| text.text.len());
+            if bytes.sum::<usize>() > context.governor().memory_left() {
+                state.too_long = true;
+                return None;
+            }
+            text::call(&F::Concat, texts)?
+        }
         (function, arguments) => text::call(function, arguments)?,
     })
+}
+
+/// `ABS`, `CEIL`, `FLOOR` and `ROUND`.
+fn round(function: &Function, value: &Value<'_>) -> Option<Value<'static>> {
+    let rounded = value.as_number().and_then(|number| match function {
+        Function::Abs => number.abs(),
+        Function::Ceil => number.ceil(),
+        Function::Floor => number.floor(),
+        _ => number.round(),
+    });
+    match rounded {
+        Some(number) => Some(number.into()),
+        None => exact::round(function, value),
+    }
 }
 
 fn calendar(function: &Function, value: &Value<'_>) -> Option<Value<'static>> {

@@ -17,6 +17,7 @@ mod compile;
 mod context;
 mod digest;
 mod evaluate;
+mod exact;
 mod exists;
 mod function;
 mod id_loop;
@@ -45,6 +46,7 @@ use spargebra::algebra::Expression;
 use crate::error::QueryError;
 
 pub use context::{CustomFunction, CustomFunctions, EvaluationContext, random_seed};
+pub use exact::Exact;
 pub use exists::{ExistsCompiler, ExistsTest};
 pub use number::{Arithmetic, Number};
 pub use table::{NoStore, TermResolver, TermTable};

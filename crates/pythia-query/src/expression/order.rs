@@ -317,7 +317,7 @@ fn class(value: &Value<'_>) -> u8 {
         Value::NamedNode(_) => CLASS_IRI,
         Value::String(_) | Value::LangString { .. } => CLASS_TEXT,
         Value::Boolean(_) => CLASS_BOOLEAN,
-        Value::Number(_) => CLASS_NUMBER,
+        Value::Number(_) | Value::Exact(_) => CLASS_NUMBER,
         Value::Temporal(value) => class_of(*value),
         Value::Duration(_) => CLASS_DURATION,
         Value::Other { .. } => CLASS_OTHER,
@@ -377,6 +377,13 @@ fn write_value(value: &Value<'_>, out: &mut Vec<u8>) {
             let (double, rest) = number.order_key();
             out.extend(double.to_be_bytes());
             write_signed(rest, out);
+            write_text("", out);
+        }
+        Value::Exact(number) => {
+            let (double, rest, digits) = number.order_key();
+            out.extend(double.to_be_bytes());
+            write_signed(rest, out);
+            write_text(&digits, out);
         }
         Value::Temporal(value) => {
             let (instant, has_timezone) = value.instant();

@@ -53,32 +53,43 @@ impl Pattern {
 
     /// Replaces every match. In the replacement `$1` is a group, `\$` a dollar and `\\` a
     /// backslash; anything else after those is an error (F&O §5.6.4). A pattern that matches the
-    /// empty string, an error in F&O 3.1, replaces there too, as in F&O 4.0.
-    pub(crate) fn replace(&self, text: &str, replacement: &str) -> Option<String> {
-        if self.literal {
-            let replaced = self.regex.replace_all(text, regex::NoExpand(replacement));
-            return Some(replaced.into_owned());
-        }
-        let parts = Replacement::parse(replacement, self.regex.captures_len() - 1)?;
+    /// empty string, an error in F&O 3.1, replaces there too, as in F&O 4.0. A result longer than
+    /// `bytes_max` is not made.
+    pub(crate) fn replace(
+        &self,
+        text: &str,
+        replacement: &str,
+        bytes_max: usize,
+    ) -> Option<Result<String, TooLong>> {
+        let parts = if self.literal {
+            Replacement(vec![Part::Text(replacement.to_owned())])
+        } else {
+            Replacement::parse(replacement, self.regex.captures_len() - 1)?
+        };
         let mut result = String::with_capacity(text.len());
         let mut end = 0;
         for captures in self.regex.captures_iter(text) {
             let found = captures.get(0).expect("group 0 is the match");
             result.push_str(&text[end..found.start()]);
             for part in &parts.0 {
-                match part {
-                    Part::Text(text) => result.push_str(text),
-                    Part::Group(group) => {
-                        result.push_str(captures.get(*group).map_or("", |found| found.as_str()));
-                    }
-                }
+                result.push_str(match part {
+                    Part::Text(text) => text,
+                    Part::Group(group) => captures.get(*group).map_or("", |found| found.as_str()),
+                });
+            }
+            if result.len() > bytes_max {
+                return Some(Err(TooLong));
             }
             end = found.end();
         }
         result.push_str(&text[end..]);
-        Some(result)
+        Some(Ok(result))
     }
 }
+
+/// A text would be longer than it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLong;
 
 enum Part {
     Text(String),
@@ -232,7 +243,9 @@ mod tests {
     #[test]
     fn replacement_groups() {
         let replace = |pattern: &str, replacement: &str, text: &str| {
-            Pattern::compile(pattern, "")?.replace(text, replacement)
+            Pattern::compile(pattern, "")?
+                .replace(text, replacement, 100)?
+                .ok()
         };
         assert_eq!(replace("b+", "Z", "abbcb").as_deref(), Some("aZcZ"));
         assert_eq!(replace("(a)(b)", "$2$1", "abab").as_deref(), Some("baba"));
@@ -242,5 +255,6 @@ mod tests {
         assert_eq!(replace("a", r"\n", "a"), None);
         assert_eq!(replace("a*", "x", "b").as_deref(), Some("xbx"));
         assert_eq!(replace("a", "$1", "ab").as_deref(), Some("b"));
+        assert_eq!(replace("a", &"b".repeat(60), "aaa"), None);
     }
 }

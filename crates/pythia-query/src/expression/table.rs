@@ -165,7 +165,8 @@ impl State {
     }
 }
 
-fn text_bytes(term: &Term) -> usize {
+/// Bytes of a term's texts.
+pub(crate) fn text_bytes(term: &Term) -> usize {
     match term {
         Term::NamedNode(node) => node.as_str().len(),
         Term::BlankNode(node) => node.as_str().len(),

@@ -6,6 +6,7 @@
 //! [`oxrdf::Term`]; only computed values are turned back into terms, in canonical form.
 
 use std::borrow::Cow;
+use std::num::IntErrorKind;
 
 use oxrdf::vocab::{rdf, xsd};
 use oxrdf::{BaseDirection, BlankNode, Literal, NamedNode, NamedNodeRef, Term, Triple};
@@ -13,6 +14,7 @@ use oxsdatatypes::Decimal;
 use pythia_rdf::inline::{InlineValue, inline_literal, inline_value};
 use pythia_rdf::{TermId, TermKind};
 
+use super::exact::Exact;
 use super::number::Number;
 use super::temporal::{AnyDuration, Temporal};
 
@@ -38,6 +40,8 @@ pub enum Value<'a> {
     Boolean(bool),
     /// A number of any of the four types.
     Number(Number),
+    /// An integer or decimal that is too long for [`Self::Number`].
+    Exact(Box<Exact>),
     /// A date, a time or a part of one.
     Temporal(Temporal),
     /// A duration.
@@ -115,6 +119,7 @@ impl<'a> Value<'a> {
             },
             Self::Boolean(value) => Self::Boolean(*value),
             Self::Number(value) => Self::Number(*value),
+            Self::Exact(value) => Self::Exact(value.clone()),
             Self::Temporal(value) => Self::Temporal(*value),
             Self::Duration(value) => Self::Duration(*value),
             Self::Other { lexical, datatype } => Self::Other {
@@ -142,6 +147,7 @@ impl<'a> Value<'a> {
             },
             Self::Boolean(value) => Value::Boolean(value),
             Self::Number(value) => Value::Number(value),
+            Self::Exact(value) => Value::Exact(value),
             Self::Temporal(value) => Value::Temporal(value),
             Self::Duration(value) => Value::Duration(value),
             Self::Other { lexical, datatype } => Value::Other {
@@ -176,6 +182,14 @@ impl<'a> Value<'a> {
             Self::Number(value) => {
                 let (lexical, datatype) = number_lexical(value);
                 Literal::new_typed_literal(lexical, datatype).into()
+            }
+            Self::Exact(value) => {
+                let datatype = if value.is_integer() {
+                    xsd::INTEGER
+                } else {
+                    xsd::DECIMAL
+                };
+                Literal::new_typed_literal(value.to_string(), datatype).into()
             }
             Self::Temporal(value) => value.to_literal().into(),
             Self::Duration(value) => value.to_literal().into(),
@@ -218,7 +232,12 @@ impl<'a> Value<'a> {
         )
     }
 
-    /// The number, if this is one.
+    /// Whether this is a number.
+    pub fn is_numeric(&self) -> bool {
+        matches!(self, Self::Number(_) | Self::Exact(_))
+    }
+
+    /// The number, if this is one that is not too long.
     pub fn as_number(&self) -> Option<Number> {
         match self {
             Self::Number(number) => Some(*number),
@@ -240,6 +259,8 @@ impl<'a> Value<'a> {
             Self::Boolean(value) => Some(*value),
             Self::String(text) => Some(!text.is_empty()),
             Self::Number(number) => Some(number.to_bool()),
+            // Zero is short.
+            Self::Exact(_) => Some(true),
             _ => None,
         }
     }
@@ -254,6 +275,8 @@ impl<'a> Value<'a> {
             } => rdf::LANG_STRING,
             Self::LangString { .. } => rdf::DIR_LANG_STRING,
             Self::Boolean(_) => xsd::BOOLEAN,
+            Self::Exact(value) if value.is_integer() => xsd::INTEGER,
+            Self::Exact(_) => xsd::DECIMAL,
             Self::Number(Number::Integer(_)) => xsd::INTEGER,
             Self::Number(Number::Decimal(_)) => xsd::DECIMAL,
             Self::Number(Number::Float(_)) => xsd::FLOAT,
@@ -371,7 +394,10 @@ fn parse_typed(lexical: &str, datatype: &str) -> Option<Value<'static>> {
     let name = datatype.strip_prefix("http://www.w3.org/2001/XMLSchema#")?;
     Some(match name {
         "boolean" => Value::Boolean(parse_boolean(lexical)?),
-        "decimal" => Value::Number(Number::Decimal(lexical.parse().ok()?)),
+        "decimal" => match lexical.parse() {
+            Ok(value) => Number::Decimal(value).into(),
+            Err(_) => Exact::parse_decimal(lexical)?,
+        },
         "double" => Value::Number(Number::Double(parse_double(lexical)?.into())),
         "float" => Value::Number(Number::Float(parse_float(lexical)?.into())),
         "date" | "dateTime" | "dateTimeStamp" | "time" | "gYear" | "gYearMonth" | "gMonth"
@@ -381,17 +407,19 @@ fn parse_typed(lexical: &str, datatype: &str) -> Option<Value<'static>> {
         }
         _ => {
             let range = integer_range(name)?;
-            let value: i64 = lexical.parse().ok()?;
-            if !range.contains(&i128::from(value)) {
+            if !range.contains(&saturated(lexical)?) {
                 return None;
             }
-            Value::integer(value)
+            match lexical.parse() {
+                Ok(value) => Value::integer(value),
+                Err(_) => Exact::parse_integer(lexical)?,
+            }
         }
     })
 }
 
 /// The value space of `xsd:integer` and the types derived from it.
-fn integer_range(name: &str) -> Option<std::ops::RangeInclusive<i128>> {
+pub(crate) fn integer_range(name: &str) -> Option<std::ops::RangeInclusive<i128>> {
     Some(match name {
         "integer" => i128::MIN..=i128::MAX,
         "long" => i64::MIN.into()..=i64::MAX.into(),
@@ -408,6 +436,18 @@ fn integer_range(name: &str) -> Option<std::ops::RangeInclusive<i128>> {
         "negativeInteger" => i128::MIN..=-1,
         _ => return None,
     })
+}
+
+/// An integer's lexical form as a number, or the end of the numbers that it is beyond.
+pub(crate) fn saturated(lexical: &str) -> Option<i128> {
+    match lexical.parse() {
+        Ok(value) => Some(value),
+        Err(error) => match error.kind() {
+            IntErrorKind::PosOverflow => Some(i128::MAX),
+            IntErrorKind::NegOverflow => Some(i128::MIN),
+            _ => None,
+        },
+    }
 }
 
 /// `xsd:boolean`'s lexical mapping.

@@ -109,6 +109,7 @@ impl<'a> Planner<'a> {
         graph: &GraphScope,
         needed: Option<&Variables>,
     ) -> Result<Planned, QueryError> {
+        self.evaluation.check()?;
         if let Some(planned) = self.plan_sequence(pattern, graph, needed)? {
             return Ok(planned.with_estimate());
         }

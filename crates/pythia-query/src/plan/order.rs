@@ -92,7 +92,10 @@ impl<'a> Search<'a> {
                 *subjects.entry(slot).or_default() |= 1 << index;
             }
         }
-        let star = |element| star_key(element).map_or(0, |(slot, _)| subjects[&slot]);
+        // Elements beyond the 64th have no bit.
+        let star = |element| {
+            star_key(element).map_or(0, |(slot, _)| subjects.get(&slot).copied().unwrap_or(0))
+        };
         Self {
             elements,
             filters,

@@ -217,8 +217,12 @@ fn random_queries_have_the_same_answers_with_little_memory() {
             let before = small.usage().spilled_bytes;
             match ours_with(&small, &query, &limited) {
                 Ok(found) => assert!(found.sorted() == expected.sorted(), "seed {seed}: {query}"),
-                // The triples of a CONSTRUCT are remembered in memory.
-                Err(QueryError::Memory(_)) if query.contains("CONSTRUCT") => continue,
+                // The triples of a CONSTRUCT and what a path has visited are remembered in memory.
+                Err(QueryError::Memory(_))
+                    if ["CONSTRUCT", ")+ "].iter().any(|word| query.contains(word)) =>
+                {
+                    continue;
+                }
                 Err(error) => panic!("seed {seed}: {query}: {error}"),
             }
             compared += 1;

@@ -142,3 +142,65 @@ fn a_query_past_its_memory_says_so_and_the_next_one_runs() {
     let small = "SELECT DISTINCT ?p { <http://e/1> ?p ?o }";
     assert_eq!(ours(&database, small).unwrap().lines.len(), 2);
 }
+
+/// What is just within the limits must be planned and run without overflowing a thread's stack.
+#[test]
+fn the_largest_queries_that_are_read_can_be_run() {
+    let database = database("<http://e/a> <http://e/b> <http://e/c> .\n");
+    let repeated = |text: &str, count: usize, between: &str| vec![text; count].join(between);
+    let numbered =
+        |count: usize, text: fn(usize) -> String| (0..count).map(text).collect::<String>();
+    let group = |text: String| format!("SELECT * {{ ?s ?p ?o . {text} }}");
+    let nested = |open: &str, inside: &str, close: &str| {
+        group(format!("{}{inside}{}", open.repeat(125), close.repeat(125)))
+    };
+    for text in [
+        group(repeated("{ ?s ?p ?o }", 4000, " UNION ")),
+        group(repeated("{ ?s ?p ?o }", 1490, " ")),
+        group(repeated("OPTIONAL { ?s ?p ?o }", 210, " ")),
+        group(repeated("MINUS { ?s ?p ?z }", 210, " ")),
+        group(numbered(870, |n| format!("BIND(1 AS ?x{n}) "))),
+        group(repeated("FILTER(?x)", 4000, " ")),
+        group(format!("FILTER({})", repeated("?o", 2001, " || "))),
+        group(format!("FILTER({})", repeated("?o", 2001, " && "))),
+        group(format!("BIND({} AS ?y)", repeated("1", 2001, " + "))),
+        group(format!("?s {} ?z", repeated("<http://e/b>", 2001, "/"))),
+        group(format!("?s ({})+ ?z", repeated("<http://e/b>", 2001, "/"))),
+        group(format!("?s {} ?z", repeated("<http://e/b>", 2001, "|"))),
+        format!(
+            "SELECT {} {{ }}",
+            numbered(870, |n| format!("(1 AS ?x{n}) "))
+        ),
+        format!(
+            "SELECT {} {{ }}",
+            numbered(700, |n| format!("(SUM(?y{n}) AS ?x{n}) "))
+        ),
+        nested("{", "?s ?p ?o", "}"),
+        nested("OPTIONAL { ?s ?p ?o ", "", "}"),
+        nested("FILTER EXISTS { ?s ?p ?o ", "", "}"),
+        group(format!(
+            "BIND({}1{} AS ?x)",
+            "(".repeat(125),
+            ")".repeat(125)
+        )),
+        group(format!(
+            "BIND({}1{} AS ?x)",
+            "STR(".repeat(125),
+            ")".repeat(125)
+        )),
+        group(format!(
+            "?s {}<http://e/b>{} ?z",
+            "(".repeat(125),
+            ")+".repeat(125)
+        )),
+        group(format!("FILTER(?o IN ({}))", repeated("1", 100_000, ","))),
+        group(format!("VALUES ?x {{ {} }}", repeated("1", 100_000, " "))),
+    ] {
+        let name = &text[..text.len().min(70)];
+        eprintln!("{name}");
+        match ours(&database, &text) {
+            Ok(_) | Err(QueryError::Unsupported { .. }) => {}
+            Err(error) => panic!("{name}: {error}"),
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 mod answers;
 mod differential;
+mod formats;
 mod governed;
 mod hops;
 mod hostile;

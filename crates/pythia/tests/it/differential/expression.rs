@@ -119,10 +119,12 @@ impl Generator {
         }
         let next = depth - 1;
         match self.below(10) {
-            0..=2 => {
-                let operator = self.choose(&["+", "-", "*"]);
+            0 | 1 => {
+                let operator = self.choose(&["+", "*"]);
                 format!("({} {operator} {})", self.number(next), self.number(next))
             }
+            // No difference of dates: Oxigraph does not always add that to another date.
+            2 => format!("({} - {})", self.number(next), self.below(6)),
             3 => format!("({} / {})", self.number(next), self.below(4)),
             4 => {
                 let function = self.choose(&["ABS", "CEIL", "FLOOR", "ROUND", "-"]);

@@ -19,11 +19,14 @@ pub(crate) struct Generator {
     repeats: bool,
     /// How many variables BIND has made in this query.
     pub(super) made: usize,
-    /// How many negated property sets it has outside closures.
-    negated: usize,
+    /// How many variables that only one pattern has.
+    fresh: usize,
     /// Inside EXISTS. There a variable may stand for a term that is not in the graph, and Oxigraph
     /// treats that otherwise than a constant in a path that may be empty.
     in_exists: bool,
+    /// Inside GRAPH ?g. There Oxigraph's solutions have ?g already, which SPARQL adds in the end
+    /// (§18.6): that shows in MINUS, sub-queries and uses of ?g.
+    in_graph: bool,
 }
 
 type Lines = Vec<String>;
@@ -38,8 +41,9 @@ impl Generator {
             nodes,
             repeats,
             made: 0,
-            negated: 0,
+            fresh: 0,
             in_exists: false,
+            in_graph: false,
         }
     }
 
@@ -142,7 +146,8 @@ impl Generator {
         match self.below(30) {
             0..=5 => self.node(),
             6..=8 => self.literal(),
-            9 => format!(
+            // In EXISTS a triple term may stand for the subject of one, which Oxigraph stumbles on.
+            9 if !self.in_exists => format!(
                 "<<( {} {} {} )>>",
                 self.subject(),
                 self.predicate(),
@@ -179,18 +184,25 @@ impl Generator {
     }
 
     /// A path of length zero connects a constant with itself even if no quad has it (SPARQL 1.1
-    /// §18.4); Oxigraph wants it in the graph. So paths that may be empty get variables.
+    /// §18.4); Oxigraph wants it in the graph. So paths that may be empty get variables. As they,
+    /// and those that begin with a step back, may start at a literal, which Oxigraph's optimizer
+    /// does not expect, filters cannot see the start unless it is the subject of a triple.
     fn path_pattern(&mut self) -> String {
         let path = self.path(2);
-        if !path.contains(['*', '?']) {
+        if !path.contains(['*', '?', '^']) {
             return format!("{} {path} {} .", self.subject(), self.object());
         }
-        let (from, mut to) = (self.variable(), self.variable());
-        // A sequence that ends where it began counts routes too, which Oxigraph does not.
-        while path.contains('/') && from == to {
-            to = self.variable();
+        self.fresh += 1;
+        let from = format!("?start{}", self.fresh);
+        let to = self.variable();
+        match self.chance(50) {
+            true => format!("{from} {path} {to} ."),
+            false => format!(
+                "{from} {} {} . {from} {path} {to} .",
+                self.predicate(),
+                self.variable()
+            ),
         }
-        format!("{from} {path} {to} .")
     }
 
     /// A triple pattern or path. The ends of a negated set are variables that nothing else binds.
@@ -199,9 +211,9 @@ impl Generator {
             0 | 1 => format!("{} {} {} .", self.subject(), self.variable(), self.object()),
             2..=4 => self.path_pattern(),
             5 => {
-                self.negated += 1;
+                self.fresh += 1;
                 let (first, second) = (self.predicate(), self.predicate());
-                format!("?from{0} !({first}|{second}) ?to{0} .", self.negated)
+                format!("?from{0} !({first}|{second}) ?to{0} .", self.fresh)
             }
             _ => format!(
                 "{} {} {} .",
@@ -217,7 +229,7 @@ impl Generator {
         if a == b {
             return format!("VALUES {a} {{ {} {} }}", self.node(), self.literal());
         }
-        let undefined = match self.chance(30) {
+        let undefined = match !self.in_exists && self.chance(30) {
             true => "UNDEF".to_owned(),
             false => self.node(),
         };
@@ -270,11 +282,8 @@ impl Generator {
                 let condition = self.boolean(2);
                 lines.push(format!("FILTER ({condition})"));
             }
-            8 if !self.in_exists => self.block("MINUS", depth, lines),
-            9 => {
-                let graph = self.graph_name();
-                self.block(&graph, depth, lines);
-            }
+            8 if !self.in_exists && !self.in_graph => self.block("MINUS", depth, lines),
+            9 => self.graph_block(depth, lines),
             10 => {
                 let values = self.values();
                 lines.push(values);
@@ -286,7 +295,7 @@ impl Generator {
                 self.made += 1;
             }
             14 | 15 => self.exists(depth, lines),
-            16 if !self.in_exists => self.sub_query(depth, lines),
+            16 if !self.in_exists && !self.in_graph => self.sub_query(depth, lines),
             _ => {
                 let triple = self.triple();
                 lines.push(triple);
@@ -294,13 +303,14 @@ impl Generator {
         }
     }
 
-    fn graph_name(&mut self) -> String {
-        let name = match self.below(4) {
-            0 | 1 => self.graph(),
-            2 => "?g".to_owned(),
-            _ => self.variable(),
-        };
-        format!("GRAPH {name}")
+    fn graph_block(&mut self, depth: u32, lines: &mut Lines) {
+        if self.in_graph || self.chance(50) {
+            let graph = self.graph();
+            return self.block(&format!("GRAPH {graph}"), depth, lines);
+        }
+        self.in_graph = true;
+        self.block("GRAPH ?g", depth, lines);
+        self.in_graph = false;
     }
 
     fn exists(&mut self, depth: u32, lines: &mut Lines) {

@@ -34,7 +34,9 @@ impl Endpoints {
         let endpoints = Self { names };
         let served: Vec<Database> = services
             .iter()
-            .map(|(_, file)| database(&endpoints.to_local(&nquads(&[file.clone()], &[]))))
+            .map(|(_, file)| {
+                database(&endpoints.to_local(&nquads(std::slice::from_ref(file), &[])))
+            })
             .collect();
         let served = Arc::new(served);
         std::thread::spawn(move || {
@@ -54,7 +56,7 @@ impl Endpoints {
     }
 
     /// The reverse.
-    pub(crate) fn from_local(&self, text: &str) -> String {
+    pub(crate) fn original(&self, text: &str) -> String {
         let replace = |text: String, (name, local): &(String, String)| text.replace(local, name);
         self.names.iter().fold(text.to_owned(), replace)
     }

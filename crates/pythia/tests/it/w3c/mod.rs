@@ -142,7 +142,7 @@ fn run_federated(test: &Test, text: &str) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     let path = test.result.as_ref().ok_or("no result")?;
     let (bytes, format) = answer(&database, &query, path)?;
-    let bytes = endpoints.from_local(&String::from_utf8_lossy(&bytes));
+    let bytes = endpoints.original(&String::from_utf8_lossy(&bytes));
     let ours = Outcome::parse(bytes.as_bytes(), format)?;
     compare(test, text, &ours, &Outcome::read(path)?)
 }

@@ -1,0 +1,434 @@
+//! Integers and decimals of any size, for what [`Number`] has no room for: beyond 64 bits of an
+//! integer, 18 fraction digits or about 20 integer digits of a decimal.
+//!
+//! XSD bounds neither type. Sums, differences and products are exact; a quotient has as many
+//! fraction digits as the operands, but 18 at least. A number of more than [`DIGITS_MAX`] digits
+//! is an overflow, so that repeated squaring cannot fill the memory.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use num_bigint::{BigInt, Sign};
+use oxsdatatypes::{Decimal, Double, Float};
+use spargebra::algebra::Function;
+
+use super::number::{Arithmetic, Number, double_order_bits};
+use super::value::Value;
+
+/// Longer numbers are errors.
+const DIGITS_MAX: u64 = 10_000;
+/// The fraction digits of a [`Decimal`].
+const DECIMAL_DIGITS: u32 = 18;
+
+/// An integer or decimal. As a [`Value`] it is always one that [`Number`] cannot hold.
+#[derive(Clone, Debug)]
+pub struct Exact {
+    /// The value times 10^`scale`.
+    mantissa: BigInt,
+    scale: u32,
+    is_integer: bool,
+}
+
+fn power_of_ten(exponent: u32) -> BigInt {
+    BigInt::from(10).pow(exponent)
+}
+
+impl Exact {
+    /// The value in its smallest form; `None` if it is too long.
+    fn into_value(mut self) -> Option<Value<'static>> {
+        // 3.33 bits a digit.
+        if self.mantissa.bits() > DIGITS_MAX * 10 / 3 || u64::from(self.scale) > DIGITS_MAX {
+            return None;
+        }
+        while self.scale > 0 && (&self.mantissa % 10_u8) == BigInt::ZERO {
+            self.mantissa /= 10_u8;
+            self.scale -= 1;
+        }
+        if self.is_integer {
+            return Some(match i64::try_from(&self.mantissa) {
+                Ok(value) => Value::integer(value),
+                Err(_) => Value::Exact(Box::new(self)),
+            });
+        }
+        let small = i128::try_from(&self.mantissa)
+            .ok()
+            .and_then(|mantissa| Decimal::new(mantissa, self.scale).ok());
+        Some(match small {
+            Some(value) => Number::Decimal(value).into(),
+            None => Value::Exact(Box::new(self)),
+        })
+    }
+
+    /// An integer's lexical form; `None` if it is none.
+    pub(crate) fn parse_integer(text: &str) -> Option<Value<'static>> {
+        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        Self::from_digits(text, 0, true)
+    }
+
+    /// A decimal's lexical form; `None` if it is none.
+    pub(crate) fn parse_decimal(text: &str) -> Option<Value<'static>> {
+        let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+        let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+        let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.len() + fraction.len() == 0 || !is_digits(whole) || !is_digits(fraction) {
+            return None;
+        }
+        let scale = u32::try_from(fraction.len()).ok()?;
+        Self::from_digits(&text.replacen('.', "", 1), scale, false)
+    }
+
+    fn from_digits(text: &str, scale: u32, is_integer: bool) -> Option<Value<'static>> {
+        if text.len() as u64 > DIGITS_MAX {
+            return None;
+        }
+        let mantissa = text.parse().ok()?;
+        let exact = Self {
+            mantissa,
+            scale,
+            is_integer,
+        };
+        exact.into_value()
+    }
+
+    /// The same number; `None` for floating-point ones.
+    fn from_number(number: Number) -> Option<Self> {
+        Some(match number {
+            Number::Integer(value) => Self {
+                mantissa: i64::from(value).into(),
+                scale: 0,
+                is_integer: true,
+            },
+            Number::Decimal(value) => Self {
+                mantissa: i128::from_be_bytes(value.to_be_bytes()).into(),
+                scale: DECIMAL_DIGITS,
+                is_integer: false,
+            },
+            Number::Float(_) | Number::Double(_) => return None,
+        })
+    }
+
+    /// The number in a value; `None` for floating-point ones and for what is no number.
+    fn of(value: &Value<'_>) -> Option<Self> {
+        match value {
+            Value::Number(number) => Self::from_number(*number),
+            Value::Exact(exact) => Some((**exact).clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether it is an integer by type.
+    pub(crate) fn is_integer(&self) -> bool {
+        self.is_integer
+    }
+
+    /// The nearest double.
+    pub(crate) fn to_double(&self) -> Double {
+        let text = format!("{}e-{}", self.mantissa, self.scale);
+        let value: f64 = text.parse().expect("a floating-point form");
+        value.into()
+    }
+
+    /// The nearest float.
+    pub(crate) fn to_float(&self) -> Float {
+        let text = format!("{}e-{}", self.mantissa, self.scale);
+        let value: f32 = text.parse().expect("a floating-point form");
+        value.into()
+    }
+
+    /// Casts to integer, cutting the fraction off.
+    pub(crate) fn to_integer(&self) -> Option<Value<'static>> {
+        let exact = Self {
+            mantissa: &self.mantissa / power_of_ten(self.scale),
+            scale: 0,
+            is_integer: true,
+        };
+        exact.into_value()
+    }
+
+    /// Casts to decimal.
+    pub(crate) fn to_decimal(&self) -> Option<Value<'static>> {
+        let exact = Self {
+            is_integer: false,
+            ..self.clone()
+        };
+        exact.into_value()
+    }
+
+    /// The mantissas of two numbers at one scale.
+    fn aligned(&self, other: &Self) -> (BigInt, BigInt, u32) {
+        let scale = self.scale.max(other.scale);
+        let at_scale = |number: &Self| &number.mantissa * power_of_ten(scale - number.scale);
+        (at_scale(self), at_scale(other), scale)
+    }
+
+    fn apply(&self, operator: Arithmetic, other: &Self) -> Option<Value<'static>> {
+        let (a, b, scale) = self.aligned(other);
+        let (mantissa, scale) = match operator {
+            Arithmetic::Add => (a + b, scale),
+            Arithmetic::Subtract => (a - b, scale),
+            Arithmetic::Multiply => (&self.mantissa * &other.mantissa, self.scale + other.scale),
+            Arithmetic::Divide => {
+                if b.sign() == Sign::NoSign {
+                    return None;
+                }
+                let digits = scale.max(DECIMAL_DIGITS);
+                (a * power_of_ten(digits) / b, digits)
+            }
+        };
+        let exact = Self {
+            mantissa,
+            scale,
+            is_integer: self.is_integer && other.is_integer && operator != Arithmetic::Divide,
+        };
+        exact.into_value()
+    }
+
+    /// `ABS`, `CEIL`, `FLOOR` and `ROUND`, which rounds halves up.
+    fn round(&self, function: &Function) -> Option<Value<'static>> {
+        let unit = power_of_ten(self.scale);
+        let floor = |mantissa: BigInt| {
+            let cut = &mantissa / &unit;
+            let is_below = mantissa.sign() == Sign::Minus && (&mantissa % &unit) != BigInt::ZERO;
+            if is_below { cut - 1 } else { cut }
+        };
+        let (mantissa, scale) = match function {
+            Function::Abs => (BigInt::from(self.mantissa.magnitude().clone()), self.scale),
+            Function::Floor => (floor(self.mantissa.clone()), 0),
+            Function::Ceil => (-floor(-&self.mantissa), 0),
+            Function::Round => (floor(&self.mantissa + &unit / 2), 0),
+            _ => return None,
+        };
+        let exact = Self {
+            mantissa,
+            scale,
+            is_integer: self.is_integer,
+        };
+        exact.into_value()
+    }
+
+    /// What `ORDER BY` compares after the nearest double: how much the number is above that, in
+    /// units of 10⁻¹⁸, and the digits below those.
+    pub(crate) fn order_key(&self) -> (u64, i128, String) {
+        let double = f64::from(self.to_double());
+        let near = Decimal::try_from(Double::from(double))
+            .ok()
+            .and_then(|decimal| Self::from_number(Number::Decimal(decimal)))
+            .or_else(|| Self::of(&from_double(double)?));
+        let Some(near) = near else {
+            return (double_order_bits(double), 0, String::new());
+        };
+        let (exact, near, aligned) = self.aligned(&near);
+        let scale = aligned.max(DECIMAL_DIGITS);
+        let unit = power_of_ten(scale - DECIMAL_DIGITS);
+        let above = (exact - near) * power_of_ten(scale - aligned);
+        let mut units = &above / &unit;
+        let mut digits = above % &unit;
+        if digits.sign() == Sign::Minus {
+            units -= 1;
+            digits += &unit;
+        }
+        let limit = match units.sign() {
+            Sign::Minus => i128::MIN,
+            _ => i128::MAX,
+        };
+        let width = (scale - DECIMAL_DIGITS) as usize;
+        let digits = format!("{:0>width$}", digits.to_string());
+        (
+            double_order_bits(double),
+            i128::try_from(&units).unwrap_or(limit),
+            digits.trim_end_matches('0').to_owned(),
+        )
+    }
+}
+
+impl fmt::Display for Exact {
+    /// The canonical lexical form.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.mantissa.sign() == Sign::Minus {
+            "-"
+        } else {
+            ""
+        };
+        let scale = self.scale as usize;
+        let digits = self.mantissa.magnitude().to_string();
+        let digits = format!("{digits:0>width$}", width = scale + 1);
+        let (whole, fraction) = digits.split_at(digits.len() - scale);
+        let point = if scale > 0 { "." } else { "" };
+        write!(f, "{sign}{whole}{point}{fraction}")
+    }
+}
+
+/// The integer that a large double is; `None` if it is not finite.
+pub(crate) fn from_double(value: f64) -> Option<Value<'static>> {
+    value
+        .is_finite()
+        .then(|| Exact::parse_integer(&format!("{:.0}", value.trunc())))?
+}
+
+/// Arithmetic on two numbers, of which one at least is too large for [`Number`] or the outcome is.
+pub(crate) fn arithmetic(
+    operator: Arithmetic,
+    left: &Value<'_>,
+    right: &Value<'_>,
+) -> Option<Value<'static>> {
+    if let (Some(left), Some(right)) = (Exact::of(left), Exact::of(right)) {
+        return left.apply(operator, &right);
+    }
+    let (left, right) = floating(left, right)?;
+    Some(left.apply(operator, right)?.into())
+}
+
+/// `ABS`, `CEIL`, `FLOOR`, `ROUND` of such a number.
+pub(crate) fn round(function: &Function, value: &Value<'_>) -> Option<Value<'static>> {
+    Exact::of(value)?.round(function)
+}
+
+/// Unary minus of such a number.
+pub(crate) fn negate(value: &Value<'_>) -> Option<Value<'static>> {
+    let exact = Exact::of(value)?;
+    let negated = Exact {
+        mantissa: -exact.mantissa,
+        ..exact
+    };
+    negated.into_value()
+}
+
+/// The order of two numbers of which one is an [`Exact`]: outer `None` if one is no number, inner
+/// for NaN.
+pub(crate) fn compare(left: &Value<'_>, right: &Value<'_>) -> Option<Option<Ordering>> {
+    if let (Some(left), Some(right)) = (Exact::of(left), Exact::of(right)) {
+        let (a, b, _) = left.aligned(&right);
+        return Some(Some(a.cmp(&b)));
+    }
+    let (left, right) = floating(left, right)?;
+    Some(left.partial_cmp(&right))
+}
+
+/// Promotes two numbers, one of which is a float or double, to that type.
+fn floating(left: &Value<'_>, right: &Value<'_>) -> Option<(Number, Number)> {
+    let promote = |value: &Value<'_>, other: &Value<'_>| match (value, other) {
+        (Value::Number(number), _) => Some(*number),
+        (Value::Exact(exact), Value::Number(Number::Float(_))) => {
+            Some(Number::Float(exact.to_float()))
+        }
+        (Value::Exact(exact), _) => Some(Number::Double(exact.to_double())),
+        _ => None,
+    };
+    Some((promote(left, right)?, promote(right, left)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decimal(text: &str) -> Value<'static> {
+        Exact::parse_decimal(text).expect("a decimal")
+    }
+
+    fn integer(text: &str) -> Value<'static> {
+        Exact::parse_integer(text).expect("an integer")
+    }
+
+    fn text(value: Option<Value<'_>>) -> String {
+        value.map_or("error".to_owned(), |value| value.into_term().to_string())
+    }
+
+    fn lexical(value: Option<Value<'_>>) -> String {
+        let text = text(value);
+        text.split('"').nth(1).unwrap_or(&text).to_owned()
+    }
+
+    #[test]
+    fn what_fits_is_a_number() {
+        assert!(matches!(integer("12"), Value::Number(Number::Integer(_))));
+        assert!(matches!(decimal("1.50"), Value::Number(Number::Decimal(_))));
+        assert!(matches!(integer("9223372036854775808"), Value::Exact(_)));
+        assert!(matches!(decimal("0.1234567890123456789"), Value::Exact(_)));
+        for wrong in ["", "+", ".", "1e3", "1.2.3", " 1", "--1"] {
+            assert!(Exact::parse_decimal(wrong).is_none(), "{wrong}");
+            assert!(Exact::parse_integer(wrong).is_none(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn arithmetic_is_exact() {
+        use Arithmetic as O;
+        let apply =
+            |operator, a: &str, b: &str| lexical(arithmetic(operator, &decimal(a), &decimal(b)));
+        assert_eq!(
+            apply(O::Add, "99999999999999999999999", "0.5"),
+            "99999999999999999999999.5"
+        );
+        assert_eq!(
+            apply(O::Multiply, "-0.0000000001", "0.00000000001"),
+            "-0.000000000000000000001"
+        );
+        assert_eq!(
+            apply(
+                O::Subtract,
+                "100000000000000000000000.5",
+                "100000000000000000000000"
+            ),
+            "0.5"
+        );
+        assert_eq!(
+            apply(O::Divide, "100000000000000000000000", "3"),
+            "33333333333333333333333.333333333333333333"
+        );
+        assert_eq!(apply(O::Divide, "100000000000000000000000", "0"), "error");
+        let sum = arithmetic(O::Add, &Value::integer(i64::MAX), &Value::integer(1));
+        assert_eq!(
+            text(sum),
+            "\"9223372036854775808\"^^<http://www.w3.org/2001/XMLSchema#integer>"
+        );
+    }
+
+    #[test]
+    fn rounding_goes_up_at_halves() {
+        let large = "123456789012345678901234";
+        for (function, up, down) in [
+            (Function::Round, "5", "4"),
+            (Function::Ceil, "5", "4"),
+            (Function::Floor, "4", "5"),
+        ] {
+            let positive = round(&function, &decimal(&format!("{large}.5")));
+            assert_eq!(lexical(positive), format!("12345678901234567890123{up}"));
+            let negative = round(&function, &decimal(&format!("-{large}.5")));
+            assert_eq!(lexical(negative), format!("-12345678901234567890123{down}"));
+        }
+    }
+
+    #[test]
+    fn squaring_without_end_is_an_error() {
+        let mut value = Some(integer("12345678901234567890"));
+        for _ in 0..64 {
+            value = value.and_then(|value| arithmetic(Arithmetic::Multiply, &value, &value));
+        }
+        assert!(value.is_none());
+    }
+
+    #[test]
+    fn order_keys_order_like_values() {
+        let values = [
+            decimal("-123456789012345678901234.5"),
+            decimal("-0.1234567890123456789012345"),
+            decimal("0.12345678901234567890123"),
+            decimal("0.1234567890123456789012345"),
+            integer("9223372036854775807"),
+            integer("9223372036854775808"),
+            decimal("9223372036854775808.0000000000000000000001"),
+            integer("123456789012345678901234"),
+            decimal("123456789012345678901234.5"),
+        ];
+        for pair in values.windows(2) {
+            assert_eq!(
+                super::super::order::compare_values(&pair[0], &pair[1]),
+                Ordering::Less,
+                "{pair:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! The triples of a CONSTRUCT: its template, filled with each solution's ids.
+//!
+//! Repetitions are found among ids, before any term is fetched. A triple with a blank node of the
+//! template can repeat only within one solution, as the node is new in each.
+
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+use oxrdf::{BlankNode, NamedNode, NamedOrBlankNode, Term, Triple, Variable};
+use pythia_rdf::{TermId, TermKind};
+use pythia_store::IdBatch;
+use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
+
+use super::SolutionStream;
+use crate::error::QueryError;
+use crate::exec::context::QueryContext;
+use crate::spill::distinct::{DistinctRows, Offered};
+use crate::spill::file::SpillFile;
+use crate::spill::rows::{RowReader, RowWriter};
+
+/// Triples decoded at once.
+const BATCH_ROWS: usize = 4096;
+
+/// Ids of a triple's terms: subject, predicate, object; of a triple whose object is a triple term:
+/// subject, predicate, and the three of the object. Unused places hold 0.
+type Row = [u64; 5];
+const ROW_WIDTH: usize = 5;
+
+/// A CONSTRUCT under way.
+pub(super) struct Construction {
+    solutions: SolutionStream,
+    template: Vec<Shape>,
+    state: State,
+    /// Makes new blank nodes differ from those of any other query.
+    query: u64,
+    solution: u64,
+    /// What is left of the query's last batch, and the next row of it.
+    batch: IdBatch,
+    row: usize,
+}
+
+/// Where triples come from.
+enum State {
+    /// Solutions; the set of what was given.
+    Solutions(DistinctRows),
+    /// What the set had no room for, and turned out to be new.
+    PutOff(RowReader),
+    Done,
+}
+
+/// A triple of the template: its places in the order of [`Row`].
+struct Shape {
+    places: Vec<Place>,
+    /// Whether a blank node of the template is in it.
+    has_new_node: bool,
+}
+
+#[derive(Clone)]
+enum Place {
+    /// A term of the template.
+    Term(TermId),
+    Column(usize),
+    /// A blank node of the template, by number.
+    NewNode(u64),
+    /// A triple term inside a triple term.
+    Triple(Box<[Self; 3]>),
+}
+
+/// The solution that a template is filled with.
+struct Filling<'a> {
+    context: &'a QueryContext,
+    columns: &'a [Vec<u64>],
+    row: usize,
+    /// The query and the solution, for names of new blank nodes.
+    name: (u64, u64),
+}
+
+/// A triple to be decoded, and the solution it is from if it has new blank nodes.
+type Pending = (Row, u64);
+
+impl Construction {
+    pub(super) fn new(
+        template: &[TriplePattern],
+        solutions: SolutionStream,
+    ) -> Result<Self, QueryError> {
+        let mut labels: Vec<BlankNode> = Vec::new();
+        let mut shapes = Vec::new();
+        for pattern in template {
+            if let Some(places) = places(pattern, &solutions, &mut labels)? {
+                shapes.push(Shape::new(places));
+            }
+        }
+        let given = DistinctRows::new(solutions.context.governor(), ROW_WIDTH, 0);
+        Ok(Self {
+            solutions,
+            template: shapes,
+            state: State::Solutions(given),
+            query: rand::random(),
+            solution: 0,
+            batch: IdBatch::new(0),
+            row: 0,
+        })
+    }
+
+    /// The next triples. Those that would not be RDF are left out.
+    pub(super) fn next_batch(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
+        loop {
+            self.solutions.context.check()?;
+            let pending: Vec<Pending> = match &mut self.state {
+                State::Solutions(_) => self.instantiate()?,
+                State::PutOff(rows) => {
+                    let mut ids = Vec::new();
+                    rows.next_rows(&mut ids)?;
+                    let rows = ids.chunks_exact(ROW_WIDTH);
+                    rows.map(|row| (row.try_into().expect("a row's width"), 0))
+                        .collect()
+                }
+                State::Done => return Ok(None),
+            };
+            if pending.is_empty() {
+                self.state = match std::mem::replace(&mut self.state, State::Done) {
+                    State::Solutions(given) => put_off(given, &self.solutions.context)?,
+                    State::PutOff(_) | State::Done => State::Done,
+                };
+                continue;
+            }
+            let triples = self.decode(&pending)?;
+            if !triples.is_empty() {
+                return Ok(Some(triples));
+            }
+        }
+    }
+
+    /// New triples from the next solutions; none at the end of the solutions.
+    fn instantiate(&mut self) -> Result<Vec<Pending>, QueryError> {
+        let mut pending = Vec::new();
+        let mut own: HashSet<Row> = HashSet::new();
+        let State::Solutions(given) = &mut self.state else {
+            return Ok(pending);
+        };
+        let context = Arc::clone(&self.solutions.context);
+        while pending.len() < BATCH_ROWS {
+            if self.row == self.batch.rows {
+                // What there is leaves before more is computed.
+                let next = if pending.is_empty() {
+                    self.solutions.next_ids()?
+                } else {
+                    None
+                };
+                let Some(batch) = next else { break };
+                (self.batch, self.row) = (batch, 0);
+            }
+            self.solution += 1;
+            own.clear();
+            let filling = Filling {
+                context: &context,
+                columns: &self.batch.columns,
+                row: self.row,
+                name: (self.query, self.solution),
+            };
+            for shape in &self.template {
+                let Some(row) = shape.row(&filling)? else {
+                    continue;
+                };
+                if shape.has_new_node {
+                    if own.insert(row) {
+                        pending.push((row, self.solution));
+                    }
+                } else if given.offer(&row)? == Offered::New {
+                    pending.push((row, 0));
+                }
+            }
+            self.row += 1;
+        }
+        Ok(pending)
+    }
+
+    fn decode(&self, pending: &[Pending]) -> Result<Vec<Triple>, QueryError> {
+        let is_stored = |id: &u64| TermId(*id).kind() != TermKind::Nothing;
+        let mut ids: Vec<TermId> = pending
+            .iter()
+            .flat_map(|(row, _)| row)
+            .filter(|id| is_stored(id))
+            .map(|id| TermId(*id))
+            .collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let terms = self.solutions.context.evaluation.decode(&ids)?;
+        let term = |id: u64, solution: u64| -> Option<Term> {
+            if id == 0 {
+                return None;
+            }
+            Some(match ids.binary_search(&TermId(id)) {
+                Ok(place) => terms[place].clone(),
+                Err(_) => new_node(id, (self.query, solution)).into(),
+            })
+        };
+        let assemble = |&(row, solution): &Pending| {
+            let [s, p, o, inner_p, inner_o] = row.map(|id| term(id, solution));
+            let object = match inner_p {
+                None => o?,
+                Some(inner_p) => triple(o?, inner_p, inner_o?)?.into(),
+            };
+            triple(s?, p?, object)
+        };
+        Ok(pending.iter().filter_map(assemble).collect())
+    }
+}
+
+/// The new ones among the rows that were put off.
+fn put_off(given: DistinctRows, context: &QueryContext) -> Result<State, QueryError> {
+    if !given.has_put_off() {
+        return Ok(State::Done);
+    }
+    let file = SpillFile::create(context.governor().spill())?;
+    let mut rows = RowWriter::new(&file, ROW_WIDTH, given.block_bytes());
+    given.drain(|_, row| rows.push(row))?;
+    Ok(State::PutOff(rows.finish()?.reader()))
+}
+
+/// A blank node of the template in one solution.
+fn new_node(node: u64, (query, solution): (u64, u64)) -> BlankNode {
+    BlankNode::new_unchecked(format!("c{query:016x}b{node}s{solution}"))
+}
+
+/// The triple of three terms, if it is RDF.
+pub(super) fn triple(subject: Term, predicate: Term, object: Term) -> Option<Triple> {
+    let subject: NamedOrBlankNode = match subject {
+        Term::NamedNode(node) => node.into(),
+        Term::BlankNode(node) => node.into(),
+        _ => return None,
+    };
+    let predicate: NamedNode = match predicate {
+        Term::NamedNode(node) => node,
+        _ => return None,
+    };
+    Some(Triple::new(subject, predicate, object))
+}
+
+/// The three places of a pattern; `None` if a variable of it is never bound.
+fn places(
+    pattern: &TriplePattern,
+    solutions: &SolutionStream,
+    labels: &mut Vec<BlankNode>,
+) -> Result<Option<[Place; 3]>, QueryError> {
+    let predicate = match &pattern.predicate {
+        NamedNodePattern::NamedNode(node) => TermPattern::NamedNode(node.clone()),
+        NamedNodePattern::Variable(variable) => TermPattern::Variable(variable.clone()),
+    };
+    let subject = place(&pattern.subject, solutions, labels)?;
+    let predicate = place(&predicate, solutions, labels)?;
+    let object = place(&pattern.object, solutions, labels)?;
+    Ok(match (subject, predicate, object) {
+        (Some(subject), Some(predicate), Some(object)) => Some([subject, predicate, object]),
+        _ => None,
+    })
+}
+
+fn place(
+    pattern: &TermPattern,
+    solutions: &SolutionStream,
+    labels: &mut Vec<BlankNode>,
+) -> Result<Option<Place>, QueryError> {
+    let intern = |term: Term| -> Result<Option<Place>, QueryError> {
+        let id = solutions.context.evaluation.intern(term)?;
+        Ok(Some(Place::Term(id)))
+    };
+    let column = |variable: &Variable| solutions.variables.iter().position(|v| v == variable);
+    match pattern {
+        TermPattern::NamedNode(node) => intern(node.clone().into()),
+        TermPattern::Literal(literal) => intern(literal.clone().into()),
+        TermPattern::Variable(variable) => Ok(column(variable).map(Place::Column)),
+        TermPattern::BlankNode(node) => {
+            let known = labels.iter().position(|label| label == node);
+            let number = known.unwrap_or_else(|| {
+                labels.push(node.clone());
+                labels.len() - 1
+            });
+            Ok(Some(Place::NewNode(number as u64 + 1)))
+        }
+        TermPattern::Triple(triple) => {
+            let places = places(triple, solutions, labels)?;
+            Ok(places.map(|places| Place::Triple(Box::new(places))))
+        }
+    }
+}
+
+impl Shape {
+    fn new(places: [Place; 3]) -> Self {
+        let has_new_node = places.iter().any(Place::has_new_node);
+        let [subject, predicate, object] = places;
+        let places = match object {
+            Place::Triple(inner) => {
+                let [s, p, o] = *inner;
+                vec![subject, predicate, s, p, o]
+            }
+            object => vec![subject, predicate, object],
+        };
+        Self {
+            places,
+            has_new_node,
+        }
+    }
+
+    /// The ids of this triple in a solution; `None` if a variable is unbound.
+    fn row(&self, filling: &Filling<'_>) -> Result<Option<Row>, QueryError> {
+        let mut ids = Row::default();
+        for (id, place) in ids.iter_mut().zip(&self.places) {
+            match place.id(filling)? {
+                Some(found) => *id = found,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(ids))
+    }
+}
+
+impl Place {
+    fn has_new_node(&self) -> bool {
+        match self {
+            Self::NewNode(_) => true,
+            Self::Triple(places) => places.iter().any(Self::has_new_node),
+            Self::Term(_) | Self::Column(_) => false,
+        }
+    }
+
+    fn id(&self, filling: &Filling<'_>) -> Result<Option<u64>, QueryError> {
+        match self {
+            Self::Term(id) => Ok(Some(id.0)),
+            // Numbers of new nodes are small, so that they are ids of no kind.
+            Self::NewNode(number) => Ok(Some(*number)),
+            Self::Column(column) => {
+                let id = filling.columns[*column][filling.row];
+                Ok(Some(id).filter(|id| *id != 0))
+            }
+            Self::Triple(places) => {
+                let [s, p, o] = &**places;
+                let (Some(s), Some(p), Some(o)) =
+                    (s.term(filling)?, p.term(filling)?, o.term(filling)?)
+                else {
+                    return Ok(None);
+                };
+                let Some(triple) = triple(s, p, o) else {
+                    return Ok(None);
+                };
+                let id = filling.context.evaluation.intern(triple.into())?;
+                Ok(Some(id.0))
+            }
+        }
+    }
+
+    fn term(&self, filling: &Filling<'_>) -> Result<Option<Term>, QueryError> {
+        let Some(id) = self.id(filling)? else {
+            return Ok(None);
+        };
+        if let Self::NewNode(number) = self {
+            return Ok(Some(new_node(*number, filling.name).into()));
+        }
+        Ok(filling.context.evaluation.decode(&[TermId(id)])?.pop())
+    }
+}

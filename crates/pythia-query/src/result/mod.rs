@@ -1,0 +1,256 @@
+//! Results: the last step from ids to terms, batch by batch.
+
+mod construct;
+mod describe;
+mod spool;
+
+use std::sync::Arc;
+
+use futures::executor::block_on;
+use oxrdf::{Term, Triple, Variable};
+use pythia_rdf::TermId;
+use pythia_store::IdBatch;
+use spargebra::term::TriplePattern;
+
+pub use spool::SpooledSolutions;
+
+use crate::error::QueryError;
+use crate::exec::batch::id_columns;
+use crate::exec::context::QueryContext;
+use crate::exec::operator::{Solutions, pull};
+
+use construct::Construction;
+use describe::Description;
+
+/// The results of a query.
+pub enum Results {
+    /// SELECT.
+    Solutions(SolutionStream),
+    /// CONSTRUCT and DESCRIBE.
+    Graph(TripleStream),
+    /// ASK.
+    Boolean(bool),
+}
+
+/// Solutions, computed batch by batch as they are asked for.
+pub struct SolutionStream {
+    variables: Arc<[Variable]>,
+    stream: Solutions,
+    context: Arc<QueryContext>,
+}
+
+/// Some solutions with their terms. Each distinct term is held once.
+#[derive(Debug)]
+pub struct SolutionBatch {
+    variables: Arc<[Variable]>,
+    terms: Vec<Term>,
+    /// Per column and row, the term's place in `terms` plus one; 0 if unbound.
+    columns: Vec<Vec<u32>>,
+    rows: usize,
+}
+
+impl SolutionBatch {
+    /// How many solutions there are.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// The variables, in column order.
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    /// The distinct terms of all solutions.
+    pub fn terms(&self) -> &[Term] {
+        &self.terms
+    }
+
+    /// The term of a column in a row; `None` if unbound.
+    pub fn term(&self, row: usize, column: usize) -> Option<&Term> {
+        let place = self.columns[column][row].checked_sub(1)?;
+        Some(&self.terms[place as usize])
+    }
+
+    /// One solution's terms, in column order.
+    pub fn row(&self, row: usize) -> impl Iterator<Item = (&Variable, Option<&Term>)> {
+        self.variables
+            .iter()
+            .enumerate()
+            .map(move |(column, variable)| (variable, self.term(row, column)))
+    }
+}
+
+/// Tests of `EXISTS` keep running parts of the query, which keep its context: they go with it.
+impl Drop for SolutionStream {
+    fn drop(&mut self) {
+        self.context.drop_exists_from(0);
+    }
+}
+
+impl SolutionStream {
+    pub(crate) fn new(
+        variables: Vec<Variable>,
+        stream: Solutions,
+        context: Arc<QueryContext>,
+    ) -> Self {
+        Self {
+            variables: variables.into(),
+            stream,
+            context,
+        }
+    }
+
+    /// The variables, in column order.
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    /// The next solutions as raw ids by column; blocks until there are some.
+    pub(crate) fn next_ids(&mut self) -> Result<Option<IdBatch>, QueryError> {
+        loop {
+            let Some(batch) = block_on(pull(&mut self.stream))? else {
+                return Ok(None);
+            };
+            if batch.num_rows() > 0 {
+                let columns = id_columns(&batch)
+                    .into_iter()
+                    .map(<[u64]>::to_vec)
+                    .collect();
+                return Ok(Some(IdBatch {
+                    columns,
+                    rows: batch.num_rows(),
+                }));
+            }
+        }
+    }
+
+    /// The next solutions; blocks until there are some. `None` at the end.
+    pub fn next_batch(&mut self) -> Result<Option<SolutionBatch>, QueryError> {
+        let Some(ids) = self.next_ids()? else {
+            return Ok(None);
+        };
+        self.context.check()?;
+        decode(&self.context, &self.variables, &ids).map(Some)
+    }
+}
+
+/// The terms of solutions; each distinct one is fetched once.
+fn decode(
+    context: &QueryContext,
+    variables: &Arc<[Variable]>,
+    ids: &IdBatch,
+) -> Result<SolutionBatch, QueryError> {
+    let mut distinct: Vec<u64> = ids.columns.iter().flatten().copied().collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    distinct.retain(|id| *id != 0);
+    let wanted: Vec<TermId> = distinct.iter().map(|id| TermId(*id)).collect();
+    let terms = context.evaluation.decode(&wanted)?;
+    let place = |id: &u64| {
+        distinct
+            .binary_search(id)
+            .map_or(0, |place| place as u32 + 1)
+    };
+    let columns = ids
+        .columns
+        .iter()
+        .map(|column| column.iter().map(place).collect())
+        .collect();
+    Ok(SolutionBatch {
+        variables: Arc::clone(variables),
+        terms,
+        columns,
+        rows: ids.rows,
+    })
+}
+
+/// Triples of a CONSTRUCT or DESCRIBE, without repetition, computed as they are asked for.
+pub struct TripleStream {
+    source: TripleSource,
+    ready: std::vec::IntoIter<Triple>,
+    /// How many triples may come; any number if `None`.
+    limit: Option<u64>,
+    /// How many the source has given.
+    given: u64,
+}
+
+enum TripleSource {
+    Construct(Box<Construction>),
+    Describe(Box<Description>),
+}
+
+impl TripleStream {
+    pub(crate) fn construct(
+        template: &[TriplePattern],
+        solutions: SolutionStream,
+    ) -> Result<Self, QueryError> {
+        let construction = Construction::new(template, solutions)?;
+        Ok(Self::new(TripleSource::Construct(Box::new(construction))))
+    }
+
+    pub(crate) fn describe(solutions: SolutionStream) -> Self {
+        Self::new(TripleSource::Describe(Box::new(Description::new(
+            solutions,
+        ))))
+    }
+
+    fn new(source: TripleSource) -> Self {
+        Self {
+            source,
+            ready: Vec::new().into_iter(),
+            limit: None,
+            given: 0,
+        }
+    }
+
+    /// Ends with an error after so many triples, if there are more.
+    pub(crate) fn limited(mut self, triples: Option<u64>) -> Self {
+        self.limit = triples;
+        self
+    }
+
+    /// The next triples; blocks until there are some. `None` at the end.
+    pub fn next_batch(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
+        let ready = std::mem::take(&mut self.ready);
+        if !ready.as_slice().is_empty() {
+            return Ok(Some(ready.collect()));
+        }
+        let over = self.limit.filter(|limit| self.given > *limit);
+        if let Some(limit) = over {
+            return Err(QueryError::RowLimit(limit));
+        }
+        let batch = match &mut self.source {
+            TripleSource::Construct(construction) => construction.next_batch()?,
+            TripleSource::Describe(description) => description.next_batch()?,
+        };
+        let Some(mut triples) = batch else {
+            return Ok(None);
+        };
+        let before = self.given;
+        self.given += triples.len() as u64;
+        match self.limit {
+            Some(limit) if limit == before => Err(QueryError::RowLimit(limit)),
+            Some(limit) => {
+                triples.truncate(usize::try_from(limit - before).unwrap_or(usize::MAX));
+                Ok(Some(triples))
+            }
+            None => Ok(Some(triples)),
+        }
+    }
+
+    /// The next triple; blocks until there is one. `None` at the end.
+    pub fn next_triple(&mut self) -> Result<Option<Triple>, QueryError> {
+        if self.ready.as_slice().is_empty() {
+            let Some(triples) = self.next_batch()? else {
+                return Ok(None);
+            };
+            self.ready = triples.into_iter();
+        }
+        Ok(self.ready.next())
+    }
+}

@@ -1,0 +1,156 @@
+//! Queries with slips of all kinds: whatever is deleted, doubled or swapped, there is no panic, and
+//! every error has a place inside the text.
+
+use std::panic::catch_unwind;
+use std::path::{Path, PathBuf};
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::tests::GOOD;
+use super::token::tokens;
+use super::*;
+
+const BASE: Option<&str> = Some("http://e/");
+const MUTANTS: usize = 20_000;
+
+/// The W3C's queries, if this machine has them; says loudly if not.
+fn corpus() -> Vec<String> {
+    let folder = std::env::var_os("PYTHIA_SHARED_DATA").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let mut texts = Vec::new();
+    collect(&folder.join("rdf-tests/sparql"), &mut texts);
+    if texts.is_empty() {
+        eprintln!(
+            "SKIPPED: no queries below {}; set PYTHIA_SHARED_DATA",
+            folder.display()
+        );
+    }
+    texts
+}
+
+fn collect(folder: &Path, texts: &mut Vec<String>) {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
+    let mut paths: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            collect(&path, texts);
+        } else if path.extension().is_some_and(|extension| extension == "rq") {
+            texts.extend(std::fs::read_to_string(&path));
+        }
+    }
+}
+
+#[test]
+fn the_grammar_takes_what_the_parser_takes() {
+    let mut refused = Vec::new();
+    for text in corpus() {
+        if Query::parse(&text, BASE).is_ok()
+            && let Some(fault) = grammar::first_fault(&text, true)
+        {
+            refused.push(format!("{fault:?} in\n{text}"));
+        }
+    }
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+}
+
+#[test]
+fn slips_are_errors_with_a_place_inside_the_text() {
+    let mut seeds = corpus();
+    seeds.retain(|text| Query::parse(text, BASE).is_ok() && text.len() < 4000);
+    seeds.extend(GOOD.iter().map(|text| (*text).to_owned()));
+    let mut random = StdRng::seed_from_u64(7);
+    let (mut errors, mut unexplained) = (0, Vec::new());
+    for _ in 0..MUTANTS {
+        let seed = &seeds[random.random_range(0..seeds.len())];
+        let text =
+            (0..random.random_range(1..4)).fold(seed.clone(), |text, _| mutant(&text, &mut random));
+        let parsed = catch_unwind(|| Query::parse(&text, BASE));
+        let parsed = parsed.unwrap_or_else(|_| panic!("panic in\n{text}"));
+        let Err(error) = parsed else { continue };
+        errors += 1;
+        let QueryError::Syntax {
+            line,
+            column,
+            message,
+        } = &error
+        else {
+            panic!("{error} in\n{text}");
+        };
+        let source = text
+            .split('\n')
+            .nth(line - 1)
+            .unwrap_or_else(|| panic!("{error} in\n{text}"));
+        assert!(
+            (1..=source.chars().count() + 1).contains(column),
+            "{error} in\n{text}"
+        );
+        assert!(
+            !message.is_empty() && error.snippet(&text).is_some(),
+            "{error} in\n{text}"
+        );
+        if limits::check(&text).is_ok() && grammar::first_fault(&text, true).is_none() {
+            unexplained.push(format!("{error} in\n{text}\n"));
+        }
+    }
+    let share = unexplained.len() as f64 / f64::from(errors);
+    assert!(errors > MUTANTS as i32 / 4, "{errors} errors");
+    assert!(
+        share < 0.02,
+        "{} of {errors} not explained: {}",
+        unexplained.len(),
+        unexplained[..9.min(unexplained.len())].join("---\n")
+    );
+}
+
+/// The text with one slip.
+fn mutant(text: &str, random: &mut StdRng) -> String {
+    match random.random_range(0..8) {
+        0..4 => mutate_characters(text, random),
+        _ => mutate_tokens(text, random),
+    }
+}
+
+fn mutate_characters(text: &str, random: &mut StdRng) -> String {
+    let mut chars: Vec<char> = text.chars().collect();
+    if chars.is_empty() {
+        return "?".to_owned();
+    }
+    let (at, other) = (
+        random.random_range(0..chars.len()),
+        random.random_range(0..chars.len()),
+    );
+    match random.random_range(0..4) {
+        0 => drop(chars.remove(at)),
+        1 => chars.insert(at, chars[at]),
+        2 => chars.swap(at, other),
+        _ => {
+            const SIGNS: &str = "(){}[]<>\"'\\?$:.,;|&^!*+-=#@_aé\u{0}\n";
+            let sign = random.random_range(0..SIGNS.chars().count());
+            chars[at] = SIGNS.chars().nth(sign).unwrap_or('?');
+        }
+    }
+    chars.into_iter().collect()
+}
+
+fn mutate_tokens(text: &str, random: &mut StdRng) -> String {
+    let tokens: Vec<(usize, usize)> = tokens(text).map(|token| (token.start, token.end)).collect();
+    if tokens.is_empty() {
+        return text.to_owned();
+    }
+    let mut pick = || tokens[random.random_range(0..tokens.len())];
+    let ((from, to), (other_from, other_to)) = (pick(), pick());
+    let replaced = |with: &str| format!("{}{with}{}", &text[..from], &text[to..]);
+    match random.random_range(0..3) {
+        0 => replaced(""),
+        1 => replaced(&format!("{0} {0}", &text[from..to])),
+        _ => replaced(&text[other_from..other_to]),
+    }
+}

@@ -1,0 +1,287 @@
+//! The grammar of SPARQL 1.2, to find where a text leaves it.
+//!
+//! The parser tries many readings at once and knows only the furthest place any of them reached.
+//! A query that it has refused is read again here, one token after the other with one token of
+//! lookahead, as the specification's grammar allows; the first token that does not fit is the place
+//! of the error, and what would fit, or was probably meant, is its message. Nothing is built.
+//!
+//! The text must be within [`super::limits`]: brackets are read by recursion.
+
+mod expression;
+mod pattern;
+mod query;
+
+use std::collections::HashSet;
+
+use super::place_of;
+use super::suggest;
+use super::token::{Flaw, Kind, Lexer, Token};
+
+/// What is wrong, and at which byte.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) at: usize,
+    pub(super) message: String,
+}
+
+type Read<T = ()> = Result<T, Fault>;
+
+/// The first fault of a query's text; `None` if there is none that this grammar knows.
+pub(super) fn first_fault(text: &str, has_base: bool) -> Option<Fault> {
+    Reader::new(text, has_base).query().err()
+}
+
+/// Reads a text token by token.
+struct Reader<'t> {
+    text: &'t str,
+    lexer: Lexer<'t>,
+    token: Token<'t>,
+    /// Brackets not closed yet.
+    open: Vec<Token<'t>>,
+    prefixes: HashSet<&'t str>,
+    has_base: bool,
+    /// Labels of blank nodes in the current group, and in those before it.
+    labels: HashSet<&'t str>,
+    labels_before: HashSet<&'t str>,
+    /// Variables that the current group binds so far.
+    scope: HashSet<&'t str>,
+    /// Variables outside aggregates, of the current expression, and whether it has aggregates.
+    free: Vec<Token<'t>>,
+    aggregates: bool,
+    /// Whether the argument of an aggregate is being read.
+    in_aggregate: bool,
+}
+
+impl<'t> Reader<'t> {
+    fn new(text: &'t str, has_base: bool) -> Self {
+        let mut lexer = Lexer::new(text);
+        let token = lexer.next();
+        Self {
+            text,
+            lexer,
+            token,
+            open: Vec::new(),
+            prefixes: HashSet::new(),
+            has_base,
+            labels: HashSet::new(),
+            labels_before: HashSet::new(),
+            scope: HashSet::new(),
+            free: Vec::new(),
+            aggregates: false,
+            in_aggregate: false,
+        }
+    }
+
+    /// Takes the current token.
+    fn take(&mut self) -> Token<'t> {
+        let token = self.token;
+        self.token = self.lexer.next();
+        token
+    }
+
+    fn is_word(&self, word: &str) -> bool {
+        self.token.kind == Kind::Word && self.token.text.eq_ignore_ascii_case(word)
+    }
+
+    fn is_sign(&self, sign: &str) -> bool {
+        self.token.kind == Kind::Sign && self.token.text == sign
+    }
+
+    fn take_word(&mut self, word: &str) -> bool {
+        let found = self.is_word(word);
+        if found {
+            self.take();
+        }
+        found
+    }
+
+    fn take_sign(&mut self, sign: &str) -> bool {
+        let found = self.is_sign(sign);
+        if found {
+            self.take();
+        }
+        found
+    }
+
+    fn need_word(&mut self, word: &'static str) -> Read {
+        if self.take_word(word) {
+            return Ok(());
+        }
+        Err(self.expected_word(word, &[word]))
+    }
+
+    /// Takes an opening bracket, which is to be closed with [`Self::close`].
+    fn open(&mut self, sign: &str, what: &str) -> Read {
+        if !self.is_sign(sign) {
+            return Err(self.expected(what));
+        }
+        let token = self.take();
+        self.open.push(token);
+        Ok(())
+    }
+
+    fn close(&mut self, sign: &str) -> Read {
+        if self.is_sign(sign) {
+            self.take();
+            self.open.pop();
+            return Ok(());
+        }
+        let opened = self.open.last().expect("closed where it was opened");
+        let (line, column) = place_of(self.text, opened.start);
+        let what = format!(
+            "{sign} to close the {} of line {line}, column {column}",
+            opened.text
+        );
+        Err(self.expected(&what))
+    }
+
+    fn fault<T>(&self, at: usize, message: impl Into<String>) -> Read<T> {
+        let message = message.into();
+        Err(Fault { at, message })
+    }
+
+    /// The fault that the current token is not what may stand here.
+    fn expected(&self, what: &str) -> Fault {
+        let token = self.token;
+        let (at, message) = match token.kind {
+            Kind::Bad(flaw) => return self.flaw(token, flaw),
+            Kind::End => match self.open.last() {
+                Some(opened) => (
+                    opened.start,
+                    format!("this {} is never closed", opened.text),
+                ),
+                None => (
+                    token.start,
+                    format!("expected {what}, found the end of the query"),
+                ),
+            },
+            Kind::Word => (
+                token.start,
+                format!(
+                    "expected {what}, found {}; a name needs a prefix (ex:{0}), a variable ?, a string quotes",
+                    token.text
+                ),
+            ),
+            _ => (
+                token.start,
+                format!("expected {what}, found {}", shown(token.text)),
+            ),
+        };
+        Fault { at, message }
+    }
+
+    /// The same where keywords may stand: a misspelt one is recognised.
+    fn expected_word(&self, what: &str, words: &[&'static str]) -> Fault {
+        let token = self.token;
+        if token.kind == Kind::Word
+            && let Some(meant) = suggest::nearest(token.text, words.iter().copied())
+        {
+            return Fault {
+                at: token.start,
+                message: format!("{} is no keyword; did you mean {meant}?", token.text),
+            };
+        }
+        self.expected(what)
+    }
+
+    fn flaw(&self, token: Token<'t>, flaw: Flaw) -> Fault {
+        let character = |at: usize| self.text[at..].chars().next().unwrap_or(' ');
+        let (at, message) = match flaw {
+            Flaw::OpenString => (token.start, format!("this {} is never closed", token.text)),
+            Flaw::OpenIri => (
+                token.start,
+                "this < is never closed; an IRI ends with >".to_owned(),
+            ),
+            Flaw::IriCharacter(at) => match character(at) {
+                ' ' => (at, "an IRI cannot hold a space; write %20".to_owned()),
+                c => (
+                    at,
+                    format!("an IRI cannot hold {c}; write %{:02X}", c as u32),
+                ),
+            },
+            Flaw::Escape(at) => (
+                at,
+                "\\ must be followed by t, b, n, r, f, \", ', \\ or u and hexadecimal digits"
+                    .to_owned(),
+            ),
+            Flaw::Variable => (token.start, "a variable needs a name".to_owned()),
+            Flaw::Character => (
+                token.start,
+                match character(token.start) {
+                    '“' | '”' | '„' | '‘' | '’' => {
+                        "write strings in straight quotes, \" or '".to_owned()
+                    }
+                    '&' => "write && for and".to_owned(),
+                    c => format!("{c} cannot stand here"),
+                },
+            ),
+        };
+        Fault { at, message }
+    }
+
+    fn variable(&mut self, what: &str) -> Read<Token<'t>> {
+        if self.token.kind == Kind::Variable {
+            return Ok(self.take());
+        }
+        Err(self.expected(what))
+    }
+
+    /// An IRI or prefixed name.
+    fn iri(&mut self, what: &str) -> Read {
+        match self.token.kind {
+            Kind::Iri => {
+                let token = self.take();
+                self.check_iri(token)
+            }
+            Kind::Name => {
+                let token = self.take();
+                let prefix = token.text.split(':').next().unwrap_or_default();
+                if self.prefixes.contains(prefix) {
+                    return Ok(());
+                }
+                self.fault(token.start, undeclared(prefix))
+            }
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    fn is_iri(&self) -> bool {
+        matches!(self.token.kind, Kind::Iri | Kind::Name)
+    }
+
+    fn check_iri(&self, token: Token<'t>) -> Read {
+        let iri = &token.text[1..token.text.len() - 1];
+        if iri.contains('\\') {
+            return Ok(());
+        }
+        let wrong = if self.has_base {
+            oxiri::IriRef::parse(iri).err()
+        } else {
+            oxiri::Iri::parse(iri).err()
+        };
+        match wrong {
+            None => Ok(()),
+            Some(_) if !self.has_base && oxiri::IriRef::parse(iri).is_ok() => {
+                let message = "this IRI is relative; write it in full, or add BASE <…>";
+                self.fault(token.start, message)
+            }
+            Some(error) => self.fault(token.start, format!("this is not an IRI: {error}")),
+        }
+    }
+}
+
+/// A token in a message.
+fn shown(text: &str) -> String {
+    const SHOWN_MAX: usize = 40;
+    let line = text.lines().next().unwrap_or_default();
+    if line.len() == text.len() && line.chars().count() <= SHOWN_MAX {
+        return line.to_owned();
+    }
+    let start: String = line.chars().take(SHOWN_MAX).collect();
+    format!("{start}…")
+}
+
+fn undeclared(prefix: &str) -> String {
+    let iri = suggest::prefix_iri(prefix).unwrap_or("…");
+    format!("the prefix {prefix}: is not declared; add PREFIX {prefix}: <{iri}>")
+}

@@ -1,0 +1,446 @@
+//! Graph patterns: groups, triples, paths, and tables of values.
+
+use super::{Kind, Read, Reader};
+
+const ELEMENTS: [&str; 10] = [
+    "OPTIONAL", "FILTER", "BIND", "VALUES", "GRAPH", "MINUS", "SERVICE", "UNION", "SELECT",
+    "EXISTS",
+];
+
+impl Reader<'_> {
+    /// A group in braces. What it binds is added to the scope.
+    pub(super) fn group(&mut self) -> Read {
+        self.open("{", "{")?;
+        self.labels_before.extend(self.labels.drain());
+        let outer = std::mem::take(&mut self.scope);
+        if self.is_word("SELECT") {
+            self.scope = self.sub_select()?;
+        } else {
+            self.elements()?;
+        }
+        self.labels_before.extend(self.labels.drain());
+        self.scope.extend(outer);
+        self.close("}")
+    }
+
+    /// A group whose variables are not seen from outside.
+    pub(super) fn hidden_group(&mut self) -> Read {
+        let outer = self.scope.clone();
+        let read = self.group();
+        self.scope = outer;
+        read
+    }
+
+    fn elements(&mut self) -> Read {
+        // Whether a triple may start here, and a dot stand here.
+        let (mut triples, mut dot) = (true, false);
+        loop {
+            if self.is_sign("}") {
+                return Ok(());
+            }
+            if self.is_sign(".") {
+                if !dot {
+                    return self.fault(self.token.start, "there is nothing before this dot");
+                }
+                self.take();
+                (triples, dot) = (true, false);
+            } else if self.element()? {
+                (triples, dot) = (true, true);
+            } else if !triples {
+                if self.starts_term() {
+                    let message = "a dot is missing before this, between two triples; or ; or , to go on with the same subject";
+                    return self.fault(self.token.start, message);
+                }
+                return Err(self.expected_word("., ;, , or }", &ELEMENTS));
+            } else if self.starts_term() {
+                self.triples_same_subject(true)?;
+                (triples, dot) = (false, true);
+            } else {
+                return Err(self.expected_word("a triple, a keyword or }", &ELEMENTS));
+            }
+        }
+    }
+
+    /// Anything in a group but triples; says whether there was something.
+    fn element(&mut self) -> Read<bool> {
+        if self.is_sign("{") {
+            self.group()?;
+            while self.take_word("UNION") {
+                self.group()?;
+            }
+        } else if self.take_word("OPTIONAL") {
+            self.group()?;
+        } else if self.take_word("MINUS") {
+            self.hidden_group()?;
+        } else if self.take_word("GRAPH") {
+            self.graph_name("the graph: an IRI or a variable")?;
+            self.group()?;
+        } else if self.take_word("SERVICE") {
+            self.take_word("SILENT");
+            self.graph_name("the service: an IRI or a variable")?;
+            self.group()?;
+        } else if self.take_word("FILTER") {
+            self.constraint("FILTER")?;
+        } else if self.take_word("BIND") {
+            self.bind()?;
+        } else if self.take_word("VALUES") {
+            self.data_block()?;
+        } else if self.is_word("LATERAL") {
+            return self.fault(self.token.start, "LATERAL is not supported");
+        } else if self.is_word("EXISTS") || self.is_word("NOT") {
+            let message = "EXISTS stands in a FILTER: FILTER NOT EXISTS { … }";
+            return self.fault(self.token.start, message);
+        } else if self.is_word("UNION") {
+            let message = "UNION stands between two groups: { … } UNION { … }";
+            return self.fault(self.token.start, message);
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn graph_name(&mut self, what: &str) -> Read {
+        if self.token.kind == Kind::Variable {
+            let name = &self.take().text[1..];
+            self.scope.insert(name);
+            return Ok(());
+        }
+        self.iri(what)
+    }
+
+    fn bind(&mut self) -> Read {
+        self.open("(", "( after BIND")?;
+        self.expression()?;
+        if self.is_sign(")") {
+            return self.fault(self.token.start, "expected AS and a variable, found )");
+        }
+        self.need_word("AS")?;
+        let variable = self.variable("the variable after AS")?;
+        if !self.scope.insert(&variable.text[1..]) {
+            let message = format!(
+                "{} has a value already; BIND needs a new variable",
+                variable.text
+            );
+            return self.fault(variable.start, message);
+        }
+        self.close(")")
+    }
+
+    /// What follows VALUES.
+    pub(super) fn data_block(&mut self) -> Read {
+        if self.token.kind == Kind::Variable {
+            let name = &self.take().text[1..];
+            self.scope.insert(name);
+            self.open("{", "{ and the values")?;
+            while !self.is_sign("}") {
+                self.data_value("a value or }")?;
+            }
+            return self.close("}");
+        }
+        self.open("(", "a variable, or ( and variables, after VALUES")?;
+        let mut variables = 0;
+        while self.token.kind == Kind::Variable {
+            let name = &self.take().text[1..];
+            self.scope.insert(name);
+            variables += 1;
+        }
+        self.close(")")?;
+        self.open("{", "{ and the rows")?;
+        while self.is_sign("(") {
+            let row = self.token;
+            self.open("(", "(")?;
+            let mut values = 0;
+            while !self.is_sign(")") {
+                self.data_value("a value or )")?;
+                values += 1;
+            }
+            self.close(")")?;
+            if values != variables {
+                let message = format!(
+                    "this row has {values} values for {variables} variables; write UNDEF for no value"
+                );
+                return self.fault(row.start, message);
+            }
+        }
+        if self.token.kind == Kind::Variable || self.starts_term() {
+            return Err(self.expected("( and a row of values, or }"));
+        }
+        self.close("}")
+    }
+
+    fn data_value(&mut self, what: &str) -> Read {
+        if self.take_word("UNDEF") {
+            return Ok(());
+        }
+        match self.token.kind {
+            Kind::Variable => self.fault(self.token.start, "VALUES takes values, not variables"),
+            Kind::BlankNode => self.fault(self.token.start, "VALUES takes no blank nodes"),
+            _ if self.is_sign("<<(") => {
+                self.open("<<(", "<<(")?;
+                self.data_value("the subject of a triple term")?;
+                if !self.take_word("a") {
+                    self.iri("the predicate of a triple term")?;
+                }
+                self.data_value("the object of a triple term")?;
+                self.close(")>>")
+            }
+            Kind::Word if !self.is_boolean() => Err(self.expected_word(what, &["UNDEF"])),
+            _ => self.ground_term(what),
+        }
+    }
+
+    /// Triples up to a brace.
+    pub(super) fn triples_block(&mut self, paths: bool) -> Read {
+        while !self.is_sign("}") {
+            if !self.starts_term() {
+                return Err(self.expected("a triple or }"));
+            }
+            self.triples_same_subject(paths)?;
+            if !self.take_sign(".") && !self.is_sign("}") {
+                return Err(self.expected("., ;, , or }"));
+            }
+        }
+        Ok(())
+    }
+
+    fn triples_same_subject(&mut self, paths: bool) -> Read {
+        let alone = self.node("a subject", paths)?;
+        if alone && !self.starts_verb(paths) {
+            return Ok(());
+        }
+        self.property_list(paths)
+    }
+
+    fn starts_verb(&self, paths: bool) -> bool {
+        let path = paths && ["^", "!", "("].iter().any(|sign| self.is_sign(sign));
+        self.token.kind == Kind::Variable || self.is_iri() || self.is_word("a") || path
+    }
+
+    fn property_list(&mut self, paths: bool) -> Read {
+        loop {
+            self.verb(paths)?;
+            self.object_list(paths)?;
+            if !self.is_sign(";") {
+                return Ok(());
+            }
+            while self.take_sign(";") {}
+            if !self.starts_verb(paths) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn verb(&mut self, paths: bool) -> Read {
+        if self.token.kind == Kind::Variable {
+            let name = &self.take().text[1..];
+            self.scope.insert(name);
+            return Ok(());
+        }
+        if self.is_word("a") || self.is_iri() && !paths {
+            if self.is_iri() {
+                return self.iri("a predicate");
+            }
+            if !paths {
+                self.take();
+                return Ok(());
+            }
+        }
+        if paths && self.starts_verb(true) {
+            return self.path();
+        }
+        let what = if paths {
+            "a predicate: an IRI, a variable or a path"
+        } else {
+            "a predicate: an IRI or a variable"
+        };
+        Err(self.expected(what))
+    }
+
+    fn object_list(&mut self, paths: bool) -> Read {
+        loop {
+            self.node("an object", paths)?;
+            loop {
+                if self.take_sign("~") {
+                    if self.token.kind == Kind::Variable
+                        || self.is_iri()
+                        || self.token.kind == Kind::BlankNode
+                    {
+                        self.node("a reifier", paths)?;
+                    }
+                } else if self.is_sign("{|") {
+                    self.open("{|", "{|")?;
+                    self.property_list(paths)?;
+                    self.close("|}")?;
+                } else {
+                    break;
+                }
+            }
+            if !self.take_sign(",") {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether a subject or object can start here.
+    fn starts_term(&self) -> bool {
+        match self.token.kind {
+            Kind::Iri | Kind::Name | Kind::BlankNode | Kind::Variable | Kind::String => true,
+            Kind::Integer | Kind::Number | Kind::Bad(_) => true,
+            Kind::Sign => ["(", "[", "<<", "<<(", "+", "-"].contains(&self.token.text),
+            Kind::Word => self.is_boolean(),
+            Kind::Language | Kind::End => false,
+        }
+    }
+
+    pub(super) fn is_boolean(&self) -> bool {
+        self.is_word("true") || self.is_word("false")
+    }
+
+    /// A subject or object; says whether it is one that needs no properties.
+    fn node(&mut self, what: &str, paths: bool) -> Read<bool> {
+        match self.token.kind {
+            Kind::Variable => {
+                let name = &self.take().text[1..];
+                self.scope.insert(name);
+            }
+            Kind::BlankNode => self.blank_node()?,
+            _ if self.is_sign("[") => {
+                self.open("[", "[")?;
+                let empty = self.is_sign("]");
+                if !empty {
+                    self.property_list(paths)?;
+                }
+                self.close("]")?;
+                return Ok(!empty);
+            }
+            _ if self.is_sign("(") => {
+                self.open("(", "(")?;
+                let empty = self.is_sign(")");
+                while !self.is_sign(")") {
+                    self.node("an element of the list, or )", paths)?;
+                }
+                self.close(")")?;
+                return Ok(!empty);
+            }
+            _ if self.is_sign("<<") => {
+                self.open("<<", "<<")?;
+                self.node("the subject of a triple", false)?;
+                self.verb(false)?;
+                self.node("the object of a triple", false)?;
+                if self.take_sign("~") && !self.is_sign(">>") {
+                    self.node("a reifier", false)?;
+                }
+                self.close(">>")?;
+                return Ok(true);
+            }
+            _ if self.is_sign("<<(") => {
+                self.open("<<(", "<<(")?;
+                self.node("the subject of a triple term", false)?;
+                self.verb(false)?;
+                self.node("the object of a triple term", false)?;
+                self.close(")>>")?;
+            }
+            _ => self.ground_term(what)?,
+        }
+        Ok(false)
+    }
+
+    fn blank_node(&mut self) -> Read {
+        let token = self.take();
+        if self.labels_before.contains(token.text) {
+            let message = format!(
+                "{} is in another group; a variable can be in several",
+                token.text
+            );
+            return self.fault(token.start, message);
+        }
+        self.labels.insert(token.text);
+        Ok(())
+    }
+
+    /// An IRI or a literal.
+    pub(super) fn ground_term(&mut self, what: &str) -> Read {
+        match self.token.kind {
+            Kind::Iri | Kind::Name => self.iri(what),
+            Kind::String => {
+                self.take();
+                if self.token.kind == Kind::Language {
+                    let tag = self.take();
+                    let plain = tag.text[1..].split("--").next().unwrap_or_default();
+                    let valid = plain.split('-').all(|part| (1..=8).contains(&part.len()));
+                    let direction = tag.text.split_once("--").map(|(_, direction)| direction);
+                    if !valid || !matches!(direction, None | Some("ltr" | "rtl")) {
+                        return self
+                            .fault(tag.start, format!("{} is not a language tag", tag.text));
+                    }
+                } else if self.take_sign("^^") {
+                    self.iri("the datatype: an IRI")?;
+                }
+                Ok(())
+            }
+            Kind::Integer | Kind::Number => {
+                self.take();
+                Ok(())
+            }
+            Kind::Sign if ["+", "-"].contains(&self.token.text) => {
+                self.take();
+                if !matches!(self.token.kind, Kind::Integer | Kind::Number) {
+                    return Err(self.expected("a number after the sign"));
+                }
+                self.take();
+                Ok(())
+            }
+            _ if self.is_boolean() => {
+                self.take();
+                Ok(())
+            }
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    fn path(&mut self) -> Read {
+        loop {
+            self.path_element()?;
+            if !self.take_sign("/") && !self.take_sign("|") {
+                return Ok(());
+            }
+        }
+    }
+
+    fn path_element(&mut self) -> Read {
+        self.take_sign("^");
+        if self.take_sign("!") {
+            self.negated_set()?;
+        } else if self.is_sign("(") {
+            self.open("(", "(")?;
+            self.path()?;
+            self.close(")")?;
+        } else if !self.take_word("a") {
+            self.iri("a step of the path: an IRI, ^, ! or (")?;
+        }
+        if ["*", "+", "?"].iter().any(|sign| self.is_sign(sign)) {
+            self.take();
+        }
+        Ok(())
+    }
+
+    fn negated_set(&mut self) -> Read {
+        if !self.is_sign("(") {
+            return self.negated_step();
+        }
+        self.open("(", "(")?;
+        self.negated_step()?;
+        while self.take_sign("|") {
+            self.negated_step()?;
+        }
+        self.close(")")
+    }
+
+    fn negated_step(&mut self) -> Read {
+        self.take_sign("^");
+        if self.take_word("a") {
+            return Ok(());
+        }
+        self.iri("an IRI, or ^ and an IRI, after !")
+    }
+}

@@ -1,0 +1,381 @@
+//! Queries: prologue, forms, datasets and solution modifiers.
+
+use std::collections::HashSet;
+
+use super::{Kind, Read, Reader, Token};
+
+const FORMS: [&str; 7] = [
+    "SELECT",
+    "CONSTRUCT",
+    "ASK",
+    "DESCRIBE",
+    "PREFIX",
+    "BASE",
+    "VERSION",
+];
+const UPDATES: [&str; 10] = [
+    "INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH",
+];
+/// What may follow the pattern, in this order.
+const MODIFIERS: [&str; 6] = [
+    "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "VALUES",
+];
+
+/// What a SELECT gives.
+#[derive(Default)]
+struct Selection<'t> {
+    star: bool,
+    variables: Vec<Token<'t>>,
+    /// Variables named with AS.
+    named: Vec<Token<'t>>,
+    /// Variables that expressions use outside aggregates.
+    used: Vec<Token<'t>>,
+    aggregates: bool,
+}
+
+impl<'t> Reader<'t> {
+    /// A whole query.
+    pub(super) fn query(&mut self) -> Read {
+        self.prologue()?;
+        if self.is_word("SELECT") {
+            self.select(true)?;
+        } else if self.take_word("CONSTRUCT") {
+            self.construct()?;
+        } else if self.take_word("DESCRIBE") {
+            self.describe()?;
+        } else if self.take_word("ASK") {
+            self.dataset()?;
+            self.where_clause()?;
+            self.modifiers()?;
+        } else if UPDATES.iter().any(|word| self.is_word(word)) {
+            let message = "updates are not supported: this reads queries only";
+            return self.fault(self.token.start, message);
+        } else {
+            return Err(self.expected_word("SELECT, CONSTRUCT, ASK or DESCRIBE", &FORMS));
+        }
+        if self.token.kind == Kind::End {
+            return Ok(());
+        }
+        if self.is_sign("}") {
+            return self.fault(self.token.start, "there is no { that this } closes");
+        }
+        if let Some(word) = ["GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET"]
+            .iter()
+            .find(|word| self.is_word(word))
+        {
+            let message = format!(
+                "{word} is too late here; the order is {}",
+                MODIFIERS.join(", ")
+            );
+            return self.fault(self.token.start, message);
+        }
+        Err(self.expected_word("the end of the query", &MODIFIERS))
+    }
+
+    fn prologue(&mut self) -> Read {
+        loop {
+            if self.take_word("BASE") {
+                if self.token.kind != Kind::Iri {
+                    return Err(self.expected("the base IRI in < >"));
+                }
+                let token = self.take();
+                self.check_iri(token)?;
+                self.has_base = true;
+            } else if self.take_word("PREFIX") {
+                let name = self.token;
+                if name.kind != Kind::Name || !name.text.ends_with(':') {
+                    return Err(self.expected("a prefix and a colon, as in PREFIX ex: <…>"));
+                }
+                self.take();
+                if self.token.kind != Kind::Iri {
+                    return Err(self.expected("the prefix's IRI in < >"));
+                }
+                let token = self.take();
+                self.check_iri(token)?;
+                self.prefixes.insert(name.text.trim_end_matches(':'));
+            } else if self.take_word("VERSION") {
+                if self.token.kind != Kind::String {
+                    return Err(self.expected("the version in quotes"));
+                }
+                self.take();
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A SELECT; gives what it binds. A sub-query has no dataset.
+    fn select(&mut self, whole: bool) -> Read<HashSet<&'t str>> {
+        self.need_word("SELECT")?;
+        let selection = self.selection()?;
+        if whole {
+            self.dataset()?;
+        }
+        let outer = std::mem::take(&mut self.scope);
+        self.where_clause()?;
+        let grouped = self.modifiers()?;
+        let scope = std::mem::replace(&mut self.scope, outer);
+        self.check_selection(&selection, &scope, grouped)?;
+        if selection.star {
+            return Ok(scope);
+        }
+        let all = selection.variables.iter().chain(&selection.named);
+        Ok(all.map(|variable| &variable.text[1..]).collect())
+    }
+
+    /// A sub-query; gives what it binds.
+    pub(super) fn sub_select(&mut self) -> Read<HashSet<&'t str>> {
+        self.select(false)
+    }
+
+    fn selection(&mut self) -> Read<Selection<'t>> {
+        let mut selection = Selection::default();
+        if !self.take_word("DISTINCT") {
+            self.take_word("REDUCED");
+        }
+        if self.take_sign("*") {
+            selection.star = true;
+            return Ok(selection);
+        }
+        loop {
+            if self.token.kind == Kind::Variable {
+                let variable = self.take();
+                selection.variables.push(variable);
+            } else if self.is_sign("(") {
+                self.open("(", "(")?;
+                let outer = std::mem::take(&mut self.aggregates);
+                self.free.clear();
+                self.expression()?;
+                selection.used.append(&mut self.free);
+                selection.aggregates |= self.aggregates;
+                self.aggregates |= outer;
+                self.need_as()?;
+                let variable = self.variable("the variable after AS")?;
+                selection.named.push(variable);
+                self.close(")")?;
+            } else if selection.variables.len() + selection.named.len() > 0 {
+                if self.is_sign(",") {
+                    let message = "variables of a SELECT are separated by spaces, not by commas";
+                    return self.fault(self.token.start, message);
+                }
+                return Ok(selection);
+            } else if super::suggest::is_aggregate(self.token.text)
+                || super::suggest::built_in(self.token.text).is_some()
+            {
+                let message = "an expression of a SELECT stands in brackets: (COUNT(*) AS ?count)";
+                return self.fault(self.token.start, message);
+            } else {
+                let what = "* or the variables to select";
+                return Err(self.expected_word(what, &["DISTINCT", "REDUCED", "WHERE"]));
+            }
+        }
+    }
+
+    fn need_as(&mut self) -> Read {
+        if self.is_sign(")") {
+            return self.fault(self.token.start, "expected AS and a variable, found )");
+        }
+        self.need_word("AS")
+    }
+
+    fn check_selection(
+        &self,
+        selection: &Selection<'t>,
+        scope: &HashSet<&'t str>,
+        grouped: Option<HashSet<&'t str>>,
+    ) -> Read {
+        let mut seen: HashSet<&str> = HashSet::new();
+        let mut all: Vec<&Token<'_>> = selection.variables.iter().chain(&selection.named).collect();
+        all.sort_by_key(|variable| variable.start);
+        for variable in all {
+            if !seen.insert(&variable.text[1..]) {
+                let message = format!("{} is in the SELECT twice", variable.text);
+                return self.fault(variable.start, message);
+            }
+        }
+        let keys = match grouped {
+            None if !selection.aggregates => None,
+            keys => Some(keys.unwrap_or_default()),
+        };
+        let visible = keys.as_ref().unwrap_or(scope);
+        for variable in &selection.named {
+            if visible.contains(&variable.text[1..]) {
+                let message = format!(
+                    "{} has a value already; name the result otherwise",
+                    variable.text
+                );
+                return self.fault(variable.start, message);
+            }
+        }
+        let Some(keys) = keys else {
+            return Ok(());
+        };
+        let named = |name: &str| {
+            selection
+                .named
+                .iter()
+                .any(|variable| &variable.text[1..] == name)
+        };
+        for variable in selection.variables.iter().chain(&selection.used) {
+            let name = &variable.text[1..];
+            if !keys.contains(name) && !named(name) {
+                let message = format!(
+                    "{} has many values in a group; add it to GROUP BY, or aggregate it: (SAMPLE({0}) AS ?one)",
+                    variable.text
+                );
+                return self.fault(variable.start, message);
+            }
+        }
+        Ok(())
+    }
+
+    fn construct(&mut self) -> Read {
+        if self.is_sign("{") {
+            self.template()?;
+            self.dataset()?;
+            self.where_clause()?;
+        } else {
+            self.dataset()?;
+            self.need_word("WHERE")?;
+            self.template()?;
+        }
+        self.modifiers().map(drop)
+    }
+
+    /// Triples in braces.
+    fn template(&mut self) -> Read {
+        self.open("{", "{ and the triples to make")?;
+        self.triples_block(false)?;
+        self.labels.clear();
+        self.close("}")
+    }
+
+    fn describe(&mut self) -> Read {
+        if !self.take_sign("*") {
+            self.described()?;
+            while self.token.kind == Kind::Variable || self.is_iri() {
+                self.described()?;
+            }
+        }
+        self.dataset()?;
+        if self.is_word("WHERE") || self.is_sign("{") {
+            self.where_clause()?;
+        }
+        self.modifiers().map(drop)
+    }
+
+    fn described(&mut self) -> Read {
+        if self.token.kind == Kind::Variable {
+            self.take();
+            return Ok(());
+        }
+        self.iri("*, a variable or an IRI to describe")
+    }
+
+    fn dataset(&mut self) -> Read {
+        while self.take_word("FROM") {
+            self.take_word("NAMED");
+            self.iri("the IRI of a graph")?;
+        }
+        Ok(())
+    }
+
+    fn where_clause(&mut self) -> Read {
+        let keyword = self.take_word("WHERE");
+        if self.is_sign("{") {
+            return self.group();
+        }
+        let what = if keyword { "{" } else { "WHERE { … }" };
+        Err(self.expected_word(what, &["WHERE", "FROM"]))
+    }
+
+    /// Solution modifiers; gives the variables grouped by, if there is a GROUP BY.
+    fn modifiers(&mut self) -> Read<Option<HashSet<&'t str>>> {
+        let mut grouped = None;
+        if self.take_word("GROUP") {
+            self.need_word("BY")?;
+            grouped = Some(self.group_keys()?);
+        }
+        if self.take_word("HAVING") {
+            self.constraint("HAVING")?;
+            while self.starts_constraint() {
+                self.constraint("HAVING")?;
+            }
+        }
+        if self.take_word("ORDER") {
+            self.need_word("BY")?;
+            self.order_key()?;
+            while self.starts_constraint()
+                || self.token.kind == Kind::Variable
+                || self.is_word("ASC")
+                || self.is_word("DESC")
+            {
+                self.order_key()?;
+            }
+        }
+        if self.is_word("LIMIT") {
+            self.count("LIMIT")?;
+            self.count("OFFSET")?;
+        } else {
+            self.count("OFFSET")?;
+            self.count("LIMIT")?;
+        }
+        if self.take_word("VALUES") {
+            self.data_block()?;
+        }
+        Ok(grouped)
+    }
+
+    fn group_keys(&mut self) -> Read<HashSet<&'t str>> {
+        let mut keys = HashSet::new();
+        let mut count = 0;
+        loop {
+            if self.token.kind == Kind::Variable {
+                keys.insert(&self.take().text[1..]);
+            } else if self.is_sign("(") {
+                self.open("(", "(")?;
+                self.expression()?;
+                if self.take_word("AS") {
+                    keys.insert(&self.variable("the variable after AS")?.text[1..]);
+                }
+                self.close(")")?;
+            } else if self.starts_constraint() {
+                self.constraint("GROUP BY")?;
+            } else if count > 0 {
+                return Ok(keys);
+            } else {
+                return Err(self.expected("a variable or (expression) to group by"));
+            }
+            count += 1;
+        }
+    }
+
+    fn order_key(&mut self) -> Read {
+        if self.take_word("ASC") || self.take_word("DESC") {
+            self.open("(", "( after ASC or DESC")?;
+            self.expression()?;
+            return self.close(")");
+        }
+        if self.token.kind == Kind::Variable {
+            self.take();
+            return Ok(());
+        }
+        if !self.starts_constraint() {
+            let what = "a variable, (expression), ASC(…) or DESC(…) to order by";
+            return Err(self.expected_word(what, &["ASC", "DESC"]));
+        }
+        self.constraint("ORDER BY")
+    }
+
+    fn count(&mut self, keyword: &'static str) -> Read {
+        if !self.take_word(keyword) {
+            return Ok(());
+        }
+        let token = self.token;
+        if token.kind != Kind::Integer || token.text.parse::<usize>().is_err() {
+            return Err(self.expected(&format!("a whole number after {keyword}")));
+        }
+        self.take();
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! From a query's text to algebra, with errors that point at the place.
+//!
+//! [`limits`] refuses texts that would overflow the stack; then the parser library reads the query.
+//! If it refuses, [`grammar`] finds out where and why.
+
+#[cfg(test)]
+mod fuzz;
+mod grammar;
+mod limits;
+mod suggest;
+#[cfg(test)]
+mod tests;
+mod token;
+
+use std::borrow::Cow;
+
+use spargebra::SparqlParser;
+
+use crate::error::QueryError;
+use crate::validate;
+use token::{Kind, Token, tokens};
+
+/// A parsed query.
+#[derive(Clone, Debug)]
+pub struct Query {
+    pub(crate) algebra: spargebra::Query,
+}
+
+impl Query {
+    /// Parses a query; relative IRIs are resolved against `base`.
+    pub fn parse(text: &str, base: Option<&str>) -> Result<Self, QueryError> {
+        limits::check(text).map_err(|excess| syntax(text, excess.at, excess.message))?;
+        let mut parser = SparqlParser::new();
+        if let Some(base) = base {
+            parser = parser
+                .with_base_iri(base)
+                .map_err(|error| syntax(text, 0, format!("the base IRI is not valid: {error}")))?;
+        }
+        match parser.parse_query(&with_lowercase_booleans(text)) {
+            Ok(algebra) => match validate::fault(&algebra) {
+                Some(fault) => Err(explain(text, base.is_some(), fault)),
+                None => Ok(Self { algebra }),
+            },
+            Err(error) => Err(explain(text, base.is_some(), &error.to_string())),
+        }
+    }
+}
+
+fn syntax(text: &str, at: usize, message: impl Into<String>) -> QueryError {
+    let (line, column) = place_of(text, at);
+    QueryError::Syntax {
+        line,
+        column,
+        message: message.into(),
+    }
+}
+
+/// The text with `TRUE` and `FALSE` in lower case, the only case in which the parser knows them.
+fn with_lowercase_booleans(text: &str) -> Cow<'_, str> {
+    const WORDS: [&str; 2] = ["true", "false"];
+    let is_odd = |found: &[u8]| {
+        let is =
+            |word: &&str| found.eq_ignore_ascii_case(word.as_bytes()) && found != word.as_bytes();
+        WORDS.iter().any(is)
+    };
+    let bytes = text.as_bytes();
+    if !WORDS
+        .iter()
+        .any(|word| bytes.windows(word.len()).any(is_odd))
+    {
+        return Cow::Borrowed(text);
+    }
+    let mut changed = text.to_owned();
+    let is_boolean = |token: &Token<'_>| token.kind == Kind::Word && is_odd(token.text.as_bytes());
+    for token in tokens(text).filter(is_boolean) {
+        changed.replace_range(token.start..token.end, &token.text.to_ascii_lowercase());
+    }
+    Cow::Owned(changed)
+}
+
+/// Line and column, from 1, of a byte of the text.
+fn place_of(text: &str, byte: usize) -> (usize, usize) {
+    let before = &text[..byte];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    (
+        before.matches('\n').count() + 1,
+        before[line_start..].chars().count() + 1,
+    )
+}
+
+/// The error for a text that the parser refuses, with the parser's message.
+fn explain(text: &str, has_base: bool, message: &str) -> QueryError {
+    match grammar::first_fault(text, has_base) {
+        Some(fault) => syntax(text, fault.at, fault.message),
+        None => by_parser(text, message),
+    }
+}
+
+/// The parser's own message, which reads `error at LINE:COLUMN: expected one of …`; its own checks
+/// are the sentences among what it expected.
+fn by_parser(text: &str, message: &str) -> QueryError {
+    let place = message.strip_prefix("error at ").and_then(|rest| {
+        let (line, rest) = rest.split_once(':')?;
+        let (column, rest) = rest.split_once(':')?;
+        Some((line.parse().ok()?, column.parse().ok()?, rest.trim()))
+    });
+    let Some((line, column, expected)) = place else {
+        return syntax(text, 0, message);
+    };
+    let list = expected.trim_start_matches("expected ");
+    let sentence = list
+        .trim_start_matches("one of ")
+        .split(", ")
+        .find(|item| item.contains(' ') && !item.starts_with(['"', '[']));
+    let message = sentence.map_or_else(|| expected.to_owned(), str::to_owned);
+    QueryError::Syntax {
+        line,
+        column,
+        message,
+    }
+}

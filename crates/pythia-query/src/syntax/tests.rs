@@ -1,0 +1,390 @@
+//! Bad queries, and what is said about them.
+
+use super::*;
+
+fn place(text: &str) -> (usize, usize, String) {
+    match Query::parse(text, None) {
+        Err(QueryError::Syntax {
+            line,
+            column,
+            message,
+        }) => (line, column, message),
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+/// Bad queries with `⟦` before the place of the error, and a part of its message.
+const BAD: &[(&str, &str)] = &[
+    // Keywords.
+    ("⟦SELCT * WHERE { ?s ?p ?o }", "did you mean SELECT?"),
+    ("PREFX a: <http://a/> SELECT * {}", "did you mean PREFIX?"),
+    (
+        "⟦CONSTRUKT { ?s ?p ?o } { ?s ?p ?o }",
+        "did you mean CONSTRUCT?",
+    ),
+    ("SELECT * ⟦WEHRE { ?s ?p ?o }", "did you mean WHERE?"),
+    (
+        "SELECT * { ?s ?p ?o ⟦FITLER(?o > 3) }",
+        "did you mean FILTER?",
+    ),
+    (
+        "SELECT * { ?s ?p ?o . ⟦OPTINAL { ?s ?q ?r } }",
+        "did you mean OPTIONAL?",
+    ),
+    (
+        "SELECT * { ?s ?p ?o } ⟦GROUPBY ?s",
+        "did you mean GROUP BY?",
+    ),
+    ("SELECT * { ?s ?p ?o } ⟦LIMTI 10", "did you mean LIMIT?"),
+    (
+        "SELECT * { { ?s ?p ?o } ⟦UNOIN { ?s ?p ?o } }",
+        "did you mean UNION?",
+    ),
+    ("SELECT * { ?s ?p ?o } ORDER ⟦?s", "expected BY, found ?s"),
+    ("SELECT * { ?s ?p ?o } LIMIT 5 ⟦ORDER BY ?s", "too late"),
+    (
+        "SELECT * { ?s ?p ?o } LIMIT ⟦-1",
+        "a whole number after LIMIT",
+    ),
+    ("SELECT * { ⟦NOT EXISTS { ?s ?p ?o } }", "FILTER NOT EXISTS"),
+    (
+        "⟦INSERT DATA { <a:b> <a:b> <a:b> }",
+        "updates are not supported",
+    ),
+    // Functions and expressions.
+    (
+        "SELECT * { ?s ?p ?o FILTER(⟦STRLN(?o) > 3) }",
+        "did you mean STRLEN?",
+    ),
+    (
+        "SELECT * { ?s ?p ?o FILTER ⟦REGXE(?o, 'a') }",
+        "did you mean REGEX?",
+    ),
+    (
+        "SELECT (⟦CUONT(*) AS ?n) { ?s ?p ?o }",
+        "did you mean COUNT?",
+    ),
+    (
+        "SELECT * { ?s ?p ?o FILTER(⟦WITHIN(?o)) }",
+        "WITHIN is no function of SPARQL",
+    ),
+    (
+        "SELECT * { ?s ?p ?o FILTER(STRLEN⟦(?o, 1) > 3) }",
+        "STRLEN takes one argument, found 2",
+    ),
+    (
+        "SELECT * { ?s ?p ?o FILTER(REGEX⟦(?o)) }",
+        "REGEX takes 2 to 3 arguments, found 1",
+    ),
+    (
+        "SELECT * { ?s ?p ?o FILTER(BOUND(⟦1)) }",
+        "a variable in BOUND",
+    ),
+    (
+        "SELECT * { ?s ?p ?o FILTER ⟦?o > 3 }",
+        "stands in brackets: FILTER(…)",
+    ),
+    (
+        "SELECT * { ?s ?p ?o FILTER(?o ⟦== 3) }",
+        "write = for equal",
+    ),
+    (
+        "SELECT * { ?s ?p ?o FILTER(?o ⟦<> 3) }",
+        "write != for not equal",
+    ),
+    (
+        "SELECT * { ?s ?p ?o FILTER(?o > 3 ⟦and ?o < 5) }",
+        "write && for and",
+    ),
+    (
+        "SELECT * { ?s ?p ?o FILTER(?o > 3 ⟦& ?o < 5) }",
+        "write && for and",
+    ),
+    (
+        "SELECT * { ?s ?p ?o FILTER(1 < ?o ⟦< 5) }",
+        "cannot be chained",
+    ),
+    ("SELECT * { ?s ?p ?o FILTER(?o > ⟦) }", "expected a value"),
+    (
+        "SELECT * { ?s ?p ?o BIND(?o + 1⟦) }",
+        "expected AS and a variable",
+    ),
+    (
+        "SELECT * { ?s ?p ?o BIND(1 AS ⟦?o) }",
+        "has a value already",
+    ),
+    (
+        "SELECT (SUM(⟦COUNT(?x)) AS ?y) { ?x ?p ?o }",
+        "cannot stand inside another aggregate",
+    ),
+    // Brackets and quotes.
+    (
+        "SELECT * WHERE ⟦{\n  ?s ?p ?o .\n",
+        "this { is never closed",
+    ),
+    (
+        "SELECT * {\n  ?s ?p ?o\n  OPTIONAL ⟦{ ?s ?q ?r\n",
+        "this { is never closed",
+    ),
+    (
+        "SELECT * { ?s ?p ?o FILTER(STR(?o) = 'a' ⟦}",
+        ") to close the ( of line 1, column 27",
+    ),
+    ("SELECT * { ?s ?p ?o } ⟦}", "no { that this } closes"),
+    (
+        "SELECT * {\n ?s ?p ⟦\"unclosed }\n}",
+        "this \" is never closed",
+    ),
+    (
+        "SELECT * { ?s ?p ⟦'''unclosed' }",
+        "this ''' is never closed",
+    ),
+    ("SELECT * { ?s ?p 'a⟦\\qb' }", "\\ must be followed by"),
+    ("SELECT * { ?s ?p ⟦“x” }", "straight quotes"),
+    ("SELECT * WHERE ⟦?s ?p ?o", "expected {, found ?s"),
+    // IRIs and prefixes.
+    (
+        "SELECT * {\n  ?s ⟦foaf:name ?o }",
+        "add PREFIX foaf: <http://xmlns.com/foaf/0.1/>",
+    ),
+    (
+        "SELECT * { ?s a ⟦ex:Thing }",
+        "the prefix ex: is not declared; add PREFIX ex: <…>",
+    ),
+    (
+        "SELECT * { ?s ?p '1'^^⟦xsd:int }",
+        "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>",
+    ),
+    (
+        "SELECT * { ?s <http://e/a⟦ b> ?o }",
+        "cannot hold a space; write %20",
+    ),
+    (
+        "SELECT * { ?s <http://e/⟦{a}> ?o }",
+        "cannot hold {; write %7B",
+    ),
+    ("SELECT * { ?s ⟦<http://e/a ?o }", "an IRI ends with >"),
+    ("SELECT * { ?s ⟦<a> ?o }", "this IRI is relative"),
+    ("PREFIX ⟦ex <http://e/> SELECT * {}", "a prefix and a colon"),
+    (
+        "PREFIX ex: ⟦http://e/ SELECT * {}",
+        "the prefix's IRI in < >",
+    ),
+    // Triples.
+    (
+        "SELECT * WHERE {\n  ?s ?p ⟦}",
+        "expected an object, found }",
+    ),
+    ("SELECT * { ?s ⟦}", "expected a predicate"),
+    ("SELECT * { ?s ?p ?o ⟦?a ?b ?c }", "a dot is missing"),
+    ("SELECT * { ⟦. ?s ?p ?o }", "nothing before this dot"),
+    (
+        "SELECT * { ?s ⟦name ?o }",
+        "found name; a name needs a prefix (ex:name)",
+    ),
+    (
+        "SELECT * { _:a ?p ?o { ⟦_:a ?q ?r } }",
+        "is in another group",
+    ),
+    (
+        "SELECT * { ?s ?p 'a'⟦@toolonglanguage }",
+        "not a language tag",
+    ),
+    ("SELECT * { ?s ?p ⟦$ }", "a variable needs a name"),
+    (
+        "SELECT * { ?s (<a:b>|⟦?p) ?o }",
+        "expected a step of the path",
+    ),
+    // SELECT and VALUES.
+    ("SELECT ?a⟦, ?b { ?a ?p ?b }", "separated by spaces"),
+    (
+        "SELECT ⟦COUNT(*) { ?s ?p ?o }",
+        "stands in brackets: (COUNT(*) AS ?count)",
+    ),
+    ("SELECT ?s ⟦?s { ?s ?p ?o }", "in the SELECT twice"),
+    ("SELECT ⟦{ ?s ?p ?o }", "* or the variables"),
+    (
+        "SELECT ⟦?s (COUNT(*) AS ?n) { ?s ?p ?o }",
+        "add it to GROUP BY",
+    ),
+    ("SELECT (1 AS ⟦?s) { ?s ?p ?o }", "has a value already"),
+    (
+        "SELECT * { VALUES (?a ?b) { (1 2) ⟦(3) } }",
+        "1 values for 2 variables; write UNDEF",
+    ),
+    ("SELECT * { VALUES ?a { ⟦?b } }", "values, not variables"),
+    ("SELECT * { VALUES ?a { 1 ⟦UNDFE } }", "did you mean UNDEF?"),
+    ("⟦", "expected SELECT, CONSTRUCT, ASK or DESCRIBE"),
+];
+
+#[test]
+fn errors_say_where_and_what() {
+    let mut wrong = Vec::new();
+    for (marked, part) in BAD {
+        let at = marked.find('⟦').unwrap_or(0);
+        let text = marked.replace('⟦', "");
+        let expected = place_of(&text, at);
+        match Query::parse(&text, None) {
+            Err(QueryError::Syntax {
+                line,
+                column,
+                message,
+            }) if (line, column) == expected && message.contains(part) => {}
+            other => wrong.push(format!("{marked}\n   {:?}", other.map(drop))),
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {}:\n{}",
+        wrong.len(),
+        BAD.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn what_the_grammar_says_is_shown_with_its_line() {
+    let text = "SELECT * {\n\t?s foaf:name ?o\n}";
+    let error = Query::parse(text, None).unwrap_err();
+    assert_eq!(
+        error.snippet(text).as_deref(),
+        Some("2 |  ?s foaf:name ?o\n  |     ^")
+    );
+    let long = format!(
+        "SELECT * {{ ?s ?p '{}' . ?s foaf:x ?o . ?s ?p '{}' }}",
+        "é".repeat(500),
+        "x".repeat(500)
+    );
+    let snippet = Query::parse(&long, None)
+        .unwrap_err()
+        .snippet(&long)
+        .unwrap();
+    let [line, caret] = snippet.lines().collect::<Vec<_>>()[..] else {
+        panic!("{snippet}")
+    };
+    assert!(line.chars().count() < 120, "{snippet}");
+    let column = caret.chars().position(|c| c == '^').unwrap();
+    assert_eq!(
+        line.chars().skip(column).take(4).collect::<String>(),
+        "foaf"
+    );
+}
+
+/// The grammar must not refuse what the parser takes: its faults would be of something else.
+#[test]
+fn good_queries_have_no_fault() {
+    for text in GOOD {
+        assert!(Query::parse(text, Some("http://e/")).is_ok(), "{text}");
+        let fault = grammar::first_fault(text, true);
+        assert!(fault.is_none(), "{text}\n{fault:?}");
+    }
+}
+
+pub(super) const GOOD: &[&str] = &[
+    "PREFIX a: <http://a/> prefix : <http://b/>\n# c: d\nSELECT * { _:x a:p 'e:f' , :g ; <h:i> ?j . }",
+    "BASE <http://b/> SELECT DISTINCT ?a (?b + 1 AS ?c) FROM <g> FROM NAMED <h> WHERE { ?a <p> ?b } \
+     ORDER BY DESC(?a) ?b STR(?c) LIMIT 3 OFFSET 4 VALUES ?b { 1 UNDEF 'x'@en 2.5 -1e3 }",
+    "SELECT ?s (COUNT(DISTINCT *) AS ?n) (GROUP_CONCAT(?o; SEPARATOR = ',') AS ?l) { ?s ?p ?o } \
+     GROUP BY ?s (STR(?p) AS ?q) HAVING (COUNT(?o) > 1) (?n < 3)",
+    "SELECT * { ?s (<a>|^<b>)/<c>*/!(a|^<d>)+/(<e>/<f>?) ?o , [ <p> 1 ] ; <q> ( 1 ?x ( ) ) . [] a <T> . \
+     [ <p> ?z ] . OPTIONAL { ?s ?p ?o FILTER(?o<?s&&?s>3) } MINUS { ?s ?p 1 } \
+     { SELECT ?k { ?k ?l ?m } } UNION { } GRAPH ?g { ?s ?p ?o } SERVICE SILENT <s> { } \
+     FILTER NOT EXISTS { ?a ?b ?c } FILTER(?x NOT IN (1, 2) || !BOUND(?y) && IF(1, 2, 3) = <f>(?x)) \
+     BIND(COALESCE() AS ?new) VALUES (?v ?w) { (1 2) (UNDEF <i>) } }",
+    "CONSTRUCT { ?s ?p _:b . _:b a ?o } WHERE { ?s ?p ?o }",
+    "CONSTRUCT WHERE { ?s ?p ?o }",
+    "DESCRIBE <a> ?x WHERE { ?x ?y ?z }",
+    "DESCRIBE <a>",
+    "SELECT (SUM(?n) AS ?y) { { SELECT (COUNT(?x) AS ?n) { ?x ?p TRUE } } FILTER(FALSE) }",
+    "ASK { ?s ?p ?o ~ ?r {| <p> 1 |} . << ?a ?b ?c ~ <r> >> ?p <<( ?s a 1 )>> . << ?a ?b ?c >> . }",
+    "SELECT (<<( ?s <p> 1 )>> AS ?t) (TRIPLE(?s, ?p, ?o) AS ?u) { ?s ?p ?o FILTER isTRIPLE(?t) }",
+    "VERSION '1.2' SELECT * { ?s ?p 'a'@ar--rtl , '''x'y''' , \"\"\"a\"\"b\"\"\" FILTER(?s < 3 + -1 * 2 / 4) }",
+    "SELECT * { { } . ?s ?p ?o . }",
+];
+
+#[test]
+fn booleans_are_read_in_any_case() {
+    let text = "SELECT (TRUE AS ?TRUE) { ?s :False 'TRUE', False, <TRUE>, TRUE:x }";
+    let read = "SELECT (true AS ?TRUE) { ?s :False 'TRUE', false, <TRUE>, TRUE:x }";
+    assert_eq!(with_lowercase_booleans(text), read);
+}
+
+#[test]
+fn deep_nesting_is_refused_not_recursed_into() {
+    for (open, close) in [
+        ("(", ")"),
+        ("!", ""),
+        ("STR(", ")"),
+        ("?x <((", "))>"),
+        ("EXISTS { FILTER (", ")}"),
+    ] {
+        let text = format!(
+            "SELECT * {{ FILTER({}1{}) }}",
+            open.repeat(10_000),
+            close.repeat(10_000)
+        );
+        let (_, _, message) = place(&text);
+        assert!(message.contains("nested"), "{open}: {message}");
+    }
+    for (open, close) in [
+        ("{", "}"),
+        ("?s ?p [ ", "]"),
+        ("?s ?p (", ")"),
+        ("<<( ?s ?p ", " )>>"),
+        ("?s ?p ?o {| ", "|}"),
+    ] {
+        let text = format!(
+            "SELECT * {{ {}{} }}",
+            open.repeat(10_000),
+            close.repeat(10_000)
+        );
+        let (_, _, message) = place(&text);
+        assert!(message.contains("nested"), "{open}: {message}");
+    }
+}
+
+#[test]
+fn brackets_in_strings_and_iris_do_not_nest() {
+    let brackets = "(".repeat(1000);
+    let text = format!("SELECT * {{ ?s ?p \"{brackets}\" . ?s <http://e/a(b)> ?o }} # {brackets}");
+    assert!(Query::parse(&text, None).is_ok());
+}
+
+#[test]
+fn long_lists_are_read_and_long_chains_are_refused() {
+    let repeated = |text: &str, count: usize, between: &str| vec![text; count].join(between);
+    let in_filter = |text: String| format!("SELECT * {{ FILTER({text}) }}");
+    let in_group = |text: String| format!("SELECT * {{ {text} }}");
+    let rows = repeated("(-1 <a:b>)", 1_000_000, " ");
+    for text in [
+        in_filter(format!("?x IN ({})", repeated("-1", 100_000, ","))),
+        in_group(format!("VALUES (?x ?y) {{ {rows} }}")),
+        in_group(repeated("?s <a:b> -1", 100_000, " . ")),
+        in_group(format!("?s <a:b> {}", repeated("'x'", 100_000, " , "))),
+        in_group(repeated("{ ?s ?p ?o }", 4000, " UNION ")),
+        in_group(repeated("OPTIONAL { ?s ?p ?o }", 200, " ")),
+        in_filter(repeated("?x", 2001, " || ")),
+        in_group(format!("?s {} ?o", repeated("<a:b>", 2001, "/"))),
+    ] {
+        assert!(Query::parse(&text, None).is_ok(), "{}", &text[..60]);
+    }
+    for text in [
+        in_group(repeated("{ ?s ?p ?o }", 5000, " UNION ")),
+        in_group(repeated("OPTIONAL { ?s ?p ?o }", 5000, " ")),
+        in_group(repeated("FILTER(?x)", 100_000, " ")),
+        in_filter(repeated("?x", 10_000, " || ")),
+        in_filter(repeated("?x", 10_000, " && ")),
+        in_filter(repeated("?x", 10_000, " + ")),
+        in_filter(format!("({}) + 1", repeated("?x", 2001, " + "))),
+        in_group(format!("?s {} ?o", repeated("<a:b>", 10_000, "/"))),
+        format!("SELECT {} {{ }}", repeated("?x", 100_000, " ")),
+        format!("SELECT {} {{ }}", repeated("(1 AS ?x)", 10_000, " ")),
+        format!(
+            "SELECT * {{ }} ORDER BY {}",
+            repeated("SUM(?x)", 10_000, " ")
+        ),
+    ] {
+        let (_, _, message) = place(&text);
+        assert!(message.contains("too many"), "{}: {message}", &text[..60]);
+    }
+}

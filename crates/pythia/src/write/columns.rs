@@ -1,0 +1,441 @@
+//! Solutions as typed columns: Arrow IPC streams and Parquet.
+//!
+//! A column has one field, nullable, named like its variable. Its type follows from all values of
+//! the result, which are therefore read twice, and its metadata say what the values stand for:
+//!
+//! | values | type | `rdf.kind` | more metadata |
+//! |---|---|---|---|
+//! | IRIs | Utf8 | `iri` | |
+//! | blank nodes | Utf8, the labels | `blank` | |
+//! | literals of one datatype, all native | Boolean, Int64, Decimal128, Float32, Float64, Date32, Timestamp in µs (in UTC, if all are) | `literal` | `rdf.datatype` |
+//! | other literals of one datatype | Utf8, the lexical forms | `literal` | `rdf.datatype` |
+//! | strings of one language and direction | Utf8 | `literal` | `rdf.language`, `rdf.direction` |
+//! | triple terms, or a mixture | Utf8, in N-Triples syntax | `term` | |
+//! | none | Utf8 | `none` | |
+//!
+//! So terms can be had back, but for the spelling of a native value: `1.50` and `1.5` are one
+//! decimal. [`super::native`] says which values are native; what would not be exact is text.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int64Array,
+    RecordBatch, RecordBatchOptions, StringArray, TimestampMicrosecondArray,
+};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::error::ArrowError;
+use arrow_ipc::writer::StreamWriter;
+use oxrdf::{BaseDirection, NamedNode, Term};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use pythia_query::{QueryError, SolutionBatch, SolutionStream, SpooledSolutions};
+
+use super::native::{DECIMAL_DIGITS_MAX, Native, native};
+use super::{WriteError, WriteReport};
+
+/// Rows and about how many bytes a Parquet row group holds: what is kept in memory.
+const ROW_GROUP_ROWS: usize = 1 << 17;
+const ROW_GROUP_BYTES: usize = 32 << 20;
+/// Bytes of text in one batch, unless a single row has more. Utf8 columns hold at most 2 GiB.
+const BATCH_TEXT_BYTES: usize = 64 << 20;
+
+/// What all values of a column have in common.
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Column {
+    /// No value.
+    #[default]
+    Empty,
+    Iri,
+    BlankNode,
+    /// Literals of one datatype.
+    Literal {
+        datatype: NamedNode,
+        native: Option<NativeType>,
+    },
+    /// Strings of one language.
+    Language(String, Option<BaseDirection>),
+    /// Anything.
+    Term,
+}
+
+/// The type of native values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum NativeType {
+    Boolean,
+    Integer,
+    Decimal { whole_digits: u8, scale: u8 },
+    Float,
+    Double,
+    Date,
+    DateTime { utc: bool },
+}
+
+/// Writes an Arrow IPC stream.
+pub(super) fn write_arrow(
+    solutions: SolutionStream,
+    out: impl Write,
+) -> Result<WriteReport, WriteError> {
+    let (mut spooled, columns) = learn(solutions)?;
+    let schema = schema(&spooled, &columns);
+    let mut writer = StreamWriter::try_new(out, &schema).map_err(arrow_error)?;
+    for_each_batch(&mut spooled, &columns, &schema, &mut |batch| {
+        writer.write(batch).map_err(arrow_error)
+    })?;
+    let mut out = writer.into_inner().map_err(arrow_error)?;
+    out.flush()?;
+    Ok(WriteReport {
+        rows: spooled.rows(),
+    })
+}
+
+/// Writes a Parquet file.
+pub(super) fn write_parquet(
+    solutions: SolutionStream,
+    out: impl Write + Send,
+) -> Result<WriteReport, WriteError> {
+    let (mut spooled, columns) = learn(solutions)?;
+    let schema = schema(&spooled, &columns);
+    let mut writer = parquet_writer(out, &schema)?;
+    for_each_batch(&mut spooled, &columns, &schema, &mut |batch| {
+        writer.write(batch).map_err(parquet_error)
+    })?;
+    let mut out = writer.into_inner().map_err(parquet_error)?;
+    out.flush()?;
+    Ok(WriteReport {
+        rows: spooled.rows(),
+    })
+}
+
+/// Writes the answer of an ASK as one row of one column, `boolean`.
+pub(super) fn write_arrow_boolean(value: bool, out: impl Write) -> Result<WriteReport, WriteError> {
+    let batch = boolean_batch(value)?;
+    let mut writer = StreamWriter::try_new(out, &batch.schema()).map_err(arrow_error)?;
+    writer.write(&batch).map_err(arrow_error)?;
+    writer.into_inner().map_err(arrow_error)?.flush()?;
+    Ok(WriteReport { rows: 1 })
+}
+
+/// The same as Parquet.
+pub(super) fn write_parquet_boolean(
+    value: bool,
+    out: impl Write + Send,
+) -> Result<WriteReport, WriteError> {
+    let batch = boolean_batch(value)?;
+    let mut writer = parquet_writer(out, &batch.schema())?;
+    writer.write(&batch).map_err(parquet_error)?;
+    writer.into_inner().map_err(parquet_error)?.flush()?;
+    Ok(WriteReport { rows: 1 })
+}
+
+fn boolean_batch(value: bool) -> Result<RecordBatch, WriteError> {
+    let field = Field::new("boolean", DataType::Boolean, false);
+    let column: ArrayRef = Arc::new(BooleanArray::from(vec![value]));
+    RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![column]).map_err(arrow_error)
+}
+
+fn parquet_writer<W: Write + Send>(
+    out: W,
+    schema: &SchemaRef,
+) -> Result<ArrowWriter<W>, WriteError> {
+    let properties = WriterProperties::builder()
+        .set_created_by(concat!("pythia ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+        .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
+        .build();
+    ArrowWriter::try_new(out, Arc::clone(schema), Some(properties)).map_err(parquet_error)
+}
+
+fn arrow_error(error: ArrowError) -> WriteError {
+    match error {
+        ArrowError::IoError(_, error) => WriteError::Io(error),
+        error => QueryError::Execution(error.to_string()).into(),
+    }
+}
+
+fn parquet_error(error: ParquetError) -> WriteError {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
+            Ok(error) => WriteError::Io(*error),
+            Err(other) => QueryError::Execution(other.to_string()).into(),
+        },
+        error => QueryError::Execution(error.to_string()).into(),
+    }
+}
+
+/// Runs the query to its end and finds the types of its columns.
+fn learn(solutions: SolutionStream) -> Result<(SpooledSolutions, Vec<Column>), WriteError> {
+    let mut spooled = solutions.spool()?;
+    let mut columns = vec![Column::default(); spooled.variables().len()];
+    while let Some(batch) = spooled.next_batch()? {
+        for (index, column) in columns.iter_mut().enumerate() {
+            let terms = (0..batch.len()).filter_map(|row| batch.term(row, index));
+            terms.for_each(|term| column.learn(term));
+        }
+    }
+    Ok((spooled, columns))
+}
+
+fn schema(spooled: &SpooledSolutions, columns: &[Column]) -> SchemaRef {
+    let fields = spooled
+        .variables()
+        .iter()
+        .zip(columns)
+        .map(|(variable, column)| {
+            Field::new(variable.as_str(), column.data_type(), true).with_metadata(column.metadata())
+        });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+fn for_each_batch(
+    spooled: &mut SpooledSolutions,
+    columns: &[Column],
+    schema: &SchemaRef,
+    write: &mut dyn FnMut(&RecordBatch) -> Result<(), WriteError>,
+) -> Result<(), WriteError> {
+    spooled.rewind();
+    let mut rows = 0;
+    loop {
+        let next = spooled.next_batch();
+        let Some(batch) = next.map_err(|error| WriteError::cut(rows, error))? else {
+            return Ok(());
+        };
+        let mut parts = Vec::from([(0, batch.len())]);
+        while let Some((from, to)) = parts.pop() {
+            let part = from..to;
+            if part.len() > 1 && text_bytes(&batch, part.clone()) > BATCH_TEXT_BYTES {
+                let middle = from + part.len() / 2;
+                parts.extend([(middle, to), (from, middle)]);
+                continue;
+            }
+            let arrays = columns.iter().enumerate().map(|(index, column)| {
+                column.array(part.clone().map(|row| batch.term(row, index)))
+            });
+            let arrays: Vec<ArrayRef> = arrays.collect::<Result<_, _>>().map_err(arrow_error)?;
+            let options = RecordBatchOptions::new().with_row_count(Some(part.len()));
+            let schema = Arc::clone(schema);
+            let batch = RecordBatch::try_new_with_options(schema, arrays, &options);
+            write(&batch.map_err(arrow_error)?)?;
+        }
+        rows += batch.len() as u64;
+    }
+}
+
+/// About how much text rows of a batch have.
+fn text_bytes(batch: &SolutionBatch, rows: Range<usize>) -> usize {
+    let length = |term: &Term| match term {
+        Term::NamedNode(node) => node.as_str().len(),
+        Term::BlankNode(node) => node.as_str().len(),
+        Term::Literal(literal) => literal.value().len() + literal.datatype().as_str().len(),
+        Term::Triple(_) => term.to_string().len(),
+    };
+    rows.flat_map(|row| batch.row(row))
+        .filter_map(|(_, term)| term.map(length))
+        .sum()
+}
+
+impl Column {
+    /// Makes the column fit for a value more.
+    fn learn(&mut self, term: &Term) {
+        if *self == Self::Term {
+            return;
+        }
+        let other = Self::of(term);
+        *self = match (std::mem::take(self), other) {
+            (Self::Empty, other) => other,
+            (
+                Self::Literal {
+                    datatype,
+                    native: a,
+                },
+                Self::Literal {
+                    datatype: other,
+                    native: b,
+                },
+            ) if datatype == other => Self::Literal {
+                datatype,
+                native: a.zip(b).and_then(|(a, b)| a.join(b)),
+            },
+            (own, other) if own == other => own,
+            _ => Self::Term,
+        };
+    }
+
+    /// The column of one value.
+    fn of(term: &Term) -> Self {
+        match term {
+            Term::NamedNode(_) => Self::Iri,
+            Term::BlankNode(_) => Self::BlankNode,
+            Term::Literal(literal) => match literal.language() {
+                Some(language) => Self::Language(language.to_owned(), literal.direction()),
+                None => Self::Literal {
+                    datatype: literal.datatype().into_owned(),
+                    native: native(literal.value(), literal.datatype()).map(NativeType::of),
+                },
+            },
+            Term::Triple(_) => Self::Term,
+        }
+    }
+
+    fn data_type(&self) -> DataType {
+        let Self::Literal {
+            native: Some(native),
+            ..
+        } = self
+        else {
+            return DataType::Utf8;
+        };
+        match native {
+            NativeType::Boolean => DataType::Boolean,
+            NativeType::Integer => DataType::Int64,
+            NativeType::Decimal {
+                whole_digits,
+                scale,
+            } => DataType::Decimal128((whole_digits + scale).max(1), *scale as i8),
+            NativeType::Float => DataType::Float32,
+            NativeType::Double => DataType::Float64,
+            NativeType::Date => DataType::Date32,
+            NativeType::DateTime { utc } => {
+                DataType::Timestamp(TimeUnit::Microsecond, utc.then(|| "UTC".into()))
+            }
+        }
+    }
+
+    fn metadata(&self) -> HashMap<String, String> {
+        let mut entries = Vec::new();
+        let kind = match self {
+            Self::Empty => "none",
+            Self::Iri => "iri",
+            Self::BlankNode => "blank",
+            Self::Literal { datatype, .. } => {
+                entries.push(("rdf.datatype", datatype.as_str()));
+                "literal"
+            }
+            Self::Language(language, direction) => {
+                entries.push(("rdf.language", language));
+                match direction {
+                    Some(BaseDirection::Ltr) => entries.push(("rdf.direction", "ltr")),
+                    Some(BaseDirection::Rtl) => entries.push(("rdf.direction", "rtl")),
+                    None => {}
+                }
+                "literal"
+            }
+            Self::Term => "term",
+        };
+        entries.push(("rdf.kind", kind));
+        let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        entries.into_iter().map(owned).collect()
+    }
+
+    /// Values of this column.
+    fn array<'t>(
+        &self,
+        terms: impl Iterator<Item = Option<&'t Term>>,
+    ) -> Result<ArrayRef, ArrowError> {
+        let Self::Literal {
+            native: Some(kind), ..
+        } = self
+        else {
+            let as_term = *self == Self::Term;
+            let text = terms.map(|term| term.map(|term| text(term, as_term)));
+            return Ok(Arc::new(text.collect::<StringArray>()));
+        };
+        let values = terms.map(|term| match term {
+            Some(Term::Literal(literal)) => native(literal.value(), literal.datatype()),
+            _ => None,
+        });
+        kind.array(values)
+    }
+}
+
+/// A term in N-Triples syntax, or what is left of it when its column says the rest.
+fn text(term: &Term, as_term: bool) -> String {
+    match term {
+        Term::NamedNode(node) if !as_term => node.as_str().to_owned(),
+        Term::BlankNode(node) if !as_term => node.as_str().to_owned(),
+        Term::Literal(literal) if !as_term => literal.value().to_owned(),
+        term => term.to_string(),
+    }
+}
+
+impl NativeType {
+    fn of(value: Native) -> Self {
+        match value {
+            Native::Boolean(_) => Self::Boolean,
+            Native::Integer(_) => Self::Integer,
+            Native::Decimal(value) => Self::Decimal {
+                whole_digits: value.whole_digits,
+                scale: value.scale,
+            },
+            Native::Float(_) => Self::Float,
+            Native::Double(_) => Self::Double,
+            Native::Date(_) => Self::Date,
+            Native::DateTime(_, utc) => Self::DateTime { utc },
+        }
+    }
+
+    /// The type that holds values of both, if there is one.
+    fn join(self, other: Self) -> Option<Self> {
+        match (self, other) {
+            (
+                Self::Decimal {
+                    whole_digits,
+                    scale,
+                },
+                Self::Decimal {
+                    whole_digits: other_whole,
+                    scale: other_scale,
+                },
+            ) => {
+                let (whole_digits, scale) = (whole_digits.max(other_whole), scale.max(other_scale));
+                let fits = whole_digits + scale <= DECIMAL_DIGITS_MAX;
+                fits.then_some(Self::Decimal {
+                    whole_digits,
+                    scale,
+                })
+            }
+            _ => (self == other).then_some(self),
+        }
+    }
+
+    /// Values of this type.
+    fn array(self, values: impl Iterator<Item = Option<Native>>) -> Result<ArrayRef, ArrowError> {
+        macro_rules! collect {
+            ($array:ty, $pattern:pat => $value:expr) => {
+                values
+                    .map(|value| match value {
+                        Some($pattern) => Some($value),
+                        _ => None,
+                    })
+                    .collect::<$array>()
+            };
+        }
+        Ok(match self {
+            Self::Boolean => Arc::new(collect!(BooleanArray, Native::Boolean(value) => value)),
+            Self::Integer => Arc::new(collect!(Int64Array, Native::Integer(value) => value)),
+            Self::Float => Arc::new(collect!(Float32Array, Native::Float(value) => value)),
+            Self::Double => Arc::new(collect!(Float64Array, Native::Double(value) => value)),
+            Self::Date => Arc::new(collect!(Date32Array, Native::Date(value) => value)),
+            Self::DateTime { utc } => {
+                let array =
+                    collect!(TimestampMicrosecondArray, Native::DateTime(value, _) => value);
+                Arc::new(array.with_timezone_opt(utc.then_some("UTC")))
+            }
+            Self::Decimal {
+                whole_digits,
+                scale,
+            } => {
+                let rescaled = collect!(Decimal128Array, Native::Decimal(value) => {
+                    value.mantissa * 10_i128.pow(u32::from(scale - value.scale))
+                });
+                let precision = (whole_digits + scale).max(1);
+                Arc::new(rescaled.with_precision_and_scale(precision, scale as i8)?)
+            }
+        })
+    }
+}

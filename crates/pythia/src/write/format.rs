@@ -1,0 +1,108 @@
+//! The formats of results.
+
+use std::path::Path;
+
+use oxrdfio::{JsonLdProfileSet, RdfFormat};
+use sparesults::QueryResultsFormat;
+
+/// A format of results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ResultFormat {
+    /// SPARQL Query Results JSON.
+    Json,
+    /// SPARQL Query Results XML.
+    Xml,
+    /// SPARQL CSV.
+    Csv,
+    /// SPARQL TSV.
+    Tsv,
+    /// An Arrow IPC stream, for tables.
+    Arrow,
+    /// Parquet, for tables.
+    Parquet,
+    /// N-Triples, for graphs.
+    NTriples,
+    /// N-Quads, for graphs.
+    NQuads,
+    /// Turtle, for graphs.
+    Turtle,
+    /// TriG, for graphs.
+    TriG,
+    /// RDF/XML, for graphs.
+    RdfXml,
+    /// JSON-LD (streaming profile), for graphs.
+    JsonLd,
+}
+
+/// How a format is written.
+pub(super) enum Kind {
+    Text(QueryResultsFormat),
+    Arrow,
+    Parquet,
+    Graph(RdfFormat),
+}
+
+impl ResultFormat {
+    /// The formats that hold tables (and the answer of an ASK), by name.
+    pub(super) const TABLES: &str = "json, xml, csv, tsv, arrow or parquet";
+    /// The formats that hold graphs, by name.
+    pub(super) const GRAPHS: &str = "nt, nq, ttl, trig, rdfxml or jsonld";
+
+    /// The format's name, as the command line has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Xml => "xml",
+            Self::Csv => "csv",
+            Self::Tsv => "tsv",
+            Self::Arrow => "arrow",
+            Self::Parquet => "parquet",
+            Self::NTriples => "nt",
+            Self::NQuads => "nq",
+            Self::Turtle => "ttl",
+            Self::TriG => "trig",
+            Self::RdfXml => "rdfxml",
+            Self::JsonLd => "jsonld",
+        }
+    }
+
+    /// The format that a file's extension stands for.
+    pub fn of_file(path: &Path) -> Option<Self> {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        Some(match extension.as_str() {
+            "json" | "srj" => Self::Json,
+            "xml" | "srx" => Self::Xml,
+            "csv" => Self::Csv,
+            "tsv" => Self::Tsv,
+            "arrow" | "arrows" => Self::Arrow,
+            "parquet" => Self::Parquet,
+            "nt" => Self::NTriples,
+            "nq" => Self::NQuads,
+            "ttl" => Self::Turtle,
+            "trig" => Self::TriG,
+            "rdf" | "owl" => Self::RdfXml,
+            "jsonld" => Self::JsonLd,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn kind(self) -> Kind {
+        match self {
+            Self::Json => Kind::Text(QueryResultsFormat::Json),
+            Self::Xml => Kind::Text(QueryResultsFormat::Xml),
+            Self::Csv => Kind::Text(QueryResultsFormat::Csv),
+            Self::Tsv => Kind::Text(QueryResultsFormat::Tsv),
+            Self::Arrow => Kind::Arrow,
+            Self::Parquet => Kind::Parquet,
+            Self::NTriples => Kind::Graph(RdfFormat::NTriples),
+            Self::NQuads => Kind::Graph(RdfFormat::NQuads),
+            Self::Turtle => Kind::Graph(RdfFormat::Turtle),
+            Self::TriG => Kind::Graph(RdfFormat::TriG),
+            Self::RdfXml => Kind::Graph(RdfFormat::RdfXml),
+            Self::JsonLd => Kind::Graph(RdfFormat::JsonLd {
+                profile: JsonLdProfileSet::empty(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Tables as text: JSON, XML, CSV and TSV; and graphs.
+//!
+//! What is written is flushed with each batch, so that the first rows leave before the last are
+//! computed.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use oxrdf::{Term, TermRef};
+use oxrdfio::{RdfFormat, RdfSerializer};
+use pythia_query::{SolutionBatch, SolutionStream, TripleStream};
+use sparesults::{QueryResultsFormat, QueryResultsSerializer, WriterSolutionsSerializer};
+
+use super::{WriteError, WriteReport};
+
+/// A writer that a serializer holds, and that can be flushed meanwhile.
+struct Shared<W>(Rc<RefCell<W>>);
+
+impl<W> Shared<W> {
+    fn new(out: W) -> Self {
+        Self(Rc::new(RefCell::new(out)))
+    }
+
+    fn handle(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+}
+
+impl<W: Write> Write for Shared<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.borrow_mut().write_all(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.borrow_mut().flush()
+    }
+}
+
+/// A table being written.
+enum TableWriter<W: Write> {
+    Csv(W),
+    Other(WriterSolutionsSerializer<W>),
+}
+
+pub(super) fn write_solutions(
+    mut solutions: SolutionStream,
+    format: QueryResultsFormat,
+    out: impl Write,
+) -> Result<WriteReport, WriteError> {
+    let mut report = WriteReport::default();
+    // The first batch is computed before a byte is written, so that early errors leave no output.
+    let mut next = solutions.next_batch()?;
+    let mut out = Shared::new(out);
+    let mut writer = TableWriter::start(out.handle(), format, &solutions)?;
+    while let Some(batch) = next {
+        if format == QueryResultsFormat::Xml {
+            check_xml(batch.terms())?;
+        }
+        writer.write(&batch)?;
+        report.rows += batch.len() as u64;
+        out.flush()?;
+        next = solutions
+            .next_batch()
+            .map_err(|error| WriteError::cut(report.rows, error))?;
+    }
+    writer.finish()?;
+    out.flush()?;
+    Ok(report)
+}
+
+impl<W: Write> TableWriter<W> {
+    fn start(
+        mut out: W,
+        format: QueryResultsFormat,
+        solutions: &SolutionStream,
+    ) -> io::Result<Self> {
+        let variables = solutions.variables();
+        if format != QueryResultsFormat::Csv {
+            let serializer = QueryResultsSerializer::from_format(format);
+            let writer = serializer.serialize_solutions_to_writer(out, variables.to_vec())?;
+            return Ok(Self::Other(writer));
+        }
+        let names: Vec<&str> = variables.iter().map(|v| v.as_str()).collect();
+        write!(out, "{}\r\n", names.join(","))?;
+        Ok(Self::Csv(out))
+    }
+
+    fn write(&mut self, batch: &SolutionBatch) -> io::Result<()> {
+        for row in 0..batch.len() {
+            match self {
+                Self::Csv(out) => write_csv_row(out, batch, row)?,
+                Self::Other(writer) => {
+                    let bound = batch
+                        .row(row)
+                        .filter_map(|(variable, term)| Some((variable.as_ref(), term?.as_ref())));
+                    writer.serialize(bound)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Csv(_) => Ok(()),
+            Self::Other(writer) => writer.finish().map(drop),
+        }
+    }
+}
+
+fn write_csv_row(out: &mut impl Write, batch: &SolutionBatch, row: usize) -> io::Result<()> {
+    for column in 0..batch.variables().len() {
+        if column > 0 {
+            out.write_all(b",")?;
+        }
+        if let Some(term) = batch.term(row, column) {
+            write_csv_cell(out, term)?;
+        }
+    }
+    out.write_all(b"\r\n")
+}
+
+/// A term's text, in quotes where RFC 4180 asks for them: IRIs may hold commas too.
+fn write_csv_cell(out: &mut impl Write, term: &Term) -> io::Result<()> {
+    let triple;
+    let text = match term {
+        Term::NamedNode(node) => node.as_str(),
+        Term::BlankNode(node) => return write!(out, "_:{}", node.as_str()),
+        Term::Literal(literal) => literal.value(),
+        Term::Triple(_) => {
+            triple = term.to_string();
+            &triple
+        }
+    };
+    if !text.bytes().any(|byte| b"\",\r\n".contains(&byte)) {
+        return out.write_all(text.as_bytes());
+    }
+    write!(out, "\"{}\"", text.replace('"', "\"\""))
+}
+
+pub(super) fn write_boolean(
+    value: bool,
+    format: QueryResultsFormat,
+    out: impl Write,
+) -> Result<WriteReport, WriteError> {
+    let serializer = QueryResultsSerializer::from_format(format);
+    serializer
+        .serialize_boolean_to_writer(out, value)?
+        .flush()?;
+    Ok(WriteReport { rows: 1 })
+}
+
+pub(super) fn write_graph(
+    mut triples: TripleStream,
+    format: RdfFormat,
+    out: impl Write,
+) -> Result<WriteReport, WriteError> {
+    let mut report = WriteReport::default();
+    let mut next = triples.next_batch()?;
+    let mut out = Shared::new(out);
+    let mut serializer = RdfSerializer::from_format(format).for_writer(out.handle());
+    while let Some(batch) = next {
+        for triple in &batch {
+            if format == RdfFormat::RdfXml {
+                check_xml([&triple.object])?;
+            }
+            serializer.serialize_triple(triple)?;
+        }
+        report.rows += batch.len() as u64;
+        out.flush()?;
+        next = triples
+            .next_batch()
+            .map_err(|error| WriteError::cut(report.rows, error))?;
+    }
+    serializer.finish()?;
+    out.flush()?;
+    Ok(report)
+}
+
+/// An error if XML cannot hold the text of a term, not even escaped.
+fn check_xml<'t>(terms: impl IntoIterator<Item = &'t Term>) -> Result<(), WriteError> {
+    for term in terms {
+        if let Some(character) = forbidden_in_xml(term.as_ref()) {
+            return Err(WriteError::Character {
+                character,
+                term: term.to_string(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn forbidden_in_xml(term: TermRef<'_>) -> Option<char> {
+    let is_forbidden = |c: &char| matches!(c, '\u{0}'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}');
+    match term {
+        TermRef::Literal(literal) => literal.value().chars().find(is_forbidden),
+        TermRef::Triple(triple) => forbidden_in_xml(triple.object.as_ref()),
+        TermRef::NamedNode(_) | TermRef::BlankNode(_) => None,
+    }
+}
