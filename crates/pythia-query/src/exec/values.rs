@@ -9,13 +9,16 @@ use crate::error::QueryError;
 use crate::governor::Held;
 use crate::spill::table::{ChainTable, hash_ids};
 
-/// Joins solutions with rows of terms; the slots in `keys` are bound already and compared.
+/// Joins solutions with rows of terms; the slots in `keys` are bound already and compared, where a
+/// row does not leave them open.
 pub(crate) struct Values {
     input: Box<dyn RowSource>,
     slots: Vec<usize>,
     keys: Vec<usize>,
     /// The places of the keys in a row.
     key_places: Vec<usize>,
+    /// Which keys no row leaves open: rows are found by these.
+    hashed: Vec<bool>,
     rows: Vec<Vec<u64>>,
     by_key: Option<(ChainTable, Held)>,
     live: Vec<usize>,
@@ -37,8 +40,10 @@ impl Values {
         let key_places: Vec<usize> = (0..slots.len())
             .filter(|i| keys.contains(&slots[*i]))
             .collect();
+        let is_closed = |place: &usize| rows.iter().all(|row| row[*place] != 0);
         Self {
             input,
+            hashed: key_places.iter().map(is_closed).collect(),
             keys: key_places.iter().map(|&place| slots[place]).collect(),
             key_places,
             slots,
@@ -57,43 +62,42 @@ impl Values {
         let mut held = Held::new(self.context.governor());
         held.set(self.rows.len() * row_bytes + ChainTable::bytes(self.rows.len()))?;
         let table = ChainTable::build(self.rows.len(), |row| {
-            hash_ids(
-                self.key_places.iter().map(|&place| self.rows[row][place]),
-                0,
-            )
+            self.hash(self.key_places.iter().map(|&place| self.rows[row][place]))
         });
         Ok((table, held))
+    }
+
+    fn hash(&self, keys: impl Iterator<Item = u64>) -> u64 {
+        let keys = keys.zip(&self.hashed).filter(|(_, hashed)| **hashed);
+        hash_ids(keys.map(|(key, _)| key), 0)
     }
 
     /// Joins the current solutions, as many as give a batch.
     fn join(&mut self) -> Option<Batch> {
         let (table, _) = self.by_key.as_ref()?;
-        let Cursor { batch, row } = &mut self.current;
+        let Cursor { batch, mut row } = std::mem::take(&mut self.current);
         let mut rows = Vec::new();
         let mut found: Vec<u32> = Vec::new();
-        while *row < batch.rows && rows.len() < OUTPUT_ROWS {
-            let key = |slot: &usize| batch.value(*slot, *row);
+        while row < batch.rows && rows.len() < OUTPUT_ROWS {
+            let key = |slot: &usize| batch.value(*slot, row);
             let mut place = self
                 .place
-                .unwrap_or_else(|| table.first(hash_ids(self.keys.iter().map(key), 0)));
+                .unwrap_or_else(|| table.first(self.hash(self.keys.iter().map(key))));
             while place != 0 && rows.len() < OUTPUT_ROWS {
                 let candidate = &self.rows[place as usize - 1];
                 let mut pairs = self.key_places.iter().zip(&self.keys);
-                if pairs.all(|(&place, slot)| candidate[place] == key(slot)) {
-                    rows.push(*row as u32);
+                if pairs.all(|(&place, slot)| [0, key(slot)].contains(&candidate[place])) {
+                    rows.push(row as u32);
                     found.push(place - 1);
                 }
                 place = table.after(place);
             }
             if place == 0 {
-                *row += 1;
+                row += 1;
                 self.place = None;
             } else {
                 self.place = Some(place);
             }
-        }
-        if rows.is_empty() {
-            return None;
         }
         let mut out = batch.gather(&rows, &self.live);
         for (place, &slot) in self.slots.iter().enumerate() {
@@ -102,7 +106,8 @@ impl Values {
                 out.columns[slot] = found.iter().map(cell).collect();
             }
         }
-        Some(out)
+        self.current = Cursor { batch, row };
+        (out.rows > 0).then_some(out)
     }
 }
 

@@ -611,7 +611,7 @@ impl<'a> Planner<'a> {
         for (place, slot) in slots.iter().enumerate() {
             if rows.iter().all(|row| row[place] != 0) {
                 builder.bind(*slot, rows.len() as f64);
-            } else {
+            } else if !keys.contains(slot) {
                 builder.known.maybe.insert(*slot);
             }
         }

@@ -303,12 +303,8 @@ pub(crate) fn can_seed(pattern: &GraphPattern, outer: &Variables) -> bool {
                     .is_none_or(|e| seen_only_if_certain(e, left, outer))
         }
         GraphPattern::Graph { inner, .. } => can_seed(inner, outer),
-        GraphPattern::Values { .. } => {
-            let certain = certain(pattern);
-            in_scope(pattern)
-                .iter()
-                .all(|v| !outer.contains(v) || certain.contains(v))
-        }
+        // A row that leaves a variable open is compatible with whatever it is bound to.
+        GraphPattern::Values { .. } => true,
         _ => false,
     }
 }

@@ -13,8 +13,11 @@ mod tests;
 mod token;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
+use oxrdf::Variable;
 use spargebra::SparqlParser;
+use spargebra::algebra::GraphPattern;
 
 use crate::error::QueryError;
 use crate::validate;
@@ -39,10 +42,42 @@ impl Query {
         match parser.parse_query(&with_lowercase_booleans(text)) {
             Ok(algebra) => match validate::fault(&algebra) {
                 Some(fault) => Err(explain(text, base.is_some(), fault)),
-                None => Ok(Self { algebra }),
+                None => Ok(Self {
+                    algebra: in_order_of_text(algebra, text),
+                }),
             },
             Err(error) => Err(explain(text, base.is_some(), &error.to_string())),
         }
+    }
+}
+
+/// Puts the columns of `SELECT *` in the order in which the text first names them, which SPARQL
+/// leaves open and the parser sorts by name.
+fn in_order_of_text(mut query: spargebra::Query, text: &str) -> spargebra::Query {
+    let mut words = tokens(text).skip_while(|token| !token.text.eq_ignore_ascii_case("select"));
+    words.next();
+    let after = words.find(|token| token.kind != Kind::Word);
+    if after.is_some_and(|token| token.text == "*")
+        && let spargebra::Query::Select { pattern, .. } = &mut query
+        && let Some(variables) = projected(pattern)
+    {
+        let mut named: HashMap<&str, usize> = HashMap::new();
+        for token in tokens(text).filter(|token| token.kind == Kind::Variable) {
+            named.entry(&token.text[1..]).or_insert(token.start);
+        }
+        variables.sort_by_key(|v| named.get(v.as_str()).copied().unwrap_or(usize::MAX));
+    }
+    query
+}
+
+/// The variables of the outermost projection.
+fn projected(pattern: &mut GraphPattern) -> Option<&mut Vec<Variable>> {
+    match pattern {
+        GraphPattern::Project { variables, .. } => Some(variables),
+        GraphPattern::Distinct { inner }
+        | GraphPattern::Reduced { inner }
+        | GraphPattern::Slice { inner, .. } => projected(inner),
+        _ => None,
     }
 }
 

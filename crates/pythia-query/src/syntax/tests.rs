@@ -388,3 +388,29 @@ fn long_lists_are_read_and_long_chains_are_refused() {
         assert!(message.contains("too many"), "{}: {message}", &text[..60]);
     }
 }
+
+#[test]
+fn the_columns_of_a_star_come_in_the_order_of_the_text() {
+    for (text, expected) in [
+        ("SELECT * { ?s ?p ?o }", "s p o"),
+        (
+            "# select ?x\nSELECT DISTINCT * { ?z ?b 1 OPTIONAL { ?a ?b ?z } } LIMIT 3",
+            "z b a",
+        ),
+        (
+            "SELECT * { { SELECT ?n ?m { ?m ?n ?l } } ?m ?q ?n }",
+            "n m q",
+        ),
+    ] {
+        let query = Query::parse(text, None).unwrap();
+        let spargebra::Query::Select { mut pattern, .. } = query.algebra else {
+            panic!("{text}");
+        };
+        let names: Vec<&str> = projected(&mut pattern)
+            .unwrap()
+            .iter()
+            .map(|v| v.as_str())
+            .collect();
+        assert_eq!(names.join(" "), expected, "{text}");
+    }
+}

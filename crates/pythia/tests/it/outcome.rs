@@ -20,7 +20,7 @@ pub(crate) type Row = Vec<Option<Term>>;
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Boolean(bool),
-    Graph(Graph),
+    Graph(Box<Graph>),
     Solutions {
         variables: Vec<String>,
         rows: Vec<Row>,
@@ -64,7 +64,7 @@ impl Outcome {
             "tsv" => ResultFormat::Tsv,
             _ => {
                 let graph = graph_of(path);
-                return Ok(from_vocabulary(&graph).unwrap_or(Self::Graph(graph)));
+                return Ok(from_vocabulary(&graph).unwrap_or(Self::Graph(Box::new(graph))));
             }
         };
         Self::parse(&bytes, table)
@@ -133,7 +133,7 @@ fn parse_graph(bytes: &[u8]) -> Result<Outcome, String> {
         let quad = quad.map_err(|error| error.to_string())?;
         graph.insert(oxrdf::TripleRef::from(quad.as_ref()));
     }
-    Ok(Outcome::Graph(graph))
+    Ok(Outcome::Graph(Box::new(graph)))
 }
 
 /// CSV says nothing about terms but their text and which are blank nodes.

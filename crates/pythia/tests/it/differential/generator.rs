@@ -229,7 +229,7 @@ impl Generator {
         if a == b {
             return format!("VALUES {a} {{ {} {} }}", self.node(), self.literal());
         }
-        let undefined = match !self.in_exists && self.chance(30) {
+        let undefined = match self.chance(30) {
             true => "UNDEF".to_owned(),
             false => self.node(),
         };
