@@ -110,9 +110,18 @@ const _: () = assert!(
 /// the stretch holds no numbers at all.
 fn number_bounds(stretch: u64, constant: Number) -> Option<Bounds> {
     let start = stretch << STRETCH_SHIFT;
-    Number::from_inline(TermId(start))?;
+    // Most stretches lie on one side.
+    let end = start + (1 << STRETCH_SHIFT);
+    if Number::from_inline(TermId(start))? > constant {
+        let (lower, upper) = (start, start);
+        return Some(Bounds { lower, upper });
+    }
+    if Number::from_inline(TermId(end - 1))? < constant {
+        let (lower, upper) = (end, end);
+        return Some(Bounds { lower, upper });
+    }
     let first = |beyond: &dyn Fn(Number) -> bool| {
-        let (mut low, mut high) = (start, start + (1 << STRETCH_SHIFT));
+        let (mut low, mut high) = (start, end);
         while low < high {
             let middle = low + (high - low) / 2;
             let value = Number::from_inline(TermId(middle));

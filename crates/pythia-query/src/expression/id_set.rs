@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use pythia_rdf::{TermId, TermKind};
+use pythia_store::statistics::KindSet;
 use spargebra::algebra::Function;
 
 use super::compare::{Comparison, TRUE};
@@ -20,17 +21,19 @@ pub(crate) type IdSet = Vec<Range<u64>>;
 /// The ranks of a dictionary kind's keys that start with some bytes.
 pub(crate) type PrefixRanks<'a> = &'a dyn Fn(TermKind, &[u8]) -> Result<Range<u64>, QueryError>;
 
-/// The ids of `column` for which the node may be true; `None` if it may be for all.
+/// The ids of `column`, which holds terms of these kinds, for which the node may be true; `None`
+/// if it may be for all.
 pub(crate) fn may_be_true(
     node: &Node,
     column: usize,
+    kinds: KindSet,
     ranks: PrefixRanks<'_>,
 ) -> Result<Option<IdSet>, QueryError> {
     Ok(match node {
         Node::And(children) => {
             let mut all: Option<IdSet> = None;
             for child in children {
-                let Some(set) = may_be_true(child, column, ranks)? else {
+                let Some(set) = may_be_true(child, column, kinds, ranks)? else {
                     continue;
                 };
                 all = Some(match all {
@@ -43,14 +46,16 @@ pub(crate) fn may_be_true(
         Node::Or(children) => {
             let mut any = IdSet::new();
             for child in children {
-                let Some(set) = may_be_true(child, column, ranks)? else {
+                let Some(set) = may_be_true(child, column, kinds, ranks)? else {
                     return Ok(None);
                 };
                 any.extend(set);
             }
             Some(normal(any))
         }
-        Node::CompareConstant(comparison) if comparison.column == column => compared(comparison),
+        Node::CompareConstant(comparison) if comparison.column == column => {
+            compared(comparison, kinds)
+        }
         Node::InIris(found, iris) if *found == column => {
             Some(normal(iris.iter().map(|&id| id..id + 1).collect()))
         }
@@ -62,7 +67,7 @@ pub(crate) fn may_be_true(
     })
 }
 
-fn compared(comparison: &ConstantComparison) -> Option<IdSet> {
+fn compared(comparison: &ConstantComparison, kinds: KindSet) -> Option<IdSet> {
     let ConstantComparison {
         operator, constant, ..
     } = comparison;
@@ -70,7 +75,7 @@ fn compared(comparison: &ConstantComparison) -> Option<IdSet> {
     match &comparison.strategy {
         _ if *operator == Comparison::NotEqual => None,
         IdStrategy::SameId => Some(vec![one]),
-        IdStrategy::Ranges(ranges) => Some(in_ranges(ranges, &constant.value)),
+        IdStrategy::Ranges(ranges) => Some(in_ranges(ranges, &constant.value, kinds)),
         // A string equals no term but itself.
         IdStrategy::Each => match (operator, &constant.value) {
             (Comparison::Equal, Value::String(_)) => Some(vec![one]),
@@ -79,7 +84,7 @@ fn compared(comparison: &ConstantComparison) -> Option<IdSet> {
     }
 }
 
-fn in_ranges(ranges: &IdRanges, constant: &Value<'_>) -> IdSet {
+fn in_ranges(ranges: &IdRanges, constant: &Value<'_>, kinds: KindSet) -> IdSet {
     use TermKind as K;
     let (ordered, others): (&[K], &[K]) = match constant {
         Value::Number(_) => (
@@ -88,9 +93,14 @@ fn in_ranges(ranges: &IdRanges, constant: &Value<'_>) -> IdSet {
         ),
         _ => (&[K::Date, K::DateTime, K::GYear], &[K::TypedLiteral]),
     };
-    let mut set: IdSet = others.iter().map(|&kind| all_of(kind)).collect();
+    let there = |kind: &&K| kinds.contains(**kind);
+    let mut set: IdSet = others
+        .iter()
+        .filter(there)
+        .map(|&kind| all_of(kind))
+        .collect();
     let between = ranges.between.unwrap_or(TRUE);
-    for kind in ordered {
+    for kind in ordered.iter().filter(there) {
         let Range { start, end } = all_of(*kind);
         for stretch in start >> STRETCH_SHIFT..((end - 1) >> STRETCH_SHIFT) + 1 {
             let (first, after) = (stretch << STRETCH_SHIFT, (stretch + 1) << STRETCH_SHIFT);

@@ -41,6 +41,7 @@ mod tests;
 
 use oxrdf::Variable;
 use pythia_rdf::TermId;
+use pythia_store::statistics::KindSet;
 use spargebra::algebra::Expression;
 
 use crate::error::QueryError;
@@ -103,14 +104,15 @@ impl CompiledExpression {
         }
     }
 
-    /// The ids of a column for which the expression may be true, as sorted ranges; `None` if that
-    /// may be any. `ranks` looks prefixes up in the dictionary.
+    /// The ids of a column, which holds terms of these kinds, for which the expression may be true,
+    /// as sorted ranges; `None` if that may be any. `ranks` looks prefixes up in the dictionary.
     pub(crate) fn id_set(
         &self,
         column: usize,
+        kinds: KindSet,
         ranks: id_set::PrefixRanks<'_>,
     ) -> Result<Option<id_set::IdSet>, QueryError> {
-        id_set::may_be_true(&self.node, column, ranks)
+        id_set::may_be_true(&self.node, column, kinds, ranks)
     }
 
     /// Whether it runs on ids alone in tight loops, without looking at any term's text.

@@ -88,29 +88,39 @@ impl Planner<'_> {
         slot: usize,
         elements: &mut [Element],
     ) -> Result<(), QueryError> {
-        let mut ids: Option<IdSet> = None;
+        let scanned = |element: &Element| match element {
+            Element::Triple(triple) => scanned_end(triple, slot),
+            Element::Path(_) => None,
+        };
+        let mut kinds = KindSet::default();
+        for (end, predicate) in elements.iter().filter_map(scanned) {
+            kinds.0 |= self.kinds_at(end, predicate).0;
+        }
+        if kinds == KindSet::default() {
+            return Ok(());
+        }
+        let columns = std::slice::from_ref(variable);
+        let compiled = CompiledExpression::compile(filter, columns, self.evaluation)?;
+        let ranks = |kind, prefix: &[u8]| Ok(self.snapshot.prefix_ranks(kind, prefix)?);
+        let Some(wanted) = compiled.id_set(0, kinds, &ranks)? else {
+            return Ok(());
+        };
         for element in elements {
-            let Element::Triple(triple) = element else {
-                continue;
-            };
-            let Some((end, predicate)) = scanned_end(triple, slot) else {
-                continue;
-            };
-            if ids.is_none() {
-                let columns = std::slice::from_ref(variable);
-                let compiled = CompiledExpression::compile(filter, columns, self.evaluation)?;
-                let Some(found) = compiled.id_set(0, &|kind, prefix| {
-                    Ok(self.snapshot.prefix_ranks(kind, prefix)?)
-                })?
-                else {
-                    return Ok(());
-                };
-                ids = Some(found);
+            let end = scanned(element);
+            if let (Element::Triple(triple), Some((end, predicate))) = (element, end) {
+                self.confine_triple(triple, end, predicate, &wanted)?;
             }
-            let wanted = ids.as_deref().unwrap_or_default();
-            self.confine_triple(triple, end, predicate, wanted)?;
         }
         Ok(())
+    }
+
+    /// The kinds of the terms that the predicate's quads have at an end.
+    fn kinds_at(&self, end: End, predicate: TermId) -> KindSet {
+        let statistics = self.snapshot.statistics().predicate(predicate);
+        statistics.map_or(KindSet::default(), |predicate| match end {
+            End::Subject => predicate.subject_kinds,
+            End::Object => predicate.object_kinds,
+        })
     }
 
     /// Notes for a pattern the ids among `wanted` that there are at its end, and counts them.
@@ -124,12 +134,8 @@ impl Planner<'_> {
         let GraphPlace::Filter(graph) = triple.graph else {
             return Ok(());
         };
-        let kinds = self.snapshot.statistics().predicate(predicate);
-        let kinds = kinds.map_or(KindSet::default(), |p| match end {
-            End::Subject => p.subject_kinds,
-            End::Object => p.object_kinds,
-        });
-        let there = kinds
+        let there = self
+            .kinds_at(end, predicate)
             .iter()
             .map(|kind| TermId::new(kind, 0).0..TermId::new(kind, TermId::PAYLOAD_MAX).0 + 1);
         let mut ids = intersection(wanted, &normal(there.collect()));
