@@ -10,8 +10,9 @@ use spargebra::algebra::Expression;
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
 use super::builder::{Builder, GraphScope};
+use super::group::{Group, GroupFilter};
 use super::scope::{term_variable, triple_variables};
-use super::{Group, GroupFilter, Planner, Planning};
+use super::{Planner, Planning};
 use crate::error::QueryError;
 use crate::exec::step::StepKind;
 

@@ -7,9 +7,10 @@ use spargebra::algebra::GraphPattern;
 use spargebra::term::NamedNodePattern;
 
 use super::builder::{Builder, GraphScope, Planned};
+use super::join::hash_join;
 use super::scope::{can_seed, certain, in_scope};
 use super::sequence::needs_evaluation_per_graph;
-use super::{PlanError, Planner, Planning, hash_join};
+use super::{PlanError, Planner, Planning};
 use crate::error::QueryError;
 use crate::exec::each_graph::EachGraph;
 use crate::exec::join::JoinKind;

@@ -9,9 +9,10 @@ use pythia_store::{GraphFilter, PredicateStatistics, QuadPattern, Statistics};
 use spargebra::algebra::{AggregateExpression, AggregateFunction, Expression, GraphPattern};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
+use super::Planner;
 use super::builder::{Builder, GraphScope, Planned};
 use super::scope::{Variables, term_variable, triple_variables};
-use super::{Planner, ground_term};
+use super::triple_term::ground_term;
 use crate::error::QueryError;
 use crate::exec::step::StepKind;
 

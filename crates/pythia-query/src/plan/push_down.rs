@@ -10,10 +10,11 @@ use pythia_store::statistics::KindSet;
 use pythia_store::{End, Order};
 use spargebra::algebra::{Expression, Function};
 
+use super::Planner;
 use super::bgp::{Element, GraphPlace, Place, Triple};
 use super::builder::Builder;
+use super::group::GroupFilter;
 use super::scope::variables_of;
-use super::{GroupFilter, Planner};
 use crate::error::QueryError;
 use crate::expression::CompiledExpression;
 use crate::expression::id_set::{IdSet, intersection, normal};

@@ -1,0 +1,317 @@
+//! Planning a group: triple patterns and paths that may be joined in any order, the filters over
+//! them, and what stands beside them.
+
+use oxrdf::{NamedNode, Term, Variable};
+use pythia_rdf::TermId;
+use pythia_store::GraphFilter;
+use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression};
+use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
+
+use super::automaton::Automaton;
+use super::bgp::{Element, GraphPlace, Place, Triple, join_elements};
+use super::builder::{Builder, GraphScope};
+use super::scope::{self, Variables, certain, in_scope, term_variables, variables_of};
+use super::triple_term::{Unfinished, ground_term};
+use super::{PlanError, Planner, Planning, sequence};
+use crate::error::QueryError;
+use crate::exec::step::{PathGraph, PathStep, Position};
+
+/// A group's operands, taken apart: what can be joined in any order, and what follows in order.
+#[derive(Default)]
+pub(super) struct Group<'p> {
+    pub(super) triples: Vec<&'p TriplePattern>,
+    pub(super) paths: Vec<(&'p TermPattern, &'p PropertyPathExpression, &'p TermPattern)>,
+    pub(super) filters: Vec<GroupFilter<'p>>,
+    pub(super) rest: Vec<&'p GraphPattern>,
+}
+
+/// A filter, and the variables of it that must be bound first.
+pub(super) struct GroupFilter<'p> {
+    pub(super) expression: &'p Expression,
+    pub(super) waits_for: Variables,
+}
+
+/// What a group joins, and what is left to do once that is joined.
+type Elements = (Vec<Element>, Vec<Unfinished>);
+
+impl Planner<'_> {
+    /// A filter over a pattern. The operands of its `&&` that see nothing but what is bound for
+    /// certain go where that is bound.
+    pub(super) fn extend_filter(
+        &self,
+        builder: &mut Builder,
+        expression: &Expression,
+        inner: &GraphPattern,
+        graph: &GraphScope,
+    ) -> Planning {
+        let (bound, scope) = (certain(inner), in_scope(inner));
+        let mut operands = Vec::new();
+        conjuncts(expression, &mut operands);
+        let mut group = Group::default();
+        let mut after = Vec::new();
+        for expression in operands {
+            let waits_for = &variables_of(expression) & &scope;
+            if waits_for.is_subset(&bound) {
+                group.filters.push(GroupFilter {
+                    expression,
+                    waits_for,
+                });
+            } else {
+                after.push(expression);
+            }
+        }
+        if group.filters.is_empty() {
+            self.extend(builder, inner, graph)?;
+        } else {
+            take_apart(inner, &mut group);
+            self.extend_group(builder, group, graph)?;
+        }
+        for expression in after {
+            self.push_filter(builder, expression, graph)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn extend_group(
+        &self,
+        builder: &mut Builder,
+        mut group: Group<'_>,
+        graph: &GraphScope,
+    ) -> Planning {
+        let (first, after) = split_rest(builder, &group);
+        for pattern in first {
+            self.join(builder, pattern, graph)?;
+        }
+        let mut filters = std::mem::take(&mut group.filters);
+        self.unify_equal(builder, &group, &mut filters)?;
+        match self.elements(builder, &group, graph)? {
+            Some((mut elements, mut unfinished)) => {
+                let hints = self.push_down(builder, &filters, &mut elements)?;
+                join_elements(builder, self.snapshot, &elements, &hints, |builder| {
+                    self.finish_elements(builder, &mut unfinished)?;
+                    self.place_filters(builder, &mut filters, graph)
+                })?;
+            }
+            None => builder_bind_nothing(builder, &group),
+        }
+        self.separate_unified(builder)?;
+        self.place_filters(builder, &mut filters, graph)?;
+        for pattern in after {
+            self.join(builder, pattern, graph)?;
+        }
+        for filter in filters {
+            self.push_filter(builder, filter.expression, graph)?;
+        }
+        Ok(())
+    }
+
+    /// The group's triple patterns and paths with their constants as ids, and what is left to do
+    /// once they are joined; `None` if one of them names a term or graph the store does not have,
+    /// so that nothing can match.
+    pub(super) fn elements(
+        &self,
+        builder: &mut Builder,
+        group: &Group<'_>,
+        graph: &GraphScope,
+    ) -> Result<Option<Elements>, PlanError> {
+        if *graph == GraphScope::Absent {
+            return Ok(None);
+        }
+        if let GraphScope::Variable(variable) = graph
+            && (!group.paths.is_empty() || self.dataset.named.is_some())
+            && !builder.is_certain(variable)
+        {
+            let slot = builder.slot(variable);
+            self.push_graphs(builder, slot);
+        }
+        let mut elements = Vec::new();
+        let mut unfinished = Vec::new();
+        for triple in &group.triples {
+            let place = match graph {
+                GraphScope::Fixed(filter) => GraphPlace::Filter(*filter),
+                GraphScope::Variable(variable) => GraphPlace::Slot(builder.slot(variable)),
+                GraphScope::Merged | GraphScope::Absent => {
+                    GraphPlace::Slot(builder.temporary_slot())
+                }
+            };
+            let subject = self.place(builder, &triple.subject, &mut unfinished)?;
+            let predicate = match &triple.predicate {
+                NamedNodePattern::NamedNode(node) => self.constant(&Term::from(node.clone()))?,
+                NamedNodePattern::Variable(v) => Some(Place::Slot(builder.slot(v))),
+            };
+            let object = self.place(builder, &triple.object, &mut unfinished)?;
+            let (Some(s), Some(p), Some(o)) = (subject, predicate, object) else {
+                return Ok(None);
+            };
+            if let (GraphScope::Merged, GraphPlace::Slot(slot)) = (graph, place) {
+                unfinished.push(Unfinished::Merged([s, p, o], slot));
+            }
+            elements.push(Element::Triple(Triple::new(self.snapshot, s, p, o, place)?));
+        }
+        for (subject, path, object) in &group.paths {
+            let path = self.path(builder, subject, path, object, graph, &mut unfinished)?;
+            elements.push(Element::Path(path));
+        }
+        Ok(Some((elements, unfinished)))
+    }
+
+    pub(super) fn path(
+        &self,
+        builder: &mut Builder,
+        subject: &TermPattern,
+        path: &PropertyPathExpression,
+        object: &TermPattern,
+        graph: &GraphScope,
+        unfinished: &mut Vec<Unfinished>,
+    ) -> Result<PathStep, PlanError> {
+        let mut resolve = |node: &NamedNode| -> Result<Option<TermId>, QueryError> {
+            Ok(self.snapshot.resolve(node.as_ref().into())?)
+        };
+        let mut end = |term: &TermPattern| -> Result<Position, PlanError> {
+            Ok(match self.slot_of(builder, term, unfinished)? {
+                Some(slot) => Position::New(slot),
+                // A path of length zero connects any term with itself, known to the store or not.
+                None => Position::Constant(self.evaluation.intern(ground_term(term)?)?),
+            })
+        };
+        Ok(PathStep {
+            subject: end(subject)?,
+            object: end(object)?,
+            graph: match graph {
+                GraphScope::Fixed(GraphFilter::One(graph)) => PathGraph::One(*graph),
+                GraphScope::Variable(variable) => PathGraph::Slot(builder.slot(variable)),
+                GraphScope::Fixed(_) | GraphScope::Merged | GraphScope::Absent => PathGraph::Merged,
+            },
+            forward: Automaton::compile(path, &mut resolve)?,
+            backward: Automaton::compile(&Automaton::reversed(path), &mut resolve)?,
+            text: path.to_string(),
+        })
+    }
+
+    pub(super) fn place(
+        &self,
+        builder: &mut Builder,
+        term: &TermPattern,
+        unfinished: &mut Vec<Unfinished>,
+    ) -> Result<Option<Place>, PlanError> {
+        match self.slot_of(builder, term, unfinished)? {
+            Some(slot) => Ok(Some(Place::Slot(slot))),
+            None => Ok(self.constant(&ground_term(term)?)?),
+        }
+    }
+
+    pub(super) fn constant(&self, term: &Term) -> Result<Option<Place>, QueryError> {
+        Ok(self.snapshot.resolve(term.as_ref())?.map(Place::Constant))
+    }
+
+    /// Adds the filters whose variables are all bound by now.
+    pub(super) fn place_filters(
+        &self,
+        builder: &mut Builder,
+        filters: &mut Vec<GroupFilter<'_>>,
+        graph: &GraphScope,
+    ) -> Result<(), QueryError> {
+        let mut error = None;
+        filters.retain(|filter| {
+            let is_bound = |v: &Variable| builder.is_certain(v) && !builder.is_unified(v);
+            let ready = filter.waits_for.iter().all(is_bound);
+            if !ready || error.is_some() {
+                return true;
+            }
+            if let Err(e) = self.push_filter(builder, filter.expression, graph) {
+                error = Some(e);
+            }
+            false
+        });
+        match error {
+            Some(PlanError::Query(error)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Inline data and sub-queries come first where the patterns can then start from their
+/// solutions: everything they share with the patterns must be bound in all of those.
+pub(super) fn split_rest<'p>(
+    builder: &Builder,
+    group: &Group<'p>,
+) -> (Vec<&'p GraphPattern>, Vec<&'p GraphPattern>) {
+    let ends = group.paths.iter().flat_map(|(s, _, o)| [*s, *o]);
+    let matched: Variables = group
+        .triples
+        .iter()
+        .flat_map(|t| scope::triple_variables(t))
+        .chain(ends.flat_map(term_variables))
+        .collect();
+    group.rest.iter().partition(|pattern| {
+        let shared: Vec<Variable> = in_scope(pattern).intersection(&matched).cloned().collect();
+        let bound = certain(pattern);
+        let early = match pattern {
+            GraphPattern::Values { .. } => true,
+            pattern => !builder.nested && sequence::is_sequence(pattern) && !shared.is_empty(),
+        };
+        early && shared.iter().all(|v| bound.contains(v))
+    })
+}
+
+/// A group that cannot match: binds its variables, so that what follows can be planned, to no
+/// solutions.
+pub(super) fn builder_bind_nothing(builder: &mut Builder, group: &Group<'_>) {
+    builder.push_nothing();
+    let ends = group.paths.iter().flat_map(|(s, _, o)| [*s, *o]);
+    let variables: Vec<Variable> = group
+        .triples
+        .iter()
+        .flat_map(|t| scope::triple_variables(t))
+        .chain(ends.flat_map(term_variables))
+        .collect();
+    for variable in variables {
+        let slot = builder.slot(&variable);
+        builder.bind(slot, 0.0);
+    }
+}
+
+/// Takes a group apart. Filters move up from operands only where every variable they mention is
+/// bound below them.
+pub(super) fn take_apart<'p>(pattern: &'p GraphPattern, group: &mut Group<'p>) {
+    match pattern {
+        GraphPattern::Bgp { patterns } => group.triples.extend(patterns),
+        GraphPattern::Path {
+            subject,
+            path,
+            object,
+        } => group.paths.push((subject, path, object)),
+        GraphPattern::Join { left, right } => {
+            take_apart(left, group);
+            take_apart(right, group);
+        }
+        GraphPattern::Filter { expr, inner } => {
+            let bound = certain(inner);
+            if variables_of(expr).is_subset(&bound) {
+                let mut operands = Vec::new();
+                conjuncts(expr, &mut operands);
+                group
+                    .filters
+                    .extend(operands.into_iter().map(|expression| GroupFilter {
+                        expression,
+                        waits_for: variables_of(expression),
+                    }));
+                take_apart(inner, group);
+            } else {
+                group.rest.push(pattern);
+            }
+        }
+        other => group.rest.push(other),
+    }
+}
+
+/// The operands of `&&`.
+pub(super) fn conjuncts<'p>(expression: &'p Expression, found: &mut Vec<&'p Expression>) {
+    match expression {
+        Expression::And(a, b) => {
+            conjuncts(a, found);
+            conjuncts(b, found);
+        }
+        other => found.push(other),
+    }
+}
