@@ -19,6 +19,7 @@ use super::operator::pull;
 use super::pipeline::{RowSource, build};
 use crate::error::QueryError;
 use crate::expression::{EvaluationContext, ExistsTest};
+use crate::governor::Share;
 use crate::plan::Planner;
 use crate::plan::builder::GraphScope;
 
@@ -30,6 +31,9 @@ const MOST_ROWS: usize = 2048;
 /// How many more batches a pipeline may give once everything is decided, before it is dropped
 /// instead of drained.
 const DRAINED_BATCHES: usize = 4;
+
+/// What an answer takes in memory besides the terms it is for.
+const ANSWER_BYTES: usize = 64;
 
 /// The test of one `EXISTS`.
 pub(crate) struct Exists {
@@ -52,8 +56,9 @@ pub(crate) struct ExistsState {
 enum Way {
     /// Fed to the pattern's pipeline.
     Pipeline(Pipeline),
-    /// One by one: the answers so far, by the terms of the bound variables.
-    OneByOne(HashMap<Box<[u64]>, bool, FxBuildHasher>),
+    /// One by one: the answers so far, by the terms of the bound variables, as far as there is
+    /// memory for them.
+    OneByOne(HashMap<Box<[u64]>, bool, FxBuildHasher>, Share),
 }
 
 struct Pipeline {
@@ -137,7 +142,7 @@ impl Exists {
             }
             let to = (from + together).min(keys.count);
             let finished = match state.ways.get_mut(bound).expect("made above") {
-                Way::OneByOne(known) => {
+                Way::OneByOne(known, share) => {
                     let variables = self.bound_variables(bound);
                     for (key, answer) in (from..to).zip(&mut answers[from..to]) {
                         let terms = keys.terms(key);
@@ -145,8 +150,10 @@ impl Exists {
                             Some(answer) => *answer,
                             None => {
                                 let answer = self.test_one(&variables, &terms, query)?;
-                                query.reserve(terms.len() * 8 + 32)?;
-                                known.insert(terms, answer);
+                                if share.fits((known.len() + 1) * (terms.len() * 8 + ANSWER_BYTES))
+                                {
+                                    known.insert(terms, answer);
+                                }
                                 answer
                             }
                         };
@@ -180,7 +187,7 @@ impl Exists {
                 width: planned.width,
                 row_slot: planned.row_slot,
             }),
-            None => Way::OneByOne(HashMap::default()),
+            None => Way::OneByOne(HashMap::default(), Share::new(query.governor())),
         })
     }
 

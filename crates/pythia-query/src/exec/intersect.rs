@@ -17,6 +17,7 @@ use super::merge::gallop;
 use super::pipeline::RowSource;
 use super::step::{Position, SlotPattern};
 use crate::error::QueryError;
+use crate::governor::Working;
 
 /// How many solutions have their lists read together.
 const TOGETHER_ROWS: usize = 512;
@@ -28,6 +29,8 @@ pub(crate) struct Intersect {
     members: Vec<Member>,
     live: Vec<usize>,
     context: Arc<QueryContext>,
+    /// What the lists at hand take.
+    working: Working,
     once: bool,
     current: Batch,
     /// Rows before `read` have their lists in the members; rows before `position` are joined.
@@ -84,6 +87,12 @@ impl Member {
         Ok(())
     }
 
+    /// Bytes of the lists at hand.
+    fn bytes(&self) -> usize {
+        let Expansion { source, other, .. } = &self.expansion;
+        source.capacity() * 4 + other.capacity() * 8
+    }
+
     /// The list of a row, counted from the first that was read.
     fn list(&self, row: usize) -> &[u64] {
         match self.node_of_row[row] {
@@ -110,6 +119,7 @@ impl Intersect {
             slot,
             members: members.collect(),
             live,
+            working: Working::new(context.governor()),
             context,
             once: false,
             current: Batch::default(),
@@ -172,6 +182,8 @@ impl RowSource for Intersect {
                 for member in &mut self.members {
                     member.read(&self.current, self.first, self.read, &self.context)?;
                 }
+                let lists = self.members.iter().map(Member::bytes);
+                self.working.set(lists.sum())?;
             } else {
                 let Some(batch) = self.input.next()? else {
                     return Ok(None);

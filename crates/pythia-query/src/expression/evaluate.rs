@@ -274,6 +274,7 @@ impl<'a> Evaluator<'a> {
         let needle = self.evaluate(needle, rows)?;
         let mut result = vec![FALSE; rows.len()];
         for item in list {
+            self.context.check()?;
             let item = self.evaluate(item, rows)?;
             let equal = self.compare(Comparison::Equal, &needle, &item, rows.len())?;
             for (result, truth) in result.iter_mut().zip(equal) {
