@@ -15,7 +15,7 @@ use super::context::EvaluationContext;
 use super::evaluate::{Evaluator, Rows};
 use super::exists::ExistsCompiler;
 use super::id_range::IdRanges;
-use super::node::{Call, ConstantComparison, CustomCall, IdStrategy, Node};
+use super::node::{Call, ConstantComparison, CustomCall, IdStrategy, InIds, InList, Node};
 use super::number::Arithmetic;
 use super::pattern::{Pattern, has_back_reference};
 use super::value::Value;
@@ -196,7 +196,11 @@ impl Compiler<'_> {
         {
             return Ok(Node::InIris(column, iris));
         }
-        Ok(Node::In(Box::new(needle), list))
+        Ok(Node::In(Box::new(InList {
+            by_id: InIds::of(&list),
+            needle,
+            items: list,
+        })))
     }
 
     fn custom(&self, name: &NamedNode, mut arguments: Vec<Node>) -> Result<Node, QueryError> {

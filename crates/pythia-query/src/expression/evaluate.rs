@@ -18,7 +18,7 @@ use super::context::EvaluationContext;
 use super::exact;
 use super::function::{self, CallState};
 use super::id_loop;
-use super::node::{Call, CustomCall, Node, is_predicate};
+use super::node::{Call, CustomCall, InList, Node, is_predicate};
 use super::number::{Arithmetic, Number};
 use super::value::Value;
 use crate::error::QueryError;
@@ -156,7 +156,7 @@ impl<'a> Evaluator<'a> {
                 self.compare(*operator, &left, &right, rows.len())
             }
             Node::SameTerm(operands) => self.same_term(&operands.0, &operands.1, rows),
-            Node::In(needle, list) => self.in_list(needle, list, rows),
+            Node::In(list) => self.in_list(list, rows),
             Node::Exists(test) => {
                 let (_, positions) = rows.choose(|_| true);
                 let found = test.test(self.columns, &positions, self.context)?;
@@ -265,19 +265,28 @@ impl<'a> Evaluator<'a> {
     }
 
     /// `IN`: the disjunction of `=` over the list (§17.4.1.9).
-    fn in_list(
-        &mut self,
-        needle: &'a Node,
-        list: &'a [Node],
-        rows: Rows<'_>,
-    ) -> Result<Vec<Truth>, QueryError> {
-        let needle = self.evaluate(needle, rows)?;
+    fn in_list(&mut self, list: &'a InList, rows: Rows<'_>) -> Result<Vec<Truth>, QueryError> {
         let mut result = vec![FALSE; rows.len()];
-        for item in list {
+        let mut open = vec![true; rows.len()];
+        if let Node::Variable(column) = list.needle {
+            for (row, id) in self.ids(column, rows).iter().enumerate() {
+                if let Some(found) = list.by_id.contain(*id) {
+                    (result[row], open[row]) = (truth(Some(found)), false);
+                }
+            }
+        }
+        let (open, positions) = rows.choose(|row| open[row]);
+        if open.is_empty() {
+            return Ok(result);
+        }
+        let rows = Rows::At(&positions);
+        let needle = self.evaluate(&list.needle, rows)?;
+        for item in &list.items {
             self.context.check()?;
             let item = self.evaluate(item, rows)?;
             let equal = self.compare(Comparison::Equal, &needle, &item, rows.len())?;
-            for (result, truth) in result.iter_mut().zip(equal) {
+            for (row, truth) in open.iter().zip(equal) {
+                let result = &mut result[*row as usize];
                 *result = (*result).max(truth);
             }
         }

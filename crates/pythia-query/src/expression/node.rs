@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use oxrdf::NamedNodeRef;
-use pythia_rdf::TermKind;
+use pythia_rdf::{TermId, TermKind};
 use rustc_hash::FxHashSet;
 use spargebra::algebra::Function;
 
@@ -31,7 +31,7 @@ pub(crate) enum Node {
     /// A column against a constant, on ids.
     CompareConstant(Box<ConstantComparison>),
     SameTerm(Box<(Node, Node)>),
-    In(Box<Node>, Vec<Node>),
+    In(Box<InList>),
     /// A column in a list of IRIs, on ids.
     InIris(usize, FxHashSet<u64>),
     Arithmetic(Arithmetic, Box<(Node, Node)>),
@@ -44,6 +44,53 @@ pub(crate) enum Node {
     Cast(NamedNodeRef<'static>, Box<Node>),
     Custom(Box<CustomCall>),
     Exists(Arc<dyn ExistsTest>),
+}
+
+/// `needle IN (items)`.
+pub(crate) struct InList {
+    pub(crate) needle: Node,
+    pub(crate) items: Vec<Node>,
+    pub(crate) by_id: InIds,
+}
+
+/// What of an `IN` can be told from ids: for terms of some kinds, being equal to one of the items
+/// is being that item.
+#[derive(Default)]
+pub(crate) struct InIds {
+    pub(crate) ids: FxHashSet<u64>,
+    pub(crate) kinds: Vec<TermKind>,
+}
+
+impl InIds {
+    /// For items that are all constants: IRIs, and beside them only strings, or only integers.
+    pub(crate) fn of(items: &[Node]) -> Self {
+        let mut kinds = vec![TermKind::Iri, TermKind::BlankNode];
+        let mut ids = FxHashSet::default();
+        for item in items {
+            let Node::Constant(constant) = item else {
+                return Self::default();
+            };
+            let kind = constant.kind();
+            if !matches!(kind, TermKind::Iri | TermKind::String | TermKind::Integer) {
+                return Self::default();
+            }
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+            ids.insert(constant.id.0);
+        }
+        // A string is not comparable with an integer: that is an error, not a no.
+        if kinds.contains(&TermKind::String) && kinds.contains(&TermKind::Integer) {
+            return Self::default();
+        }
+        Self { ids, kinds }
+    }
+
+    /// Whether the term is one of the items; `None` if it takes the values to tell.
+    pub(crate) fn contain(&self, id: u64) -> Option<bool> {
+        let known = self.kinds.contains(&TermId(id).kind());
+        known.then(|| self.ids.contains(&id))
+    }
 }
 
 /// A call of one of SPARQL's functions.
@@ -114,7 +161,7 @@ impl Node {
             Self::Compare(_, pair) | Self::SameTerm(pair) | Self::Arithmetic(_, pair) => {
                 pair.0.is_constant() && pair.1.is_constant()
             }
-            Self::In(needle, list) => needle.is_constant() && list.iter().all(Self::is_constant),
+            Self::In(list) => list.needle.is_constant() && list.items.iter().all(Self::is_constant),
             Self::If(parts) => {
                 parts.0.is_constant() && parts.1.is_constant() && parts.2.is_constant()
             }

@@ -477,3 +477,53 @@ fn triple_terms_round_trip() {
         [Some(term("true").to_string())]
     );
 }
+
+#[test]
+fn in_is_the_disjunction_of_its_equalities() {
+    let xsd = "http://www.w3.org/2001/XMLSchema#";
+    let texts = [
+        "1",
+        "2",
+        "7",
+        "1.0",
+        "2.5",
+        "1e0",
+        "\"01\"",
+        "\"1\"",
+        "\"a\"",
+        "\"b\"",
+        "\"a\"@en",
+        "<urn:a>",
+        "<urn:b>",
+        "true",
+        "\"x\"",
+        "123456789012345678901234567890",
+    ];
+    let typed = ["int", "date", "string", "unknown", "double"].map(|name| {
+        Literal::new_typed_literal("1", NamedNode::new_unchecked(format!("{xsd}{name}")))
+    });
+    let mut terms: Vec<Option<Term>> = texts.iter().map(|text| Some(term(text))).collect();
+    terms.extend(typed.map(|literal| Some(literal.into())));
+    terms.push(Some(oxrdf::BlankNode::default().into()));
+    terms.push(None);
+    for list in [
+        &["1", "2"][..],
+        &["1", "<urn:a>"],
+        &["\"a\"", "\"1\""],
+        &["\"a\"", "<urn:b>"],
+        &["\"a\"", "1"],
+        &["\"a\"@en", "\"a\""],
+        &["1.0", "1"],
+        &["true", "<urn:a>", "1"],
+        &["123456789012345678901234567890", "1"],
+        &["\"absent\"", "\"b\""],
+        &["1/0", "1"],
+    ] {
+        let equalities: Vec<String> = list.iter().map(|item| format!("?x = {item}")).collect();
+        assert_eq!(
+            outcomes(&format!("?x IN ({})", list.join(", ")), &terms),
+            outcomes(&equalities.join(" || "), &terms),
+            "{list:?}"
+        );
+    }
+}
