@@ -26,7 +26,6 @@ use crate::governor::{Governor, MemoryBudget};
 use crate::plan::Planner;
 use crate::plan::dataset::Dataset;
 use crate::plan::duplicates::ignored;
-use crate::plan::paths;
 use crate::plan::scope::in_scope;
 use crate::result::{Results, SolutionStream, TripleStream};
 use crate::service::ServiceHandler;
@@ -170,8 +169,6 @@ impl Engine {
                 .with_governor(governor);
         evaluation.check()?;
         let dataset = Arc::new(Dataset::of_query(dataset, &evaluation)?);
-        let expanded = paths::expand(pattern);
-        let pattern = expanded.as_ref().unwrap_or(pattern);
         let wanted = match form {
             Form::Ask => Default::default(),
             _ => in_scope(pattern),

@@ -1,24 +1,23 @@
-//! What the grammar alone does not refuse.
+//! What is left to do with a query once the grammar has accepted it.
 
-use spargebra::algebra::GraphPattern;
+use spargebra::algebra::{AggregateExpression, GraphPattern};
 
-use crate::plan::scope::{variables_of, visit};
+use crate::plan::paths;
+use crate::plan::scope::{variables_of, visit_mut};
 
-/// Why a parsed query is none, if so.
-pub(crate) fn fault(query: &spargebra::Query) -> Option<&'static str> {
-    let pattern = match query {
-        spargebra::Query::Select { pattern, .. }
-        | spargebra::Query::Construct { pattern, .. }
-        | spargebra::Query::Describe { pattern, .. }
-        | spargebra::Query::Ask { pattern, .. } => pattern,
-    };
-    let mut fault = None;
-    visit(pattern, &mut |inner| {
-        if nests_aggregates(inner) {
-            fault = Some("an aggregate cannot stand inside another aggregate");
-        }
-    });
-    fault
+/// Rewrites the query's paths; tells why it is no query, if so.
+pub(crate) fn finish(query: &mut spargebra::Query) -> Result<(), &'static str> {
+    let (spargebra::Query::Select { pattern, .. }
+    | spargebra::Query::Construct { pattern, .. }
+    | spargebra::Query::Describe { pattern, .. }
+    | spargebra::Query::Ask { pattern, .. }) = query;
+    let mut nests = false;
+    visit_mut(pattern, &mut |inner| nests |= nests_aggregates(inner));
+    if nests {
+        return Err("an aggregate cannot stand inside another aggregate");
+    }
+    paths::expand(pattern);
+    Ok(())
 }
 
 /// Whether an aggregate's argument is made of another aggregate (SPARQL 1.2 §19.8, note 13).
@@ -29,8 +28,8 @@ fn nests_aggregates(pattern: &GraphPattern) -> bool {
     let arguments = aggregates
         .iter()
         .filter_map(|(_, aggregate)| match aggregate {
-            spargebra::algebra::AggregateExpression::FunctionCall { expr, .. } => Some(expr),
-            spargebra::algebra::AggregateExpression::CountSolutions { .. } => None,
+            AggregateExpression::FunctionCall { expr, .. } => Some(expr),
+            AggregateExpression::CountSolutions { .. } => None,
         });
     let mut used = arguments.flat_map(variables_of);
     used.any(|variable| aggregates.iter().any(|(result, _)| *result == variable))

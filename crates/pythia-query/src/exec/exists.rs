@@ -22,6 +22,7 @@ use crate::expression::{EvaluationContext, ExistsTest};
 use crate::governor::Share;
 use crate::plan::Planner;
 use crate::plan::builder::GraphScope;
+use crate::spill::table::RowSet;
 
 /// How many combinations of terms are tested together at first; ever more afterwards, so that a
 /// test whose first rows say yes reads little.
@@ -31,9 +32,6 @@ const MOST_ROWS: usize = 2048;
 /// How many more batches a pipeline may give once everything is decided, before it is dropped
 /// instead of drained.
 const DRAINED_BATCHES: usize = 4;
-
-/// What an answer takes in memory besides the terms it is for.
-const ANSWER_BYTES: usize = 64;
 
 /// The test of one `EXISTS`.
 pub(crate) struct Exists {
@@ -58,7 +56,13 @@ enum Way {
     Pipeline(Pipeline),
     /// One by one: the answers so far, by the terms of the bound variables, as far as there is
     /// memory for them.
-    OneByOne(HashMap<Box<[u64]>, bool, FxBuildHasher>, Share),
+    OneByOne(Known),
+}
+
+struct Known {
+    terms: RowSet,
+    answers: Vec<bool>,
+    share: Share,
 }
 
 struct Pipeline {
@@ -131,31 +135,24 @@ impl Exists {
         state: &mut ExistsState,
         query: &Arc<QueryContext>,
     ) -> Result<Vec<bool>, QueryError> {
-        let mut answers = vec![false; keys.count];
+        let mut answers = vec![false; keys.set.len()];
         let mut from = 0;
         let mut together = FIRST_ROWS;
-        while from < keys.count {
+        while from < keys.set.len() {
             query.check()?;
             if !state.ways.contains_key(bound) {
-                let way = self.way(bound, keys.count, query)?;
+                let way = self.way(bound, keys.set.len(), query)?;
                 state.ways.insert(bound.to_vec(), way);
             }
-            let to = (from + together).min(keys.count);
+            let to = (from + together).min(keys.set.len());
             let finished = match state.ways.get_mut(bound).expect("made above") {
-                Way::OneByOne(known, share) => {
+                Way::OneByOne(known) => {
                     let variables = self.bound_variables(bound);
                     for (key, answer) in (from..to).zip(&mut answers[from..to]) {
-                        let terms = keys.terms(key);
-                        *answer = match known.get(&terms) {
-                            Some(answer) => *answer,
-                            None => {
-                                let answer = self.test_one(&variables, &terms, query)?;
-                                if share.fits((known.len() + 1) * (terms.len() * 8 + ANSWER_BYTES))
-                                {
-                                    known.insert(terms, answer);
-                                }
-                                answer
-                            }
+                        let terms = keys.set.rows().row(key);
+                        *answer = match known.answer(terms) {
+                            Some(answer) => answer,
+                            None => known.keep(terms, self.test_one(&variables, terms, query)?),
                         };
                     }
                     true
@@ -187,7 +184,11 @@ impl Exists {
                 width: planned.width,
                 row_slot: planned.row_slot,
             }),
-            None => Way::OneByOne(HashMap::default(), Share::new(query.governor())),
+            None => Way::OneByOne(Known {
+                terms: RowSet::new(variables.len(), 0),
+                answers: Vec::new(),
+                share: Share::new(query.governor()),
+            }),
         })
     }
 
@@ -221,18 +222,15 @@ impl Exists {
 
 /// The distinct combinations of terms of some rows.
 struct Keys {
-    columns: Vec<Vec<u64>>,
-    count: usize,
+    set: RowSet,
     /// The combination of each row.
     of_row: Vec<u32>,
 }
 
 impl Keys {
     fn gather(columns: &[&[u64]], rows: &[u32], members: &[u32]) -> Self {
-        let mut numbers: HashMap<Box<[u64]>, u32, FxBuildHasher> = HashMap::default();
         let mut keys = Self {
-            columns: vec![Vec::new(); columns.len()],
-            count: 0,
+            set: RowSet::new(columns.len(), 0),
             of_row: Vec::with_capacity(members.len()),
         };
         let mut terms = vec![0; columns.len()];
@@ -241,24 +239,29 @@ impl Keys {
             for (term, column) in terms.iter_mut().zip(columns) {
                 *term = column[row];
             }
-            let number = match numbers.get(&terms[..]) {
-                Some(number) => *number,
-                None => {
-                    numbers.insert(terms.clone().into(), keys.count as u32);
-                    for (column, term) in keys.columns.iter_mut().zip(&terms) {
-                        column.push(*term);
-                    }
-                    keys.count += 1;
-                    keys.count as u32 - 1
-                }
-            };
+            let (number, _) = keys.set.insert(keys.set.hash(&terms), &terms);
             keys.of_row.push(number);
         }
         keys
     }
+}
 
-    fn terms(&self, key: usize) -> Box<[u64]> {
-        self.columns.iter().map(|column| column[key]).collect()
+impl Known {
+    fn answer(&self, terms: &[u64]) -> Option<bool> {
+        let number = self.terms.find(self.terms.hash(terms), terms)?;
+        Some(self.answers[number as usize])
+    }
+
+    /// Keeps an answer that is not known yet, if there is memory for it.
+    fn keep(&mut self, terms: &[u64], answer: bool) -> bool {
+        if self
+            .share
+            .fits(self.terms.bytes_with(1) + self.answers.len() * 2 + 1)
+        {
+            self.terms.insert(self.terms.hash(terms), terms);
+            self.answers.push(answer);
+        }
+        answer
     }
 }
 
@@ -270,8 +273,9 @@ impl Pipeline {
             columns: vec![Vec::new(); self.width],
             rows: answers.len(),
         };
-        for (slot, column) in keys.columns.iter().enumerate() {
-            seed.columns[slot] = column[from..from + answers.len()].to_vec();
+        let terms = keys.set.rows().columns(from..from + answers.len());
+        for (column, terms) in seed.columns.iter_mut().zip(terms) {
+            *column = terms;
         }
         seed.columns[self.row_slot] = (1..=answers.len() as u64).collect();
         self.source.feed(seed);

@@ -95,6 +95,9 @@ struct Joiner {
     context: Arc<QueryContext>,
 }
 
+/// An endpoint, `None` if it is no IRI, and the rows that name it.
+type RowsOfEndpoint = (Option<NamedNode>, Vec<usize>);
+
 /// What an endpoint answered, as ids: per row one for each variable asked for, 0 if unbound.
 type Answer = Vec<Vec<u64>>;
 
@@ -155,14 +158,13 @@ impl Joiner {
         Ok(output)
     }
 
-    /// The rows by endpoint; `None` where it is no IRI.
-    #[expect(clippy::type_complexity, reason = "pairs for one caller")]
+    /// The rows by endpoint.
     fn by_endpoint(
         &self,
         columns: &[Vec<u64>],
         from: usize,
         to: usize,
-    ) -> Result<Vec<(Option<NamedNode>, Vec<usize>)>, QueryError> {
+    ) -> Result<Vec<RowsOfEndpoint>, QueryError> {
         let column = match &self.service.endpoint {
             Endpoint::Fixed(endpoint) => {
                 return Ok(vec![(Some(endpoint.clone()), (from..to).collect())]);

@@ -3,6 +3,7 @@
 use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNodeRef, Term};
 use oxsdatatypes::{Double, Float};
+use pythia_rdf::inline::DERIVED_INTEGERS;
 
 use super::column::Cell;
 use super::exact::{self, Exact};
@@ -31,32 +32,20 @@ const TARGETS: [NamedNodeRef<'static>; 17] = [
     xsd::DAY_TIME_DURATION,
 ];
 
-/// The types derived from `xsd:integer`: a cast gives a literal of the type, whose value is just
-/// an integer.
-const DERIVED: [NamedNodeRef<'static>; 12] = [
-    xsd::LONG,
-    xsd::INT,
-    xsd::SHORT,
-    xsd::BYTE,
-    xsd::NON_NEGATIVE_INTEGER,
-    xsd::POSITIVE_INTEGER,
-    xsd::NON_POSITIVE_INTEGER,
-    xsd::NEGATIVE_INTEGER,
-    xsd::UNSIGNED_LONG,
-    xsd::UNSIGNED_INT,
-    xsd::UNSIGNED_SHORT,
-    xsd::UNSIGNED_BYTE,
-];
-
 /// The type a function of this name casts to, if it is a cast.
 pub(crate) fn target(name: &str) -> Option<NamedNodeRef<'static>> {
-    let mut targets = TARGETS.into_iter().chain(DERIVED);
+    let derived = DERIVED_INTEGERS.iter().map(|(datatype, ..)| *datatype);
+    let mut targets = TARGETS.into_iter().chain(derived);
     targets.find(|target| target.as_str() == name)
 }
 
 /// Casts a value.
 pub(crate) fn cast(value: Value<'_>, target: NamedNodeRef<'_>) -> Cell {
-    if DERIVED.contains(&target) {
+    // A literal of the type, whose value is just an integer.
+    if DERIVED_INTEGERS
+        .iter()
+        .any(|(derived, ..)| *derived == target)
+    {
         return to_derived(&value, target).into();
     }
     let outcome = match target {

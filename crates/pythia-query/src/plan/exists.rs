@@ -38,10 +38,11 @@ impl Planner<'_> {
         }
         let is_shared = |v: &Variable| variables.contains(v) && !v.as_str().starts_with("_:");
         let shared = columns.iter().enumerate().filter(|(_, v)| is_shared(v));
-        let body = solutions_body(pattern);
+        let mut body = solutions_body(pattern).clone();
+        paths::expand(&mut body);
         Ok(Arc::new(Exists {
             number: self.evaluation.number_exists(),
-            pattern: paths::expand(body).unwrap_or_else(|| body.clone()),
+            pattern: body,
             graph: graph.clone(),
             shared: shared.map(|(column, v)| (v.clone(), column)).collect(),
         }))

@@ -3,58 +3,28 @@
 //! is a triple pattern with a filter, which counts triples as other engines do. What is left as a
 //! path (`*`, `+`, `?`) counts each pair of ends once.
 
-use super::scope::visit;
+use super::scope::visit_mut;
 use oxrdf::Variable;
 use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression as Path};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
-/// The pattern with its paths rewritten; `None` if there is nothing to rewrite.
-pub(crate) fn expand(pattern: &GraphPattern) -> Option<GraphPattern> {
-    let mut found = false;
-    visit(pattern, &mut |p| {
-        found |= matches!(
-            p,
-            GraphPattern::Path {
-                path: Path::Alternative(..)
-                    | Path::Sequence(..)
-                    | Path::Reverse(_)
-                    | Path::NegatedPropertySet(_),
-                ..
-            }
-        );
-    });
-    found.then(|| {
-        let mut expanded = pattern.clone();
-        rewrite(&mut expanded, &mut 0);
-        expanded
-    })
-}
-
-fn rewrite(pattern: &mut GraphPattern, fresh: &mut usize) {
-    match pattern {
-        GraphPattern::Path {
+/// Rewrites the paths of a pattern and of all inside it.
+pub(crate) fn expand(pattern: &mut GraphPattern) {
+    let mut fresh = 0;
+    visit_mut(pattern, &mut |pattern| {
+        if let GraphPattern::Path {
             subject,
             path,
             object,
-        } => *pattern = patterns_of(subject, path, object, fresh),
-        GraphPattern::Join { left, right }
-        | GraphPattern::LeftJoin { left, right, .. }
-        | GraphPattern::Union { left, right }
-        | GraphPattern::Minus { left, right } => {
-            rewrite(left, fresh);
-            rewrite(right, fresh);
+        } = pattern
+            && !matches!(
+                path,
+                Path::ZeroOrMore(_) | Path::OneOrMore(_) | Path::ZeroOrOne(_)
+            )
+        {
+            *pattern = patterns_of(subject, path, object, &mut fresh);
         }
-        GraphPattern::Filter { inner, .. }
-        | GraphPattern::Graph { inner, .. }
-        | GraphPattern::Extend { inner, .. }
-        | GraphPattern::OrderBy { inner, .. }
-        | GraphPattern::Project { inner, .. }
-        | GraphPattern::Distinct { inner }
-        | GraphPattern::Reduced { inner }
-        | GraphPattern::Slice { inner, .. }
-        | GraphPattern::Group { inner, .. } => rewrite(inner, fresh),
-        _ => {}
-    }
+    });
 }
 
 /// The patterns that a path between two terms stands for.

@@ -199,9 +199,6 @@ pub(crate) fn expression_variables(expression: &Expression, found: &mut Variable
 /// `EXISTS` puts terms in.
 pub(crate) fn mentioned(pattern: &GraphPattern, found: &mut Variables) {
     match pattern {
-        GraphPattern::Bgp { .. } | GraphPattern::Path { .. } | GraphPattern::Values { .. } => {
-            found.extend(in_scope(pattern));
-        }
         GraphPattern::Join { left, right }
         | GraphPattern::Union { left, right }
         | GraphPattern::Minus { left, right } => {
@@ -252,10 +249,6 @@ pub(crate) fn mentioned(pattern: &GraphPattern, found: &mut Variables) {
             found.extend(variables.iter().cloned());
             found.extend(aggregates.iter().map(|(variable, _)| variable.clone()));
         }
-        #[allow(
-            unreachable_patterns,
-            reason = "the parser has one more pattern if another crate of the build turns it on"
-        )]
         other => found.extend(in_scope(other)),
     }
 }
@@ -321,17 +314,17 @@ fn seen_only_if_certain(
         .all(|v| !outer.contains(v) || certain.contains(v))
 }
 
-/// Shows `f` the pattern and all that are inside it, except in expressions and in what other
+/// Shows `f` the pattern and then all that are inside it, except in expressions and in what other
 /// endpoints are asked.
-pub(crate) fn visit(pattern: &GraphPattern, f: &mut impl FnMut(&GraphPattern)) {
+pub(crate) fn visit_mut(pattern: &mut GraphPattern, f: &mut impl FnMut(&mut GraphPattern)) {
     f(pattern);
     match pattern {
         GraphPattern::Join { left, right }
         | GraphPattern::LeftJoin { left, right, .. }
         | GraphPattern::Union { left, right }
         | GraphPattern::Minus { left, right } => {
-            visit(left, f);
-            visit(right, f);
+            visit_mut(left, f);
+            visit_mut(right, f);
         }
         GraphPattern::Filter { inner, .. }
         | GraphPattern::Graph { inner, .. }
@@ -341,7 +334,7 @@ pub(crate) fn visit(pattern: &GraphPattern, f: &mut impl FnMut(&GraphPattern)) {
         | GraphPattern::Distinct { inner }
         | GraphPattern::Reduced { inner }
         | GraphPattern::Slice { inner, .. }
-        | GraphPattern::Group { inner, .. } => visit(inner, f),
+        | GraphPattern::Group { inner, .. } => visit_mut(inner, f),
         _ => {}
     }
 }

@@ -40,9 +40,9 @@ impl Query {
                 .map_err(|error| syntax(text, 0, format!("the base IRI is not valid: {error}")))?;
         }
         match parser.parse_query(&with_lowercase_booleans(text)) {
-            Ok(algebra) => match validate::fault(&algebra) {
-                Some(fault) => Err(explain(text, base.is_some(), fault)),
-                None => Ok(Self {
+            Ok(mut algebra) => match validate::finish(&mut algebra) {
+                Err(fault) => Err(explain(text, base.is_some(), fault)),
+                Ok(()) => Ok(Self {
                     algebra: in_order_of_text(algebra, text),
                 }),
             },

@@ -6,6 +6,7 @@
 
 use oxrdf::NamedNodeRef;
 use oxrdf::vocab::xsd;
+use pythia_rdf::inline::DERIVED_INTEGERS;
 
 /// Digits that a 128-bit decimal holds.
 pub(super) const DECIMAL_DIGITS_MAX: u8 = 38;
@@ -67,22 +68,8 @@ pub(super) fn native(lexical: &str, datatype: NamedNodeRef<'_>) -> Option<Native
 
 /// `xsd:integer` and what is derived from it.
 fn is_integer(datatype: NamedNodeRef<'_>) -> bool {
-    [
-        xsd::INTEGER,
-        xsd::LONG,
-        xsd::INT,
-        xsd::SHORT,
-        xsd::BYTE,
-        xsd::NON_NEGATIVE_INTEGER,
-        xsd::POSITIVE_INTEGER,
-        xsd::NON_POSITIVE_INTEGER,
-        xsd::NEGATIVE_INTEGER,
-        xsd::UNSIGNED_LONG,
-        xsd::UNSIGNED_INT,
-        xsd::UNSIGNED_SHORT,
-        xsd::UNSIGNED_BYTE,
-    ]
-    .contains(&datatype)
+    let mut derived = DERIVED_INTEGERS.iter();
+    datatype == xsd::INTEGER || derived.any(|(derived, ..)| *derived == datatype)
 }
 
 fn special(lexical: &str) -> Option<f64> {
