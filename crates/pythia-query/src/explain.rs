@@ -47,6 +47,13 @@ pub struct Measured {
     pub pages_from_cache: u64,
     /// Pages read from the device.
     pub pages_from_device: u64,
+    /// Nodes that a path search came to, once for each start and state of the path.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub nodes_visited: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl PlanNode {
@@ -95,6 +102,9 @@ impl PlanNode {
             if m.pages_from_cache + m.pages_from_device > 0 {
                 let (cache, device) = (m.pages_from_cache, m.pages_from_device);
                 write!(out, ", {cache} pages from cache, {device} from device")?;
+            }
+            if m.nodes_visited > 0 {
+                write!(out, ", {} nodes visited", m.nodes_visited)?;
             }
         }
         out.push('\n');

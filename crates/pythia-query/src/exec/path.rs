@@ -1,41 +1,81 @@
-//! Property paths: joining solutions with the pairs of nodes that a path connects, which
-//! [`walk`] finds for many start nodes at once; for fewer where memory is short.
+//! Property paths: joining solutions with the pairs of nodes that a path connects.
+//!
+//! [`walk`] searches from many start nodes at once; from fewer where memory is short. Where both
+//! ends are known, [`meet`] searches from both. Where so much is asked of a closure of whole
+//! predicates that searching would read them over and over, [`closure`] reads them once.
 
+mod closure;
+mod components;
+mod meet;
+mod starts;
 mod walk;
 
 use std::sync::Arc;
 
-use pythia_rdf::TermId;
-use pythia_store::{Component, GraphFilter, Order, QuadPattern};
+use pythia_rdf::{TermId, inline};
+use pythia_store::GraphFilter;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use self::walk::{Pair, push, search};
+use self::closure::Closure;
+use self::meet::connected;
+use self::starts::{first_edges, is_node, start_nodes};
+use self::walk::{Pair, search};
 use super::batch::{Batch, OUTPUT_ROWS};
 use super::context::QueryContext;
 use super::pipeline::RowSource;
+use super::profile::PartId;
 use super::step::{PathGraph, PathStep, Position};
 use crate::error::QueryError;
 use crate::governor::Held;
-use crate::plan::automaton::{Automaton, Edges};
+use crate::plan::automaton::Automaton;
 
 /// How many start nodes are searched from together, if memory lasts.
 const STARTS: usize = 1024;
+
+/// About how many pairs of a closure are made together.
+const PAIRS: usize = 1 << 16;
+
+/// Reading and condensing the edges of a closure takes as long as searching from this share of
+/// their number of start nodes.
+const EDGES_PER_START: u64 = 16;
 
 /// Joins solutions with the pairs of nodes a path connects.
 pub(crate) struct PathSearch {
     input: Box<dyn RowSource>,
     path: PathStep,
+    part: PartId,
     live: Vec<usize>,
     context: Arc<QueryContext>,
     current: Batch,
     position: usize,
-    /// With both ends free: every node a path can start at, how far they are used up, and the
-    /// memory they take.
-    starts: Option<(Vec<TermId>, usize, Held)>,
+    /// With both ends free: how far the pairs are given for the solution at `position`.
+    all: Option<All>,
     /// How many start nodes are searched from together.
     together: usize,
+    whole: Whole,
     /// Solutions found and not yet given.
     found: Option<Found>,
+}
+
+/// Pairs of a path with both ends free.
+enum All {
+    /// Every node a path can start at, and how far they are used up.
+    Starts {
+        nodes: Vec<TermId>,
+        used: usize,
+        _held: Held,
+    },
+    /// Of the closure, the next component.
+    Components(u32),
+}
+
+/// The closure of whole predicates.
+enum Whole {
+    /// Not read so far, after searching from so many nodes.
+    Unread(u64),
+    Read(Box<Closure>),
+    /// The path is no such closure, or memory does not suffice.
+    Unavailable,
 }
 
 /// Solutions found: rows of the current batch, and what the path binds in them.
@@ -78,38 +118,112 @@ impl Found {
     }
 }
 
+/// Rows, or start nodes, each with an end that a path leads to, or their number.
+struct Joined<T> {
+    starts: Vec<T>,
+    ends: Vec<u64>,
+    held: Held,
+}
+
+impl<T: Copy> Joined<T> {
+    fn new(context: &QueryContext) -> Self {
+        Self {
+            starts: Vec::new(),
+            ends: Vec::new(),
+            held: Held::new(context.governor()),
+        }
+    }
+
+    /// A start with each of some ends.
+    fn extend(&mut self, start: T, ends: &[u64]) -> Result<(), QueryError> {
+        self.starts.resize(self.starts.len() + ends.len(), start);
+        self.ends.extend_from_slice(ends);
+        let bytes = self.starts.capacity() * size_of::<T>() + self.ends.capacity() * 8;
+        self.held.set(bytes)
+    }
+}
+
+/// How many ends there are, as a term; nothing if there are none.
+fn number(ends: u64) -> Option<u64> {
+    let integer = inline::inline_integer(ends as i64).expect("fewer ends than ids");
+    (ends > 0).then_some(integer.0)
+}
+
+/// The number of pairs of each start.
+fn counts(starts: usize, pairs: &[Pair]) -> Vec<u64> {
+    let mut counts = vec![0; starts];
+    for (start, _) in pairs {
+        counts[*start as usize] += 1;
+    }
+    counts
+}
+
+/// Which end of a path is known, and how it is searched from there.
+#[derive(Clone, Copy)]
+struct Direction<'a> {
+    start: Position,
+    other: Position,
+    automaton: &'a Automaton,
+}
+
+impl Direction<'_> {
+    /// Whether only nodes of the graph can be starts: an empty path between two variables connects
+    /// nodes of the graph, and nothing else; with a constant at one end it connects that term, in
+    /// the graph or not (SPARQL 1.1 §18.4).
+    fn only_nodes(&self) -> bool {
+        let is_constant = |end| matches!(end, Position::Constant(_));
+        self.automaton.accepts_empty() && !is_constant(self.start) && !is_constant(self.other)
+    }
+}
+
+impl PathStep {
+    /// From the subject, unless just the object is known or the subjects are counted.
+    fn direction(&self) -> Direction<'_> {
+        let from_object = match (self.subject, self.object) {
+            (Position::New(subject), Position::New(_)) => self.counted == Some(subject),
+            (Position::New(_), _) => true,
+            _ => false,
+        };
+        match from_object {
+            true => Direction {
+                start: self.object,
+                other: self.subject,
+                automaton: &self.backward,
+            },
+            false => Direction {
+                start: self.subject,
+                other: self.object,
+                automaton: &self.forward,
+            },
+        }
+    }
+}
+
 impl PathSearch {
     pub(crate) fn new(
         input: Box<dyn RowSource>,
         path: PathStep,
+        part: PartId,
         live: Vec<usize>,
         context: Arc<QueryContext>,
     ) -> Self {
+        let is_closure = path.direction().automaton.as_closure().is_some();
         Self {
             input,
+            whole: match is_closure && !matches!(path.graph, PathGraph::Slot(_)) {
+                true => Whole::Unread(0),
+                false => Whole::Unavailable,
+            },
             path,
+            part,
             live,
             context,
             current: Batch::default(),
             position: 0,
-            starts: None,
+            all: None,
             together: STARTS,
             found: None,
         }
-    }
-
-    /// Searches for rows `from..to` of the current batch, of which at least one end is known.
-    fn search_rows(&self, from: usize, to: usize) -> Result<Found, QueryError> {
-        let mut rows = Vec::new();
-        let mut found = Vec::new();
-        for (graphs, members) in self.rows_by_graph(from, to) {
-            self.search_members(&graphs, &members, &mut rows, &mut found)?;
-        }
-        let bound = match (self.path.subject, self.path.object) {
-            (Position::New(slot), _) | (_, Position::New(slot)) => vec![(slot, found)],
-            _ => Vec::new(),
-        };
-        Found::new(rows, bound, &self.context)
     }
 
     /// What the graph of a solution is read from: usually one graph, or all that are merged.
@@ -154,93 +268,278 @@ impl PathSearch {
         }
     }
 
-    fn search_members(
-        &self,
-        graphs: &[GraphFilter],
-        members: &[u32],
-        rows: &mut Vec<u32>,
-        found: &mut Vec<u64>,
-    ) -> Result<(), QueryError> {
-        let (start, other, automaton) = match self.path.subject {
-            Position::New(_) => (self.path.object, self.path.subject, &self.path.backward),
-            _ => (self.path.subject, self.path.object, &self.path.forward),
+    /// Searches for rows `from..to` of the current batch, of which at least one end is known.
+    fn search_rows(&mut self, from: usize, to: usize) -> Result<Found, QueryError> {
+        let mut found = Joined::new(&self.context);
+        let direction = self.path.direction();
+        let other = direction.other;
+        let only_nodes = direction.only_nodes();
+        for (graphs, members) in self.rows_by_graph(from, to) {
+            if matches!(other, Position::New(_)) {
+                let starts = self.distinct_starts(&members, only_nodes, &graphs)?;
+                self.find_ends(&graphs, &starts, &mut found)?;
+            } else {
+                self.keep_connected(&graphs, &members, only_nodes, &mut found.starts)?;
+            }
+        }
+        let bound = match other {
+            Position::New(slot) => vec![(slot, found.ends)],
+            _ => Vec::new(),
         };
-        // An empty path between two variables connects nodes of the graph, and nothing else; with a
-        // constant at one end it connects that term, in the graph or not (SPARQL 1.1 §18.4).
-        let variables_only =
-            !matches!(start, Position::Constant(_)) && !matches!(other, Position::Constant(_));
-        let only_nodes = automaton.accepts_empty() && variables_only;
-        let mut by_start: FxHashMap<TermId, u32> = FxHashMap::default();
-        let mut starts = Vec::new();
-        let mut members_of: Vec<Vec<u32>> = Vec::new();
+        drop(found.held);
+        Found::new(found.starts, bound, &self.context)
+    }
+
+    /// The start nodes of some rows, each with its rows.
+    fn distinct_starts(
+        &self,
+        members: &[u32],
+        only_nodes: bool,
+        graphs: &[GraphFilter],
+    ) -> Result<Vec<(TermId, Vec<u32>)>, QueryError> {
+        let start = self.path.direction().start;
+        let mut number: FxHashMap<TermId, usize> = FxHashMap::default();
+        let mut starts: Vec<(TermId, Vec<u32>)> = Vec::new();
         for &row in members {
             let node = self.value(start, row);
-            if !node.is_bound()
-                || (only_nodes
-                    && !by_start.contains_key(&node)
-                    && !is_node(&self.context, node, graphs)?)
-            {
-                continue;
+            if let Some(&number) = number.get(&node) {
+                starts[number].1.push(row);
+            } else if node.is_bound() && (!only_nodes || is_node(&self.context, node, graphs)?) {
+                number.insert(node, starts.len());
+                starts.push((node, vec![row]));
             }
-            let index = *by_start.entry(node).or_insert_with(|| {
-                starts.push(node);
-                members_of.push(Vec::new());
-                starts.len() as u32 - 1
-            });
-            members_of[index as usize].push(row);
         }
-        let wanted = (!matches!(other, Position::New(_))).then(|| {
-            members
-                .iter()
-                .filter_map(|&row| {
-                    let index = by_start.get(&self.value(start, row))?;
-                    Some((*index, self.value(other, row)))
-                })
-                .collect::<FxHashSet<Pair>>()
-        });
-        let reached = search(&self.context, automaton, graphs, &starts, wanted)?;
-        for &(index, node) in reached.pairs() {
-            for &row in &members_of[index as usize] {
-                if matches!(other, Position::New(_)) {
-                    rows.push(row);
-                    found.push(node.0);
-                } else if self.value(other, row) == node {
-                    rows.push(row);
+        Ok(starts)
+    }
+
+    /// Joins the rows of each start node with the nodes a path leads to, or, if they are only
+    /// counted, with their number.
+    fn find_ends(
+        &mut self,
+        graphs: &[GraphFilter],
+        starts: &[(TermId, Vec<u32>)],
+        found: &mut Joined<u32>,
+    ) -> Result<(), QueryError> {
+        let counted = self.path.counted.is_some();
+        if let Some(closure) = self.closure_for(graphs, starts.len())? {
+            for (start, rows) in starts {
+                let count;
+                let ends = match counted {
+                    true => {
+                        count = number(closure.count_from(*start)?);
+                        count.as_slice()
+                    }
+                    false => closure.ends_from(*start)?,
+                };
+                for &row in rows {
+                    found.extend(row, ends)?;
                 }
+            }
+            return Ok(());
+        }
+        let nodes: Vec<TermId> = starts.iter().map(|(node, _)| *node).collect();
+        let automaton = self.path.direction().automaton;
+        let (mut reached, visits) = search(&self.context, automaton, graphs, &nodes, None)?;
+        self.note_visits(visits);
+        if counted {
+            let counts = counts(starts.len(), reached.pairs());
+            for ((_, rows), count) in starts.iter().zip(counts) {
+                for &row in rows {
+                    found.extend(row, number(count).as_slice())?;
+                }
+            }
+            return Ok(());
+        }
+        if starts.len() == 1 {
+            // The planner counts on it.
+            reached.sort();
+        }
+        for &(start, node) in reached.pairs() {
+            for &row in &starts[start as usize].1 {
+                found.extend(row, &[node.0])?;
             }
         }
         Ok(())
     }
 
+    /// The rows whose two ends a path connects.
+    fn keep_connected(
+        &self,
+        graphs: &[GraphFilter],
+        members: &[u32],
+        only_nodes: bool,
+        kept: &mut Vec<u32>,
+    ) -> Result<(), QueryError> {
+        let ends = |row: u32| {
+            let (subject, object) = (self.path.subject, self.path.object);
+            (self.value(subject, row), self.value(object, row))
+        };
+        let pairs: FxHashSet<(TermId, TermId)> = members
+            .iter()
+            .map(|row| ends(*row))
+            .filter(|(subject, object)| subject.is_bound() && object.is_bound())
+            .collect();
+        let (mut found, visits) = connected(&self.context, &self.path, graphs, pairs)?;
+        self.note_visits(visits);
+        if only_nodes {
+            let same: Vec<TermId> = found
+                .iter()
+                .filter(|(s, o)| s == o)
+                .map(|(s, _)| *s)
+                .collect();
+            for node in same {
+                if !is_node(&self.context, node, graphs)? {
+                    found.remove(&(node, node));
+                }
+            }
+        }
+        kept.extend(members.iter().filter(|row| found.contains(&ends(**row))));
+        Ok(())
+    }
+
+    /// The closure, if enough was asked of it that reading it whole is worth it now that it is asked
+    /// for `starts` nodes more.
+    fn closure_for(
+        &mut self,
+        graphs: &[GraphFilter],
+        starts: usize,
+    ) -> Result<Option<&mut Closure>, QueryError> {
+        if let Whole::Unread(searched) = &mut self.whole {
+            *searched += starts as u64;
+            let searched = *searched;
+            let automaton = self.path.direction().automaton;
+            if first_edges(&self.context, automaton) <= searched * EDGES_PER_START {
+                self.read_closure(graphs, &[])?;
+            }
+        }
+        Ok(match &mut self.whole {
+            Whole::Read(closure) => Some(closure),
+            Whole::Unread(_) | Whole::Unavailable => None,
+        })
+    }
+
+    fn read_closure(&mut self, graphs: &[GraphFilter], nodes: &[TermId]) -> Result<(), QueryError> {
+        let automaton = self.path.direction().automaton;
+        let edges = automaton.as_closure().expect("known to be one");
+        self.whole = match Closure::read(&self.context, edges, graphs, nodes) {
+            Ok(closure) => Whole::Read(Box::new(closure)),
+            Err(QueryError::Memory(_)) => Whole::Unavailable,
+            Err(error) => return Err(error),
+        };
+        Ok(())
+    }
+
+    /// Gets ready to find all pairs of a path with both ends free.
+    fn begin_all(&mut self) -> Result<All, QueryError> {
+        if let Whole::Read(_) = self.whole {
+            return Ok(All::Components(0));
+        }
+        let graphs = self.graphs(self.position);
+        let mut held = Held::new(self.context.governor());
+        if let Whole::Unread(_) = self.whole {
+            let automaton = self.path.direction().automaton;
+            let nodes = match automaton.accepts_empty() {
+                true => start_nodes(&self.context, automaton, &graphs, &mut held)?,
+                false => Vec::new(),
+            };
+            self.read_closure(&graphs, &nodes)?;
+            if let Whole::Read(_) = self.whole {
+                return Ok(All::Components(0));
+            }
+        }
+        let automaton = self.path.direction().automaton;
+        let nodes = start_nodes(&self.context, automaton, &graphs, &mut held)?;
+        Ok(All::Starts {
+            nodes,
+            used: 0,
+            _held: held,
+        })
+    }
+
     /// The next pairs of a path with both ends free, for the solution at `position`; `None` if
     /// there are no more for it.
     fn search_all(&mut self) -> Result<Option<Found>, QueryError> {
-        let graphs = self.graphs(self.position);
-        if self.starts.is_none() {
-            let mut held = Held::new(self.context.governor());
-            let nodes = start_nodes(&self.context, &self.path.forward, &graphs, &mut held)?;
-            self.starts = Some((nodes, 0, held));
-        }
-        let (starts, used, _) = self.starts.as_mut().expect("set above");
-        if *used >= starts.len() {
-            self.starts = None;
+        let mut all = match self.all.take() {
+            Some(all) => all,
+            None => self.begin_all()?,
+        };
+        let found = match &mut all {
+            All::Components(next) => self.pairs_of_components(next),
+            All::Starts { nodes, used, .. } => self.pairs_of_starts(nodes, used),
+        };
+        if matches!(found, Ok(None)) {
             self.position += 1;
+        } else {
+            self.all = Some(all);
+        }
+        found
+    }
+
+    fn pairs_of_starts(
+        &self,
+        starts: &[TermId],
+        used: &mut usize,
+    ) -> Result<Option<Found>, QueryError> {
+        if *used >= starts.len() {
             return Ok(None);
         }
+        let graphs = self.graphs(self.position);
         let chunk = &starts[*used..(*used + self.together).min(starts.len())];
-        let reached = search(&self.context, &self.path.forward, &graphs, chunk, None)?;
+        let automaton = self.path.direction().automaton;
+        let (reached, visits) = search(&self.context, automaton, &graphs, chunk, None)?;
+        self.note_visits(visits);
         *used += chunk.len();
-        let rows = vec![self.position as u32; reached.pairs().len()];
+        let mut pairs = Joined::new(&self.context);
+        if self.path.counted.is_some() {
+            let counts = counts(chunk.len(), reached.pairs());
+            for (start, count) in chunk.iter().zip(counts) {
+                pairs.extend(start.0, number(count).as_slice())?;
+            }
+        } else {
+            for (start, node) in reached.pairs() {
+                pairs.extend(chunk[*start as usize].0, &[node.0])?;
+            }
+        }
+        self.found_pairs(pairs).map(Some)
+    }
+
+    fn pairs_of_components(&mut self, next: &mut u32) -> Result<Option<Found>, QueryError> {
+        let Whole::Read(closure) = &mut self.whole else {
+            unreachable!("components are those of the closure");
+        };
+        let mut pairs = Joined::new(&self.context);
+        if *next == closure.components() {
+            return Ok(None);
+        }
+        while *next < closure.components() && pairs.starts.len() < PAIRS {
+            if self.path.counted.is_some() {
+                let (starts, count) = closure.counts_of(*next)?;
+                for start in starts {
+                    pairs.extend(start, number(count).as_slice())?;
+                }
+            } else {
+                let (starts, ends) = closure.ends_of(*next)?;
+                for start in starts {
+                    pairs.extend(start, ends)?;
+                }
+            }
+            *next += 1;
+        }
+        self.found_pairs(pairs).map(Some)
+    }
+
+    fn found_pairs(&self, pairs: Joined<u64>) -> Result<Found, QueryError> {
+        let rows = vec![self.position as u32; pairs.starts.len()];
         let mut bound = Vec::new();
-        if let Position::New(slot) = self.path.subject {
-            let starts = reached.pairs().iter().map(|(i, _)| chunk[*i as usize].0);
-            bound.push((slot, starts.collect()));
+        let direction = self.path.direction();
+        if let Position::New(slot) = direction.start {
+            bound.push((slot, pairs.starts));
         }
-        if let Position::New(slot) = self.path.object {
-            let nodes = reached.pairs().iter().map(|(_, node)| node.0);
-            bound.push((slot, nodes.collect()));
+        if let Position::New(slot) = direction.other {
+            bound.push((slot, pairs.ends));
         }
-        Ok(Some(Found::new(rows, bound, &self.context)?))
+        drop(pairs.held);
+        Found::new(rows, bound, &self.context)
     }
 
     /// Searches from the next start nodes: from half as many after each time that memory did not
@@ -267,6 +566,12 @@ impl PathSearch {
                 Err(QueryError::Memory(_)) if self.together > 1 => self.together /= 2,
                 searched => return searched,
             }
+        }
+    }
+
+    fn note_visits(&self, visits: u64) {
+        if let Some(profile) = &self.context.profile {
+            profile.note_visits(self.part, visits);
         }
     }
 }
@@ -298,84 +603,4 @@ impl RowSource for PathSearch {
             }
         }
     }
-}
-
-/// Whether a quad of the graphs has the term as subject or object.
-fn is_node(
-    context: &QueryContext,
-    term: TermId,
-    graphs: &[GraphFilter],
-) -> Result<bool, QueryError> {
-    for &graph in graphs {
-        let as_subject = QuadPattern {
-            subject: Some(term),
-            graph,
-            ..QuadPattern::default()
-        };
-        let as_object = QuadPattern {
-            object: Some(term),
-            graph,
-            ..QuadPattern::default()
-        };
-        if context.snapshot.count(&as_subject)? > 0 || context.snapshot.count(&as_object)? > 0 {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Every node a path of the automaton can start at, sorted: all nodes of the graph if the empty
-/// path matches, else the ends of the first edges.
-fn start_nodes(
-    context: &QueryContext,
-    automaton: &Automaton,
-    graphs: &[GraphFilter],
-    held: &mut Held,
-) -> Result<Vec<TermId>, QueryError> {
-    let mut nodes = Vec::new();
-    let mut scan = |predicate: Option<TermId>, component: Component| -> Result<(), QueryError> {
-        let order = match component {
-            Component::Subject => [Order::Spo, Order::Pso],
-            _ => [Order::Ops, Order::Pos],
-        }[usize::from(predicate.is_some())];
-        for &graph in graphs {
-            let pattern = QuadPattern {
-                subject: None,
-                predicate,
-                object: None,
-                graph,
-            };
-            let mut scan = context.snapshot.scan(&pattern, order, &[component])?;
-            while let Some(found) = scan.next()? {
-                context.check()?;
-                for &node in &found.columns[0] {
-                    if nodes.last() != Some(&TermId(node)) {
-                        push(&mut nodes, TermId(node), held)?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    };
-    if automaton.accepts_empty() {
-        scan(None, Component::Subject)?;
-        scan(None, Component::Object)?;
-    } else {
-        for transition in &automaton.transitions[0] {
-            let component = if transition.inverse {
-                Component::Object
-            } else {
-                Component::Subject
-            };
-            match &transition.edges {
-                Edges::Predicate(predicate) => scan(Some(*predicate), component)?,
-                Edges::Except(_) => scan(None, component)?,
-            }
-        }
-    }
-    nodes.sort_unstable();
-    nodes.dedup();
-    nodes.shrink_to_fit();
-    held.set(nodes.capacity() * size_of::<TermId>())?;
-    Ok(nodes)
 }

@@ -98,7 +98,10 @@ pub(crate) fn build(
             }
             StepKind::EarlyDistinct => Box::new(EarlyDistinct::new(source, live, context)),
             StepKind::Union(branches) => Box::new(Union::new(source, branches, width, context)),
-            StepKind::Path(path) => Box::new(PathSearch::new(source, path.clone(), live, context)),
+            StepKind::Path(path) => {
+                let path = path.clone();
+                Box::new(PathSearch::new(source, path, step.part, live, context))
+            }
             StepKind::Merged(pattern) => Box::new(Merged::new(source, *pattern, live, context)),
             StepKind::TakeApart(term, parts) => {
                 Box::new(TakeApart::new(source, *term, *parts, live, context))

@@ -70,6 +70,11 @@ impl Profile {
         self.parts.lock().get(&part).copied()
     }
 
+    /// Adds nodes that a part has visited.
+    pub(crate) fn note_visits(&self, part: PartId, visits: u64) {
+        self.parts.lock().entry(part).or_default().nodes_visited += visits;
+    }
+
     /// Runs something for a part; `rows` tells how many solutions it gave, if any.
     fn measure<T>(
         &self,

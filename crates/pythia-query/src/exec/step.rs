@@ -196,8 +196,26 @@ pub(crate) struct PathStep {
     pub(crate) forward: Automaton,
     /// From object to subject.
     pub(crate) backward: Automaton,
+    /// The slot of an end that nobody needs: it holds how many such ends there are, in one solution
+    /// for all of them.
+    pub(crate) counted: Option<usize>,
+    /// How much it is expected to find.
+    pub(crate) estimate: PathEstimate,
     /// The path as written, for EXPLAIN.
     pub(crate) text: String,
+}
+
+/// How much a path is expected to find.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PathEstimate {
+    /// Objects from one subject; from the subject, if it is a constant.
+    pub(crate) objects: f64,
+    /// Subjects from one object; from the object, if it is a constant.
+    pub(crate) subjects: f64,
+    /// Distinct subjects of all.
+    pub(crate) all_subjects: f64,
+    /// Distinct objects of all.
+    pub(crate) all_objects: f64,
 }
 
 /// Describes a pipeline for EXPLAIN.
@@ -274,7 +292,11 @@ pub(crate) fn explain(
             },
             StepKind::Path(path) => {
                 let [s, o] = [path.subject, path.object].map(position);
-                PlanNode::new("Path", format!("{s} {} {o}", path.text))
+                let counted = path
+                    .counted
+                    .map(|slot| format!(" (counting {})", name(slot)));
+                let counted = counted.unwrap_or_default();
+                PlanNode::new("Path", format!("{s} {} {o}{counted}", path.text))
             }
             StepKind::Graphs(p) => PlanNode::new("Graphs", position(*p)),
             StepKind::Merged(_) => PlanNode::new("Merged graphs", ""),

@@ -63,6 +63,47 @@ impl Automaton {
     pub(crate) fn accepts_empty(&self) -> bool {
         self.accepting[0]
     }
+
+    /// The automaton as `E*` or `E+`, where every transition of `E` is one edge; `None` if it is
+    /// something else.
+    pub(crate) fn as_closure(&self) -> Option<EdgeClosure<'_>> {
+        let last = self.transitions.len() - 1;
+        let turns = |out: &[Transition]| out.iter().all(|transition| transition.target == last);
+        let is_closure = last < 2
+            && self.accepting[last]
+            && self.transitions.iter().all(|out| turns(out))
+            && self.transitions[0] == self.transitions[last]
+            && (last == 0 || !self.accepting[0]);
+        is_closure.then(|| EdgeClosure {
+            steps: &self.transitions[last],
+            reflexive: last == 0,
+        })
+    }
+
+    /// Per state, the transitions that lead to it, turned around: what a search from the end of a
+    /// path follows to meet one from its start.
+    pub(crate) fn turned_around(&self) -> Vec<Vec<Transition>> {
+        let mut turned = vec![Vec::new(); self.transitions.len()];
+        for (state, out) in self.transitions.iter().enumerate() {
+            for transition in out {
+                turned[transition.target].push(Transition {
+                    edges: transition.edges.clone(),
+                    inverse: !transition.inverse,
+                    target: state,
+                });
+            }
+        }
+        turned
+    }
+}
+
+/// The closure of single edges.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EdgeClosure<'a> {
+    /// The edges that one step may follow.
+    pub(crate) steps: &'a [Transition],
+    /// Whether the empty path belongs to it.
+    pub(crate) reflexive: bool,
 }
 
 /// Thompson's construction; empty transitions are removed at the end.
@@ -281,6 +322,45 @@ mod tests {
         let automaton = compile(&Path::ZeroOrMore(p("a")));
         assert!(automaton.accepts_empty());
         assert_eq!(automaton.transitions.len(), 1);
+    }
+
+    #[test]
+    fn closures_of_single_edges_are_told_from_other_paths() {
+        let sequence = || Box::new(Path::Sequence(p("a"), p("b")));
+        let either = || Box::new(Path::Alternative(p("a"), Box::new(Path::Reverse(p("b")))));
+        let closure = |path: Path| {
+            let automaton = compile(&path);
+            let found = automaton.as_closure();
+            found.map(|closure| (closure.steps.len(), closure.reflexive))
+        };
+        assert_eq!(closure(Path::OneOrMore(p("a"))), Some((1, false)));
+        assert_eq!(closure(Path::ZeroOrMore(either())), Some((2, true)));
+        let optional = Path::ZeroOrOne(Box::new(Path::OneOrMore(either())));
+        assert_eq!(closure(optional), Some((2, true)));
+        assert_eq!(closure(Path::OneOrMore(p("none"))), None);
+        assert_eq!(closure(Path::ZeroOrOne(p("a"))), None);
+        assert_eq!(closure(Path::OneOrMore(sequence())), None);
+        let then = Path::Sequence(Box::new(Path::OneOrMore(p("a"))), p("b"));
+        assert_eq!(closure(then), None);
+    }
+
+    #[test]
+    fn a_path_turned_around_reads_words_backwards() {
+        let path = Path::Sequence(Box::new(Path::OneOrMore(p("a"))), p("b"));
+        let automaton = compile(&path);
+        let turned = automaton.turned_around();
+        let count = |transitions: &[Vec<Transition>]| transitions.iter().flatten().count();
+        assert_eq!(count(&turned), count(&automaton.transitions));
+        for (state, out) in turned.iter().enumerate() {
+            for transition in out {
+                let forward = Transition {
+                    edges: transition.edges.clone(),
+                    inverse: !transition.inverse,
+                    target: state,
+                };
+                assert!(automaton.transitions[transition.target].contains(&forward));
+            }
+        }
     }
 
     #[test]

@@ -86,6 +86,7 @@ impl Planner<'_> {
         let inserted = inserted.filter(|(v, _)| variables.contains(v)).cloned();
         Self {
             inserted: inserted.collect(),
+            counted: None,
             ..*self
         }
     }

@@ -10,6 +10,7 @@ use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 use super::automaton::Automaton;
 use super::bgp::{Element, GraphPlace, Place, Triple, join_elements};
 use super::builder::{Builder, GraphScope};
+use super::path_estimate::estimate;
 use super::scope::{self, Variables, certain, in_scope, term_variables, variables_of};
 use super::triple_term::{Unfinished, ground_term};
 use super::{PlanError, Planner, Planning, sequence};
@@ -174,16 +175,22 @@ impl Planner<'_> {
                 None => Position::Constant(self.evaluation.intern(ground_term(term)?)?),
             })
         };
+        let (subject, object) = (end(subject)?, end(object)?);
+        let forward = Automaton::compile(path, &mut resolve)?;
+        let backward = Automaton::compile(&Automaton::reversed(path), &mut resolve)?;
+        let counted = self.counted.as_ref().map(|variable| builder.slot(variable));
         Ok(PathStep {
-            subject: end(subject)?,
-            object: end(object)?,
+            subject,
+            object,
+            counted: counted.filter(|slot| [subject, object].contains(&Position::New(*slot))),
+            estimate: estimate(self.snapshot, &forward, &backward, subject, object)?,
             graph: match graph {
                 GraphScope::Fixed(GraphFilter::One(graph)) => PathGraph::One(*graph),
                 GraphScope::Variable(variable) => PathGraph::Slot(builder.slot(variable)),
                 GraphScope::Fixed(_) | GraphScope::Merged | GraphScope::Absent => PathGraph::Merged,
             },
-            forward: Automaton::compile(path, &mut resolve)?,
-            backward: Automaton::compile(&Automaton::reversed(path), &mut resolve)?,
+            forward,
+            backward,
             text: path.to_string(),
         })
     }

@@ -17,6 +17,8 @@ mod group;
 mod join;
 mod metadata;
 mod order;
+mod path_count;
+mod path_estimate;
 pub(crate) mod paths;
 mod push_down;
 pub(crate) mod scope;
@@ -66,6 +68,8 @@ pub(crate) struct Planner<'a> {
     dataset: &'a Dataset,
     /// Terms put in for variables at every leaf: the row an `EXISTS` is tested for.
     inserted: Vec<(Variable, TermId)>,
+    /// The end of a path that is counted instead of found: see [`path_count`].
+    counted: Option<Variable>,
 }
 
 impl<'a> Planner<'a> {
@@ -80,6 +84,7 @@ impl<'a> Planner<'a> {
             evaluation,
             dataset,
             inserted: Vec::new(),
+            counted: None,
         }
     }
 

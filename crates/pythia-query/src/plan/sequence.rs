@@ -9,6 +9,7 @@ use spargebra::algebra::{
 use super::Planner;
 use super::builder::{GraphScope, Planned};
 use super::duplicates::ignored;
+use super::path_count::sum_of;
 use super::scope::{Variables, in_scope, variables_of};
 use crate::error::QueryError;
 use crate::exec::group::Group;
@@ -218,6 +219,21 @@ impl Planner<'_> {
         if let Some(planned) = self.group_from_counts(inner, keys, aggregates, graph)? {
             return Ok(planned);
         }
+        if let Some(end) = self.counted_end(inner, keys, aggregates, graph) {
+            let sums = aggregates.iter().map(|(v, _)| (v.clone(), sum_of(&end)));
+            let sums: Vec<_> = sums.collect();
+            return self.counting(&end).grouped(inner, keys, &sums, graph);
+        }
+        self.grouped(inner, keys, aggregates, graph)
+    }
+
+    fn grouped(
+        &self,
+        inner: &GraphPattern,
+        keys: &[Variable],
+        aggregates: &[(Variable, AggregateExpression)],
+        graph: &GraphScope,
+    ) -> Result<Planned, QueryError> {
         let mut wanted: Variables = keys.iter().cloned().collect();
         for (_, aggregate) in aggregates {
             match aggregate {

@@ -121,18 +121,44 @@ impl Joined {
 
     /// The way to join a path.
     pub(super) fn path_way(&self, path: &PathStep) -> Way {
-        let bound = |end: Position| end.slot().is_none_or(|slot| self.is_bound(slot));
-        let (rows, cost) = match (bound(path.subject), bound(path.object)) {
-            (true, true) => (self.rows * 0.5, self.rows * 20.0),
-            (false, false) => (self.rows * 1e6, self.rows * 1e7),
-            _ => (self.rows * 20.0, self.rows * 20.0),
+        let known = |end: Position| match end.slot() {
+            None => Some(1.0),
+            Some(slot) => self.is_bound(slot).then(|| self.distinct(slot)),
         };
+        let expected = &path.estimate;
+        let (subjects, objects) = (known(path.subject), known(path.object));
+        let (found, visits) = match (subjects, objects) {
+            (Some(subjects), Some(objects)) => {
+                let share = match path.object {
+                    Position::Constant(_) => expected.subjects / expected.all_subjects.max(1.0),
+                    _ => expected.objects / expected.all_objects.max(1.0),
+                };
+                let visits = (subjects * expected.objects).min(objects * expected.subjects);
+                (share.min(1.0), visits)
+            }
+            (Some(subjects), None) => (expected.objects, subjects * expected.objects),
+            (None, Some(objects)) => (expected.subjects, objects * expected.subjects),
+            (None, None) => {
+                let pairs = expected.all_subjects * expected.objects;
+                (pairs, pairs)
+            }
+        };
+        let found = match path.counted {
+            Some(_) if subjects.is_some() || objects.is_some() => found.min(1.0),
+            Some(_) => expected.all_subjects,
+            None => found,
+        };
+        let sorted = match (path.subject, path.object) {
+            (Position::Constant(_), end) | (end, Position::Constant(_)) if self.unit => end.slot(),
+            _ => None,
+        };
+        let rows = self.rows * found;
         Way {
             access: None,
             members: 0,
             rows,
-            cost,
-            sorted: None,
+            cost: visits * VISIT + self.rows * LOOKUP + rows * ROW,
+            sorted: sorted.filter(|_| path.counted.is_none()),
         }
     }
 

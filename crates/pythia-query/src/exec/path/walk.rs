@@ -1,9 +1,12 @@
-//! A breadth-first search over the product of graph and automaton, frontier by frontier, each
-//! frontier's pages read in batches.
+//! A breadth-first search over the product of graph and automaton, frontier by frontier: each
+//! frontier's pages are read in batches, or, where it is a large part of a predicate's nodes, the
+//! predicate's column is.
+
+use std::ops::ControlFlow;
 
 use hashbrown::HashTable;
 use pythia_rdf::TermId;
-use pythia_store::{End, Expansion, GraphFilter};
+use pythia_store::{Component, End, Expansion, GraphFilter, IdBatch, Order, QuadPattern};
 use rustc_hash::FxHashSet;
 
 use crate::error::QueryError;
@@ -14,6 +17,9 @@ use crate::spill::table::hash_ids;
 
 /// How many nodes' links are read together: enough for the device, few enough to be held.
 const NODES: usize = 1024;
+
+/// Visiting a node's tuple takes as long as reading so many rows of a column.
+const ROWS_PER_VISIT: u64 = 20;
 
 /// A pair found: the start's index and the node reached.
 pub(super) type Pair = (u32, TermId);
@@ -27,6 +33,11 @@ pub(super) struct Reached {
 impl Reached {
     pub(super) fn pairs(&self) -> &[Pair] {
         &self.pairs
+    }
+
+    /// Sorts the pairs by start and node.
+    pub(super) fn sort(&mut self) {
+        self.pairs.sort_unstable();
     }
 
     fn push(&mut self, pair: Pair) -> Result<(), QueryError> {
@@ -48,10 +59,21 @@ pub(super) fn push<T>(list: &mut Vec<T>, item: T, held: &mut Held) -> Result<(),
 
 /// One automaton state at one node, for one start.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Visit {
-    state: u32,
-    start: u32,
-    node: TermId,
+pub(super) struct Visit {
+    pub(super) state: u32,
+    pub(super) start: u32,
+    pub(super) node: TermId,
+}
+
+impl Visit {
+    /// A visit to begin with.
+    pub(super) fn start(start: usize, node: TermId, state: u32) -> Self {
+        Self {
+            state,
+            start: start as u32,
+            node,
+        }
+    }
 }
 
 /// Visits of up to 64 nodes with neighbouring ids. Ids are ranks, so what is near in the graph is
@@ -85,7 +107,7 @@ impl Group {
 }
 
 /// All visits of a search.
-struct Visited {
+pub(super) struct Visited {
     groups: HashTable<Group>,
     held: Held,
 }
@@ -111,127 +133,127 @@ impl Visited {
         Ok(true)
     }
 
-    fn contains(&self, visit: Visit) -> bool {
+    pub(super) fn contains(&self, visit: Visit) -> bool {
         let group = Group::of(visit);
         let found = self.groups.find(group.hash(), |other| other.is(&group));
         found.is_some_and(|found| found.nodes & group.nodes != 0)
     }
 }
 
-/// A search from several nodes at once.
-struct Walk<'a> {
+/// The front of a breadth-first search from several nodes at once, and all that lies behind it.
+pub(super) struct Wave<'a> {
     context: &'a QueryContext,
-    automaton: &'a Automaton,
+    /// Per state.
+    transitions: &'a [Vec<Transition>],
     graphs: &'a [GraphFilter],
-    /// The accepting states.
-    accepting: Vec<u32>,
-    /// The pairs asked for, if not all.
-    wanted: Option<FxHashSet<Pair>>,
     visited: Visited,
+    /// How many visits were made.
+    visits: u64,
     /// What was reached first in the last step.
-    next: Vec<Visit>,
-    next_held: Held,
-    reached: Reached,
+    front: Vec<Visit>,
+    front_held: Held,
 }
 
-/// The distinct (start, node) pairs connected by a path the automaton accepts.
-///
-/// With `wanted`, only those pairs are given, and the search ends once all are found.
-pub(super) fn search(
-    context: &QueryContext,
-    automaton: &Automaton,
-    graphs: &[GraphFilter],
-    starts: &[TermId],
-    wanted: Option<FxHashSet<Pair>>,
-) -> Result<Reached, QueryError> {
-    let held = || Held::new(context.governor());
-    let states = 0..automaton.accepting.len();
-    let mut walk = Walk {
-        context,
-        automaton,
-        graphs,
-        accepting: states
-            .filter(|&state| automaton.accepting[state])
-            .map(|state| state as u32)
-            .collect(),
-        wanted,
-        visited: Visited {
-            groups: HashTable::new(),
-            held: held(),
-        },
-        next: Vec::new(),
-        next_held: held(),
-        reached: Reached {
-            pairs: Vec::new(),
-            held: held(),
-        },
-    };
-    for (start, &node) in starts.iter().enumerate() {
-        walk.visit(Visit {
-            state: 0,
-            start: start as u32,
-            node,
-        })?;
-    }
-    while !walk.next.is_empty() && !walk.is_done() {
-        walk.step()?;
-    }
-    Ok(walk.reached)
-}
+/// What is done with a visit that is the first like it: the search ends with `Break`.
+type Arrived<'f> = &'f mut dyn FnMut(&Visited, Visit) -> Result<ControlFlow<()>, QueryError>;
 
-impl Walk<'_> {
-    fn is_done(&self) -> bool {
-        self.wanted.as_ref().is_some_and(FxHashSet::is_empty)
+impl<'a> Wave<'a> {
+    pub(super) fn new(
+        context: &'a QueryContext,
+        transitions: &'a [Vec<Transition>],
+        graphs: &'a [GraphFilter],
+    ) -> Self {
+        let held = || Held::new(context.governor());
+        Self {
+            context,
+            transitions,
+            graphs,
+            visited: Visited {
+                groups: HashTable::new(),
+                held: held(),
+            },
+            visits: 0,
+            front: Vec::new(),
+            front_held: held(),
+        }
+    }
+
+    /// Visits made so far.
+    pub(super) fn visits(&self) -> u64 {
+        self.visits
+    }
+
+    /// Visits that the next step goes on from.
+    pub(super) fn front(&self) -> usize {
+        self.front.len()
+    }
+
+    pub(super) fn visited(&self) -> &Visited {
+        &self.visited
+    }
+
+    /// Notes a visit that nothing is done with.
+    pub(super) fn begin(&mut self, visit: Visit) -> Result<(), QueryError> {
+        let arrived = &mut |_: &Visited, _| Ok(ControlFlow::Continue(()));
+        self.visit(visit, arrived).map(|_| ())
     }
 
     /// Notes a visit, if it is the first like it.
-    fn visit(&mut self, visit: Visit) -> Result<(), QueryError> {
+    pub(super) fn visit(
+        &mut self,
+        visit: Visit,
+        arrived: Arrived<'_>,
+    ) -> Result<ControlFlow<()>, QueryError> {
         if !self.visited.insert(visit)? {
-            return Ok(());
+            return Ok(ControlFlow::Continue(()));
         }
-        push(&mut self.next, visit, &mut self.next_held)?;
-        if !self.automaton.accepting[visit.state as usize] {
-            return Ok(());
-        }
-        let pair = (visit.start, visit.node);
-        if let Some(wanted) = &mut self.wanted {
-            return match wanted.remove(&pair) {
-                true => self.reached.push(pair),
-                false => Ok(()),
-            };
-        }
-        // In another accepting state it would have been found already.
-        let others = self.accepting.iter().filter(|state| **state != visit.state);
-        for &state in others {
-            if self.visited.contains(Visit { state, ..visit }) {
-                return Ok(());
-            }
-        }
-        self.reached.push(pair)
+        self.visits += 1;
+        push(&mut self.front, visit, &mut self.front_held)?;
+        arrived(&self.visited, visit)
     }
 
     /// Follows all transitions from what was reached last.
-    fn step(&mut self) -> Result<(), QueryError> {
-        let mut frontier = std::mem::take(&mut self.next);
+    pub(super) fn step(&mut self, arrived: Arrived<'_>) -> Result<ControlFlow<()>, QueryError> {
+        let mut front = std::mem::take(&mut self.front);
         let held = Held::new(self.context.governor());
-        let _frontier_held = std::mem::replace(&mut self.next_held, held);
-        frontier.sort_unstable_by_key(|visit| (visit.state, visit.node, visit.start));
-        for group in frontier.chunk_by(|a, b| a.state == b.state) {
+        let _front_held = std::mem::replace(&mut self.front_held, held);
+        front.sort_unstable_by_key(|visit| (visit.state, visit.node, visit.start));
+        let all = self.transitions;
+        for group in front.chunk_by(|a, b| a.state == b.state) {
+            let transitions = &all[group[0].state as usize];
+            let nodes = group.chunk_by(|a, b| a.node == b.node).count();
+            let (scanned, expanded): (Vec<_>, Vec<_>) = transitions
+                .iter()
+                .partition(|transition| self.is_scan_cheaper(transition, nodes));
+            for transition in scanned {
+                if self.follow_column(transition, group, arrived)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
             let mut rest = group;
-            while !rest.is_empty() {
+            while !rest.is_empty() && !expanded.is_empty() {
                 let (nodes, first) = distinct_nodes(rest);
                 let (now, later) = rest.split_at(first[nodes.len()]);
                 rest = later;
-                for transition in &self.automaton.transitions[now[0].state as usize] {
+                for transition in &expanded {
                     self.context.check()?;
-                    self.follow(transition, now, &nodes, &first)?;
-                    if self.is_done() {
-                        return Ok(());
+                    let followed = self.follow(transition, now, &nodes, &first, arrived)?;
+                    if followed.is_break() {
+                        return Ok(followed);
                     }
                 }
             }
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Whether reading all links of a predicate takes less than visiting the tuples of so many nodes.
+    fn is_scan_cheaper(&self, transition: &Transition, nodes: usize) -> bool {
+        let Edges::Predicate(predicate) = transition.edges else {
+            return false;
+        };
+        let counts = self.context.snapshot.statistics().predicate(predicate);
+        counts.is_some_and(|counts| counts.quads <= nodes as u64 * ROWS_PER_VISIT)
     }
 
     /// Follows one transition from some visits, whose distinct nodes are `nodes`.
@@ -241,7 +263,8 @@ impl Walk<'_> {
         visits: &[Visit],
         nodes: &[TermId],
         first: &[usize],
-    ) -> Result<(), QueryError> {
+        arrived: Arrived<'_>,
+    ) -> Result<ControlFlow<()>, QueryError> {
         let end = if transition.inverse {
             End::Object
         } else {
@@ -269,16 +292,134 @@ impl Walk<'_> {
                 continue;
             }
             let source = source as usize;
-            for visit in &visits[first[source]..first[source + 1]] {
-                self.visit(Visit {
-                    state: transition.target as u32,
-                    start: visit.start,
-                    node: TermId(links.other[link]),
-                })?;
+            let visits = &visits[first[source]..first[source + 1]];
+            let target = TermId(links.other[link]);
+            if self.arrive(transition, visits, target, arrived)?.is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     }
+
+    /// Follows one transition from all visits in a state, sorted by node, by reading the
+    /// predicate's column between their nodes.
+    fn follow_column(
+        &mut self,
+        transition: &Transition,
+        visits: &[Visit],
+        arrived: Arrived<'_>,
+    ) -> Result<ControlFlow<()>, QueryError> {
+        let Edges::Predicate(predicate) = transition.edges else {
+            unreachable!("only predicates have columns");
+        };
+        let (order, wanted) = match transition.inverse {
+            false => (Order::Pso, [Component::Subject, Component::Object]),
+            true => (Order::Pos, [Component::Object, Component::Subject]),
+        };
+        let ids = visits[0].node.0..visits[visits.len() - 1].node.0 + 1;
+        for &graph in self.graphs {
+            let pattern = QuadPattern {
+                predicate: Some(predicate),
+                graph,
+                ..QuadPattern::default()
+            };
+            let snapshot = &self.context.snapshot;
+            let mut scan = snapshot.scan_range(&pattern, order, ids.clone(), &wanted)?;
+            let mut batch = IdBatch::new(wanted.len());
+            let mut rest = visits;
+            while scan.next_into(&mut batch)? {
+                self.context.check()?;
+                for (&source, &target) in batch.columns[0].iter().zip(&batch.columns[1]) {
+                    while rest.first().is_some_and(|visit| visit.node.0 < source) {
+                        rest = &rest[1..];
+                    }
+                    let here = rest.iter().take_while(|visit| visit.node.0 == source);
+                    let here = &rest[..here.count()];
+                    if self
+                        .arrive(transition, here, TermId(target), arrived)?
+                        .is_break()
+                    {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Comes from some visits of a node over one of its links to `target`.
+    fn arrive(
+        &mut self,
+        transition: &Transition,
+        visits: &[Visit],
+        target: TermId,
+        arrived: Arrived<'_>,
+    ) -> Result<ControlFlow<()>, QueryError> {
+        for visit in visits {
+            let visit = Visit {
+                state: transition.target as u32,
+                start: visit.start,
+                node: target,
+            };
+            if self.visit(visit, arrived)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// The distinct (start, node) pairs connected by a path the automaton accepts, and the number of
+/// visits that took.
+///
+/// With `wanted`, only those pairs are given, and the search ends once all are found.
+pub(super) fn search(
+    context: &QueryContext,
+    automaton: &Automaton,
+    graphs: &[GraphFilter],
+    starts: &[TermId],
+    mut wanted: Option<FxHashSet<Pair>>,
+) -> Result<(Reached, u64), QueryError> {
+    let accepting: Vec<u32> = (0..automaton.accepting.len() as u32)
+        .filter(|state| automaton.accepting[*state as usize])
+        .collect();
+    let mut reached = Reached {
+        pairs: Vec::new(),
+        held: Held::new(context.governor()),
+    };
+    let mut arrived = |visited: &Visited, visit: Visit| {
+        if !automaton.accepting[visit.state as usize] {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let pair = (visit.start, visit.node);
+        if let Some(wanted) = &mut wanted {
+            if wanted.remove(&pair) {
+                reached.push(pair)?;
+            }
+            return Ok(match wanted.is_empty() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            });
+        }
+        // In another accepting state it would have been found already.
+        let mut others = accepting.iter().filter(|state| **state != visit.state);
+        if !others.any(|&state| visited.contains(Visit { state, ..visit })) {
+            reached.push(pair)?;
+        }
+        Ok(ControlFlow::Continue(()))
+    };
+    let mut wave = Wave::new(context, &automaton.transitions, graphs);
+    let mut flow = ControlFlow::Continue(());
+    for (start, &node) in starts.iter().enumerate() {
+        if flow.is_continue() {
+            flow = wave.visit(Visit::start(start, node, 0), &mut arrived)?;
+        }
+    }
+    while flow.is_continue() && wave.front() > 0 {
+        flow = wave.step(&mut arrived)?;
+    }
+    let visits = wave.visits();
+    Ok((reached, visits))
 }
 
 /// The first distinct nodes of visits sorted by node, where the visits of each start, and where

@@ -1,0 +1,74 @@
+//! Counting without enumerating: where solutions are only counted, the far end of a path need not
+//! be found. The path gives one solution with the number of its ends, and counts become sums.
+
+use oxrdf::Variable;
+use spargebra::algebra::{AggregateExpression, AggregateFunction, Expression, GraphPattern};
+
+use super::Planner;
+use super::builder::GraphScope;
+use super::group::{Group, take_apart};
+use super::scope::{
+    Variables, certain, term_variable, term_variables, triple_variables, variables_of,
+};
+
+impl Planner<'_> {
+    /// The same planner, by which the end `variable` of a path is counted.
+    pub(super) fn counting(&self, variable: &Variable) -> Self {
+        Self {
+            inserted: self.inserted.clone(),
+            counted: Some(variable.clone()),
+            ..*self
+        }
+    }
+
+    /// The end of a path that these aggregates over a group need only the number of.
+    pub(super) fn counted_end(
+        &self,
+        inner: &GraphPattern,
+        keys: &[Variable],
+        aggregates: &[(Variable, AggregateExpression)],
+        graph: &GraphScope,
+    ) -> Option<Variable> {
+        let bound = certain(inner);
+        let counts_all = |(_, aggregate): &(Variable, AggregateExpression)| match aggregate {
+            AggregateExpression::CountSolutions { distinct } => !distinct,
+            AggregateExpression::FunctionCall {
+                name: AggregateFunction::Count,
+                expr: Expression::Variable(variable),
+                distinct: false,
+            } => bound.contains(variable),
+            AggregateExpression::FunctionCall { .. } => false,
+        };
+        let is_fixed = matches!(graph, GraphScope::Fixed(_) | GraphScope::Merged);
+        if !self.inserted.is_empty() || !is_fixed || !aggregates.iter().all(counts_all) {
+            return None;
+        }
+        let mut group = Group::default();
+        take_apart(inner, &mut group);
+        if !group.rest.is_empty() {
+            return None;
+        }
+        let needed: Variables = (group.filters.iter())
+            .flat_map(|filter| variables_of(filter.expression))
+            .chain(group.triples.iter().flat_map(|t| triple_variables(t)))
+            .chain(keys.iter().cloned())
+            .collect();
+        let ends = group.paths.iter().flat_map(|(s, _, o)| [*o, *s]);
+        let ends: Vec<Variable> = ends.flat_map(term_variables).collect();
+        let used_once = |end: &Variable| {
+            !needed.contains(end) && ends.iter().filter(|other| *other == end).count() == 1
+        };
+        let candidates = group.paths.iter().flat_map(|(s, _, o)| [*o, *s]);
+        let mut candidates = candidates.filter_map(term_variable);
+        candidates.find(used_once)
+    }
+}
+
+/// The sum of the numbers that stand in the place of what is counted.
+pub(super) fn sum_of(variable: &Variable) -> AggregateExpression {
+    AggregateExpression::FunctionCall {
+        name: AggregateFunction::Sum,
+        expr: Expression::Variable(variable.clone()),
+        distinct: false,
+    }
+}
