@@ -5,6 +5,7 @@
 
 use oxrdf::NamedNode;
 use pythia_rdf::TermId;
+use pythia_store::{QuadPattern, Statistics};
 use rustc_hash::{FxHashMap, FxHashSet};
 use spargebra::algebra::PropertyPathExpression as Path;
 
@@ -26,6 +27,34 @@ pub(crate) struct Transition {
     pub(crate) inverse: bool,
     /// The state reached.
     pub(crate) target: usize,
+}
+
+impl Transition {
+    /// How many edges it may follow, and from how many nodes.
+    pub(crate) fn counts(&self, statistics: &Statistics) -> (f64, f64) {
+        let (edges, subjects, objects) = match &self.edges {
+            Edges::Predicate(predicate) => (statistics.predicate(*predicate))
+                .map_or((0, 0, 0), |p| (p.quads, p.subjects, p.objects)),
+            Edges::Except(_) => (statistics.quads, statistics.subjects, statistics.objects),
+        };
+        match self.inverse {
+            false => (edges as f64, subjects as f64),
+            true => (edges as f64, objects as f64),
+        }
+    }
+
+    /// The edges it may follow from a node, and those it leaves out, in all graphs.
+    pub(crate) fn edges_of(&self, node: TermId) -> QuadPattern {
+        let mut pattern = QuadPattern::default();
+        if let Edges::Predicate(predicate) = self.edges {
+            pattern.predicate = Some(predicate);
+        }
+        match self.inverse {
+            false => pattern.subject = Some(node),
+            true => pattern.object = Some(node),
+        }
+        pattern
+    }
 }
 
 /// A property path compiled for one direction of search.

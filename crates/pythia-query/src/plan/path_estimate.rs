@@ -1,9 +1,8 @@
 //! How much a path is expected to find, from the number of its first edges.
 
-use pythia_rdf::TermId;
-use pythia_store::{QuadPattern, Snapshot, StoreError};
+use pythia_store::{Snapshot, StoreError};
 
-use super::automaton::{Automaton, Edges, Transition};
+use super::automaton::Automaton;
 use crate::exec::step::{PathEstimate, Position};
 
 /// How many times as many nodes as its first step a path is expected to reach.
@@ -45,39 +44,12 @@ fn first_edges(
 ) -> Result<FirstEdges, StoreError> {
     let mut edges = FirstEdges::default();
     for transition in &automaton.transitions[0] {
-        let (all, starts) = counts(snapshot, transition);
+        let (all, starts) = transition.counts(snapshot.statistics());
         edges.starts += starts;
         edges.here += match start {
-            Position::Constant(node) => snapshot.count(&first(transition, node))? as f64,
+            Position::Constant(node) => snapshot.count(&transition.edges_of(node))? as f64,
             _ => all / starts.max(1.0),
         };
     }
     Ok(edges)
-}
-
-/// The edges of a transition, and the nodes they start at.
-fn counts(snapshot: &Snapshot, transition: &Transition) -> (f64, f64) {
-    let statistics = snapshot.statistics();
-    let (all, subjects, objects) = match &transition.edges {
-        Edges::Predicate(predicate) => (statistics.predicate(*predicate))
-            .map_or((0, 0, 0), |p| (p.quads, p.subjects, p.objects)),
-        Edges::Except(_) => (statistics.quads, statistics.subjects, statistics.objects),
-    };
-    match transition.inverse {
-        false => (all as f64, subjects as f64),
-        true => (all as f64, objects as f64),
-    }
-}
-
-/// The first edges from a node.
-fn first(transition: &Transition, node: TermId) -> QuadPattern {
-    let mut pattern = QuadPattern::default();
-    if let Edges::Predicate(predicate) = transition.edges {
-        pattern.predicate = Some(predicate);
-    }
-    match transition.inverse {
-        false => pattern.subject = Some(node),
-        true => pattern.object = Some(node),
-    }
-    pattern
 }

@@ -237,9 +237,19 @@ impl Joined {
         };
         if subject
             && object
-            && let (Place::Constant(_), GraphPlace::Filter(_)) = (triple.predicate, triple.graph)
+            && let (Place::Constant(_), GraphPlace::Filter(filter)) =
+                (triple.predicate, triple.graph)
         {
             add(Access::Probe, self.rows * VISIT, self.sorted);
+            // In several graphs a quad may be there more than once.
+            let is_one = matches!(filter, GraphFilter::One(_));
+            if let (Some(order), Some(slot), true) = (
+                keyed_order(triple, true, true),
+                single_key(triple, true, true),
+                is_one,
+            ) {
+                self.keyed_ways(triple, order, slot, 0.0, &mut add);
+            }
             return;
         }
         if !triple.slots().any(|(slot, _)| self.is_bound(slot)) {
@@ -279,13 +289,7 @@ impl Joined {
             keyed_order(triple, subject, object),
             single_key(triple, subject, object),
         ) {
-            if self.sorted == Some(slot) {
-                let read = triple.count.min(self.rows * 400.0);
-                let cost = SCAN_START + read * SCANNED + self.rows * ROW + output;
-                add(Access::Merge(order), cost, self.sorted);
-            }
-            let cost = SCAN_START + triple.count * HASHED + self.rows * LOOKUP + output;
-            add(Access::Hash(order), cost, self.sorted);
+            self.keyed_ways(triple, order, slot, output, &mut add);
         }
         if !subject && !object {
             let order = match triple.object {
@@ -294,6 +298,25 @@ impl Joined {
             };
             add(Access::Scan(order), self.rows * SCAN_START + output, None);
         }
+    }
+
+    /// The ways to join a pattern by the one slot it shares with the solutions, as the matches come
+    /// sorted by it in this order.
+    fn keyed_ways(
+        &self,
+        triple: &Triple,
+        order: Order,
+        slot: usize,
+        output: f64,
+        add: &mut impl FnMut(Access, f64, Option<usize>),
+    ) {
+        if self.sorted == Some(slot) {
+            let read = triple.count.min(self.rows * 400.0);
+            let cost = SCAN_START + read * SCANNED + self.rows * ROW + output;
+            add(Access::Merge(order), cost, self.sorted);
+        }
+        let cost = SCAN_START + triple.count * HASHED + self.rows * LOOKUP + output;
+        add(Access::Hash(order), cost, self.sorted);
     }
 }
 

@@ -126,8 +126,8 @@ impl<'a> Meeting<'a> {
             }
         }
         // A search that has come to its end has found all there is.
-        while flow.is_continue() && ahead.front() > 0 && back.front() > 0 {
-            flow = if ahead.front() <= back.front() {
+        while flow.is_continue() && !ahead.is_over() && !back.is_over() {
+            flow = if ahead.links_expected()? <= back.links_expected()? {
                 ahead.step(&mut |_, visit| self.met_back(back.visited(), visit))?
             } else {
                 back.step(&mut |_, visit| self.met_ahead(ahead.visited(), visit))?

@@ -92,12 +92,8 @@ pub(super) fn start_nodes(
 /// How many edges the first step of a path can follow, in all graphs.
 pub(super) fn first_edges(context: &QueryContext, automaton: &Automaton) -> u64 {
     let statistics = context.snapshot.statistics();
-    let edges = |edges: &Edges| match edges {
-        Edges::Predicate(predicate) => statistics.predicate(*predicate).map_or(0, |p| p.quads),
-        Edges::Except(_) => statistics.quads,
-    };
-    automaton.transitions[0]
+    let edges = automaton.transitions[0]
         .iter()
-        .map(|t| edges(&t.edges))
-        .sum()
+        .map(|t| t.counts(statistics).0);
+    edges.sum::<f64>() as u64
 }

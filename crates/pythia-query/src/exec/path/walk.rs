@@ -21,6 +21,9 @@ const NODES: usize = 1024;
 /// Visiting a node's tuple takes as long as reading so many rows of a column.
 const ROWS_PER_VISIT: u64 = 20;
 
+/// The links of at most so many nodes are counted before it is decided where to go on.
+const NODES_COUNTED_MAX: usize = 8;
+
 /// A pair found: the start's index and the node reached.
 pub(super) type Pair = (u32, TermId);
 
@@ -183,13 +186,31 @@ impl<'a> Wave<'a> {
         self.visits
     }
 
-    /// Visits that the next step goes on from.
-    pub(super) fn front(&self) -> usize {
-        self.front.len()
-    }
-
     pub(super) fn visited(&self) -> &Visited {
         &self.visited
+    }
+
+    /// Whether there is nothing to go on from.
+    pub(super) fn is_over(&self) -> bool {
+        self.front.is_empty()
+    }
+
+    /// How many links the next step is expected to follow: counted on the pages of a few nodes,
+    /// estimated for many.
+    pub(super) fn links_expected(&self) -> Result<f64, QueryError> {
+        let (snapshot, mut links) = (&self.context.snapshot, 0.0);
+        let are_counted = self.front.len() <= NODES_COUNTED_MAX;
+        for visit in &self.front {
+            for transition in &self.transitions[visit.state as usize] {
+                links += if are_counted {
+                    snapshot.count(&transition.edges_of(visit.node))? as f64
+                } else {
+                    let (edges, nodes) = transition.counts(snapshot.statistics());
+                    edges / nodes.max(1.0)
+                };
+            }
+        }
+        Ok(links)
     }
 
     /// Notes a visit that nothing is done with.
@@ -415,7 +436,7 @@ pub(super) fn search(
             flow = wave.visit(Visit::start(start, node, 0), &mut arrived)?;
         }
     }
-    while flow.is_continue() && wave.front() > 0 {
+    while flow.is_continue() && !wave.is_over() {
         flow = wave.step(&mut arrived)?;
     }
     let visits = wave.visits();
