@@ -9,6 +9,7 @@ mod hostile;
 mod language;
 mod optimizer;
 mod outcome;
+mod property_paths;
 mod sparqltest;
 mod store;
 mod support;
