@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use self::closure::Closure;
 use self::meet::connected;
 use self::starts::{first_edges, is_node, start_nodes};
-use self::walk::{Pair, search};
+use self::walk::{Pair, Reached, search};
 use super::batch::{Batch, OUTPUT_ROWS};
 use super::context::QueryContext;
 use super::pipeline::RowSource;
@@ -35,9 +35,8 @@ const STARTS: usize = 1024;
 /// About how many pairs of a closure are made together.
 const PAIRS: usize = 1 << 16;
 
-/// Reading and condensing the edges of a closure takes as long as searching from this share of
-/// their number of start nodes.
-const EDGES_PER_START: u64 = 16;
+/// A visit of a search takes as long as reading and condensing so many edges.
+const EDGES_PER_VISIT: u64 = 2;
 
 /// Joins solutions with the pairs of nodes a path connects.
 pub(crate) struct PathSearch {
@@ -71,7 +70,7 @@ enum All {
 
 /// The closure of whole predicates.
 enum Whole {
-    /// Not read so far, after searching from so many nodes.
+    /// Not read so far, after so many visits of searches: when they cost as much, it is.
     Unread(u64),
     Read(Box<Closure>),
     /// The path is no such closure, or memory does not suffice.
@@ -313,35 +312,18 @@ impl PathSearch {
     }
 
     /// Joins the rows of each start node with the nodes a path leads to, or, if they are only
-    /// counted, with their number.
+    /// counted, with their number. From a single start they come sorted: the planner counts on it.
     fn find_ends(
         &mut self,
         graphs: &[GraphFilter],
         starts: &[(TermId, Vec<u32>)],
         found: &mut Joined<u32>,
     ) -> Result<(), QueryError> {
-        let counted = self.path.counted.is_some();
-        if let Some(closure) = self.closure_for(graphs, starts.len())? {
-            for (start, rows) in starts {
-                let count;
-                let ends = match counted {
-                    true => {
-                        count = number(closure.count_from(*start)?);
-                        count.as_slice()
-                    }
-                    false => closure.ends_from(*start)?,
-                };
-                for &row in rows {
-                    found.extend(row, ends)?;
-                }
-            }
-            return Ok(());
-        }
         let nodes: Vec<TermId> = starts.iter().map(|(node, _)| *node).collect();
-        let automaton = self.path.direction().automaton;
-        let (mut reached, visits) = search(&self.context, automaton, graphs, &nodes, None)?;
-        self.note_visits(visits);
-        if counted {
+        let Some(mut reached) = self.search_from(graphs, &nodes)? else {
+            return self.ends_of_closure(starts, found);
+        };
+        if self.path.counted.is_some() {
             let counts = counts(starts.len(), reached.pairs());
             for ((_, rows), count) in starts.iter().zip(counts) {
                 for &row in rows {
@@ -351,7 +333,6 @@ impl PathSearch {
             return Ok(());
         }
         if starts.len() == 1 {
-            // The planner counts on it.
             reached.sort();
         }
         for &(start, node) in reached.pairs() {
@@ -360,6 +341,62 @@ impl PathSearch {
             }
         }
         Ok(())
+    }
+
+    /// The same from the closure of whole predicates.
+    fn ends_of_closure(
+        &mut self,
+        starts: &[(TermId, Vec<u32>)],
+        found: &mut Joined<u32>,
+    ) -> Result<(), QueryError> {
+        let counted = self.path.counted.is_some();
+        let Whole::Read(closure) = &mut self.whole else {
+            unreachable!("searched for without it");
+        };
+        for (start, rows) in starts {
+            let count;
+            let ends = match counted {
+                true => {
+                    count = number(closure.count_from(*start)?);
+                    count.as_slice()
+                }
+                false => closure.ends_from(*start, starts.len() == 1)?,
+            };
+
+            for &row in rows {
+                found.extend(row, ends)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is reached from some nodes; `None` if that is to be had from the closure of whole
+    /// predicates, because searching has cost as much by now as reading them.
+    fn search_from(
+        &mut self,
+        graphs: &[GraphFilter],
+        starts: &[TermId],
+    ) -> Result<Option<Reached>, QueryError> {
+        let automaton = self.path.direction().automaton;
+        let left = match &self.whole {
+            Whole::Read(_) => return Ok(None),
+            Whole::Unread(visits) => {
+                let enough = first_edges(&self.context, automaton) / EDGES_PER_VISIT;
+                enough.saturating_sub(*visits)
+            }
+            Whole::Unavailable => u64::MAX,
+        };
+        let (reached, visits) = search(&self.context, automaton, graphs, starts, None, left)?;
+        self.note_visits(visits);
+        if visits <= left {
+            if let Whole::Unread(before) = &mut self.whole {
+                *before += visits;
+            }
+            return Ok(Some(reached));
+        }
+        drop(reached);
+        self.read_closure(graphs, &[])?;
+        self.search_from(graphs, starts)
     }
 
     /// The rows whose two ends a path connects.
@@ -395,27 +432,6 @@ impl PathSearch {
         }
         kept.extend(members.iter().filter(|row| found.contains(&ends(**row))));
         Ok(())
-    }
-
-    /// The closure, if enough was asked of it that reading it whole is worth it now that it is asked
-    /// for `starts` nodes more.
-    fn closure_for(
-        &mut self,
-        graphs: &[GraphFilter],
-        starts: usize,
-    ) -> Result<Option<&mut Closure>, QueryError> {
-        if let Whole::Unread(searched) = &mut self.whole {
-            *searched += starts as u64;
-            let searched = *searched;
-            let automaton = self.path.direction().automaton;
-            if first_edges(&self.context, automaton) <= searched * EDGES_PER_START {
-                self.read_closure(graphs, &[])?;
-            }
-        }
-        Ok(match &mut self.whole {
-            Whole::Read(closure) => Some(closure),
-            Whole::Unread(_) | Whole::Unavailable => None,
-        })
     }
 
     fn read_closure(&mut self, graphs: &[GraphFilter], nodes: &[TermId]) -> Result<(), QueryError> {
@@ -486,7 +502,7 @@ impl PathSearch {
         let graphs = self.graphs(self.position);
         let chunk = &starts[*used..(*used + self.together).min(starts.len())];
         let automaton = self.path.direction().automaton;
-        let (reached, visits) = search(&self.context, automaton, &graphs, chunk, None)?;
+        let (reached, visits) = search(&self.context, automaton, &graphs, chunk, None, u64::MAX)?;
         self.note_visits(visits);
         *used += chunk.len();
         let mut pairs = Joined::new(&self.context);

@@ -47,7 +47,7 @@ pub(super) fn connected(
         (number[&start], other)
     });
     let wanted: FxHashSet<Pair> = wanted.collect();
-    let (reached, visits) = search(context, automaton, graphs, &starts, Some(wanted))?;
+    let (reached, visits) = search(context, automaton, graphs, &starts, Some(wanted), u64::MAX)?;
     let found = reached.pairs().iter();
     let found = found.map(|(start, other)| turn((starts[*start as usize], *other)));
     Ok((found.collect(), visits))

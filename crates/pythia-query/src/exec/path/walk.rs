@@ -393,13 +393,15 @@ impl<'a> Wave<'a> {
 /// The distinct (start, node) pairs connected by a path the automaton accepts, and the number of
 /// visits that took.
 ///
-/// With `wanted`, only those pairs are given, and the search ends once all are found.
+/// With `wanted`, only those pairs are given, and the search ends once all are found. After
+/// `visits_max` visits it is given up: some pairs may then be missing.
 pub(super) fn search(
     context: &QueryContext,
     automaton: &Automaton,
     graphs: &[GraphFilter],
     starts: &[TermId],
     mut wanted: Option<FxHashSet<Pair>>,
+    visits_max: u64,
 ) -> Result<(Reached, u64), QueryError> {
     let accepting: Vec<u32> = (0..automaton.accepting.len() as u32)
         .filter(|state| automaton.accepting[*state as usize])
@@ -408,7 +410,12 @@ pub(super) fn search(
         pairs: Vec::new(),
         held: Held::new(context.governor()),
     };
+    let mut visits = 0;
     let mut arrived = |visited: &Visited, visit: Visit| {
+        visits += 1;
+        if visits > visits_max {
+            return Ok(ControlFlow::Break(()));
+        }
         if !automaton.accepting[visit.state as usize] {
             return Ok(ControlFlow::Continue(()));
         }
@@ -439,7 +446,6 @@ pub(super) fn search(
     while flow.is_continue() && !wave.is_over() {
         flow = wave.step(&mut arrived)?;
     }
-    let visits = wave.visits();
     Ok((reached, visits))
 }
 
