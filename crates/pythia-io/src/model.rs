@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::IoError;
+use crate::probe::{DeviceProfile, Origin, RandomReads};
 use crate::storage::{ReadFile, ReadRequest, Storage, WriteFile, merge_reads};
 
 /// Block size for which a model's saturation depth is given.
@@ -53,6 +54,25 @@ impl DeviceModel {
             return saturated;
         }
         self.latency + (saturated - self.latency) * (depth - 1) / (most - 1)
+    }
+
+    /// What a probe would find.
+    fn profile(&self) -> DeviceProfile {
+        let depth = self.saturation_depth.max(1);
+        let rate = f64::from(depth) / self.latency_at(depth).as_secs_f64().max(1e-9);
+        DeviceProfile {
+            origin: Origin::Modelled,
+            identity: None,
+            random: vec![RandomReads {
+                bytes: MODEL_READ_BYTES,
+                latency_ns: (self.latency.as_nanos() as u64).max(1),
+                depth,
+                per_second: (rate as u64).max(1),
+            }],
+            sequential_read_bytes: self.bandwidth_bytes.max(1),
+            sequential_write_bytes: None,
+            sync_ns: None,
+        }
     }
 
     /// Time these bytes take at full bandwidth.
@@ -233,8 +253,8 @@ impl Storage for ModelledStorage {
         self.inner.list(folder)
     }
 
-    fn queue_depth(&self) -> usize {
-        self.device.model.saturation_depth as usize
+    fn device(&self) -> DeviceProfile {
+        self.device.model.profile()
     }
 
     fn read_all(&self, name: &str) -> Result<Vec<u8>, IoError> {

@@ -42,7 +42,7 @@ pub use solution::{FromTerm, Solution, SolutionError, Solutions, solutions};
 pub use write::{ResultFormat, WriteError, WriteReport, write_results};
 
 pub use oxrdf::{Term, Triple, Variable};
-pub use pythia_io::Counters;
+pub use pythia_io::{Counters, DeviceProfile};
 pub use pythia_query::{
     CustomFunction, CustomFunctions, HttpService, Measured, PlanNode, PreparedQuery, Query,
     QueryError, QueryOptions, Results, ServiceError, ServiceHandler, ServiceSolutions,

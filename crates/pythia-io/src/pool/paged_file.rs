@@ -9,9 +9,6 @@ use super::{BufferPool, Lookup, Page, PageKey};
 use crate::IoError;
 use crate::storage::ReadFile;
 
-/// Bytes of a window of a sequential scan: four device reads of the largest merged size.
-const SCAN_WINDOW_BYTES: usize = 1 << 20;
-
 /// A file of sealed pages of one size. Clones share the file.
 #[derive(Clone)]
 pub struct PagedFile {
@@ -50,12 +47,12 @@ impl PagedFile {
         counters: Arc<DeviceCounters>,
     ) -> Self {
         let most = pool.window_pages(page_bytes);
-        let depth = pool.storage.queue_depth().max(1);
+        let depth = pool.device.depth(page_bytes).max(1);
         let batch = Window {
             slots: (4 * depth).min(most),
             reads: depth.min(most),
         };
-        let scan_pages = (SCAN_WINDOW_BYTES / page_bytes).clamp(1, most);
+        let scan_pages = (pool.device.scan_window_bytes() / page_bytes).clamp(1, most);
         let scan = Window {
             slots: scan_pages,
             reads: scan_pages,
@@ -130,7 +127,7 @@ impl PagedFile {
 
     /// All pages of a range in order, in large reads: `f` gets the page's number and the page.
     ///
-    /// At most one window of 1 MiB is pinned at a time; the next is read meanwhile.
+    /// At most one window (1 MiB on most devices) is pinned at a time; the next is read meanwhile.
     pub fn pages_sequential<E: From<IoError>>(
         &self,
         range: Range<u64>,
@@ -169,7 +166,7 @@ impl PagedFile {
         Ok(())
     }
 
-    /// Says that these pages will be asked for soon; of a long range, only the first mebibyte (or an
+    /// Says that these pages will be asked for soon; of a long range, only the first window (1 MiB on most devices, or an
     /// eighth of a small pool) is taken note of. Returns at once: a helper thread reads those that
     /// are not in the pool, in large reads.
     pub fn prefetch(&self, pages: Range<u64>) {

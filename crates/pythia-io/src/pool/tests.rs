@@ -313,7 +313,12 @@ fn failed_reads_are_errors_and_can_be_tried_again() {
 
 #[test]
 fn a_full_pool_waits_and_then_says_raise_cache() {
-    let pool = BufferPool::try_new(memory(&[("spo", 4096, 1000)]), 1 << 20).unwrap();
+    let pool = BufferPool::try_new(
+        memory(&[("spo", 4096, 1000)]),
+        1 << 20,
+        DeviceProfile::default(),
+    )
+    .unwrap();
     let file = pool.open("spo", 4096, "spo").unwrap();
     let mut pinned = Vec::new();
     let error = loop {
@@ -348,7 +353,11 @@ fn a_full_pool_waits_and_then_says_raise_cache() {
         999
     );
     assert!(matches!(
-        BufferPool::try_new(Arc::new(MemoryStorage::new()), 1000),
+        BufferPool::try_new(
+            Arc::new(MemoryStorage::new()),
+            1000,
+            DeviceProfile::default()
+        ),
         Err(IoError::CacheTooSmall { .. })
     ));
 }
