@@ -4,6 +4,7 @@
 //!   three fixed queries;
 //! - [`queries`]: any file of queries, each timed on its own; `bench/compare` uses it to put other
 //!   databases beside this one.
+//! - [`probe`]: what a device can do, and what `pythia probe` prints of it;
 //! - [`spill`]: sorting, grouping, DISTINCT and joins of more rows than memory holds.
 //!
 //! A workload takes an open [`pythia::Database`] and gives a report that can be serialised; the
@@ -13,7 +14,9 @@
 
 pub mod latency;
 pub mod machine;
+pub mod page;
 pub mod plot;
+pub mod probe;
 pub mod queries;
 pub mod spill;
 pub mod table;

@@ -54,7 +54,7 @@ pub use pythia_store::load::{
 };
 pub use pythia_store::report::{DegreeDistribution, OrderContents, OrderReport, StoreReport};
 pub use pythia_store::verify::{Problem, VerifyOptions, VerifyProgress, VerifyReport};
-pub use pythia_store::{End, Snapshot, Store, StoreError};
+pub use pythia_store::{End, Snapshot, Store, StoreError, device};
 
 /// Checks the store in a folder, which must not be being loaded into.
 pub fn verify(

@@ -245,13 +245,13 @@ impl Spill {
     }
 }
 
-fn seconds(option: &str, value: f64) -> Result<Duration> {
+pub(super) fn seconds(option: &str, value: f64) -> Result<Duration> {
     Ok(Duration::try_from_secs_f64(value)
         .map_err(|_| UsageError(format!("{option} is not a time")))?)
 }
 
 /// Prints the text, or the JSON if that is to go to standard output; writes the JSON elsewhere.
-fn show(json: Option<&Path>, text: &str, value: Value) -> Result<()> {
+pub(super) fn show(json: Option<&Path>, text: &str, value: Value) -> Result<()> {
     let json_text = || format!("{value:#}\n");
     match json {
         Some(path) if path.as_os_str() == "-" => print!("{}", json_text()),
@@ -264,7 +264,7 @@ fn show(json: Option<&Path>, text: &str, value: Value) -> Result<()> {
     Ok(())
 }
 
-fn write(path: &Path, text: &str) -> Result<()> {
+pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }
 
