@@ -4,6 +4,7 @@
 //!   three fixed queries;
 //! - [`queries`]: any file of queries, each timed on its own; `bench/compare` uses it to put other
 //!   databases beside this one.
+//! - [`hops`]: a store's hops and frontiers, cold, beside the device's own reads;
 //! - [`probe`]: what a device can do, and what `pythia probe` prints of it;
 //! - [`spill`]: sorting, grouping, DISTINCT and joins of more rows than memory holds.
 //!
@@ -12,6 +13,7 @@
 //! here is modelled: every figure is measured in the run that prints it, and what a paper printed
 //! stands beside it under its own name.
 
+pub mod hops;
 pub mod latency;
 pub mod machine;
 pub mod page;

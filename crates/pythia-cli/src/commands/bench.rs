@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use pythia_bench::timed::Output;
-use pythia_bench::{queries, spill, yago};
+use pythia_bench::{hops, queries, spill, yago};
 use serde_json::Value;
 
 use crate::arguments::{LimitArguments, StoreArguments, human_count};
@@ -25,6 +25,7 @@ enum Workload {
     Yago(Yago),
     Queries(Queries),
     Spill(Spill),
+    Hops(Hops),
 }
 
 /// The path paper's experiment: six queries on YAGO by 1 to 32 clients, and its Q1, Q2, Q3
@@ -149,6 +150,46 @@ struct Spill {
     json: Option<PathBuf>,
 }
 
+/// Time the store's hops and frontiers, cold, beside the device's own reads
+///
+/// Random walks read one page after the other: the mean time of a hop stands beside the latency of
+/// a single read. Frontiers read thousands of pages at once: their rate stands beside the best the
+/// device gives at any depth. The device's own reads are fio's, of the same file in the same run, or
+/// a plain loop's where fio is not installed.
+///
+///   pythia generate graph --nodes 6000000 -l graph.pythia
+///   pythia bench hops -l graph.pythia --cache 64M
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+struct Hops {
+    #[command(flatten)]
+    store: StoreArguments,
+
+    /// Rounds of walks, frontiers and the device's own reads; medians are reported
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+
+    /// How long each part of a round takes
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    seconds: f64,
+
+    /// Nodes of a frontier [default: as many as a twentieth of the pages]
+    #[arg(long, value_name = "N")]
+    frontier: Option<usize>,
+
+    /// Do not use fio even if it is there
+    #[arg(long)]
+    no_fio: bool,
+
+    /// Seeds the walks
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Write all figures as JSON; - is standard output, in place of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
 /// The cache of a store that has one triple.
 const SMALL_CACHE: usize = 4 << 20;
 
@@ -158,6 +199,7 @@ impl Bench {
             Workload::Yago(command) => command.run(),
             Workload::Queries(command) => command.run(),
             Workload::Spill(command) => command.run(),
+            Workload::Hops(command) => command.run(),
         }
     }
 }
@@ -209,6 +251,25 @@ impl Queries {
         };
         let database = self.store.open(&self.limits)?;
         let report = queries::run(&database, &list, &options)?;
+        show(
+            self.json.as_deref(),
+            &report.text(),
+            serde_json::to_value(&report)?,
+        )
+    }
+}
+
+impl Hops {
+    fn run(self) -> Result<()> {
+        let options = hops::Options {
+            rounds: self.rounds.max(1),
+            part: seconds("--seconds", self.seconds)?,
+            frontier: self.frontier,
+            use_fio: !self.no_fio,
+            seed: self.seed,
+        };
+        let database = self.store.open_without_queries()?;
+        let report = hops::run(&database, &self.store.location, &options)?;
         show(
             self.json.as_deref(),
             &report.text(),

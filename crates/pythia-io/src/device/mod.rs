@@ -399,7 +399,7 @@ fn device_file<'r>(read: &ReadRequest<'r>) -> Result<&'r DeviceFile, IoError> {
         })
 }
 
-fn open_direct(path: &Path) -> io::Result<File> {
+pub(crate) fn open_direct(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_DIRECT)

@@ -46,6 +46,8 @@ pub const PAGE_BYTES_MAX: usize = SLAB_BYTES;
 const SHARDS_MAX: usize = 256;
 /// Part of the pool that one call may pin at a time, as a divisor.
 const WINDOW_PART: usize = 8;
+/// Part of the pool that one window read ahead may take, as a divisor.
+const AHEAD_PART: usize = 32;
 /// Of the pages that come back soon after leaving, one in so many takes memory from another size.
 const STEAL_EVERY: usize = 8;
 /// Slabs compared when one is to be taken.
@@ -366,6 +368,12 @@ impl BufferPool {
     /// Pages of one size that a call may have read, or pinned, at once.
     fn window_pages(&self, page_bytes: usize) -> usize {
         (self.arena.capacity_bytes() / WINDOW_PART / page_bytes).max(1)
+    }
+
+    /// Pages of one size that a call may have read ahead at once, such that what several calls have
+    /// read does not leave again before it is used.
+    fn ahead_pages(&self, page_bytes: usize) -> usize {
+        self.arena.capacity_bytes() / AHEAD_PART / page_bytes
     }
 
     /// A frame to read a page into, made free if need be; `None` if everything is pinned.

@@ -4,10 +4,18 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::ahead::Pages;
 use super::counters::DeviceCounters;
 use super::{BufferPool, Lookup, Page, PageKey};
 use crate::IoError;
 use crate::storage::ReadFile;
+
+/// Windows of a large batch that are read ahead, each by a helper.
+const AHEAD_WINDOWS: usize = 2;
+/// Pages of such a window, as a multiple of the device's depth.
+const AHEAD_DEPTHS: usize = 2;
+/// In a pool that has no room for more pages than this, nothing is read ahead.
+const AHEAD_PAGES_MIN: usize = 16;
 
 /// A file of sealed pages of one size. Clones share the file.
 #[derive(Clone)]
@@ -23,6 +31,8 @@ pub(super) struct FileInner {
     pub(super) group: usize,
     pub(super) counters: Arc<DeviceCounters>,
     batch: Window,
+    /// Pages of a large batch that are read at a time, while others are served.
+    ahead_pages: usize,
     scan: Window,
     id: u32,
     page_count: u64,
@@ -52,6 +62,7 @@ impl PagedFile {
             slots: (4 * depth).min(most),
             reads: depth.min(most),
         };
+        let ahead_pages = pool.ahead_pages(page_bytes).min(AHEAD_DEPTHS * depth);
         let scan_pages = (pool.device.scan_window_bytes() / page_bytes).clamp(1, most);
         let scan = Window {
             slots: scan_pages,
@@ -66,6 +77,7 @@ impl PagedFile {
                 group,
                 counters,
                 batch,
+                ahead_pages,
                 scan,
                 id,
                 page_count,
@@ -116,13 +128,46 @@ impl PagedFile {
     ///
     /// `numbers` should be sorted and distinct. Pages that are not in the pool are read in windows of
     /// the device's queue depth, each submitted as one batch in which neighbours become one read; at
-    /// most one window of pages is pinned at a time. Stops at the first error, of a read or of `f`.
+    /// most one window of pages is pinned at a time. Of a large batch the next windows are read by
+    /// helper threads while `f` works on this one, so that the device is never idle. Stops at the
+    /// first error, of a read or of `f`.
     pub fn pages<E: From<IoError>>(
         &self,
         numbers: &[u64],
-        f: impl FnMut(usize, &Page) -> Result<(), E>,
+        mut f: impl FnMut(usize, &Page) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.serve(self.inner.batch, numbers.len(), |index| numbers[index], f)
+        let inner = &*self.inner;
+        let window = inner.ahead_pages;
+        let mut next = 0;
+        if window >= AHEAD_PAGES_MIN && numbers.len() > window {
+            while let Some(page) = numbers.get(next).and_then(|number| self.cached(*number)) {
+                f(next, &page)?;
+                next += 1;
+            }
+        } else {
+            return self.serve(inner.batch, numbers.len(), |index| numbers[index], f);
+        }
+        let windows = || numbers[next..].chunks(window);
+        let hint = |pages: Option<&[u64]>| {
+            if let Some(pages) = pages {
+                inner
+                    .pool
+                    .ahead
+                    .hint(&self.inner, Pages::List(pages.into()));
+            }
+        };
+        let mut later = windows().skip(1);
+        for _ in 1..AHEAD_WINDOWS {
+            hint(later.next());
+        }
+        let mut start = next;
+        for pages in windows() {
+            hint(later.next());
+            let serve = |index: usize, page: &Page| f(start + index, page);
+            self.serve(inner.batch, pages.len(), |index| pages[index], serve)?;
+            start += pages.len();
+        }
+        Ok(())
     }
 
     /// All pages of a range in order, in large reads: `f` gets the page's number and the page.
@@ -174,7 +219,7 @@ impl PagedFile {
         let most = pages.start.saturating_add(inner.scan.reads as u64);
         let end = pages.end.min(most).min(inner.page_count);
         if pages.start < end {
-            inner.pool.ahead.hint(inner, pages.start..end);
+            inner.pool.ahead.hint(inner, Pages::Range(pages.start..end));
         }
     }
 

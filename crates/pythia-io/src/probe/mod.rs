@@ -6,6 +6,12 @@
 //! - [`DeviceProfile`] is what the store keeps of it; [`brief`] finds the most important of it in
 //!   a few tenths of a second, by reading a file that is there.
 
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use crate::device::open_direct;
+
 mod brief;
 mod identity;
 mod profile;
@@ -16,6 +22,14 @@ pub use brief::brief;
 pub use identity::{DeviceIdentity, free_bytes};
 pub use profile::{DeviceProfile, Origin, RandomReads, sweet_spot};
 pub use test_file::{TEST_FILE_BYTES_MIN, TestFile};
+
+/// Opens a file to measure reads of it: past the kernel's cache, where the file system lets us.
+pub fn open_to_measure(path: &Path) -> io::Result<File> {
+    match open_direct(path) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => File::open(path),
+        opened => opened,
+    }
+}
 
 /// A small random number generator: where to read need not be very random.
 #[derive(Clone, Debug)]

@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::free_bytes;
 use super::stream::{self, Run, Transfer};
+use super::{DeviceIdentity, free_bytes};
 use crate::IoError;
 use crate::device::direct_refused;
 
@@ -51,18 +51,17 @@ impl TestFile {
         let room = free - free / LEFT_FREE;
         if room < TEST_FILE_BYTES_MIN {
             return Err(IoError::DiskFull {
-                action: "measure: at least 16 MiB must be free in",
+                action: "make a test file of 16 MiB",
                 name,
                 offset: 0,
             });
         }
         let bytes = bytes.clamp(TEST_FILE_BYTES_MIN, room) / FILL_BYTES as u64 * FILL_BYTES as u64;
-        let not_direct = direct_refused(folder);
-        let direct = if not_direct.is_none() {
-            libc::O_DIRECT
-        } else {
-            0
-        };
+        let refused = direct_refused(folder);
+        let direct = if refused.is_none() { libc::O_DIRECT } else { 0 };
+        let kind = DeviceIdentity::of(folder).map_err(os("open"))?.file_system;
+        let is_memory = matches!(kind.as_str(), "tmpfs" | "ramfs");
+        let not_direct = refused.or(is_memory.then(|| format!("{kind} keeps files in memory")));
         let file = nameless(folder, direct).map_err(os("make a test file in"))?;
         let synchronous =
             again(&file, direct | libc::O_SYNC).map_err(os("open again a file of"))?;
