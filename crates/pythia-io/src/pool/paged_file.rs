@@ -14,8 +14,6 @@ use crate::storage::ReadFile;
 const AHEAD_WINDOWS: usize = 2;
 /// Pages of such a window, as a multiple of the device's depth.
 const AHEAD_DEPTHS: usize = 2;
-/// In a pool that has no room for more pages than this, nothing is read ahead.
-const AHEAD_PAGES_MIN: usize = 16;
 
 /// A file of sealed pages of one size. Clones share the file.
 #[derive(Clone)]
@@ -32,7 +30,7 @@ pub(super) struct FileInner {
     pub(super) counters: Arc<DeviceCounters>,
     batch: Window,
     /// Pages of a large batch that are read at a time, while others are served.
-    ahead_pages: usize,
+    ahead_pages: Option<usize>,
     scan: Window,
     id: u32,
     page_count: u64,
@@ -62,7 +60,9 @@ impl PagedFile {
             slots: (4 * depth).min(most),
             reads: depth.min(most),
         };
-        let ahead_pages = pool.ahead_pages(page_bytes).min(AHEAD_DEPTHS * depth);
+        // Where there is no room to keep the device busy, smaller windows would only be slower.
+        let room = pool.ahead_pages(page_bytes);
+        let ahead_pages = (room >= depth).then_some(room.min(AHEAD_DEPTHS * depth));
         let scan_pages = (pool.device.scan_window_bytes() / page_bytes).clamp(1, most);
         let scan = Window {
             slots: scan_pages,
@@ -137,15 +137,15 @@ impl PagedFile {
         mut f: impl FnMut(usize, &Page) -> Result<(), E>,
     ) -> Result<(), E> {
         let inner = &*self.inner;
-        let window = inner.ahead_pages;
+        let window = match inner.ahead_pages {
+            Some(window) if numbers.len() > window => window,
+            _ => return self.serve(inner.batch, numbers.len(), |index| numbers[index], f),
+        };
+        // Nothing is read ahead for pages that are all there.
         let mut next = 0;
-        if window >= AHEAD_PAGES_MIN && numbers.len() > window {
-            while let Some(page) = numbers.get(next).and_then(|number| self.cached(*number)) {
-                f(next, &page)?;
-                next += 1;
-            }
-        } else {
-            return self.serve(inner.batch, numbers.len(), |index| numbers[index], f);
+        while let Some(page) = numbers.get(next).and_then(|number| self.cached(*number)) {
+            f(next, &page)?;
+            next += 1;
         }
         let windows = || numbers[next..].chunks(window);
         let hint = |pages: Option<&[u64]>| {

@@ -680,3 +680,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn large_batches_are_served_in_order_whole_and_once() {
+    let storage = memory(&[("spo", 4096, 5000)]);
+    for budget in [1 << 20, 16 << 20] {
+        let pool = BufferPool::new(storage.clone(), budget);
+        let file = pool.open("spo", 4096, "spo").unwrap();
+        // Some are cached, at the begin and in the middle.
+        file.pages(&[0, 3, 2700], |_, _| Ok::<_, IoError>(()))
+            .unwrap();
+        let numbers: Vec<u64> = (0..5000).step_by(3).collect();
+        let mut next = 0;
+        file.pages(&numbers, |index, page| {
+            assert_eq!((index, page.number()), (next, numbers[next]));
+            check(&file, page);
+            next += 1;
+            Ok::<_, IoError>(())
+        })
+        .unwrap();
+        assert_eq!(next, numbers.len());
+        assert!(pool.bytes_in_use_max() <= budget);
+        // An error ends it, with no page left pinned.
+        let stop = |index: usize, _: &Page| match index {
+            700 => Err(IoError::NotFound { name: "x".into() }),
+            _ => Ok(()),
+        };
+        assert!(file.pages(&numbers, stop).is_err());
+    }
+}
