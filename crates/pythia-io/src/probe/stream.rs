@@ -6,6 +6,8 @@
 //! Invariant: a stream returns only when the kernel has finished with all of its buffers.
 #![expect(unsafe_code, reason = "submissions hand raw buffers to the kernel")]
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -83,6 +85,57 @@ pub fn run(file: &File, depth: usize, bytes_max: usize, next: &mut Source<'_>) -
     match IoUring::new(depth.next_power_of_two() as u32) {
         Ok(mut ring) => Lanes::new(file, depth, bytes_max).run(&mut ring, next),
         Err(_) => by_threads(file, depth, bytes_max, next),
+    }
+}
+
+/// What a chain of dependent reads does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Reads on from this offset, after so long.
+    Read(u64, Duration),
+    /// Ends.
+    End,
+}
+
+/// Tells a chain, given its number and the bytes it has read last (`None` at first), what to do next.
+pub type Guide<'g> = dyn FnMut(usize, Option<&[u8]>) -> Step + Send + 'g;
+
+/// Runs so many chains of dependent reads side by side, each until its guide ends it: the next read
+/// of a chain is known only when the one before is done. Waiting takes no processor time but this
+/// thread's.
+pub fn chase(file: &File, chains: usize, bytes: usize, guide: &mut Guide<'_>) -> io::Result<Run> {
+    if chains <= 1 {
+        return chase_alone(file, bytes, guide);
+    }
+    let mut ring = IoUring::new(chains.next_power_of_two() as u32)?;
+    Lanes::new(file, chains, bytes).chase(&mut ring, guide)
+}
+
+fn chase_alone(file: &File, bytes: usize, guide: &mut Guide<'_>) -> io::Result<Run> {
+    let mut buffer = AlignedBuffer::zeroed(bytes);
+    let mut run = Run::default();
+    let begun = Instant::now();
+    let mut step = guide(0, None);
+    while let Step::Read(offset, pause) = step {
+        let due = begun.elapsed() + pause;
+        while begun.elapsed() < due {
+            std::hint::spin_loop();
+        }
+        let now = read_of(offset, bytes);
+        let start = begun.elapsed();
+        transfer(file, &mut buffer, now)?;
+        run.push(start, begun.elapsed(), now);
+        step = guide(0, Some(&buffer));
+    }
+    run.elapsed = begun.elapsed();
+    Ok(run)
+}
+
+fn read_of(offset: u64, bytes: usize) -> Transfer {
+    Transfer {
+        offset,
+        bytes,
+        write: false,
     }
 }
 
@@ -203,20 +256,74 @@ impl<'f> Lanes<'f> {
                 run.elapsed = begun.elapsed();
                 return failure.map_or(Ok(run), Err);
             }
-            wait(ring);
+            wait(ring, 1);
             let end = begun.elapsed();
             for done in ring.completion() {
                 let lane = done.user_data() as usize;
                 let (start, transfer) = self.current[lane];
                 self.free.push(lane);
-                match usize::try_from(done.result()) {
-                    Ok(bytes) if bytes == transfer.bytes => run.push(start, end, transfer),
-                    // The file is as long as the source believes, so only a device fails so.
-                    Ok(_) => failure = Some(io::ErrorKind::UnexpectedEof.into()),
-                    Err(_) => failure = Some(io::Error::from_raw_os_error(-done.result())),
+                match self.outcome(lane, done.result()) {
+                    Ok(()) => run.push(start, end, transfer),
+                    Err(error) => failure = Some(error),
                 }
                 ended |= failure.is_some();
             }
+        }
+    }
+
+    fn chase(mut self, ring: &mut IoUring, guide: &mut Guide<'_>) -> io::Result<Run> {
+        let mut run = Run::default();
+        let mut failure = None;
+        // Chains that wait for their time.
+        let mut waiting: BinaryHeap<Reverse<(Duration, usize, u64)>> = BinaryHeap::new();
+        let mut in_flight = 0;
+        let begun = Instant::now();
+        for lane in 0..self.buffers.len() {
+            if let Step::Read(offset, pause) = guide(lane, None) {
+                waiting.push(Reverse((pause, lane, offset)));
+            }
+        }
+        loop {
+            while let Some(Reverse((due, lane, offset))) = waiting.peek().copied() {
+                if due > begun.elapsed() {
+                    break;
+                }
+                waiting.pop();
+                self.current[lane] = (begun.elapsed(), read_of(offset, self.buffers[lane].len()));
+                self.submit(ring, lane);
+                in_flight += 1;
+            }
+            if in_flight == 0 && waiting.is_empty() {
+                run.elapsed = begun.elapsed();
+                return failure.map_or(Ok(run), Err);
+            }
+            // A pause of microseconds is waited for awake.
+            wait(ring, usize::from(waiting.is_empty()));
+            for done in ring.completion() {
+                let lane = done.user_data() as usize;
+                let end = begun.elapsed();
+                in_flight -= 1;
+                let (start, transfer) = self.current[lane];
+                match self.outcome(lane, done.result()) {
+                    Ok(()) => run.push(start, end, transfer),
+                    Err(error) => failure = Some(error),
+                }
+                if failure.is_some() {
+                    waiting.clear();
+                } else if let Step::Read(offset, pause) = guide(lane, Some(&self.buffers[lane])) {
+                    waiting.push(Reverse((end + pause, lane, offset)));
+                }
+            }
+        }
+    }
+
+    /// Whether a lane's transfer was done as a whole.
+    fn outcome(&self, lane: usize, result: i32) -> io::Result<()> {
+        match usize::try_from(result) {
+            Ok(bytes) if bytes == self.current[lane].1.bytes => Ok(()),
+            // The file is as long as the source believes, so only a device fails so.
+            Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(_) => Err(io::Error::from_raw_os_error(-result)),
         }
     }
 
@@ -240,9 +347,9 @@ impl<'f> Lanes<'f> {
     }
 }
 
-fn wait(ring: &IoUring) {
+fn wait(ring: &IoUring, wanted: usize) {
     // The buffers are the kernel's until it completes the transfers, so there is no way out here.
-    if let Err(error) = ring.submit_and_wait(1)
+    if let Err(error) = ring.submit_and_wait(wanted)
         && error.kind() != io::ErrorKind::Interrupted
     {
         std::thread::sleep(Duration::from_micros(100));
@@ -284,6 +391,39 @@ mod tests {
         }
         let threads = by_threads(&file, 4, 4096, &mut count(100, false)).unwrap();
         assert_eq!(threads.samples.len(), 100);
+    }
+
+    #[test]
+    fn chains_read_where_the_page_before_tells_them() {
+        let file = tempfile::tempfile().unwrap();
+        for page in 0..64_u64 {
+            let next = (page * 13 + 5) % 64;
+            file.write_all_at(&vec![next as u8; 4096], page * 4096)
+                .unwrap();
+        }
+        for chains in [1, 5, 40] {
+            let mut at: Vec<u64> = (0..chains as u64).collect();
+            let mut left = vec![20; chains];
+            let pause = Duration::from_micros(30);
+            let run = chase(&file, chains, 4096, &mut |chain, read| {
+                if let Some(bytes) = read {
+                    at[chain] = (at[chain] * 13 + 5) % 64;
+                    assert_eq!(u64::from(bytes[0]), at[chain]);
+                }
+                if left[chain] == 0 {
+                    return Step::End;
+                }
+                left[chain] -= 1;
+                Step::Read(at[chain] * 4096, pause)
+            });
+            let run = run.unwrap();
+            assert_eq!(run.samples.len(), 20 * chains);
+            assert!(run.elapsed >= 20 * pause);
+        }
+        let past = chase(&file, 3, 4096, &mut |_, _| {
+            Step::Read(64 * 4096, Duration::ZERO)
+        });
+        assert_eq!(past.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::stream::{self, Run, Transfer};
 use super::{DeviceIdentity, free_bytes};
-use crate::IoError;
 use crate::device::direct_refused;
+use crate::{AlignedBuffer, IoError};
 
 /// The smallest file that is worth measuring.
 pub const TEST_FILE_BYTES_MIN: u64 = 16 << 20;
@@ -75,6 +75,19 @@ impl TestFile {
             not_direct,
             fill,
         })
+    }
+
+    /// Writes other contents, a mebibyte at a time: `fill` gets the offset and the bytes to set.
+    pub fn rewrite(&self, mut fill: impl FnMut(u64, &mut [u8])) -> Result<(), IoError> {
+        let mut buffer = AlignedBuffer::zeroed(FILL_BYTES);
+        for offset in (0..self.bytes).step_by(FILL_BYTES) {
+            fill(offset, &mut buffer);
+            self.file.write_all_at(&buffer, offset).map_err(|error| {
+                let name = self.folder.display().to_string();
+                IoError::os("write a test file in", &name, Some(offset), error)
+            })?;
+        }
+        Ok(())
     }
 
     /// The folder it is in.
@@ -159,6 +172,13 @@ mod tests {
         assert_eq!(file.fill().samples.len(), 16);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         assert_eq!(file.folder(), folder.path());
+        file.rewrite(|offset, bytes| bytes.fill((offset >> 20) as u8))
+            .unwrap();
+        let mut last = AlignedBuffer::zeroed(4096);
+        file.file()
+            .read_exact_at(&mut last, file.bytes() - 4096)
+            .unwrap();
+        assert_eq!(last[4095], 15);
     }
 
     #[test]

@@ -329,10 +329,8 @@ impl Joined {
             let cost = SCAN_START + self.scanned(read) + self.rows * ROW + output;
             add(Access::Merge(order), cost, self.sorted);
         }
-        let cost = SCAN_START
-            + triple.count * (HASHED + self.reads.row_us)
-            + self.rows * LOOKUP
-            + output;
+        let cost =
+            SCAN_START + triple.count * (HASHED + self.reads.row_us) + self.rows * LOOKUP + output;
         add(Access::Hash(order), cost, self.sorted);
     }
 }
