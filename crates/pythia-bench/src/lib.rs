@@ -4,16 +4,23 @@
 //!   three fixed queries;
 //! - [`queries`]: any file of queries, each timed on its own; `bench/compare` uses it to put other
 //!   databases beside this one.
+//! - [`graph`]: the path paper's custom graph benchmark (§3), on a device and on modelled ones;
+//! - [`hops`]: a store's hops and frontiers, cold, beside the device's own reads;
+//! - [`probe`]: what a device can do, and what `pythia probe` prints of it;
 //! - [`spill`]: sorting, grouping, DISTINCT and joins of more rows than memory holds.
 //!
 //! A workload takes an open [`pythia::Database`] and gives a report that can be serialised; the
-//! report renders itself as text and, where there is something to plot, as a page of HTML. Nothing
-//! here is modelled: every figure is measured in the run that prints it, and what a paper printed
-//! stands beside it under its own name.
+//! report renders itself as text and, where there is something to plot, as a page of HTML. Every
+//! figure is measured in the run that prints it, but for the modelled devices of [`graph`], which are
+//! named so; what a paper printed stands beside it under its own name.
 
+pub mod graph;
+pub mod hops;
 pub mod latency;
 pub mod machine;
+pub mod page;
 pub mod plot;
+pub mod probe;
 pub mod queries;
 pub mod spill;
 pub mod table;

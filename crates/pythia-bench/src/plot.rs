@@ -1,4 +1,5 @@
-//! Plots as SVG: a few lines over a logarithmic axis of powers of two, and a logarithmic y axis.
+//! Plots as SVG: a few lines over a logarithmic axis of powers of two, or many points over a linear
+//! one, and a logarithmic y axis.
 //!
 //! The text is self-contained (no scripts, no style sheets, no fonts to fetch) and takes its
 //! foreground colour from the page around it.
@@ -27,6 +28,8 @@ pub enum Style {
     Dashed,
     /// Crosses only: figures from elsewhere.
     Crosses,
+    /// Small points only, many of them: a plot that has such a series has a linear x axis.
+    Points,
 }
 
 /// Some points under one name.
@@ -42,7 +45,7 @@ pub struct PlotSeries {
     pub colour: usize,
 }
 
-/// A plot with two logarithmic axes.
+/// A plot with two logarithmic axes, but for a scatter plot's x axis (see [`Style::Points`]).
 #[derive(Clone, Debug)]
 pub struct Plot {
     /// Above the plot.
@@ -55,8 +58,9 @@ pub struct Plot {
     pub series: Vec<PlotSeries>,
 }
 
-/// A logarithmic axis from one value to another, on a stretch of the picture.
+/// An axis from one value to another, on a stretch of the picture.
 struct Axis {
+    linear: bool,
     low: f64,
     high: f64,
     start: f64,
@@ -65,7 +69,11 @@ struct Axis {
 
 impl Axis {
     fn place(&self, value: f64) -> f64 {
-        let share = (value / self.low).ln() / (self.high / self.low).ln();
+        let share = if self.linear {
+            (value - self.low) / (self.high - self.low)
+        } else {
+            (value / self.low).ln() / (self.high / self.low).ln()
+        };
         self.start + share * (self.end - self.start)
     }
 }
@@ -88,12 +96,16 @@ impl Plot {
             );
             return svg;
         }
-        let (x_ticks, y_ticks) = (
-            powers_of_two(points.iter().map(|p| p.0)),
-            steps_1_2_5(points.iter().map(|p| p.1)),
-        );
-        let x = axis(&x_ticks, LEFT + 14.0, WIDTH - RIGHT - 14.0);
-        let y = axis(&y_ticks, HEIGHT - BOTTOM, TOP);
+        let is_scatter = self.series.iter().any(|s| s.style == Style::Points);
+        let xs = points.iter().map(|p| p.0);
+        let x_ticks = if is_scatter {
+            even_steps(xs)
+        } else {
+            powers_of_two(xs)
+        };
+        let y_ticks = steps_1_2_5(points.iter().map(|p| p.1));
+        let x = axis(is_scatter, &x_ticks, LEFT + 14.0, WIDTH - RIGHT - 14.0);
+        let y = axis(false, &y_ticks, HEIGHT - BOTTOM, TOP);
         self.draw_axes(&mut svg, (&x, &x_ticks), (&y, &y_ticks));
         for (series, points) in self.visible() {
             draw_series(&mut svg, series, &points, &x, &y);
@@ -180,6 +192,10 @@ fn draw_series(svg: &mut String, series: &PlotSeries, points: &[(f64, f64)], x: 
         .iter()
         .map(|(px, py)| (x.place(*px), y.place(*py)))
         .collect();
+    if series.style == Style::Points {
+        draw_points(svg, &places, colour);
+        return;
+    }
     if series.style == Style::Crosses {
         for (px, py) in places {
             draw_cross(svg, px, py, colour);
@@ -208,6 +224,19 @@ fn draw_series(svg: &mut String, series: &PlotSeries, points: &[(f64, f64)], x: 
     }
 }
 
+/// Thousands of points as one path of strokes without length.
+fn draw_points(svg: &mut String, places: &[(f64, f64)], colour: &str) {
+    let dots: String = places
+        .iter()
+        .map(|(x, y)| format!("M{x:.1} {y:.1}h0"))
+        .collect();
+    let _ = writeln!(
+        svg,
+        "<path d=\"{dots}\" fill=\"none\" stroke=\"{colour}\" stroke-opacity=\"0.5\" \
+         stroke-width=\"2\" stroke-linecap=\"round\"/>"
+    );
+}
+
 fn draw_cross(svg: &mut String, x: f64, y: f64, colour: &str) {
     let _ = writeln!(
         svg,
@@ -220,18 +249,32 @@ fn draw_cross(svg: &mut String, x: f64, y: f64, colour: &str) {
 fn dashes(style: Style) -> &'static str {
     match style {
         Style::Dashed => " stroke-dasharray=\"5 4\"",
-        Style::Line | Style::Crosses => "",
+        Style::Line | Style::Crosses | Style::Points => "",
     }
 }
 
-fn axis(ticks: &[f64], start: f64, end: f64) -> Axis {
+fn axis(linear: bool, ticks: &[f64], start: f64, end: f64) -> Axis {
     let (low, high) = (ticks[0], ticks[ticks.len() - 1]);
     Axis {
+        linear,
         low,
         high,
         start,
         end,
     }
+}
+
+/// Five to ten even steps of 1, 2 or 5 times a power of ten from 0 to past the values.
+fn even_steps(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let high = values.fold(1.0, f64::max);
+    let decade = 10_f64.powf((high / 5.0).log10().floor());
+    let step = [5.0, 2.0, 1.0]
+        .map(|step| step * decade)
+        .into_iter()
+        .find(|step| high / step >= 4.0)
+        .unwrap_or(decade);
+    let count = (high / step).ceil() as u32;
+    (0..=count).map(|i| f64::from(i) * step).collect()
 }
 
 /// Powers of two around the values, at least two of them.
@@ -356,6 +399,19 @@ mod tests {
         assert_well_formed(&plot(&[(4.0, 0.0), (8.0, 3.0)]).svg());
         assert!(plot(&[(1.0, 0.0)]).svg().contains("nothing was measured"));
         assert!(plot(&[]).svg().contains("nothing was measured"));
+    }
+
+    #[test]
+    fn scatter_plots_have_an_even_x_axis() {
+        let mut plot = plot(&[]);
+        plot.series[0].style = Style::Points;
+        plot.series[0].points = (1..=9_990_u32).map(|i| (f64::from(i), 72.0)).collect();
+        let svg = plot.svg();
+        assert_well_formed(&svg);
+        for tick in [">0<", ">2k<", ">10k<"] {
+            assert!(svg.contains(tick), "{tick} in {svg}");
+        }
+        assert_eq!(svg.matches("h0").count(), 9_990);
     }
 
     #[test]

@@ -37,6 +37,7 @@ enum Command {
     Verify(commands::verify::Verify),
     Dump(commands::dump::Dump),
     Generate(commands::generate::Generate),
+    Probe(commands::probe::Probe),
     Bench(commands::bench::Bench),
     /// Print a shell completion script, for example: pythia completions bash > /etc/bash_completion.d/pythia
     Completions {
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Verify(command) => command.run(),
         Command::Dump(command) => command.run(),
         Command::Generate(command) => command.run(),
+        Command::Probe(command) => command.run(),
         Command::Bench(command) => command.run(),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::IoError;
+use crate::probe::DeviceProfile;
 use crate::storage::{ALIGNMENT, ReadFile, ReadRequest, Storage, WriteFile};
 
 /// What goes wrong, and when. Operations are numbered from 1 in the order in which they begin:
@@ -417,8 +418,8 @@ impl Storage for FaultyStorage {
         self.device.inner.list(folder)
     }
 
-    fn queue_depth(&self) -> usize {
-        self.device.inner.queue_depth()
+    fn device(&self) -> DeviceProfile {
+        self.device.inner.device()
     }
 
     fn read_all(&self, name: &str) -> Result<Vec<u8>, IoError> {

@@ -6,6 +6,9 @@
 //! - [`BufferPool`] holds pages of them within a hard budget; [`PagedFile`] hands out pages, one or,
 //!   better, a batch at a time; [`PageWriter`] writes them.
 //!
+//! - [`probe`] finds out how fast a device is; what comes of it, a [`DeviceProfile`], sets queue
+//!   depths and read-ahead.
+//!
 //! Every page carries a checksum of its bytes and its place ([`seal_page`]), verified when it enters
 //! the pool. No file is mapped into memory, nothing above this crate touches a file of a store.
 
@@ -17,6 +20,7 @@ mod memory;
 mod model;
 mod page;
 mod pool;
+pub mod probe;
 mod reader;
 mod storage;
 
@@ -31,6 +35,7 @@ pub use pool::{
     BUDGET_BYTES_MIN, BufferPool, Counters, GroupCounters, PAGE_BYTES_MAX, Page, PageWriter,
     PagedFile,
 };
+pub use probe::{DeviceIdentity, DeviceProfile, Origin};
 pub use reader::SequentialReader;
 pub use storage::{
     ALIGNMENT, MERGED_READ_BYTES_MAX, ReadFile, ReadRequest, Storage, WriteFile, merge_reads,

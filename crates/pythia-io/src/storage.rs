@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::IoError;
+use crate::probe::DeviceProfile;
 
 /// One read of a batch: `buffer.len()` bytes of `file` from `offset`.
 ///
@@ -83,9 +84,9 @@ pub trait Storage: Send + Sync + Debug {
     fn remove(&self, name: &str) -> Result<(), IoError>;
     /// Names of the files and folders in a folder (`""` is the root), sorted.
     fn list(&self, folder: &str) -> Result<Vec<String>, IoError>;
-    /// How many reads in flight serve this device best.
-    fn queue_depth(&self) -> usize {
-        64
+    /// How fast this device is, as far as it knows by itself.
+    fn device(&self) -> DeviceProfile {
+        DeviceProfile::default()
     }
     /// A whole (small) file.
     fn read_all(&self, name: &str) -> Result<Vec<u8>, IoError>;

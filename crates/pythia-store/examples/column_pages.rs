@@ -31,10 +31,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn measure(file: &str, column_page_bytes: usize) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let options = LoadOptions {
-        segment: SegmentOptions {
+        segment: Some(SegmentOptions {
             column_page_bytes,
             ..SegmentOptions::default()
-        },
+        }),
         ..LoadOptions::default()
     };
     let source = Source::from_path(Path::new(file), None, None)?;

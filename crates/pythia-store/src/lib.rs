@@ -2,6 +2,7 @@
 
 pub mod characteristic;
 pub mod codec;
+pub mod device;
 pub mod dictionary;
 mod error;
 pub mod load;
@@ -23,6 +24,6 @@ pub use pattern::{
 };
 pub use scan::QuadScan;
 pub use segment::{OrderDirectory, OrderWriter, Segment, SegmentOptions, SegmentWriter};
-pub use snapshot::Snapshot;
+pub use snapshot::{ReadCosts, Snapshot};
 pub use statistics::{PredicateStatistics, Statistics};
 pub use store::{OpenOptions, Store, StoreLock};

@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use pythia_io::DeviceProfile;
 use pythia_rdf::key::{self, Encoded};
 use pythia_rdf::{TermId, TermKey, TermKind, inline};
 use rustc_hash::FxHashMap;
@@ -26,6 +27,18 @@ mod tests;
 #[derive(Clone)]
 pub struct Snapshot {
     base: Arc<Segment>,
+}
+
+/// What reading is expected to cost beyond work on pages in memory: the device's costs times the
+/// share of the store that cannot be in the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ReadCosts {
+    /// Microseconds to read a tuple page as one of a batch.
+    pub page_us: f64,
+    /// Tuple pages of the subjects: no batch reads more.
+    pub tuple_pages: f64,
+    /// Microseconds to read a row of the columns as one of a scan.
+    pub row_us: f64,
 }
 
 impl Snapshot {
@@ -289,6 +302,27 @@ impl Snapshot {
     /// Pages read so far through the store's pool, by all its users.
     pub fn counters(&self) -> pythia_io::Counters {
         self.base.paged_file(Order::Spo).pool().counters()
+    }
+
+    /// How fast the device is: its latency, its sweet-spot depth, what a page costs in a batch and
+    /// what bytes cost in a row.
+    pub fn device(&self) -> &DeviceProfile {
+        self.base.paged_file(Order::Spo).pool().device()
+    }
+
+    /// What reading from the device is expected to cost: all 0 for a store that fits the cache.
+    pub fn read_costs(&self) -> ReadCosts {
+        let file = |order| self.base.paged_file(order);
+        let file_bytes = |order| file(order).page_count() as f64 * file(order).page_bytes() as f64;
+        let bytes: f64 = Order::ALL.into_iter().map(file_bytes).sum();
+        let cache = file(Order::Spo).pool().budget_bytes() as f64;
+        let cold = (1.0 - cache / bytes.max(1.0)).max(0.0);
+        let row_bytes = file_bytes(Order::Pso) / (self.statistics().quads as f64).max(1.0);
+        ReadCosts {
+            page_us: cold * self.device().random_us(file(Order::Spo).page_bytes()),
+            tuple_pages: file(Order::Spo).page_count() as f64,
+            row_us: cold * self.device().sequential_us(row_bytes),
+        }
     }
 
     /// Exact counts, known without reading.

@@ -4,9 +4,10 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 
-use pythia_io::{BufferPool, DirectStorage, IoError, Storage};
+use pythia_io::{BufferPool, DeviceProfile, DirectStorage, IoError, Storage};
 
 use crate::StoreError;
+use crate::device;
 use crate::manifest::{MANIFEST_NAME, Manifest};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
@@ -57,7 +58,9 @@ impl Store {
         }
         let lock = StoreLock::shared(path)?;
         let storage = DirectStorage::open(path, false)?;
-        let mut store = Self::open_storage(Arc::new(storage), options)?;
+        let manifest = manifest(&storage)?;
+        let device = device::of_store(&storage, &manifest);
+        let mut store = Self::assemble(Arc::new(storage), manifest, device, options)?;
         store._lock = lock;
         Ok(store)
     }
@@ -67,13 +70,18 @@ impl Store {
         storage: Arc<dyn Storage>,
         options: OpenOptions,
     ) -> Result<Self, StoreError> {
-        let Some(manifest) = Manifest::read(&*storage)? else {
-            return Err(StoreError::NotAStore {
-                path: format!("{storage:?}"),
-                message: "it has no MANIFEST".to_owned(),
-            });
-        };
-        let pool = BufferPool::try_new(storage, options.cache_bytes)?;
+        let manifest = manifest(&*storage)?;
+        let device = device::read(&*storage).unwrap_or_else(|| storage.device());
+        Self::assemble(storage, manifest, device, options)
+    }
+
+    fn assemble(
+        storage: Arc<dyn Storage>,
+        manifest: Manifest,
+        device: DeviceProfile,
+        options: OpenOptions,
+    ) -> Result<Self, StoreError> {
+        let pool = BufferPool::try_new(storage, options.cache_bytes, device)?;
         let base = Arc::new(Segment::open(&pool, &manifest)?);
         Ok(Self {
             pool,
@@ -93,6 +101,11 @@ impl Store {
         &self.pool
     }
 
+    /// How fast the store's device is.
+    pub fn device(&self) -> &DeviceProfile {
+        self.pool.device()
+    }
+
     /// The state as it is on the device.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
@@ -102,6 +115,13 @@ impl Store {
     pub fn segment(&self) -> &Arc<Segment> {
         &self.base
     }
+}
+
+fn manifest(storage: &dyn Storage) -> Result<Manifest, StoreError> {
+    Manifest::read(storage)?.ok_or_else(|| StoreError::NotAStore {
+        path: format!("{storage:?}"),
+        message: "it has no MANIFEST".to_owned(),
+    })
 }
 
 /// The lock of a store in a folder of the file system. It ends with the value, or with the process.
@@ -172,7 +192,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::fs;
 
-    use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage};
+    use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Origin};
     use pythia_rdf::TermKind;
 
     use super::*;
@@ -269,6 +289,53 @@ mod tests {
         assert!(matches!(refusal(path), StoreError::Locked { .. }));
         drop(writer);
         Store::open(path, OpenOptions::default()).expect("free again");
+    }
+
+    #[test]
+    fn a_profile_of_another_device_or_a_damaged_one_is_not_used() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let storage = Arc::new(DirectStorage::open(folder.path(), true).expect("a folder"));
+        write_segment(storage.clone(), &quads(500), SMALL_PAGES).expect("written");
+        let open = || Store::open(folder.path(), OpenOptions::default()).expect("sound");
+        // Too small to be measured: assumed, and nothing is kept.
+        assert_eq!(open().device().origin, Origin::Assumed);
+        assert!(!folder.path().join(device::DEVICE_NAME).exists());
+        let mut kept = DeviceProfile {
+            origin: Origin::Full,
+            identity: storage.identity(),
+            ..DeviceProfile::default()
+        };
+        kept.random[0].depth = 17;
+        device::write(&*storage, &kept).expect("written");
+        assert_eq!(open().snapshot().device(), &kept);
+        kept.identity.as_mut().expect("a device").file_system_id ^= 1;
+        device::write(&*storage, &kept).expect("written");
+        assert_eq!(open().device().origin, Origin::Assumed);
+        // Not the store's state: damage is no error.
+        fs::write(folder.path().join(device::DEVICE_NAME), "{").expect("written");
+        assert_eq!(open().device(), &DeviceProfile::default());
+    }
+
+    #[test]
+    fn a_large_store_measures_its_device_once() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let storage = Arc::new(DirectStorage::open(folder.path(), true).expect("a folder"));
+        write_segment(storage.clone(), &quads(500), SMALL_PAGES).expect("written");
+        let mut manifest = Manifest::read(&*storage).expect("sound").expect("there");
+        let name = "segment-000001/large";
+        let mut file = storage.create(name).expect("created");
+        file.append(&vec![1; 8 << 20]).expect("written");
+        file.sync().expect("written");
+        manifest.files.push(crate::manifest::ManifestFile {
+            name: "large".to_owned(),
+            bytes: 8 << 20,
+        });
+        let measured = device::of_store(&storage, &manifest);
+        if storage.backend().direct {
+            assert_eq!(measured.origin, Origin::Brief);
+            assert_eq!(device::read(&*storage), Some(measured.clone()));
+        }
+        assert_eq!(device::of_store(&storage, &manifest), measured);
     }
 
     #[test]

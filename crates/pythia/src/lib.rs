@@ -42,7 +42,7 @@ pub use solution::{FromTerm, Solution, SolutionError, Solutions, solutions};
 pub use write::{ResultFormat, WriteError, WriteReport, write_results};
 
 pub use oxrdf::{Term, Triple, Variable};
-pub use pythia_io::Counters;
+pub use pythia_io::{Counters, DeviceProfile};
 pub use pythia_query::{
     CustomFunction, CustomFunctions, HttpService, Measured, PlanNode, PreparedQuery, Query,
     QueryError, QueryOptions, Results, ServiceError, ServiceHandler, ServiceSolutions,
@@ -54,7 +54,7 @@ pub use pythia_store::load::{
 };
 pub use pythia_store::report::{DegreeDistribution, OrderContents, OrderReport, StoreReport};
 pub use pythia_store::verify::{Problem, VerifyOptions, VerifyProgress, VerifyReport};
-pub use pythia_store::{End, Snapshot, Store, StoreError};
+pub use pythia_store::{End, Snapshot, Store, StoreError, device};
 
 /// Checks the store in a folder, which must not be being loaded into.
 pub fn verify(

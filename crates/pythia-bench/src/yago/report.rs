@@ -1,6 +1,7 @@
 //! The experiment's report as text and as a page of HTML.
 
 use super::{Report, Series};
+use crate::page::Page;
 use crate::plot::{Plot, PlotSeries, Style};
 use crate::table::{Table, count, figure, milliseconds};
 
@@ -26,16 +27,11 @@ impl Report {
 
     /// A page with plots and tables that needs nothing from elsewhere.
     pub fn html(&self) -> String {
-        let title = crate::table::escape(&self.title());
-        let machine = crate::table::escape(&self.machine.describe());
-        let plots = self.rate_plot().svg() + &self.latency_plot().svg();
-        let tables: String = self.tables().iter().map(Table::html).collect();
-        format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width\">\n\
-             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-             <h1>{title}</h1>\n<p>{machine}</p>\n{plots}{tables}</body>\n</html>\n"
-        )
+        let mut page = Page::new(&self.title(), &self.machine.describe());
+        page.plot(&self.rate_plot().svg());
+        page.plot(&self.latency_plot().svg());
+        self.tables().iter().for_each(|table| page.table(table));
+        page.html()
     }
 
     fn title(&self) -> String {
@@ -296,14 +292,3 @@ fn series_table(series: &Series) -> Table {
     table.note("pages: per query. queue depth: reads per submission to the device, on average.");
     table
 }
-
-const STYLE: &str = "\
-:root { color-scheme: light dark; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin-top: 2rem; }
-svg { max-width: 100%; height: auto; display: block; margin: 1rem 0; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
-th:first-child, td:first-child { text-align: left; }
-.note { margin: .3rem 0; opacity: .75; font-size: .9em; }
-";

@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use pythia_bench::timed::Output;
-use pythia_bench::{queries, spill, yago};
+use pythia_bench::{graph, hops, queries, spill, yago};
 use serde_json::Value;
 
-use crate::arguments::{LimitArguments, StoreArguments, human_count};
+use crate::arguments::{LimitArguments, StoreArguments, bytes, human_count};
 use crate::exit::UsageError;
 
 /// Measure this database on this machine
@@ -25,6 +25,8 @@ enum Workload {
     Yago(Yago),
     Queries(Queries),
     Spill(Spill),
+    Hops(Hops),
+    Graph(Graph),
 }
 
 /// The path paper's experiment: six queries on YAGO by 1 to 32 clients, and its Q1, Q2, Q3
@@ -149,6 +151,125 @@ struct Spill {
     json: Option<PathBuf>,
 }
 
+/// Time the store's hops and frontiers, cold, beside the device's own reads
+///
+/// Random walks read one page after the other: the mean time of a hop stands beside the latency of
+/// a single read. Frontiers read thousands of pages at once: their rate stands beside the best the
+/// device gives at any depth. The device's own reads are fio's, of the same file in the same run, or
+/// a plain loop's where fio is not installed.
+///
+///   pythia generate graph --nodes 6000000 -l graph.pythia
+///   pythia bench hops -l graph.pythia --cache 64M
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+struct Hops {
+    #[command(flatten)]
+    store: StoreArguments,
+
+    /// Rounds of walks, frontiers and the device's own reads; medians are reported
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+
+    /// How long each part of a round takes
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    seconds: f64,
+
+    /// Nodes of a frontier [default: as many as a twentieth of the pages]
+    #[arg(long, value_name = "N")]
+    frontier: Option<usize>,
+
+    /// Do not use fio even if it is there
+    #[arg(long)]
+    no_fio: bool,
+
+    /// Seeds the walks
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Write all figures as JSON; - is standard output, in place of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The path paper's custom graph benchmark: chains of dependent reads, on this device and on the
+/// paper's flash and PCM, modelled
+///
+/// A random graph with one node of 3 to 30 edges on each page; nothing is buffered. The report
+/// redraws Figures 1 to 5, with the paper's numbers beside.
+///
+///   pythia bench graph --report graph.html /var/lib/pythia
+///   pythia bench graph --modelled
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+struct Graph {
+    /// The folder whose device is measured
+    #[arg(value_name = "FOLDER", required_unless_present = "modelled")]
+    folder: Option<PathBuf>,
+
+    /// Only the modelled devices
+    #[arg(long, conflicts_with = "folder")]
+    modelled: bool,
+
+    /// Page sizes
+    #[arg(long, value_delimiter = ',', value_name = "SIZE,…", value_parser = bytes, default_value = "4K,8K,16K,32K")]
+    page: Vec<usize>,
+
+    /// Queries at once
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N,…",
+        default_value = "1,2,4,8,16,32,64,96,128,192"
+    )]
+    clients: Vec<usize>,
+
+    /// Nodes of a path
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N,…",
+        default_value = "2,4,10,100"
+    )]
+    path_length: Vec<usize>,
+
+    /// Processing time of a page
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "µs,…",
+        default_value = "0,50,100"
+    )]
+    processing: Vec<u64>,
+
+    /// All combinations, instead of those that the figures show
+    #[arg(long)]
+    all: bool,
+
+    /// Size of the graph
+    #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "256M", conflicts_with = "paper_scale")]
+    size: usize,
+
+    /// A graph of 5 GiB, 1.3 million nodes on pages of 4 KiB, as the paper's
+    #[arg(long)]
+    paper_scale: bool,
+
+    /// How long each setting is measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.2)]
+    seconds: f64,
+
+    /// Seeds graph and walks
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Write all figures as JSON; - is standard output, in place of the tables
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write a page with plots and tables
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
 /// The cache of a store that has one triple.
 const SMALL_CACHE: usize = 4 << 20;
 
@@ -158,6 +279,8 @@ impl Bench {
             Workload::Yago(command) => command.run(),
             Workload::Queries(command) => command.run(),
             Workload::Spill(command) => command.run(),
+            Workload::Hops(command) => command.run(),
+            Workload::Graph(command) => command.run(),
         }
     }
 }
@@ -217,6 +340,68 @@ impl Queries {
     }
 }
 
+impl Hops {
+    fn run(self) -> Result<()> {
+        let options = hops::Options {
+            rounds: self.rounds.max(1),
+            part: seconds("--seconds", self.seconds)?,
+            frontier: self.frontier,
+            use_fio: !self.no_fio,
+            seed: self.seed,
+        };
+        let database = self.store.open_without_queries()?;
+        let report = hops::run(&database, &self.store.location, &options)?;
+        show(
+            self.json.as_deref(),
+            &report.text(),
+            serde_json::to_value(&report)?,
+        )
+    }
+}
+
+impl Graph {
+    fn run(self) -> Result<()> {
+        let is_page = |bytes: &usize| bytes.is_power_of_two() && (4096..=65_536).contains(bytes);
+        if !self.page.iter().all(is_page) {
+            let message = "--page: powers of two from 4K to 64K".to_owned();
+            return Err(UsageError(message).into());
+        }
+        let is_count = |count: &usize| (1..=4096).contains(count);
+        if !self.clients.iter().chain(&self.path_length).all(is_count) {
+            let message = "--clients, --path-length: each number is 1 to 4096".to_owned();
+            return Err(UsageError(message).into());
+        }
+        let measured = match &self.folder {
+            Some(_) => Some(seconds("--seconds", self.seconds)?),
+            None => None,
+        };
+        let options = graph::Options {
+            page_bytes: self.page,
+            clients: self.clients,
+            path_lengths: self.path_length,
+            processing_us: self.processing,
+            all: self.all,
+            graph_bytes: if self.paper_scale {
+                graph::PAPER_BYTES
+            } else {
+                self.size as u64
+            },
+            measured,
+            seed: self.seed,
+        };
+        let folder = self.folder.unwrap_or_default();
+        let report = graph::run(&folder, &options, |part| eprintln!("{part} …"))?;
+        if let Some(path) = &self.report {
+            write(path, &report.html())?;
+        }
+        show(
+            self.json.as_deref(),
+            &report.text(),
+            serde_json::to_value(&report)?,
+        )
+    }
+}
+
 impl Spill {
     fn run(self) -> Result<()> {
         let options = spill::Options {
@@ -245,13 +430,13 @@ impl Spill {
     }
 }
 
-fn seconds(option: &str, value: f64) -> Result<Duration> {
+pub(super) fn seconds(option: &str, value: f64) -> Result<Duration> {
     Ok(Duration::try_from_secs_f64(value)
         .map_err(|_| UsageError(format!("{option} is not a time")))?)
 }
 
 /// Prints the text, or the JSON if that is to go to standard output; writes the JSON elsewhere.
-fn show(json: Option<&Path>, text: &str, value: Value) -> Result<()> {
+pub(super) fn show(json: Option<&Path>, text: &str, value: Value) -> Result<()> {
     let json_text = || format!("{value:#}\n");
     match json {
         Some(path) if path.as_os_str() == "-" => print!("{}", json_text()),
@@ -264,7 +449,7 @@ fn show(json: Option<&Path>, text: &str, value: Value) -> Result<()> {
     Ok(())
 }
 
-fn write(path: &Path, text: &str) -> Result<()> {
+pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }
 

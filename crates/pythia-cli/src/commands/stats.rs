@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use anyhow::Result;
 use clap::Args;
-use pythia::{DegreeDistribution, End, OrderContents, StoreReport};
+use pythia::{DegreeDistribution, DeviceProfile, End, OrderContents, StoreReport};
 use serde_json::json;
 
 use crate::arguments::{StoreArguments, human_bytes, human_count};
@@ -50,9 +50,10 @@ impl Stats {
         let predicates = self.predicate_rows(&report, &snapshot)?;
         let mut out = BufWriter::new(io::stdout().lock());
         if self.json {
-            print_json(&report, &predicates, &degrees, &mut out)?;
+            print_json(&report, &predicates, &degrees, snapshot.device(), &mut out)?;
         } else {
             print_text(&report, &predicates, &degrees, &mut out)?;
+            writeln!(out, "\n{}", snapshot.device())?;
         }
         out.flush()?;
         Ok(())
@@ -191,6 +192,7 @@ fn print_json(
     report: &StoreReport,
     predicates: &[PredicateRow],
     degrees: &Degrees,
+    device: &DeviceProfile,
     out: &mut impl Write,
 ) -> Result<()> {
     let s = &report.statistics;
@@ -236,6 +238,7 @@ fn print_json(
         "bytes_per_quad": report.per_quad(report.total_bytes()),
         "predicates": predicates,
         "degrees": degrees,
+        "device": device,
     });
     writeln!(out, "{value:#}")?;
     Ok(())

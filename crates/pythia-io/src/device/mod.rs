@@ -22,6 +22,7 @@ use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use crate::IoError;
+use crate::probe::{DeviceIdentity, DeviceProfile, brief};
 use crate::storage::{ReadFile, ReadRequest, Storage, WriteFile, check_name};
 use pread::PreadPool;
 use transfer::{Failure, Transfer, advise_random};
@@ -183,6 +184,22 @@ impl DirectStorage {
     /// The folder.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The device the folder is on; `None` where the system does not tell.
+    pub fn identity(&self) -> Option<DeviceIdentity> {
+        DeviceIdentity::of(&self.root).ok()
+    }
+
+    /// Measures the device for about a quarter of a second by reading a file of the folder. `None`
+    /// if the file is too small to tell, or reads go through the kernel's cache.
+    pub fn measure_briefly(&self, name: &str) -> Result<Option<DeviceProfile>, IoError> {
+        if !self.backend.direct {
+            return Ok(None);
+        }
+        open_direct(&self.path(name)?)
+            .and_then(|file| brief(&self.root, &file))
+            .map_err(|error| IoError::os("measure the device by reading", name, None, error))
     }
 
     fn path(&self, name: &str) -> Result<PathBuf, IoError> {
@@ -382,7 +399,7 @@ fn device_file<'r>(read: &ReadRequest<'r>) -> Result<&'r DeviceFile, IoError> {
         })
 }
 
-fn open_direct(path: &Path) -> io::Result<File> {
+pub(crate) fn open_direct(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_DIRECT)
@@ -397,7 +414,7 @@ fn open_buffered(path: &Path) -> io::Result<File> {
 
 /// Says why the file system of a folder refuses direct I/O, if it does: tries it on a nameless new
 /// file. A folder we cannot write to counts as willing; each file is tried when it is opened.
-fn direct_refused(root: &Path) -> Option<String> {
+pub(crate) fn direct_refused(root: &Path) -> Option<String> {
     let attempt = OpenOptions::new()
         .read(true)
         .write(true)

@@ -28,7 +28,7 @@ impl RingPool {
         let ring = new_ring()?;
         let mut probe = io_uring::Probe::new();
         ring.submitter().register_probe(&mut probe)?;
-        if !probe.is_supported(opcode::Readv::CODE) {
+        if !probe.is_supported(opcode::Readv::CODE) || !probe.is_supported(opcode::Read::CODE) {
             return Err(io::ErrorKind::Unsupported.into());
         }
         Ok(Self {
@@ -121,14 +121,17 @@ fn submit(
         let Some(&index) = pending.last() else { break };
         let transfer = &transfers[index];
         let vectors = transfer.vectors();
-        let entry = opcode::Readv::new(
-            types::Fd(transfer.fd),
-            vectors.as_ptr(),
-            vectors.len() as u32,
-        )
-        .offset(transfer.offset())
-        .build()
-        .user_data(index as u64);
+        let fd = types::Fd(transfer.fd);
+        let entry = match vectors {
+            // Most reads are of one page, for which the kernel need not copy a list of buffers.
+            [only] => opcode::Read::new(fd, only.iov_base.cast(), only.iov_len as u32)
+                .offset(transfer.offset())
+                .build(),
+            several => opcode::Readv::new(fd, several.as_ptr(), several.len() as u32)
+                .offset(transfer.offset())
+                .build(),
+        };
+        let entry = entry.user_data(index as u64);
         // SAFETY: the vectors and the buffers they name outlive the read, because `drive` does not
         // return, and does not touch this transfer, until its completion has been reaped.
         if unsafe { queue.push(&entry) }.is_err() {

@@ -27,7 +27,13 @@ pub(super) struct ReadAhead {
 struct Hint {
     /// Weak, so that a file nobody uses any more is not kept open for its sake.
     file: Weak<FileInner>,
-    pages: Range<u64>,
+    pages: Pages,
+}
+
+/// Pages that somebody is going to ask for.
+pub(super) enum Pages {
+    Range(Range<u64>),
+    List(Box<[u64]>),
 }
 
 impl ReadAhead {
@@ -41,7 +47,7 @@ impl ReadAhead {
     }
 
     /// Has these pages read soon, if a helper can be found for it.
-    pub(super) fn hint(&self, file: &Arc<FileInner>, pages: Range<u64>) {
+    pub(super) fn hint(&self, file: &Arc<FileInner>, pages: Pages) {
         let hint = Hint {
             file: Arc::downgrade(file),
             pages,
@@ -63,7 +69,10 @@ impl ReadAhead {
             .spawn(move || {
                 for hint in hints {
                     if let Some(file) = hint.file.upgrade() {
-                        file.read_ahead(hint.pages);
+                        match hint.pages {
+                            Pages::Range(pages) => file.read_ahead(pages),
+                            Pages::List(pages) => file.read_ahead(pages),
+                        }
                     }
                 }
             });

@@ -158,7 +158,7 @@ impl FileInner {
 
     /// Reads pages that nobody has asked for yet, as far as there is memory. Errors come again when
     /// the pages are asked for.
-    pub(super) fn read_ahead(&self, pages: Range<u64>) {
+    pub(super) fn read_ahead(&self, pages: impl IntoIterator<Item = u64>) {
         let mut claims = Claims {
             file: self,
             ticket: Arc::default(),

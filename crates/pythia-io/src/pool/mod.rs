@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::IoError;
+use crate::probe::DeviceProfile;
 use crate::storage::{ALIGNMENT, Storage};
 use ahead::ReadAhead;
 use arena::{Arena, FrameBuffer, SLAB_BYTES};
@@ -45,6 +46,8 @@ pub const PAGE_BYTES_MAX: usize = SLAB_BYTES;
 const SHARDS_MAX: usize = 256;
 /// Part of the pool that one call may pin at a time, as a divisor.
 const WINDOW_PART: usize = 8;
+/// Part of the pool that one window read ahead may take, as a divisor.
+const AHEAD_PART: usize = 32;
 /// Of the pages that come back soon after leaving, one in so many takes memory from another size.
 const STEAL_EVERY: usize = 8;
 /// Slabs compared when one is to be taken.
@@ -157,6 +160,7 @@ struct Padded(Mutex<Shard>);
 /// Pages of many files within one memory budget. See the module's documentation.
 pub struct BufferPool {
     storage: Arc<dyn Storage>,
+    device: DeviceProfile,
     budget_bytes: usize,
     arena: Arc<Arena>,
     shards: Box<[Padded]>,
@@ -184,6 +188,15 @@ impl BufferPool {
     /// Memory is taken as pages are read. A budget below [`BUDGET_BYTES_MIN`] is raised to it; use
     /// [`BufferPool::try_new`] to refuse it instead.
     pub fn new(storage: Arc<dyn Storage>, budget_bytes: usize) -> Arc<Self> {
+        let device = storage.device();
+        Self::with_device(storage, budget_bytes, device)
+    }
+
+    fn with_device(
+        storage: Arc<dyn Storage>,
+        budget_bytes: usize,
+        device: DeviceProfile,
+    ) -> Arc<Self> {
         let budget_bytes = budget_bytes.max(BUDGET_BYTES_MIN);
         let arena = Arena::new(budget_bytes);
         let shard_count = (budget_bytes >> 20)
@@ -192,6 +205,7 @@ impl BufferPool {
         let ghosts = arena.capacity_bytes() / ALIGNMENT / shard_count;
         Arc::new(Self {
             storage,
+            device,
             budget_bytes,
             arena,
             shards: (0..shard_count)
@@ -205,15 +219,20 @@ impl BufferPool {
         })
     }
 
-    /// As [`BufferPool::new`], but a budget below [`BUDGET_BYTES_MIN`] is an error.
-    pub fn try_new(storage: Arc<dyn Storage>, budget_bytes: usize) -> Result<Arc<Self>, IoError> {
+    /// As [`BufferPool::new`] for a device of this speed, but a budget below [`BUDGET_BYTES_MIN`]
+    /// is an error.
+    pub fn try_new(
+        storage: Arc<dyn Storage>,
+        budget_bytes: usize,
+        device: DeviceProfile,
+    ) -> Result<Arc<Self>, IoError> {
         if budget_bytes < BUDGET_BYTES_MIN {
             return Err(IoError::CacheTooSmall {
                 budget_bytes,
                 minimum_bytes: BUDGET_BYTES_MIN,
             });
         }
-        Ok(Self::new(storage, budget_bytes))
+        Ok(Self::with_device(storage, budget_bytes, device))
     }
 
     /// Opens a file of pages of `page_bytes` each, counted under `group`.
@@ -274,6 +293,11 @@ impl BufferPool {
     /// The storage the pages come from.
     pub fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
+    }
+
+    /// How fast the device is: what the sizes of batches and of read-ahead come from.
+    pub fn device(&self) -> &DeviceProfile {
+        &self.device
     }
 
     /// The memory budget.
@@ -344,6 +368,12 @@ impl BufferPool {
     /// Pages of one size that a call may have read, or pinned, at once.
     fn window_pages(&self, page_bytes: usize) -> usize {
         (self.arena.capacity_bytes() / WINDOW_PART / page_bytes).max(1)
+    }
+
+    /// Pages of one size that a call may have read ahead at once, such that what several calls have
+    /// read does not leave again before it is used.
+    fn ahead_pages(&self, page_bytes: usize) -> usize {
+        self.arena.capacity_bytes() / AHEAD_PART / page_bytes
     }
 
     /// A frame to read a page into, made free if need be; `None` if everything is pinned.

@@ -4,13 +4,16 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::ahead::Pages;
 use super::counters::DeviceCounters;
 use super::{BufferPool, Lookup, Page, PageKey};
 use crate::IoError;
 use crate::storage::ReadFile;
 
-/// Bytes of a window of a sequential scan: four device reads of the largest merged size.
-const SCAN_WINDOW_BYTES: usize = 1 << 20;
+/// Windows of a large batch that are read ahead, each by a helper.
+const AHEAD_WINDOWS: usize = 2;
+/// Pages of such a window, as a multiple of the device's depth.
+const AHEAD_DEPTHS: usize = 2;
 
 /// A file of sealed pages of one size. Clones share the file.
 #[derive(Clone)]
@@ -26,6 +29,8 @@ pub(super) struct FileInner {
     pub(super) group: usize,
     pub(super) counters: Arc<DeviceCounters>,
     batch: Window,
+    /// Pages of a large batch that are read at a time, while others are served.
+    ahead_pages: Option<usize>,
     scan: Window,
     id: u32,
     page_count: u64,
@@ -50,12 +55,15 @@ impl PagedFile {
         counters: Arc<DeviceCounters>,
     ) -> Self {
         let most = pool.window_pages(page_bytes);
-        let depth = pool.storage.queue_depth().max(1);
+        let depth = pool.device.depth(page_bytes).max(1);
         let batch = Window {
             slots: (4 * depth).min(most),
             reads: depth.min(most),
         };
-        let scan_pages = (SCAN_WINDOW_BYTES / page_bytes).clamp(1, most);
+        // Where there is no room to keep the device busy, smaller windows would only be slower.
+        let room = pool.ahead_pages(page_bytes);
+        let ahead_pages = (room >= depth).then_some(room.min(AHEAD_DEPTHS * depth));
+        let scan_pages = (pool.device.scan_window_bytes() / page_bytes).clamp(1, most);
         let scan = Window {
             slots: scan_pages,
             reads: scan_pages,
@@ -69,6 +77,7 @@ impl PagedFile {
                 group,
                 counters,
                 batch,
+                ahead_pages,
                 scan,
                 id,
                 page_count,
@@ -119,18 +128,51 @@ impl PagedFile {
     ///
     /// `numbers` should be sorted and distinct. Pages that are not in the pool are read in windows of
     /// the device's queue depth, each submitted as one batch in which neighbours become one read; at
-    /// most one window of pages is pinned at a time. Stops at the first error, of a read or of `f`.
+    /// most one window of pages is pinned at a time. Of a large batch the next windows are read by
+    /// helper threads while `f` works on this one, so that the device is never idle. Stops at the
+    /// first error, of a read or of `f`.
     pub fn pages<E: From<IoError>>(
         &self,
         numbers: &[u64],
-        f: impl FnMut(usize, &Page) -> Result<(), E>,
+        mut f: impl FnMut(usize, &Page) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.serve(self.inner.batch, numbers.len(), |index| numbers[index], f)
+        let inner = &*self.inner;
+        let window = match inner.ahead_pages {
+            Some(window) if numbers.len() > window => window,
+            _ => return self.serve(inner.batch, numbers.len(), |index| numbers[index], f),
+        };
+        // Nothing is read ahead for pages that are all there.
+        let mut next = 0;
+        while let Some(page) = numbers.get(next).and_then(|number| self.cached(*number)) {
+            f(next, &page)?;
+            next += 1;
+        }
+        let windows = || numbers[next..].chunks(window);
+        let hint = |pages: Option<&[u64]>| {
+            if let Some(pages) = pages {
+                inner
+                    .pool
+                    .ahead
+                    .hint(&self.inner, Pages::List(pages.into()));
+            }
+        };
+        let mut later = windows().skip(1);
+        for _ in 1..AHEAD_WINDOWS {
+            hint(later.next());
+        }
+        let mut start = next;
+        for pages in windows() {
+            hint(later.next());
+            let serve = |index: usize, page: &Page| f(start + index, page);
+            self.serve(inner.batch, pages.len(), |index| pages[index], serve)?;
+            start += pages.len();
+        }
+        Ok(())
     }
 
     /// All pages of a range in order, in large reads: `f` gets the page's number and the page.
     ///
-    /// At most one window of 1 MiB is pinned at a time; the next is read meanwhile.
+    /// At most one window (1 MiB on most devices) is pinned at a time; the next is read meanwhile.
     pub fn pages_sequential<E: From<IoError>>(
         &self,
         range: Range<u64>,
@@ -169,7 +211,7 @@ impl PagedFile {
         Ok(())
     }
 
-    /// Says that these pages will be asked for soon; of a long range, only the first mebibyte (or an
+    /// Says that these pages will be asked for soon; of a long range, only the first window (1 MiB on most devices, or an
     /// eighth of a small pool) is taken note of. Returns at once: a helper thread reads those that
     /// are not in the pool, in large reads.
     pub fn prefetch(&self, pages: Range<u64>) {
@@ -177,7 +219,7 @@ impl PagedFile {
         let most = pages.start.saturating_add(inner.scan.reads as u64);
         let end = pages.end.min(most).min(inner.page_count);
         if pages.start < end {
-            inner.pool.ahead.hint(inner, pages.start..end);
+            inner.pool.ahead.hint(inner, Pages::Range(pages.start..end));
         }
     }
 

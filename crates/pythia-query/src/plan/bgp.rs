@@ -136,6 +136,7 @@ pub(crate) fn join_elements(
         filters,
         builder.slots.len(),
         snapshot.statistics(),
+        snapshot.read_costs(),
     );
     while !left.is_empty() {
         let start = Start {

@@ -8,7 +8,7 @@
 //! of each size if time is short. See `docs/decisions/0008-join-order.md`.
 
 use pythia_rdf::TermId;
-use pythia_store::Statistics;
+use pythia_store::{ReadCosts, Statistics};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
@@ -43,6 +43,7 @@ pub(super) struct Search<'a> {
     elements: &'a [Element],
     filters: &'a [FilterHint],
     statistics: &'a Statistics,
+    reads: ReadCosts,
     /// Per element: if it is a triple pattern with a variable subject and a constant predicate,
     /// the elements before the 64th that have the same subject and a constant predicate as well.
     stars: Vec<u64>,
@@ -74,6 +75,7 @@ impl<'a> Search<'a> {
         filters: &'a [FilterHint],
         slots: usize,
         statistics: &'a Statistics,
+        reads: ReadCosts,
     ) -> Self {
         let mut mentions = vec![0.0; slots];
         let mut subjects: FxHashMap<usize, u64> = FxHashMap::default();
@@ -100,6 +102,7 @@ impl<'a> Search<'a> {
             elements,
             filters,
             statistics,
+            reads,
             stars: elements.iter().map(star).collect(),
             links: RefCell::default(),
             mentions,
@@ -137,6 +140,7 @@ impl<'a> Search<'a> {
                 distinct,
                 sorted: known.sorted,
                 unit: start.unit,
+                reads: self.reads,
             },
             placed: (0..self.elements.len())
                 .map(|e| !left.contains(&e))

@@ -1,7 +1,8 @@
 //! The ways in which one more element can be joined to the solutions so far, with what each
-//! costs and how many solutions it leaves. Costs are in microseconds on warm pages.
+//! costs and how many solutions it leaves. Costs are in microseconds: the constants are those of pages
+//! in memory, and what a store larger than its cache reads from the device comes on top.
 
-use pythia_store::{End, GraphFilter, Order};
+use pythia_store::{End, GraphFilter, Order, ReadCosts};
 
 use super::bgp::{Element, GraphPlace, Place, Triple};
 use crate::exec::step::{Access, PathStep, Position};
@@ -38,6 +39,8 @@ pub(super) struct Joined {
     pub(super) sorted: Option<usize>,
     /// Whether it is the one empty solution.
     pub(super) unit: bool,
+    /// What pages cost that are not in memory.
+    pub(super) reads: ReadCosts,
 }
 
 /// A way to join an element.
@@ -92,6 +95,7 @@ impl Joined {
             distinct: self.distinct.clone(),
             sorted: way.sorted,
             unit: false,
+            reads: self.reads,
         };
         let mut bind = |slot: usize, distinct: f64| {
             let before = match next.distinct[slot] {
@@ -157,7 +161,7 @@ impl Joined {
             access: None,
             members: 0,
             rows,
-            cost: visits * VISIT + self.rows * LOOKUP + rows * ROW,
+            cost: self.visits(visits) + self.rows * LOOKUP + rows * ROW,
             sorted: sorted.filter(|_| path.counted.is_none()),
         }
     }
@@ -190,16 +194,26 @@ impl Joined {
         if is_constant(triple.subject) || is_constant(triple.object) {
             let fits = triple.count <= LIST_ROWS_MAX;
             let times = (self.rows / TOGETHER_ROWS).max(1.0);
-            return fits.then_some(times * (VISIT + triple.count * SCANNED));
+            return fits.then_some(times * (self.visits(1.0) + self.scanned(triple.count)));
         }
         let bound = triple.slots().find(|(slot, _)| self.is_bound(*slot))?;
         let length = triple.count / bound.1;
-        (length <= LIST_ROWS_MAX).then_some(self.rows * (VISIT + length * SCANNED))
+        (length <= LIST_ROWS_MAX).then_some(self.visits(self.rows) + self.rows * length * SCANNED)
     }
 
     /// What it costs to make rows.
     pub(super) fn output_cost(&self, rows: f64) -> f64 {
         rows * ROW
+    }
+
+    /// What it costs to look up nodes: a page each, but no page is read twice for one batch.
+    fn visits(&self, nodes: f64) -> f64 {
+        nodes * VISIT + nodes.min(self.reads.tuple_pages) * self.reads.page_us
+    }
+
+    /// What it costs to read rows of a column.
+    fn scanned(&self, rows: f64) -> f64 {
+        rows * (SCANNED + self.reads.row_us)
     }
 
     /// Solutions after joining a triple pattern, if its variables are independent of each other.
@@ -240,7 +254,7 @@ impl Joined {
             && let (Place::Constant(_), GraphPlace::Filter(filter)) =
                 (triple.predicate, triple.graph)
         {
-            add(Access::Probe, self.rows * VISIT, self.sorted);
+            add(Access::Probe, self.visits(self.rows), self.sorted);
             // In several graphs a quad may be there more than once.
             let is_one = matches!(filter, GraphFilter::One(_));
             if let (Some(order), Some(slot), true) = (
@@ -265,7 +279,7 @@ impl Joined {
                     }
                     _ => triple.count,
                 };
-                let cost = self.rows * (SCAN_START + read * SCANNED);
+                let cost = self.rows * (SCAN_START + self.scanned(read));
                 add(Access::Scan(order), cost, sorted);
             }
             return;
@@ -274,14 +288,14 @@ impl Joined {
         if subject {
             add(
                 Access::Expand(End::Subject),
-                self.rows * VISIT + output,
+                self.visits(self.rows) + output,
                 self.sorted,
             );
         }
         if object {
             add(
                 Access::Expand(End::Object),
-                self.rows * VISIT + output,
+                self.visits(self.rows) + output,
                 self.sorted,
             );
         }
@@ -312,10 +326,11 @@ impl Joined {
     ) {
         if self.sorted == Some(slot) {
             let read = triple.count.min(self.rows * 400.0);
-            let cost = SCAN_START + read * SCANNED + self.rows * ROW + output;
+            let cost = SCAN_START + self.scanned(read) + self.rows * ROW + output;
             add(Access::Merge(order), cost, self.sorted);
         }
-        let cost = SCAN_START + triple.count * HASHED + self.rows * LOOKUP + output;
+        let cost =
+            SCAN_START + triple.count * (HASHED + self.reads.row_us) + self.rows * LOOKUP + output;
         add(Access::Hash(order), cost, self.sorted);
     }
 }

@@ -49,7 +49,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pythia_io::{DirectStorage, IoError, Storage};
+use pythia_io::{DeviceProfile, DirectStorage, IoError, Storage};
 use pythia_rdf::{
     CountingSink, ParseReport, Source, SyntaxProblem, TermKey, TermKind, parse_sources,
 };
@@ -57,7 +57,7 @@ use pythia_rdf::{
 use crate::dictionary::{DictionaryDirectory, DictionaryWriter};
 use crate::manifest::Manifest;
 use crate::segment::{OrderDirectory, OrderWriter, SegmentOptions, SegmentWriter};
-use crate::{Order, StoreLock};
+use crate::{Order, StoreLock, device};
 use error::joined;
 use numbering::TermSink;
 use orders::{PerOrder, RowSink};
@@ -79,8 +79,9 @@ pub struct LoadOptions {
     pub threads: Option<NonZero<usize>>,
     /// Skip statements that are wrong and count them, instead of failing at the first.
     pub lenient: bool,
-    /// Page sizes of the segment.
-    pub segment: SegmentOptions,
+    /// Page sizes of the segment; `None`: the default, with tuple pages as large as what is known of
+    /// the store's device says costs nothing.
+    pub segment: Option<SegmentOptions>,
 }
 
 impl Default for LoadOptions {
@@ -91,7 +92,7 @@ impl Default for LoadOptions {
             tmp_bytes_max: None,
             threads: None,
             lenient: false,
-            segment: SegmentOptions::default(),
+            segment: None,
         }
     }
 }
@@ -166,7 +167,26 @@ pub fn load_into(
         .map_err(|error| IoError::os("create the folder", &name, None, error))?;
     let _lock = StoreLock::exclusive(path)?;
     let storage = DirectStorage::open(path, true)?;
-    load(Arc::new(storage), sources, options, progress)
+    let known = device::read(&storage).filter(|device| device.identity == storage.identity());
+    let segment = options
+        .segment
+        .unwrap_or_else(|| page_sizes(&known.unwrap_or_default()));
+    let options = LoadOptions {
+        segment: Some(segment),
+        ..options.clone()
+    };
+    let storage = Arc::new(storage);
+    let report = load(
+        Arc::<DirectStorage>::clone(&storage),
+        sources,
+        &options,
+        progress,
+    )?;
+    if let Some(manifest) = Manifest::read(&*storage)? {
+        // Measures the device, unless that was done before, and keeps what it finds.
+        device::of_store(&storage, &manifest);
+    }
+    Ok(report)
 }
 
 /// Loads the sources into a storage that holds no store or an empty one. The caller holds the store's lock.
@@ -194,7 +214,10 @@ fn write(
     options: &LoadOptions,
     progress: &Arc<LoadProgress>,
 ) -> Result<LoadReport, LoadError> {
-    let segment = SegmentWriter::create(Arc::clone(&storage), options.segment)?;
+    let pages = options
+        .segment
+        .unwrap_or_else(|| page_sizes(&storage.device()));
+    let segment = SegmentWriter::create(Arc::clone(&storage), pages)?;
     let orders = PerOrder {
         spo: segment.order(Order::Spo)?,
         ops: segment.order(Order::Ops)?,
@@ -225,6 +248,13 @@ fn write(
         tmp_bytes_peak: built.tmp_bytes_peak,
         tmp_bytes_written: built.tmp_bytes_written,
     })
+}
+
+fn page_sizes(device: &DeviceProfile) -> SegmentOptions {
+    SegmentOptions {
+        tuple_page_bytes: device.page_bytes_best(),
+        ..SegmentOptions::default()
+    }
 }
 
 /// The segment's dictionary: a writer until its last term, a directory after.

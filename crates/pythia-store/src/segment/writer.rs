@@ -15,6 +15,7 @@ use super::sealed::{self, DICTIONARY_NAME, DIRECTORY_NAME, SegmentDirectory};
 use super::tuple::{ExternalPolicy, PageSink, TupleDirectory, TupleWriter};
 use crate::StoreError;
 use crate::characteristic::{CharacteristicCounter, CharacteristicSets};
+use crate::device;
 use crate::dictionary::{DictionaryDirectory, DictionaryWriter};
 use crate::manifest::{FORMAT_VERSION, Manifest, ManifestFile, SegmentId};
 use crate::pattern::Order;
@@ -54,7 +55,7 @@ fn refuse_foreign_files(storage: &dyn Storage) -> Result<(), StoreError> {
     }
     match names
         .into_iter()
-        .find(|name| name != LOCK_NAME && name != "lost+found")
+        .find(|name| name != LOCK_NAME && name != "lost+found" && !device::is_ours(name))
     {
         Some(name) => Err(StoreError::ForeignFiles { name }),
         None => Ok(()),

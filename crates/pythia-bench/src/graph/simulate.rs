@@ -1,0 +1,88 @@
+//! A modelled device under so many clients, each of which reads, processes, and reads again.
+//!
+//! Reads in flight share the device evenly: with `n` of them each gets on by `1 / latency(n)` of a
+//! read in a microsecond, so they complete in the order in which they came. The clock goes from event
+//! to event; nothing is drawn by chance, and nothing is rounded.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use pythia_io::DeviceModel;
+
+use super::{Device, Measurement, Setting};
+use crate::latency::Latencies;
+
+/// A read in flight.
+struct InFlight {
+    client: usize,
+    /// How far the device will have got, in reads each, when this one is done.
+    done_at: f64,
+    started_us: f64,
+}
+
+/// Microseconds that compare; they are never NaN.
+#[derive(Clone, Copy, PartialEq)]
+struct Time(f64);
+
+impl Eq for Time {}
+
+impl PartialOrd for Time {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Time {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// Simulates about so many reads.
+pub fn run(device: Device, model: &DeviceModel, setting: Setting, reads: u64) -> Measurement {
+    let processing = setting.processing_us as f64;
+    let bytes = setting.page_bytes as u64;
+    let (mut now, mut progress) = (0.0, 0.0);
+    let mut in_flight: VecDeque<InFlight> = VecDeque::new();
+    // When each client reads next.
+    let mut waiting: BinaryHeap<Reverse<(Time, usize)>> = BinaryHeap::new();
+    waiting.extend((0..setting.clients).map(|client| Reverse((Time(0.0), client))));
+    let mut latencies = Latencies::default();
+    let mut read_us = 0.0;
+    while latencies.count() < reads.max(setting.clients as u64) {
+        let latency = model.read_us(bytes, in_flight.len() as u32);
+        let completion = in_flight.front().map_or(f64::INFINITY, |read| {
+            now + (read.done_at - progress) * latency
+        });
+        match waiting.peek() {
+            Some(Reverse((due, client))) if due.0 <= completion => {
+                let client = *client;
+                progress += (due.0 - now) / latency;
+                now = due.0;
+                waiting.pop();
+                in_flight.push_back(InFlight {
+                    client,
+                    done_at: progress + 1.0,
+                    started_us: now,
+                });
+            }
+            _ => {
+                let done = in_flight.pop_front().expect("a client waits or reads");
+                (now, progress) = (completion, done.done_at);
+                let us = now - done.started_us;
+                read_us += us;
+                latencies.record(Duration::from_nanos((us * 1e3).round() as u64));
+                waiting.push(Reverse((Time(now + processing), done.client)));
+            }
+        }
+    }
+    let count = latencies.count() as f64;
+    Measurement {
+        device,
+        setting,
+        read: latencies.summary(),
+        bandwidth_bytes: count * bytes as f64 * 1e6 / now,
+        query_us: setting.path_length as f64 * (read_us / count + processing),
+    }
+}

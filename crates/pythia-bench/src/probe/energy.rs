@@ -1,0 +1,279 @@
+//! Energy: from the kernel's power counters where there are any, or from a recorded trace of the
+//! voltage over a shunt, as uFLIP measures it.
+//!
+//! Between two samples the device takes `E = (V/R) · (U − V) · Δt`: V over the shunt of R ohm, U the
+//! supply's voltage. The idle state is the median of the trace's first part, with the median absolute
+//! deviation as its spread; a run begins and ends where the power departs from that significantly.
+//! What comes after the last transfer is background work.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+/// Departures of so many standard deviations are significant.
+const SIGNIFICANT: f64 = 6.0;
+/// From the median absolute deviation to the standard deviation of a normal distribution.
+const MAD_TO_DEVIATION: f64 = 1.4826;
+/// A departure of a smaller part of the idle power is never significant.
+const DEPARTURE_MIN: f64 = 0.02;
+/// Samples that are looked at together: most of them must depart.
+const WINDOW: usize = 9;
+/// Background work that is shorter, in seconds, is none.
+const NONE_MAX: f64 = 0.02;
+/// Background work that is shorter is small, else it is extended.
+const SMALL_MAX: f64 = 1.0;
+
+/// A recorded trace: seconds and volts over the shunt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    samples: Vec<(f64, f64)>,
+}
+
+/// What is wrong with a trace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {message}")]
+pub struct TraceError {
+    line: usize,
+    column: usize,
+    message: String,
+}
+
+/// How the trace was recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Shunt {
+    /// Resistance of the shunt.
+    pub ohm: f64,
+    /// Voltage of the supply.
+    pub supply_volt: f64,
+    /// Seconds at the trace's begin in which the device was idle.
+    pub idle_seconds: f64,
+}
+
+/// What a trace shows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Energy {
+    /// Median power of the idle state, watts.
+    pub idle_watt: f64,
+    /// Its standard deviation, estimated robustly.
+    pub idle_deviation_watt: f64,
+    /// When the run began and ended, in the trace's seconds; `None` if power never departed from
+    /// the idle state.
+    pub run: Option<(f64, f64)>,
+    /// Joules of the run.
+    pub joule: f64,
+    /// Joules of the run beyond what the idle device would have taken.
+    pub joule_above_idle: f64,
+    /// Seconds from the last transfer to the run's end, if the former is known.
+    pub background_seconds: Option<f64>,
+}
+
+/// Background work after the last transfer (uFLIP's Table 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Background {
+    /// Not significant.
+    None,
+    /// Less than a second, whatever the parameter.
+    Small,
+    /// Seconds, whatever the parameter.
+    Extended,
+    /// The longer, the greater the parameter.
+    GrowsWithParameter,
+}
+
+impl Trace {
+    /// Reads a CSV of two columns, seconds and volts, ascending by time. A first line of names,
+    /// empty lines and lines that begin with `#` are skipped.
+    pub fn parse(text: &str) -> Result<Self, TraceError> {
+        let mut samples: Vec<(f64, f64)> = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            if line.trim().is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let error = |column: usize, message: String| TraceError {
+                line: index + 1,
+                column,
+                message,
+            };
+            let is_header = samples.is_empty() && line.starts_with(|c: char| c.is_alphabetic());
+            if is_header {
+                continue;
+            }
+            let Some((time, rest)) = line.split_once([',', ';', '\t']) else {
+                let message = "two columns expected: seconds, volts".to_owned();
+                return Err(error(line.chars().count() + 1, message));
+            };
+            let second = time.chars().count() + 2;
+            let volts = rest.split([',', ';', '\t']).next().unwrap_or_default();
+            let number = |text: &str, column: usize, name: &str| {
+                let value = text.trim().parse::<f64>().ok().filter(|v| v.is_finite());
+                value.ok_or_else(|| error(column, format!("{:?} is no {name}", text.trim())))
+            };
+            let time = number(time, 1, "time in seconds")?;
+            let volts = number(volts, second, "voltage")?;
+            if samples.last().is_some_and(|(before, _)| *before >= time) {
+                return Err(error(
+                    1,
+                    format!("time {time} is not after the line before"),
+                ));
+            }
+            samples.push((time, volts));
+        }
+        if samples.len() < 2 * WINDOW {
+            return Err(TraceError {
+                line: text.lines().count().max(1),
+                column: 1,
+                message: format!(
+                    "{} samples are too few, at least {} are needed",
+                    samples.len(),
+                    2 * WINDOW
+                ),
+            });
+        }
+        Ok(Self { samples })
+    }
+
+    /// The energy of the run in this trace; `last_transfer` is when, in the trace's seconds, the
+    /// last transfer had completed.
+    pub fn analyse(&self, shunt: &Shunt, last_transfer: Option<f64>) -> Energy {
+        let power = |volts: f64| volts / shunt.ohm * (shunt.supply_volt - volts);
+        let watts: Vec<f64> = self
+            .samples
+            .iter()
+            .map(|(_, volts)| power(*volts))
+            .collect();
+        let begin = self.samples[0].0;
+        let idle = self
+            .samples
+            .partition_point(|(time, _)| *time - begin < shunt.idle_seconds);
+        // A trace of nothing but the run has no idle part: its first samples must do.
+        let idle = idle.clamp(WINDOW, watts.len());
+        let idle_watt = median(watts[..idle].to_vec());
+        let distances = watts[..idle].iter().map(|w| (w - idle_watt).abs());
+        let deviation = MAD_TO_DEVIATION * median(distances.collect());
+        let limit = (SIGNIFICANT * deviation).max(DEPARTURE_MIN * idle_watt.abs());
+        let departs = |window: &[f64]| {
+            let count = window.iter().filter(|w| *w - idle_watt > limit).count();
+            2 * count > window.len()
+        };
+        let first = watts.windows(WINDOW).position(departs);
+        let last = watts.windows(WINDOW).rposition(departs);
+        let mut energy = Energy {
+            idle_watt,
+            idle_deviation_watt: deviation,
+            run: None,
+            joule: 0.0,
+            joule_above_idle: 0.0,
+            background_seconds: last_transfer.map(|_| 0.0),
+        };
+        let (Some(first), Some(last)) = (first, last) else {
+            return energy;
+        };
+        // The middle of a window is where most of it begins, or ceases, to depart.
+        let (first, last) = (first + WINDOW / 2, last + WINDOW / 2);
+        for i in first..last {
+            let seconds = self.samples[i + 1].0 - self.samples[i].0;
+            energy.joule += watts[i] * seconds;
+            energy.joule_above_idle += (watts[i] - idle_watt) * seconds;
+        }
+        let (start, end) = (self.samples[first].0, self.samples[last].0);
+        energy.run = Some((start, end));
+        energy.background_seconds = last_transfer.map(|done| (end - done).max(0.0));
+        energy
+    }
+}
+
+/// The category of background work of runs at some values of a parameter, in their order.
+pub fn background(runs: &[(f64, f64)]) -> Background {
+    let mut sorted = runs.to_vec();
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let seconds: Vec<f64> = sorted.iter().map(|(_, seconds)| *seconds).collect();
+    let longest = seconds.iter().copied().fold(0.0, f64::max);
+    if longest < NONE_MAX {
+        return Background::None;
+    }
+    if let (Some(first), Some(last)) = (seconds.first(), seconds.last())
+        && seconds.len() >= 3
+        && seconds.windows(2).all(|pair| pair[1] >= 0.9 * pair[0])
+        && *last > 2.0 * first.max(NONE_MAX)
+    {
+        return Background::GrowsWithParameter;
+    }
+    match median(seconds) {
+        typical if typical < NONE_MAX => Background::None,
+        typical if typical < SMALL_MAX => Background::Small,
+        _ => Background::Extended,
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// Counters of energy that the kernel keeps, and what they stood at.
+#[derive(Debug)]
+pub struct PowerCounters {
+    counters: Vec<(String, PathBuf, u64, u64)>,
+}
+
+/// What one counter counted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CounterReading {
+    /// What it counts.
+    pub name: String,
+    /// Joules since it was found.
+    pub joule: f64,
+}
+
+impl PowerCounters {
+    /// Looks for counters below `sys`, which is `/sys`: those of the processors (powercap) and of
+    /// sensors that count microjoules (hwmon). Those that may not be read are left out.
+    pub fn find(sys: &Path) -> Self {
+        let mut counters = Vec::new();
+        for (folder, prefix) in [("class/powercap", "energy_uj"), ("class/hwmon", "energy")] {
+            let zones = fs::read_dir(sys.join(folder))
+                .into_iter()
+                .flatten()
+                .flatten();
+            for zone in zones {
+                let files = fs::read_dir(zone.path()).into_iter().flatten().flatten();
+                for file in files {
+                    let name = file.file_name().to_string_lossy().into_owned();
+                    let counts =
+                        name == prefix || (name.starts_with(prefix) && name.ends_with("_input"));
+                    if let (true, Some(value)) = (counts, number(&file.path())) {
+                        let range = number(&zone.path().join("max_energy_range_uj"));
+                        let label = fs::read_to_string(zone.path().join("name"));
+                        let label = label.map_or_else(
+                            |_| zone.file_name().to_string_lossy().into_owned(),
+                            |text| text.trim().to_owned(),
+                        );
+                        counters.push((label, file.path(), value, range.unwrap_or(u64::MAX)));
+                    }
+                }
+            }
+        }
+        counters.sort();
+        Self { counters }
+    }
+
+    /// What they have counted since they were found.
+    pub fn read(&self) -> Vec<CounterReading> {
+        let reading = |(name, path, before, range): &(String, PathBuf, u64, u64)| {
+            let now = number(path)?;
+            // They start again at 0 when they have reached their range.
+            let counted = now.checked_sub(*before).unwrap_or(now + (range - before));
+            Some(CounterReading {
+                name: name.clone(),
+                joule: counted as f64 / 1e6,
+            })
+        };
+        self.counters.iter().filter_map(reading).collect()
+    }
+}
+
+fn number(path: &Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}

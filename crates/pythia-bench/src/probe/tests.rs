@@ -1,0 +1,143 @@
+//! A small run of everything, and traces whose energy is known.
+
+use std::fs;
+use std::time::Duration;
+
+use super::energy::{Background, PowerCounters, Shunt, Trace, background};
+use super::*;
+
+#[test]
+fn a_small_run_measures_and_reports_everything() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let options = Options {
+        file_bytes: 16 << 20,
+        duration: Duration::from_millis(300),
+        singles: 20,
+    };
+    let mut parts = Vec::new();
+    let report = run(folder.path(), &options, |part| parts.push(part.to_owned())).expect("room");
+    assert_eq!(parts.len(), 4);
+    assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 0);
+    let profile = report.profile();
+    assert!(profile.is_plausible(), "{profile:?}");
+    assert_eq!((profile.origin, profile.random.len()), (Origin::Full, 4));
+    let text = report.text();
+    for part in [
+        "reads, PCM of 2012",
+        "sweet spot",
+        "fdatasync",
+        "Partitioning",
+        "Bursts",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let html = report.html();
+    assert_eq!(html.matches("<svg").count(), 12);
+    let json = serde_json::to_value(&report).expect("figures");
+    assert_eq!(
+        json["single"][0]["microseconds"].as_array().map(Vec::len),
+        Some(20)
+    );
+}
+
+const SHUNT: Shunt = Shunt {
+    ohm: 1.0,
+    supply_volt: 5.0,
+    idle_seconds: 1.0,
+};
+
+/// A trace of 1 kHz with a little noise: volts from the seconds.
+fn trace(seconds: f64, volts: impl Fn(f64) -> f64) -> Trace {
+    let mut text = String::from("time,volt\n");
+    for i in 0..(seconds * 1e3) as u32 {
+        let time = f64::from(i) / 1e3;
+        let noise = f64::from(i * 7919 % 101) / 101.0 * 0.004;
+        text += &format!("{time},{}\n", volts(time) + noise);
+    }
+    Trace::parse(&text).expect("a sound trace")
+}
+
+#[test]
+fn a_run_is_found_and_its_energy_is_that_of_the_formula() {
+    // 0.1 V idle; from 1.5 s to 3.5 s 0.5 V: (0.5 / 1) · (5 − 0.5) W for 2 s.
+    let trace = trace(5.0, |t| if (1.5..3.5).contains(&t) { 0.5 } else { 0.1 });
+    let energy = trace.analyse(&SHUNT, Some(3.0));
+    let (begin, end) = energy.run.expect("it departs");
+    assert!(
+        (begin - 1.5).abs() < 0.01 && (end - 3.5).abs() < 0.01,
+        "{energy:?}"
+    );
+    assert!((energy.idle_watt - 0.49).abs() < 0.02, "{energy:?}");
+    assert!((energy.joule - 4.5).abs() < 0.05, "{energy:?}");
+    assert!((energy.joule_above_idle - 3.52).abs() < 0.05, "{energy:?}");
+    let background = energy
+        .background_seconds
+        .expect("the last transfer is known");
+    assert!((background - 0.5).abs() < 0.01);
+}
+
+#[test]
+fn an_idle_device_and_its_spikes_are_no_run() {
+    let spikes = trace(4.0, |t| if (t * 1e3) as u32 % 100 < 3 { 0.4 } else { 0.1 });
+    let energy = spikes.analyse(&SHUNT, Some(2.0));
+    assert_eq!((energy.run, energy.joule), (None, 0.0));
+    assert_eq!(energy.background_seconds, Some(0.0));
+}
+
+#[test]
+fn background_work_is_put_in_its_category() {
+    assert_eq!(background(&[(4.0, 0.0), (8.0, 0.01)]), Background::None);
+    assert_eq!(
+        background(&[(4.0, 0.3), (8.0, 0.25), (16.0, 0.31)]),
+        Background::Small
+    );
+    assert_eq!(
+        background(&[(4.0, 3.0), (8.0, 2.8), (16.0, 3.1)]),
+        Background::Extended
+    );
+    let grows = [(16.0, 1.7), (4.0, 0.4), (8.0, 0.9)];
+    assert_eq!(background(&grows), Background::GrowsWithParameter);
+    assert_eq!(background(&[(1.0, 0.5)]), Background::Small);
+}
+
+#[test]
+fn bad_traces_are_refused_with_their_place() {
+    let error = |text: &str| Trace::parse(text).expect_err(text).to_string();
+    assert_eq!(
+        error("t,v\n0.0,1\n0.1,x\n"),
+        "line 3, column 5: \"x\" is no voltage"
+    );
+    assert_eq!(
+        error("0.0,1\nnow,1\n"),
+        "line 2, column 1: \"now\" is no time in seconds"
+    );
+    assert_eq!(
+        error("0.5\n"),
+        "line 1, column 4: two columns expected: seconds, volts"
+    );
+    assert_eq!(
+        error("1,1\n1,1\n"),
+        "line 2, column 1: time 1 is not after the line before"
+    );
+    assert_eq!(error("0,inf\n"), "line 1, column 3: \"inf\" is no voltage");
+    assert!(error("# nothing\n").contains("too few"));
+    assert!(error("").starts_with("line 1, column 1"));
+}
+
+#[test]
+fn power_counters_are_found_read_and_wrap() {
+    let sys = tempfile::tempdir().expect("a temporary folder");
+    assert!(PowerCounters::find(sys.path()).read().is_empty());
+    let zone = sys.path().join("class/powercap/intel-rapl:0");
+    fs::create_dir_all(&zone).expect("created");
+    let put = |name: &str, text: &str| fs::write(zone.join(name), text).expect("written");
+    put("name", "package-0\n");
+    put("energy_uj", "9000000\n");
+    put("max_energy_range_uj", "10000000\n");
+    let counters = PowerCounters::find(sys.path());
+    put("energy_uj", "9500000\n");
+    assert_eq!(counters.read()[0].joule, 0.5);
+    put("energy_uj", "500000\n");
+    let reading = &counters.read()[0];
+    assert_eq!((reading.name.as_str(), reading.joule), ("package-0", 1.5));
+}

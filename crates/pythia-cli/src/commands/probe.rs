@@ -1,0 +1,207 @@
+//! `pythia probe`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use pythia_bench::probe::energy::{self, Energy, Shunt, Trace};
+use pythia_bench::probe::{self, Options};
+use pythia_io::DirectStorage;
+use serde_json::json;
+
+use super::bench::{seconds, show, write};
+use crate::arguments::bytes;
+use crate::exit::{DataError, UsageError};
+
+/// Measure the device under a folder
+///
+/// Latencies, bandwidth, the best queue depth per page size, the cost of durability, and the nine
+/// micro-benchmarks of uFLIP, on a file without a name that vanishes with the process. With -l the
+/// result is kept with the store and sets its queue depths, read-ahead and the planner's costs; the
+/// store may still be loaded later, with pages of the size found best.
+///
+///   pythia probe --report probe.html /var/lib/pythia
+///   pythia probe -l yago.pythia
+///   pythia probe --energy-trace run.csv --io-end 3.2
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Probe {
+    /// The folder
+    #[arg(
+        value_name = "FOLDER",
+        required_unless_present_any = ["location", "energy_trace"],
+        conflicts_with = "location"
+    )]
+    folder: Option<PathBuf>,
+
+    /// Measure the device of this store, and keep the result with it
+    #[arg(short, long, value_name = "STORE")]
+    location: Option<PathBuf>,
+
+    /// Take a few seconds instead of two minutes
+    #[arg(long)]
+    quick: bool,
+
+    /// About how long to measure, without filling the test file [default: 120, quick: 6]
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<f64>,
+
+    /// Size of the test file; at most nine tenths of the free space are used [default: 1G, quick:
+    /// 256M]
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    size: Option<usize>,
+
+    #[command(flatten)]
+    energy: EnergyArguments,
+
+    /// Write all figures as JSON; - is standard output, in place of the tables
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write a page with plots and tables
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
+/// Recorded traces.
+#[derive(Args)]
+struct EnergyArguments {
+    /// Analyse recorded traces instead: CSV of seconds and volts over a shunt, one file for each
+    /// value of the parameter that was varied
+    #[arg(long, value_name = "FILE.csv", value_delimiter = ',', conflicts_with_all = ["folder", "location"])]
+    energy_trace: Vec<PathBuf>,
+
+    /// Resistance of the shunt
+    #[arg(long, value_name = "OHM", default_value_t = 1.0)]
+    shunt_ohm: f64,
+
+    /// Voltage of the supply
+    #[arg(long, value_name = "VOLT", default_value_t = 5.0)]
+    supply_volt: f64,
+
+    /// Seconds at the begin of a trace in which the device was idle
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    idle_seconds: f64,
+
+    /// When, in each trace's seconds, the last transfer was done: what follows is background work
+    #[arg(long, value_name = "SECONDS,…", value_delimiter = ',')]
+    io_end: Vec<f64>,
+
+    /// The parameter's value in each trace [default: 1,2,3,…]
+    #[arg(long, value_name = "VALUE,…", value_delimiter = ',')]
+    parameter: Vec<f64>,
+}
+
+impl Probe {
+    pub(crate) fn run(self) -> Result<()> {
+        if !self.energy.energy_trace.is_empty() {
+            return self.energy.run(self.json.as_deref());
+        }
+        let mut options = if self.quick {
+            Options::QUICK
+        } else {
+            Options::FULL
+        };
+        if let Some(value) = self.seconds {
+            options.duration = seconds("--seconds", value)?;
+        }
+        if options.duration < Duration::from_millis(100) {
+            return Err(UsageError("--seconds is at least 0.1".to_owned()).into());
+        }
+        if let Some(size) = self.size {
+            options.file_bytes = size as u64;
+        }
+        let folder = self.folder.as_ref().or(self.location.as_ref());
+        let folder = folder.expect("clap requires one");
+        if self.location.is_some() {
+            fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+        }
+        let report = probe::run(folder, &options, |part| eprintln!("{part} …"))?;
+        if let Some(why) = &report.not_direct {
+            eprintln!("warning: these are figures of the kernel's cache: {why}");
+        }
+        if let Some(store) = &self.location {
+            let storage = DirectStorage::open(store, false)?;
+            pythia::device::write(&storage, &report.profile()).context("keep the result")?;
+        }
+        if let Some(path) = &self.report {
+            write(path, &report.html())?;
+        }
+        let text = format!("{}\n{}", report.text(), report.profile());
+        let mut value = serde_json::to_value(&report)?;
+        value["profile"] = serde_json::to_value(report.profile())?;
+        show(self.json.as_deref(), &text, value)
+    }
+}
+
+impl EnergyArguments {
+    fn run(&self, json: Option<&Path>) -> Result<()> {
+        let count = self.energy_trace.len();
+        for (name, list) in [("--io-end", &self.io_end), ("--parameter", &self.parameter)] {
+            if !list.is_empty() && list.len() != count {
+                let message = format!("{name} has {} values for {count} traces", list.len());
+                return Err(UsageError(message).into());
+            }
+        }
+        if !(self.shunt_ohm > 0.0 && self.supply_volt > 0.0 && self.idle_seconds >= 0.0) {
+            let message = "--shunt-ohm and --supply-volt are above 0, --idle-seconds is not below";
+            return Err(UsageError(message.to_owned()).into());
+        }
+        let mut text = String::new();
+        let mut values = Vec::new();
+        let mut tails = Vec::new();
+        for (index, path) in self.energy_trace.iter().enumerate() {
+            let name = path.display();
+            let csv = fs::read_to_string(path).with_context(|| format!("read {name}"))?;
+            let trace =
+                Trace::parse(&csv).map_err(|error| DataError(format!("{name}: {error}")))?;
+            let energy = trace.analyse(&self.shunt(), self.io_end.get(index).copied());
+            let parameter = self.parameter.get(index).copied();
+            let parameter = parameter.unwrap_or(index as f64 + 1.0);
+            tails.extend(energy.background_seconds.map(|tail| (parameter, tail)));
+            text += &format!("{name}: {}\n", describe(&energy));
+            values.push(json!({ "file": path, "parameter": parameter, "energy": energy }));
+        }
+        let background = (!tails.is_empty()).then(|| energy::background(&tails));
+        match background {
+            Some(background) => {
+                text += &format!(
+                    "background work: {background:?} (none, small, extended, or grows with the parameter)"
+                );
+            }
+            None => text += "background work: give --io-end to have it classified",
+        }
+        show(
+            json,
+            &text,
+            json!({ "traces": values, "background": background }),
+        )
+    }
+
+    fn shunt(&self) -> Shunt {
+        Shunt {
+            ohm: self.shunt_ohm,
+            supply_volt: self.supply_volt,
+            idle_seconds: self.idle_seconds,
+        }
+    }
+}
+
+fn describe(energy: &Energy) -> String {
+    let idle = format!(
+        "idle {:.3} W ± {:.3}",
+        energy.idle_watt, energy.idle_deviation_watt
+    );
+    let Some((begin, end)) = energy.run else {
+        return format!("{idle}; no run, the power never departs from that");
+    };
+    let tail = energy.background_seconds.map_or_else(String::new, |tail| {
+        format!(", {tail:.3} s of it background work")
+    });
+    format!(
+        "{idle}; run from {begin:.3} s to {end:.3} s{tail}: {:.3} J, {:.3} J above idle",
+        energy.joule, energy.joule_above_idle
+    )
+}

@@ -1,0 +1,108 @@
+//! Which device a folder is on.
+#![expect(
+    unsafe_code,
+    reason = "statvfs is a system call without a safe wrapper"
+)]
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// The file system a folder is on and the device below it, as far as the system tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceIdentity {
+    /// Major and minor number of the device (`stat`'s `st_dev`).
+    pub device: (u32, u32),
+    /// The file system's kind, for example `ext4`; empty if unknown.
+    pub file_system: String,
+    /// The file system's own number (`statvfs`'s `f_fsid`; for many kinds, made from its UUID).
+    pub file_system_id: u64,
+    /// What the device says it is; empty if it says nothing.
+    pub model: String,
+}
+
+impl DeviceIdentity {
+    /// Looks a folder's device up.
+    pub fn of(folder: &Path) -> io::Result<Self> {
+        let number = fs::metadata(folder)?.dev();
+        let device = (libc::major(number), libc::minor(number));
+        Ok(Self {
+            device,
+            file_system: file_system(device),
+            file_system_id: statvfs(folder)?.f_fsid,
+            model: model(device),
+        })
+    }
+
+    /// One line for people.
+    pub fn describe(&self) -> String {
+        let (major, minor) = self.device;
+        let device = format!("device {major}:{minor}");
+        let parts = [&device, &self.model, &self.file_system];
+        let known: Vec<&str> = parts
+            .into_iter()
+            .map(String::as_str)
+            .filter(|part| !part.is_empty())
+            .collect();
+        known.join(", ")
+    }
+}
+
+/// Bytes that may still be written to the file system of a folder.
+pub fn free_bytes(folder: &Path) -> io::Result<u64> {
+    let found = statvfs(folder)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+fn statvfs(path: &Path) -> io::Result<libc::statvfs> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mut found = MaybeUninit::uninit();
+    // SAFETY: the path is a C string and `found` has room for the answer.
+    if unsafe { libc::statvfs(path.as_ptr(), found.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so it has filled the answer in.
+    Ok(unsafe { found.assume_init() })
+}
+
+/// The kind of file system that is mounted from a device.
+fn file_system((major, minor): (u32, u32)) -> String {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let number = format!("{major}:{minor}");
+    let kind = mounts.lines().find_map(|line| {
+        let (mount, rest) = line.split_once(" - ")?;
+        (mount.split(' ').nth(2)? == number).then(|| rest.split(' ').next())?
+    });
+    kind.unwrap_or_default().to_owned()
+}
+
+/// The model of a block device, or of the one it is a partition of.
+fn model((major, minor): (u32, u32)) -> String {
+    let folder = format!("/sys/dev/block/{major}:{minor}");
+    let names = ["device/model", "../device/model"];
+    let found = names
+        .iter()
+        .find_map(|name| fs::read_to_string(format!("{folder}/{name}")).ok());
+    found.unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_on_one_device_and_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let identity = DeviceIdentity::of(folder.path()).unwrap();
+        assert_eq!(identity, DeviceIdentity::of(folder.path()).unwrap());
+        assert!(identity.describe().starts_with("device "));
+        assert!(free_bytes(folder.path()).unwrap() > 0);
+        assert!(DeviceIdentity::of(&folder.path().join("missing")).is_err());
+    }
+}
