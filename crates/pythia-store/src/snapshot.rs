@@ -11,6 +11,8 @@ use pythia_rdf::{TermId, TermKey, TermKind, inline};
 use rustc_hash::FxHashMap;
 
 use crate::StoreError;
+use crate::auxiliary::Auxiliaries;
+use crate::auxiliary::reachability::Reachability;
 use crate::pattern::{Component, End, Expansion, GraphFilter, IdBatch, Order, QuadPattern};
 use crate::scan::{ColumnScan, NodeScan, Projection, QuadScan, SortedRows, Source, TupleScan};
 use crate::segment::Segment;
@@ -26,11 +28,17 @@ mod tests;
 #[derive(Clone)]
 pub struct Snapshot {
     base: Arc<Segment>,
+    auxiliaries: Arc<Auxiliaries>,
 }
 
 impl Snapshot {
-    pub(crate) fn new(base: Arc<Segment>) -> Self {
-        Self { base }
+    pub(crate) fn new(base: Arc<Segment>, auxiliaries: Arc<Auxiliaries>) -> Self {
+        Self { base, auxiliaries }
+    }
+
+    /// The reachability labels of a predicate's edges in the default graph, if there are any.
+    pub fn reachability(&self, predicate: TermId) -> Option<&Reachability> {
+        self.auxiliaries.reachability(predicate)
     }
 
     /// For this crate's reports: the base segment.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pythia_io::{BufferPool, DirectStorage, IoError, Storage};
 
 use crate::StoreError;
+use crate::auxiliary::Auxiliaries;
 use crate::manifest::{MANIFEST_NAME, Manifest};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
@@ -34,6 +35,7 @@ pub struct Store {
     pool: Arc<BufferPool>,
     manifest: Manifest,
     base: Arc<Segment>,
+    auxiliaries: Arc<Auxiliaries>,
     _lock: Option<StoreLock>,
 }
 
@@ -75,17 +77,19 @@ impl Store {
         };
         let pool = BufferPool::try_new(storage, options.cache_bytes)?;
         let base = Arc::new(Segment::open(&pool, &manifest)?);
+        let auxiliaries = Arc::new(Auxiliaries::open(&pool, &manifest)?);
         Ok(Self {
             pool,
             manifest,
             base,
+            auxiliaries,
             _lock: None,
         })
     }
 
     /// The store's current state. Cheap.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(Arc::clone(&self.base))
+        Snapshot::new(Arc::clone(&self.base), Arc::clone(&self.auxiliaries))
     }
 
     /// The pool that all pages go through.
@@ -96,6 +100,11 @@ impl Store {
     /// The state as it is on the device.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
+    }
+
+    /// What was added to the segment.
+    pub fn auxiliaries(&self) -> &Auxiliaries {
+        &self.auxiliaries
     }
 
     /// The base segment.

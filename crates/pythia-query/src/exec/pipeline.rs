@@ -15,6 +15,7 @@ use super::nested::{Optional, Union};
 use super::path::PathSearch;
 use super::probe::Probe;
 use super::profile::MeasuredStep;
+use super::reachable::Reachable;
 use super::scan::{Graphs, Scan};
 use super::step::{Access, Step, StepKind};
 use super::triple_term::TakeApart;
@@ -101,6 +102,9 @@ pub(crate) fn build(
             StepKind::Path(path) => {
                 let path = path.clone();
                 Box::new(PathSearch::new(source, path, step.part, live, context))
+            }
+            StepKind::Reachable(step) => {
+                Box::new(Reachable::new(source, step.clone(), live, context))
             }
             StepKind::Merged(pattern) => Box::new(Merged::new(source, *pattern, live, context)),
             StepKind::TakeApart(term, parts) => {

@@ -12,9 +12,11 @@ use pythia_rdf::TermId;
 use pythia_store::{End, GraphFilter, Order};
 
 use super::profile::PartId;
+use super::reachable::ReachableStep;
 use crate::explain::{Explainer, PlanNode};
 use crate::expression::CompiledExpression;
 use crate::plan::automaton::Automaton;
+use crate::plan::labelled::Labelled;
 
 /// What stands in one position of a quad pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +165,8 @@ pub(crate) enum StepKind {
     Union(Vec<Vec<Step>>),
     /// Joins with the pairs connected by a path.
     Path(PathStep),
+    /// Keeps solutions whose two ends a path connects, by labels.
+    Reachable(ReachableStep),
     /// Binds a slot to each named graph, or checks that it is one.
     Graphs(Position),
     /// Keeps solutions whose quad is in one of the graphs merged into the default graph, and in
@@ -201,6 +205,8 @@ pub(crate) struct PathStep {
     pub(crate) counted: Option<usize>,
     /// How much it is expected to find.
     pub(crate) estimate: PathEstimate,
+    /// How it is answered by labels where both ends are known.
+    pub(crate) labelled: Option<Labelled>,
     /// The path as written, for EXPLAIN.
     pub(crate) text: String,
 }
@@ -297,6 +303,11 @@ pub(crate) fn explain(
                     .map(|slot| format!(" (counting {})", name(slot)));
                 let counted = counted.unwrap_or_default();
                 PlanNode::new("Path", format!("{s} {} {o}{counted}", path.text))
+            }
+            StepKind::Reachable(path) => {
+                let [from, to] = [path.from, path.to].map(position);
+                let detail = format!("{from} {} {to}", path.text);
+                PlanNode::new("Reachable", detail)
             }
             StepKind::Graphs(p) => PlanNode::new("Graphs", position(*p)),
             StepKind::Merged(_) => PlanNode::new("Merged graphs", ""),

@@ -279,7 +279,16 @@ fn push_path(builder: &mut Builder, mut path: PathStep, rows: f64) {
         equal = Some((s, temporary));
     }
     let ends = [subject.slot(), path.object.slot()];
-    builder.push(StepKind::Path(path), rows);
+    let ends_are_known = ![path.subject, path.object]
+        .iter()
+        .any(|end| matches!(end, Position::New(_)));
+    let step = match &path.labelled {
+        Some(labelled) if ends_are_known && path.counted.is_none() => {
+            StepKind::Reachable(labelled.step(&path))
+        }
+        _ => StepKind::Path(path),
+    };
+    builder.push(step, rows);
     for slot in ends.into_iter().flatten() {
         builder.bind(slot, rows);
     }

@@ -74,6 +74,7 @@ fn binds(kind: &StepKind) -> Option<BTreeSet<usize>> {
             }
         }
         StepKind::Equal(..)
+        | StepKind::Reachable(_)
         | StepKind::Filter(_)
         | StepKind::EarlyDistinct
         | StepKind::Without(_) => {}

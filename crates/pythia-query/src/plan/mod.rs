@@ -15,6 +15,7 @@ mod exists;
 mod graph;
 mod group;
 mod join;
+pub(crate) mod labelled;
 mod metadata;
 mod order;
 mod path_count;

@@ -14,6 +14,8 @@ const SEEK: f64 = 300.0;
 const LIST_ROWS_MAX: f64 = 65536.0;
 /// Solutions whose lists are read together.
 const TOGETHER_ROWS: f64 = 512.0;
+/// Finding the labels of two terms.
+const LABELS: f64 = 1.5;
 /// Making one row.
 const ROW: f64 = 0.02;
 /// Reading one row of a column.
@@ -79,9 +81,11 @@ impl Joined {
                 let mut slots = triple.slots().peekable();
                 slots.peek().is_none() || slots.any(|(slot, _)| self.is_bound(slot))
             }
-            Element::Path(path) => [path.subject, path.object]
-                .into_iter()
-                .any(|end| end.slot().is_none_or(|slot| self.is_bound(slot))),
+            Element::Path(path) => {
+                let ends = [path.subject, path.object].into_iter();
+                let mut slots = ends.filter_map(Position::slot).peekable();
+                slots.peek().is_none() || slots.any(|slot| self.is_bound(slot))
+            }
         }
     }
 
@@ -153,11 +157,16 @@ impl Joined {
             _ => None,
         };
         let rows = self.rows * found;
+        let by_labels = path.labelled.is_some() && subjects.is_some() && objects.is_some();
+        let search = match by_labels {
+            true => self.rows * LABELS,
+            false => visits * VISIT + self.rows * LOOKUP,
+        };
         Way {
             access: None,
             members: 0,
             rows,
-            cost: visits * VISIT + self.rows * LOOKUP + rows * ROW,
+            cost: search + rows * ROW,
             sorted: sorted.filter(|_| path.counted.is_none()),
         }
     }

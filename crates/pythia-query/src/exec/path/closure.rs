@@ -72,7 +72,7 @@ impl Closure {
     }
 
     /// The nodes a path leads to from `start`, each once.
-    pub(super) fn ends_from(&mut self, start: TermId) -> Result<&[u64], QueryError> {
+    pub(super) fn ends_from(&mut self, start: TermId, sorted: bool) -> Result<&[u64], QueryError> {
         match self.nodes.number(start.0) {
             Some(node) => {
                 self.find_ends(self.components.of_node(node))?;
@@ -84,6 +84,9 @@ impl Closure {
                 let own = self.reflexive.then_some(start.0);
                 self.last = Some((u32::MAX, own.into_iter().collect()));
             }
+        }
+        if let (true, Some((_, ends))) = (sorted, &mut self.last) {
+            ends.sort_unstable();
         }
         Ok(self.last_ends())
     }

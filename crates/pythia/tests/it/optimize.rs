@@ -1,0 +1,209 @@
+//! Stores with what `pythia optimize` adds: the same answers, with less work.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pythia::{Auxiliary, Database, OptimizeOptions, Options, PlanNode, QueryOptions};
+use pythia_io::Storage;
+use pythia_rdf::TermId;
+use pythia_store::auxiliary::{AuxiliaryKind, Change, optimize};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::support::{answer_of, ours, stored};
+
+/// The data without anything added, and with reachability labels of `http://e/<name>`.
+fn databases(nquads: &str, labelled: &[&str]) -> [Database; 2] {
+    let plain = Database::open_storage(Arc::new(stored(nquads)), Options::default()).unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(stored(nquads));
+    let id = |name: &&str| {
+        let iri = format!("http://e/{name}");
+        let node = oxrdf::NamedNodeRef::new(&iri).unwrap();
+        plain.snapshot().resolve(node.into()).unwrap().unwrap()
+    };
+    let add = labelled
+        .iter()
+        .map(id)
+        .map(|TermId(predicate)| AuxiliaryKind::Reachability { predicate });
+    let change = Change {
+        add: add.collect(),
+        drop: Vec::new(),
+    };
+    optimize(Arc::clone(&storage), &change, Default::default()).unwrap();
+    let labelled = Database::open_storage(storage, Options::default()).unwrap();
+    [plain, labelled]
+}
+
+/// Runs a query; gives its answer and its plan with what each part took.
+fn analyze(database: &Database, query: &str) -> (Vec<String>, PlanNode) {
+    let options = QueryOptions {
+        profile: true,
+        ..QueryOptions::default()
+    };
+    let prepared = database.prepare(query, &options).unwrap();
+    let answer = answer_of(prepared.execute().unwrap()).unwrap();
+    (answer.sorted().lines, prepared.plan())
+}
+
+fn uses(plan: &PlanNode, operator: &str) -> bool {
+    plan.parts().iter().any(|part| part.operator == operator)
+}
+
+/// Random edges of `p` and `q` over few nodes, some in a named graph, some to literals.
+fn random_graph(random: &mut StdRng) -> String {
+    let nodes = random.random_range(2..40);
+    let mut text = String::new();
+    for _ in 0..random.random_range(1..3 * nodes) {
+        let (from, to) = (random.random_range(0..nodes), random.random_range(0..nodes));
+        let object = match random.random_range(0..8) {
+            0 => format!("\"{to}\""),
+            _ => format!("<http://e/n{to}>"),
+        };
+        let graph = match random.random_range(0..6) {
+            0 => "<http://e/g>",
+            _ => "",
+        };
+        let predicate = ["p", "p", "p", "q"][random.random_range(0..4)];
+        text.push_str(&format!(
+            "<http://e/n{from}> <http://e/{predicate}> {object} {graph} .\n"
+        ));
+    }
+    text.push_str("<http://e/n0> <http://e/p> <http://e/n1> .\n");
+    text.push_str("<http://e/n1> <http://e/q> <http://e/n0> .\n");
+    text
+}
+
+const QUERIES: [&str; 16] = [
+    "SELECT * { ?x e:q ?y . ?x e:p+ ?y }",
+    "SELECT * { ?x e:q ?y . ?x e:p* ?y }",
+    "SELECT * { ?x e:q ?y . ?y ^e:p+ ?x }",
+    "SELECT * { ?x e:q ?y . ?x (^e:p)* ?y }",
+    "SELECT * { ?x e:q ?y . ?x e:p+ ?x }",
+    "SELECT * { ?x e:q ?y . ?x e:p* e:n1 }",
+    "SELECT * { ?x e:q ?y . e:n0 e:p+ ?y }",
+    "SELECT * { ?x e:q ?y . ?y e:p+ \"1\" }",
+    "SELECT * { ?x e:q ?y . ?y e:p* e:nowhere }",
+    "SELECT * { VALUES ?x { e:n1 e:n2 e:nowhere \"1\" } VALUES ?y { e:n1 e:n3 e:nowhere \"1\" } ?x e:p* ?y }",
+    "ASK { e:n0 e:p+ e:n5 }",
+    "ASK { e:nowhere e:p* e:nowhere }",
+    "SELECT * { GRAPH e:g { ?x e:q ?y . ?x e:p+ ?y } }",
+    "SELECT * { ?x e:q ?y FILTER NOT EXISTS { ?x e:p+ ?y } }",
+    "SELECT * { ?x e:q ?y OPTIONAL { ?z e:q ?x . ?z e:p+ ?y } }",
+    "SELECT DISTINCT ?x { ?x e:q ?y . ?y e:p+ ?z . ?z e:p* ?x }",
+];
+
+#[test]
+fn labels_and_searches_give_the_same_answers() {
+    let mut random = StdRng::seed_from_u64(23);
+    for round in 0..60 {
+        let text = random_graph(&mut random);
+        let [plain, labelled] = databases(&text, &["p"]);
+        for query in QUERIES {
+            let query = format!("PREFIX e: <http://e/> {query}");
+            let expected = ours(&plain, &query).unwrap().sorted();
+            let found = ours(&labelled, &query).unwrap().sorted();
+            assert_eq!(found, expected, "round {round}: {query}\n{text}");
+        }
+    }
+}
+
+/// Places in a tree of regions, and things that are at places; few of them are marked.
+fn places() -> String {
+    let mut text = String::new();
+    for i in 1..2000 {
+        let up = i / 3;
+        text.push_str(&format!(
+            "<http://e/r{i}> <http://e/in> <http://e/r{up}> .\n"
+        ));
+        text.push_str(&format!(
+            "<http://e/t{i}> <http://e/at> <http://e/r{i}> .\n"
+        ));
+        if i % 500 == 0 {
+            text.push_str(&format!(
+                "<http://e/t{i}> <http://e/is> <http://e/rare> .\n"
+            ));
+        }
+    }
+    text
+}
+
+#[test]
+fn known_ends_need_no_search() {
+    let [plain, labelled] = databases(&places(), &["in"]);
+    let query = "PREFIX e: <http://e/> SELECT * { ?t e:is e:rare . ?t e:at ?r . ?r e:in+ e:r0 }";
+    let (expected, without) = analyze(&plain, query);
+    let (found, with) = analyze(&labelled, query);
+    assert_eq!(found, expected);
+    assert_eq!(found.len(), 3);
+    assert!(!uses(&without, "Reachable"), "{without}");
+    assert!(uses(&with, "Reachable"), "{with}");
+    let both = "PREFIX e: <http://e/> ASK { e:r1999 e:in+ e:r2 }";
+    let (found, plan) = analyze(&labelled, both);
+    assert_eq!(found, ["true"]);
+    assert!(uses(&plan, "Reachable") && plan.pages() <= 4, "{plan}");
+}
+
+#[test]
+fn the_planner_searches_where_that_is_less_work() {
+    let [_, labelled] = databases(&places(), &["in"]);
+    // A small region: few places are in it, and everything is at some place.
+    let query = "PREFIX e: <http://e/> SELECT * { ?t e:at ?r . ?r e:in+ e:r600 }";
+    let (found, plan) = analyze(&labelled, query);
+    assert_eq!(found.len(), 3);
+    assert!(uses(&plan, "Path"), "{plan}");
+}
+
+/// Loads text into a folder.
+fn load(path: &Path, text: &str) {
+    let text = std::io::Cursor::new(text.to_owned().into_bytes());
+    let (format, compression) = (pythia::RdfFormat::NQuads, pythia::Compression::None);
+    let source = pythia::Source::from_reader("test".to_owned(), text, format, compression);
+    let options = pythia::LoadOptions {
+        memory_bytes: 128 << 20,
+        ..pythia::LoadOptions::default()
+    };
+    pythia::load(path, vec![source.unwrap()], &options, &Arc::default()).unwrap();
+}
+
+fn labels_of(name: &str) -> Auxiliary {
+    Auxiliary {
+        reachability: vec![name.to_owned()],
+    }
+}
+
+#[test]
+fn a_folder_is_optimized_by_names() {
+    let folder = tempfile::tempdir().unwrap();
+    load(folder.path(), &places());
+    let options = OptimizeOptions::default();
+    let added = pythia::optimize(folder.path(), &labels_of("<http://e/in>"), options).unwrap();
+    assert!(added[0].bytes > 0);
+    let database = Database::open(folder.path()).unwrap();
+    let report = pythia::StoreReport::new(database.store());
+    let what = pythia::describe_auxiliary(&report.auxiliary[0].0, &database.snapshot()).unwrap();
+    assert_eq!(what, "reachability of <http://e/in>");
+    let busy = pythia::optimize(folder.path(), &labels_of("http://e/in"), options).unwrap_err();
+    assert!(busy.to_string().contains("in use"), "{busy}");
+    drop(database);
+    for (name, said) in [
+        ("in", "did you mean http://e/in?"),
+        ("http://e/att", "did you mean http://e/at?"),
+        ("http://e/loves", "`pythia stats` lists"),
+        ("not an IRI", "no predicate not an IRI"),
+    ] {
+        let error = pythia::optimize(folder.path(), &labels_of(name), options).unwrap_err();
+        assert!(error.to_string().contains(said), "{error}");
+    }
+    let verified = pythia::verify(folder.path(), Default::default(), &mut |_| {}).unwrap();
+    assert_eq!(verified.problems, []);
+    let dropped = pythia::drop_auxiliary(folder.path(), &Auxiliary::default()).unwrap();
+    assert_eq!(dropped.len(), 1);
+    assert!(
+        Database::open(folder.path())
+            .unwrap()
+            .store()
+            .manifest()
+            .auxiliary
+            .is_empty()
+    );
+}
