@@ -171,7 +171,7 @@ impl Edges<'_> {
     fn graph(&self, ids: &[u64]) -> Result<Graph, StoreError> {
         let statistics = self.snapshot.statistics().predicate(self.predicate);
         let edges = statistics.map_or(0, |counts| counts.quads as usize);
-        let mut builder = Graph::new(ids.len(), edges);
+        let mut builder = Graph::builder(ids.len(), edges);
         let mut source = 0;
         let wanted = [Component::Subject, Component::Object];
         self.scan(Order::Pso, &wanted, |batch| {

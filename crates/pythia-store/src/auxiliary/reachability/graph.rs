@@ -24,7 +24,7 @@ pub(super) struct Components {
 
 impl Graph {
     /// A graph of edges that come sorted by source.
-    pub(super) fn new(nodes: usize, edges: usize) -> GraphBuilder {
+    pub(super) fn builder(nodes: usize, edges: usize) -> GraphBuilder {
         let mut starts = Vec::with_capacity(nodes + 1);
         starts.push(0);
         GraphBuilder {
@@ -76,7 +76,7 @@ impl Graph {
     /// The graph of components: an edge from one to another if any of its nodes has one.
     pub(super) fn condensed(&self, components: &Components) -> Self {
         let count = components.firsts.len();
-        let mut builder = Self::new(count, 0);
+        let mut builder = Self::builder(count, 0);
         let mut targets = Vec::new();
         let by_component = members(&components.of);
         for component in 0..count as u32 {
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     fn graph(nodes: usize, edges: &[(u32, u32)]) -> Graph {
-        let mut builder = Graph::new(nodes, edges.len());
+        let mut builder = Graph::builder(nodes, edges.len());
         edges.iter().for_each(|&(from, to)| builder.push(from, to));
         builder.finish()
     }
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn a_long_chain_needs_no_deep_recursion() {
         let count = 1_000_000;
-        let mut builder = Graph::new(count as usize, count as usize);
+        let mut builder = Graph::builder(count as usize, count as usize);
         (0..count - 1).for_each(|node| builder.push(node, node + 1));
         let components = Components::find(&builder.finish());
         assert_eq!(components.of[0], count - 1);
