@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::StoreError;
 use crate::auxiliary::Auxiliaries;
+use crate::auxiliary::attribute::Attribute;
 use crate::auxiliary::reachability::Reachability;
 use crate::pattern::{Component, End, Expansion, GraphFilter, IdBatch, Order, QuadPattern};
 use crate::scan::{ColumnScan, NodeScan, Projection, QuadScan, SortedRows, Source, TupleScan};
@@ -20,6 +21,8 @@ use crate::statistics::Statistics;
 
 mod count;
 mod edges;
+
+pub(crate) use edges::append_list;
 
 #[cfg(test)]
 mod tests;
@@ -39,6 +42,11 @@ impl Snapshot {
     /// The reachability labels of a predicate's edges in the default graph, if there are any.
     pub fn reachability(&self, predicate: TermId) -> Option<&Reachability> {
         self.auxiliaries.reachability(predicate)
+    }
+
+    /// The cached values of a predicate, if there are any.
+    pub fn attribute(&self, predicate: TermId) -> Option<&Attribute> {
+        self.auxiliaries.attribute(predicate)
     }
 
     /// For this crate's reports: the base segment.

@@ -219,6 +219,19 @@ impl Check<'_> {
                 self.error(file.name(), error);
             }
         }
+        for attribute in auxiliaries.all_attributes() {
+            let mut whole = true;
+            for file in attribute.files() {
+                self.pages_total += file.page_count();
+                whole &= self.pages(file, 0..file.page_count(), |_, _| {});
+            }
+            if whole
+                && self.report.is_sound()
+                && let Err(error) = attribute.verify(&snapshot)
+            {
+                self.error(MANIFEST_NAME, error);
+            }
+        }
     }
 
     fn dictionary(&mut self, dictionary: &Dictionary) {

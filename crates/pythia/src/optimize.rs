@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use oxrdf::NamedNodeRef;
 use pythia_io::{DirectStorage, Storage};
+use pythia_rdf::TermId;
 use pythia_store::auxiliary::{self, AuxiliaryKind, Change};
 use pythia_store::{OpenOptions, Snapshot, Store, StoreError, StoreLock};
 
@@ -15,20 +16,32 @@ pub use pythia_store::auxiliary::{Added, OptimizeOptions};
 pub struct Auxiliary {
     /// Predicates with reachability labels.
     pub reachability: Vec<String>,
+    /// Predicates whose values are kept beside neighbours.
+    pub attributes: Vec<String>,
+    /// The predicates of the edges to those neighbours; none: all.
+    pub along: Vec<String>,
 }
 
 impl Auxiliary {
     /// Whether it names nothing.
     pub fn is_empty(&self) -> bool {
-        self.reachability.is_empty()
+        self.reachability.is_empty() && self.attributes.is_empty()
     }
 
     fn kinds(&self, snapshot: &Snapshot) -> Result<Vec<AuxiliaryKind>, StoreError> {
-        let labels = self.reachability.iter().map(|iri| {
-            let predicate = predicate_named(snapshot, iri)?;
-            Ok(AuxiliaryKind::Reachability { predicate })
-        });
-        labels.collect()
+        let id = |iri: &String| predicate_named(snapshot, iri);
+        let mut along = self.along.iter().map(id).collect::<Result<Vec<_>, _>>()?;
+        along.sort_unstable();
+        let mut kinds = Vec::new();
+        for iri in &self.reachability {
+            let predicate = id(iri)?;
+            kinds.push(AuxiliaryKind::Reachability { predicate });
+        }
+        for iri in &self.attributes {
+            let (predicate, along) = (id(iri)?, along.clone());
+            kinds.push(AuxiliaryKind::Attribute { predicate, along });
+        }
+        Ok(kinds)
     }
 }
 
@@ -86,9 +99,26 @@ fn change(
 
 /// What auxiliary files are, in words.
 pub fn describe_auxiliary(kind: &AuxiliaryKind, snapshot: &Snapshot) -> Result<String, StoreError> {
-    let AuxiliaryKind::Reachability { predicate } = kind;
-    let name = snapshot.decode(&[pythia_rdf::TermId(*predicate)])?;
-    Ok(format!("reachability of {}", name[0]))
+    let name = |id: u64| -> Result<String, StoreError> {
+        let terms = snapshot.decode(&[TermId(id)])?;
+        Ok(terms[0].to_string())
+    };
+    Ok(match kind {
+        AuxiliaryKind::Reachability { predicate } => {
+            format!("reachability of {}", name(*predicate)?)
+        }
+        AuxiliaryKind::Attribute { predicate, along } if along.is_empty() => {
+            format!("values of {} beside all neighbours", name(*predicate)?)
+        }
+        AuxiliaryKind::Attribute { predicate, along } => {
+            let along = along.iter().map(|&id| name(id));
+            let along = along.collect::<Result<Vec<_>, _>>()?.join(", ");
+            format!(
+                "values of {} beside neighbours by {along}",
+                name(*predicate)?
+            )
+        }
+    })
 }
 
 /// The raw id of a predicate of the store. Its IRI may stand in angle brackets.

@@ -24,6 +24,21 @@ pub(crate) struct Optimize {
     #[arg(long, value_name = "IRI")]
     reachability: Vec<String>,
 
+    /// Keep the values of this predicate beside the nodes that have them in the lists of their
+    /// neighbours, so that an edge and this attribute of its other end are one read (may be given
+    /// more than once)
+    #[arg(long, value_name = "IRI")]
+    cache_attribute: Vec<String>,
+
+    /// With --cache-attribute: only in the lists of these predicates [default: all]
+    #[arg(
+        long = "for",
+        value_name = "IRI",
+        value_delimiter = ',',
+        requires = "cache_attribute"
+    )]
+    along: Vec<String>,
+
     /// Drop what is named instead of building it, or everything if nothing is
     #[arg(long)]
     drop: bool,
@@ -37,6 +52,8 @@ impl Optimize {
     pub(crate) fn run(self) -> Result<()> {
         let named = Auxiliary {
             reachability: self.reachability,
+            attributes: self.cache_attribute,
+            along: self.along,
         };
         let mut out = io::stdout().lock();
         if self.drop {

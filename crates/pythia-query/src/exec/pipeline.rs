@@ -60,6 +60,10 @@ pub(crate) fn build(
                 Access::Expand(end) => {
                     Box::new(Expand::new(source, *pattern, *end, live, context).once(step.once))
                 }
+                Access::Cached(end, attribute) => {
+                    let expand = Expand::new(source, *pattern, *end, live, context);
+                    Box::new(expand.once(step.once).with_attribute(*attribute))
+                }
                 Access::Probe => Box::new(Probe::new(source, *pattern, live, context)),
                 Access::Merge(order) => Box::new(
                     MergeScan::new(source, *pattern, *order, live, context).once(step.once),

@@ -88,6 +88,9 @@ pub(crate) enum Access {
     Scan(Order),
     /// Visit the tuple of each solution's subject or object: one page a node, in batches.
     Expand(End),
+    /// As expanding, where an attribute of the nodes at the other ends is kept beside them: its
+    /// value stands in the place of the pattern's graph.
+    Cached(End, TermId),
     /// Subject, predicate and object are known: look whether the quad exists.
     Probe,
     /// Solutions come sorted by a slot, as the matches in this order: walk both, galloping.
@@ -252,6 +255,22 @@ pub(crate) fn explain(
     let inside = |steps: &[Step]| explain(steps, slots, explainer);
     let explain_one = |step: &Step| {
         let mut node = match &step.kind {
+            StepKind::Pattern(p, Access::Cached(end, attribute)) => {
+                let [s, predicate, o] = [p.subject, p.predicate, p.object].map(position);
+                let neighbour = match end {
+                    End::Subject => &o,
+                    End::Object => &s,
+                };
+                let value = match p.graph {
+                    GraphPosition::Filter(GraphFilter::One(id)) => explainer.term(id),
+                    GraphPosition::Filter(filter) => format!("{filter:?}"),
+                    GraphPosition::Bound(slot) => format!("={}", name(slot)),
+                    GraphPosition::New(slot) => name(slot),
+                };
+                let attribute = explainer.term(*attribute);
+                let detail = format!("{s} {predicate} {o} . {neighbour} {attribute} {value}");
+                PlanNode::new(format!("Cached({end:?})"), detail)
+            }
             StepKind::Pattern(p, access) => PlanNode::new(format!("{access:?}"), pattern(p)),
             StepKind::Ranges(p, order, ranges) => {
                 let detail = format!("{} in {} ranges", pattern(p), ranges.len());

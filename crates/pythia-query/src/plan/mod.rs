@@ -8,6 +8,7 @@
 pub(crate) mod automaton;
 pub(crate) mod bgp;
 pub(crate) mod builder;
+mod cached;
 pub(crate) mod dataset;
 pub(crate) mod duplicates;
 mod equality;

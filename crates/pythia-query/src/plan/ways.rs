@@ -4,6 +4,7 @@
 use pythia_store::{End, GraphFilter, Order};
 
 use super::bgp::{Element, GraphPlace, Place, Triple};
+use super::cached::CachedPair;
 use crate::exec::step::{Access, PathStep, Position};
 
 /// Visiting one tuple page and decoding a list.
@@ -47,7 +48,8 @@ pub(super) struct Joined {
 pub(super) struct Way {
     /// How a triple pattern is read; `None` for a path and for several patterns.
     pub(super) access: Option<Access>,
-    /// The elements whose lists are intersected, if it joins several at once.
+    /// The elements that are joined at once, if they are several: their lists are intersected, or
+    /// the one is an attribute cached beside the other.
     pub(super) members: u64,
     /// Solutions after it.
     pub(super) rows: f64,
@@ -62,7 +64,7 @@ impl Joined {
         self.distinct[slot] > 0.0
     }
 
-    fn is_known(&self, place: Place) -> bool {
+    pub(super) fn is_known(&self, place: Place) -> bool {
         match place {
             Place::Constant(_) => true,
             Place::Slot(slot) => self.is_bound(slot),
@@ -204,6 +206,17 @@ impl Joined {
         let bound = triple.slots().find(|(slot, _)| self.is_bound(*slot))?;
         let length = triple.count / bound.1;
         (length <= LIST_ROWS_MAX).then_some(self.rows * (VISIT + length * SCANNED))
+    }
+
+    /// The way to join an edge and a cached attribute: from `edges` links, `rows` solutions.
+    pub(super) fn cached_way(&self, pair: &CachedPair, edges: f64, rows: f64) -> Way {
+        Way {
+            access: Some(Access::Cached(pair.end, pair.predicate)),
+            members: 1 << pair.edge | 1 << pair.attribute,
+            rows,
+            cost: self.rows * VISIT + edges * SCANNED + rows * ROW,
+            sorted: self.sorted,
+        }
     }
 
     /// What it costs to make rows.

@@ -14,9 +14,11 @@ use crate::StoreError;
 use crate::manifest::Manifest;
 use crate::segment::sealed::check_lengths;
 
+pub mod attribute;
 mod optimize;
 pub mod reachability;
 
+use attribute::Attribute;
 pub use optimize::{Added, Change, OptimizeOptions, optimize};
 use reachability::Reachability;
 
@@ -29,12 +31,30 @@ pub enum AuxiliaryKind {
         /// The predicate.
         predicate: u64,
     },
+    /// The values of a predicate beside neighbours.
+    Attribute {
+        /// The predicate.
+        predicate: u64,
+        /// The predicates of the edges to the neighbours, sorted; none: all.
+        along: Vec<u64>,
+    },
+}
+
+impl AuxiliaryKind {
+    /// Whether it takes the place of the other: it is the same but for its details.
+    pub fn replaces(&self, other: &Self) -> bool {
+        let about = |kind: &Self| match kind {
+            Self::Reachability { predicate } | Self::Attribute { predicate, .. } => *predicate,
+        };
+        std::mem::discriminant(self) == std::mem::discriminant(other) && about(self) == about(other)
+    }
 }
 
 /// The auxiliary files of a store, open for reading.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Auxiliaries {
     reachability: Vec<Reachability>,
+    attributes: Vec<Attribute>,
 }
 
 impl Auxiliaries {
@@ -49,6 +69,10 @@ impl Auxiliaries {
                 AuxiliaryKind::Reachability { predicate } => {
                     let labels = Reachability::open(pool, &folder, TermId(*predicate))?;
                     auxiliaries.reachability.push(labels);
+                }
+                AuxiliaryKind::Attribute { .. } => {
+                    let attribute = Attribute::open(pool, &folder)?;
+                    auxiliaries.attributes.push(attribute);
                 }
             }
         }
@@ -66,9 +90,21 @@ impl Auxiliaries {
         labels.find(|labels| labels.predicate() == predicate)
     }
 
+    /// All cached attributes.
+    pub fn all_attributes(&self) -> &[Attribute] {
+        &self.attributes
+    }
+
+    /// The cached values of a predicate.
+    pub fn attribute(&self, predicate: TermId) -> Option<&Attribute> {
+        let mut attributes = self.attributes.iter();
+        attributes.find(|attribute| attribute.predicate() == predicate)
+    }
+
     /// Memory that is kept for them while the store is open, about.
     pub fn memory_bytes(&self) -> usize {
-        let labels = self.reachability.iter();
-        labels.map(Reachability::memory_bytes).sum()
+        let labels = self.reachability.iter().map(Reachability::memory_bytes);
+        let attributes = self.attributes.iter().map(Attribute::memory_bytes);
+        labels.chain(attributes).sum()
     }
 }

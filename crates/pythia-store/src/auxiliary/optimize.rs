@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use pythia_io::{PageWriter, Storage};
 use pythia_rdf::TermId;
 
+use super::attribute::{self, AttributeWriter};
 use super::{AuxiliaryKind, reachability};
 use crate::StoreError;
 use crate::manifest::{
@@ -84,12 +85,14 @@ pub fn optimize(
             bytes: entry.bytes(),
             time: started.elapsed(),
         });
-        let replaced = |old: &AuxiliaryEntry| old.kind == *kind;
-        manifest.auxiliary.retain(|old| !replaced(old));
+        manifest.auxiliary.retain(|old| !kind.replaces(&old.kind));
         manifest.auxiliary.push(entry);
     }
-    let dropped = |entry: &AuxiliaryEntry| change.drop.contains(&entry.kind);
-    manifest.auxiliary.retain(|entry| !dropped(entry));
+    for kind in &change.drop {
+        manifest
+            .auxiliary
+            .retain(|entry| !kind.replaces(&entry.kind));
+    }
     manifest.format = match manifest.auxiliary.is_empty() {
         true => FORMAT_VERSION,
         false => FORMAT_AUXILIARY,
@@ -102,7 +105,7 @@ pub fn optimize(
 }
 
 fn refuse_unknown(manifest: &Manifest, change: &Change) -> Result<(), StoreError> {
-    let is_there = |kind: &AuxiliaryKind| manifest.auxiliary.iter().any(|e| e.kind == *kind);
+    let is_there = |kind: &AuxiliaryKind| manifest.auxiliary.iter().any(|e| kind.replaces(&e.kind));
     match change.drop.iter().find(|kind| !is_there(kind)) {
         Some(kind) => Err(StoreError::NotOptimizable {
             message: format!("the store has no {kind:?} that could be dropped"),
@@ -129,6 +132,10 @@ impl Writer<'_> {
         let names: &[&str] = match kind {
             AuxiliaryKind::Reachability { predicate } => {
                 self.reachability(&folder, TermId(*predicate))?
+            }
+            AuxiliaryKind::Attribute { predicate, along } => {
+                let along: Vec<TermId> = along.iter().map(|&id| TermId(id)).collect();
+                self.attribute(&folder, TermId(*predicate), along)?
             }
         };
         let mut files = Vec::new();
@@ -158,6 +165,31 @@ impl Writer<'_> {
             &directory,
         )?;
         Ok(&[reachability::DIRECTORY_NAME, reachability::PAGES_NAME])
+    }
+
+    fn attribute(
+        &self,
+        folder: &str,
+        predicate: TermId,
+        mut along: Vec<TermId>,
+    ) -> Result<&'static [&'static str], StoreError> {
+        along.sort_unstable();
+        along.dedup();
+        for &predicate in along.iter().chain([&predicate]) {
+            self.refuse_without_edges(predicate)?;
+        }
+        let writer = AttributeWriter {
+            snapshot: &self.snapshot,
+            storage: self.storage,
+            folder,
+            memory_bytes: self.options.memory_bytes,
+        };
+        let directory = writer.write(predicate, &along)?;
+        self.whole_file(
+            &format!("{folder}/{}", attribute::DIRECTORY_NAME),
+            &directory,
+        )?;
+        Ok(&attribute::FILE_NAMES)
     }
 
     fn refuse_without_edges(&self, predicate: TermId) -> Result<(), StoreError> {

@@ -14,6 +14,20 @@ use crate::support::{answer_of, ours, stored};
 
 /// The data without anything added, and with reachability labels of `http://e/<name>`.
 fn databases(nquads: &str, labelled: &[&str]) -> [Database; 2] {
+    optimized(nquads, labelled, |predicate| AuxiliaryKind::Reachability {
+        predicate,
+    })
+}
+
+/// The same with cached values of `http://e/<name>`.
+fn with_cached(nquads: &str, attributes: &[&str]) -> [Database; 2] {
+    optimized(nquads, attributes, |predicate| AuxiliaryKind::Attribute {
+        predicate,
+        along: Vec::new(),
+    })
+}
+
+fn optimized(nquads: &str, names: &[&str], kind: impl Fn(u64) -> AuxiliaryKind) -> [Database; 2] {
     let plain = Database::open_storage(Arc::new(stored(nquads)), Options::default()).unwrap();
     let storage: Arc<dyn Storage> = Arc::new(stored(nquads));
     let id = |name: &&str| {
@@ -21,17 +35,23 @@ fn databases(nquads: &str, labelled: &[&str]) -> [Database; 2] {
         let node = oxrdf::NamedNodeRef::new(&iri).unwrap();
         plain.snapshot().resolve(node.into()).unwrap().unwrap()
     };
-    let add = labelled
+    let add = names
         .iter()
         .map(id)
-        .map(|TermId(predicate)| AuxiliaryKind::Reachability { predicate });
+        .map(|TermId(predicate)| kind(predicate));
     let change = Change {
         add: add.collect(),
         drop: Vec::new(),
     };
     optimize(Arc::clone(&storage), &change, Default::default()).unwrap();
-    let labelled = Database::open_storage(storage, Options::default()).unwrap();
-    [plain, labelled]
+    let verified = pythia_store::verify::verify(
+        Arc::clone(&storage),
+        pythia::VerifyOptions::default(),
+        &mut |_| {},
+    );
+    assert_eq!(verified.problems, []);
+    let optimized = Database::open_storage(storage, Options::default()).unwrap();
+    [plain, optimized]
 }
 
 /// Runs a query; gives its answer and its plan with what each part took.
@@ -168,6 +188,7 @@ fn load(path: &Path, text: &str) {
 fn labels_of(name: &str) -> Auxiliary {
     Auxiliary {
         reachability: vec![name.to_owned()],
+        ..Auxiliary::default()
     }
 }
 
@@ -206,4 +227,80 @@ fn a_folder_is_optimized_by_names() {
             .auxiliary
             .is_empty()
     );
+}
+
+const STARS: [&str; 14] = [
+    "SELECT * { ?s e:p e:n1 . ?s e:q ?v }",
+    "SELECT * { ?s e:p e:n1 . ?s e:q e:n2 }",
+    "SELECT * { e:n1 e:p ?o . ?o e:q ?v }",
+    "SELECT * { e:n0 e:p ?o . ?o e:q e:n0 }",
+    "SELECT * { ?s e:p ?o . ?o e:q ?v }",
+    "SELECT * { ?s e:p ?o . ?s e:q ?o }",
+    "SELECT * { ?s e:p ?o . ?o e:p ?t . ?t e:q ?v FILTER(?v != ?o) }",
+    "SELECT * { VALUES ?s { e:n1 e:n2 e:nowhere } ?s e:p ?o . ?o e:q ?s }",
+    "SELECT * { e:n1 e:p ?o . ?o e:q ?o }",
+    "SELECT * { GRAPH e:g { e:n1 e:p ?o . ?o e:q ?v } }",
+    "SELECT * { GRAPH ?g { ?s e:p e:n1 . ?s e:q ?v } }",
+    "SELECT (COUNT(*) AS ?n) { ?s e:p e:n1 . ?s e:q ?v }",
+    "SELECT DISTINCT ?s { ?s e:p e:n1 . ?s e:q ?v }",
+    "SELECT * { e:n1 e:p ?o . ?o e:q ?v OPTIONAL { ?v e:p ?w . ?w e:q ?x } }",
+];
+
+#[test]
+fn cached_attributes_give_the_same_answers() {
+    let mut random = StdRng::seed_from_u64(29);
+    let mut used = 0;
+    for round in 0..40 {
+        let text = random_graph(&mut random);
+        let [plain, cached] = with_cached(&text, &["q"]);
+        for query in STARS {
+            let query = format!("PREFIX e: <http://e/> {query}");
+            let expected = ours(&plain, &query).unwrap().sorted();
+            let found = ours(&cached, &query).unwrap().sorted();
+            assert_eq!(found, expected, "round {round}: {query}\n{text}");
+            let plan = cached.prepare(&query, &QueryOptions::default()).unwrap();
+            used += usize::from(plan.plan().to_string().contains("Cached"));
+        }
+    }
+    assert!(used > 100, "{used} plans used the cache");
+}
+
+/// Citizens of few countries, each with a gender, and a name that nothing asks for.
+fn citizens() -> String {
+    let mut text = String::new();
+    for i in 0..6000 {
+        let number = i * 7919 % 6000;
+        let (country, gender) = (i % 3 + i / 5900 * 7, ["male", "female"][i / 3 % 2]);
+        text.push_str(&format!(
+            "<http://e/c{number}> <http://e/isCitizenOf> <http://e/country{country}> .\n\
+             <http://e/c{number}> <http://e/hasGender> <http://e/{gender}> .\n\
+             <http://e/c{number}> <http://e/name> \"a name of some length, number {number}\" .\n"
+        ));
+    }
+    text
+}
+
+/// Counts pages that a query reads when nothing is in the cache.
+fn pages(database: &Database, query: &str) -> (usize, u64, PlanNode) {
+    database.clear_cache().unwrap();
+    let (lines, plan) = analyze(database, query);
+    (lines.len(), plan.pages(), plan)
+}
+
+#[test]
+fn citizens_that_are_male_cost_no_extra_reads() {
+    let [plain, cached] = with_cached(&citizens(), &["hasGender"]);
+    for (country, count) in [("country8", 16), ("country0", 984)] {
+        let query = format!(
+            "PREFIX e: <http://e/> SELECT ?s {{ ?s e:isCitizenOf e:{country} . ?s e:hasGender e:male }}"
+        );
+        let (expected, without, _) = pages(&plain, &query);
+        let (found, with, plan) = pages(&cached, &query);
+        assert_eq!((found, expected), (count, count));
+        assert!(uses(&plan, "Cached(Object)"), "{plan}");
+        assert!(
+            with <= 4 && with < without,
+            "{with} pages, not {without}: {plan}"
+        );
+    }
 }

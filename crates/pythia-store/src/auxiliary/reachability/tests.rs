@@ -251,11 +251,13 @@ fn what_cannot_be_built_says_why_and_changes_nothing() {
 fn a_crash_leaves_the_old_or_the_new() {
     let quads = quads((1..300).map(|n| (n, n / 2)));
     let change = |storage: &FaultyStorage| {
-        optimize(
-            Arc::new(storage.clone()),
-            &adding(),
-            OptimizeOptions::default(),
-        )
+        let mut change = adding();
+        change.add.push(AuxiliaryKind::Attribute {
+            predicate: iri(PREDICATE),
+            along: vec![iri(PREDICATE)],
+        });
+        let options = OptimizeOptions::default();
+        optimize(Arc::new(storage.clone()), &change, options)
     };
     let loaded = || {
         let storage = Arc::new(MemoryStorage::new());
@@ -286,7 +288,7 @@ fn a_crash_leaves_the_old_or_the_new() {
             let folders = device.list("").expect("it works");
             assert_eq!(
                 folders.len(),
-                3,
+                4,
                 "crash at {operation}, seed {seed}: {folders:?}"
             );
         }
