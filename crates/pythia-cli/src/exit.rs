@@ -104,6 +104,8 @@ fn store_code(error: &StoreError) -> Option<u8> {
         StoreError::NotAStore { .. }
         | StoreError::NotEmpty { .. }
         | StoreError::ForeignFiles { .. }
+        | StoreError::NotOptimizable { .. }
+        | StoreError::MemoryTooSmall { .. }
         | StoreError::Io(IoError::CacheTooSmall { .. }) => Some(USAGE),
         // A file of the store that is damaged, or that the manifest names and is not there.
         StoreError::Io(error) if error.is_corruption() || error.is_not_found() => Some(DATA),

@@ -33,6 +33,7 @@ struct Cli {
 enum Command {
     Load(commands::load::Load),
     Query(commands::query::Query),
+    Optimize(commands::optimize::Optimize),
     Stats(commands::stats::Stats),
     Verify(commands::verify::Verify),
     Dump(commands::dump::Dump),
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Load(command) => command.run(),
         Command::Query(command) => command.run(),
+        Command::Optimize(command) => command.run(),
         Command::Stats(command) => command.run(),
         Command::Verify(command) => command.run(),
         Command::Dump(command) => command.run(),

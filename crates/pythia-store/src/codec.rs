@@ -4,6 +4,8 @@
 //! [`Reader`] never trusts what it reads: every length is checked against the bytes that are there
 //! before anything is allocated, and an error names the file and the offset.
 
+use std::ops::RangeInclusive;
+
 use crate::StoreError;
 
 /// Longest encoding of a `u64` as a variable-length integer.
@@ -76,6 +78,14 @@ impl Writer {
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
+
+    /// What was written as a file of its own: a checksum of all that follows, a mark of what kind of
+    /// file it is, and its version before it.
+    pub fn framed(self, magic: &[u8; 8], version: u32) -> Vec<u8> {
+        let version = version.to_le_bytes();
+        let checksum = crc32c::crc32c(&[&magic[..], &version, &self.bytes].concat());
+        [&checksum.to_le_bytes()[..], magic, &version, &self.bytes].concat()
+    }
 }
 
 /// Appends `value` as LEB128.
@@ -111,6 +121,36 @@ impl<'a> Reader<'a> {
             bytes,
             position: 0,
         }
+    }
+
+    /// Reads a file that [`Writer::framed`] made, if it has this mark and one of these versions; gives
+    /// the version and the rest.
+    pub fn framed(
+        file: &'a str,
+        bytes: &'a [u8],
+        magic: &[u8; 8],
+        versions: RangeInclusive<u32>,
+    ) -> Result<(u32, Self), StoreError> {
+        let Some((checksum, body)) = bytes.split_first_chunk::<4>() else {
+            return Err(StoreError::corrupt(file, None, "it is too short"));
+        };
+        let (found, expected) = (u32::from_le_bytes(*checksum), crc32c::crc32c(body));
+        if found != expected {
+            let message = format!("its checksum is {found:08x}, its bytes give {expected:08x}");
+            return Err(StoreError::corrupt(file, None, message));
+        }
+        let mut input = Self::new(file, body);
+        if input.raw(magic.len())? != magic {
+            return Err(input.corrupt("the mark of a file of this kind"));
+        }
+        let version = input.u32()?;
+        if !versions.contains(&version) {
+            return Err(StoreError::Format {
+                found: version,
+                supported: *versions.end(),
+            });
+        }
+        Ok((version, input))
     }
 
     /// Offset of the next byte.

@@ -69,6 +69,34 @@ pub enum StoreError {
         name: String,
     },
 
+    /// A step that works in memory was given less than it needs.
+    #[error(
+        "{what} needs {} MiB of memory, and was given {} MiB: give it more with --memory",
+        needed_bytes.div_ceil(1 << 20), given_bytes >> 20
+    )]
+    MemoryTooSmall {
+        /// What was to be done.
+        what: &'static str,
+        /// How much would do.
+        needed_bytes: u64,
+        /// How much there was.
+        given_bytes: u64,
+    },
+
+    /// Something there is more of than Pythia can count in its place.
+    #[error("there are {what}")]
+    TooLarge {
+        /// What, how much of it, and how much is possible.
+        what: String,
+    },
+
+    /// What `optimize` was asked for makes no sense for this store.
+    #[error("{message}")]
+    NotOptimizable {
+        /// Why.
+        message: String,
+    },
+
     /// Another process is writing the store.
     #[error("the store at {path} is in use by another process")]
     Locked {

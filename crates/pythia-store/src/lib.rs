@@ -1,5 +1,6 @@
 //! Dictionary, segments, loader and snapshots.
 
+pub mod auxiliary;
 pub mod characteristic;
 pub mod codec;
 pub mod device;

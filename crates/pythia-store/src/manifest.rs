@@ -8,11 +8,14 @@ use pythia_io::Storage;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
+use crate::auxiliary::AuxiliaryKind;
 
-/// The format this program writes.
+/// The format of segments that this program writes, and of stores without auxiliary files.
 pub const FORMAT_VERSION: u32 = 2;
+/// The format of stores with auxiliary files, which older programs would not find.
+pub const FORMAT_AUXILIARY: u32 = 3;
 /// The formats it reads. Format 1 had no characteristic sets.
-pub const FORMATS_READ: std::ops::RangeInclusive<u32> = 1..=FORMAT_VERSION;
+pub const FORMATS_READ: std::ops::RangeInclusive<u32> = 1..=FORMAT_AUXILIARY;
 /// The manifest's name in the store.
 pub const MANIFEST_NAME: &str = "MANIFEST";
 const NEW_MANIFEST_NAME: &str = "MANIFEST.new";
@@ -32,6 +35,41 @@ impl SegmentId {
     pub fn from_folder(name: &str) -> Option<Self> {
         let number = name.strip_prefix("segment-")?.parse().ok()?;
         Some(Self(number))
+    }
+}
+
+/// The number of a folder of auxiliary files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AuxiliaryId(pub u64);
+
+impl AuxiliaryId {
+    /// The folder.
+    pub fn folder(self) -> String {
+        format!("auxiliary-{:06}", self.0)
+    }
+
+    /// The number in a folder's name.
+    pub fn from_folder(name: &str) -> Option<Self> {
+        let number = name.strip_prefix("auxiliary-")?.parse().ok()?;
+        Some(Self(number))
+    }
+}
+
+/// What `pythia optimize` has added to the segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuxiliaryEntry {
+    /// Its folder.
+    pub id: AuxiliaryId,
+    /// What it is.
+    pub kind: AuxiliaryKind,
+    /// Its files.
+    pub files: Vec<ManifestFile>,
+}
+
+impl AuxiliaryEntry {
+    /// Bytes of its files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
     }
 }
 
@@ -55,6 +93,9 @@ pub struct Manifest {
     pub quads: u64,
     /// Its files.
     pub files: Vec<ManifestFile>,
+    /// What belongs to it without being part of it; makes the format [`FORMAT_AUXILIARY`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub auxiliary: Vec<AuxiliaryEntry>,
 }
 
 impl Manifest {
@@ -76,8 +117,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Removes what an interrupted write has left: segments that are not this manifest's (`None`: no
-    /// manifest, no segment) and an unfinished manifest.
+    /// Removes what an interrupted write has left: segments and auxiliary files that are not this
+    /// manifest's (`None`: no manifest, no segment) and an unfinished manifest.
     pub fn remove_leftovers(
         current: Option<&Self>,
         storage: &dyn Storage,
@@ -85,6 +126,11 @@ impl Manifest {
         for name in storage.list("")? {
             let segment = SegmentId::from_folder(&name);
             let stale = segment.is_some() && segment != current.map(|manifest| manifest.segment);
+            let is_named = |id| {
+                let mut named = current.iter().flat_map(|manifest| &manifest.auxiliary);
+                named.any(|entry| entry.id == id)
+            };
+            let stale = stale || AuxiliaryId::from_folder(&name).is_some_and(|id| !is_named(id));
             if stale || name == NEW_MANIFEST_NAME {
                 storage.remove(&name)?;
             }
@@ -125,7 +171,7 @@ impl Manifest {
         if !FORMATS_READ.contains(&version.format) {
             return Err(StoreError::Format {
                 found: version.format,
-                supported: FORMAT_VERSION,
+                supported: *FORMATS_READ.end(),
             });
         }
         parse(json)
@@ -151,6 +197,11 @@ mod tests {
             files: vec![ManifestFile {
                 name: "spo.pages".to_owned(),
                 bytes: 4096,
+            }],
+            auxiliary: vec![AuxiliaryEntry {
+                id: AuxiliaryId(3),
+                kind: AuxiliaryKind::Reachability { predicate: 12 },
+                files: Vec::new(),
             }],
         }
     }
@@ -182,11 +233,12 @@ mod tests {
 
     #[test]
     fn a_newer_format_is_told_apart_from_damage() {
-        let error = Manifest::from_bytes(&manifest(FORMAT_VERSION + 1).to_bytes());
+        let newer = FORMATS_READ.end() + 1;
+        let error = Manifest::from_bytes(&manifest(newer).to_bytes());
         let Err(StoreError::Format { found, supported }) = error else {
             panic!("{error:?}");
         };
-        assert_eq!((found, supported), (FORMAT_VERSION + 1, FORMAT_VERSION));
+        assert_eq!((found, supported), (newer, FORMAT_AUXILIARY));
     }
 
     #[test]
@@ -195,6 +247,8 @@ mod tests {
         for name in [
             "segment-000007/a",
             "segment-000008/a",
+            "auxiliary-000002/a",
+            "auxiliary-000003/a",
             "MANIFEST.new",
             "LOCK",
         ] {
@@ -206,7 +260,7 @@ mod tests {
         Manifest::remove_leftovers(Some(&manifest(1)), &storage).expect("memory");
         assert_eq!(
             storage.list("").expect("memory"),
-            ["LOCK", "segment-000007"]
+            ["LOCK", "auxiliary-000003", "segment-000007"]
         );
         Manifest::remove_leftovers(None, &storage).expect("memory");
         assert_eq!(storage.list("").expect("memory"), ["LOCK"]);

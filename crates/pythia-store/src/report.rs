@@ -5,6 +5,7 @@
 use pythia_rdf::TermKind;
 
 use crate::StoreError;
+use crate::auxiliary::AuxiliaryKind;
 use crate::dictionary::KindStatistics;
 use crate::pattern::{End, Order};
 use crate::segment::Segment;
@@ -28,6 +29,8 @@ pub struct StoreReport {
     pub directory_bytes: u64,
     /// Memory that the directories take, about.
     pub directory_memory_bytes: usize,
+    /// What was added to the segment, with the bytes of its files.
+    pub auxiliary: Vec<(AuxiliaryKind, u64)>,
 }
 
 /// Size of a paged file.
@@ -112,7 +115,14 @@ impl StoreReport {
                 + segment.spo.directory().memory_bytes()
                 + segment.ops.directory().memory_bytes()
                 + segment.pso.directory().memory_bytes()
-                + segment.pos.directory().memory_bytes(),
+                + segment.pos.directory().memory_bytes()
+                + store.auxiliaries().memory_bytes(),
+            auxiliary: store
+                .manifest()
+                .auxiliary
+                .iter()
+                .map(|entry| (entry.kind.clone(), entry.bytes()))
+                .collect(),
         }
     }
 
@@ -123,7 +133,8 @@ impl StoreReport {
 
     /// Bytes of everything.
     pub fn total_bytes(&self) -> u64 {
-        self.order_bytes() + self.dictionary.bytes() + self.directory_bytes
+        let auxiliary: u64 = self.auxiliary.iter().map(|(_, bytes)| bytes).sum();
+        self.order_bytes() + self.dictionary.bytes() + self.directory_bytes + auxiliary
     }
 
     /// `bytes` for each quad; 0 for an empty store.

@@ -12,6 +12,9 @@ use pythia_rdf::{TermId, TermKey, TermKind, inline};
 use rustc_hash::FxHashMap;
 
 use crate::StoreError;
+use crate::auxiliary::Auxiliaries;
+use crate::auxiliary::attribute::Attribute;
+use crate::auxiliary::reachability::Reachability;
 use crate::pattern::{Component, End, Expansion, GraphFilter, IdBatch, Order, QuadPattern};
 use crate::scan::{ColumnScan, NodeScan, Projection, QuadScan, SortedRows, Source, TupleScan};
 use crate::segment::Segment;
@@ -20,6 +23,8 @@ use crate::statistics::Statistics;
 mod count;
 mod edges;
 
+pub(crate) use edges::append_list;
+
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +32,7 @@ mod tests;
 #[derive(Clone)]
 pub struct Snapshot {
     base: Arc<Segment>,
+    auxiliaries: Arc<Auxiliaries>,
 }
 
 /// What reading is expected to cost beyond work on pages in memory: the device's costs times the
@@ -42,8 +48,18 @@ pub struct ReadCosts {
 }
 
 impl Snapshot {
-    pub(crate) fn new(base: Arc<Segment>) -> Self {
-        Self { base }
+    pub(crate) fn new(base: Arc<Segment>, auxiliaries: Arc<Auxiliaries>) -> Self {
+        Self { base, auxiliaries }
+    }
+
+    /// The reachability labels of a predicate's edges in the default graph, if there are any.
+    pub fn reachability(&self, predicate: TermId) -> Option<&Reachability> {
+        self.auxiliaries.reachability(predicate)
+    }
+
+    /// The cached values of a predicate, if there are any.
+    pub fn attribute(&self, predicate: TermId) -> Option<&Attribute> {
+        self.auxiliaries.attribute(predicate)
     }
 
     /// For this crate's reports: the base segment.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pythia_io::{BufferPool, DeviceProfile, DirectStorage, IoError, Storage};
 
 use crate::StoreError;
+use crate::auxiliary::Auxiliaries;
 use crate::device;
 use crate::manifest::{MANIFEST_NAME, Manifest};
 use crate::segment::Segment;
@@ -35,6 +36,7 @@ pub struct Store {
     pool: Arc<BufferPool>,
     manifest: Manifest,
     base: Arc<Segment>,
+    auxiliaries: Arc<Auxiliaries>,
     _lock: Option<StoreLock>,
 }
 
@@ -83,17 +85,19 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let pool = BufferPool::try_new(storage, options.cache_bytes, device)?;
         let base = Arc::new(Segment::open(&pool, &manifest)?);
+        let auxiliaries = Arc::new(Auxiliaries::open(&pool, &manifest)?);
         Ok(Self {
             pool,
             manifest,
             base,
+            auxiliaries,
             _lock: None,
         })
     }
 
     /// The store's current state. Cheap.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(Arc::clone(&self.base))
+        Snapshot::new(Arc::clone(&self.base), Arc::clone(&self.auxiliaries))
     }
 
     /// The pool that all pages go through.
@@ -109,6 +113,11 @@ impl Store {
     /// The state as it is on the device.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
+    }
+
+    /// What was added to the segment.
+    pub fn auxiliaries(&self) -> &Auxiliaries {
+        &self.auxiliaries
     }
 
     /// The base segment.

@@ -7,7 +7,8 @@
 //! - terms: dictionary keys are well-formed, sorted and found where their ranks say; ids of quads
 //!   are in the dictionary's ranges and of kinds that their places may have;
 //! - agreement: the four orders hold the same quads, by counts per predicate and by a fingerprint
-//!   of 128 bits that does not depend on order.
+//!   of 128 bits that does not depend on order;
+//! - auxiliary files: if all else is sound, they are built anew and compared.
 //!
 //! A problem does not end the check; what cannot be checked because of it is left out.
 
@@ -18,10 +19,12 @@ use pythia_io::{BufferPool, IoError, PagedFile, Storage};
 use pythia_rdf::{TermId, TermKind};
 
 use crate::StoreError;
+use crate::auxiliary::Auxiliaries;
 use crate::dictionary::Dictionary;
 use crate::manifest::{MANIFEST_NAME, Manifest};
 use crate::pattern::{End, Order};
 use crate::segment::Segment;
+use crate::snapshot::Snapshot;
 
 mod columns;
 mod fingerprint;
@@ -131,7 +134,10 @@ pub fn verify(
     let folder = manifest.segment.folder();
     let pool = BufferPool::new(storage, options.cache_bytes);
     match Segment::open(&pool, &manifest) {
-        Ok(segment) => check.segment(&segment),
+        Ok(segment) => {
+            check.segment(&segment);
+            check.auxiliaries(&pool, &manifest, Arc::new(segment));
+        }
         Err(error) => check.error(&folder, error),
     }
     check.report
@@ -191,6 +197,39 @@ impl Check<'_> {
                     first.quads
                 );
                 self.problem(file, None, message);
+            }
+        }
+    }
+
+    /// Auxiliary files: their checksums, and that they are what a sound segment's quads give.
+    fn auxiliaries(&mut self, pool: &Arc<BufferPool>, manifest: &Manifest, base: Arc<Segment>) {
+        let auxiliaries = match Auxiliaries::open(pool, manifest) {
+            Ok(auxiliaries) => Arc::new(auxiliaries),
+            Err(error) => return self.error(MANIFEST_NAME, error),
+        };
+        let snapshot = Snapshot::new(base, Arc::clone(&auxiliaries));
+        for labels in auxiliaries.all_reachability() {
+            let file = labels.file();
+            self.pages_total += file.page_count();
+            let whole = self.pages(file, 0..file.page_count(), |_, _| {});
+            if whole
+                && self.report.is_sound()
+                && let Err(error) = labels.verify(&snapshot)
+            {
+                self.error(file.name(), error);
+            }
+        }
+        for attribute in auxiliaries.all_attributes() {
+            let mut whole = true;
+            for file in attribute.files() {
+                self.pages_total += file.page_count();
+                whole &= self.pages(file, 0..file.page_count(), |_, _| {});
+            }
+            if whole
+                && self.report.is_sound()
+                && let Err(error) = attribute.verify(&snapshot)
+            {
+                self.error(MANIFEST_NAME, error);
             }
         }
     }

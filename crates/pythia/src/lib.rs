@@ -33,11 +33,15 @@
 
 mod database;
 mod dump;
+mod optimize;
 mod solution;
 mod write;
 
 pub use database::{Database, Options};
 pub use dump::dump;
+pub use optimize::{
+    Added, Auxiliary, OptimizeOptions, describe_auxiliary, drop_auxiliary, optimize,
+};
 pub use solution::{FromTerm, Solution, SolutionError, Solutions, solutions};
 pub use write::{ResultFormat, WriteError, WriteReport, write_results};
 

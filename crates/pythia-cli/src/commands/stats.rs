@@ -48,11 +48,23 @@ impl Stats {
             Vec::new()
         };
         let predicates = self.predicate_rows(&report, &snapshot)?;
+        let auxiliary = report
+            .auxiliary
+            .iter()
+            .map(|(kind, bytes)| Ok((pythia::describe_auxiliary(kind, &snapshot)?, *bytes)));
+        let auxiliary = auxiliary.collect::<Result<Vec<_>>>()?;
         let mut out = BufWriter::new(io::stdout().lock());
         if self.json {
-            print_json(&report, &predicates, &degrees, snapshot.device(), &mut out)?;
+            print_json(
+                &report,
+                &predicates,
+                &degrees,
+                snapshot.device(),
+                &auxiliary,
+                &mut out,
+            )?;
         } else {
-            print_text(&report, &predicates, &degrees, &mut out)?;
+            print_text(&report, &predicates, &degrees, &auxiliary, &mut out)?;
             writeln!(out, "\n{}", snapshot.device())?;
         }
         out.flush()?;
@@ -92,6 +104,7 @@ fn print_text(
     report: &StoreReport,
     predicates: &[PredicateRow],
     degrees: &Degrees,
+    auxiliary: &[(String, u64)],
     out: &mut impl Write,
 ) -> Result<()> {
     let s = &report.statistics;
@@ -127,6 +140,15 @@ fn print_text(
             report.per_quad(order.file.bytes()),
             human_count(order.file.pages),
             human_bytes(order.file.page_bytes as u64),
+        )?;
+    }
+    for (what, bytes) in auxiliary {
+        let size = human_bytes(*bytes);
+        writeln!(
+            out,
+            "{:<12}{size:>12}{:>16.2}  {what}",
+            "optimized",
+            report.per_quad(*bytes)
         )?;
     }
     for (name, bytes) in [
@@ -193,6 +215,7 @@ fn print_json(
     predicates: &[PredicateRow],
     degrees: &Degrees,
     device: &DeviceProfile,
+    auxiliary: &[(String, u64)],
     out: &mut impl Write,
 ) -> Result<()> {
     let s = &report.statistics;
@@ -227,6 +250,10 @@ fn print_json(
             ((*name).to_owned(), value)
         })
         .collect();
+    let auxiliary: Vec<_> = auxiliary
+        .iter()
+        .map(|(what, bytes)| json!({ "what": what, "bytes": bytes }))
+        .collect();
     let value = json!({
         "quads": s.quads,
         "subjects": s.subjects,
@@ -239,6 +266,7 @@ fn print_json(
         "predicates": predicates,
         "degrees": degrees,
         "device": device,
+        "auxiliary": auxiliary,
     });
     writeln!(out, "{value:#}")?;
     Ok(())

@@ -30,6 +30,8 @@ pub(crate) struct Expand {
     /// The memory of the expansion, where nodes have very many links.
     working: Working,
     once: bool,
+    /// The attribute whose values stand in the place of graphs, if they do.
+    attribute: Option<TermId>,
 }
 
 /// Rows of the current batch, and how far their solutions are given.
@@ -68,7 +70,15 @@ impl Expand {
             working: Working::new(context.governor()),
             context,
             once: false,
+            attribute: None,
         }
+    }
+
+    /// Reads the links where the values of this predicate are kept beside them, in the place of
+    /// graphs. The pattern's predicate is a constant.
+    pub(crate) fn with_attribute(mut self, attribute: TermId) -> Self {
+        self.attribute = Some(attribute);
+        self
     }
 
     /// Stops at each solution's first match, if `once`.
@@ -94,13 +104,17 @@ impl Expand {
             _ => None,
         };
         self.expansion.clear();
-        self.context.snapshot.expand(
-            self.end,
-            &nodes,
-            predicate,
-            self.pattern.graph.filter(),
-            &mut self.expansion,
-        )?;
+        let snapshot = &self.context.snapshot;
+        let (end, filter, out) = (self.end, self.pattern.graph.filter(), &mut self.expansion);
+        match self.attribute {
+            Some(attribute) => {
+                let cached = snapshot.attribute(attribute);
+                let cached = cached.expect("the planner found it in this snapshot");
+                let predicate = predicate.expect("the planner joins edges of one predicate");
+                cached.expand(end, &nodes, predicate, filter, out)?;
+            }
+            None => snapshot.expand(end, &nodes, predicate, filter, out)?,
+        }
         let Expansion {
             source,
             other,

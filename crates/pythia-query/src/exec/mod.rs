@@ -20,6 +20,7 @@ pub(crate) mod pattern;
 mod pipeline;
 pub(crate) mod probe;
 pub(crate) mod profile;
+pub(crate) mod reachable;
 pub(crate) mod relational;
 pub(crate) mod scan;
 pub(crate) mod service;

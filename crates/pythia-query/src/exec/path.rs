@@ -18,7 +18,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::closure::Closure;
 use self::meet::connected;
-use self::starts::{first_edges, is_node, start_nodes};
+pub(super) use self::starts::is_node;
+use self::starts::{first_edges, start_nodes};
 use self::walk::{Pair, Reached, search};
 use super::batch::{Batch, OUTPUT_ROWS};
 use super::context::QueryContext;

@@ -15,6 +15,7 @@ use super::nested::{Optional, Union};
 use super::path::PathSearch;
 use super::probe::Probe;
 use super::profile::MeasuredStep;
+use super::reachable::Reachable;
 use super::scan::{Graphs, Scan};
 use super::step::{Access, Step, StepKind};
 use super::triple_term::TakeApart;
@@ -59,6 +60,10 @@ pub(crate) fn build(
                 Access::Expand(end) => {
                     Box::new(Expand::new(source, *pattern, *end, live, context).once(step.once))
                 }
+                Access::Cached(end, attribute) => {
+                    let expand = Expand::new(source, *pattern, *end, live, context);
+                    Box::new(expand.once(step.once).with_attribute(*attribute))
+                }
                 Access::Probe => Box::new(Probe::new(source, *pattern, live, context)),
                 Access::Merge(order) => Box::new(
                     MergeScan::new(source, *pattern, *order, live, context).once(step.once),
@@ -101,6 +106,9 @@ pub(crate) fn build(
             StepKind::Path(path) => {
                 let path = path.clone();
                 Box::new(PathSearch::new(source, path, step.part, live, context))
+            }
+            StepKind::Reachable(step) => {
+                Box::new(Reachable::new(source, step.clone(), live, context))
             }
             StepKind::Merged(pattern) => Box::new(Merged::new(source, *pattern, live, context)),
             StepKind::TakeApart(term, parts) => {

@@ -12,9 +12,11 @@ use pythia_rdf::TermId;
 use pythia_store::{End, GraphFilter, Order};
 
 use super::profile::PartId;
+use super::reachable::ReachableStep;
 use crate::explain::{Explainer, PlanNode};
 use crate::expression::CompiledExpression;
 use crate::plan::automaton::Automaton;
+use crate::plan::labelled::Labelled;
 
 /// What stands in one position of a quad pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +88,9 @@ pub(crate) enum Access {
     Scan(Order),
     /// Visit the tuple of each solution's subject or object: one page a node, in batches.
     Expand(End),
+    /// As expanding, where an attribute of the nodes at the other ends is kept beside them: its
+    /// value stands in the place of the pattern's graph.
+    Cached(End, TermId),
     /// Subject, predicate and object are known: look whether the quad exists.
     Probe,
     /// Solutions come sorted by a slot, as the matches in this order: walk both, galloping.
@@ -163,6 +168,8 @@ pub(crate) enum StepKind {
     Union(Vec<Vec<Step>>),
     /// Joins with the pairs connected by a path.
     Path(PathStep),
+    /// Keeps solutions whose two ends a path connects, by labels.
+    Reachable(ReachableStep),
     /// Binds a slot to each named graph, or checks that it is one.
     Graphs(Position),
     /// Keeps solutions whose quad is in one of the graphs merged into the default graph, and in
@@ -201,6 +208,8 @@ pub(crate) struct PathStep {
     pub(crate) counted: Option<usize>,
     /// How much it is expected to find.
     pub(crate) estimate: PathEstimate,
+    /// How it is answered by labels where both ends are known.
+    pub(crate) labelled: Option<Labelled>,
     /// The path as written, for EXPLAIN.
     pub(crate) text: String,
 }
@@ -246,6 +255,22 @@ pub(crate) fn explain(
     let inside = |steps: &[Step]| explain(steps, slots, explainer);
     let explain_one = |step: &Step| {
         let mut node = match &step.kind {
+            StepKind::Pattern(p, Access::Cached(end, attribute)) => {
+                let [s, predicate, o] = [p.subject, p.predicate, p.object].map(position);
+                let neighbour = match end {
+                    End::Subject => &o,
+                    End::Object => &s,
+                };
+                let value = match p.graph {
+                    GraphPosition::Filter(GraphFilter::One(id)) => explainer.term(id),
+                    GraphPosition::Filter(filter) => format!("{filter:?}"),
+                    GraphPosition::Bound(slot) => format!("={}", name(slot)),
+                    GraphPosition::New(slot) => name(slot),
+                };
+                let attribute = explainer.term(*attribute);
+                let detail = format!("{s} {predicate} {o} . {neighbour} {attribute} {value}");
+                PlanNode::new(format!("Cached({end:?})"), detail)
+            }
             StepKind::Pattern(p, access) => PlanNode::new(format!("{access:?}"), pattern(p)),
             StepKind::Ranges(p, order, ranges) => {
                 let detail = format!("{} in {} ranges", pattern(p), ranges.len());
@@ -297,6 +322,11 @@ pub(crate) fn explain(
                     .map(|slot| format!(" (counting {})", name(slot)));
                 let counted = counted.unwrap_or_default();
                 PlanNode::new("Path", format!("{s} {} {o}{counted}", path.text))
+            }
+            StepKind::Reachable(path) => {
+                let [from, to] = [path.from, path.to].map(position);
+                let detail = format!("{from} {} {to}", path.text);
+                PlanNode::new("Reachable", detail)
             }
             StepKind::Graphs(p) => PlanNode::new("Graphs", position(*p)),
             StepKind::Merged(_) => PlanNode::new("Merged graphs", ""),

@@ -7,6 +7,7 @@ use pythia_rdf::TermId;
 use pythia_store::{End, GraphFilter, QuadPattern, Snapshot};
 
 use super::builder::Builder;
+use super::cached::push_cached;
 use super::order::{Search, Start, members_of};
 use super::push_down::{Confined, FilterHint};
 use super::ways::Way;
@@ -131,13 +132,7 @@ pub(crate) fn join_elements(
 ) -> Result<(), QueryError> {
     placed(builder)?;
     let mut left: Vec<usize> = (0..elements.len()).collect();
-    let search = Search::new(
-        elements,
-        filters,
-        builder.slots.len(),
-        snapshot.statistics(),
-        snapshot.read_costs(),
-    );
+    let search = Search::new(elements, filters, builder.slots.len(), snapshot);
     while !left.is_empty() {
         let start = Start {
             known: &builder.known,
@@ -145,7 +140,14 @@ pub(crate) fn join_elements(
             slots: builder.slots.len(),
         };
         for (element, way) in search.best(&start, &left) {
+            let with = members_of(&way, element).next().map(|with| &elements[with]);
             match &elements[element] {
+                Element::Triple(edge)
+                    if let (Some(Access::Cached(..)), Some(Element::Triple(attribute))) =
+                        (way.access, with) =>
+                {
+                    push_cached(builder, edge, attribute, &way);
+                }
                 _ if way.members != 0 => push_intersection(builder, elements, &way),
                 Element::Triple(triple) => push_triple(builder, triple, &way),
                 Element::Path(path) => push_path(builder, path.clone(), way.rows),
@@ -280,7 +282,16 @@ fn push_path(builder: &mut Builder, mut path: PathStep, rows: f64) {
         equal = Some((s, temporary));
     }
     let ends = [subject.slot(), path.object.slot()];
-    builder.push(StepKind::Path(path), rows);
+    let ends_are_known = ![path.subject, path.object]
+        .iter()
+        .any(|end| matches!(end, Position::New(_)));
+    let step = match &path.labelled {
+        Some(labelled) if ends_are_known && path.counted.is_none() => {
+            StepKind::Reachable(labelled.step(&path))
+        }
+        _ => StepKind::Path(path),
+    };
+    builder.push(step, rows);
     for slot in ends.into_iter().flatten() {
         builder.bind(slot, rows);
     }

@@ -336,6 +336,10 @@ fn assign_live(steps: &mut [Step], mut live: BTreeSet<usize>) -> BTreeSet<usize>
                     live.insert(slot);
                 }
             }
+            StepKind::Reachable(step) => {
+                need(&mut live, step.from);
+                need(&mut live, step.to);
+            }
             StepKind::Merged(pattern) => {
                 let positions = [pattern.subject, pattern.predicate, pattern.object];
                 live.extend(positions.iter().filter_map(|position| position.slot()));

@@ -74,6 +74,7 @@ fn binds(kind: &StepKind) -> Option<BTreeSet<usize>> {
             }
         }
         StepKind::Equal(..)
+        | StepKind::Reachable(_)
         | StepKind::Filter(_)
         | StepKind::EarlyDistinct
         | StepKind::Without(_) => {}
@@ -108,7 +109,7 @@ fn can_stop_early(kind: &StepKind) -> bool {
         StepKind::Pattern(_, access) => {
             matches!(
                 access,
-                Access::Expand(_) | Access::Merge(_) | Access::Hash(_)
+                Access::Expand(_) | Access::Cached(..) | Access::Merge(_) | Access::Hash(_)
             )
         }
         kind => matches!(kind, StepKind::Intersect(..)),

@@ -10,6 +10,7 @@ use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 use super::automaton::Automaton;
 use super::bgp::{Element, GraphPlace, Place, Triple, join_elements};
 use super::builder::{Builder, GraphScope};
+use super::labelled;
 use super::path_estimate::estimate;
 use super::scope::{self, Variables, certain, in_scope, term_variables, variables_of};
 use super::triple_term::{Unfinished, ground_term};
@@ -179,7 +180,7 @@ impl Planner<'_> {
         let forward = Automaton::compile(path, &mut resolve)?;
         let backward = Automaton::compile(&Automaton::reversed(path), &mut resolve)?;
         let counted = self.counted.as_ref().map(|variable| builder.slot(variable));
-        Ok(PathStep {
+        let mut step = PathStep {
             subject,
             object,
             counted: counted.filter(|slot| [subject, object].contains(&Position::New(*slot))),
@@ -191,8 +192,11 @@ impl Planner<'_> {
             },
             forward,
             backward,
+            labelled: None,
             text: path.to_string(),
-        })
+        };
+        labelled::look_up(&mut step, self.snapshot)?;
+        Ok(step)
     }
 
     pub(super) fn place(

@@ -8,6 +8,7 @@
 pub(crate) mod automaton;
 pub(crate) mod bgp;
 pub(crate) mod builder;
+mod cached;
 pub(crate) mod dataset;
 pub(crate) mod duplicates;
 mod equality;
@@ -15,6 +16,7 @@ mod exists;
 mod graph;
 mod group;
 mod join;
+pub(crate) mod labelled;
 mod metadata;
 mod order;
 mod path_count;

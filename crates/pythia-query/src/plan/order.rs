@@ -8,12 +8,13 @@
 //! of each size if time is short. See `docs/decisions/0008-join-order.md`.
 
 use pythia_rdf::TermId;
-use pythia_store::{ReadCosts, Statistics};
+use pythia_store::{End, ReadCosts, Snapshot, Statistics};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
-use super::bgp::{Element, Place};
+use super::bgp::{Element, Place, Triple};
 use super::builder::Knowledge;
+use super::cached::{self, CachedPair};
 use super::push_down::FilterHint;
 use super::ways::{Joined, Way};
 
@@ -50,6 +51,8 @@ pub(super) struct Search<'a> {
     /// Links per subject by what the subject has already.
     links: RefCell<FxHashMap<(u64, TermId), Option<f64>>>,
     mentions: Vec<f64>,
+    /// Patterns that a cached attribute joins.
+    cached: Vec<CachedPair>,
 }
 
 /// Some of the elements, joined.
@@ -74,9 +77,9 @@ impl<'a> Search<'a> {
         elements: &'a [Element],
         filters: &'a [FilterHint],
         slots: usize,
-        statistics: &'a Statistics,
-        reads: ReadCosts,
+        snapshot: &'a Snapshot,
     ) -> Self {
+        let statistics = snapshot.statistics();
         let mut mentions = vec![0.0; slots];
         let mut subjects: FxHashMap<usize, u64> = FxHashMap::default();
         for (index, element) in elements.iter().enumerate() {
@@ -102,10 +105,11 @@ impl<'a> Search<'a> {
             elements,
             filters,
             statistics,
-            reads,
+            reads: snapshot.read_costs(),
             stars: elements.iter().map(star).collect(),
             links: RefCell::default(),
             mentions,
+            cached: cached::pairs(elements, snapshot),
         }
     }
 
@@ -262,6 +266,7 @@ impl<'a> Search<'a> {
                     }
                 }
                 ways.extend(self.intersection(state, element));
+                ways.extend(self.cached_ways(state, element, triple, rows));
             }
         }
     }
@@ -322,6 +327,40 @@ impl<'a> Search<'a> {
             cost: read + state.joined.output_cost(joined.rows),
             sorted: state.joined.sorted,
             access: None,
+        })
+    }
+
+    /// The ways to join an edge, after which there are `rows` solutions, along with an attribute
+    /// that is cached beside the nodes at its other end.
+    fn cached_ways(
+        &self,
+        state: &State,
+        element: usize,
+        edge: &Triple,
+        rows: f64,
+    ) -> impl Iterator<Item = Way> {
+        let joined = &state.joined;
+        let pairs = self.cached.iter().filter(move |pair| pair.edge == element);
+        pairs.filter_map(move |pair| {
+            let known = match pair.end {
+                End::Subject => edge.subject,
+                End::Object => edge.object,
+            };
+            let Element::Triple(attribute) = &self.elements[pair.attribute] else {
+                return None;
+            };
+            let is_possible = joined.is_known(known)
+                && !joined.is_bound(pair.neighbour)
+                && !state.placed[pair.attribute];
+            let edge_way = Way {
+                rows,
+                ..Way::default()
+            };
+            let after_edge = joined.after(&self.elements[element], &edge_way);
+            is_possible.then(|| {
+                let found = after_edge.rows_after(attribute);
+                joined.cached_way(pair, rows, found)
+            })
         })
     }
 

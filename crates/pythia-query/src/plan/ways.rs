@@ -5,6 +5,7 @@
 use pythia_store::{End, GraphFilter, Order, ReadCosts};
 
 use super::bgp::{Element, GraphPlace, Place, Triple};
+use super::cached::CachedPair;
 use crate::exec::step::{Access, PathStep, Position};
 
 /// Visiting one tuple page and decoding a list.
@@ -15,6 +16,8 @@ const SEEK: f64 = 300.0;
 const LIST_ROWS_MAX: f64 = 65536.0;
 /// Solutions whose lists are read together.
 const TOGETHER_ROWS: f64 = 512.0;
+/// Finding the labels of two terms.
+const LABELS: f64 = 1.5;
 /// Making one row.
 const ROW: f64 = 0.02;
 /// Reading one row of a column.
@@ -48,7 +51,8 @@ pub(super) struct Joined {
 pub(super) struct Way {
     /// How a triple pattern is read; `None` for a path and for several patterns.
     pub(super) access: Option<Access>,
-    /// The elements whose lists are intersected, if it joins several at once.
+    /// The elements that are joined at once, if they are several: their lists are intersected, or
+    /// the one is an attribute cached beside the other.
     pub(super) members: u64,
     /// Solutions after it.
     pub(super) rows: f64,
@@ -63,7 +67,7 @@ impl Joined {
         self.distinct[slot] > 0.0
     }
 
-    fn is_known(&self, place: Place) -> bool {
+    pub(super) fn is_known(&self, place: Place) -> bool {
         match place {
             Place::Constant(_) => true,
             Place::Slot(slot) => self.is_bound(slot),
@@ -82,9 +86,11 @@ impl Joined {
                 let mut slots = triple.slots().peekable();
                 slots.peek().is_none() || slots.any(|(slot, _)| self.is_bound(slot))
             }
-            Element::Path(path) => [path.subject, path.object]
-                .into_iter()
-                .any(|end| end.slot().is_none_or(|slot| self.is_bound(slot))),
+            Element::Path(path) => {
+                let ends = [path.subject, path.object].into_iter();
+                let mut slots = ends.filter_map(Position::slot).peekable();
+                slots.peek().is_none() || slots.any(|slot| self.is_bound(slot))
+            }
         }
     }
 
@@ -157,11 +163,16 @@ impl Joined {
             _ => None,
         };
         let rows = self.rows * found;
+        let by_labels = path.labelled.is_some() && subjects.is_some() && objects.is_some();
+        let search = match by_labels {
+            true => self.rows * LABELS,
+            false => self.visits(visits) + self.rows * LOOKUP,
+        };
         Way {
             access: None,
             members: 0,
             rows,
-            cost: self.visits(visits) + self.rows * LOOKUP + rows * ROW,
+            cost: search + rows * ROW,
             sorted: sorted.filter(|_| path.counted.is_none()),
         }
     }
@@ -199,6 +210,17 @@ impl Joined {
         let bound = triple.slots().find(|(slot, _)| self.is_bound(*slot))?;
         let length = triple.count / bound.1;
         (length <= LIST_ROWS_MAX).then_some(self.visits(self.rows) + self.rows * length * SCANNED)
+    }
+
+    /// The way to join an edge and a cached attribute: from `edges` links, `rows` solutions.
+    pub(super) fn cached_way(&self, pair: &CachedPair, edges: f64, rows: f64) -> Way {
+        Way {
+            access: Some(Access::Cached(pair.end, pair.predicate)),
+            members: 1 << pair.edge | 1 << pair.attribute,
+            rows,
+            cost: self.visits(self.rows) + edges * SCANNED + rows * ROW,
+            sorted: self.sorted,
+        }
     }
 
     /// What it costs to make rows.

@@ -8,6 +8,7 @@ mod fuzz;
 mod grammar;
 mod limits;
 mod suggest;
+
 #[cfg(test)]
 mod tests;
 mod token;
@@ -21,6 +22,7 @@ use spargebra::algebra::GraphPattern;
 
 use crate::error::QueryError;
 use crate::validate;
+pub use suggest::nearest;
 use token::{Kind, Token, tokens};
 
 /// A parsed query.

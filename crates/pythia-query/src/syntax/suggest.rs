@@ -163,8 +163,8 @@ pub(super) fn nearest_function(name: &str) -> Option<&'static str> {
     )
 }
 
-/// Which of the words (`GROUP BY` counts as one) was probably meant.
-pub(super) fn nearest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+/// Which of the words, which are in upper case (`GROUP BY` counts as one), was probably meant.
+pub fn nearest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let word = word.to_ascii_uppercase();
     let distance = |known: &&str| {
         let glued = known.replace(' ', "");

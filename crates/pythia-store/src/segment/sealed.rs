@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pythia_io::{BufferPool, PagedFile};
+use pythia_io::{BufferPool, PagedFile, Storage};
 
 use super::column::{ColumnDirectory, ColumnFile};
 use super::tuple::{TupleDirectory, TupleFile};
@@ -11,7 +11,7 @@ use crate::StoreError;
 use crate::characteristic::CharacteristicSets;
 use crate::codec::{Reader, Writer};
 use crate::dictionary::{Dictionary, DictionaryDirectory};
-use crate::manifest::{FORMAT_VERSION, FORMATS_READ, Manifest, SegmentId};
+use crate::manifest::{FORMAT_VERSION, Manifest, ManifestFile, SegmentId};
 use crate::pattern::{End, Order};
 use crate::statistics::{GraphStatistics, Statistics};
 
@@ -33,6 +33,29 @@ pub(crate) fn file_names() -> impl Iterator<Item = String> {
         .chain(Order::ALL.map(order_file_name))
 }
 
+/// Fails if a folder's files are not those that the manifest lists, or not as long.
+pub(crate) fn check_lengths(
+    storage: &dyn Storage,
+    folder: &str,
+    listed: &[ManifestFile],
+    names: impl Iterator<Item = String>,
+) -> Result<(), StoreError> {
+    for name in names {
+        let listed = listed.iter().find(|file| file.name == name);
+        let name = format!("{folder}/{name}");
+        let Some(listed) = listed else {
+            let message = "the manifest does not list it";
+            return Err(StoreError::corrupt(name, None, message));
+        };
+        let bytes = storage.open(&name)?.len();
+        if bytes != listed.bytes {
+            let message = format!("it has {bytes} bytes, the manifest says {}", listed.bytes);
+            return Err(StoreError::corrupt(name, None, message));
+        }
+    }
+    Ok(())
+}
+
 /// What the `directory` file holds.
 #[derive(Debug)]
 pub(crate) struct SegmentDirectory {
@@ -48,8 +71,6 @@ impl SegmentDirectory {
     /// The file: checksum, magic, version, then the parts one after the other.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::new();
-        out.raw(MAGIC);
-        out.u32(FORMAT_VERSION);
         self.dictionary.encode(&mut out);
         self.spo.write(&mut out);
         self.ops.write(&mut out);
@@ -57,33 +78,12 @@ impl SegmentDirectory {
         self.pos.write(&mut out);
         self.statistics.graphs.write(&mut out);
         self.statistics.characteristic.write(&mut out);
-        let checksum = crc32c::crc32c(out.as_slice());
-        let mut bytes = checksum.to_le_bytes().to_vec();
-        bytes.extend_from_slice(out.as_slice());
-        bytes
+        out.framed(MAGIC, FORMAT_VERSION)
     }
 
     /// Reads what [`Self::to_bytes`] made; `file` is for messages.
     pub(crate) fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, StoreError> {
-        let Some((checksum, body)) = bytes.split_first_chunk::<4>() else {
-            return Err(StoreError::corrupt(file, None, "it is too short"));
-        };
-        let (found, expected) = (u32::from_le_bytes(*checksum), crc32c::crc32c(body));
-        if found != expected {
-            let message = format!("its checksum is {found:08x}, its bytes give {expected:08x}");
-            return Err(StoreError::corrupt(file, None, message));
-        }
-        let mut input = Reader::new(file, body);
-        if input.raw(MAGIC.len())? != MAGIC {
-            return Err(input.corrupt("the mark of a segment directory"));
-        }
-        let version = input.u32()?;
-        if !FORMATS_READ.contains(&version) {
-            return Err(StoreError::Format {
-                found: version,
-                supported: FORMAT_VERSION,
-            });
-        }
+        let (version, mut input) = Reader::framed(file, bytes, MAGIC, 1..=FORMAT_VERSION)?;
         let dictionary = DictionaryDirectory::decode(&mut input)?;
         let spo = TupleDirectory::read(&mut input)?;
         let ops = TupleDirectory::read(&mut input)?;
@@ -140,22 +140,7 @@ impl Segment {
     pub(crate) fn open(pool: &Arc<BufferPool>, manifest: &Manifest) -> Result<Self, StoreError> {
         let folder = manifest.segment.folder();
         let storage = pool.storage();
-        for name in file_names() {
-            let listed = manifest.files.iter().find(|file| file.name == name);
-            let name = format!("{folder}/{name}");
-            let Some(listed) = listed else {
-                return Err(StoreError::corrupt(
-                    name,
-                    None,
-                    "the manifest does not list it",
-                ));
-            };
-            let bytes = storage.open(&name)?.len();
-            if bytes != listed.bytes {
-                let message = format!("it has {bytes} bytes, the manifest says {}", listed.bytes);
-                return Err(StoreError::corrupt(name, None, message));
-            }
-        }
+        check_lengths(&**storage, &folder, &manifest.files, file_names())?;
         let directory_name = format!("{folder}/{DIRECTORY_NAME}");
         let bytes = storage.read_all(&directory_name)?;
         let directory = SegmentDirectory::from_bytes(&directory_name, &bytes)?;
@@ -241,7 +226,6 @@ impl Segment {
 mod tests {
     use std::collections::BTreeSet;
 
-    use pythia_io::Storage;
     use pythia_rdf::TermKind;
 
     use super::*;

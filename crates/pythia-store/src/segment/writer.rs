@@ -162,6 +162,7 @@ impl SegmentWriter {
             segment: self.id,
             quads,
             files,
+            auxiliary: Vec::new(),
         };
         manifest.switch(&*self.storage)?;
         self.sealed = true;

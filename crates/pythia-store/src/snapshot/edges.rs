@@ -7,7 +7,7 @@ use pythia_rdf::TermId;
 use crate::StoreError;
 use crate::pattern::{End, Expansion, ExternalList, GraphFilter};
 use crate::segment::Segment;
-use crate::segment::column::Column;
+use crate::segment::column::{BadPage, Column, ColumnPage};
 use crate::segment::tuple::{Predicates, Probe};
 
 /// See [`super::Snapshot::expand`].
@@ -136,31 +136,51 @@ fn fetch(
         .collect();
     keyed.sort_unstable();
     let keys: Vec<[u64; 2]> = keyed.iter().map(|(key, _)| *key).collect();
-    let mut graphs = Vec::new();
     base.columns(end).lists(&keys, |index, page, rows| {
         let start = lists.other.len();
-        page.values(Column::B, rows.clone(), &mut lists.other)?;
-        if with_graph || graph != GraphFilter::Any {
-            graphs.clear();
-            page.values(Column::G, rows, &mut graphs)?;
-            let mut kept = start;
-            for (offset, &id) in graphs.iter().enumerate() {
-                if graph.accepts(TermId(id)) {
-                    lists.other[kept] = lists.other[start + offset];
-                    kept += 1;
-                    if with_graph {
-                        lists.graph.push(id);
-                    }
-                }
-            }
-            lists.other.truncate(kept);
-        }
+        append_list(
+            page,
+            rows,
+            graph,
+            with_graph,
+            &mut lists.other,
+            &mut lists.graph,
+        )?;
         let list = &mut lists.rows[keyed[index].1];
         // Pages of one list come one after the other.
         *list = if list.end == 0 { start } else { list.start }..lists.other.len();
         Ok(())
     })?;
     Ok(lists)
+}
+
+/// Appends the b of a page's rows that pass the filter and, if wanted, their g.
+pub(crate) fn append_list(
+    page: &ColumnPage<'_>,
+    rows: Range<usize>,
+    filter: GraphFilter,
+    with_graph: bool,
+    other: &mut Vec<u64>,
+    graph: &mut Vec<u64>,
+) -> Result<(), BadPage> {
+    let (start, graph_start) = (other.len(), graph.len());
+    page.values(Column::B, rows.clone(), other)?;
+    if !with_graph && filter == GraphFilter::Any {
+        return Ok(());
+    }
+    page.values(Column::G, rows, graph)?;
+    let mut kept = 0;
+    for offset in 0..graph.len() - graph_start {
+        let id = graph[graph_start + offset];
+        if filter.accepts(TermId(id)) {
+            other[start + kept] = other[start + offset];
+            graph[graph_start + kept] = id;
+            kept += 1;
+        }
+    }
+    other.truncate(start + kept);
+    graph.truncate(graph_start + if with_graph { kept } else { 0 });
+    Ok(())
 }
 
 /// See [`super::Snapshot::probe`].

@@ -7,6 +7,7 @@ mod governed;
 mod hops;
 mod hostile;
 mod language;
+mod optimize;
 mod optimizer;
 mod outcome;
 mod property_paths;

@@ -10,7 +10,7 @@ use crate::governor::Held;
 use crate::plan::automaton::{Automaton, Edges};
 
 /// Whether a quad of the graphs has the term as subject or object.
-pub(super) fn is_node(
+pub(in crate::exec) fn is_node(
     context: &QueryContext,
     term: TermId,
     graphs: &[GraphFilter],

@@ -1,0 +1,103 @@
+//! Cached attributes: an edge's pattern and that of an attribute of the node at its other end,
+//! joined as one where `pythia optimize --cache-attribute` keeps the one beside the other.
+
+use pythia_rdf::TermId;
+use pythia_store::{End, GraphFilter, Snapshot};
+
+use super::bgp::{Element, GraphPlace, Place, Triple};
+use super::builder::Builder;
+use super::ways::Way;
+use crate::exec::step::{Access, GraphPosition, Position, SlotPattern, StepKind};
+
+/// Two triple patterns of a group that can be joined at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CachedPair {
+    /// The element of the edge.
+    pub(super) edge: usize,
+    /// The element of the attribute.
+    pub(super) attribute: usize,
+    /// The end of the edge that must be known.
+    pub(super) end: End,
+    /// The slot of the other, which must not be.
+    pub(super) neighbour: usize,
+    /// The attribute's predicate.
+    pub(super) predicate: TermId,
+}
+
+/// All such pairs among the elements of a group; elements beyond the 64th are in none.
+pub(super) fn pairs(elements: &[Element], snapshot: &Snapshot) -> Vec<CachedPair> {
+    let in_one_graph = |element: &Element| match element {
+        Element::Triple(triple) => predicate_in_default_graph(triple),
+        Element::Path(_) => None,
+    };
+    let numbered = || elements.iter().enumerate().take(64);
+    let mut pairs = Vec::new();
+    for (attribute, element) in numbered() {
+        let (Some(predicate), Element::Triple(of)) = (in_one_graph(element), element) else {
+            continue;
+        };
+        let (Some(cached), Place::Slot(neighbour)) = (snapshot.attribute(predicate), of.subject)
+        else {
+            continue;
+        };
+        for (edge, element) in numbered().filter(|(edge, _)| *edge != attribute) {
+            let (Some(along), Element::Triple(triple)) = (in_one_graph(element), element) else {
+                continue;
+            };
+            let end = match (triple.subject, triple.object) {
+                (subject, object) if subject == object => continue,
+                (_, Place::Slot(slot)) if slot == neighbour => End::Subject,
+                (Place::Slot(slot), _) if slot == neighbour => End::Object,
+                _ => continue,
+            };
+            if cached.is_along(along) && of.object != of.subject {
+                pairs.push(CachedPair {
+                    edge,
+                    attribute,
+                    end,
+                    neighbour,
+                    predicate,
+                });
+            }
+        }
+    }
+    pairs
+}
+
+/// The predicate of a pattern that is one, in the default graph.
+fn predicate_in_default_graph(triple: &Triple) -> Option<TermId> {
+    match (triple.predicate, triple.graph) {
+        (
+            Place::Constant(predicate),
+            GraphPlace::Filter(GraphFilter::One(TermId::DEFAULT_GRAPH)),
+        ) => Some(predicate),
+        _ => None,
+    }
+}
+
+/// Joins both patterns of a pair.
+pub(super) fn push_cached(builder: &mut Builder, edge: &Triple, attribute: &Triple, way: &Way) {
+    let position = |place: Place| match place {
+        Place::Constant(id) => Position::Constant(id),
+        Place::Slot(slot) if builder.known.certain.contains(&slot) => Position::Bound(slot),
+        Place::Slot(slot) => Position::New(slot),
+    };
+    let value = match position(attribute.object) {
+        Position::Constant(id) => GraphPosition::Filter(GraphFilter::One(id)),
+        Position::Bound(slot) => GraphPosition::Bound(slot),
+        Position::New(slot) => GraphPosition::New(slot),
+    };
+    let pattern = SlotPattern {
+        subject: position(edge.subject),
+        predicate: position(edge.predicate),
+        object: position(edge.object),
+        graph: value,
+    };
+    let access: Access = way.access.expect("the search says from which end");
+    builder.push(StepKind::Pattern(pattern, access), way.rows);
+    for (slot, distinct) in edge.slots().chain(attribute.slots()) {
+        let here = builder.known.distinct.get(&slot).copied();
+        let distinct = here.unwrap_or(f64::MAX).min(distinct).min(way.rows);
+        builder.bind(slot, distinct);
+    }
+}

@@ -1,0 +1,110 @@
+//! What `pythia optimize` adds to a segment: files made from its quads that answer some questions
+//! with fewer reads. Everything works without them, and they can be dropped again.
+//!
+//! Each lies in a folder of its own beside the segment, and the manifest names it; [`optimize()`]
+//! writes such folders and switches the manifest once.
+
+use std::sync::Arc;
+
+use pythia_io::BufferPool;
+use pythia_rdf::TermId;
+use serde::{Deserialize, Serialize};
+
+use crate::StoreError;
+use crate::manifest::Manifest;
+use crate::segment::sealed::check_lengths;
+
+pub mod attribute;
+mod optimize;
+pub mod reachability;
+
+use attribute::Attribute;
+pub use optimize::{Added, Change, OptimizeOptions, optimize};
+use reachability::Reachability;
+
+/// What auxiliary files are, with the raw ids of the predicates they are about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuxiliaryKind {
+    /// Reachability labels of a predicate.
+    Reachability {
+        /// The predicate.
+        predicate: u64,
+    },
+    /// The values of a predicate beside neighbours.
+    Attribute {
+        /// The predicate.
+        predicate: u64,
+        /// The predicates of the edges to the neighbours, sorted; none: all.
+        along: Vec<u64>,
+    },
+}
+
+impl AuxiliaryKind {
+    /// Whether it takes the place of the other: it is the same but for its details.
+    pub fn replaces(&self, other: &Self) -> bool {
+        let about = |kind: &Self| match kind {
+            Self::Reachability { predicate } | Self::Attribute { predicate, .. } => *predicate,
+        };
+        std::mem::discriminant(self) == std::mem::discriminant(other) && about(self) == about(other)
+    }
+}
+
+/// The auxiliary files of a store, open for reading.
+#[derive(Default)]
+pub struct Auxiliaries {
+    reachability: Vec<Reachability>,
+    attributes: Vec<Attribute>,
+}
+
+impl Auxiliaries {
+    /// Opens what the manifest names: reads what is kept in memory of it.
+    pub(crate) fn open(pool: &Arc<BufferPool>, manifest: &Manifest) -> Result<Self, StoreError> {
+        let mut auxiliaries = Self::default();
+        for entry in &manifest.auxiliary {
+            let folder = entry.id.folder();
+            let names = entry.files.iter().map(|file| file.name.clone());
+            check_lengths(&**pool.storage(), &folder, &entry.files, names)?;
+            match &entry.kind {
+                AuxiliaryKind::Reachability { predicate } => {
+                    let labels = Reachability::open(pool, &folder, TermId(*predicate))?;
+                    auxiliaries.reachability.push(labels);
+                }
+                AuxiliaryKind::Attribute { .. } => {
+                    let attribute = Attribute::open(pool, &folder)?;
+                    auxiliaries.attributes.push(attribute);
+                }
+            }
+        }
+        Ok(auxiliaries)
+    }
+
+    /// All reachability labels.
+    pub fn all_reachability(&self) -> &[Reachability] {
+        &self.reachability
+    }
+
+    /// The reachability labels of a predicate.
+    pub fn reachability(&self, predicate: TermId) -> Option<&Reachability> {
+        let mut labels = self.reachability.iter();
+        labels.find(|labels| labels.predicate() == predicate)
+    }
+
+    /// All cached attributes.
+    pub fn all_attributes(&self) -> &[Attribute] {
+        &self.attributes
+    }
+
+    /// The cached values of a predicate.
+    pub fn attribute(&self, predicate: TermId) -> Option<&Attribute> {
+        let mut attributes = self.attributes.iter();
+        attributes.find(|attribute| attribute.predicate() == predicate)
+    }
+
+    /// Memory that is kept for them while the store is open, about.
+    pub fn memory_bytes(&self) -> usize {
+        let labels = self.reachability.iter().map(Reachability::memory_bytes);
+        let attributes = self.attributes.iter().map(Attribute::memory_bytes);
+        labels.chain(attributes).sum()
+    }
+}

@@ -1,0 +1,227 @@
+//! Adding and dropping auxiliary files, as one change of the store.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pythia_io::{PageWriter, Storage};
+use pythia_rdf::TermId;
+
+use super::attribute::{self, AttributeWriter};
+use super::{AuxiliaryKind, reachability};
+use crate::StoreError;
+use crate::manifest::{
+    AuxiliaryEntry, AuxiliaryId, FORMAT_AUXILIARY, FORMAT_VERSION, Manifest, ManifestFile,
+};
+use crate::pattern::{GraphFilter, QuadPattern};
+use crate::snapshot::Snapshot;
+use crate::store::{OpenOptions, Store};
+
+/// What to change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// What to build, anew if it is there already.
+    pub add: Vec<AuxiliaryKind>,
+    /// What to drop.
+    pub drop: Vec<AuxiliaryKind>,
+}
+
+/// What a change may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptimizeOptions {
+    /// Memory for building, in bytes: a hard limit.
+    pub memory_bytes: usize,
+    /// Memory for pages, in bytes.
+    pub cache_bytes: usize,
+}
+
+impl Default for OptimizeOptions {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 1 << 30,
+            cache_bytes: 64 << 20,
+        }
+    }
+}
+
+/// Something that was added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Added {
+    /// What it is.
+    pub kind: AuxiliaryKind,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// Changes the auxiliary files of the store in a storage, in one step: on an error, or after a
+/// crash, they are what they were. The caller holds the store's lock alone.
+pub fn optimize(
+    storage: Arc<dyn Storage>,
+    change: &Change,
+    options: OptimizeOptions,
+) -> Result<Vec<Added>, StoreError> {
+    let open = OpenOptions {
+        cache_bytes: options.cache_bytes,
+    };
+    let store = Store::open_storage(Arc::clone(&storage), open)?;
+    let mut manifest = store.manifest().clone();
+    refuse_unknown(&manifest, change)?;
+    Manifest::remove_leftovers(Some(&manifest), &*storage)?;
+    let used = manifest.auxiliary.iter().map(|entry| entry.id.0).max();
+    let mut writer = Writer {
+        storage: &*storage,
+        snapshot: store.snapshot(),
+        options,
+        next: used.unwrap_or(0) + 1,
+        written: Vec::new(),
+    };
+    let mut added = Vec::new();
+    for kind in &change.add {
+        let started = Instant::now();
+        let entry = writer.write(kind)?;
+        added.push(Added {
+            kind: kind.clone(),
+            bytes: entry.bytes(),
+            time: started.elapsed(),
+        });
+        manifest.auxiliary.retain(|old| !kind.replaces(&old.kind));
+        manifest.auxiliary.push(entry);
+    }
+    for kind in &change.drop {
+        manifest
+            .auxiliary
+            .retain(|entry| !kind.replaces(&entry.kind));
+    }
+    manifest.format = match manifest.auxiliary.is_empty() {
+        true => FORMAT_VERSION,
+        false => FORMAT_AUXILIARY,
+    };
+    manifest.switch(&*storage)?;
+    writer.written.clear();
+    // What was dropped; the next writer tries again if this fails.
+    let _ = Manifest::remove_leftovers(Some(&manifest), &*storage);
+    Ok(added)
+}
+
+fn refuse_unknown(manifest: &Manifest, change: &Change) -> Result<(), StoreError> {
+    let is_there = |kind: &AuxiliaryKind| manifest.auxiliary.iter().any(|e| kind.replaces(&e.kind));
+    match change.drop.iter().find(|kind| !is_there(kind)) {
+        Some(kind) => Err(StoreError::NotOptimizable {
+            message: format!("the store has no {kind:?} that could be dropped"),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Writes folders of auxiliary files; those not yet part of the store go when it does.
+struct Writer<'s> {
+    storage: &'s dyn Storage,
+    snapshot: Snapshot,
+    options: OptimizeOptions,
+    next: u64,
+    written: Vec<String>,
+}
+
+impl Writer<'_> {
+    fn write(&mut self, kind: &AuxiliaryKind) -> Result<AuxiliaryEntry, StoreError> {
+        let id = AuxiliaryId(self.next);
+        self.next += 1;
+        let folder = id.folder();
+        self.written.push(folder.clone());
+        let names: &[&str] = match kind {
+            AuxiliaryKind::Reachability { predicate } => {
+                self.reachability(&folder, TermId(*predicate))?
+            }
+            AuxiliaryKind::Attribute { predicate, along } => {
+                let along: Vec<TermId> = along.iter().map(|&id| TermId(id)).collect();
+                self.attribute(&folder, TermId(*predicate), along)?
+            }
+        };
+        let mut files = Vec::new();
+        for name in names {
+            let bytes = self.storage.open(&format!("{folder}/{name}"))?.len();
+            let name = (*name).to_owned();
+            files.push(ManifestFile { name, bytes });
+        }
+        let kind = kind.clone();
+        Ok(AuxiliaryEntry { id, kind, files })
+    }
+
+    fn reachability(
+        &self,
+        folder: &str,
+        predicate: TermId,
+    ) -> Result<&'static [&'static str], StoreError> {
+        self.refuse_without_edges(predicate)?;
+        let name = format!("{folder}/{}", reachability::PAGES_NAME);
+        let file = self.storage.create(&name)?;
+        let mut pages = PageWriter::new(file, reachability::page_bytes());
+        let memory_bytes = self.options.memory_bytes;
+        let directory = reachability::build(&self.snapshot, predicate, memory_bytes, &mut pages)?;
+        pages.finish()?;
+        self.whole_file(
+            &format!("{folder}/{}", reachability::DIRECTORY_NAME),
+            &directory,
+        )?;
+        Ok(&[reachability::DIRECTORY_NAME, reachability::PAGES_NAME])
+    }
+
+    fn attribute(
+        &self,
+        folder: &str,
+        predicate: TermId,
+        mut along: Vec<TermId>,
+    ) -> Result<&'static [&'static str], StoreError> {
+        along.sort_unstable();
+        along.dedup();
+        for &predicate in along.iter().chain([&predicate]) {
+            self.refuse_without_edges(predicate)?;
+        }
+        let writer = AttributeWriter {
+            snapshot: &self.snapshot,
+            storage: self.storage,
+            folder,
+            memory_bytes: self.options.memory_bytes,
+        };
+        let directory = writer.write(predicate, &along)?;
+        self.whole_file(
+            &format!("{folder}/{}", attribute::DIRECTORY_NAME),
+            &directory,
+        )?;
+        Ok(&attribute::FILE_NAMES)
+    }
+
+    fn refuse_without_edges(&self, predicate: TermId) -> Result<(), StoreError> {
+        let pattern = QuadPattern {
+            predicate: Some(predicate),
+            graph: GraphFilter::One(TermId::DEFAULT_GRAPH),
+            ..QuadPattern::default()
+        };
+        if self.snapshot.count(&pattern)? > 0 {
+            return Ok(());
+        }
+        let name = match self.snapshot.decode(&[predicate])?.first() {
+            Some(term) => term.to_string(),
+            None => format!("{predicate:?}"),
+        };
+        Err(StoreError::NotOptimizable {
+            message: format!("{name} has no edges in the default graph"),
+        })
+    }
+
+    fn whole_file(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let mut file = self.storage.create(name)?;
+        file.append(bytes)?;
+        Ok(file.sync()?)
+    }
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        for folder in &self.written {
+            // Best effort: the next writer removes what is still there.
+            let _ = self.storage.remove(folder);
+        }
+    }
+}

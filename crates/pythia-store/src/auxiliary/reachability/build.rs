@@ -1,0 +1,188 @@
+//! From the edges of a predicate to its labels, in memory that is known before.
+
+use pythia_rdf::TermId;
+
+use super::format::{Directory, Label, Pages, Place};
+use super::graph::{Components, Graph};
+use super::intervals::{INTERVALS_MAX, Labels, NODES_MAX};
+use crate::StoreError;
+use crate::pattern::{Component, GraphFilter, IdBatch, Order, QuadPattern};
+use crate::segment::tuple::PageSink;
+use crate::snapshot::Snapshot;
+
+/// Bytes that building takes at most: for each node, for each edge, and for each node and interval.
+const NODE_BYTES: u64 = 104;
+const EDGE_BYTES: u64 = 12;
+const INTERVAL_BYTES: u64 = 16;
+const INTERVALS_MIN: u64 = 2;
+
+/// Labels a predicate's edges in the default graph; the pages go to `sink`.
+pub(super) fn build(
+    snapshot: &Snapshot,
+    predicate: TermId,
+    intervals_max: u32,
+    sink: &mut impl PageSink,
+) -> Result<Directory, StoreError> {
+    let edges = Edges {
+        snapshot,
+        predicate,
+    };
+    let ids = edges.nodes()?;
+    let graph = edges.graph(&ids)?;
+    let edge_count = graph.edges();
+    let components = Components::find(&graph);
+    let forward = graph.condensed(&components);
+    drop(graph);
+    let most = intervals_max as usize;
+    let labels = Labels::new(&forward, &components.firsts, most);
+    // The other way round, the components get numbers of their own.
+    let renumbered = Components::find(&forward.reversed());
+    let backward = forward.reversed().condensed(&renumbered);
+    let reverse_labels = Labels::new(&backward, &renumbered.firsts, most);
+    let reversed = reverse_labels.interval_count() < labels.interval_count();
+    let (dag, labels) = if reversed {
+        (backward, reverse_labels)
+    } else {
+        (forward, labels)
+    };
+    let place = |node: usize| {
+        let component = components.of[node];
+        Place {
+            component: if reversed {
+                renumbered.of[component as usize]
+            } else {
+                component
+            },
+            cyclic: components.cyclic[component as usize],
+        }
+    };
+    let mut pages = Pages::new(sink);
+    let places = ids.iter().enumerate().map(|(node, &id)| (id, place(node)));
+    let node_pages = pages.nodes(places)?;
+    let searched = |&component: &u32| !labels.is_exact(component);
+    let count = dag.nodes() as u32;
+    let mut links = 0;
+    let label_pages = pages.labels((0..count).map(|component| {
+        let own = if searched(&component) {
+            dag.targets(component).len() as u64
+        } else {
+            0
+        };
+        links += own;
+        Label {
+            level: labels.levels[component as usize],
+            intervals: labels.of(component).to_vec(),
+            links: links - own..links,
+        }
+    }))?;
+    let sources = (0..count).filter(searched);
+    pages.links(sources.flat_map(|component| dag.targets(component).iter().copied()))?;
+    Ok(Directory {
+        predicate: predicate.0,
+        reversed,
+        intervals_max,
+        edges: edge_count,
+        nodes: ids.len() as u64,
+        components: count,
+        intervals: labels.interval_count(),
+        exact: count - (0..count).filter(searched).count() as u32,
+        links,
+        node_pages,
+        label_pages,
+    })
+}
+
+/// How many intervals a component may have for building to stay within `memory_bytes`.
+///
+/// # Errors
+/// [`StoreError::MemoryTooSmall`] if it cannot.
+pub(super) fn intervals_within(
+    snapshot: &Snapshot,
+    predicate: TermId,
+    memory_bytes: usize,
+) -> Result<u32, StoreError> {
+    let (edges, nodes) = match snapshot.statistics().predicate(predicate) {
+        Some(counts) => (counts.quads, counts.subjects + counts.objects),
+        None => (0, 0),
+    };
+    if nodes > NODES_MAX as u64 {
+        return Err(StoreError::TooLarge {
+            what: format!("{nodes} ends of edges, and labels are for at most {NODES_MAX}"),
+        });
+    }
+    let fixed = nodes * NODE_BYTES + edges * EDGE_BYTES;
+    let each = (nodes * INTERVAL_BYTES).max(1);
+    let most = (memory_bytes as u64).saturating_sub(fixed) / each;
+    if most < INTERVALS_MIN {
+        return Err(StoreError::MemoryTooSmall {
+            what: "building reachability labels",
+            needed_bytes: fixed + INTERVALS_MIN * each,
+            given_bytes: memory_bytes as u64,
+        });
+    }
+    Ok(most.min(INTERVALS_MAX as u64) as u32)
+}
+
+/// The edges of a predicate in the default graph.
+struct Edges<'s> {
+    snapshot: &'s Snapshot,
+    predicate: TermId,
+}
+
+impl Edges<'_> {
+    fn scan(
+        &self,
+        order: Order,
+        wanted: &[Component],
+        mut f: impl FnMut(&IdBatch),
+    ) -> Result<(), StoreError> {
+        let pattern = QuadPattern {
+            predicate: Some(self.predicate),
+            graph: GraphFilter::One(TermId::DEFAULT_GRAPH),
+            ..QuadPattern::default()
+        };
+        let mut scan = self.snapshot.scan(&pattern, order, wanted)?;
+        let mut batch = IdBatch::default();
+        while scan.next_into(&mut batch)? {
+            f(&batch);
+        }
+        Ok(())
+    }
+
+    /// All ends, sorted.
+    fn nodes(&self) -> Result<Vec<u64>, StoreError> {
+        let mut nodes: Vec<u64> = Vec::new();
+        for (order, component) in [
+            (Order::Pso, Component::Subject),
+            (Order::Pos, Component::Object),
+        ] {
+            self.scan(order, &[component], |batch| {
+                nodes.extend_from_slice(&batch.columns[0]);
+                nodes.dedup();
+            })?;
+        }
+        // Two sorted runs, which this sort finds and merges.
+        nodes.sort();
+        nodes.dedup();
+        nodes.shrink_to_fit();
+        Ok(nodes)
+    }
+
+    fn graph(&self, ids: &[u64]) -> Result<Graph, StoreError> {
+        let statistics = self.snapshot.statistics().predicate(self.predicate);
+        let edges = statistics.map_or(0, |counts| counts.quads as usize);
+        let mut builder = Graph::builder(ids.len(), edges);
+        let mut source = 0;
+        let wanted = [Component::Subject, Component::Object];
+        self.scan(Order::Pso, &wanted, |batch| {
+            for (&subject, &object) in batch.columns[0].iter().zip(&batch.columns[1]) {
+                while ids[source] < subject {
+                    source += 1;
+                }
+                let target = ids.binary_search(&object).expect("every object is a node");
+                builder.push(source as u32, target as u32);
+            }
+        })?;
+        Ok(builder.finish())
+    }
+}

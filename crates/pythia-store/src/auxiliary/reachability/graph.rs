@@ -1,0 +1,266 @@
+//! A directed graph over dense numbers, its strongly connected components, and what is left when
+//! each of those becomes one node.
+
+/// The mark of a node without a number yet.
+const NONE: u32 = u32::MAX;
+
+/// A graph whose nodes are 0, 1, …; edges lie in memory by their sources.
+pub(super) struct Graph {
+    /// Where each node's targets begin; one more at the end.
+    starts: Vec<u64>,
+    targets: Vec<u32>,
+}
+
+/// The strongly connected components, numbered so that edges between them lead to lower numbers.
+pub(super) struct Components {
+    /// Per node, its component.
+    pub(super) of: Vec<u32>,
+    /// Per component, the first number such that it reaches all from there to its own: its
+    /// descendants in the forest that the depth-first search walked.
+    pub(super) firsts: Vec<u32>,
+    /// Per component, whether it has an edge within.
+    pub(super) cyclic: Vec<bool>,
+}
+
+impl Graph {
+    /// A graph of edges that come sorted by source.
+    pub(super) fn builder(nodes: usize, edges: usize) -> GraphBuilder {
+        let mut starts = Vec::with_capacity(nodes + 1);
+        starts.push(0);
+        GraphBuilder {
+            nodes,
+            graph: Self {
+                starts,
+                targets: Vec::with_capacity(edges),
+            },
+        }
+    }
+
+    /// Number of nodes.
+    pub(super) fn nodes(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Number of edges.
+    pub(super) fn edges(&self) -> u64 {
+        self.targets.len() as u64
+    }
+
+    /// The targets of a node's edges.
+    pub(super) fn targets(&self, node: u32) -> &[u32] {
+        let node = node as usize;
+        &self.targets[self.starts[node] as usize..self.starts[node + 1] as usize]
+    }
+
+    /// The graph with its edges turned around.
+    pub(super) fn reversed(&self) -> Self {
+        let mut starts = vec![0_u64; self.nodes() + 1];
+        for &target in &self.targets {
+            starts[target as usize + 1] += 1;
+        }
+        for node in 0..self.nodes() {
+            starts[node + 1] += starts[node];
+        }
+        let mut next = starts.clone();
+        let mut targets = vec![0; self.targets.len()];
+        for source in 0..self.nodes() as u32 {
+            for &target in self.targets(source) {
+                let place = &mut next[target as usize];
+                targets[*place as usize] = source;
+                *place += 1;
+            }
+        }
+        Self { starts, targets }
+    }
+
+    /// The graph of components: an edge from one to another if any of its nodes has one.
+    pub(super) fn condensed(&self, components: &Components) -> Self {
+        let count = components.firsts.len();
+        let mut builder = Self::builder(count, 0);
+        let mut targets = Vec::new();
+        let by_component = members(&components.of);
+        for component in 0..count as u32 {
+            targets.clear();
+            for &node in by_component.targets(component) {
+                let others = self.targets(node).iter();
+                targets.extend(others.map(|&target| components.of[target as usize]));
+            }
+            targets.sort_unstable();
+            targets.dedup();
+            let others = targets.iter().filter(|&&target| target != component);
+            others.for_each(|&target| builder.push(component, target));
+        }
+        builder.finish()
+    }
+}
+
+/// Per component its nodes, in the form of a graph.
+fn members(of: &[u32]) -> Graph {
+    // From every node one edge to its component, turned around.
+    let by_node = Graph {
+        starts: (0..=of.len() as u64).collect(),
+        targets: of.to_vec(),
+    };
+    by_node.reversed()
+}
+
+/// A graph being built.
+pub(super) struct GraphBuilder {
+    nodes: usize,
+    graph: Graph,
+}
+
+impl GraphBuilder {
+    /// Adds an edge; sources must not descend.
+    pub(super) fn push(&mut self, source: u32, target: u32) {
+        self.skip_to(source as usize);
+        self.graph.targets.push(target);
+    }
+
+    fn skip_to(&mut self, node: usize) {
+        let filled = self.graph.targets.len() as u64;
+        debug_assert!(self.graph.starts.len() <= node + 1, "sources ascend");
+        self.graph.starts.resize(node + 1, filled);
+    }
+
+    pub(super) fn finish(mut self) -> Graph {
+        self.skip_to(self.nodes);
+        self.graph
+    }
+}
+
+/// A node whose edges are being followed.
+struct Visit {
+    node: u32,
+    /// How many of its edges were followed.
+    followed: u32,
+    /// Components there were when it was found.
+    first: u32,
+}
+
+impl Components {
+    /// Tarjan's algorithm, with its recursion on a stack of our own. Takes time in proportion to
+    /// nodes and edges.
+    pub(super) fn find(graph: &Graph) -> Self {
+        let mut search = Search {
+            graph,
+            found: vec![NONE; graph.nodes()],
+            lowest: vec![NONE; graph.nodes()],
+            next: 0,
+            pending: Vec::new(),
+            components: Self {
+                of: vec![NONE; graph.nodes()],
+                firsts: Vec::new(),
+                cyclic: Vec::new(),
+            },
+        };
+        for node in 0..graph.nodes() as u32 {
+            if search.found[node as usize] == NONE {
+                search.walk(node);
+            }
+        }
+        search.components
+    }
+}
+
+struct Search<'a> {
+    graph: &'a Graph,
+    /// Per node, when it was found.
+    found: Vec<u32>,
+    /// Per node, the earliest found node of its component that is known.
+    lowest: Vec<u32>,
+    next: u32,
+    /// Nodes that are in no component yet.
+    pending: Vec<u32>,
+    components: Components,
+}
+
+impl Search<'_> {
+    fn walk(&mut self, start: u32) {
+        let mut visits = vec![self.visit(start)];
+        while let Some(visit) = visits.last_mut() {
+            let node = visit.node as usize;
+            if let Some(&target) = self.graph.targets(visit.node).get(visit.followed as usize) {
+                visit.followed += 1;
+                if self.found[target as usize] == NONE {
+                    visits.push(self.visit(target));
+                } else if self.components.of[target as usize] == NONE {
+                    self.lowest[node] = self.lowest[node].min(self.found[target as usize]);
+                }
+                continue;
+            }
+            let visit = visits.pop().expect("it was the last");
+            if let Some(parent) = visits.last() {
+                let parent = parent.node as usize;
+                self.lowest[parent] = self.lowest[parent].min(self.lowest[node]);
+            }
+            if self.lowest[node] == self.found[node] {
+                self.close(&visit);
+            }
+        }
+    }
+
+    fn visit(&mut self, node: u32) -> Visit {
+        self.found[node as usize] = self.next;
+        self.lowest[node as usize] = self.next;
+        self.next += 1;
+        self.pending.push(node);
+        Visit {
+            node,
+            followed: 0,
+            first: self.components.firsts.len() as u32,
+        }
+    }
+
+    /// Makes a component of what is pending down to its first node.
+    fn close(&mut self, root: &Visit) {
+        let number = self.components.firsts.len() as u32;
+        let mut size = 0;
+        loop {
+            let member = self.pending.pop().expect("the root is pending");
+            self.components.of[member as usize] = number;
+            size += 1;
+            if member == root.node {
+                break;
+            }
+        }
+        self.components.firsts.push(root.first);
+        let has_loop = || self.graph.targets(root.node).contains(&root.node);
+        self.components.cyclic.push(size > 1 || has_loop());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(nodes: usize, edges: &[(u32, u32)]) -> Graph {
+        let mut builder = Graph::builder(nodes, edges.len());
+        edges.iter().for_each(|&(from, to)| builder.push(from, to));
+        builder.finish()
+    }
+
+    #[test]
+    fn components_are_numbered_from_the_sinks() {
+        let graph = graph(6, &[(0, 1), (1, 2), (2, 0), (2, 3), (4, 3), (5, 5)]);
+        let components = Components::find(&graph);
+        assert_eq!(components.of, [1, 1, 1, 0, 2, 3]);
+        assert_eq!(components.firsts, [0, 0, 2, 3]);
+        assert_eq!(components.cyclic, [false, true, false, true]);
+        let condensed = graph.condensed(&components);
+        let edges: Vec<&[u32]> = (0..4).map(|node| condensed.targets(node)).collect();
+        assert_eq!(edges, [&[][..], &[0], &[0], &[]]);
+        let back = condensed.reversed();
+        assert_eq!(back.targets(0), [1, 2]);
+    }
+
+    #[test]
+    fn a_long_chain_needs_no_deep_recursion() {
+        let count = 1_000_000;
+        let mut builder = Graph::builder(count as usize, count as usize);
+        (0..count - 1).for_each(|node| builder.push(node, node + 1));
+        let components = Components::find(&builder.finish());
+        assert_eq!(components.of[0], count - 1);
+        assert!(components.firsts.iter().all(|&first| first == 0));
+    }
+}

@@ -1,0 +1,178 @@
+//! Adding to a store what answers some questions with fewer reads: by the names of predicates.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use oxrdf::NamedNodeRef;
+use pythia_io::{DirectStorage, Storage};
+use pythia_rdf::TermId;
+use pythia_store::auxiliary::{self, AuxiliaryKind, Change};
+use pythia_store::{OpenOptions, Snapshot, Store, StoreError, StoreLock};
+
+pub use pythia_store::auxiliary::{Added, OptimizeOptions};
+
+/// Auxiliary files, by the IRIs of the predicates they are about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Auxiliary {
+    /// Predicates with reachability labels.
+    pub reachability: Vec<String>,
+    /// Predicates whose values are kept beside neighbours.
+    pub attributes: Vec<String>,
+    /// The predicates of the edges to those neighbours; none: all.
+    pub along: Vec<String>,
+}
+
+impl Auxiliary {
+    /// Whether it names nothing.
+    pub fn is_empty(&self) -> bool {
+        self.reachability.is_empty() && self.attributes.is_empty()
+    }
+
+    fn kinds(&self, snapshot: &Snapshot) -> Result<Vec<AuxiliaryKind>, StoreError> {
+        let id = |iri: &String| predicate_named(snapshot, iri);
+        let mut along = self.along.iter().map(id).collect::<Result<Vec<_>, _>>()?;
+        along.sort_unstable();
+        let mut kinds = Vec::new();
+        for iri in &self.reachability {
+            let predicate = id(iri)?;
+            kinds.push(AuxiliaryKind::Reachability { predicate });
+        }
+        for iri in &self.attributes {
+            let (predicate, along) = (id(iri)?, along.clone());
+            kinds.push(AuxiliaryKind::Attribute { predicate, along });
+        }
+        Ok(kinds)
+    }
+}
+
+/// Builds auxiliary files for the store in a folder, which nobody else may have open, in one step:
+/// on an error, or after a crash, the store is what it was.
+///
+/// # Errors
+/// Names of predicates that the store does not have, with those that were probably meant; not
+/// enough memory, with how much is needed.
+pub fn optimize(
+    path: &Path,
+    add: &Auxiliary,
+    options: OptimizeOptions,
+) -> Result<Vec<Added>, StoreError> {
+    change(path, options, |store| {
+        Ok(Change {
+            add: add.kinds(&store.snapshot())?,
+            drop: Vec::new(),
+        })
+    })
+}
+
+/// Drops auxiliary files of the store in a folder: those named, or all if none is.
+pub fn drop_auxiliary(path: &Path, named: &Auxiliary) -> Result<Vec<AuxiliaryKind>, StoreError> {
+    let mut dropped = Vec::new();
+    change(path, OptimizeOptions::default(), |store| {
+        let all = store.manifest().auxiliary.iter().map(|e| e.kind.clone());
+        dropped = match named.is_empty() {
+            true => all.collect(),
+            false => named.kinds(&store.snapshot())?,
+        };
+        Ok(Change {
+            add: Vec::new(),
+            drop: dropped.clone(),
+        })
+    })?;
+    Ok(dropped)
+}
+
+fn change(
+    path: &Path,
+    options: OptimizeOptions,
+    change: impl FnOnce(&Store) -> Result<Change, StoreError>,
+) -> Result<Vec<Added>, StoreError> {
+    let open = OpenOptions {
+        cache_bytes: options.cache_bytes,
+    };
+    // Says what is wrong with the folder, if anything is.
+    drop(Store::open(path, open)?);
+    let _lock = StoreLock::exclusive(path)?;
+    let storage: Arc<dyn Storage> = Arc::new(DirectStorage::open(path, false)?);
+    let change = change(&Store::open_storage(Arc::clone(&storage), open)?)?;
+    auxiliary::optimize(storage, &change, options)
+}
+
+/// What auxiliary files are, in words.
+pub fn describe_auxiliary(kind: &AuxiliaryKind, snapshot: &Snapshot) -> Result<String, StoreError> {
+    let name = |id: u64| -> Result<String, StoreError> {
+        let terms = snapshot.decode(&[TermId(id)])?;
+        Ok(terms[0].to_string())
+    };
+    Ok(match kind {
+        AuxiliaryKind::Reachability { predicate } => {
+            format!("reachability of {}", name(*predicate)?)
+        }
+        AuxiliaryKind::Attribute { predicate, along } if along.is_empty() => {
+            format!("values of {} beside all neighbours", name(*predicate)?)
+        }
+        AuxiliaryKind::Attribute { predicate, along } => {
+            let along = along.iter().map(|&id| name(id));
+            let along = along.collect::<Result<Vec<_>, _>>()?.join(", ");
+            format!(
+                "values of {} beside neighbours by {along}",
+                name(*predicate)?
+            )
+        }
+    })
+}
+
+/// The raw id of a predicate of the store. Its IRI may stand in angle brackets.
+fn predicate_named(snapshot: &Snapshot, name: &str) -> Result<u64, StoreError> {
+    let bracketed = name.strip_prefix('<').and_then(|n| n.strip_suffix('>'));
+    let iri = bracketed.unwrap_or(name);
+    if let Ok(node) = NamedNodeRef::new(iri)
+        && let Some(id) = snapshot.resolve(node.into())?
+        && snapshot.statistics().predicate(id).is_some()
+    {
+        return Ok(id.0);
+    }
+    let predicates = &snapshot.statistics().predicates;
+    let ids: Vec<_> = predicates.iter().map(|known| known.predicate).collect();
+    let names = snapshot.decode(&ids)?;
+    let names = names.iter().filter_map(|term| match term {
+        oxrdf::Term::NamedNode(node) => Some(node.as_str()),
+        _ => None,
+    });
+    let meant = match nearest_iri(iri, &names.collect::<Vec<_>>()) {
+        Some(meant) => format!("; did you mean {meant}?"),
+        None => "; `pythia stats` lists those it has".to_owned(),
+    };
+    let message = format!("the store has no predicate {iri}{meant}");
+    Err(StoreError::NotOptimizable { message })
+}
+
+/// The IRI with the same last part, or else one that differs by a slip or two.
+fn nearest_iri<'i>(iri: &str, known: &[&'i str]) -> Option<&'i str> {
+    let last = |iri: &str| {
+        iri.rsplit(['/', '#', ':'])
+            .next()
+            .unwrap_or("")
+            .to_lowercase()
+    };
+    let same = known.iter().find(|known| last(known) == last(iri)).copied();
+    same.or_else(|| {
+        let upper: Vec<String> = known.iter().map(|known| known.to_uppercase()).collect();
+        let meant = pythia_query::syntax::nearest(iri, upper.iter().map(String::as_str))?;
+        let index = upper.iter().position(|known| known == meant)?;
+        Some(known[index])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_predicate_is_suggested_by_its_last_part_or_a_slip() {
+        let known = ["http://e/isLocatedIn", "http://e/knows"];
+        assert_eq!(nearest_iri("islocatedin", &known), Some(known[0]));
+        assert_eq!(nearest_iri("http://f/knows", &known), Some(known[1]));
+        assert_eq!(nearest_iri("http://e/knwos", &known), Some(known[1]));
+        assert_eq!(nearest_iri("http://e/loves", &known), None);
+    }
+}

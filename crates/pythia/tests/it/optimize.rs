@@ -1,0 +1,306 @@
+//! Stores with what `pythia optimize` adds: the same answers, with less work.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pythia::{Auxiliary, Database, OptimizeOptions, Options, PlanNode, QueryOptions};
+use pythia_io::Storage;
+use pythia_rdf::TermId;
+use pythia_store::auxiliary::{AuxiliaryKind, Change, optimize};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::support::{answer_of, ours, stored};
+
+/// The data without anything added, and with reachability labels of `http://e/<name>`.
+fn databases(nquads: &str, labelled: &[&str]) -> [Database; 2] {
+    optimized(nquads, labelled, |predicate| AuxiliaryKind::Reachability {
+        predicate,
+    })
+}
+
+/// The same with cached values of `http://e/<name>`.
+fn with_cached(nquads: &str, attributes: &[&str]) -> [Database; 2] {
+    optimized(nquads, attributes, |predicate| AuxiliaryKind::Attribute {
+        predicate,
+        along: Vec::new(),
+    })
+}
+
+fn optimized(nquads: &str, names: &[&str], kind: impl Fn(u64) -> AuxiliaryKind) -> [Database; 2] {
+    let plain = Database::open_storage(Arc::new(stored(nquads)), Options::default()).unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(stored(nquads));
+    let id = |name: &&str| {
+        let iri = format!("http://e/{name}");
+        let node = oxrdf::NamedNodeRef::new(&iri).unwrap();
+        plain.snapshot().resolve(node.into()).unwrap().unwrap()
+    };
+    let add = names
+        .iter()
+        .map(id)
+        .map(|TermId(predicate)| kind(predicate));
+    let change = Change {
+        add: add.collect(),
+        drop: Vec::new(),
+    };
+    optimize(Arc::clone(&storage), &change, Default::default()).unwrap();
+    let verified = pythia_store::verify::verify(
+        Arc::clone(&storage),
+        pythia::VerifyOptions::default(),
+        &mut |_| {},
+    );
+    assert_eq!(verified.problems, []);
+    let optimized = Database::open_storage(storage, Options::default()).unwrap();
+    [plain, optimized]
+}
+
+/// Runs a query; gives its answer and its plan with what each part took.
+fn analyze(database: &Database, query: &str) -> (Vec<String>, PlanNode) {
+    let options = QueryOptions {
+        profile: true,
+        ..QueryOptions::default()
+    };
+    let prepared = database.prepare(query, &options).unwrap();
+    let answer = answer_of(prepared.execute().unwrap()).unwrap();
+    (answer.sorted().lines, prepared.plan())
+}
+
+fn uses(plan: &PlanNode, operator: &str) -> bool {
+    plan.parts().iter().any(|part| part.operator == operator)
+}
+
+/// Random edges of `p` and `q` over few nodes, some in a named graph, some to literals.
+fn random_graph(random: &mut StdRng) -> String {
+    let nodes = random.random_range(2..40);
+    let mut text = String::new();
+    for _ in 0..random.random_range(1..3 * nodes) {
+        let (from, to) = (random.random_range(0..nodes), random.random_range(0..nodes));
+        let object = match random.random_range(0..8) {
+            0 => format!("\"{to}\""),
+            _ => format!("<http://e/n{to}>"),
+        };
+        let graph = match random.random_range(0..6) {
+            0 => "<http://e/g>",
+            _ => "",
+        };
+        let predicate = ["p", "p", "p", "q"][random.random_range(0..4)];
+        text.push_str(&format!(
+            "<http://e/n{from}> <http://e/{predicate}> {object} {graph} .\n"
+        ));
+    }
+    text.push_str("<http://e/n0> <http://e/p> <http://e/n1> .\n");
+    text.push_str("<http://e/n1> <http://e/q> <http://e/n0> .\n");
+    text
+}
+
+const QUERIES: [&str; 16] = [
+    "SELECT * { ?x e:q ?y . ?x e:p+ ?y }",
+    "SELECT * { ?x e:q ?y . ?x e:p* ?y }",
+    "SELECT * { ?x e:q ?y . ?y ^e:p+ ?x }",
+    "SELECT * { ?x e:q ?y . ?x (^e:p)* ?y }",
+    "SELECT * { ?x e:q ?y . ?x e:p+ ?x }",
+    "SELECT * { ?x e:q ?y . ?x e:p* e:n1 }",
+    "SELECT * { ?x e:q ?y . e:n0 e:p+ ?y }",
+    "SELECT * { ?x e:q ?y . ?y e:p+ \"1\" }",
+    "SELECT * { ?x e:q ?y . ?y e:p* e:nowhere }",
+    "SELECT * { VALUES ?x { e:n1 e:n2 e:nowhere \"1\" } VALUES ?y { e:n1 e:n3 e:nowhere \"1\" } ?x e:p* ?y }",
+    "ASK { e:n0 e:p+ e:n5 }",
+    "ASK { e:nowhere e:p* e:nowhere }",
+    "SELECT * { GRAPH e:g { ?x e:q ?y . ?x e:p+ ?y } }",
+    "SELECT * { ?x e:q ?y FILTER NOT EXISTS { ?x e:p+ ?y } }",
+    "SELECT * { ?x e:q ?y OPTIONAL { ?z e:q ?x . ?z e:p+ ?y } }",
+    "SELECT DISTINCT ?x { ?x e:q ?y . ?y e:p+ ?z . ?z e:p* ?x }",
+];
+
+#[test]
+fn labels_and_searches_give_the_same_answers() {
+    let mut random = StdRng::seed_from_u64(23);
+    for round in 0..60 {
+        let text = random_graph(&mut random);
+        let [plain, labelled] = databases(&text, &["p"]);
+        for query in QUERIES {
+            let query = format!("PREFIX e: <http://e/> {query}");
+            let expected = ours(&plain, &query).unwrap().sorted();
+            let found = ours(&labelled, &query).unwrap().sorted();
+            assert_eq!(found, expected, "round {round}: {query}\n{text}");
+        }
+    }
+}
+
+/// Places in a tree of regions, and things that are at places; few of them are marked.
+fn places() -> String {
+    let mut text = String::new();
+    for i in 1..2000 {
+        let up = i / 3;
+        text.push_str(&format!(
+            "<http://e/r{i}> <http://e/in> <http://e/r{up}> .\n"
+        ));
+        text.push_str(&format!(
+            "<http://e/t{i}> <http://e/at> <http://e/r{i}> .\n"
+        ));
+        if i % 500 == 0 {
+            text.push_str(&format!(
+                "<http://e/t{i}> <http://e/is> <http://e/rare> .\n"
+            ));
+        }
+    }
+    text
+}
+
+#[test]
+fn known_ends_need_no_search() {
+    let [plain, labelled] = databases(&places(), &["in"]);
+    let query = "PREFIX e: <http://e/> SELECT * { ?t e:is e:rare . ?t e:at ?r . ?r e:in+ e:r0 }";
+    let (expected, without) = analyze(&plain, query);
+    let (found, with) = analyze(&labelled, query);
+    assert_eq!(found, expected);
+    assert_eq!(found.len(), 3);
+    assert!(!uses(&without, "Reachable"), "{without}");
+    assert!(uses(&with, "Reachable"), "{with}");
+    let both = "PREFIX e: <http://e/> ASK { e:r1999 e:in+ e:r2 }";
+    let (found, plan) = analyze(&labelled, both);
+    assert_eq!(found, ["true"]);
+    assert!(uses(&plan, "Reachable") && plan.pages() <= 4, "{plan}");
+}
+
+#[test]
+fn the_planner_searches_where_that_is_less_work() {
+    let [_, labelled] = databases(&places(), &["in"]);
+    // A small region: few places are in it, and everything is at some place.
+    let query = "PREFIX e: <http://e/> SELECT * { ?t e:at ?r . ?r e:in+ e:r600 }";
+    let (found, plan) = analyze(&labelled, query);
+    assert_eq!(found.len(), 3);
+    assert!(uses(&plan, "Path"), "{plan}");
+}
+
+/// Loads text into a folder.
+fn load(path: &Path, text: &str) {
+    let text = std::io::Cursor::new(text.to_owned().into_bytes());
+    let (format, compression) = (pythia::RdfFormat::NQuads, pythia::Compression::None);
+    let source = pythia::Source::from_reader("test".to_owned(), text, format, compression);
+    let options = pythia::LoadOptions {
+        memory_bytes: 128 << 20,
+        ..pythia::LoadOptions::default()
+    };
+    pythia::load(path, vec![source.unwrap()], &options, &Arc::default()).unwrap();
+}
+
+fn labels_of(name: &str) -> Auxiliary {
+    Auxiliary {
+        reachability: vec![name.to_owned()],
+        ..Auxiliary::default()
+    }
+}
+
+#[test]
+fn a_folder_is_optimized_by_names() {
+    let folder = tempfile::tempdir().unwrap();
+    load(folder.path(), &places());
+    let options = OptimizeOptions::default();
+    let added = pythia::optimize(folder.path(), &labels_of("<http://e/in>"), options).unwrap();
+    assert!(added[0].bytes > 0);
+    let database = Database::open(folder.path()).unwrap();
+    let report = pythia::StoreReport::new(database.store());
+    let what = pythia::describe_auxiliary(&report.auxiliary[0].0, &database.snapshot()).unwrap();
+    assert_eq!(what, "reachability of <http://e/in>");
+    let busy = pythia::optimize(folder.path(), &labels_of("http://e/in"), options).unwrap_err();
+    assert!(busy.to_string().contains("in use"), "{busy}");
+    drop(database);
+    for (name, said) in [
+        ("in", "did you mean http://e/in?"),
+        ("http://e/att", "did you mean http://e/at?"),
+        ("http://e/loves", "`pythia stats` lists"),
+        ("not an IRI", "no predicate not an IRI"),
+    ] {
+        let error = pythia::optimize(folder.path(), &labels_of(name), options).unwrap_err();
+        assert!(error.to_string().contains(said), "{error}");
+    }
+    let verified = pythia::verify(folder.path(), Default::default(), &mut |_| {}).unwrap();
+    assert_eq!(verified.problems, []);
+    let dropped = pythia::drop_auxiliary(folder.path(), &Auxiliary::default()).unwrap();
+    assert_eq!(dropped.len(), 1);
+    assert!(
+        Database::open(folder.path())
+            .unwrap()
+            .store()
+            .manifest()
+            .auxiliary
+            .is_empty()
+    );
+}
+
+const STARS: [&str; 14] = [
+    "SELECT * { ?s e:p e:n1 . ?s e:q ?v }",
+    "SELECT * { ?s e:p e:n1 . ?s e:q e:n2 }",
+    "SELECT * { e:n1 e:p ?o . ?o e:q ?v }",
+    "SELECT * { e:n0 e:p ?o . ?o e:q e:n0 }",
+    "SELECT * { ?s e:p ?o . ?o e:q ?v }",
+    "SELECT * { ?s e:p ?o . ?s e:q ?o }",
+    "SELECT * { ?s e:p ?o . ?o e:p ?t . ?t e:q ?v FILTER(?v != ?o) }",
+    "SELECT * { VALUES ?s { e:n1 e:n2 e:nowhere } ?s e:p ?o . ?o e:q ?s }",
+    "SELECT * { e:n1 e:p ?o . ?o e:q ?o }",
+    "SELECT * { GRAPH e:g { e:n1 e:p ?o . ?o e:q ?v } }",
+    "SELECT * { GRAPH ?g { ?s e:p e:n1 . ?s e:q ?v } }",
+    "SELECT (COUNT(*) AS ?n) { ?s e:p e:n1 . ?s e:q ?v }",
+    "SELECT DISTINCT ?s { ?s e:p e:n1 . ?s e:q ?v }",
+    "SELECT * { e:n1 e:p ?o . ?o e:q ?v OPTIONAL { ?v e:p ?w . ?w e:q ?x } }",
+];
+
+#[test]
+fn cached_attributes_give_the_same_answers() {
+    let mut random = StdRng::seed_from_u64(29);
+    let mut used = 0;
+    for round in 0..40 {
+        let text = random_graph(&mut random);
+        let [plain, cached] = with_cached(&text, &["q"]);
+        for query in STARS {
+            let query = format!("PREFIX e: <http://e/> {query}");
+            let expected = ours(&plain, &query).unwrap().sorted();
+            let found = ours(&cached, &query).unwrap().sorted();
+            assert_eq!(found, expected, "round {round}: {query}\n{text}");
+            let plan = cached.prepare(&query, &QueryOptions::default()).unwrap();
+            used += usize::from(plan.plan().to_string().contains("Cached"));
+        }
+    }
+    assert!(used > 100, "{used} plans used the cache");
+}
+
+/// Citizens of few countries, each with a gender, and a name that nothing asks for.
+fn citizens() -> String {
+    let mut text = String::new();
+    for i in 0..6000 {
+        let number = i * 7919 % 6000;
+        let (country, gender) = (i % 3 + i / 5900 * 7, ["male", "female"][i / 3 % 2]);
+        text.push_str(&format!(
+            "<http://e/c{number}> <http://e/isCitizenOf> <http://e/country{country}> .\n\
+             <http://e/c{number}> <http://e/hasGender> <http://e/{gender}> .\n\
+             <http://e/c{number}> <http://e/name> \"a name of some length, number {number}\" .\n"
+        ));
+    }
+    text
+}
+
+/// Counts pages that a query reads when nothing is in the cache.
+fn pages(database: &Database, query: &str) -> (usize, u64, PlanNode) {
+    database.clear_cache().unwrap();
+    let (lines, plan) = analyze(database, query);
+    (lines.len(), plan.pages(), plan)
+}
+
+#[test]
+fn citizens_that_are_male_cost_no_extra_reads() {
+    let [plain, cached] = with_cached(&citizens(), &["hasGender"]);
+    for (country, count) in [("country8", 16), ("country0", 984)] {
+        let query = format!(
+            "PREFIX e: <http://e/> SELECT ?s {{ ?s e:isCitizenOf e:{country} . ?s e:hasGender e:male }}"
+        );
+        let (expected, without, _) = pages(&plain, &query);
+        let (found, with, plan) = pages(&cached, &query);
+        assert_eq!((found, expected), (count, count));
+        assert!(uses(&plan, "Cached(Object)"), "{plan}");
+        assert!(
+            with <= 4 && with < without,
+            "{with} pages, not {without}: {plan}"
+        );
+    }
+}
