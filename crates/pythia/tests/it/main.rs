@@ -9,6 +9,7 @@ mod hostile;
 mod language;
 mod optimizer;
 mod outcome;
+mod paths;
 mod property_paths;
 mod sparqltest;
 mod store;

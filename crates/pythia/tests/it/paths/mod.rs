@@ -1,0 +1,4 @@
+//! Paths as results: against a brute-force search, and at the edges of what is asked.
+
+mod oracle;
+mod random;
