@@ -32,7 +32,7 @@ pub(crate) mod request;
 const PATHS_UNKNOWN: f64 = 10.0;
 
 /// Whether a service is the path search.
-pub(super) fn is_search(name: &NamedNodePattern) -> bool {
+pub(crate) fn is_search(name: &NamedNodePattern) -> bool {
     match name {
         NamedNodePattern::NamedNode(node) => {
             node.as_str().strip_prefix(NAMESPACE) == Some("search")
@@ -225,7 +225,7 @@ impl Planner<'_> {
                 Some(WeightKind::Value(id))
             }
             Some(WeightOption::Variable(variable)) => {
-                let bound = request.binds.iter().find(|(name, _)| name == variable);
+                let bound = request.computed.iter().find(|(name, _)| name == variable);
                 let expression = match bound {
                     Some((_, expression)) => expression.clone(),
                     None => Expression::Variable(variable.clone()),
@@ -253,7 +253,7 @@ impl Planner<'_> {
     ) -> Result<(Planned, EdgeSource), QueryError> {
         let mut pattern = step.clone();
         paths::expand(&mut pattern);
-        for (variable, expression) in &request.binds {
+        for (variable, expression) in &request.computed {
             pattern = GraphPattern::Extend {
                 inner: Box::new(pattern),
                 variable: variable.clone(),

@@ -7,7 +7,7 @@ use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression as Pat
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
 use crate::error::QueryError;
-use crate::plan::scope::term_variable;
+use crate::plan::scope::{Variables, term_variable};
 use crate::search::{BATCH_NODES, Mode, NAMESPACE, Restrictor, Rules};
 
 /// A question for paths.
@@ -17,7 +17,7 @@ pub(crate) struct Request {
     pub(crate) end: TermPattern,
     pub(crate) edges: Edges,
     pub(crate) filters: Vec<Expression>,
-    pub(crate) binds: Vec<(Variable, Expression)>,
+    pub(crate) computed: Vec<(Variable, Expression)>,
     pub(crate) weight: Option<WeightOption>,
     pub(crate) weight_optional: bool,
     /// The variables of a path.
@@ -82,7 +82,7 @@ impl Request {
             end: unset.clone(),
             edges: Edges::Expression(Path::NegatedPropertySet(Vec::new())),
             filters: parts.filters,
-            binds: parts.binds,
+            computed: parts.binds,
             weight: None,
             weight_optional: false,
             path: None,
@@ -161,6 +161,24 @@ impl Request {
     pub(crate) fn filter(&self) -> Option<Expression> {
         let and = |a, b| Expression::And(Box::new(a), Box::new(b));
         self.filters.iter().cloned().reduce(and)
+    }
+
+    /// The variables that solutions of the search may bind.
+    pub(crate) fn binds(&self) -> Variables {
+        let ends = [&self.start, &self.end]
+            .into_iter()
+            .filter_map(term_variable);
+        let of_path = [&self.path, &self.length, &self.cost, &self.number];
+        let of_edge = [
+            &self.index,
+            &self.from,
+            &self.predicate,
+            &self.to,
+            &self.inverse,
+        ];
+        let edges = self.index.is_some().then_some(of_edge);
+        let named = of_path.into_iter().chain(edges.into_iter().flatten());
+        ends.chain(named.flatten().cloned()).collect()
     }
 
     /// The variables of a step's ends.
