@@ -42,6 +42,37 @@ impl Path {
         }
     }
 
+    /// The path drawn in a line, with short names: `a ─knows→ b ←likes─ c`.
+    pub fn drawing(&self) -> String {
+        let mut drawing = Self::label(&self.nodes[0]);
+        for (edge, node) in self.edges.iter().zip(&self.nodes[1..]) {
+            let predicate = edge.predicate.clone().map(Term::from);
+            let name = predicate.map_or_else(String::new, |predicate| Self::label(&predicate));
+            let arrow = match edge.inverse {
+                true => format!(" ←{name}─ "),
+                false => format!(" ─{name}→ "),
+            };
+            drawing.push_str(&arrow);
+            drawing.push_str(&Self::label(node));
+        }
+        drawing
+    }
+
+    /// A short name of a term: what follows the last `/`, `#` or `:` of an IRI, the text of a
+    /// literal.
+    pub fn label(term: &Term) -> String {
+        match term {
+            Term::NamedNode(node) => {
+                let iri = node.as_str();
+                let short = iri.trim_end_matches(['/', '#', ':']);
+                let start = short.rfind(['/', '#', ':']).map_or(0, |at| at + 1);
+                iri[start..].to_owned()
+            }
+            Term::Literal(literal) => literal.value().to_owned(),
+            other => other.to_string(),
+        }
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let mut path = Self {
             nodes: Vec::new(),
@@ -117,6 +148,7 @@ mod tests {
         assert_eq!(path.nodes.len(), 4);
         assert!(path.edges[1].inverse && !path.edges[0].inverse);
         assert_eq!(path.edges[2].predicate, None);
+        assert!(path.drawing().starts_with("a ─p→ a \" <b> c ←q─ <<( "));
         let alone = Path::of_term(&literal("<http://e/a>".to_owned()).into()).unwrap();
         assert_eq!((alone.nodes.len(), alone.edges.len()), (1, 0));
         for wrong in ["", "<http://e/a> <http://e/p>", "a b c"] {

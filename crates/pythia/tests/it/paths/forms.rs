@@ -1,6 +1,6 @@
 //! PATHS queries, `SERVICE path:search` and `?s ??path ?o`: what is asked, and what comes of it.
 
-use pythia::{Database, QueryError, QueryOptions};
+use pythia::{Database, QueryError, QueryOptions, ResultFormat, write_results};
 
 use crate::support::{database, ours, ours_with};
 
@@ -329,4 +329,38 @@ fn an_expression_of_thousands_of_states_is_searched() {
     let steps = vec!["<http://e/road>"; 1500].join("/");
     let query = format!("PATHS START ?s = <http://e/a> END ?e VIA {steps}");
     assert_eq!(lines(&database, &query).len(), 1);
+}
+
+#[test]
+fn json_has_the_parts_of_paths_and_dot_draws_them() {
+    let query =
+        "PATHS START ?s = <http://e/c> END ?e = <http://e/a> VIA <http://e/road>/^<http://e/ferry>";
+    let database = data();
+    let text = |format: ResultFormat| {
+        let mut out = Vec::new();
+        write_results(database.query(query).unwrap(), format, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let json: serde_json::Value = serde_json::from_str(&text(ResultFormat::Json)).unwrap();
+    let path = &json["results"]["bindings"][0]["path"];
+    assert_eq!(path["datatype"], "urn:pythia:path#path");
+    assert_eq!(path["path"]["nodes"][1]["value"], "http://e/d");
+    assert_eq!(path["path"]["edges"][0]["inverse"], false);
+    assert_eq!(path["path"]["edges"][1]["inverse"], true);
+    assert_eq!(
+        path["path"]["edges"][1]["predicate"]["value"],
+        "http://e/ferry"
+    );
+    let dot = text(ResultFormat::Dot);
+    assert!(
+        dot.contains(r#""<http://e/a>" -> "<http://e/d>" [label="ferry"];"#),
+        "{dot}"
+    );
+    let none = database.query("SELECT * { ?s ?p ?o }").unwrap();
+    let error = write_results(none, ResultFormat::Dot, Vec::new()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("dot cannot hold solutions without paths")
+    );
 }
