@@ -4,6 +4,7 @@
 //!   three fixed queries;
 //! - [`queries`]: any file of queries, each timed on its own; `bench/compare` uses it to put other
 //!   databases beside this one.
+//! - [`search`]: best-first search with batches of 1 to 64 nodes, and k shortest paths;
 //! - [`spill`]: sorting, grouping, DISTINCT and joins of more rows than memory holds.
 //!
 //! A workload takes an open [`pythia::Database`] and gives a report that can be serialised; the
@@ -15,6 +16,7 @@ pub mod latency;
 pub mod machine;
 pub mod plot;
 pub mod queries;
+pub mod search;
 pub mod spill;
 pub mod table;
 pub mod timed;
