@@ -4,11 +4,12 @@ use std::io::Write;
 
 use anyhow::Result;
 use oxrdf::Term;
-use pythia::SolutionStream;
+use pythia::{Path, SolutionStream};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Widest a cell is shown; the rest is cut.
+/// Widest a cell, or a path, is shown; the rest is cut.
 const CELL_WIDTH_MAX: usize = 100;
+const PATH_WIDTH_MAX: usize = 1000;
 /// Rows that column widths are measured on; later ones may stick out.
 const ROWS_MEASURED: usize = 1000;
 
@@ -80,11 +81,17 @@ fn write_row(out: &mut impl Write, cells: &[String], widths: &[usize]) -> Result
     Ok(())
 }
 
-/// A term for people: N-Triples syntax, except that plain strings and numbers lose their quotes
-/// and control characters are shown as spaces.
+/// A term for people: N-Triples syntax, except that plain strings and numbers lose their quotes,
+/// paths are drawn, and control characters are shown as spaces.
 fn cell(term: Option<&Term>) -> String {
+    let path = term.and_then(Path::of_term);
+    let width_max = match path {
+        Some(_) => PATH_WIDTH_MAX,
+        None => CELL_WIDTH_MAX,
+    };
     let text = match term {
         None => return String::new(),
+        Some(_) if path.is_some() => path.map(|path| path.drawing()).unwrap_or_default(),
         Some(Term::Literal(literal)) if literal.language().is_none() => {
             let datatype = literal.datatype().as_str();
             match datatype.strip_prefix("http://www.w3.org/2001/XMLSchema#") {
@@ -101,7 +108,7 @@ fn cell(term: Option<&Term>) -> String {
     for c in text.chars() {
         let c = if c.is_control() { ' ' } else { c };
         width += c.width().unwrap_or(0);
-        if width > CELL_WIDTH_MAX {
+        if width > width_max {
             shown.push('…');
             break;
         }

@@ -47,6 +47,10 @@ pub enum QueryError {
     )]
     Memory(String),
 
+    /// A path search cannot go on: an edge has no usable weight, or there are endlessly many paths.
+    #[error("path search: {0}")]
+    Path(String),
+
     /// Another endpoint failed (`SERVICE`).
     #[error("SERVICE {endpoint}: {message}")]
     Service {

@@ -48,9 +48,9 @@ pub use write::{ResultFormat, WriteError, WriteReport, write_results};
 pub use oxrdf::{Term, Triple, Variable};
 pub use pythia_io::{Counters, DeviceProfile};
 pub use pythia_query::{
-    CustomFunction, CustomFunctions, HttpService, Measured, PlanNode, PreparedQuery, Query,
-    QueryError, QueryOptions, Results, ServiceError, ServiceHandler, ServiceSolutions,
-    SolutionBatch, SolutionStream, SpooledSolutions, TripleStream, Usage,
+    CustomFunction, CustomFunctions, HttpService, Measured, Path, PathEdge, PlanNode,
+    PreparedQuery, Query, QueryError, QueryOptions, Results, ServiceError, ServiceHandler,
+    ServiceSolutions, SolutionBatch, SolutionStream, SpooledSolutions, TripleStream, Usage,
 };
 pub use pythia_rdf::{Compression, ParseReport, RdfFormat, Source};
 pub use pythia_store::load::{

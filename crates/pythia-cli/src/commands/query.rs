@@ -83,6 +83,8 @@ enum Format {
     Arrow,
     /// Parquet, typed columns
     Parquet,
+    /// Graphviz, for paths
+    Dot,
     /// N-Triples, for graphs
     Nt,
     /// N-Quads, for graphs
@@ -108,6 +110,7 @@ impl Format {
             Self::Tsv => ResultFormat::Tsv,
             Self::Arrow => ResultFormat::Arrow,
             Self::Parquet => ResultFormat::Parquet,
+            Self::Dot => ResultFormat::Dot,
             Self::Nt => ResultFormat::NTriples,
             Self::Nq => ResultFormat::NQuads,
             Self::Ttl => ResultFormat::Turtle,

@@ -24,6 +24,7 @@ mod path_estimate;
 pub(crate) mod paths;
 mod push_down;
 pub(crate) mod scope;
+mod search;
 mod sequence;
 mod service;
 mod triple_term;
@@ -160,6 +161,9 @@ impl<'a> Planner<'a> {
                 self.minus(builder, right, graph)
             }
             GraphPattern::Graph { name, inner } => self.extend_graph(builder, name, inner),
+            GraphPattern::Service { name, inner, .. } if search::is_search(name) => {
+                self.search(builder, inner, graph)
+            }
             GraphPattern::Service {
                 name,
                 inner,

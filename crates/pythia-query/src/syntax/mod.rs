@@ -1,12 +1,14 @@
 //! From a query's text to algebra, with errors that point at the place.
 //!
-//! [`limits`] refuses texts that would overflow the stack; then the parser library reads the query.
-//! If it refuses, [`grammar`] finds out where and why.
+//! [`limits`] refuses texts that would overflow the stack; [`paths`] writes what is not standard as
+//! standard SPARQL; then the parser library reads the query. If it refuses, [`grammar`] finds out
+//! where and why.
 
 #[cfg(test)]
 mod fuzz;
 mod grammar;
 mod limits;
+mod paths;
 mod suggest;
 
 #[cfg(test)]
@@ -22,6 +24,7 @@ use spargebra::algebra::GraphPattern;
 
 use crate::error::QueryError;
 use crate::validate;
+use paths::Rewritten;
 pub use suggest::nearest;
 use token::{Kind, Token, tokens};
 
@@ -35,21 +38,69 @@ impl Query {
     /// Parses a query; relative IRIs are resolved against `base`.
     pub fn parse(text: &str, base: Option<&str>) -> Result<Self, QueryError> {
         limits::check(text).map_err(|excess| syntax(text, excess.at, excess.message))?;
+        let rewritten = rewrite(text, base.is_some())?;
+        let standard = rewritten.as_ref().map_or(text, |new| new.text.as_str());
         let mut parser = SparqlParser::new();
         if let Some(base) = base {
             parser = parser
                 .with_base_iri(base)
                 .map_err(|error| syntax(text, 0, format!("the base IRI is not valid: {error}")))?;
         }
-        match parser.parse_query(&with_lowercase_booleans(text)) {
+        let message = match parser.parse_query(&with_lowercase_booleans(standard)) {
             Ok(mut algebra) => match validate::finish(&mut algebra) {
-                Err(fault) => Err(explain(text, base.is_some(), fault)),
-                Ok(()) => Ok(Self {
-                    algebra: in_order_of_text(algebra, text),
-                }),
+                Ok(()) => {
+                    let algebra = in_order_of_text(algebra, standard);
+                    return Ok(Self { algebra });
+                }
+                Err(fault) => fault.to_owned(),
             },
-            Err(error) => Err(explain(text, base.is_some(), &error.to_string())),
+            Err(error) => error.to_string(),
+        };
+        Err(match rewritten {
+            Some(new) => by_parser_of_new(text, &new, &message),
+            None => explain(text, base.is_some(), &message),
+        })
+    }
+}
+
+/// The text in standard SPARQL, if it has forms that are not.
+fn rewrite(text: &str, has_base: bool) -> Result<Option<Rewritten>, QueryError> {
+    let lower = text.to_ascii_lowercase();
+    if !["paths", "pathfilter", "??"]
+        .iter()
+        .any(|sign| lower.contains(sign))
+    {
+        return Ok(None);
+    }
+    let (extensions, fault) = grammar::read(text, has_base);
+    let rewritten = match fault {
+        Some(fault) if extensions.is_used() => Err(fault),
+        // The parser decides about what is standard.
+        Some(_) => Ok(None),
+        None => paths::rewrite(text, &extensions),
+    };
+    rewritten.map_err(|fault| syntax(text, fault.at, fault.message))
+}
+
+/// What the parser says of a text that was rewritten, at its place in the original.
+fn by_parser_of_new(text: &str, new: &Rewritten, message: &str) -> QueryError {
+    match by_parser(&new.text, message) {
+        QueryError::Syntax {
+            line,
+            column,
+            message,
+        } => {
+            let start: usize = new
+                .text
+                .split_inclusive('\n')
+                .take(line - 1)
+                .map(str::len)
+                .sum();
+            let rest = new.text[start..].char_indices().nth(column - 1);
+            let at = start + rest.map_or(new.text.len() - start, |(at, _)| at);
+            syntax(text, new.original(at), message)
         }
+        other => other,
     }
 }
 

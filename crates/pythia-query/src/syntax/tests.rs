@@ -51,6 +51,59 @@ const BAD: &[(&str, &str)] = &[
         "⟦INSERT DATA { <a:b> <a:b> <a:b> }",
         "updates are not supported",
     ),
+    // Paths.
+    ("⟦PTAHS START ?s END ?e VIA <a:p>", "did you mean PATHS?"),
+    ("PATHS ⟦STRAT ?s END ?e VIA <a:p>", "did you mean START?"),
+    (
+        "PATHS START ?s = <a:a> END ?e ⟦VAI <a:p>",
+        "did you mean VIA?",
+    ),
+    (
+        "PATHS START ⟦<a:a> END ?e VIA <a:p>",
+        "a variable after START",
+    ),
+    ("PATHS START ?s END ⟦?path VIA <a:p>", "name this otherwise"),
+    ("PATHS SHORTEST ⟦0 START ?s END ?e VIA <a:p>", "from 1 on"),
+    ("PATHS ANY ⟦START ?s END ?e VIA <a:p>", "expected SHORTEST"),
+    ("⟦PATHS ALL START ?s END ?e VIA <a:p>", "add MAX LENGTH"),
+    (
+        "PATHS START ?s END ?e VIA <a:p> ⟦LIMTI 3",
+        "did you mean LIMIT?",
+    ),
+    (
+        "PATHS START ?s END ?e VIA <a:p> MAX LENGTH ⟦-1",
+        "a whole number from 0 on",
+    ),
+    (
+        "PATHS START ?s END ?e VIA <a:p> MAX LENGTH 1 ⟦MAX LENGTH 2",
+        "there is a MAX already",
+    ),
+    (
+        "PATHS START ?s END ?e VIA ⟦x:p+",
+        "the prefix x: is not declared",
+    ),
+    ("PATHS START ?s END ?e VIA <a:p> WEIGHT ⟦?w", "after WEIGHT"),
+    (
+        "PATHS START ?s = { ?s <a:p> ⟦} END ?e VIA <a:p>",
+        "expected an object",
+    ),
+    (
+        "SELECT * { ?s ??p ?o . ⟦pathfilter(containsOnly(??q, <a:p>)) }",
+        "no triple of this group has the path ??q",
+    ),
+    (
+        "SELECT * { ?s ??p ?o pathfilter(⟦contains(??p, <a:p>)) }",
+        "containsOnly(??path, <p>)",
+    ),
+    (
+        "SELECT * { ?s ??p ?o pathfilter(length(??p) <= ⟦?n) }",
+        "how many edges",
+    ),
+    (
+        "SELECT ??p { ?s <a:p> ?x ; ⟦??p ?o }",
+        "a triple of its own",
+    ),
+    ("SELECT ⟦??q { ?s ??p ?o }", "no triple has the path ??q"),
     // Functions and expressions.
     (
         "SELECT * { ?s ?p ?o FILTER(⟦STRLN(?o) > 3) }",
@@ -214,7 +267,7 @@ const BAD: &[(&str, &str)] = &[
     ),
     ("SELECT * { VALUES ?a { ⟦?b } }", "values, not variables"),
     ("SELECT * { VALUES ?a { 1 ⟦UNDFE } }", "did you mean UNDEF?"),
-    ("⟦", "expected SELECT, CONSTRUCT, ASK or DESCRIBE"),
+    ("⟦", "expected SELECT, CONSTRUCT, ASK, DESCRIBE or PATHS"),
 ];
 
 #[test]

@@ -21,6 +21,8 @@ pub enum ResultFormat {
     Arrow,
     /// Parquet, for tables.
     Parquet,
+    /// Graphviz, for paths.
+    Dot,
     /// N-Triples, for graphs.
     NTriples,
     /// N-Quads, for graphs.
@@ -40,6 +42,7 @@ pub(super) enum Kind {
     Text(QueryResultsFormat),
     Arrow,
     Parquet,
+    Dot,
     Graph(RdfFormat),
 }
 
@@ -58,6 +61,7 @@ impl ResultFormat {
             Self::Tsv => "tsv",
             Self::Arrow => "arrow",
             Self::Parquet => "parquet",
+            Self::Dot => "dot",
             Self::NTriples => "nt",
             Self::NQuads => "nq",
             Self::Turtle => "ttl",
@@ -77,6 +81,7 @@ impl ResultFormat {
             "tsv" => Self::Tsv,
             "arrow" | "arrows" => Self::Arrow,
             "parquet" => Self::Parquet,
+            "dot" | "gv" => Self::Dot,
             "nt" => Self::NTriples,
             "nq" => Self::NQuads,
             "ttl" => Self::Turtle,
@@ -95,6 +100,7 @@ impl ResultFormat {
             Self::Tsv => Kind::Text(QueryResultsFormat::Tsv),
             Self::Arrow => Kind::Arrow,
             Self::Parquet => Kind::Parquet,
+            Self::Dot => Kind::Dot,
             Self::NTriples => Kind::Graph(RdfFormat::NTriples),
             Self::NQuads => Kind::Graph(RdfFormat::NQuads),
             Self::Turtle => Kind::Graph(RdfFormat::Turtle),

@@ -5,7 +5,9 @@
 //! ([`columns`] says which types there are). Memory does not grow with the result in any format.
 
 mod columns;
+mod dot;
 mod format;
+mod json;
 mod native;
 mod text;
 
@@ -93,11 +95,14 @@ pub fn write_results(
             wrong("a table without columns", "json, xml, csv, tsv or arrow")
         }
         (Results::Solutions(solutions), Kind::Parquet) => columns::write_parquet(solutions, out),
+        (Results::Solutions(solutions), Kind::Dot) => dot::write_dot(solutions, out),
         (Results::Solutions(_), Kind::Graph(_)) => wrong("a table", ResultFormat::TABLES),
         (Results::Boolean(value), Kind::Text(format)) => text::write_boolean(value, format, out),
         (Results::Boolean(value), Kind::Arrow) => columns::write_arrow_boolean(value, out),
         (Results::Boolean(value), Kind::Parquet) => columns::write_parquet_boolean(value, out),
-        (Results::Boolean(_), Kind::Graph(_)) => wrong("an ASK's answer", ResultFormat::TABLES),
+        (Results::Boolean(_), Kind::Graph(_) | Kind::Dot) => {
+            wrong("an ASK's answer", ResultFormat::TABLES)
+        }
         (Results::Graph(triples), Kind::Graph(format)) => text::write_graph(triples, format, out),
         (Results::Graph(_), _) => wrong("a graph", ResultFormat::GRAPHS),
     }

@@ -12,6 +12,7 @@ use oxrdfio::{RdfFormat, RdfSerializer};
 use pythia_query::{SolutionBatch, SolutionStream, TripleStream};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer, WriterSolutionsSerializer};
 
+use super::json::JsonWriter;
 use super::{WriteError, WriteReport};
 
 /// A writer that a serializer holds, and that can be flushed meanwhile.
@@ -44,6 +45,7 @@ impl<W: Write> Write for Shared<W> {
 /// A table being written.
 enum TableWriter<W: Write> {
     Csv(W),
+    Json(JsonWriter<W>),
     Other(WriterSolutionsSerializer<W>),
 }
 
@@ -80,6 +82,9 @@ impl<W: Write> TableWriter<W> {
         solutions: &SolutionStream,
     ) -> io::Result<Self> {
         let variables = solutions.variables();
+        if format == QueryResultsFormat::Json {
+            return Ok(Self::Json(JsonWriter::start(out, variables)?));
+        }
         if format != QueryResultsFormat::Csv {
             let serializer = QueryResultsSerializer::from_format(format);
             let writer = serializer.serialize_solutions_to_writer(out, variables.to_vec())?;
@@ -94,6 +99,7 @@ impl<W: Write> TableWriter<W> {
         for row in 0..batch.len() {
             match self {
                 Self::Csv(out) => write_csv_row(out, batch, row)?,
+                Self::Json(writer) => writer.row(batch, row)?,
                 Self::Other(writer) => {
                     let bound = batch
                         .row(row)
@@ -108,6 +114,7 @@ impl<W: Write> TableWriter<W> {
     fn finish(self) -> io::Result<()> {
         match self {
             Self::Csv(_) => Ok(()),
+            Self::Json(writer) => writer.finish(),
             Self::Other(writer) => writer.finish().map(drop),
         }
     }

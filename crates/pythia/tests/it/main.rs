@@ -10,6 +10,7 @@ mod language;
 mod optimize;
 mod optimizer;
 mod outcome;
+mod paths;
 mod property_paths;
 mod sparqltest;
 mod store;

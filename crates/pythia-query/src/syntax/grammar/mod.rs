@@ -8,14 +8,17 @@
 //! The text must be within [`super::limits`]: brackets are read by recursion.
 
 mod expression;
+pub(super) mod paths;
 mod pattern;
 mod query;
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use super::place_of;
 use super::suggest;
 use super::token::{Flaw, Kind, Lexer, Token};
+use paths::Extensions;
 
 /// What is wrong, and at which byte.
 #[derive(Debug)]
@@ -28,7 +31,14 @@ type Read<T = ()> = Result<T, Fault>;
 
 /// The first fault of a query's text; `None` if there is none that this grammar knows.
 pub(super) fn first_fault(text: &str, has_base: bool) -> Option<Fault> {
-    Reader::new(text, has_base).query().err()
+    read(text, has_base).1
+}
+
+/// What a text has that is not standard SPARQL, up to its first fault.
+pub(super) fn read(text: &str, has_base: bool) -> (Extensions, Option<Fault>) {
+    let mut reader = Reader::new(text, has_base);
+    let fault = reader.query().err();
+    (reader.extensions, fault)
 }
 
 /// Reads a text token by token.
@@ -36,6 +46,8 @@ struct Reader<'t> {
     text: &'t str,
     lexer: Lexer<'t>,
     token: Token<'t>,
+    /// Where the token before it ends.
+    last_end: usize,
     /// Brackets not closed yet.
     open: Vec<Token<'t>>,
     prefixes: HashSet<&'t str>,
@@ -50,6 +62,12 @@ struct Reader<'t> {
     aggregates: bool,
     /// Whether the argument of an aggregate is being read.
     in_aggregate: bool,
+    extensions: Extensions,
+    /// The number of the current group, and how many there are.
+    group_number: usize,
+    group_count: usize,
+    /// Where the subject of the current triple is, if it is a single term and has one verb so far.
+    subject: Range<usize>,
 }
 
 impl<'t> Reader<'t> {
@@ -60,6 +78,7 @@ impl<'t> Reader<'t> {
             text,
             lexer,
             token,
+            last_end: 0,
             open: Vec::new(),
             prefixes: HashSet::new(),
             has_base,
@@ -69,12 +88,17 @@ impl<'t> Reader<'t> {
             free: Vec::new(),
             aggregates: false,
             in_aggregate: false,
+            extensions: Extensions::default(),
+            group_number: 0,
+            group_count: 0,
+            subject: 0..0,
         }
     }
 
     /// Takes the current token.
     fn take(&mut self) -> Token<'t> {
         let token = self.token;
+        self.last_end = token.end;
         self.token = self.lexer.next();
         token
     }

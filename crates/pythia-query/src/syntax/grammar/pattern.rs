@@ -1,9 +1,19 @@
 //! Graph patterns: groups, triples, paths, and tables of values.
 
-use super::{Kind, Read, Reader};
+use super::{Kind, Read, Reader, Token};
+use crate::syntax::token::tokens;
 
-const ELEMENTS: [&str; 10] = [
-    "OPTIONAL", "FILTER", "BIND", "VALUES", "GRAPH", "MINUS", "SERVICE", "UNION", "SELECT",
+const ELEMENTS: [&str; 11] = [
+    "OPTIONAL",
+    "FILTER",
+    "pathfilter",
+    "BIND",
+    "VALUES",
+    "GRAPH",
+    "MINUS",
+    "SERVICE",
+    "UNION",
+    "SELECT",
     "EXISTS",
 ];
 
@@ -13,11 +23,14 @@ impl Reader<'_> {
         self.open("{", "{")?;
         self.labels_before.extend(self.labels.drain());
         let outer = std::mem::take(&mut self.scope);
+        self.group_count += 1;
+        let outer_number = std::mem::replace(&mut self.group_number, self.group_count);
         if self.is_word("SELECT") {
             self.scope = self.sub_select()?;
         } else {
             self.elements()?;
         }
+        self.group_number = outer_number;
         self.labels_before.extend(self.labels.drain());
         self.scope.extend(outer);
         self.close("}")
@@ -79,6 +92,8 @@ impl Reader<'_> {
             self.take_word("SILENT");
             self.graph_name("the service: an IRI or a variable")?;
             self.group()?;
+        } else if self.is_word("pathfilter") {
+            self.path_filter()?;
         } else if self.take_word("FILTER") {
             self.constraint("FILTER")?;
         } else if self.take_word("BIND") {
@@ -204,7 +219,9 @@ impl Reader<'_> {
     }
 
     fn triples_same_subject(&mut self, paths: bool) -> Read {
+        let (start, single) = (self.token.start, self.is_single_term());
         let alone = self.node("a subject", paths)?;
+        self.subject = if single { start..self.last_end } else { 0..0 };
         if alone && !self.starts_verb(paths) {
             return Ok(());
         }
@@ -212,17 +229,26 @@ impl Reader<'_> {
     }
 
     fn starts_verb(&self, paths: bool) -> bool {
-        let path = paths && ["^", "!", "("].iter().any(|sign| self.is_sign(sign));
+        let path = paths && ["^", "!", "(", "?"].iter().any(|sign| self.is_sign(sign));
         self.token.kind == Kind::Variable || self.is_iri() || self.is_word("a") || path
     }
 
     fn property_list(&mut self, paths: bool) -> Read {
+        let noted = self.extensions.verbs.len();
+        let mut is_first = true;
         loop {
             self.verb(paths)?;
+            let (start, single) = (self.token.start, self.is_single_term());
             self.object_list(paths)?;
             if !self.is_sign(";") {
+                let object = start..self.last_end;
+                let is_noted = is_first && self.extensions.verbs.len() == noted + 1;
+                if is_noted && single && is_one_term(&self.text[object.clone()]) {
+                    self.note_object(object);
+                }
                 return Ok(());
             }
+            is_first = false;
             while self.take_sign(";") {}
             if !self.starts_verb(paths) {
                 return Ok(());
@@ -232,8 +258,14 @@ impl Reader<'_> {
 
     fn verb(&mut self, paths: bool) -> Read {
         if self.token.kind == Kind::Variable {
-            let name = &self.take().text[1..];
-            self.scope.insert(name);
+            let variable = self.take();
+            self.scope.insert(&variable.text[1..]);
+            self.note_verb(variable, false);
+            return Ok(());
+        }
+        if paths && let Some(path) = self.marked_variable()? {
+            self.scope.insert(&path.text[1..]);
+            self.note_verb(path, true);
             return Ok(());
         }
         if self.is_word("a") || self.is_iri() && !paths {
@@ -290,6 +322,11 @@ impl Reader<'_> {
             Kind::Word => self.is_boolean(),
             Kind::Language | Kind::End => false,
         }
+    }
+
+    /// Whether a variable, IRI or literal starts here.
+    fn is_single_term(&self) -> bool {
+        self.starts_term() && !(self.token.kind == Kind::Sign || self.token.kind == Kind::BlankNode)
     }
 
     pub(super) fn is_boolean(&self) -> bool {
@@ -398,7 +435,7 @@ impl Reader<'_> {
         }
     }
 
-    fn path(&mut self) -> Read {
+    pub(super) fn path(&mut self) -> Read {
         loop {
             self.path_element()?;
             if !self.take_sign("/") && !self.take_sign("|") {
@@ -443,4 +480,10 @@ impl Reader<'_> {
         }
         self.iri("an IRI, or ^ and an IRI, after !")
     }
+}
+
+/// Whether a list of objects is one variable, IRI or literal.
+fn is_one_term(text: &str) -> bool {
+    let is_more = |token: Token<'_>| [",", "~", "{|"].contains(&token.text);
+    !tokens(text).any(is_more)
 }

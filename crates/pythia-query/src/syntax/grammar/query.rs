@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use super::{Kind, Read, Reader, Token};
 
-const FORMS: [&str; 7] = [
+const FORMS: [&str; 8] = [
     "SELECT",
+    "PATHS",
     "CONSTRUCT",
     "ASK",
     "DESCRIBE",
@@ -39,6 +40,9 @@ impl<'t> Reader<'t> {
         self.prologue()?;
         if self.is_word("SELECT") {
             self.select(true)?;
+        } else if self.is_word("PATHS") {
+            let keyword = self.take();
+            return self.paths_form(keyword.start);
         } else if self.take_word("CONSTRUCT") {
             self.construct()?;
         } else if self.take_word("DESCRIBE") {
@@ -51,7 +55,7 @@ impl<'t> Reader<'t> {
             let message = "updates are not supported: this reads queries only";
             return self.fault(self.token.start, message);
         } else {
-            return Err(self.expected_word("SELECT, CONSTRUCT, ASK or DESCRIBE", &FORMS));
+            return Err(self.expected_word("SELECT, CONSTRUCT, ASK, DESCRIBE or PATHS", &FORMS));
         }
         if self.token.kind == Kind::End {
             return Ok(());
@@ -135,12 +139,16 @@ impl<'t> Reader<'t> {
         }
         if self.take_sign("*") {
             selection.star = true;
+            self.extensions.selects_all = true;
             return Ok(selection);
         }
         loop {
             if self.token.kind == Kind::Variable {
                 let variable = self.take();
                 selection.variables.push(variable);
+            } else if let Some(path) = self.marked_variable()? {
+                self.extensions.selected.push(path.start..path.end);
+                selection.variables.push(path);
             } else if self.is_sign("(") {
                 self.open("(", "(")?;
                 let outer = std::mem::take(&mut self.aggregates);
@@ -272,7 +280,7 @@ impl<'t> Reader<'t> {
         self.iri("*, a variable or an IRI to describe")
     }
 
-    fn dataset(&mut self) -> Read {
+    pub(super) fn dataset(&mut self) -> Read {
         while self.take_word("FROM") {
             self.take_word("NAMED");
             self.iri("the IRI of a graph")?;
@@ -302,6 +310,15 @@ impl<'t> Reader<'t> {
                 self.constraint("HAVING")?;
             }
         }
+        self.order_and_limits()?;
+        if self.take_word("VALUES") {
+            self.data_block()?;
+        }
+        Ok(grouped)
+    }
+
+    /// ORDER BY, LIMIT and OFFSET.
+    pub(super) fn order_and_limits(&mut self) -> Read {
         if self.take_word("ORDER") {
             self.need_word("BY")?;
             self.order_key()?;
@@ -320,10 +337,7 @@ impl<'t> Reader<'t> {
             self.count("OFFSET")?;
             self.count("LIMIT")?;
         }
-        if self.take_word("VALUES") {
-            self.data_block()?;
-        }
-        Ok(grouped)
+        Ok(())
     }
 
     fn group_keys(&mut self) -> Read<HashSet<&'t str>> {

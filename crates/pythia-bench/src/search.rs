@@ -1,0 +1,377 @@
+//! Best-first search (path paper §5.1): the top n of the queue read as one batch, n = 1 to 64, and
+//! the k shortest paths of a grid.
+//!
+//! The grid's nodes have names in random order, so that neighbours lie on different pages. Every n
+//! must give the same answer. Times on modelled devices are the model's, and named so; all others
+//! are measured.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use pythia::{Compression, Database, LoadOptions, QueryOptions, RdfFormat, Source};
+use pythia_io::{DeviceModel, DirectStorage, ModelClock, ModelledStorage};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use serde::Serialize;
+
+use crate::machine::Machine;
+use crate::table::{Table, count};
+use crate::timed::{Output, execute};
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Nodes on each side of the grid.
+    pub side: u32,
+    /// Nodes read with one batch.
+    pub batches: Vec<usize>,
+    /// How many shortest paths are asked for.
+    pub paths: u32,
+    /// Runs of each search, of which the median counts.
+    pub runs: usize,
+    /// Seeds names and weights.
+    pub seed: u64,
+    /// Limits of the database.
+    pub limits: pythia::Options,
+}
+
+/// A search with one size of batches, cold.
+#[derive(Clone, Debug, Serialize)]
+pub struct SearchRun {
+    /// What the queue is ordered by.
+    pub search: &'static str,
+    /// Nodes read with one batch.
+    pub batch_nodes: usize,
+    /// Rows of the answer.
+    pub rows: u64,
+    /// Pages read, and batches they were read in.
+    pub pages: u64,
+    /// Batches of reads.
+    pub batches: u64,
+    /// Wall clock on this machine's device, median.
+    pub measured_ms: f64,
+    /// What the paper's flash would take for the reads alone.
+    pub modelled_flash_ms: f64,
+    /// What the paper's phase change memory would take for the reads alone.
+    pub modelled_pcm_ms: f64,
+}
+
+/// The shortest paths from corner to corner, warm.
+#[derive(Clone, Debug, Serialize)]
+pub struct PathsRun {
+    /// Which ones.
+    pub paths: &'static str,
+    /// How many.
+    pub rows: u64,
+    /// Wall clock with all terms of the result, median.
+    pub measured_ms: f64,
+}
+
+/// What was measured of all.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Where.
+    pub machine: Machine,
+    /// The grid's edges.
+    pub edges: u64,
+    /// Searches by size of batches.
+    pub searches: Vec<SearchRun>,
+    /// The k shortest paths.
+    pub paths: Vec<PathsRun>,
+}
+
+/// A grid whose nodes are named in random order.
+struct Grid {
+    side: u32,
+    names: Vec<u32>,
+    random: StdRng,
+}
+
+impl Grid {
+    fn new(side: u32, seed: u64) -> Self {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut names: Vec<u32> = (0..side * side).collect();
+        names.shuffle(&mut random);
+        Self {
+            side,
+            names,
+            random,
+        }
+    }
+
+    /// The node at a share of the way along both sides.
+    fn node(&self, x: f64, y: f64) -> String {
+        let place = |share: f64| (share * f64::from(self.side - 1)).round() as u32;
+        self.name(place(x), place(y))
+    }
+
+    fn name(&self, x: u32, y: u32) -> String {
+        format!("<http://e/{}>", self.names[(y * self.side + x) as usize])
+    }
+
+    fn edges(&self) -> u64 {
+        2 * u64::from(self.side) * u64::from(self.side - 1)
+    }
+
+    /// Edges to the right and down, and each node's cost.
+    fn text(&mut self) -> String {
+        let mut text = String::new();
+        for y in 0..self.side {
+            for x in 0..self.side {
+                let node = self.name(x, y);
+                let cost = self.random.random_range(1..10);
+                let _ = writeln!(
+                    text,
+                    "{node} <http://e/cost> \"{cost}\"^^<http://www.w3.org/2001/XMLSchema#integer> ."
+                );
+                for (x, y) in [(x + 1, y), (x, y + 1)] {
+                    if x < self.side && y < self.side {
+                        let _ = writeln!(text, "{node} <http://e/p> {} .", self.name(x, y));
+                    }
+                }
+            }
+        }
+        text
+    }
+}
+
+/// Makes the grid's store in a folder and runs everything over it.
+pub fn run(
+    folder: &Path,
+    options: &Options,
+    mut progress: impl FnMut(&SearchRun),
+) -> Result<Report> {
+    let machine = Machine::now();
+    let mut grid = Grid::new(options.side, options.seed);
+    let source = Source::from_reader(
+        "grid".to_owned(),
+        std::io::Cursor::new(grid.text().into_bytes()),
+        RdfFormat::NTriples,
+        Compression::None,
+    )?;
+    let load = LoadOptions::default();
+    pythia::load(folder, vec![source], &load, &Arc::default())?;
+    let database = Database::open_with(folder, options.limits.clone())?;
+    let mut searches = Vec::new();
+    for (search, query) in queries(&grid) {
+        let mut rows = None;
+        for &batch_nodes in &options.batches {
+            let query = query.replace("BATCH", &batch_nodes.to_string());
+            let run = measure(folder, &database, options, search, batch_nodes, &query)?;
+            let expected = *rows.get_or_insert(run.rows);
+            ensure!(
+                run.rows == expected,
+                "{search} gives {} rows with batches of {batch_nodes}, and {expected} else",
+                run.rows
+            );
+            progress(&run);
+            searches.push(run);
+        }
+    }
+    Ok(Report {
+        machine,
+        edges: grid.edges(),
+        searches,
+        paths: shortest_paths(&database, &grid, options)?,
+    })
+}
+
+/// The searches, with `BATCH` where the size of batches stands.
+fn queries(grid: &Grid) -> [(&'static str, String); 4] {
+    let middle = grid.node(0.5, 0.5);
+    let (near, far) = (grid.node(0.4, 0.4), grid.node(0.25, 0.25));
+    let service = |body: &str| {
+        format!(
+            "PREFIX path: <urn:pythia:path#> SELECT ?l {{ {body} ; path:length ?l ; path:batch BATCH }} }}"
+        )
+    };
+    let path = "(<http://e/p>|^<http://e/p>)+";
+    [
+        (
+            "breadth first",
+            service(&format!(
+                "SERVICE path:search {{ {middle} {path} ?e . [] path:maxLength 40"
+            )),
+        ),
+        (
+            "depth first",
+            service(&format!(
+                "SERVICE path:search {{ {middle} {path} ?e . [] path:mode path:All ; path:restrictor path:Acyclic"
+            )) + " LIMIT 3000",
+        ),
+        (
+            "Dijkstra",
+            service(&format!(
+                "VALUES ?e {{ {near} {far} }} SERVICE path:search {{ {middle} {path} ?e . [] path:weight <http://e/cost>"
+            )),
+        ),
+        (
+            "A*",
+            service(&format!(
+                "SERVICE path:search {{ {middle} {path} {far} . [] path:weight <http://e/cost>"
+            )),
+        ),
+    ]
+}
+
+fn measure(
+    folder: &Path,
+    database: &Database,
+    options: &Options,
+    search: &'static str,
+    batch_nodes: usize,
+    query: &str,
+) -> Result<SearchRun> {
+    let mut times = Vec::new();
+    let mut rows = 0;
+    let mut counters = database.counters();
+    for _ in 0..options.runs {
+        database.clear_cache()?;
+        counters = database.counters();
+        let (found, time) = timed(database, query)?;
+        rows = found;
+        times.push(time);
+    }
+    let reads = database.counters().since(&counters).total();
+    let modelled = |model: DeviceModel| -> Result<f64> {
+        let device = Arc::new(DirectStorage::open(folder, false)?);
+        let storage = Arc::new(ModelledStorage::new(device, model, ModelClock::Virtual));
+        let database = Database::open_storage(storage.clone(), options.limits.clone())?;
+        database.clear_cache()?;
+        let before = storage.elapsed();
+        timed(&database, query)?;
+        Ok((storage.elapsed() - before).as_secs_f64() * 1e3)
+    };
+    Ok(SearchRun {
+        search,
+        batch_nodes,
+        rows,
+        pages: reads.device_pages,
+        batches: reads.device_batches,
+        measured_ms: median_ms(times),
+        modelled_flash_ms: modelled(DeviceModel::FLASH)?,
+        modelled_pcm_ms: modelled(DeviceModel::PCM)?,
+    })
+}
+
+fn timed(database: &Database, query: &str) -> Result<(u64, Duration)> {
+    let started = Instant::now();
+    let prepared = database.prepare(query, &QueryOptions::default())?;
+    let rows = execute(&prepared, Output::Terms)?;
+    Ok((rows, started.elapsed()))
+}
+
+fn median_ms(mut times: Vec<Duration>) -> f64 {
+    times.sort_unstable();
+    let median = times.get(times.len() / 2);
+    median.map_or(0.0, |time| time.as_secs_f64() * 1e3)
+}
+
+fn shortest_paths(database: &Database, grid: &Grid, options: &Options) -> Result<Vec<PathsRun>> {
+    let (start, end) = (grid.node(0.0, 0.0), grid.node(1.0, 1.0));
+    let query = |restrictor: &str, weight: &str| {
+        format!(
+            "PATHS SHORTEST {} {restrictor} START ?s = {start} END ?e = {end} VIA (<http://e/p>|^<http://e/p>)+ {weight}",
+            options.paths
+        )
+    };
+    let weight = "WEIGHT <http://e/cost>";
+    let kinds = [
+        ("simple, fewest edges", query("SIMPLE", "")),
+        ("simple, least cost", query("SIMPLE", weight)),
+        ("walks, least cost", query("WALK", weight)),
+    ];
+    let mut runs = Vec::new();
+    for (paths, query) in kinds {
+        let mut times = Vec::new();
+        let mut rows = 0;
+        for _ in 0..=options.runs {
+            let (found, time) = timed(database, &query)?;
+            rows = found;
+            times.push(time);
+        }
+        // The first run has warmed the cache.
+        times.remove(0);
+        runs.push(PathsRun {
+            paths,
+            rows,
+            measured_ms: median_ms(times),
+        });
+    }
+    Ok(runs)
+}
+
+impl Report {
+    /// The report for people.
+    pub fn text(&self) -> String {
+        let mut searches = Table::new(
+            format!(
+                "best-first search, cold, on a grid of {} edges",
+                count(self.edges)
+            ),
+            &[
+                "search", "n", "rows", "pages", "batches", "ms", "flash ms", "PCM ms",
+            ],
+        );
+        for run in &self.searches {
+            searches.row(vec![
+                run.search.to_owned(),
+                run.batch_nodes.to_string(),
+                count(run.rows),
+                count(run.pages),
+                count(run.batches),
+                format!("{:.1}", run.measured_ms),
+                format!("{:.1}", run.modelled_flash_ms),
+                format!("{:.1}", run.modelled_pcm_ms),
+            ]);
+        }
+        searches
+            .note("n: nodes of the queue read with one batch; ms: measured on this device, median");
+        searches.note("flash ms, PCM ms: modelled after the path paper's devices, reads only");
+        let mut paths = Table::new(
+            "shortest paths from corner to corner, warm, with all their terms",
+            &["paths", "rows", "ms"],
+        );
+        for run in &self.paths {
+            paths.row(vec![
+                run.paths.to_owned(),
+                count(run.rows),
+                format!("{:.0}", run.measured_ms),
+            ]);
+        }
+        paths.note(self.machine.describe());
+        format!("{}\n{}", searches.text(), paths.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_change_no_answer_and_save_batches() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = Options {
+            side: 40,
+            batches: vec![1, 16],
+            paths: 100,
+            runs: 1,
+            seed: 1,
+            limits: pythia::Options::default(),
+        };
+        let report = run(folder.path(), &options, |_| ()).expect("the same answers");
+        assert_eq!(report.searches.len(), 8);
+        for pair in report.searches.chunks(2) {
+            assert!(
+                pair[0].rows > 0 && pair[0].batches >= pair[1].batches,
+                "{pair:?}"
+            );
+        }
+        assert!(report.paths.iter().all(|run| run.rows == 100));
+        assert!(report.text().contains("breadth first"));
+    }
+}

@@ -1,0 +1,384 @@
+//! Planning a path search: the body of `SERVICE path:search` becomes an operator.
+//!
+//! The body has one triple or path pattern, whose ends are where paths start and end and whose
+//! predicate is the path expression; or `GRAPH path:step { … }`, each solution of which is an edge.
+//! Triples with predicates of the namespace are options, and their subject is the path. Filters and
+//! BIND are over the variables that options name for an edge.
+
+use oxrdf::{NamedNode, Variable};
+use pythia_rdf::TermId;
+use pythia_store::GraphFilter;
+use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression};
+use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
+
+use super::automaton::Automaton;
+use super::builder::{Builder, GraphScope, Planned};
+use super::scope::{Variables, term_variable, variables_of};
+use super::triple_term::ground_term;
+use super::{PlanError, Planner, Planning, paths};
+use crate::error::QueryError;
+use crate::exec::operator::SolutionExec;
+use crate::exec::step::SlotExpression;
+use crate::search::NAMESPACE;
+use crate::search::edges::{StoreEdges, Weight, WeightKind};
+use crate::search::operator::{Destination, EdgeSource, Origin, Output, Search};
+use crate::search::product::Product;
+
+use request::{Edges, Request, WeightOption};
+
+pub(crate) mod request;
+
+/// Paths expected of each solution, of which nothing is known.
+const PATHS_UNKNOWN: f64 = 10.0;
+
+/// Whether a service is the path search.
+pub(crate) fn is_search(name: &NamedNodePattern) -> bool {
+    match name {
+        NamedNodePattern::NamedNode(node) => {
+            node.as_str().strip_prefix(NAMESPACE) == Some("search")
+        }
+        NamedNodePattern::Variable(_) => false,
+    }
+}
+
+/// What the operator is made of, besides what it reads.
+struct Ends {
+    start: Origin,
+    end: Destination,
+    /// The variable that the search binds with the nodes it ends at.
+    found: Option<Variable>,
+}
+
+impl Planner<'_> {
+    /// Extends the pipeline's solutions by paths.
+    pub(super) fn search(
+        &self,
+        builder: &mut Builder,
+        body: &GraphPattern,
+        graph: &GraphScope,
+    ) -> Planning {
+        if builder.nested {
+            return Err(PlanError::Alone);
+        }
+        let request = Request::read(body)?;
+        let graphs = self.searched_graphs(graph)?;
+        let bound = |builder: &Builder, end: &TermPattern| match term_variable(end) {
+            Some(variable) => builder.is_certain(&variable),
+            None => true,
+        };
+        if !bound(builder, &request.start) && !bound(builder, &request.end) {
+            self.extend(builder, &all_starts(&request), graph)?;
+        }
+        let flipped = !bound(builder, &request.start);
+        let inserted = builder.inserted.clone();
+        let needed = builder.variables();
+        let left = std::mem::take(builder).finish(Some(&needed));
+        let ends = self.search_ends(&request, &left.variables, flipped)?;
+        let outputs = outputs(&request, &ends, &left.variables)?;
+
+        let mut inputs = vec![left.plan];
+        let edges = match &request.edges {
+            Edges::Expression(expression) => {
+                let automaton = self.search_automaton(expression, flipped)?;
+                let edges = self.store_edges(&request, &automaton, graphs, graph)?;
+                (automaton, EdgeSource::Store(edges))
+            }
+            Edges::Step(step) => {
+                let (planned, source) = self.step_edges(&request, step, graph)?;
+                inputs.push(planned.plan);
+                let any = PropertyPathExpression::OneOrMore(Box::new(
+                    PropertyPathExpression::NegatedPropertySet(Vec::new()),
+                ));
+                (self.search_automaton(&any, flipped)?, source)
+            }
+        };
+        let mut variables = left.variables.clone();
+        variables.extend(outputs.iter().map(|(_, variable)| variable.clone()));
+        let mut certain = left.certain;
+        let always = outputs.iter().filter(|(output, _)| !output.is_of_edge());
+        certain.extend(always.map(|(_, variable)| variable.clone()));
+        let search = Search {
+            rules: request.rules(),
+            automaton: edges.0,
+            start: ends.start,
+            end: ends.end,
+            flipped,
+            edges: edges.1,
+            outputs: outputs.iter().map(|(output, _)| *output).collect(),
+            text: request.to_string(),
+        };
+        *builder = Builder::from_planned(Planned {
+            plan: SolutionExec::plan(search, inputs, &variables),
+            variables,
+            certain,
+            rows: left.rows * PATHS_UNKNOWN,
+        });
+        builder.inserted = inserted;
+        Ok(())
+    }
+
+    fn searched_graphs(&self, graph: &GraphScope) -> Result<Vec<GraphFilter>, QueryError> {
+        match graph {
+            GraphScope::Fixed(filter) => Ok(vec![*filter]),
+            GraphScope::Merged => Ok(self.dataset.default_filters()),
+            GraphScope::Absent => Ok(Vec::new()),
+            GraphScope::Variable(variable) => Err(QueryError::unsupported_hint(
+                format!("a path search in GRAPH {variable}"),
+                "name the graph, as in GRAPH <…> { … }, or with FROM <…>",
+            )),
+        }
+    }
+
+    /// The path expression's automaton, in the direction of the search.
+    fn search_automaton(
+        &self,
+        expression: &PropertyPathExpression,
+        flipped: bool,
+    ) -> Result<Automaton, QueryError> {
+        let mut resolve = |node: &NamedNode| -> Result<Option<TermId>, QueryError> {
+            Ok(self.snapshot.resolve(node.as_ref().into())?)
+        };
+        match flipped {
+            false => Automaton::compile(expression, &mut resolve),
+            true => Automaton::compile(&Automaton::reversed(expression), &mut resolve),
+        }
+    }
+
+    /// Where the search starts and ends, given the columns of the solutions it starts from.
+    fn search_ends(
+        &self,
+        request: &Request,
+        columns: &[Variable],
+        flipped: bool,
+    ) -> Result<Ends, QueryError> {
+        let (start, end) = match flipped {
+            false => (&request.start, &request.end),
+            true => (&request.end, &request.start),
+        };
+        let column = |term: &TermPattern| -> Option<usize> {
+            let variable = term_variable(term)?;
+            columns.iter().position(|known| *known == variable)
+        };
+        let constant = |term: &TermPattern| -> Result<TermId, QueryError> {
+            self.evaluation.intern(ground_term(term)?)
+        };
+        let mut found = None;
+        Ok(Ends {
+            start: match column(start) {
+                Some(column) => Origin::Column(column),
+                None => Origin::Constant(constant(start)?),
+            },
+            end: match (term_variable(end), column(end)) {
+                (Some(variable), _) if term_variable(start).as_ref() == Some(&variable) => {
+                    Destination::Start
+                }
+                (_, Some(column)) => Destination::Column(column),
+                (Some(variable), None) => {
+                    found = Some(variable);
+                    Destination::Any
+                }
+                (None, None) => Destination::Constant(constant(end)?),
+            },
+            found,
+        })
+    }
+
+    /// The edges of the store that a path expression takes.
+    fn store_edges(
+        &self,
+        request: &Request,
+        automaton: &Automaton,
+        graphs: Vec<GraphFilter>,
+        graph: &GraphScope,
+    ) -> Result<StoreEdges, QueryError> {
+        let product = Product::new(automaton.clone());
+        let hidden = |name: &str| Variable::new_unchecked(format!("_:{name}"));
+        let named = |name: &Option<Variable>, other: &str| match name {
+            Some(variable) => variable.clone(),
+            None => hidden(other),
+        };
+        let columns = [
+            named(&request.from, "from"),
+            named(&request.predicate, "predicate"),
+            named(&request.to, "to"),
+        ];
+        let compile = |expression: &Expression| -> Result<SlotExpression, QueryError> {
+            let unknown = variables_of(expression);
+            let mut unknown = unknown.iter().filter(|v| !columns.contains(v));
+            match unknown.next() {
+                // EXISTS has variables of its own.
+                Some(variable) if !has_exists(expression) => Err(QueryError::unsupported_hint(
+                    format!("{variable} in a filter or weight of a path's edges"),
+                    "it sees the variables that path:from, path:predicate and path:to name; in PATHS, ?from, ?predicate and ?to",
+                )),
+                _ => self.compile(expression, &columns, graph),
+            }
+        };
+        let filter = request
+            .filter()
+            .map(|filter| compile(&filter))
+            .transpose()?;
+        let weight = match &request.weight {
+            None => None,
+            Some(WeightOption::Value(predicate)) => {
+                let id = self.snapshot.resolve(predicate.as_ref().into())?;
+                Some(WeightKind::Value(id))
+            }
+            Some(WeightOption::Variable(variable)) => {
+                let bound = request.computed.iter().find(|(name, _)| name == variable);
+                let expression = match bound {
+                    Some((_, expression)) => expression.clone(),
+                    None => Expression::Variable(variable.clone()),
+                };
+                Some(WeightKind::Expression(compile(&expression)?))
+            }
+        };
+        Ok(StoreEdges {
+            wanted: [product.wanted(false), product.wanted(true)],
+            graphs,
+            filter,
+            weight: weight.map(|kind| Weight {
+                kind,
+                optional: request.weight_optional,
+            }),
+        })
+    }
+
+    /// The solutions that are edges, and which of their columns say what.
+    fn step_edges(
+        &self,
+        request: &Request,
+        step: &GraphPattern,
+        graph: &GraphScope,
+    ) -> Result<(Planned, EdgeSource), QueryError> {
+        let mut pattern = step.clone();
+        paths::expand(&mut pattern);
+        for (variable, expression) in &request.computed {
+            pattern = GraphPattern::Extend {
+                inner: Box::new(pattern),
+                variable: variable.clone(),
+                expression: expression.clone(),
+            };
+        }
+        if let Some(filter) = request.filter() {
+            pattern = GraphPattern::Filter {
+                expr: filter,
+                inner: Box::new(pattern),
+            };
+        }
+        let (from, to) = request.step_ends()?;
+        let weight = match &request.weight {
+            Some(WeightOption::Variable(variable)) => Some(variable.clone()),
+            Some(WeightOption::Value(predicate)) => {
+                return Err(QueryError::unsupported_hint(
+                    format!("the weight {predicate} where edges are solutions of a pattern"),
+                    "match it in the pattern, and give its variable",
+                ));
+            }
+            None => None,
+        };
+        let mut columns = vec![from.clone(), to.clone()];
+        columns.extend(request.predicate.clone());
+        columns.extend(weight.clone());
+        let pattern = GraphPattern::Distinct {
+            inner: Box::new(GraphPattern::Project {
+                inner: Box::new(pattern),
+                variables: columns.clone(),
+            }),
+        };
+        let needed: Variables = columns.into_iter().collect();
+        let planned = self.plan(&pattern, graph, Some(&needed))?;
+        let place = |variable: &Variable| -> Result<usize, QueryError> {
+            let place = planned.variables.iter().position(|v| v == variable);
+            place.ok_or_else(|| {
+                QueryError::unsupported_hint(
+                    format!("a pattern of edges that does not bind {variable}"),
+                    "match the variable in path:step (VIA) of the search",
+                )
+            })
+        };
+        let source = EdgeSource::Pattern {
+            from: place(from)?,
+            to: place(to)?,
+            predicate: request.predicate.as_ref().map(place).transpose()?,
+            weight: weight.as_ref().map(place).transpose()?,
+            optional: request.weight_optional,
+        };
+        Ok((planned, source))
+    }
+}
+
+/// The columns that the search adds, and their variables.
+fn outputs(
+    request: &Request,
+    ends: &Ends,
+    before: &[Variable],
+) -> Result<Vec<(Output, Variable)>, QueryError> {
+    let mut outputs: Vec<(Output, Variable)> = Vec::new();
+    let mut add = |output, variable: &Option<Variable>| {
+        outputs.extend(variable.clone().map(|variable| (output, variable)));
+    };
+    add(Output::End, &ends.found);
+    add(Output::Path, &request.path);
+    add(Output::Length, &request.length);
+    add(Output::Cost, &request.cost);
+    add(Output::Number, &request.number);
+    if request.index.is_some() {
+        add(Output::Index, &request.index);
+        add(Output::From, &request.from);
+        add(Output::Predicate, &request.predicate);
+        add(Output::To, &request.to);
+        add(Output::Inverse, &request.inverse);
+    }
+    for (place, (_, variable)) in outputs.iter().enumerate() {
+        let twice = outputs[..place].iter().any(|(_, other)| other == variable);
+        if twice || before.contains(variable) {
+            return Err(QueryError::unsupported_hint(
+                format!("{variable}, which has a value already, as a result of a path search"),
+                "name the result otherwise",
+            ));
+        }
+    }
+    Ok(outputs)
+}
+
+/// A pattern that binds the start to every node that paths may start at.
+fn all_starts(request: &Request) -> GraphPattern {
+    let Some(start) = term_variable(&request.start) else {
+        return GraphPattern::default();
+    };
+    let inner = match &request.edges {
+        Edges::Step(step) => {
+            let from = request.from.clone().unwrap_or_else(|| start.clone());
+            GraphPattern::Extend {
+                inner: Box::new(step.clone()),
+                variable: start.clone(),
+                expression: Expression::Variable(from),
+            }
+        }
+        Edges::Expression(_) => {
+            let other = |name: &str| Variable::new_unchecked(format!("_:search-{name}"));
+            let triple = |subject: Variable, object: Variable| GraphPattern::Bgp {
+                patterns: vec![TriplePattern {
+                    subject: subject.into(),
+                    predicate: NamedNodePattern::Variable(other("predicate")),
+                    object: object.into(),
+                }],
+            };
+            GraphPattern::Union {
+                left: Box::new(triple(start.clone(), other("node"))),
+                right: Box::new(triple(other("node"), start.clone())),
+            }
+        }
+    };
+    GraphPattern::Distinct {
+        inner: Box::new(GraphPattern::Project {
+            inner: Box::new(inner),
+            variables: vec![start],
+        }),
+    }
+}
+
+fn has_exists(expression: &Expression) -> bool {
+    expression.to_string().contains("EXISTS")
+}

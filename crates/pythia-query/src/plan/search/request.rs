@@ -1,0 +1,479 @@
+//! Reading the body of `SERVICE path:search`.
+
+use std::fmt;
+
+use oxrdf::{NamedNode, Variable};
+use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression as Path};
+use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
+
+use crate::error::QueryError;
+use crate::plan::scope::{Variables, term_variable};
+use crate::search::{BATCH_NODES, Mode, NAMESPACE, Restrictor, Rules};
+
+/// A question for paths.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) start: TermPattern,
+    pub(crate) end: TermPattern,
+    pub(crate) edges: Edges,
+    pub(crate) filters: Vec<Expression>,
+    pub(crate) computed: Vec<(Variable, Expression)>,
+    pub(crate) weight: Option<WeightOption>,
+    pub(crate) weight_optional: bool,
+    /// The variables of a path.
+    pub(crate) path: Option<Variable>,
+    pub(crate) length: Option<Variable>,
+    pub(crate) cost: Option<Variable>,
+    pub(crate) number: Option<Variable>,
+    /// The variables of an edge.
+    pub(crate) index: Option<Variable>,
+    pub(crate) from: Option<Variable>,
+    pub(crate) predicate: Option<Variable>,
+    pub(crate) to: Option<Variable>,
+    pub(crate) inverse: Option<Variable>,
+    mode: Mode,
+    restrictor: Restrictor,
+    length_min: u32,
+    length_max: Option<u32>,
+    batch_nodes: usize,
+}
+
+/// What is an edge.
+#[derive(Clone, Debug)]
+pub(crate) enum Edges {
+    /// A step of a path expression.
+    Expression(Path),
+    /// A solution of a pattern.
+    Step(GraphPattern),
+}
+
+/// What an edge costs.
+#[derive(Clone, Debug)]
+pub(crate) enum WeightOption {
+    /// The value that the node it leads to has of a predicate.
+    Value(NamedNode),
+    /// A variable of the pattern, or one that BIND binds.
+    Variable(Variable),
+}
+
+type Reading<T = ()> = Result<T, QueryError>;
+
+/// A pattern that is not an option.
+type Element = (TermPattern, Path, TermPattern);
+
+/// The parts of a body.
+#[derive(Default)]
+struct Parts {
+    options: Vec<TriplePattern>,
+    elements: Vec<Element>,
+    step: Option<GraphPattern>,
+    filters: Vec<Expression>,
+    binds: Vec<(Variable, Expression)>,
+}
+
+impl Request {
+    /// Reads a body.
+    pub(crate) fn read(body: &GraphPattern) -> Reading<Self> {
+        let mut parts = Parts::default();
+        parts.take(body)?;
+        let unset = TermPattern::Variable(Variable::new_unchecked("_:unset"));
+        let mut request = Self {
+            start: unset.clone(),
+            end: unset.clone(),
+            edges: Edges::Expression(Path::NegatedPropertySet(Vec::new())),
+            filters: parts.filters,
+            computed: parts.binds,
+            weight: None,
+            weight_optional: false,
+            path: None,
+            length: None,
+            cost: None,
+            number: None,
+            index: None,
+            from: None,
+            predicate: None,
+            to: None,
+            inverse: None,
+            mode: Mode::AnyShortest,
+            restrictor: Restrictor::Walk,
+            length_min: 0,
+            length_max: None,
+            batch_nodes: BATCH_NODES,
+        };
+        for option in &parts.options {
+            request.set(option)?;
+        }
+        match (parts.step, &parts.elements[..]) {
+            (Some(step), []) => {
+                request.edges = Edges::Step(step);
+                request.step_ends()?;
+                if request.start == unset || request.end == unset {
+                    return Err(refused(
+                        "path:step without path:start and path:end",
+                        "say where paths start and end",
+                    ));
+                }
+            }
+            (None, elements) if !elements.is_empty() => {
+                // The parser reads `?s ^:p ?e` as `?e :p ?s`.
+                let given = (request.start != unset).then_some(&request.start);
+                let (start, path, end) = whole(elements, given)?;
+                let differs = |given: &TermPattern, read| *given != unset && given != read;
+                if differs(&request.start, &start) || differs(&request.end, &end) {
+                    return Err(refused(
+                        "path:start or path:end that is not an end of the path expression",
+                        "leave it out, or write the expression between the two",
+                    ));
+                }
+                request.edges = Edges::Expression(path);
+                (request.start, request.end) = (start, end);
+            }
+            (Some(_), _) => {
+                return Err(refused(
+                    "both a path expression and path:step",
+                    "leave one of them out",
+                ));
+            }
+            (None, _) => {
+                return Err(refused(
+                    "a search without a path",
+                    "write it as a triple: ?start (:p|^:q)+ ?end",
+                ));
+            }
+        }
+        request.check()?;
+        Ok(request)
+    }
+
+    /// What is searched for.
+    pub(crate) fn rules(&self) -> Rules {
+        Rules {
+            mode: self.mode,
+            restrictor: self.restrictor,
+            length_min: self.length_min,
+            length_max: self.length_max,
+            weighted: self.weight.is_some(),
+            batch_nodes: self.batch_nodes,
+        }
+    }
+
+    /// The filters, all of which must be true.
+    pub(crate) fn filter(&self) -> Option<Expression> {
+        let and = |a, b| Expression::And(Box::new(a), Box::new(b));
+        self.filters.iter().cloned().reduce(and)
+    }
+
+    /// The variables that solutions of the search may bind.
+    pub(crate) fn binds(&self) -> Variables {
+        let ends = [&self.start, &self.end]
+            .into_iter()
+            .filter_map(term_variable);
+        let of_path = [&self.path, &self.length, &self.cost, &self.number];
+        let of_edge = [
+            &self.index,
+            &self.from,
+            &self.predicate,
+            &self.to,
+            &self.inverse,
+        ];
+        let edges = self.index.is_some().then_some(of_edge);
+        let named = of_path.into_iter().chain(edges.into_iter().flatten());
+        ends.chain(named.flatten().cloned()).collect()
+    }
+
+    /// The variables of a step's ends.
+    pub(crate) fn step_ends(&self) -> Reading<(&Variable, &Variable)> {
+        self.from.as_ref().zip(self.to.as_ref()).ok_or_else(|| {
+            refused(
+                "path:step without path:from and path:to",
+                "name the variables of the pattern that are an edge's ends",
+            )
+        })
+    }
+
+    fn check(&self) -> Reading {
+        let is_endless = self.mode == Mode::All && self.restrictor == Restrictor::Walk;
+        if is_endless && self.length_max.is_none() {
+            return Err(QueryError::Path(
+                "all walks may be endlessly many; give a MAX LENGTH (path:maxLength), or ask for TRAIL, ACYCLIC or SIMPLE paths".to_owned(),
+            ));
+        }
+        if self.length_max.is_some_and(|most| most < self.length_min) {
+            return Err(refused(
+                "a maximal length below the minimal",
+                "no path is so long and so short at once",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Takes an option.
+    fn set(&mut self, option: &TriplePattern) -> Reading {
+        let name = option_name(option).unwrap_or_default();
+        if let TermPattern::Variable(path) = &option.subject {
+            match &self.path {
+                Some(other) if other != path => {
+                    return Err(refused(
+                        &format!("options of both {other} and {path}"),
+                        "a search has one path, the subject of its options",
+                    ));
+                }
+                _ => self.path = Some(path.clone()),
+            }
+        }
+        let value = &option.object;
+        match name {
+            "start" => self.start = value.clone(),
+            "end" => self.end = value.clone(),
+            "mode" => {
+                self.mode = match word(name, value, &MODES)? {
+                    "AnyShortest" => Mode::AnyShortest,
+                    "AllShortest" => Mode::AllShortest,
+                    "All" => Mode::All,
+                    _ => match self.mode {
+                        Mode::Shortest(count) => Mode::Shortest(count),
+                        _ => Mode::Shortest(1),
+                    },
+                }
+            }
+            "k" => self.mode = Mode::Shortest(number(name, value, 1)?),
+            "restrictor" => {
+                self.restrictor = match word(name, value, &RESTRICTORS)? {
+                    "Trail" => Restrictor::Trail,
+                    "Acyclic" => Restrictor::Acyclic,
+                    "Simple" => Restrictor::Simple,
+                    _ => Restrictor::Walk,
+                }
+            }
+            "minLength" => self.length_min = number(name, value, 0)?,
+            "maxLength" => self.length_max = Some(number(name, value, 0)?),
+            "batch" => self.batch_nodes = number(name, value, 1)? as usize,
+            "weight" => {
+                self.weight = Some(match value {
+                    TermPattern::NamedNode(predicate) => WeightOption::Value(predicate.clone()),
+                    other => WeightOption::Variable(variable(name, other)?),
+                });
+            }
+            "missingWeight" => {
+                self.weight_optional = word(name, value, &["Skip", "Error"])? == "Skip";
+            }
+            _ => {
+                let place = match name {
+                    "length" => &mut self.length,
+                    "cost" => &mut self.cost,
+                    "number" => &mut self.number,
+                    "index" => &mut self.index,
+                    "from" => &mut self.from,
+                    "predicate" => &mut self.predicate,
+                    "to" => &mut self.to,
+                    "inverse" => &mut self.inverse,
+                    _ => {
+                        return Err(refused(
+                            &format!("the option path:{name}"),
+                            &format!("there are {}", OPTIONS.join(", ")),
+                        ));
+                    }
+                };
+                *place = Some(variable(name, value)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+const MODES: [&str; 4] = ["AnyShortest", "AllShortest", "Shortest", "All"];
+const RESTRICTORS: [&str; 4] = ["Walk", "Trail", "Acyclic", "Simple"];
+const OPTIONS: [&str; 18] = [
+    "start",
+    "end",
+    "mode",
+    "k",
+    "restrictor",
+    "minLength",
+    "maxLength",
+    "weight",
+    "missingWeight",
+    "length",
+    "cost",
+    "number",
+    "index",
+    "from",
+    "predicate",
+    "to",
+    "inverse",
+    "batch",
+];
+
+impl Parts {
+    fn take(&mut self, pattern: &GraphPattern) -> Reading {
+        match pattern {
+            GraphPattern::Bgp { patterns } => {
+                for triple in patterns {
+                    self.take_triple(triple)?;
+                }
+            }
+            GraphPattern::Path {
+                subject,
+                path,
+                object,
+            } => self
+                .elements
+                .push((subject.clone(), path.clone(), object.clone())),
+            GraphPattern::Join { left, right } => {
+                self.take(left)?;
+                self.take(right)?;
+            }
+            GraphPattern::Filter { expr, inner } => {
+                self.filters.push(expr.clone());
+                self.take(inner)?;
+            }
+            GraphPattern::Extend {
+                inner,
+                variable,
+                expression,
+            } => {
+                self.take(inner)?;
+                self.binds.push((variable.clone(), expression.clone()));
+            }
+            GraphPattern::Graph {
+                name: NamedNodePattern::NamedNode(name),
+                inner,
+            } if name.as_str().strip_prefix(NAMESPACE) == Some("step") => {
+                self.step = Some((**inner).clone());
+            }
+            _ => {
+                return Err(refused(
+                    "this kind of pattern in SERVICE path:search",
+                    "it takes options, one path expression or path:step, FILTER and BIND; put the rest before it",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn take_triple(&mut self, triple: &TriplePattern) -> Reading {
+        if option_name(triple).is_some() {
+            self.options.push(triple.clone());
+            return Ok(());
+        }
+        match &triple.predicate {
+            NamedNodePattern::NamedNode(predicate) => self.elements.push((
+                triple.subject.clone(),
+                Path::NamedNode(predicate.clone()),
+                triple.object.clone(),
+            )),
+            NamedNodePattern::Variable(variable) => {
+                return Err(refused(
+                    &format!("the variable {variable} as a path expression"),
+                    "for any predicate write (!path:none)+, and path:predicate for its variable",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The one path pattern that the parser has taken apart into a chain of them, joined by blank
+/// nodes; from a given start, if there is one.
+fn whole(elements: &[Element], given: Option<&TermPattern>) -> Reading<Element> {
+    let touching = |term: &TermPattern| {
+        let ends = elements.iter().flat_map(|(s, _, o)| [s, o]);
+        ends.filter(|end| *end == term).count()
+    };
+    let is_end =
+        |term: &&TermPattern| !matches!(term, TermPattern::BlankNode(_)) || touching(term) == 1;
+    let mut ends = elements.iter().flat_map(|(s, _, o)| [s, o]).filter(is_end);
+    let start = ends
+        .clone()
+        .find(|end| Some(*end) == given)
+        .or_else(|| ends.next());
+    let mut at = start.unwrap_or(&elements[0].0);
+    let first = at;
+    let mut left: Vec<&Element> = elements.iter().collect();
+    let mut path: Option<Path> = None;
+    while !left.is_empty() {
+        let next = left.iter().position(|(s, _, o)| s == at || o == at);
+        let Some(next) = next.filter(|_| path.is_none() || !is_end(&at)) else {
+            return Err(refused(
+                "more than one path expression in a search",
+                "put other patterns before SERVICE path:search",
+            ));
+        };
+        let (subject, step, object) = left.remove(next);
+        let (step, to) = if subject == at {
+            (step.clone(), object)
+        } else {
+            (Path::Reverse(Box::new(step.clone())), subject)
+        };
+        path = Some(match path {
+            None => step,
+            Some(path) => Path::Sequence(Box::new(path), Box::new(step)),
+        });
+        at = to;
+    }
+    let path = path.expect("there is an element");
+    Ok((first.clone(), path, at.clone()))
+}
+
+fn option_name(triple: &TriplePattern) -> Option<&str> {
+    match &triple.predicate {
+        NamedNodePattern::NamedNode(predicate) => predicate.as_str().strip_prefix(NAMESPACE),
+        NamedNodePattern::Variable(_) => None,
+    }
+}
+
+fn refused(what: &str, hint: &str) -> QueryError {
+    QueryError::unsupported_hint(what, hint)
+}
+
+fn variable(name: &str, value: &TermPattern) -> Reading<Variable> {
+    match term_variable(value) {
+        Some(variable) => Ok(variable),
+        None => Err(refused(
+            &format!("path:{name} {value}"),
+            "it takes a variable",
+        )),
+    }
+}
+
+fn number(name: &str, value: &TermPattern, least: u32) -> Reading<u32> {
+    let number = match value {
+        TermPattern::Literal(literal) => literal.value().parse().ok(),
+        _ => None,
+    };
+    number.filter(|number| *number >= least).ok_or_else(|| {
+        refused(
+            &format!("path:{name} {value}"),
+            &format!("it takes a whole number from {least} on"),
+        )
+    })
+}
+
+fn word<'v>(name: &str, value: &'v TermPattern, words: &[&'v str]) -> Reading<&'v str> {
+    let found = match value {
+        TermPattern::NamedNode(node) => node.as_str().strip_prefix(NAMESPACE),
+        _ => None,
+    };
+    found.filter(|found| words.contains(found)).ok_or_else(|| {
+        refused(
+            &format!("path:{name} {value}"),
+            &format!("it takes one of path:{}", words.join(", path:")),
+        )
+    })
+}
+
+/// For EXPLAIN.
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.start)?;
+        match &self.edges {
+            Edges::Expression(path) => write!(f, "{path}")?,
+            Edges::Step(step) => write!(f, "{{ {step} }}")?,
+        }
+        write!(f, " {}", self.end)?;
+        if let Some(filter) = self.filter() {
+            write!(f, " where {filter}")?;
+        }
+        Ok(())
+    }
+}

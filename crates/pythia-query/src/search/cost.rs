@@ -1,0 +1,73 @@
+//! What paths cost: whole numbers of edges, or sums of weights, exact to 18 decimal places.
+
+use oxrdf::Literal;
+use oxrdf::vocab::xsd;
+use oxsdatatypes::Decimal;
+
+use crate::error::QueryError;
+use crate::expression::Number;
+
+/// The digits after the point of [`Decimal`], in whose smallest unit weights are counted.
+const UNIT: i128 = 1_000_000_000_000_000_000;
+
+/// The cost of an edge or a path: a number of edges, or 10⁻¹⁸ of a weight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cost(i128);
+
+impl Cost {
+    /// Of a path without edges.
+    pub(crate) const ZERO: Self = Self(0);
+    /// Of an edge without a weight.
+    pub(crate) const EDGE: Self = Self(1);
+    /// Stands for the weight of an edge that has none a path could cost; below all others.
+    pub(crate) const FAULT: Self = Self(i128::MIN);
+
+    /// Of so many edges without weights.
+    pub(crate) fn edges(count: u32) -> Self {
+        Self(i128::from(count))
+    }
+
+    /// The cost of a number; `None` if it is negative, not a number, or too large.
+    pub(crate) fn of(weight: Number) -> Option<Self> {
+        let raw = i128::from_be_bytes(weight.to_decimal()?.to_be_bytes());
+        (raw >= 0).then_some(Self(raw))
+    }
+
+    /// The sum.
+    pub(crate) fn plus(self, other: Self) -> Result<Self, QueryError> {
+        self.0.checked_add(other.0).map(Self).ok_or_else(|| {
+            QueryError::Path("a path costs more than the largest xsd:decimal".to_owned())
+        })
+    }
+
+    /// The cost as a literal: `xsd:integer` where it is whole, else `xsd:decimal`.
+    pub(crate) fn literal(self, weighted: bool) -> Literal {
+        let whole = if weighted { self.0 / UNIT } else { self.0 };
+        if !weighted || self.0 % UNIT == 0 {
+            return Literal::new_typed_literal(whole.to_string(), xsd::INTEGER);
+        }
+        let exact = Decimal::from_be_bytes(self.0.to_be_bytes());
+        Literal::new_typed_literal(exact.to_string(), xsd::DECIMAL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::str::FromStr;
+
+    fn cost(text: &str) -> Cost {
+        Cost::of(Number::Decimal(Decimal::from_str(text).unwrap())).unwrap()
+    }
+
+    #[test]
+    fn decimals_add_up_exactly() {
+        let sum = cost("0.1").plus(cost("0.2")).unwrap();
+        assert_eq!(sum, cost("0.3"));
+        assert_eq!(sum.literal(true).value(), "0.3");
+        assert_eq!(cost("2.0").literal(true).datatype(), xsd::INTEGER);
+        assert_eq!(Cost::EDGE.literal(false).value(), "1");
+        assert!(Cost::of(Number::from_i64(-1)).is_none());
+        assert!(Cost(i128::MAX).plus(Cost::EDGE).is_err());
+    }
+}

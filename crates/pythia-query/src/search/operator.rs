@@ -1,0 +1,436 @@
+//! The plan node of a path search: solutions in, one row a path, or an edge of one, out.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use futures::stream;
+use oxrdf::{Literal, Term};
+use pythia_rdf::TermId;
+use rustc_hash::FxHashMap;
+
+use super::cost::Cost;
+use super::edges::{EdgeColumns, Graph, StoreEdges};
+use super::frontier::{Space, Step};
+use super::product::Product;
+use super::run::{Ends, Run};
+use super::{Rules, literal};
+use crate::error::QueryError;
+use crate::exec::batch::{id_columns, record_batch};
+use crate::exec::context::QueryContext;
+use crate::exec::operator::{Operator, Solutions, pull, solutions};
+use crate::governor::Held;
+use crate::plan::automaton::Automaton;
+
+/// How many paths are written at once: few at first, for readers who want few.
+const PATHS_WRITTEN: (usize, usize) = (8, 1024);
+/// How many nodes the paths written at once have, if more than one path.
+const NODES_WRITTEN: usize = 1 << 17;
+
+/// Searches for paths from, or between, terms of its solutions.
+#[derive(Clone, Debug)]
+pub(crate) struct Search {
+    pub(crate) rules: Rules,
+    /// In the direction of the search.
+    pub(crate) automaton: Automaton,
+    /// Where the search starts, and where it ends.
+    pub(crate) start: Origin,
+    pub(crate) end: Destination,
+    /// Whether that is from the ends of paths to their starts.
+    pub(crate) flipped: bool,
+    pub(crate) edges: EdgeSource,
+    /// What a row has after the columns of its solution.
+    pub(crate) outputs: Vec<Output>,
+    /// For EXPLAIN.
+    pub(crate) text: String,
+}
+
+/// Where edges come from.
+#[derive(Clone, Debug)]
+pub(crate) enum EdgeSource {
+    Store(StoreEdges),
+    /// The solutions of the second input, with these columns.
+    Pattern {
+        from: usize,
+        to: usize,
+        predicate: Option<usize>,
+        weight: Option<usize>,
+        /// Whether solutions without weight are left out.
+        optional: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin {
+    Constant(TermId),
+    Column(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Destination {
+    /// Any node: the output has a column for it.
+    Any,
+    Constant(TermId),
+    Column(usize),
+    /// The node that the path starts at.
+    Start,
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// The node at the search's end.
+    End,
+    Path,
+    Length,
+    Cost,
+    /// The number of the path, from 1.
+    Number,
+    /// Of an edge: its place in the path, from 1, and what it joins.
+    Index,
+    From,
+    Predicate,
+    To,
+    Inverse,
+}
+
+impl Output {
+    pub(crate) fn is_of_edge(self) -> bool {
+        matches!(
+            self,
+            Self::Index | Self::From | Self::Predicate | Self::To | Self::Inverse
+        )
+    }
+}
+
+impl Operator for Search {
+    fn name(&self) -> &'static str {
+        "PathSearch"
+    }
+
+    fn describe(&self, _: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let direction = if self.flipped { " from the end" } else { "" };
+        write!(
+            f,
+            "{:?} {:?}{direction}, {} nodes a batch: {}",
+            self.rules.mode, self.rules.restrictor, self.rules.batch_nodes, self.text
+        )
+    }
+
+    fn run(
+        &self,
+        inputs: Vec<Solutions>,
+        schema: SchemaRef,
+        context: Arc<QueryContext>,
+    ) -> Solutions {
+        let mut inputs = inputs.into_iter();
+        let searcher = Searcher {
+            search: self.clone(),
+            input: inputs.next().expect("a search has solutions to start from"),
+            edges: inputs.next(),
+            space: None,
+            batch: Vec::new(),
+            groups: VecDeque::new(),
+            running: None,
+            paths: 0,
+            written: PATHS_WRITTEN.0,
+            schema: Arc::clone(&schema),
+            context,
+        };
+        solutions(
+            schema,
+            stream::try_unfold(searcher, |mut searcher| async move {
+                Ok(searcher.next().await?.map(|batch| (batch, searcher)))
+            }),
+        )
+    }
+}
+
+/// Rows of the current batch with one start, and the ends they ask for.
+struct Group {
+    start: u64,
+    rows: Vec<u32>,
+    /// Per end, its rows.
+    ends: Option<FxHashMap<u64, Vec<u32>>>,
+}
+
+/// A path found, in the direction that the query means, and the rows it belongs to.
+struct Found {
+    nodes: Vec<u64>,
+    /// Predicates, and whether they are taken inversely.
+    edges: Vec<(u64, bool)>,
+    cost: Cost,
+    end: u64,
+    rows: Vec<u32>,
+}
+
+struct Searcher {
+    search: Search,
+    input: Solutions,
+    edges: Option<Solutions>,
+    space: Option<Space>,
+    /// The columns of the current input batch, and what is to be searched for in it.
+    batch: Vec<Vec<u64>>,
+    groups: VecDeque<Group>,
+    running: Option<(Run, Group)>,
+    paths: i64,
+    written: usize,
+    schema: SchemaRef,
+    context: Arc<QueryContext>,
+}
+
+impl Searcher {
+    async fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
+        if self.space.is_none() {
+            self.space = Some(self.prepare().await?);
+        }
+        loop {
+            self.context.check()?;
+            if let Some(running) = self.running.take() {
+                let found = self.find(running)?;
+                if !found.is_empty() {
+                    return self.write(&found).map(Some);
+                }
+            } else if let Some(group) = self.groups.pop_front() {
+                let run = self.begin(&group)?;
+                self.running = Some((run, group));
+            } else {
+                let Some(batch) = pull(&mut self.input).await? else {
+                    return Ok(None);
+                };
+                let columns = id_columns(&batch).into_iter();
+                self.batch = columns.map(<[u64]>::to_vec).collect();
+                self.groups = self.groups_of(batch.num_rows());
+            }
+        }
+    }
+
+    /// Reads what the edges are, if they are solutions of a pattern.
+    async fn prepare(&mut self) -> Result<Space, QueryError> {
+        let search = &self.search;
+        let product = Product::new(search.automaton.clone());
+        let graph = match &search.edges {
+            EdgeSource::Store(edges) => {
+                Graph::new(Some(edges.clone()), search.flipped, &self.context)
+            }
+            EdgeSource::Pattern {
+                from,
+                to,
+                predicate,
+                weight,
+                optional,
+            } => {
+                let mut held = Held::new(self.context.governor());
+                let mut columns = EdgeColumns::default();
+                let mut weights = Vec::new();
+                let mut input = self.edges.take().expect("the pattern of edges is an input");
+                while let Some(batch) = pull(&mut input).await? {
+                    self.context.check()?;
+                    held.add(batch.num_rows() * 32)?;
+                    let ids = id_columns(&batch);
+                    columns.from.extend_from_slice(ids[*from]);
+                    columns.to.extend_from_slice(ids[*to]);
+                    match predicate {
+                        Some(column) => columns.predicate.extend_from_slice(ids[*column]),
+                        None => columns.predicate.resize(columns.from.len(), 0),
+                    }
+                    if let Some(column) = weight {
+                        weights.extend_from_slice(ids[*column]);
+                    }
+                }
+                let mut graph = Graph::new(None, search.flipped, &self.context);
+                graph.give(&columns, weight.is_some().then_some(&weights), *optional)?;
+                graph
+            }
+        };
+        Ok(Space {
+            graph,
+            product,
+            context: Arc::clone(&self.context),
+            batch_nodes: search.rules.batch_nodes,
+        })
+    }
+
+    /// The rows of the current batch by where they start.
+    fn groups_of(&self, rows: usize) -> VecDeque<Group> {
+        let mut places: FxHashMap<u64, usize> = FxHashMap::default();
+        let mut groups: VecDeque<Group> = VecDeque::new();
+        for row in 0..rows {
+            let start = match self.search.start {
+                Origin::Constant(id) => id.0,
+                Origin::Column(column) => self.batch[column][row],
+            };
+            let end = match self.search.end {
+                Destination::Any => None,
+                Destination::Constant(id) => Some(id.0),
+                Destination::Column(column) => Some(self.batch[column][row]),
+                Destination::Start => Some(start),
+            };
+            let place = *places.entry(start).or_insert_with(|| {
+                groups.push_back(Group {
+                    start,
+                    rows: Vec::new(),
+                    ends: None,
+                });
+                groups.len() - 1
+            });
+            let group = &mut groups[place];
+            group.rows.push(row as u32);
+            if let Some(end) = end {
+                let ends = group.ends.get_or_insert_default();
+                ends.entry(end).or_default().push(row as u32);
+            }
+        }
+        groups
+    }
+
+    fn begin(&mut self, group: &Group) -> Result<Run, QueryError> {
+        let space = self.space.as_mut().expect("prepared");
+        space.graph.make_room()?;
+        let start = space.graph.number(group.start);
+        let ends = match &group.ends {
+            None => Ends::Any,
+            Some(ends) => {
+                let mut ids: Vec<u64> = ends.keys().copied().collect();
+                ids.sort_unstable();
+                Ends::Some(ids.into_iter().map(|id| space.graph.number(id)).collect())
+            }
+        };
+        Ok(Run::new(self.search.rules, start, ends))
+    }
+
+    /// The next paths of a run, which is kept if there may be more.
+    fn find(&mut self, (mut run, group): (Run, Group)) -> Result<Vec<Found>, QueryError> {
+        let space = self.space.as_mut().expect("prepared");
+        let (mut found, mut nodes) = (Vec::new(), 0);
+        while found.len() < self.written && nodes < NODES_WRITTEN {
+            let Some(path) = run.next(space)? else {
+                return Ok(found);
+            };
+            nodes += path.len();
+            let end = path.last().expect("a path has a node").node;
+            let end = space.graph.id(end);
+            let rows = match &group.ends {
+                None => group.rows.clone(),
+                Some(ends) => ends.get(&end).cloned().unwrap_or_default(),
+            };
+            found.push(as_meant(&path, end, rows, space, self.search.flipped));
+        }
+        self.written = (self.written * 2).min(PATHS_WRITTEN.1);
+        self.running = Some((run, group));
+        Ok(found)
+    }
+
+    fn write(&mut self, found: &[Found]) -> Result<RecordBatch, QueryError> {
+        let texts = match self.search.outputs.contains(&Output::Path) {
+            true => self.literals(found)?,
+            false => Vec::new(),
+        };
+        let by_edge = self.search.outputs.iter().any(|output| output.is_of_edge());
+        let mut columns: Vec<Vec<u64>> = vec![Vec::new(); self.schema.fields().len()];
+        let mut rows = 0;
+        for (place, path) in found.iter().enumerate() {
+            let path_id = texts.get(place).copied().unwrap_or(0);
+            for &row in &path.rows {
+                self.paths += 1;
+                // A path without edges has one row, without an edge.
+                let edges = if by_edge { path.edges.len().max(1) } else { 1 };
+                for edge in 0..edges {
+                    rows += 1;
+                    for (column, values) in self.batch.iter().zip(&mut columns) {
+                        values.push(column[row as usize]);
+                    }
+                    let new = columns[self.batch.len()..].iter_mut();
+                    for (&output, values) in self.search.outputs.iter().zip(new) {
+                        values.push(self.value(output, path, path_id, edge)?);
+                    }
+                }
+            }
+            self.context.check()?;
+        }
+        Ok(record_batch(&self.schema, columns, rows)?)
+    }
+
+    fn value(
+        &self,
+        output: Output,
+        path: &Found,
+        path_id: u64,
+        edge: usize,
+    ) -> Result<u64, QueryError> {
+        let evaluation = &self.context.evaluation;
+        let integer = |value: i64| evaluation.intern(Literal::from(value).into());
+        let has_edge = edge < path.edges.len();
+        let id = match output {
+            Output::End => return Ok(path.end),
+            Output::Path => return Ok(path_id),
+            Output::Length => integer(path.edges.len() as i64)?,
+            Output::Cost => {
+                let cost = path.cost.literal(self.search.rules.weighted);
+                evaluation.intern(cost.into())?
+            }
+            Output::Number => integer(self.paths)?,
+            _ if !has_edge => return Ok(0),
+            Output::Index => integer(edge as i64 + 1)?,
+            Output::From => return Ok(path.nodes[edge]),
+            Output::Predicate => return Ok(path.edges[edge].0),
+            Output::To => return Ok(path.nodes[edge + 1]),
+            Output::Inverse => evaluation.intern(Literal::from(path.edges[edge].1).into())?,
+        };
+        Ok(id.0)
+    }
+
+    /// The ids of the paths' literals.
+    fn literals(&self, found: &[Found]) -> Result<Vec<u64>, QueryError> {
+        let evaluation = &self.context.evaluation;
+        let ids = found.iter().flat_map(|path| {
+            let predicates = path.edges.iter().map(|(predicate, _)| predicate);
+            path.nodes.iter().chain(predicates)
+        });
+        let mut ids: Vec<TermId> = ids.map(|&id| TermId(id)).collect();
+        ids.retain(|id| id.is_bound());
+        ids.sort_unstable();
+        ids.dedup();
+        let terms = evaluation.decode(&ids)?;
+        let texts: FxHashMap<u64, String> = (ids.iter().zip(&terms))
+            .map(|(id, term)| (id.0, term.to_string()))
+            .collect();
+        let text = |id: u64| texts.get(&id).map_or("-", String::as_str);
+        let literals = found.iter().map(|path| {
+            let mut lexical = text(path.nodes[0]).to_owned();
+            for (&(predicate, inverse), &node) in path.edges.iter().zip(&path.nodes[1..]) {
+                lexical.push_str(if inverse { " ^" } else { " " });
+                lexical.push_str(text(predicate));
+                lexical.push(' ');
+                lexical.push_str(text(node));
+            }
+            let term: Term = literal::literal(lexical).into();
+            Ok(evaluation.intern(term)?.0)
+        });
+        literals.collect()
+    }
+}
+
+/// A path as the query means it: a flipped search has found it from its end.
+fn as_meant(steps: &[Step], end: u64, rows: Vec<u32>, space: &Space, flipped: bool) -> Found {
+    let mut nodes: Vec<u64> = (steps.iter())
+        .map(|step| space.graph.id(step.node))
+        .collect();
+    let taken = steps[1..].iter();
+    let mut edges: Vec<(u64, bool)> = taken
+        .map(|step| (step.predicate, step.inverse != flipped))
+        .collect();
+    if flipped {
+        nodes.reverse();
+        edges.reverse();
+    }
+    Found {
+        nodes,
+        edges,
+        cost: steps.last().map_or(Cost::ZERO, |step| step.cost),
+        end,
+        rows,
+    }
+}

@@ -1,0 +1,229 @@
+//! All paths from one start node: which searches find them, one after the other.
+
+use std::collections::VecDeque;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::cost::Cost;
+use super::frontier::{Course, Frontier, Limit, Priority, Remaining, Space, Step};
+use super::{Mode, Restrictor, Rules};
+use crate::error::QueryError;
+
+/// Which nodes paths are to end at.
+#[derive(Clone, Debug)]
+pub(crate) enum Ends {
+    Any,
+    /// These, each once.
+    Some(Vec<u32>),
+}
+
+/// A search to be made.
+enum Task {
+    /// The cheapest walk to each end. Those that the restrictor does not let pass are searched for
+    /// alone.
+    Spread(Option<FxHashSet<u32>>),
+    /// Only which ends there are, each to be searched for alone.
+    Reach,
+    /// All that is wanted, to any end.
+    Whole,
+    /// All that is wanted, to one end.
+    Pair(u32),
+}
+
+/// A search being made.
+struct Active {
+    task: Task,
+    frontier: Frontier,
+    remaining: Option<Remaining>,
+    quota: Quota,
+    /// Per end, how many paths were found, and what the first cost.
+    found: FxHashMap<u32, (u32, Cost)>,
+}
+
+/// How many paths to one end are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quota {
+    First(u32),
+    Cheapest,
+    All,
+}
+
+/// The paths from one start node.
+pub(crate) struct Run {
+    rules: Rules,
+    start: u32,
+    tasks: VecDeque<Task>,
+    active: Option<Active>,
+}
+
+impl Run {
+    pub(crate) fn new(rules: Rules, start: u32, ends: Ends) -> Self {
+        let is_walk = rules.restrictor == Restrictor::Walk;
+        let tasks = match (rules.mode, ends) {
+            (Mode::AnyShortest, Ends::Any) => vec![Task::Spread(None)],
+            (Mode::AnyShortest, Ends::Some(ends)) if ends.len() > 1 => {
+                vec![Task::Spread(Some(ends.into_iter().collect()))]
+            }
+            (_, Ends::Some(ends)) => ends.into_iter().map(Task::Pair).collect(),
+            (Mode::All, Ends::Any) => vec![Task::Whole],
+            (_, Ends::Any) if is_walk => vec![Task::Whole],
+            (_, Ends::Any) => vec![Task::Reach],
+        };
+        Self {
+            rules,
+            start,
+            tasks: tasks.into(),
+            active: None,
+        }
+    }
+
+    /// The next path, step by step from the start. Paths to one end come cheapest first, unless all
+    /// are wanted.
+    pub(crate) fn next(&mut self, space: &mut Space) -> Result<Option<Vec<Step>>, QueryError> {
+        loop {
+            let mut active = match self.active.take() {
+                Some(active) => active,
+                None => match self.tasks.pop_front() {
+                    Some(task) => self.begin(task, space)?,
+                    None => return Ok(None),
+                },
+            };
+            let remaining = active.remaining.as_mut();
+            let next = active.frontier.next(space, remaining)?;
+            let Some(number) = next else {
+                continue;
+            };
+            let step = *active.frontier.step(number);
+            let is_path = space.product.accepts(step.state) && step.length >= self.rules.length_min;
+            let found = is_path && active.accept(&step);
+            let path = (found && !self.is_task(&active, step.node))
+                .then(|| active.frontier.path(number))
+                .filter(|path| self.check(&active, path));
+            if !active.is_done() {
+                self.active = Some(active);
+            }
+            if path.is_some() {
+                return Ok(path);
+            }
+        }
+    }
+
+    /// Whether the end only makes another task.
+    fn is_task(&mut self, active: &Active, end: u32) -> bool {
+        let reached = matches!(active.task, Task::Reach);
+        if reached {
+            self.tasks.push_back(Task::Pair(end));
+        }
+        reached
+    }
+
+    /// Whether the restrictor lets a cheapest walk pass; if not, its end is searched for alone.
+    fn check(&mut self, active: &Active, path: &[Step]) -> bool {
+        let passes = !matches!(active.task, Task::Spread(_)) || passes(self.rules.restrictor, path);
+        if !passes {
+            let end = path.last().expect("a path has a node").node;
+            self.tasks.push_back(Task::Pair(end));
+        }
+        passes
+    }
+
+    fn begin(&self, task: Task, space: &mut Space) -> Result<Active, QueryError> {
+        let rules = &self.rules;
+        let (quota, walks) = match rules.mode {
+            Mode::AnyShortest => (Quota::First(1), Limit::First(1)),
+            Mode::Shortest(count) => (Quota::First(count), Limit::First(count)),
+            Mode::AllShortest => (Quota::Cheapest, Limit::Cheapest),
+            Mode::All => (Quota::All, Limit::All),
+        };
+        let (quota, limit, restrictor) = match task {
+            Task::Spread(_) | Task::Reach => (Quota::First(1), Limit::First(1), Restrictor::Walk),
+            Task::Whole | Task::Pair(_) => match rules.restrictor {
+                Restrictor::Walk => (quota, walks, Restrictor::Walk),
+                restrictor => (quota, Limit::All, restrictor),
+            },
+        };
+        let mut course = Course::of(rules, limit, restrictor);
+        let mut remaining = None;
+        if let Task::Pair(target) = task {
+            if target == self.start && restrictor == Restrictor::Acyclic {
+                // Only the empty path comes back without visiting a node twice.
+                course.length_max = Some(0);
+            }
+            let length_max = course.length_max.filter(|_| !rules.weighted);
+            let mut to_target = Remaining::new(target, length_max, space);
+            if rules.mode == Mode::All {
+                to_target.finish(space)?;
+            }
+            remaining = Some(to_target);
+        }
+        if rules.mode == Mode::All {
+            course.priority = Priority::Newest;
+        }
+        let mut frontier = Frontier::new(course, space);
+        frontier.start(self.start, 0);
+        Ok(Active {
+            task,
+            frontier,
+            remaining,
+            quota,
+            found: FxHashMap::default(),
+        })
+    }
+}
+
+impl Active {
+    /// Whether a path is one that is wanted, and not one too many.
+    fn accept(&mut self, step: &Step) -> bool {
+        let end = step.node;
+        let is_wanted = match &self.task {
+            Task::Pair(target) => end == *target,
+            Task::Spread(Some(ends)) => ends.contains(&end),
+            Task::Spread(None) | Task::Reach | Task::Whole => true,
+        };
+        if !is_wanted || self.quota == Quota::All {
+            return is_wanted;
+        }
+        let (count, first) = self.found.entry(end).or_insert((0, step.cost));
+        let accepted = match self.quota {
+            Quota::First(most) => *count < most,
+            Quota::Cheapest => step.cost == *first,
+            Quota::All => true,
+        };
+        *count = count.saturating_add(u32::from(accepted));
+        if self.quota == Quota::Cheapest && matches!(self.task, Task::Pair(_)) {
+            self.frontier.end_beyond(*first);
+        }
+        accepted
+    }
+
+    /// Whether no more paths are wanted.
+    fn is_done(&self) -> bool {
+        let Quota::First(most) = self.quota else {
+            return false;
+        };
+        let wanted = match &self.task {
+            Task::Pair(_) => 1,
+            Task::Spread(Some(ends)) => ends.len(),
+            Task::Spread(None) | Task::Reach | Task::Whole => return false,
+        };
+        self.found.len() == wanted && self.found.values().all(|(count, _)| *count >= most)
+    }
+}
+
+/// Whether a path is one of those that a restrictor lets pass.
+fn passes(restrictor: Restrictor, path: &[Step]) -> bool {
+    let mut nodes = FxHashSet::default();
+    let mut edges = FxHashSet::default();
+    match restrictor {
+        Restrictor::Walk => true,
+        Restrictor::Acyclic => path.iter().all(|step| nodes.insert(step.node)),
+        Restrictor::Simple => {
+            let is_cycle = path.len() > 1 && path[0].node == path[path.len() - 1].node;
+            let once = &path[usize::from(is_cycle)..];
+            once.iter().all(|step| nodes.insert(step.node))
+        }
+        Restrictor::Trail => path
+            .windows(2)
+            .all(|pair| edges.insert(pair[1].taken(&pair[0]))),
+    }
+}

@@ -1,0 +1,352 @@
+//! PATHS queries and path patterns, written as standard SPARQL: what they ask for becomes
+//! `SERVICE path:search`, or a property path where only the ends of paths matter.
+
+use std::ops::Range;
+
+use super::grammar::Fault;
+use super::grammar::paths::{
+    Extensions, PathCondition, PathFilter, PathVerb, PathsEnd, PathsForm, PathsPart,
+};
+use super::token::{Kind, tokens};
+
+/// A text written otherwise.
+#[derive(Debug)]
+pub(super) struct Rewritten {
+    pub(super) text: String,
+    /// Where parts of the original are in it, and where they were.
+    copied: Vec<(usize, Range<usize>)>,
+}
+
+impl Rewritten {
+    /// Where a byte of the new text was in the original, or what it was written for.
+    pub(super) fn original(&self, at: usize) -> usize {
+        let before = self.copied.iter().rev().find(|(start, _)| *start <= at);
+        before.map_or(0, |(start, range)| {
+            (range.start + (at - start)).min(range.end)
+        })
+    }
+}
+
+/// The text without the forms that are not standard; `None` if it has none.
+pub(super) fn rewrite(text: &str, extensions: &Extensions) -> Result<Option<Rewritten>, Fault> {
+    if !extensions.is_used() {
+        return Ok(None);
+    }
+    let mut writer = Writer {
+        source: text,
+        new: Rewritten {
+            text: String::with_capacity(text.len() + 400),
+            copied: Vec::new(),
+        },
+    };
+    match &extensions.paths {
+        Some(form) => writer.paths(form),
+        None => {
+            let mut changes = changes(text, extensions)?;
+            changes.sort_by_key(|(range, _)| range.start);
+            let mut done = 0;
+            for (range, new) in changes {
+                writer.copy(done..range.start);
+                writer.write(&new);
+                done = range.end;
+            }
+            writer.copy(done..text.len());
+        }
+    }
+    Ok(Some(writer.new))
+}
+
+struct Writer<'t> {
+    source: &'t str,
+    new: Rewritten,
+}
+
+/// Options of a search, without the IRI of their namespace.
+macro_rules! option {
+    ($name:expr) => {
+        concat!("<urn:pythia:path#", $name, ">")
+    };
+}
+
+impl Writer<'_> {
+    fn write(&mut self, text: &str) {
+        self.new.text.push_str(text);
+    }
+
+    /// Copies a part of the source.
+    fn copy(&mut self, range: Range<usize>) {
+        let start = self.new.text.len();
+        self.new.text.push_str(&self.source[range.clone()]);
+        self.new.copied.push((start, range));
+    }
+
+    /// An option, whose value is copied.
+    fn option(&mut self, name: &str, value: Range<usize>) {
+        self.write(&format!(" ; <urn:pythia:path#{name}> "));
+        self.copy(value);
+    }
+
+    fn paths(&mut self, form: &PathsForm) {
+        self.copy(0..form.at);
+        self.write("SELECT ");
+        self.copy(form.start.variable.clone());
+        self.write(" ");
+        let ends = [&form.start, &form.end].map(|end| &self.source[end.variable.clone()][1..]);
+        if ends[0] != ends[1] {
+            self.copy(form.end.variable.clone());
+        }
+        self.write(" ?path ?length ?cost ");
+        self.copy(form.dataset.clone());
+        self.write(" WHERE { ");
+        self.end_values(&form.start);
+        self.end_values(&form.end);
+        self.write(concat!("SERVICE ", option!("search"), " { "));
+        self.search(form);
+        self.write(" } } ");
+        self.copy(form.modifiers.clone());
+    }
+
+    /// What binds the variable of a start or end.
+    fn end_values(&mut self, end: &PathsEnd) {
+        match &end.value {
+            None => {}
+            Some((PathsPart::Group, pattern)) => {
+                self.write("{ SELECT DISTINCT ");
+                self.copy(end.variable.clone());
+                self.write(" ");
+                self.copy(pattern.clone());
+                self.write(" } ");
+            }
+            Some((_, term)) => {
+                self.write("VALUES ");
+                self.copy(end.variable.clone());
+                self.write(" { ");
+                self.copy(term.clone());
+                self.write(" } ");
+            }
+        }
+    }
+
+    /// The body of the search.
+    fn search(&mut self, form: &PathsForm) {
+        if let Some((PathsPart::Expression, expression)) = &form.weight {
+            self.write("BIND(");
+            self.copy(expression.clone());
+            self.write(" AS ?pythia_weight) ");
+        }
+        let mut predicate = Some("?predicate".to_owned());
+        match &form.via {
+            (PathsPart::Group, pattern) => {
+                let source = &self.source[pattern.clone()];
+                let mut variables = tokens(source).filter(|token| token.kind == Kind::Variable);
+                if !variables.any(|token| &token.text[1..] == "predicate") {
+                    predicate = None;
+                }
+                self.write(concat!("GRAPH ", option!("step"), " "));
+                self.copy(pattern.clone());
+                self.write(" ");
+            }
+            (part, path) => {
+                self.copy(form.start.variable.clone());
+                if *part == PathsPart::Variable {
+                    predicate = Some(self.source[path.clone()].to_owned());
+                    self.write(concat!(" (!", option!("none"), ")+ "));
+                } else {
+                    self.write(" ");
+                    self.copy(path.clone());
+                    self.write(" ");
+                }
+                self.copy(form.end.variable.clone());
+                self.write(" . ");
+            }
+        }
+        self.write(concat!("?path ", option!("length"), " ?length ; "));
+        self.write(concat!(
+            option!("cost"),
+            " ?cost ; ",
+            option!("from"),
+            " ?from ; "
+        ));
+        self.write(concat!(option!("to"), " ?to"));
+        if let Some(predicate) = predicate {
+            self.write(&format!(" ; <urn:pythia:path#predicate> {predicate}"));
+        }
+        self.option("start", form.start.variable.clone());
+        self.option("end", form.end.variable.clone());
+        for (name, value) in [("mode", form.mode), ("restrictor", form.restrictor)] {
+            self.write(&format!(
+                " ; <urn:pythia:path#{name}> <urn:pythia:path#{value}>"
+            ));
+        }
+        let numbers = [
+            ("k", &form.count),
+            ("minLength", &form.length_min),
+            ("maxLength", &form.length_max),
+        ];
+        for (name, number) in numbers {
+            if let Some(number) = number {
+                self.option(name, number.clone());
+            }
+        }
+        match &form.weight {
+            Some((PathsPart::Expression, _)) => {
+                self.write(concat!(" ; ", option!("weight"), " ?pythia_weight"));
+            }
+            Some((_, predicate)) => self.option("weight", predicate.clone()),
+            None => {}
+        }
+        if form.weight_optional {
+            self.write(concat!(
+                " ; ",
+                option!("missingWeight"),
+                " ",
+                option!("Skip")
+            ));
+        }
+        self.write(" . ");
+        match &form.filter {
+            Some((PathsPart::Group, pattern)) => {
+                self.write("FILTER EXISTS ");
+                self.copy(pattern.clone());
+            }
+            Some((_, expression)) => {
+                self.write("FILTER");
+                self.copy(expression.clone());
+            }
+            None => {}
+        }
+    }
+}
+
+type Changes = Vec<(Range<usize>, String)>;
+
+/// What is written for path patterns and filters.
+fn changes(text: &str, extensions: &Extensions) -> Result<Changes, Fault> {
+    let mut changes: Changes = Vec::new();
+    for filter in &extensions.filters {
+        let is_meant = |verb: &&PathVerb| verb.name == filter.name && verb.group == filter.group;
+        if !extensions.verbs.iter().any(|verb| is_meant(&verb)) {
+            let message = format!(
+                "no triple of this group has the path ??{}, as in ?s ??{0} ?o",
+                filter.name
+            );
+            return Err(fault(filter.at.start, message));
+        }
+        // An empty group, as a dot may follow.
+        changes.push((filter.at.clone(), "{}".to_owned()));
+    }
+    for selected in &extensions.selected {
+        let name = &text[selected.start + 2..selected.end];
+        if !extensions
+            .verbs
+            .iter()
+            .any(|verb| verb.is_marked && verb.name == name)
+        {
+            let message = format!("no triple has the path ??{name}, as in ?s ??{name} ?o");
+            return Err(fault(selected.start, message));
+        }
+        changes.push((selected.clone(), format!("?{name}")));
+    }
+    for verb in &extensions.verbs {
+        let meant = |filter: &&PathFilter| verb.name == filter.name && verb.group == filter.group;
+        let filters: Vec<&PathFilter> = extensions.filters.iter().filter(meant).collect();
+        if !verb.is_marked && filters.is_empty() {
+            continue;
+        }
+        let conditions = Conditions::of(text, &filters)?;
+        let is_selected = extensions.selects_all
+            || (extensions.selected.iter()).any(|at| text[at.start + 2..at.end] == verb.name);
+        if !is_selected && conditions.length == (1, None) {
+            changes.push((verb.at.clone(), conditions.expression()));
+            continue;
+        }
+        if !verb.is_alone {
+            let message = "a path that is selected or limited in length stands in a triple of its own: ?s ??path ?o .";
+            return Err(fault(verb.at.start, message.to_owned()));
+        }
+        let (subject, object) = (&text[verb.subject.clone()], &text[verb.object.clone()]);
+        let path = if is_selected {
+            format!("?{}", verb.name)
+        } else {
+            "[]".to_owned()
+        };
+        let (least, most) = conditions.length;
+        let most = most.map(|most| format!(" ; {} {most}", option!("maxLength")));
+        let search = format!(
+            "SERVICE {} {{ {subject} {} {object} . {path} {} {subject} ; {} {object} ; {} {least}{} }}",
+            option!("search"),
+            conditions.expression(),
+            option!("start"),
+            option!("end"),
+            option!("minLength"),
+            most.unwrap_or_default(),
+        );
+        changes.push((verb.subject.start..verb.object.end, search));
+    }
+    Ok(changes)
+}
+
+/// What the filters of one path say together.
+struct Conditions<'t> {
+    only: Option<Vec<&'t str>>,
+    any: Option<Vec<&'t str>>,
+    length: (u32, Option<u32>),
+}
+
+impl<'t> Conditions<'t> {
+    fn of(text: &'t str, filters: &[&PathFilter]) -> Result<Self, Fault> {
+        let mut all = Self {
+            only: None,
+            any: None,
+            length: (1, None),
+        };
+        for filter in filters {
+            let names = |ranges: &[Range<usize>]| -> Vec<&'t str> {
+                ranges.iter().map(|range| &text[range.clone()]).collect()
+            };
+            for condition in &filter.conditions {
+                let twice = match condition {
+                    PathCondition::Only(names_of) => all.only.replace(names(names_of)).is_some(),
+                    PathCondition::Any(names_of) => all.any.replace(names(names_of)).is_some(),
+                    PathCondition::AtLeast(least) => {
+                        all.length.0 = all.length.0.max(*least);
+                        false
+                    }
+                    PathCondition::AtMost(most) => {
+                        let known = all.length.1.unwrap_or(u32::MAX);
+                        all.length.1 = Some(known.min(*most));
+                        false
+                    }
+                };
+                if twice {
+                    let message = "a path has one containsOnly and one containsAny; name all predicates in it";
+                    return Err(fault(filter.at.start, message.to_owned()));
+                }
+            }
+            if let (Some(only), Some(any)) = (&all.only, &all.any)
+                && let Some(other) = any.iter().find(|name| !only.contains(name))
+            {
+                let message = format!("containsOnly leaves out {other}, which containsAny names");
+                return Err(fault(filter.at.start, message));
+            }
+        }
+        Ok(all)
+    }
+
+    /// The path expression: one or more edges, of some predicates, one of them of others.
+    fn expression(&self) -> String {
+        let step = match &self.only {
+            Some(names) => format!("({})", names.join("|")),
+            None => concat!("(!", option!("none"), ")").to_owned(),
+        };
+        match &self.any {
+            // Repeated, so that the ends of paths are found once and not once for each such edge.
+            Some(names) => format!("({step}*/({})/{step}*)+", names.join("|")),
+            None => format!("{step}+"),
+        }
+    }
+}
+
+fn fault(at: usize, message: String) -> Fault {
+    Fault { at, message }
+}

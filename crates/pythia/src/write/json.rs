@@ -1,0 +1,139 @@
+//! SPARQL Query Results JSON. A path's literal has its parts beside it, in the member `path`:
+//! the nodes, and for each edge its predicate and whether it is taken from object to subject.
+
+use std::io::{self, Write};
+
+use oxrdf::{BaseDirection, Literal, NamedNode, Term, Variable};
+use pythia_query::{Path, SolutionBatch};
+
+/// A table being written.
+pub(super) struct JsonWriter<W> {
+    out: W,
+    is_empty: bool,
+}
+
+impl<W: Write> JsonWriter<W> {
+    pub(super) fn start(mut out: W, variables: &[Variable]) -> io::Result<Self> {
+        out.write_all(br#"{"head":{"vars":["#)?;
+        separated(&mut out, variables, |out, variable| {
+            string(out, variable.as_str())
+        })?;
+        out.write_all(br#"]},"results":{"bindings":["#)?;
+        Ok(Self {
+            out,
+            is_empty: true,
+        })
+    }
+
+    pub(super) fn row(&mut self, batch: &SolutionBatch, row: usize) -> io::Result<()> {
+        let out = &mut self.out;
+        if !std::mem::take(&mut self.is_empty) {
+            out.write_all(b",")?;
+        }
+        out.write_all(b"{")?;
+        let bound = batch
+            .row(row)
+            .filter_map(|(name, term)| Some((name, term?)));
+        separated(out, bound, |out, (name, value)| {
+            string(out, name.as_str())?;
+            out.write_all(b":")?;
+            term(out, value)
+        })?;
+        out.write_all(b"}")
+    }
+
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.out.write_all(b"]}}")
+    }
+}
+
+fn separated<W: Write, T>(
+    out: &mut W,
+    items: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(&mut W, T) -> io::Result<()>,
+) -> io::Result<()> {
+    for (place, item) in items.into_iter().enumerate() {
+        if place > 0 {
+            out.write_all(b",")?;
+        }
+        write(out, item)?;
+    }
+    Ok(())
+}
+
+fn string(out: &mut impl Write, text: &str) -> io::Result<()> {
+    Ok(serde_json::to_writer(out, text)?)
+}
+
+/// Members of an object, after the first.
+fn member(out: &mut impl Write, name: &str, value: &str) -> io::Result<()> {
+    write!(out, ",\"{name}\":")?;
+    string(out, value)
+}
+
+fn term<W: Write>(out: &mut W, value: &Term) -> io::Result<()> {
+    match value {
+        Term::NamedNode(node) => iri(out, node),
+        Term::BlankNode(node) => {
+            out.write_all(br#"{"type":"bnode""#)?;
+            member(out, "value", node.as_str())?;
+            out.write_all(b"}")
+        }
+        Term::Literal(literal) => {
+            out.write_all(br#"{"type":"literal""#)?;
+            member(out, "value", literal.value())?;
+            literal_kind(out, literal)?;
+            if let Some(path) = Path::of_term(value) {
+                out.write_all(b",\"path\":")?;
+                parts(out, &path)?;
+            }
+            out.write_all(b"}")
+        }
+        Term::Triple(triple) => {
+            out.write_all(br#"{"type":"triple","value":{"subject":"#)?;
+            term(out, &triple.subject.clone().into())?;
+            out.write_all(br#","predicate":"#)?;
+            iri(out, &triple.predicate)?;
+            out.write_all(br#","object":"#)?;
+            term(out, &triple.object)?;
+            out.write_all(b"}}")
+        }
+    }
+}
+
+fn iri(out: &mut impl Write, node: &NamedNode) -> io::Result<()> {
+    out.write_all(br#"{"type":"uri""#)?;
+    member(out, "value", node.as_str())?;
+    out.write_all(b"}")
+}
+
+/// What makes a literal more than a string.
+fn literal_kind(out: &mut impl Write, literal: &Literal) -> io::Result<()> {
+    match (literal.language(), literal.direction()) {
+        (Some(language), direction) => {
+            member(out, "xml:lang", language)?;
+            match direction {
+                Some(BaseDirection::Ltr) => member(out, "its:dir", "ltr"),
+                Some(BaseDirection::Rtl) => member(out, "its:dir", "rtl"),
+                None => Ok(()),
+            }
+        }
+        (None, _) if literal.datatype() == oxrdf::vocab::xsd::STRING => Ok(()),
+        (None, _) => member(out, "datatype", literal.datatype().as_str()),
+    }
+}
+
+fn parts<W: Write>(out: &mut W, path: &Path) -> io::Result<()> {
+    out.write_all(br#"{"nodes":["#)?;
+    separated(out, &path.nodes, |out, node| term(out, node))?;
+    out.write_all(br#"],"edges":["#)?;
+    separated(out, &path.edges, |out, edge| {
+        write!(out, r#"{{"inverse":{}"#, edge.inverse)?;
+        if let Some(predicate) = &edge.predicate {
+            out.write_all(br#","predicate":"#)?;
+            iri(out, predicate)?;
+        }
+        out.write_all(b"}")
+    })?;
+    out.write_all(b"]}")
+}

@@ -1,0 +1,5 @@
+//! Paths as results: against a brute-force search, and at the edges of what is asked.
+
+mod forms;
+mod oracle;
+mod random;
