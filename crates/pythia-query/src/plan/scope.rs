@@ -106,53 +106,66 @@ pub(crate) fn certain(pattern: &GraphPattern) -> Variables {
 
 /// Every variable in scope of the pattern's solutions, bound or not.
 pub(crate) fn in_scope(pattern: &GraphPattern) -> Variables {
-    match pattern {
-        GraphPattern::Bgp { .. } | GraphPattern::Path { .. } => certain(pattern),
-        GraphPattern::Join { left, right }
-        | GraphPattern::LeftJoin { left, right, .. }
-        | GraphPattern::Union { left, right } => &in_scope(left) | &in_scope(right),
-        GraphPattern::Minus { left, .. } => in_scope(left),
-        GraphPattern::Graph { name, inner } => {
-            let mut variables = in_scope(inner);
-            if let NamedNodePattern::Variable(variable) = name {
-                variables.insert(variable.clone());
+    let mut found = Variables::new();
+    add_in_scope(pattern, &mut found);
+    found
+}
+
+/// Long chains of operands lean to the left, where this goes on without recursion.
+fn add_in_scope(mut pattern: &GraphPattern, found: &mut Variables) {
+    loop {
+        pattern = match pattern {
+            GraphPattern::Join { left, right }
+            | GraphPattern::LeftJoin { left, right, .. }
+            | GraphPattern::Union { left, right } => {
+                add_in_scope(right, found);
+                left
             }
-            variables
-        }
-        GraphPattern::Extend {
-            inner, variable, ..
-        } => {
-            let mut variables = in_scope(inner);
-            variables.insert(variable.clone());
-            variables
-        }
-        GraphPattern::Filter { inner, .. }
-        | GraphPattern::OrderBy { inner, .. }
-        | GraphPattern::Distinct { inner }
-        | GraphPattern::Reduced { inner }
-        | GraphPattern::Slice { inner, .. } => in_scope(inner),
+            GraphPattern::Graph { name, inner } => {
+                if let NamedNodePattern::Variable(variable) = name {
+                    found.insert(variable.clone());
+                }
+                inner
+            }
+            GraphPattern::Extend {
+                inner, variable, ..
+            } => {
+                found.insert(variable.clone());
+                inner
+            }
+            GraphPattern::Minus { left: inner, .. }
+            | GraphPattern::Filter { inner, .. }
+            | GraphPattern::OrderBy { inner, .. }
+            | GraphPattern::Distinct { inner }
+            | GraphPattern::Reduced { inner }
+            | GraphPattern::Slice { inner, .. } => inner,
+            leaf => return add_variables(leaf, found),
+        };
+    }
+}
+
+/// The variables of a pattern that hides those inside it, or has none.
+fn add_variables(pattern: &GraphPattern, found: &mut Variables) {
+    match pattern {
+        GraphPattern::Bgp { .. } | GraphPattern::Path { .. } => found.extend(certain(pattern)),
         GraphPattern::Project { variables, .. } | GraphPattern::Values { variables, .. } => {
-            variables.iter().cloned().collect()
+            found.extend(variables.iter().cloned());
         }
         GraphPattern::Group {
             variables,
             aggregates,
             ..
-        } => variables
-            .iter()
-            .chain(aggregates.iter().map(|(v, _)| v))
-            .cloned()
-            .collect(),
+        } => {
+            let aggregates = aggregates.iter().map(|(v, _)| v);
+            found.extend(variables.iter().chain(aggregates).cloned());
+        }
         GraphPattern::Service { name, inner, .. } if is_search(name) => {
-            Request::read(inner).map_or_else(|_| Variables::new(), |request| request.binds())
+            let request = Request::read(inner);
+            found.extend(request.map_or_else(|_| Variables::new(), |request| request.binds()));
         }
-        _ => {
-            let mut variables = Variables::new();
-            pattern.on_in_scope_variable(|v| {
-                variables.insert(v.clone());
-            });
-            variables
-        }
+        _ => pattern.on_in_scope_variable(|v| {
+            found.insert(v.clone());
+        }),
     }
 }
 
