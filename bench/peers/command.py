@@ -41,6 +41,9 @@ def arguments(given):
                         help="give up a query after this long (default: %(default)s)")
     parser.add_argument("--memory", default="2G", metavar="SIZE",
                         help="memory each engine may use, where it can be told (default: %(default)s)")
+    parser.add_argument("--cold", action="store_true",
+                        help="drop the system's page cache before each query (as root); Pythia "
+                        "gets a cache of a quarter of its store, which is emptied, too")
     parser.add_argument("--keep", action="store_true", help="keep the stores")
     chosen = parser.parse_args(given)
     chosen.peers = [name for name in chosen.peers.split(",") if name]
@@ -114,7 +117,7 @@ def measure(name, chosen, dataset, entry):
     work = data.CACHE / "work" / f"{name}-{dataset.name}"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    engine = engines.ENGINES[name](work, chosen.memory, chosen.timeout)
+    engine = engines.ENGINES[name](work, chosen.memory, chosen.timeout, chosen.cold)
     kept = chosen.keep
     try:
         entry["version"], entry["how"] = engine.setup(), engine.how
@@ -176,7 +179,7 @@ def write_json(chosen, dataset, machine, reports, results, differing):
         "queries": [{"id": query["id"], "template": query["template"], "query": query["query"]}
                     for query in dataset.queries],
         "settings": {"runs": chosen.runs, "warm_up": chosen.warm_up, "memory": chosen.memory,
-                     "timeout_s": chosen.timeout},
+                     "cold": chosen.cold, "timeout_s": chosen.timeout},
         "engines": reports,
         "differences": [{"id": id_, "answers": told, "known": why}
                         for id_, told, why in differing],

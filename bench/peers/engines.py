@@ -44,11 +44,12 @@ class Engine:
     query_peak_bytes = 0
     empty_s = None
 
-    def __init__(self, work, memory, timeout_s):
+    def __init__(self, work, memory, timeout_s, cold):
         self.store = work / "store"
         self.work = work
         self.memory = memory
         self.timeout_s = timeout_s
+        self.cold = cold
         self.log = work / "log.txt"
 
     def setup(self):
@@ -84,6 +85,8 @@ class HttpEngine(Engine):
                 for query in queries:
                     outcome = outcomes[query["id"]]
                     if outcome.error is None:
+                        if self.cold:
+                            processes.drop_page_cache()
                         ask(endpoint, child, query, outcome, counted=round_number >= warm_up)
             self.empty_s = statistics.median(
                 endpoint.ask(EMPTY).seconds for _ in range(EMPTY_RUNS))
@@ -299,9 +302,12 @@ class Pythia(Engine):
         extra = [{"id": "count all", "query": COUNT_ALL}, {"id": "empty", "query": EMPTY}]
         questions.write_text("".join(json.dumps(query) + "\n" for query in [*queries, *extra]),
                              encoding="utf-8")
+        # A cache of a quarter of the store, which is emptied before each query.
+        quarter = max(processes.folder_bytes(self.store) // 4, 1 << 20)
+        cache = ["--cache", quarter, "--cold"] if self.cold else ["--cache", self.memory]
         cost = processes.run(
             [program(), "bench", "queries", "-l", self.store, questions, "--runs", runs,
-             "--cache", self.memory, "--timeout", self.timeout_s, "--seconds", budget_s,
+             *cache, "--timeout", self.timeout_s, "--seconds", budget_s,
              "--serialize", "--json", answers], self.log)
         self.query_peak_bytes = cost.peak_bytes
         outcomes = {}
