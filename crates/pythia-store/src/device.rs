@@ -56,7 +56,7 @@ pub(crate) fn is_ours(name: &str) -> bool {
 
 /// The profile of the device a store is on: the one kept if it is of this device, else measured by
 /// reading the store's largest file for about a quarter of a second, and kept if that is allowed.
-/// Never fails: what cannot be measured is assumed.
+/// Never fails: what cannot be measured, or not now, is assumed.
 pub fn of_store(storage: &DirectStorage, manifest: &Manifest) -> DeviceProfile {
     let identity = storage.identity();
     if let Some(kept) = read(storage)

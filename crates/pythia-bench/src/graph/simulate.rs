@@ -2,7 +2,9 @@
 //!
 //! Reads in flight share the device evenly: with `n` of them each gets on by `1 / latency(n)` of a
 //! read in a microsecond, so they complete in the order in which they came. The clock goes from event
-//! to event; nothing is drawn by chance, and nothing is rounded.
+//! to event; nothing is drawn by chance, and nothing is rounded. Clients begin one after the other,
+//! spread over the time of a read and its processing: begun together they would stay in step for ever,
+//! which real ones do not.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -12,6 +14,9 @@ use pythia_io::DeviceModel;
 
 use super::{Device, Measurement, Setting};
 use crate::latency::Latencies;
+
+/// Reads of each client that are not counted.
+const WARM_UP_ROUNDS: usize = 20;
 
 /// A read in flight.
 struct InFlight {
@@ -47,9 +52,14 @@ pub fn run(device: Device, model: &DeviceModel, setting: Setting, reads: u64) ->
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();
     // When each client reads next.
     let mut waiting: BinaryHeap<Reverse<(Time, usize)>> = BinaryHeap::new();
-    waiting.extend((0..setting.clients).map(|client| Reverse((Time(0.0), client))));
+    let spread = (model.read_us(bytes, 1) + processing) / setting.clients as f64;
+    let starts = (0..setting.clients).map(|client| Reverse((Time(client as f64 * spread), client)));
+    waiting.extend(starts);
     let mut latencies = Latencies::default();
     let mut read_us = 0.0;
+    // Until the first rounds are over, not all clients are there.
+    let mut early = WARM_UP_ROUNDS * setting.clients;
+    let mut begun = 0.0;
     while latencies.count() < reads.max(setting.clients as u64) {
         let latency = model.read_us(bytes, in_flight.len() as u32);
         let completion = in_flight.front().map_or(f64::INFINITY, |read| {
@@ -70,9 +80,14 @@ pub fn run(device: Device, model: &DeviceModel, setting: Setting, reads: u64) ->
             _ => {
                 let done = in_flight.pop_front().expect("a client waits or reads");
                 (now, progress) = (completion, done.done_at);
-                let us = now - done.started_us;
-                read_us += us;
-                latencies.record(Duration::from_nanos((us * 1e3).round() as u64));
+                if early > 0 {
+                    early -= 1;
+                    begun = now;
+                } else {
+                    let us = now - done.started_us;
+                    read_us += us;
+                    latencies.record(Duration::from_nanos((us * 1e3).round() as u64));
+                }
                 waiting.push(Reverse((Time(now + processing), done.client)));
             }
         }
@@ -82,7 +97,7 @@ pub fn run(device: Device, model: &DeviceModel, setting: Setting, reads: u64) ->
         device,
         setting,
         read: latencies.summary(),
-        bandwidth_bytes: count * bytes as f64 * 1e6 / now,
+        bandwidth_bytes: count * bytes as f64 * 1e6 / (now - begun),
         query_us: setting.path_length as f64 * (read_us / count + processing),
     }
 }

@@ -6,6 +6,7 @@
 //! deviation as its spread; a run begins and ends where the power departs from that significantly.
 //! What comes after the last transfer is background work.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -80,6 +81,17 @@ pub enum Background {
     Extended,
     /// The longer, the greater the parameter.
     GrowsWithParameter,
+}
+
+impl fmt::Display for Background {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Small => "small",
+            Self::Extended => "extended",
+            Self::GrowsWithParameter => "grows with the parameter",
+        })
+    }
 }
 
 impl Trace {
@@ -172,10 +184,11 @@ impl Trace {
         };
         // The middle of a window is where most of it begins, or ceases, to depart.
         let (first, last) = (first + WINDOW / 2, last + WINDOW / 2);
-        for i in first..last {
-            let seconds = self.samples[i + 1].0 - self.samples[i].0;
-            energy.joule += watts[i] * seconds;
-            energy.joule_above_idle += (watts[i] - idle_watt) * seconds;
+        let samples = self.samples[first..=last].windows(2);
+        for (pair, watt) in samples.zip(&watts[first..last]) {
+            let seconds = pair[1].0 - pair[0].0;
+            energy.joule += watt * seconds;
+            energy.joule_above_idle += (watt - idle_watt) * seconds;
         }
         let (start, end) = (self.samples[first].0, self.samples[last].0);
         energy.run = Some((start, end));

@@ -167,9 +167,7 @@ impl EnergyArguments {
         let background = (!tails.is_empty()).then(|| energy::background(&tails));
         match background {
             Some(background) => {
-                text += &format!(
-                    "background work: {background:?} (none, small, extended, or grows with the parameter)"
-                );
+                text += &format!("background work: {background}");
             }
             None => text += "background work: give --io-end to have it classified",
         }

@@ -192,7 +192,8 @@ impl DirectStorage {
     }
 
     /// Measures the device for about a quarter of a second by reading a file of the folder. `None`
-    /// if the file is too small to tell, or reads go through the kernel's cache.
+    /// if the file is too small, or the machine too busy, to tell, or reads go through the kernel's
+    /// cache.
     pub fn measure_briefly(&self, name: &str) -> Result<Option<DeviceProfile>, IoError> {
         if !self.backend.direct {
             return Ok(None);

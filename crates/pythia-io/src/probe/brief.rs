@@ -24,8 +24,15 @@ const SEQUENTIAL_DEPTH: usize = 4;
 /// Where a read takes longer than this, deep queues would keep whoever waits waiting.
 const SLOW: Duration = Duration::from_millis(2);
 
+/// The least depth that a brief look may find best: that a deeper queue gives nothing takes more
+/// than a moment to tell, and costs a device that is not slow little.
+const DEPTH_MIN: u32 = 32;
+/// If half of the reads take so many times what the quickest tenth do, they have waited for a
+/// processor, not for the device.
+const BUSY: u64 = 4;
+
 /// Measures the device under a folder for about a quarter of a second by reading `file`, which is
-/// open for direct reads. `None` if the file is too small to tell.
+/// open for direct reads. `None` if the file is too small, or the machine too busy, to tell.
 pub fn brief(folder: &Path, file: &File) -> io::Result<Option<DeviceProfile>> {
     let bytes = file.metadata()?.len();
     if bytes < FILE_BYTES_MIN {
@@ -33,24 +40,33 @@ pub fn brief(folder: &Path, file: &File) -> io::Result<Option<DeviceProfile>> {
     }
     let mut random = Vec::new();
     for size in SIZES {
-        random.push(random_reads(file, bytes, size)?);
+        match random_reads(file, bytes, size)? {
+            Some(reads) => random.push(reads),
+            None => return Ok(None),
+        }
     }
-    let sequential = sequential(file, bytes)?;
+    let sequential = sequential(file, bytes)?.bytes_per_second() as u64;
+    // What can be read at random can be read in a row.
+    let at_random = random.iter().map(|reads| reads.bytes * reads.per_second);
+    let sequential = at_random.fold(sequential, u64::max).max(1);
     Ok(Some(DeviceProfile {
         origin: Origin::Brief,
         identity: Some(DeviceIdentity::of(folder)?),
         random,
-        sequential_read_bytes: (sequential.bytes_per_second() as u64).max(1),
+        sequential_read_bytes: sequential,
         ..DeviceProfile::default()
     }))
 }
 
-fn random_reads(file: &File, file_bytes: u64, size: usize) -> io::Result<RandomReads> {
-    let mut latency_ns = u64::MAX;
+fn random_reads(file: &File, file_bytes: u64, size: usize) -> io::Result<Option<RandomReads>> {
+    let mut latencies = Vec::new();
     for _ in 0..ROUNDS {
         let alone = random_stream(file, file_bytes, size, 1)?;
-        latency_ns = latency_ns.min(alone.median_ns().max(1));
+        latencies.extend(alone.samples.iter().map(|s| s.latency.as_nanos() as u64));
     }
+    let Some(latency_ns) = undisturbed_median(latencies) else {
+        return Ok(None);
+    };
     let is_slow = latency_ns > SLOW.as_nanos() as u64;
     let depths = DEPTHS.into_iter().filter(|depth| !is_slow || *depth <= 32);
     let mut rates: Vec<(u32, f64)> = depths.map(|depth| (depth, 0.0)).collect();
@@ -60,7 +76,19 @@ fn random_reads(file: &File, file_bytes: u64, size: usize) -> io::Result<RandomR
             *rate = rate.max(run.per_second());
         }
     }
-    Ok(RandomReads::new(size as u64, latency_ns, &rates))
+    let mut reads = RandomReads::new(size as u64, latency_ns, &rates);
+    if !is_slow {
+        reads.depth = reads.depth.max(DEPTH_MIN);
+    }
+    Ok(Some(reads))
+}
+
+/// The median; `None` if it says more of the machine's load than of the device.
+fn undisturbed_median(mut nanoseconds: Vec<u64>) -> Option<u64> {
+    nanoseconds.sort_unstable();
+    let quick = *nanoseconds.get(nanoseconds.len() / 10)?;
+    let median = nanoseconds[nanoseconds.len() / 2].max(1);
+    (median <= BUSY * quick.max(1)).then_some(median)
 }
 
 fn random_stream(file: &File, file_bytes: u64, size: usize, depth: u32) -> io::Result<Run> {
@@ -106,9 +134,22 @@ mod tests {
         assert_eq!(brief(folder.path(), &file).unwrap(), None);
         file.write_all_at(&vec![1; FILE_BYTES_MIN as usize], 0)
             .unwrap();
-        let profile = brief(folder.path(), &file).unwrap().expect("large enough");
-        assert!(profile.is_plausible(), "{profile:?}");
-        assert_eq!(profile.origin, Origin::Brief);
-        assert_eq!(profile.random.len(), SIZES.len());
+        // `None`: other tests keep the machine busy.
+        if let Some(profile) = brief(folder.path(), &file).unwrap() {
+            assert!(profile.is_plausible(), "{profile:?}");
+            assert_eq!(profile.origin, Origin::Brief);
+            assert_eq!(profile.random.len(), SIZES.len());
+            assert!(profile.depth(4096) >= 32);
+        }
+    }
+
+    #[test]
+    fn reads_that_wait_for_a_processor_tell_nothing() {
+        let device = [40, 41, 44, 45, 46, 47, 50, 60, 90, 4000];
+        assert_eq!(undisturbed_median(device.to_vec()), Some(47));
+        let busy = [40, 41, 44, 3900, 4000, 4000, 4100, 4200, 8000, 8000];
+        assert_eq!(undisturbed_median(busy.to_vec()), None);
+        assert_eq!(undisturbed_median(Vec::new()), None);
+        assert_eq!(undisturbed_median(vec![8_000_000]), Some(8_000_000));
     }
 }

@@ -249,8 +249,10 @@ mod tests {
 
     #[test]
     fn sizes_between_those_measured_take_the_smaller() {
-        let mut profile = DeviceProfile::default();
-        profile.random = vec![reads(4096, 1, 100_000), reads(16_384, 1, 25_000)];
+        let mut profile = DeviceProfile {
+            random: vec![reads(4096, 1, 100_000), reads(16_384, 1, 25_000)],
+            ..DeviceProfile::default()
+        };
         profile.random[1].depth = 8;
         assert_eq!(profile.depth(512), 32);
         assert_eq!(profile.depth(8192), 32);
