@@ -7,6 +7,7 @@
 //! - [`graph`]: the path paper's custom graph benchmark (§3), on a device and on modelled ones;
 //! - [`hops`]: a store's hops and frontiers, cold, beside the device's own reads;
 //! - [`probe`]: what a device can do, and what `pythia probe` prints of it;
+//! - [`reachability`]: paths between two known ends, by searches and by labels;
 //! - [`search`]: best-first search with batches of 1 to 64 nodes, and k shortest paths;
 //! - [`spill`]: sorting, grouping, DISTINCT and joins of more rows than memory holds.
 //!
@@ -23,6 +24,7 @@ pub mod page;
 pub mod plot;
 pub mod probe;
 pub mod queries;
+pub mod reachability;
 pub mod search;
 pub mod spill;
 pub mod table;

@@ -2,6 +2,7 @@
 //!
 //! text → [`Query`] → physical plan ([`Engine::prepare`]) → [`Results`].
 
+pub mod advise;
 pub mod engine;
 pub mod error;
 pub(crate) mod exec;
@@ -16,6 +17,7 @@ pub(crate) mod spill;
 pub mod syntax;
 mod validate;
 
+pub use advise::Wishes;
 pub use engine::{Engine, EngineOptions, PreparedQuery, QueryOptions, Usage};
 pub use error::QueryError;
 pub use explain::{Measured, PlanNode};

@@ -3,6 +3,7 @@
 pub mod auxiliary;
 pub mod characteristic;
 pub mod codec;
+mod degree;
 pub mod device;
 pub mod dictionary;
 mod error;

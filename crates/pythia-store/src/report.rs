@@ -6,10 +6,11 @@ use pythia_rdf::TermKind;
 
 use crate::StoreError;
 use crate::auxiliary::AuxiliaryKind;
+use crate::degree::DegreeScan;
 use crate::dictionary::KindStatistics;
 use crate::pattern::{End, Order};
 use crate::segment::Segment;
-use crate::segment::tuple::{TupleRows, TupleStatistics};
+use crate::segment::tuple::TupleStatistics;
 use crate::snapshot::Snapshot;
 use crate::statistics::Statistics;
 use crate::store::Store;
@@ -201,29 +202,10 @@ impl DegreeDistribution {
     /// OPS.
     pub fn new(snapshot: &Snapshot, end: End) -> Result<Self, StoreError> {
         let mut degrees = Self::default();
-        let mut scan = snapshot.base().tuples(end).scan();
-        let mut rows = TupleRows::default();
-        // The node at hand, which may go on in the next batch, and its edges.
-        let (mut node, mut degree) = (None, 0);
-        while scan.next_batch(&mut rows)? {
-            let mut gaps = rows.gaps.iter().peekable();
-            let mut row = 0;
-            while row < rows.len() || gaps.peek().is_some() {
-                let (next, edges) = match gaps.next_if(|gap| gap.row == row) {
-                    Some(gap) => (gap.node, gap.count),
-                    None => {
-                        row += 1;
-                        (rows.node[row - 1], 1)
-                    }
-                };
-                if node != Some(next) {
-                    degrees.count(degree);
-                    (node, degree) = (Some(next), 0);
-                }
-                degree += edges;
-            }
+        let mut scan = DegreeScan::new(snapshot, end);
+        while let Some((_, degree)) = scan.next()? {
+            degrees.count(degree);
         }
-        degrees.count(degree);
         Ok(degrees)
     }
 

@@ -232,6 +232,17 @@ impl Check<'_> {
                 self.error(MANIFEST_NAME, error);
             }
         }
+        if let Some(degrees) = auxiliaries.degrees() {
+            let file = degrees.file();
+            self.pages_total += file.page_count();
+            let whole = self.pages(file, 0..file.page_count(), |_, _| {});
+            if whole
+                && self.report.is_sound()
+                && let Err(error) = degrees.verify(&snapshot)
+            {
+                self.error(file.name(), error);
+            }
+        }
     }
 
     fn dictionary(&mut self, dictionary: &Dictionary) {

@@ -31,16 +31,19 @@
 //! # }
 //! ```
 
+mod advise;
 mod database;
 mod dump;
 mod optimize;
 mod solution;
 mod write;
 
+pub use advise::{Advice, Advised, advise};
 pub use database::{Database, Options};
 pub use dump::dump;
 pub use optimize::{
-    Added, Auxiliary, OptimizeOptions, describe_auxiliary, drop_auxiliary, optimize,
+    Added, Auxiliary, CachedAttribute, OptimizeOptions, describe_auxiliary, drop_auxiliary,
+    optimize, predicate_named,
 };
 pub use solution::{FromTerm, Solution, SolutionError, Solutions, solutions};
 pub use write::{ResultFormat, WriteError, WriteReport, write_results};
@@ -53,6 +56,7 @@ pub use pythia_query::{
     ServiceSolutions, SolutionBatch, SolutionStream, SpooledSolutions, TripleStream, Usage,
 };
 pub use pythia_rdf::{Compression, ParseReport, RdfFormat, Source};
+pub use pythia_store::auxiliary::reachability::ReachabilityReport;
 pub use pythia_store::load::{
     LoadError, LoadOptions, LoadProgress, LoadReport, load_into as load, parse_only,
 };

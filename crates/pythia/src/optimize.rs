@@ -17,29 +17,49 @@ pub struct Auxiliary {
     /// Predicates with reachability labels.
     pub reachability: Vec<String>,
     /// Predicates whose values are kept beside neighbours.
-    pub attributes: Vec<String>,
+    pub attributes: Vec<CachedAttribute>,
+    /// The degrees of all nodes.
+    pub degrees: bool,
+}
+
+/// A predicate whose values are kept beside neighbours.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CachedAttribute {
+    /// The predicate.
+    pub predicate: String,
     /// The predicates of the edges to those neighbours; none: all.
     pub along: Vec<String>,
 }
 
 impl Auxiliary {
+    /// Adds what the other names.
+    pub fn add(&mut self, other: Self) {
+        self.reachability.extend(other.reachability);
+        self.attributes.extend(other.attributes);
+        self.degrees |= other.degrees;
+    }
+
     /// Whether it names nothing.
     pub fn is_empty(&self) -> bool {
-        self.reachability.is_empty() && self.attributes.is_empty()
+        self.reachability.is_empty() && self.attributes.is_empty() && !self.degrees
     }
 
     fn kinds(&self, snapshot: &Snapshot) -> Result<Vec<AuxiliaryKind>, StoreError> {
-        let id = |iri: &String| predicate_named(snapshot, iri);
-        let mut along = self.along.iter().map(id).collect::<Result<Vec<_>, _>>()?;
-        along.sort_unstable();
+        let id = |iri: &String| predicate_named(snapshot, iri).map(|predicate| predicate.0);
         let mut kinds = Vec::new();
         for iri in &self.reachability {
             let predicate = id(iri)?;
             kinds.push(AuxiliaryKind::Reachability { predicate });
         }
-        for iri in &self.attributes {
-            let (predicate, along) = (id(iri)?, along.clone());
+        for attribute in &self.attributes {
+            let predicate = id(&attribute.predicate)?;
+            let along = attribute.along.iter().map(id);
+            let mut along = along.collect::<Result<Vec<_>, _>>()?;
+            along.sort_unstable();
             kinds.push(AuxiliaryKind::Attribute { predicate, along });
+        }
+        if self.degrees {
+            kinds.push(AuxiliaryKind::Degrees);
         }
         Ok(kinds)
     }
@@ -104,6 +124,7 @@ pub fn describe_auxiliary(kind: &AuxiliaryKind, snapshot: &Snapshot) -> Result<S
         Ok(terms[0].to_string())
     };
     Ok(match kind {
+        AuxiliaryKind::Degrees => "degrees of all nodes".to_owned(),
         AuxiliaryKind::Reachability { predicate } => {
             format!("reachability of {}", name(*predicate)?)
         }
@@ -121,15 +142,18 @@ pub fn describe_auxiliary(kind: &AuxiliaryKind, snapshot: &Snapshot) -> Result<S
     })
 }
 
-/// The raw id of a predicate of the store. Its IRI may stand in angle brackets.
-fn predicate_named(snapshot: &Snapshot, name: &str) -> Result<u64, StoreError> {
+/// The id of a predicate of the store. Its IRI may stand in angle brackets.
+///
+/// # Errors
+/// [`StoreError::NotOptimizable`] if the store has no such predicate, with the one probably meant.
+pub fn predicate_named(snapshot: &Snapshot, name: &str) -> Result<TermId, StoreError> {
     let bracketed = name.strip_prefix('<').and_then(|n| n.strip_suffix('>'));
     let iri = bracketed.unwrap_or(name);
     if let Ok(node) = NamedNodeRef::new(iri)
         && let Some(id) = snapshot.resolve(node.into())?
         && snapshot.statistics().predicate(id).is_some()
     {
-        return Ok(id.0);
+        return Ok(id);
     }
     let predicates = &snapshot.statistics().predicates;
     let ids: Vec<_> = predicates.iter().map(|known| known.predicate).collect();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use pythia_bench::timed::Output;
-use pythia_bench::{graph, hops, queries, search, spill, yago};
+use pythia_bench::{graph, hops, queries, reachability, search, spill, yago};
 use serde_json::Value;
 
 use crate::arguments::{LimitArguments, StoreArguments, bytes, human_count};
@@ -24,6 +24,7 @@ pub(crate) struct Bench {
 enum Workload {
     Yago(Yago),
     Queries(Queries),
+    Reachability(Reachability),
     Spill(Spill),
     Hops(Hops),
     Graph(Graph),
@@ -327,6 +328,7 @@ impl Bench {
         match self.workload {
             Workload::Yago(command) => command.run(),
             Workload::Queries(command) => command.run(),
+            Workload::Reachability(command) => command.run(),
             Workload::Spill(command) => command.run(),
             Workload::Hops(command) => command.run(),
             Workload::Graph(command) => command.run(),
@@ -444,6 +446,52 @@ impl Graph {
         if let Some(path) = &self.report {
             write(path, &report.html())?;
         }
+        show(
+            self.json.as_deref(),
+            &report.text(),
+            serde_json::to_value(&report)?,
+        )
+    }
+}
+
+/// Paths of one predicate between two known ends, by searches and by reachability labels
+///
+/// Asks questions without labels, builds them as `pythia optimize --reachability` does, and asks the
+/// same questions again. The answers must agree. The labels stay in the store.
+///
+///   pythia bench reachability -l yago.pythia --predicate http://yago-knowledge.org/resource/isLocatedIn
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+struct Reachability {
+    #[command(flatten)]
+    store: StoreArguments,
+
+    /// The predicate
+    #[arg(long, value_name = "IRI")]
+    predicate: String,
+
+    /// How many questions are asked
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    questions: usize,
+
+    /// Memory for building, and for queries
+    #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "1G")]
+    memory: usize,
+
+    /// Write the report as JSON to a file, or to standard output if it is "-"
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Reachability {
+    fn run(self) -> Result<()> {
+        let report = reachability::run(&reachability::Options {
+            location: self.store.location,
+            predicate: self.predicate,
+            questions: self.questions,
+            cache_bytes: self.store.cache,
+            memory_bytes: self.memory,
+        })?;
         show(
             self.json.as_deref(),
             &report.text(),

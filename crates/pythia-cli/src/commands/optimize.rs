@@ -1,13 +1,15 @@
 //! `pythia optimize`.
 
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
-use pythia::{Auxiliary, Database, OptimizeOptions, Options};
+use pythia::{Auxiliary, CachedAttribute, Database, OptimizeOptions, Options};
 
-use crate::arguments::{bytes, human_bytes};
+use crate::arguments::{bytes, human_bytes, human_count};
+use crate::exit::UsageError;
 
 /// Build what answers some questions with fewer reads, or drop it again
 ///
@@ -39,6 +41,22 @@ pub(crate) struct Optimize {
     )]
     along: Vec<String>,
 
+    /// Keep how many edges each node has, many nodes to a page, for ordering by popularity
+    #[arg(long)]
+    degrees: bool,
+
+    /// Say what the queries of a log would use that is not there, with the commands that build it
+    #[arg(long, requires = "log")]
+    advise: bool,
+
+    /// A file of queries, one a line or as `{"query": …}`
+    #[arg(long, value_name = "FILE", requires = "advise")]
+    log: Option<PathBuf>,
+
+    /// With --advise: build it all
+    #[arg(long, requires = "advise", conflicts_with = "drop")]
+    apply: bool,
+
     /// Drop what is named instead of building it, or everything if nothing is
     #[arg(long)]
     drop: bool,
@@ -50,12 +68,15 @@ pub(crate) struct Optimize {
 
 impl Optimize {
     pub(crate) fn run(self) -> Result<()> {
-        let named = Auxiliary {
-            reachability: self.reachability,
-            attributes: self.cache_attribute,
-            along: self.along,
-        };
         let mut out = io::stdout().lock();
+        let mut named = self.named();
+        if let Some(log) = &self.log {
+            let advised = advise(&self.location, log, &mut out)?;
+            if !self.apply {
+                return Ok(());
+            }
+            advised.into_iter().for_each(|advised| named.add(advised));
+        }
         if self.drop {
             let dropped = pythia::drop_auxiliary(&self.location, &named)?;
             let database = open(&self.location)?;
@@ -84,6 +105,82 @@ impl Optimize {
     }
 }
 
+impl Optimize {
+    /// What the options name.
+    fn named(&self) -> Auxiliary {
+        let attributes = self
+            .cache_attribute
+            .iter()
+            .map(|predicate| CachedAttribute {
+                predicate: predicate.clone(),
+                along: self.along.clone(),
+            });
+        Auxiliary {
+            reachability: self.reachability.clone(),
+            attributes: attributes.collect(),
+            degrees: self.degrees,
+        }
+    }
+}
+
+/// Prints what a log of queries would use, as commands; gives it.
+fn advise(location: &Path, log: &Path, out: &mut impl Write) -> Result<Vec<Auxiliary>> {
+    let text = fs::read_to_string(log).with_context(|| format!("read {}", log.display()))?;
+    let queries =
+        queries_of(&text).with_context(|| format!("{} is no log of queries", log.display()))?;
+    let database = open(location)?;
+    let texts = queries.iter().map(String::as_str);
+    let advice = pythia::advise(&database.snapshot(), texts)?;
+    writeln!(
+        out,
+        "# {} queries, of which {} could not be read",
+        human_count(advice.queries),
+        human_count(advice.unreadable)
+    )?;
+    if advice.advised.is_empty() {
+        writeln!(out, "# nothing that they would use is missing")?;
+    }
+    for advised in &advice.advised {
+        let options = options_for(&advised.auxiliary);
+        writeln!(
+            out,
+            "# {} queries would use this, about {}:\npythia optimize -l {} {options}",
+            human_count(advised.queries),
+            human_bytes(advised.bytes),
+            location.display(),
+        )?;
+    }
+    Ok(advice.advised.into_iter().map(|a| a.auxiliary).collect())
+}
+
+/// The queries of a log: one a line, as they are or as the `query` of a JSON object.
+fn queries_of(text: &str) -> Result<Vec<String>> {
+    let lines = text.lines().enumerate();
+    let lines = lines.filter(|(_, line)| !line.trim().is_empty());
+    let query = |(number, line): (usize, &str)| -> Result<String> {
+        if !line.trim_start().starts_with('{') {
+            return Ok(line.to_owned());
+        }
+        let value: serde_json::Value = serde_json::from_str(line)
+            .map_err(|error| UsageError(format!("line {}: {error}", number + 1)))?;
+        let query = value.get("query").and_then(serde_json::Value::as_str);
+        let missing = || UsageError(format!("line {}: no \"query\" in it", number + 1));
+        Ok(query.ok_or_else(missing)?.to_owned())
+    };
+    lines.map(query).collect()
+}
+
+/// The options that name it.
+fn options_for(auxiliary: &Auxiliary) -> String {
+    let labels = auxiliary.reachability.iter();
+    let labels = labels.map(|iri| format!("--reachability '{iri}'"));
+    let attributes = auxiliary.attributes.iter().map(|attribute| {
+        let (predicate, along) = (&attribute.predicate, attribute.along.join(","));
+        format!("--cache-attribute '{predicate}' --for '{along}'")
+    });
+    labels.chain(attributes).collect::<Vec<_>>().join(" ")
+}
+
 fn open(location: &Path) -> Result<Database> {
     let options = Options {
         cache_bytes: 16 << 20,
@@ -106,4 +203,17 @@ fn list(database: &Database, out: &mut impl Write) -> Result<()> {
         writeln!(out, "{what}, {}", human_bytes(entry.bytes()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_has_a_query_a_line_or_json() {
+        let log = "ASK { ?s ?p ?o }\n\n{\"id\": 1, \"query\": \"ASK {}\"}\n";
+        assert_eq!(queries_of(log).unwrap(), ["ASK { ?s ?p ?o }", "ASK {}"]);
+        let error = queries_of("ASK {}\n{\"text\": 1}").unwrap_err().to_string();
+        assert!(error.contains("line 2: no \"query\""), "{error}");
+    }
 }

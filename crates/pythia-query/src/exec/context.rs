@@ -11,7 +11,7 @@ use datafusion_execution::runtime_env::RuntimeEnv;
 use oxrdf::{Term, TermRef};
 use parking_lot::Mutex;
 use pythia_rdf::{TermId, TermKind};
-use pythia_store::{Component, GraphFilter, Order, QuadPattern, Snapshot};
+use pythia_store::{Component, End, GraphFilter, Order, QuadPattern, Snapshot};
 
 use super::exists::ExistsState;
 use super::profile::Profile;
@@ -151,6 +151,10 @@ impl TermResolver for Snapshot {
 
     fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
         Ok(Self::decode(self, ids)?)
+    }
+
+    fn degrees(&self, end: End, ids: &[TermId]) -> Result<Vec<u64>, QueryError> {
+        Ok(Self::degrees(self, end, ids)?)
     }
 
     fn sorted_payloads(&self, _: TermKind) -> u64 {

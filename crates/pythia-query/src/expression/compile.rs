@@ -12,6 +12,7 @@ use super::cast;
 use super::column::Constant;
 use super::compare::Comparison;
 use super::context::EvaluationContext;
+use super::degree::counted_end;
 use super::evaluate::{Evaluator, Rows};
 use super::exists::ExistsCompiler;
 use super::id_range::IdRanges;
@@ -209,6 +210,14 @@ impl Compiler<'_> {
                 function: function.clone(),
                 arguments,
             })));
+        }
+        if let Some(end) = counted_end(name.as_str()) {
+            return match (&arguments[..], arguments.len()) {
+                ([Node::Variable(column)], _) => Ok(Node::Degree(end, *column)),
+                _ => Err(QueryError::unsupported(format!(
+                    "{name} of anything but one variable that the pattern binds"
+                ))),
+            };
         }
         let Some(target) = cast::target(name.as_str()) else {
             return Err(QueryError::unsupported(format!("the function {name}")));

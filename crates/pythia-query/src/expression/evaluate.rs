@@ -15,6 +15,7 @@ use super::cast::cast;
 use super::column::{Cell, Column, Decoded};
 use super::compare::{Comparison, ERROR, FALSE, TRUE, Truth, truth};
 use super::context::EvaluationContext;
+use super::degree::degrees;
 use super::exact;
 use super::function::{self, CallState};
 use super::id_loop;
@@ -115,6 +116,7 @@ impl<'a> Evaluator<'a> {
             Node::If(parts) => self.conditional(&parts.0, &parts.1, &parts.2, rows),
             Node::Coalesce(alternatives) => self.coalesce(alternatives, rows),
             Node::Custom(call) => self.custom(call, rows),
+            Node::Degree(end, column) => degrees(*end, &self.ids(*column, rows), self.context),
             Node::Call(call) if !is_predicate(&call.function) => self.call(call, rows),
             Node::Call(_)
             | Node::Bound(_)

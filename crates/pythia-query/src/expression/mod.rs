@@ -15,6 +15,7 @@ mod column;
 mod compare;
 mod compile;
 mod context;
+mod degree;
 mod digest;
 mod evaluate;
 mod exact;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use oxrdf::NamedNodeRef;
 use pythia_rdf::{TermId, TermKind};
+use pythia_store::End;
 use rustc_hash::FxHashSet;
 use spargebra::algebra::Function;
 
@@ -43,6 +44,8 @@ pub(crate) enum Node {
     /// A cast to one of XSD's types.
     Cast(NamedNodeRef<'static>, Box<Node>),
     Custom(Box<CustomCall>),
+    /// How many quads have the term in a column as subject or as object.
+    Degree(End, usize),
     Exists(Arc<dyn ExistsTest>),
 }
 
@@ -150,6 +153,7 @@ impl Node {
             | Self::Bound(_)
             | Self::CompareConstant(_)
             | Self::InIris(..)
+            | Self::Degree(..)
             | Self::Custom(_)
             | Self::Exists(_) => false,
             Self::Not(inner) | Self::Plus(inner) | Self::Minus(inner) | Self::Cast(_, inner) => {

@@ -11,6 +11,7 @@ use oxrdf::{Term, TermRef};
 use parking_lot::Mutex;
 use pythia_rdf::inline::inline_literal;
 use pythia_rdf::{TermId, TermKind};
+use pythia_store::End;
 use rustc_hash::FxBuildHasher;
 
 use crate::error::QueryError;
@@ -26,6 +27,12 @@ pub trait TermResolver: Send + Sync {
 
     /// The terms of dictionary ids, in the order asked for; fastest for sorted, distinct ids.
     fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError>;
+
+    /// How many quads have each of the terms (sorted, distinct ids) as subject or as object.
+    fn degrees(&self, end: End, ids: &[TermId]) -> Result<Vec<u64>, QueryError> {
+        let _ = end;
+        Ok(vec![0; ids.len()])
+    }
 
     /// Up to which payload (exclusive) the ids of a dictionary kind compare like their terms.
     /// The default, 0, promises nothing.

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use pythia_io::{BufferPool, PageWriter, PagedFile, Storage};
 use pythia_rdf::TermId;
 
+use super::stored_rows::StoredRows;
 use crate::StoreError;
 use crate::codec::{Reader, Writer};
 use crate::pattern::{Component, End, Expansion, GraphFilter, IdBatch, Order, QuadPattern};
-use crate::segment::column::{Column, ColumnDirectory, ColumnFile, ColumnWriter};
+use crate::segment::column::{ColumnDirectory, ColumnFile, ColumnWriter};
 use crate::snapshot::{Snapshot, append_list};
 
 /// The name of the file that is kept in memory.
@@ -159,19 +160,9 @@ impl Attribute {
         let values = Values::read(snapshot, self.predicate, usize::MAX)?;
         for end in ENDS {
             let mut stored = StoredRows::new(self.columns(end));
-            rows(
-                snapshot,
-                &values,
-                &self.along,
-                end,
-                &mut |expected| match stored.next()? {
-                    Some(row) if row == expected => Ok(()),
-                    _ => Err(stored.differs()),
-                },
-            )?;
-            if stored.next()?.is_some() {
-                return Err(stored.differs());
-            }
+            let compare = &mut |row| stored.expect(Some(row));
+            rows(snapshot, &values, &self.along, end, compare)?;
+            stored.expect(None)?;
         }
         Ok(())
     }
@@ -250,51 +241,5 @@ impl Values {
         let own = self.pairs[first..].iter();
         own.take_while(move |pair| pair.0 == node)
             .map(|pair| pair.1)
-    }
-}
-
-/// The rows of a column file, one after the other.
-struct StoredRows<'f> {
-    file: &'f ColumnFile,
-    page: u64,
-    columns: [Vec<u64>; 4],
-    row: usize,
-}
-
-impl<'f> StoredRows<'f> {
-    fn new(file: &'f ColumnFile) -> Self {
-        Self {
-            file,
-            page: 0,
-            columns: Default::default(),
-            row: 0,
-        }
-    }
-
-    fn next(&mut self) -> Result<Option<[u64; 4]>, StoreError> {
-        if self.row == self.columns[0].len() {
-            if self.page == self.file.file().page_count() {
-                return Ok(None);
-            }
-            let columns = &mut self.columns;
-            self.file.read(&[self.page], |_, page| {
-                columns.iter_mut().for_each(Vec::clear);
-                let ([p, a, b, g], all) = (&mut *columns, 0..page.rows());
-                page.predicates(all.clone(), p);
-                page.values(Column::A, all.clone(), a)?;
-                page.values(Column::B, all.clone(), b)?;
-                page.values(Column::G, all, g)
-            })?;
-            self.page += 1;
-            self.row = 0;
-        }
-        let row = self.row;
-        self.row += 1;
-        Ok(Some([0, 1, 2, 3].map(|column| self.columns[column][row])))
-    }
-
-    fn differs(&self) -> StoreError {
-        let message = "its rows are not those that the edges and the attribute give";
-        StoreError::corrupt(self.file.file().name(), self.page.checked_sub(1), message)
     }
 }

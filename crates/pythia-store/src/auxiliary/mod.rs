@@ -15,10 +15,13 @@ use crate::manifest::Manifest;
 use crate::segment::sealed::check_lengths;
 
 pub mod attribute;
+pub mod degrees;
 mod optimize;
 pub mod reachability;
+mod stored_rows;
 
 use attribute::Attribute;
+use degrees::Degrees;
 pub use optimize::{Added, Change, OptimizeOptions, optimize};
 use reachability::Reachability;
 
@@ -38,13 +41,18 @@ pub enum AuxiliaryKind {
         /// The predicates of the edges to the neighbours, sorted; none: all.
         along: Vec<u64>,
     },
+    /// The degrees of all nodes.
+    Degrees,
 }
 
 impl AuxiliaryKind {
     /// Whether it takes the place of the other: it is the same but for its details.
     pub fn replaces(&self, other: &Self) -> bool {
         let about = |kind: &Self| match kind {
-            Self::Reachability { predicate } | Self::Attribute { predicate, .. } => *predicate,
+            Self::Reachability { predicate } | Self::Attribute { predicate, .. } => {
+                Some(*predicate)
+            }
+            Self::Degrees => None,
         };
         std::mem::discriminant(self) == std::mem::discriminant(other) && about(self) == about(other)
     }
@@ -55,6 +63,7 @@ impl AuxiliaryKind {
 pub struct Auxiliaries {
     reachability: Vec<Reachability>,
     attributes: Vec<Attribute>,
+    degrees: Option<Degrees>,
 }
 
 impl Auxiliaries {
@@ -73,6 +82,9 @@ impl Auxiliaries {
                 AuxiliaryKind::Attribute { .. } => {
                     let attribute = Attribute::open(pool, &folder)?;
                     auxiliaries.attributes.push(attribute);
+                }
+                AuxiliaryKind::Degrees => {
+                    auxiliaries.degrees = Some(Degrees::open(pool, &folder)?);
                 }
             }
         }
@@ -101,10 +113,16 @@ impl Auxiliaries {
         attributes.find(|attribute| attribute.predicate() == predicate)
     }
 
+    /// The degrees of all nodes.
+    pub fn degrees(&self) -> Option<&Degrees> {
+        self.degrees.as_ref()
+    }
+
     /// Memory that is kept for them while the store is open, about.
     pub fn memory_bytes(&self) -> usize {
         let labels = self.reachability.iter().map(Reachability::memory_bytes);
         let attributes = self.attributes.iter().map(Attribute::memory_bytes);
-        labels.chain(attributes).sum()
+        let degrees = self.degrees.iter().map(Degrees::memory_bytes);
+        labels.chain(attributes).chain(degrees).sum()
     }
 }

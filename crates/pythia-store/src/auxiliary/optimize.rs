@@ -7,7 +7,7 @@ use pythia_io::{PageWriter, Storage};
 use pythia_rdf::TermId;
 
 use super::attribute::{self, AttributeWriter};
-use super::{AuxiliaryKind, reachability};
+use super::{AuxiliaryKind, degrees, reachability};
 use crate::StoreError;
 use crate::manifest::{
     AuxiliaryEntry, AuxiliaryId, FORMAT_AUXILIARY, FORMAT_VERSION, Manifest, ManifestFile,
@@ -136,6 +136,11 @@ impl Writer<'_> {
             AuxiliaryKind::Attribute { predicate, along } => {
                 let along: Vec<TermId> = along.iter().map(|&id| TermId(id)).collect();
                 self.attribute(&folder, TermId(*predicate), along)?
+            }
+            AuxiliaryKind::Degrees => {
+                let directory = degrees::write(&self.snapshot, self.storage, &folder)?;
+                self.whole_file(&format!("{folder}/{}", degrees::DIRECTORY_NAME), &directory)?;
+                &[degrees::DIRECTORY_NAME, degrees::PAGES_NAME]
             }
         };
         let mut files = Vec::new();

@@ -304,3 +304,90 @@ fn citizens_that_are_male_cost_no_extra_reads() {
         );
     }
 }
+
+#[test]
+fn degrees_are_functions_and_cost_few_pages() {
+    let [plain, counted] = optimized(&citizens(), &["name"], |_| AuxiliaryKind::Degrees);
+    for (function, pattern) in [("outDegree", "?x ?p ?y"), ("inDegree", "?y ?p ?x")] {
+        let counts = format!("SELECT ?x (COUNT(*) AS ?n) {{ {pattern} }} GROUP BY ?x");
+        let expected = ours(&plain, &counts).unwrap().sorted();
+        let query = format!(
+            "SELECT ?x (<urn:pythia:graph#{function}>(?x) AS ?n) {{
+                SELECT DISTINCT ?x {{ {pattern} }} }}"
+        );
+        for database in [&plain, &counted] {
+            assert_eq!(
+                ours(database, &query).unwrap().sorted(),
+                expected,
+                "{query}"
+            );
+        }
+    }
+    let nowhere = "SELECT (<urn:pythia:graph#inDegree>(?x) AS ?n)
+        { VALUES ?x { <http://e/nowhere> UNDEF } }";
+    let zero = "\"0\"^^<http://www.w3.org/2001/XMLSchema#integer>";
+    for database in [&plain, &counted] {
+        let lines = ours(database, nowhere).unwrap().sorted().lines;
+        assert_eq!(lines.len(), 2);
+        assert_eq!(lines[0], zero, "{lines:?}");
+    }
+    let popular = "PREFIX g: <urn:pythia:graph#> SELECT ?x { ?y <http://e/isCitizenOf> ?x }
+        GROUP BY ?x ORDER BY DESC(g:inDegree(?x)) ?x LIMIT 2";
+    assert_eq!(
+        ours(&counted, popular).unwrap().lines,
+        ["<http://e/country0>", "<http://e/country1>"]
+    );
+    let all = "PREFIX g: <urn:pythia:graph#> SELECT (SUM(?d) AS ?n)
+        { ?x <http://e/name> ?name BIND(g:outDegree(?x) AS ?d) }";
+    let ((_, without, _), (_, with, _)) = (pages(&plain, all), pages(&counted, all));
+    assert!(with < without / 4, "{with} pages, {without} without");
+    let wrong = "PREFIX g: <urn:pythia:graph#> SELECT ?x { ?x ?p ?y FILTER(g:outDegree(1) > 0) }";
+    let error = ours(&plain, wrong).unwrap_err().to_string();
+    assert!(error.contains("one variable"), "{error}");
+}
+
+#[test]
+fn a_log_of_queries_says_what_is_worth_building() {
+    let text = format!("{}{}", places(), citizens());
+    let [plain, _] = databases(&text, &["in"]);
+    let log = [
+        "SELECT * { ?t <http://e/is> <http://e/rare> . ?t <http://e/at> ?r . ?r <http://e/in>+ <http://e/r0> }",
+        "ASK { <http://e/r9> <http://e/in>* <http://e/r0> }",
+        "SELECT ?s { ?s <http://e/isCitizenOf> <http://e/country1> . ?s <http://e/hasGender> <http://e/male> }",
+        "SELECT ?s { ?s <http://e/isCitizenOf> <http://e/country1> . ?s <http://e/name> ?name }",
+        "ASK { <http://e/r9> <http://e/nothing>+ <http://e/r0> }",
+        "SELECT ?s WHERE",
+    ];
+    let advice = pythia::advise(&plain.snapshot(), log).unwrap();
+    assert_eq!((advice.queries, advice.unreadable), (6, 1));
+    let [labels, attribute] = &advice.advised[..] else {
+        panic!("{:?}", advice.advised);
+    };
+    assert_eq!(labels.auxiliary, labels_of("http://e/in"));
+    assert_eq!(labels.queries, 2);
+    assert_eq!(attribute.auxiliary.attributes.len(), 1);
+    assert_eq!(
+        attribute.auxiliary.attributes[0].predicate,
+        "http://e/hasGender"
+    );
+    assert_eq!(
+        attribute.auxiliary.attributes[0].along,
+        ["http://e/isCitizenOf"]
+    );
+    // Once it is built, it is not advised again, and not much larger than was said.
+    let folder = tempfile::tempdir().unwrap();
+    load(folder.path(), &text);
+    let mut all = Auxiliary::default();
+    advice
+        .advised
+        .iter()
+        .for_each(|a| all.add(a.auxiliary.clone()));
+    let added = pythia::optimize(folder.path(), &all, OptimizeOptions::default()).unwrap();
+    for (added, advised) in added.iter().zip(&advice.advised) {
+        // How far it can be packed depends on the data.
+        assert!(added.bytes < 3 * advised.bytes, "{added:?} but {advised:?}");
+    }
+    let database = Database::open(folder.path()).unwrap();
+    let again = pythia::advise(&database.snapshot(), log).unwrap();
+    assert_eq!(again.advised, []);
+}

@@ -1,0 +1,202 @@
+//! What a query would use if `pythia optimize` had built it: paths of one predicate between two known
+//! ends, and attributes of nodes that are found by an edge.
+//!
+//! Only the query's text is looked at. A term is taken to be known if it is a constant or another
+//! pattern has it too.
+
+use oxrdf::NamedNode;
+use rustc_hash::FxHashMap;
+use spargebra::algebra::{GraphPattern, PropertyPathExpression as Path};
+use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
+
+use crate::plan::scope::visit_mut;
+use crate::syntax::Query;
+
+/// What a query would use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// Predicates of paths `P+` and `P*` whose ends are known.
+    pub reachability: Vec<NamedNode>,
+    /// Attributes, each with the predicate of an edge to the nodes that have it.
+    pub cached: Vec<(NamedNode, NamedNode)>,
+}
+
+impl Query {
+    /// What the query would use, each once.
+    pub fn wishes(&self) -> Wishes {
+        let mut patterns = Patterns::default();
+        let (spargebra::Query::Select { pattern, .. }
+        | spargebra::Query::Construct { pattern, .. }
+        | spargebra::Query::Describe { pattern, .. }
+        | spargebra::Query::Ask { pattern, .. }) = &self.algebra;
+        visit_mut(&mut pattern.clone(), &mut |pattern| patterns.add(pattern));
+        patterns.wishes()
+    }
+}
+
+/// The patterns of a query outside GRAPH.
+#[derive(Default)]
+struct Patterns {
+    triples: Vec<TriplePattern>,
+    paths: Vec<(TermPattern, Path, TermPattern)>,
+    /// How many patterns have each term that is no constant.
+    uses: FxHashMap<TermPattern, usize>,
+}
+
+impl Patterns {
+    fn add(&mut self, pattern: &mut GraphPattern) {
+        match pattern {
+            // Named graphs are not optimized.
+            GraphPattern::Graph { .. } => *pattern = GraphPattern::default(),
+            GraphPattern::Bgp { patterns } => {
+                for triple in patterns {
+                    self.count(&triple.subject, &triple.object);
+                    self.triples.push(triple.clone());
+                }
+            }
+            GraphPattern::Path {
+                subject,
+                path,
+                object,
+            } => {
+                self.count(subject, object);
+                self.paths
+                    .push((subject.clone(), path.clone(), object.clone()));
+            }
+            GraphPattern::Values { variables, .. } => {
+                for variable in variables {
+                    let variable = TermPattern::Variable(variable.clone());
+                    *self.uses.entry(variable).or_default() += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn count(&mut self, subject: &TermPattern, object: &TermPattern) {
+        *self.uses.entry(subject.clone()).or_default() += 1;
+        if subject != object {
+            *self.uses.entry(object.clone()).or_default() += 1;
+        }
+    }
+
+    /// Whether a term is known without `patterns` of those that have it.
+    fn is_known(&self, term: &TermPattern, patterns: usize) -> bool {
+        let is_constant = !matches!(term, TermPattern::Variable(_) | TermPattern::BlankNode(_));
+        is_constant || self.uses.get(term).is_some_and(|uses| *uses > patterns)
+    }
+
+    fn wishes(&self) -> Wishes {
+        let mut wishes = Wishes::default();
+        for (subject, path, object) in &self.paths {
+            if let Some(predicate) = closure_of(path)
+                && [subject, object].iter().all(|end| self.is_known(end, 1))
+            {
+                wishes.reachability.push(predicate.clone());
+            }
+        }
+        for attribute in &self.triples {
+            let NamedNodePattern::NamedNode(of) = &attribute.predicate else {
+                continue;
+            };
+            for edge in &self.triples {
+                let NamedNodePattern::NamedNode(along) = &edge.predicate else {
+                    continue;
+                };
+                let known = match &attribute.subject {
+                    TermPattern::NamedNode(_) => continue,
+                    node if *node == edge.subject => &edge.object,
+                    node if *node == edge.object => &edge.subject,
+                    _ => continue,
+                };
+                if edge != attribute && *known != attribute.subject && self.is_known(known, 1) {
+                    wishes.cached.push((of.clone(), along.clone()));
+                }
+            }
+        }
+        wishes.reachability.sort_unstable();
+        wishes.reachability.dedup();
+        wishes.cached.sort_unstable();
+        wishes.cached.dedup();
+        wishes
+    }
+}
+
+/// The predicate of a path that is one or more, or zero or more, of its edges in one direction.
+fn closure_of(path: &Path) -> Option<&NamedNode> {
+    match path {
+        Path::OneOrMore(inner) | Path::ZeroOrMore(inner) => match &**inner {
+            Path::NamedNode(predicate) => Some(predicate),
+            Path::Reverse(inner) => match &**inner {
+                Path::NamedNode(predicate) => Some(predicate),
+                _ => None,
+            },
+            _ => closure_of(inner),
+        },
+        Path::Reverse(inner) => closure_of(inner),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wishes(text: &str) -> (Vec<String>, Vec<String>) {
+        let query = Query::parse(&format!("PREFIX : <e:> {text}"), None).unwrap();
+        let Wishes {
+            reachability,
+            cached,
+        } = query.wishes();
+        let names = reachability.into_iter().map(NamedNode::into_string);
+        let pairs = cached.iter().map(|(of, along)| {
+            let (of, along) = (of.as_str(), along.as_str());
+            format!("{of} beside {along}")
+        });
+        (names.collect(), pairs.collect())
+    }
+
+    #[test]
+    fn paths_between_known_ends_wish_for_labels() {
+        for (text, labels) in [
+            ("ASK { :a :p+ :b }", true),
+            ("SELECT * { ?x :q ?y . ?y :p* :b }", true),
+            ("SELECT * { ?x :q ?y . ?y ^:p+ ?x }", true),
+            ("SELECT * { VALUES ?x { :a } ?x (^:p)* :b }", true),
+            ("SELECT * { ?x :q/:p+ :b }", true),
+            ("SELECT * { ?x :p+ :b }", false),
+            ("SELECT * { ?x :q ?y . ?y :p+ ?z }", false),
+            ("ASK { :a (:p|:q)+ :b }", false),
+            ("ASK { GRAPH :g { :a :p+ :b } }", false),
+        ] {
+            let expected: &[&str] = if labels { &["e:p"] } else { &[] };
+            assert_eq!(wishes(text).0, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn attributes_of_what_an_edge_finds_wish_to_be_cached() {
+        for (text, cached) in [
+            (
+                "SELECT * { ?s :p :c . ?s :g :male }",
+                &["e:g beside e:p"][..],
+            ),
+            ("SELECT * { :a :p ?o . ?o :g ?g }", &["e:g beside e:p"]),
+            ("SELECT * { ?s :p ?o . ?s :g ?g }", &[]),
+            (
+                "SELECT * { :a :p ?o . ?o :g :m . ?o :q ?z }",
+                &["e:g beside e:p", "e:q beside e:p"],
+            ),
+            ("SELECT * { ?s :p ?s . ?s :g ?g }", &[]),
+            ("SELECT * { GRAPH :h { ?s :p :c . ?s :g :male } }", &[]),
+        ] {
+            let found = wishes(text).1;
+            let contains = |wanted: &&&str| found.iter().any(|found| found == **wanted);
+            assert!(
+                cached.iter().all(|wanted| contains(&wanted)),
+                "{text}: {found:?}"
+            );
+            assert_eq!(found.is_empty(), cached.is_empty(), "{text}: {found:?}");
+        }
+    }
+}
