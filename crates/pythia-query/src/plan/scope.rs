@@ -11,8 +11,7 @@ use oxrdf::Variable;
 use spargebra::algebra::{Expression, GraphPattern};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
-use super::search::is_search;
-use super::search::request::Request;
+use super::search::{is_search, search_binds};
 
 /// A set of variables.
 pub(crate) type Variables = HashSet<Variable>;
@@ -143,9 +142,7 @@ pub(crate) fn in_scope(pattern: &GraphPattern) -> Variables {
             .chain(aggregates.iter().map(|(v, _)| v))
             .cloned()
             .collect(),
-        GraphPattern::Service { name, inner, .. } if is_search(name) => {
-            Request::read(inner).map_or_else(|_| Variables::new(), |request| request.binds())
-        }
+        GraphPattern::Service { name, inner, .. } if is_search(name) => search_binds(inner),
         _ => {
             let mut variables = Variables::new();
             pattern.on_in_scope_variable(|v| {
