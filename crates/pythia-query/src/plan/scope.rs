@@ -11,8 +11,7 @@ use oxrdf::Variable;
 use spargebra::algebra::{Expression, GraphPattern};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
-use super::search::is_search;
-use super::search::request::Request;
+use super::search::{is_search, search_binds};
 
 /// A set of variables.
 pub(crate) type Variables = HashSet<Variable>;
@@ -160,8 +159,7 @@ fn add_variables(pattern: &GraphPattern, found: &mut Variables) {
             found.extend(variables.iter().chain(aggregates).cloned());
         }
         GraphPattern::Service { name, inner, .. } if is_search(name) => {
-            let request = Request::read(inner);
-            found.extend(request.map_or_else(|_| Variables::new(), |request| request.binds()));
+            found.extend(search_binds(inner));
         }
         _ => pattern.on_in_scope_variable(|v| {
             found.insert(v.clone());

@@ -41,6 +41,13 @@ pub(crate) fn is_search(name: &NamedNodePattern) -> bool {
     }
 }
 
+/// The variables that a search's solutions may bind. Not part of the frames of the functions that go
+/// down into a pattern, which are many.
+#[inline(never)]
+pub(super) fn search_binds(body: &GraphPattern) -> Variables {
+    Request::read(body).map_or_else(|_| Variables::new(), |request| request.binds())
+}
+
 /// What the operator is made of, besides what it reads.
 struct Ends {
     start: Origin,
@@ -51,6 +58,7 @@ struct Ends {
 
 impl Planner<'_> {
     /// Extends the pipeline's solutions by paths.
+    #[inline(never)]
     pub(super) fn search(
         &self,
         builder: &mut Builder,

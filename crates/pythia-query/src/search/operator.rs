@@ -399,7 +399,10 @@ impl Searcher {
             .collect();
         let text = |id: u64| texts.get(&id).map_or("-", String::as_str);
         let literals = found.iter().map(|path| {
-            let mut lexical = text(path.nodes[0]).to_owned();
+            let nodes: usize = path.nodes.iter().map(|&id| text(id).len() + 1).sum();
+            let edges: usize = path.edges.iter().map(|edge| text(edge.0).len() + 2).sum();
+            let mut lexical = String::with_capacity(nodes + edges);
+            lexical.push_str(text(path.nodes[0]));
             for (&(predicate, inverse), &node) in path.edges.iter().zip(&path.nodes[1..]) {
                 lexical.push_str(if inverse { " ^" } else { " " });
                 lexical.push_str(text(predicate));

@@ -364,3 +364,43 @@ fn json_has_the_parts_of_paths_and_dot_draws_them() {
             .contains("dot cannot hold solutions without paths")
     );
 }
+
+#[test]
+fn qualified_edges_have_the_weights_of_their_annotations() {
+    let reifies = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies>";
+    let mut text = String::new();
+    for (from, to, km) in [("a", "b", 5), ("b", "c", 5), ("a", "c", 12)] {
+        let edge = format!("<http://e/{from}> <http://e/road> <http://e/{to}>");
+        text += &format!("{edge} .\n_:{from}{to} {reifies} <<( {edge} )>> .\n");
+        text += &format!(
+            "_:{from}{to} <http://e/km> \"{km}\"^^<http://www.w3.org/2001/XMLSchema#integer> .\n"
+        );
+    }
+    let query =
+        "PATHS START ?s = :a END ?e = :c VIA { ?from :road ?to {| :km ?km |} } WEIGHT (?km)";
+    assert_eq!(lines(&database(&text), query), ["a\tc\ta - b - c\t2\t10"]);
+}
+
+#[test]
+fn paths_are_in_the_graphs_that_the_query_names() {
+    let database = database(
+        "<http://e/a> <http://e/p> <http://e/b> <http://e/g> .\n\
+         <http://e/b> <http://e/p> <http://e/c> <http://e/h> .\n\
+         <http://e/a> <http://e/p> <http://e/b> <http://e/h> .\n",
+    );
+    let paths = |dataset: &str| {
+        let query = format!("PATHS ALL ACYCLIC {dataset} START ?s = :a END ?e VIA :p+");
+        lines(&database, &query).len()
+    };
+    assert_eq!(paths(""), 0);
+    assert_eq!(paths("FROM :g"), 1);
+    assert_eq!(
+        paths("FROM :g FROM :h"),
+        2,
+        "the same edge of two graphs is one"
+    );
+    let query = "SELECT ?e { GRAPH :h { SERVICE path:search { :a :p+ ?e } } }";
+    assert_eq!(lines(&database, query), ["b", "c"]);
+    let query = "SELECT ?e { GRAPH ?g { SERVICE path:search { :a :p+ ?e } } } ORDER BY ?e";
+    assert_eq!(lines(&database, query), ["b", "b", "c"], "in each graph");
+}

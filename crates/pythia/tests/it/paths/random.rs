@@ -60,6 +60,13 @@ fn expression(random: &mut StdRng, depth: u32) -> Expression {
     }
 }
 
+/// One or more edges of any predicate.
+fn any_edges() -> Expression {
+    let either = |a, b| Expression::Either(Box::new(a), Box::new(b));
+    let (p0, p1) = (Expression::Predicate(0), Expression::Predicate(1));
+    Expression::Plus(Box::new(either(p0, p1)))
+}
+
 /// Which paths are asked for.
 #[derive(Clone, Copy, Debug)]
 enum Mode {
@@ -89,8 +96,12 @@ fn question(random: &mut StdRng) -> (Question, Mode) {
         1 => Weight::Node,
         _ => Weight::Predicate,
     };
+    let expression = match random.random_range(0..6) {
+        0 => any_edges(),
+        _ => expression(random, 3),
+    };
     let question = Question {
-        expression: expression(random, 3),
+        expression,
         restrictor,
         length_min,
         length_max,
@@ -119,12 +130,14 @@ fn query(question: &Question, mode: Mode, before: &str, random: &mut StdRng) -> 
     if let Some(most) = question.length_max {
         write!(options, "; path:maxLength {most} ").unwrap();
     }
+    let is_step =
+        question.expression.text() == any_edges().text() && random.random_range(0..2) == 0;
     match question.weight {
         Weight::None => {}
-        Weight::Node => options += "; path:weight <http://e/w> ",
-        Weight::Predicate => options += "; path:weight ?w ",
+        Weight::Node if !is_step => options += "; path:weight <http://e/w> ",
+        Weight::Node | Weight::Predicate => options += "; path:weight ?w ",
     }
-    options += "; path:predicate ?p ; path:to ?to . ";
+    options += "; path:predicate ?p ; path:from ?from ; path:to ?to . ";
     let mut bind = "";
     if question.weight == Weight::Predicate {
         bind = "BIND(IF(?p = <http://e/p0>, 1, 2) AS ?w)";
@@ -132,9 +145,14 @@ fn query(question: &Question, mode: Mode, before: &str, random: &mut StdRng) -> 
     if let Some(node) = question.avoided {
         write!(options, "FILTER(?to != <http://e/n{node}>) ").unwrap();
     }
-    let path = question.expression.text();
+    let path = match (is_step, question.weight) {
+        (false, _) => format!("?s {} ?e .", question.expression.text()),
+        // Every node has a weight.
+        (true, Weight::Node) => "GRAPH path:step { ?from ?p ?to . ?to <http://e/w> ?w }".to_owned(),
+        (true, _) => "GRAPH path:step { ?from ?p ?to FILTER(isIRI(?to)) }".to_owned(),
+    };
     format!(
-        "PREFIX path: <urn:pythia:path#> SELECT ?path ?cost ?length {{ {before} SERVICE path:search {{ {bind} ?s {path} ?e . {options} }} }}"
+        "PREFIX path: <urn:pythia:path#> SELECT ?path ?cost ?length {{ {before} SERVICE path:search {{ {bind} {path} {options} }} }}"
     )
 }
 
