@@ -415,7 +415,7 @@ impl<'a> Unions<'a> {
                     continue;
                 }
                 let bits = &mut bits[predecessor as usize];
-                if *bits == [0; BLOCK_WORDS] {
+                if bits.iter().all(|word| *word == 0) {
                     touched.push(Reverse(predecessor));
                 }
                 for (word, found) in bits.iter_mut().zip(found) {
