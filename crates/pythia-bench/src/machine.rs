@@ -40,6 +40,12 @@ impl Machine {
         }
     }
 
+    /// The load average, if so much else was running that figures suffer.
+    pub fn busy(&self) -> Option<f64> {
+        self.load_average
+            .filter(|load| *load > self.cores as f64 / 2.0)
+    }
+
     /// One line for people.
     pub fn describe(&self) -> String {
         let mut parts = vec![format!("{} cores", self.cores)];
@@ -79,5 +85,13 @@ mod tests {
         let machine = Machine::now();
         assert!(machine.cores > 0);
         assert!(machine.describe().contains("cores"));
+        let loaded = |load| Machine {
+            cores: 4,
+            load_average: load,
+            ..machine.clone()
+        };
+        assert_eq!(loaded(Some(2.5)).busy(), Some(2.5));
+        assert_eq!(loaded(Some(1.5)).busy(), None);
+        assert_eq!(loaded(None).busy(), None);
     }
 }

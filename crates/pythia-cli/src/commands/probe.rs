@@ -122,6 +122,11 @@ impl Probe {
         if let Some(why) = &report.not_direct {
             eprintln!("warning: these are figures of the kernel's cache: {why}");
         }
+        if let Some(load) = report.machine.busy() {
+            eprintln!(
+                "warning: the machine was busy (load average {load:.1}): probe again when it is quiet"
+            );
+        }
         if let Some(store) = &self.location {
             let storage = DirectStorage::open(store, false)?;
             pythia::device::write(&storage, &report.profile()).context("keep the result")?;

@@ -64,13 +64,6 @@ impl Run {
         let bytes: u64 = self.samples.iter().map(|sample| sample.bytes as u64).sum();
         bytes as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
-
-    /// The median latency in nanoseconds; 0 if nothing was transferred.
-    pub fn median_ns(&self) -> u64 {
-        let mut all: Vec<Duration> = self.samples.iter().map(|sample| sample.latency).collect();
-        all.sort_unstable();
-        all.get(all.len() / 2).map_or(0, |d| d.as_nanos() as u64)
-    }
 }
 
 /// Where a stream's transfers come from: `None` ends it.
@@ -386,7 +379,7 @@ mod tests {
                 assert_eq!(run.samples.len(), 100);
                 assert!(run.samples.iter().all(|s| s.write == write));
                 assert!(run.elapsed >= run.samples[99].latency);
-                assert!(run.per_second() > 0.0 && run.median_ns() > 0);
+                assert!(run.per_second() > 0.0 && run.bytes_per_second() > 0.0);
             }
         }
         let threads = by_threads(&file, 4, 4096, &mut count(100, false)).unwrap();

@@ -8,13 +8,15 @@ use std::sync::Arc;
 
 use oxrdf::{GraphName, Quad, Term};
 use proptest::prelude::*;
-use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage};
+use pythia_io::{
+    DeviceProfile, DirectStorage, FaultPlan, FaultyStorage, MemoryStorage, Origin, Storage,
+};
 use pythia_rdf::{Compression, ParseError, RdfFormat, Source, TermId};
 
 use super::tests::statement;
 use super::{LoadError, LoadOptions, LoadProgress, LoadReport, load, load_into};
 use crate::pattern::{Component, GraphFilter, Order, QuadPattern};
-use crate::{OpenOptions, Store, StoreError};
+use crate::{OpenOptions, Store, StoreError, device};
 
 const COMPONENTS: [Component; 4] = [
     Component::Subject,
@@ -487,5 +489,39 @@ fn broken_streams_and_panics_are_errors_and_leave_no_store() {
             "{error}"
         );
         assert_no_store(folder.path());
+    }
+}
+
+#[test]
+fn a_folder_that_was_probed_before_decides_the_page_size() {
+    let load_in = |folder: &Path| {
+        let progress = Arc::new(LoadProgress::default());
+        let text = source("<http://a> <http://b> <http://c> .\n");
+        load_into(folder, vec![text], &options(1 << 26, 1), &progress).expect("loaded");
+        let store = Store::open(folder, OpenOptions::default()).expect("a store");
+        let pages = crate::report::StoreReport::new(&store).orders[0].file;
+        (pages.page_bytes, store.device().origin)
+    };
+    for (moved, expected) in [
+        (false, (8192, Origin::Full)),
+        // What was found out about another device says nothing of this one.
+        (true, (4096, Origin::Assumed)),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let storage = DirectStorage::open(folder.path(), false).expect("a folder");
+        let mut identity = storage.identity();
+        if let (true, Some(identity)) = (moved, &mut identity) {
+            identity.file_system_id ^= 1;
+        }
+        let mut device = DeviceProfile {
+            origin: Origin::Full,
+            identity,
+            ..DeviceProfile::default()
+        };
+        let mut larger = device.random[0];
+        larger.bytes = 8192;
+        device.random.push(larger);
+        device::write(&storage, &device).expect("written");
+        assert_eq!(load_in(folder.path()), expected);
     }
 }
