@@ -16,6 +16,8 @@ use crate::machine::Machine;
 use crate::table::{Table, count, figure};
 use crate::timed::bound_rows;
 
+/// So many edges are sampled for each question, of which one is kept.
+const SAMPLED: f64 = 20.0;
 /// Steps of a walk from an edge's end.
 const WALK_STEPS: usize = 4;
 
@@ -141,8 +143,16 @@ fn built(database: &Database, options: &Options) -> Result<Option<ReachabilityRe
 /// Queries about pairs of nodes: every other pair is one that a random walk connects.
 fn questions(database: &Database, options: &Options) -> Result<Vec<String>> {
     let predicate = &options.predicate;
+    let snapshot = database.snapshot();
+    let id = pythia::predicate_named(&snapshot, predicate)?;
+    let all = snapshot
+        .statistics()
+        .predicate(id)
+        .map_or(0, |counts| counts.quads);
+    // Sorting all edges at random would take memory for each.
+    let share = SAMPLED * options.questions as f64 / all.max(1) as f64;
     let edges = format!(
-        "SELECT ?a ?b {{ ?a <{predicate}> ?b FILTER(isIRI(?a) && isIRI(?b)) }}
+        "SELECT ?a ?b {{ ?a <{predicate}> ?b FILTER(isIRI(?a) && isIRI(?b) && RAND() < {share:.9}) }}
          ORDER BY RAND() LIMIT {}",
         options.questions
     );

@@ -45,24 +45,13 @@ impl Store {
     ///
     /// Any number of processes may have a store open; while one loads into it, none may.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Self, StoreError> {
-        let not_a_store = |message: &str| StoreError::NotAStore {
-            path: path.display().to_string(),
-            message: message.to_owned(),
-        };
-        if !path.exists() {
-            return Err(not_a_store("there is no such folder"));
-        }
-        if !path.is_dir() {
-            return Err(not_a_store("it is not a folder"));
-        }
-        if !path.join(MANIFEST_NAME).exists() {
-            return Err(not_a_store("it has no MANIFEST"));
-        }
+        check_folder(path)?;
         let lock = StoreLock::shared(path)?;
         let storage = DirectStorage::open(path, false)?;
         let manifest = manifest(&storage)?;
         let device = device::of_store(&storage, &manifest);
         let mut store = Self::assemble(Arc::new(storage), manifest, device, options)?;
+        store.open_auxiliaries()?;
         store._lock = lock;
         Ok(store)
     }
@@ -72,9 +61,24 @@ impl Store {
         storage: Arc<dyn Storage>,
         options: OpenOptions,
     ) -> Result<Self, StoreError> {
+        let mut store = Self::open_bare(storage, options)?;
+        store.open_auxiliaries()?;
+        Ok(store)
+    }
+
+    /// As [`Self::open_storage`], but without auxiliary files, which may be damaged.
+    pub(crate) fn open_bare(
+        storage: Arc<dyn Storage>,
+        options: OpenOptions,
+    ) -> Result<Self, StoreError> {
         let manifest = manifest(&*storage)?;
         let device = device::read(&*storage).unwrap_or_else(|| storage.device());
         Self::assemble(storage, manifest, device, options)
+    }
+
+    fn open_auxiliaries(&mut self) -> Result<(), StoreError> {
+        self.auxiliaries = Arc::new(Auxiliaries::open(&self.pool, &self.manifest)?);
+        Ok(())
     }
 
     fn assemble(
@@ -85,12 +89,11 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let pool = BufferPool::try_new(storage, options.cache_bytes, device)?;
         let base = Arc::new(Segment::open(&pool, &manifest)?);
-        let auxiliaries = Arc::new(Auxiliaries::open(&pool, &manifest)?);
         Ok(Self {
             pool,
             manifest,
             base,
-            auxiliaries,
+            auxiliaries: Arc::default(),
             _lock: None,
         })
     }
@@ -131,6 +134,24 @@ fn manifest(storage: &dyn Storage) -> Result<Manifest, StoreError> {
         path: format!("{storage:?}"),
         message: "it has no MANIFEST".to_owned(),
     })
+}
+
+/// Fails if there is no store in a folder.
+pub(crate) fn check_folder(path: &Path) -> Result<(), StoreError> {
+    let not_a_store = |message: &str| StoreError::NotAStore {
+        path: path.display().to_string(),
+        message: message.to_owned(),
+    };
+    if !path.exists() {
+        return Err(not_a_store("there is no such folder"));
+    }
+    if !path.is_dir() {
+        return Err(not_a_store("it is not a folder"));
+    }
+    if !path.join(MANIFEST_NAME).exists() {
+        return Err(not_a_store("it has no MANIFEST"));
+    }
+    Ok(())
 }
 
 /// The lock of a store in a folder of the file system. It ends with the value, or with the process.

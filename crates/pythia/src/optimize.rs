@@ -1,13 +1,11 @@
 //! Adding to a store what answers some questions with fewer reads: by the names of predicates.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use oxrdf::NamedNodeRef;
-use pythia_io::{DirectStorage, Storage};
 use pythia_rdf::TermId;
-use pythia_store::auxiliary::{self, AuxiliaryKind, Change};
-use pythia_store::{OpenOptions, Snapshot, Store, StoreError, StoreLock};
+use pythia_store::auxiliary::{AuxiliaryKind, Change, optimize_in};
+use pythia_store::{Snapshot, StoreError};
 
 pub use pythia_store::auxiliary::{Added, OptimizeOptions};
 
@@ -76,7 +74,7 @@ pub fn optimize(
     add: &Auxiliary,
     options: OptimizeOptions,
 ) -> Result<Vec<Added>, StoreError> {
-    change(path, options, |store| {
+    optimize_in(path, options, |store| {
         Ok(Change {
             add: add.kinds(&store.snapshot())?,
             drop: Vec::new(),
@@ -87,7 +85,7 @@ pub fn optimize(
 /// Drops auxiliary files of the store in a folder: those named, or all if none is.
 pub fn drop_auxiliary(path: &Path, named: &Auxiliary) -> Result<Vec<AuxiliaryKind>, StoreError> {
     let mut dropped = Vec::new();
-    change(path, OptimizeOptions::default(), |store| {
+    optimize_in(path, OptimizeOptions::default(), |store| {
         let all = store.manifest().auxiliary.iter().map(|e| e.kind.clone());
         dropped = match named.is_empty() {
             true => all.collect(),
@@ -99,22 +97,6 @@ pub fn drop_auxiliary(path: &Path, named: &Auxiliary) -> Result<Vec<AuxiliaryKin
         })
     })?;
     Ok(dropped)
-}
-
-fn change(
-    path: &Path,
-    options: OptimizeOptions,
-    change: impl FnOnce(&Store) -> Result<Change, StoreError>,
-) -> Result<Vec<Added>, StoreError> {
-    let open = OpenOptions {
-        cache_bytes: options.cache_bytes,
-    };
-    // Says what is wrong with the folder, if anything is.
-    drop(Store::open(path, open)?);
-    let _lock = StoreLock::exclusive(path)?;
-    let storage: Arc<dyn Storage> = Arc::new(DirectStorage::open(path, false)?);
-    let change = change(&Store::open_storage(Arc::clone(&storage), open)?)?;
-    auxiliary::optimize(storage, &change, options)
 }
 
 /// What auxiliary files are, in words.

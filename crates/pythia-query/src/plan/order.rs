@@ -356,10 +356,12 @@ impl<'a> Search<'a> {
                 rows,
                 ..Way::default()
             };
-            let after_edge = joined.after(&self.elements[element], &edge_way);
             is_possible.then(|| {
-                let found = after_edge.rows_after(attribute);
-                joined.cached_way(pair, rows, found)
+                let mut after_edge = state.clone();
+                self.place(&mut after_edge, element, &edge_way);
+                let independent = after_edge.joined.rows_after(attribute);
+                let found = self.star_rows(&after_edge, pair.attribute);
+                joined.cached_way(pair, rows, found.unwrap_or(independent))
             })
         })
     }

@@ -11,7 +11,7 @@ use pythia_rdf::TermId;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
-use crate::manifest::Manifest;
+use crate::manifest::{AuxiliaryEntry, Manifest};
 use crate::segment::sealed::check_lengths;
 
 pub mod attribute;
@@ -22,7 +22,7 @@ mod stored_rows;
 
 use attribute::Attribute;
 use degrees::Degrees;
-pub use optimize::{Added, Change, OptimizeOptions, optimize};
+pub use optimize::{Added, Change, OptimizeOptions, optimize, optimize_in};
 use reachability::Reachability;
 
 /// What auxiliary files are, with the raw ids of the predicates they are about.
@@ -71,24 +71,36 @@ impl Auxiliaries {
     pub(crate) fn open(pool: &Arc<BufferPool>, manifest: &Manifest) -> Result<Self, StoreError> {
         let mut auxiliaries = Self::default();
         for entry in &manifest.auxiliary {
-            let folder = entry.id.folder();
-            let names = entry.files.iter().map(|file| file.name.clone());
-            check_lengths(&**pool.storage(), &folder, &entry.files, names)?;
-            match &entry.kind {
-                AuxiliaryKind::Reachability { predicate } => {
-                    let labels = Reachability::open(pool, &folder, TermId(*predicate))?;
-                    auxiliaries.reachability.push(labels);
+            auxiliaries.add(pool, entry).map_err(|error| match error {
+                StoreError::Corrupt {
+                    file,
+                    page,
+                    message,
+                } => {
+                    let hint = "`pythia optimize --drop` drops it, and it can be built again";
+                    StoreError::corrupt(file, page, format!("{message}; {hint}"))
                 }
-                AuxiliaryKind::Attribute { .. } => {
-                    let attribute = Attribute::open(pool, &folder)?;
-                    auxiliaries.attributes.push(attribute);
-                }
-                AuxiliaryKind::Degrees => {
-                    auxiliaries.degrees = Some(Degrees::open(pool, &folder)?);
-                }
-            }
+                error => error,
+            })?;
         }
         Ok(auxiliaries)
+    }
+
+    fn add(&mut self, pool: &Arc<BufferPool>, entry: &AuxiliaryEntry) -> Result<(), StoreError> {
+        let folder = entry.id.folder();
+        let names = entry.files.iter().map(|file| file.name.clone());
+        check_lengths(&**pool.storage(), &folder, &entry.files, names)?;
+        match &entry.kind {
+            AuxiliaryKind::Reachability { predicate } => {
+                let labels = Reachability::open(pool, &folder, TermId(*predicate))?;
+                self.reachability.push(labels);
+            }
+            AuxiliaryKind::Attribute { .. } => {
+                self.attributes.push(Attribute::open(pool, &folder)?);
+            }
+            AuxiliaryKind::Degrees => self.degrees = Some(Degrees::open(pool, &folder)?),
+        }
+        Ok(())
     }
 
     /// All reachability labels.

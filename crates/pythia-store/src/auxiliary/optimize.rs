@@ -1,9 +1,10 @@
 //! Adding and dropping auxiliary files, as one change of the store.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pythia_io::{PageWriter, Storage};
+use pythia_io::{DirectStorage, PageWriter, Storage};
 use pythia_rdf::TermId;
 
 use super::attribute::{self, AttributeWriter};
@@ -14,7 +15,7 @@ use crate::manifest::{
 };
 use crate::pattern::{GraphFilter, QuadPattern};
 use crate::snapshot::Snapshot;
-use crate::store::{OpenOptions, Store};
+use crate::store::{OpenOptions, Store, StoreLock, check_folder};
 
 /// What to change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +44,14 @@ impl Default for OptimizeOptions {
     }
 }
 
+impl OptimizeOptions {
+    fn open(self) -> OpenOptions {
+        OpenOptions {
+            cache_bytes: self.cache_bytes,
+        }
+    }
+}
+
 /// Something that was added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Added {
@@ -54,6 +63,21 @@ pub struct Added {
     pub time: Duration,
 }
 
+/// Changes the auxiliary files of the store in a folder, which nobody else may have open: as `change`
+/// says, which is given the store without those it has, so that damaged ones can be dropped.
+pub fn optimize_in(
+    path: &Path,
+    options: OptimizeOptions,
+    change: impl FnOnce(&Store) -> Result<Change, StoreError>,
+) -> Result<Vec<Added>, StoreError> {
+    check_folder(path)?;
+    let _lock = StoreLock::exclusive(path)?;
+    let storage: Arc<dyn Storage> = Arc::new(DirectStorage::open(path, false)?);
+    let store = Store::open_bare(Arc::clone(&storage), options.open())?;
+    let change = change(&store)?;
+    optimize(storage, &change, options)
+}
+
 /// Changes the auxiliary files of the store in a storage, in one step: on an error, or after a
 /// crash, they are what they were. The caller holds the store's lock alone.
 pub fn optimize(
@@ -61,10 +85,7 @@ pub fn optimize(
     change: &Change,
     options: OptimizeOptions,
 ) -> Result<Vec<Added>, StoreError> {
-    let open = OpenOptions {
-        cache_bytes: options.cache_bytes,
-    };
-    let store = Store::open_storage(Arc::clone(&storage), open)?;
+    let store = Store::open_bare(Arc::clone(&storage), options.open())?;
     let mut manifest = store.manifest().clone();
     refuse_unknown(&manifest, change)?;
     Manifest::remove_leftovers(Some(&manifest), &*storage)?;

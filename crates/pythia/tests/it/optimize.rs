@@ -217,6 +217,14 @@ fn a_folder_is_optimized_by_names() {
     }
     let verified = pythia::verify(folder.path(), Default::default(), &mut |_| {}).unwrap();
     assert_eq!(verified.problems, []);
+    // What is damaged is named, and can be dropped all the same.
+    let directory = folder.path().join("auxiliary-000001/directory");
+    let mut bytes = std::fs::read(&directory).unwrap();
+    bytes[20] ^= 1;
+    std::fs::write(&directory, bytes).unwrap();
+    let error = Database::open(folder.path()).err().unwrap().to_string();
+    assert!(error.contains("auxiliary-000001/directory"), "{error}");
+    assert!(error.contains("`pythia optimize --drop`"), "{error}");
     let dropped = pythia::drop_auxiliary(folder.path(), &Auxiliary::default()).unwrap();
     assert_eq!(dropped.len(), 1);
     assert!(
