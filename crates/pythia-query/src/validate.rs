@@ -7,10 +7,7 @@ use crate::plan::scope::{variables_of, visit_mut};
 
 /// Rewrites the query's paths; tells why it is no query, if so.
 pub(crate) fn finish(query: &mut spargebra::Query) -> Result<(), &'static str> {
-    let (spargebra::Query::Select { pattern, .. }
-    | spargebra::Query::Construct { pattern, .. }
-    | spargebra::Query::Describe { pattern, .. }
-    | spargebra::Query::Ask { pattern, .. }) = query;
+    let pattern = pattern_of(query);
     let mut nests = false;
     visit_mut(pattern, &mut |inner| nests |= nests_aggregates(inner));
     if nests {
@@ -18,6 +15,15 @@ pub(crate) fn finish(query: &mut spargebra::Query) -> Result<(), &'static str> {
     }
     paths::expand(pattern);
     Ok(())
+}
+
+/// The pattern whose solutions a query is about.
+pub(crate) fn pattern_of(query: &mut spargebra::Query) -> &mut GraphPattern {
+    let (spargebra::Query::Select { pattern, .. }
+    | spargebra::Query::Construct { pattern, .. }
+    | spargebra::Query::Describe { pattern, .. }
+    | spargebra::Query::Ask { pattern, .. }) = query;
+    pattern
 }
 
 /// Whether an aggregate's argument is made of another aggregate (SPARQL 1.2 §19.8, note 13).

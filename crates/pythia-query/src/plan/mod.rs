@@ -24,7 +24,7 @@ mod path_estimate;
 pub(crate) mod paths;
 mod push_down;
 pub(crate) mod scope;
-mod search;
+pub(crate) mod search;
 mod sequence;
 mod service;
 mod triple_term;

@@ -364,19 +364,32 @@ fn all_starts(request: &Request) -> GraphPattern {
                 expression: Expression::Variable(from),
             }
         }
-        Edges::Expression(_) => {
+        Edges::Expression(expression) => {
+            let mut first = Vec::new();
             let other = |name: &str| Variable::new_unchecked(format!("_:search-{name}"));
-            let triple = |subject: Variable, object: Variable| GraphPattern::Bgp {
-                patterns: vec![TriplePattern {
-                    subject: subject.into(),
-                    predicate: NamedNodePattern::Variable(other("predicate")),
-                    object: object.into(),
-                }],
-            };
-            GraphPattern::Union {
-                left: Box::new(triple(start.clone(), other("node"))),
-                right: Box::new(triple(other("node"), start.clone())),
+            if first_edges(expression, false, &mut first) != Some(false) {
+                let any = NamedNodePattern::Variable(other("predicate"));
+                first = vec![(any.clone(), false), (any, true)];
             }
+            let pattern = |(predicate, inverse): (NamedNodePattern, bool)| {
+                let (mut subject, mut object) = (start.clone(), other("node"));
+                if inverse {
+                    std::mem::swap(&mut subject, &mut object);
+                }
+                GraphPattern::Bgp {
+                    patterns: vec![TriplePattern {
+                        subject: subject.into(),
+                        predicate,
+                        object: object.into(),
+                    }],
+                }
+            };
+            let union = |left, right| GraphPattern::Union {
+                left: Box::new(left),
+                right: Box::new(right),
+            };
+            let patterns = first.into_iter().map(pattern);
+            patterns.reduce(union).unwrap_or_default()
         }
     };
     GraphPattern::Distinct {
@@ -384,6 +397,43 @@ fn all_starts(request: &Request) -> GraphPattern {
             inner: Box::new(inner),
             variables: vec![start],
         }),
+    }
+}
+
+/// Collects the edges that a path of the expression may begin with, and whether they are taken
+/// inversely; says whether it may have none. `None` if they are all but some.
+fn first_edges(
+    expression: &PropertyPathExpression,
+    inverse: bool,
+    first: &mut Vec<(NamedNodePattern, bool)>,
+) -> Option<bool> {
+    use PropertyPathExpression as Path;
+    match expression {
+        Path::NamedNode(predicate) => {
+            let edge = (predicate.clone().into(), inverse);
+            if !first.contains(&edge) {
+                first.push(edge);
+            }
+            Some(false)
+        }
+        Path::NegatedPropertySet(_) => None,
+        Path::Reverse(inner) => first_edges(inner, !inverse, first),
+        Path::Sequence(a, b) => {
+            let (a, b) = if inverse { (b, a) } else { (a, b) };
+            match first_edges(a, inverse, first)? {
+                true => first_edges(b, inverse, first),
+                false => Some(false),
+            }
+        }
+        Path::Alternative(a, b) => {
+            let a = first_edges(a, inverse, first)?;
+            Some(first_edges(b, inverse, first)? | a)
+        }
+        Path::ZeroOrOne(inner) | Path::ZeroOrMore(inner) => {
+            first_edges(inner, inverse, first)?;
+            Some(true)
+        }
+        Path::OneOrMore(inner) => first_edges(inner, inverse, first),
     }
 }
 

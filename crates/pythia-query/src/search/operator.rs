@@ -26,7 +26,7 @@ use crate::plan::automaton::Automaton;
 
 /// How many paths are written at once: few at first, for readers who want few.
 const PATHS_WRITTEN: (usize, usize) = (8, 1024);
-/// How many nodes the paths written at once have, if more than one path.
+/// How many nodes the rows written at once have, if they are of more than one path.
 const NODES_WRITTEN: usize = 1 << 17;
 
 /// Searches for paths from, or between, terms of its solutions.
@@ -151,9 +151,9 @@ impl Operator for Search {
 /// Rows of the current batch with one start, and the ends they ask for.
 struct Group {
     start: u64,
-    rows: Vec<u32>,
+    rows: Arc<[u32]>,
     /// Per end, its rows.
-    ends: Option<FxHashMap<u64, Vec<u32>>>,
+    ends: Option<FxHashMap<u64, Arc<[u32]>>>,
 }
 
 /// A path found, in the direction that the query means, and the rows it belongs to.
@@ -163,7 +163,7 @@ struct Found {
     edges: Vec<(u64, bool)>,
     cost: Cost,
     end: u64,
-    rows: Vec<u32>,
+    rows: Arc<[u32]>,
 }
 
 struct Searcher {
@@ -256,40 +256,54 @@ impl Searcher {
     /// The rows of the current batch by where they start.
     fn groups_of(&self, rows: usize) -> VecDeque<Group> {
         let mut places: FxHashMap<u64, usize> = FxHashMap::default();
-        let mut groups: VecDeque<Group> = VecDeque::new();
+        let mut groups: Vec<(u64, Vec<u32>)> = Vec::new();
         for row in 0..rows {
             let start = match self.search.start {
                 Origin::Constant(id) => id.0,
                 Origin::Column(column) => self.batch[column][row],
             };
-            let end = match self.search.end {
-                Destination::Any => None,
-                Destination::Constant(id) => Some(id.0),
-                Destination::Column(column) => Some(self.batch[column][row]),
-                Destination::Start => Some(start),
-            };
             let place = *places.entry(start).or_insert_with(|| {
-                groups.push_back(Group {
-                    start,
-                    rows: Vec::new(),
-                    ends: None,
-                });
+                groups.push((start, Vec::new()));
                 groups.len() - 1
             });
-            let group = &mut groups[place];
-            group.rows.push(row as u32);
-            if let Some(end) = end {
-                let ends = group.ends.get_or_insert_default();
-                ends.entry(end).or_default().push(row as u32);
-            }
+            groups[place].1.push(row as u32);
         }
-        groups
+        let groups = groups.into_iter().map(|(start, rows)| Group {
+            start,
+            ends: self.ends_of(start, &rows),
+            rows: rows.into(),
+        });
+        groups.collect()
+    }
+
+    /// The rows with one start by their ends, if those are known.
+    fn ends_of(&self, start: u64, rows: &[u32]) -> Option<FxHashMap<u64, Arc<[u32]>>> {
+        let mut ends: FxHashMap<u64, Vec<u32>> = FxHashMap::default();
+        for &row in rows {
+            let end = match self.search.end {
+                Destination::Any => return None,
+                Destination::Constant(id) => id.0,
+                Destination::Column(column) => self.batch[column][row as usize],
+                Destination::Start => start,
+            };
+            ends.entry(end).or_default().push(row);
+        }
+        let shared = ends.into_iter().map(|(end, rows)| (end, rows.into()));
+        Some(shared.collect())
     }
 
     fn begin(&mut self, group: &Group) -> Result<Run, QueryError> {
         let space = self.space.as_mut().expect("prepared");
         space.graph.make_room()?;
         let start = space.graph.number(group.start);
+        if !space.graph.has(false, start) {
+            // With the starts that come next.
+            let next = self.groups.iter().take(space.batch_nodes - 1);
+            let mut nodes: Vec<u32> = next.map(|next| space.graph.number(next.start)).collect();
+            nodes.retain(|&node| !space.graph.has(false, node));
+            nodes.push(start);
+            space.graph.read(false, &nodes)?;
+        }
         let ends = match &group.ends {
             None => Ends::Any,
             Some(ends) => {
@@ -298,7 +312,7 @@ impl Searcher {
                 Ends::Some(ids.into_iter().map(|id| space.graph.number(id)).collect())
             }
         };
-        Ok(Run::new(self.search.rules, start, ends))
+        Ok(Run::new(self.search.rules, start, ends, space))
     }
 
     /// The next paths of a run, which is kept if there may be more.
@@ -309,13 +323,13 @@ impl Searcher {
             let Some(path) = run.next(space)? else {
                 return Ok(found);
             };
-            nodes += path.len();
             let end = path.last().expect("a path has a node").node;
             let end = space.graph.id(end);
             let rows = match &group.ends {
-                None => group.rows.clone(),
-                Some(ends) => ends.get(&end).cloned().unwrap_or_default(),
+                None => Arc::clone(&group.rows),
+                Some(ends) => Arc::clone(&ends[&end]),
             };
+            nodes += path.len() * rows.len();
             found.push(as_meant(&path, end, rows, space, self.search.flipped));
         }
         self.written = (self.written * 2).min(PATHS_WRITTEN.1);
@@ -330,15 +344,19 @@ impl Searcher {
         };
         let by_edge = self.search.outputs.iter().any(|output| output.is_of_edge());
         let mut columns: Vec<Vec<u64>> = vec![Vec::new(); self.schema.fields().len()];
-        let mut rows = 0;
+        let rows_of = |path: &Found| {
+            // A path without edges has one row, without an edge.
+            let edges = if by_edge { path.edges.len().max(1) } else { 1 };
+            path.rows.len() * edges
+        };
+        let rows: usize = found.iter().map(rows_of).sum();
+        let mut held = Held::new(self.context.governor());
+        held.set(rows * columns.len() * 8)?;
         for (place, path) in found.iter().enumerate() {
             let path_id = texts.get(place).copied().unwrap_or(0);
-            for &row in &path.rows {
+            for &row in path.rows.iter() {
                 self.paths += 1;
-                // A path without edges has one row, without an edge.
-                let edges = if by_edge { path.edges.len().max(1) } else { 1 };
-                for edge in 0..edges {
-                    rows += 1;
+                for edge in 0..rows_of(path) / path.rows.len() {
                     for (column, values) in self.batch.iter().zip(&mut columns) {
                         values.push(column[row as usize]);
                     }
@@ -417,7 +435,7 @@ impl Searcher {
 }
 
 /// A path as the query means it: a flipped search has found it from its end.
-fn as_meant(steps: &[Step], end: u64, rows: Vec<u32>, space: &Space, flipped: bool) -> Found {
+fn as_meant(steps: &[Step], end: u64, rows: Arc<[u32]>, space: &Space, flipped: bool) -> Found {
     let mut nodes: Vec<u64> = (steps.iter())
         .map(|step| space.graph.id(step.node))
         .collect();

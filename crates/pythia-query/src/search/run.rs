@@ -8,6 +8,7 @@ use super::cost::Cost;
 use super::frontier::{Course, Frontier, Limit, Priority, Remaining, Space, Step};
 use super::{Mode, Restrictor, Rules};
 use crate::error::QueryError;
+use crate::governor::Held;
 
 /// Which nodes paths are to end at.
 #[derive(Clone, Debug)]
@@ -54,10 +55,11 @@ pub(crate) struct Run {
     start: u32,
     tasks: VecDeque<Task>,
     active: Option<Active>,
+    held: Held,
 }
 
 impl Run {
-    pub(crate) fn new(rules: Rules, start: u32, ends: Ends) -> Self {
+    pub(crate) fn new(rules: Rules, start: u32, ends: Ends, space: &Space) -> Self {
         let is_walk = rules.restrictor == Restrictor::Walk;
         let tasks = match (rules.mode, ends) {
             (Mode::AnyShortest, Ends::Any) => vec![Task::Spread(None)],
@@ -74,6 +76,7 @@ impl Run {
             start,
             tasks: tasks.into(),
             active: None,
+            held: Held::new(space.context.governor()),
         }
     }
 
@@ -100,6 +103,9 @@ impl Run {
                 .then(|| active.frontier.path(number))
                 .filter(|path| self.check(&active, path));
             if !active.is_done() {
+                let ends = active.found.capacity() * 48;
+                self.held
+                    .set(ends + self.tasks.capacity() * size_of::<Task>())?;
                 self.active = Some(active);
             }
             if path.is_some() {

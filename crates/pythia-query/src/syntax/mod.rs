@@ -23,6 +23,9 @@ use spargebra::SparqlParser;
 use spargebra::algebra::GraphPattern;
 
 use crate::error::QueryError;
+use crate::plan::scope::visit_mut;
+use crate::plan::search::is_search;
+use crate::plan::search::request::Request;
 use crate::validate;
 use paths::Rewritten;
 pub use suggest::nearest;
@@ -49,6 +52,7 @@ impl Query {
         let message = match parser.parse_query(&with_lowercase_booleans(standard)) {
             Ok(mut algebra) => match validate::finish(&mut algebra) {
                 Ok(()) => {
+                    check_searches(text, &mut algebra)?;
                     let algebra = in_order_of_text(algebra, standard);
                     return Ok(Self { algebra });
                 }
@@ -61,6 +65,54 @@ impl Query {
             None => explain(text, base.is_some(), &message),
         })
     }
+}
+
+/// An error for a path search whose body is none, at its SERVICE, or at the option it is about.
+fn check_searches(text: &str, query: &mut spargebra::Query) -> Result<(), QueryError> {
+    let mut faults = Vec::new();
+    let mut services = 0;
+    visit_mut(validate::pattern_of(query), &mut |pattern| {
+        if let GraphPattern::Service { name, inner, .. } = pattern {
+            if is_search(name) {
+                faults.extend(search_fault(inner).map(|fault| (services, fault)));
+            }
+            services += 1;
+        }
+    });
+    let Some((number, error)) = faults.into_iter().next() else {
+        return Ok(());
+    };
+    let is_service =
+        |token: &Token<'_>| token.kind == Kind::Word && token.text.eq_ignore_ascii_case("service");
+    let message = error.to_string();
+    let from = tokens(text).filter(is_service).nth(number);
+    let Some(service) = from.filter(|_| tokens(text).filter(is_service).count() == services) else {
+        return Err(*error);
+    };
+    let named = message.split_once("path:").map_or("", |(_, rest)| rest);
+    let name = named.split(|c: char| !c.is_alphanumeric()).next();
+    let name = name.filter(|name| *name != "search");
+    let is_option = |token: &Token<'_>| {
+        let local = match token.kind {
+            Kind::Name => token.text.split_once(':').map(|(_, local)| local),
+            Kind::Iri => token
+                .text
+                .trim_end_matches('>')
+                .strip_prefix("<urn:pythia:path#"),
+            _ => None,
+        };
+        local.is_some() && local == name
+    };
+    let mut inside = tokens(text).skip_while(|token| token.start < service.start);
+    let at = inside.find(is_option).unwrap_or(service);
+    Err(syntax(text, at.start, message))
+}
+
+/// What is wrong with the body of a path search. Not part of the frame of what visits patterns, and
+/// goes as deep as they nest.
+#[inline(never)]
+fn search_fault(body: &GraphPattern) -> Option<Box<QueryError>> {
+    Request::read(body).err().map(Box::new)
 }
 
 /// The text in standard SPARQL, if it has forms that are not.

@@ -104,6 +104,14 @@ const BAD: &[(&str, &str)] = &[
         "a triple of its own",
     ),
     ("SELECT ⟦??q { ?s ??p ?o }", "no triple has the path ??q"),
+    (
+        "SELECT * { SERVICE <urn:pythia:path#search> { ?s <a:p>+ ?e . [] ⟦<urn:pythia:path#mod> 3 } }",
+        "there are start, end, mode",
+    ),
+    (
+        "PREFIX path: <urn:pythia:path#> SELECT * { SERVICE <a:b> {} ⟦SERVICE path:search { ?s <a:p> ?e . ?x <a:q> ?y } }",
+        "more than one path expression",
+    ),
     // Functions and expressions.
     (
         "SELECT * { ?s ?p ?o FILTER(⟦STRLN(?o) > 3) }",
@@ -465,5 +473,22 @@ fn the_columns_of_a_star_come_in_the_order_of_the_text() {
             .map(|v| v.as_str())
             .collect();
         assert_eq!(names.join(" "), expected, "{text}");
+    }
+}
+
+#[test]
+fn texts_that_end_anywhere_are_refused_or_read() {
+    for text in [
+        "PREFIX : <http://e/> PATHS SHORTEST 3 SIMPLE FROM :g START ?s = :a END ?e = { ?e :p ?x } VIA (:p|^:q)+ WEIGHT OPTIONAL (?to * 2) WHERE { ?to :q 'é' } MIN LENGTH 1 MAX LENGTH 4 ORDER BY ?e LIMIT 3 # end",
+        "PREFIX : <http://e/> SELECT ??p { ?s ??p ?o . pathfilter(containsOnly(??p, :a, :b) && length(??p) < 4) pathfilter(containsAny(??p, :a)) }",
+        "PREFIX : <http://e/> PATHS START ?s END ?e VIA { ?from :p ?to {| :w ?w |} } WEIGHT (?w)",
+    ] {
+        Query::parse(text, None).unwrap_or_else(|error| panic!("{text}: {error}"));
+        for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
+            if let Err(error) = Query::parse(&text[..end], None) {
+                assert!(matches!(error, QueryError::Syntax { .. }), "{error}");
+                assert!(error.snippet(text).is_some(), "{error}");
+            }
+        }
     }
 }
