@@ -7,6 +7,7 @@ mod degree;
 pub mod device;
 pub mod dictionary;
 mod error;
+pub mod graph;
 pub mod load;
 pub mod manifest;
 pub mod pattern;

@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use pythia_rdf::TermId;
+use pythia_store::graph::Graph;
 use pythia_store::{Component, GraphFilter, IdBatch, Order, QuadPattern};
 
-use super::components::{Adjacency, Components};
+use super::components::Condensed;
 use super::walk::push;
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
@@ -19,7 +20,7 @@ use crate::plan::automaton::{EdgeClosure, Edges, Transition};
 /// Every pair of nodes that a closure connects, condensed.
 pub(super) struct Closure {
     nodes: Nodes,
-    components: Components,
+    components: Condensed,
     /// Whether every node reaches itself, by the empty path.
     reflexive: bool,
     counts: Counts,
@@ -52,7 +53,7 @@ impl Closure {
         let nodes = Nodes::read(&source, closure.steps, nodes)?;
         let (edges, _edges_held) = source.edges(closure.steps, &nodes)?;
         Ok(Self {
-            components: Components::of_graph(&edges, &governor)?,
+            components: Condensed::of_graph(&edges, &governor)?,
             nodes,
             reflexive: closure.reflexive,
             counts: Counts::Unknown,
@@ -215,7 +216,8 @@ impl Nodes {
         ids.sort();
         ids.dedup();
         if ids.len() > u32::MAX as usize / 2 {
-            return Err(too_large("nodes"));
+            let message = format!("a closure has at most {} nodes", u32::MAX / 2);
+            return Err(QueryError::Memory(message));
         }
         let range = match (ids.first(), ids.last()) {
             (Some(first), Some(last)) => last - first,
@@ -301,26 +303,21 @@ impl Source<'_> {
     }
 
     /// All edges, between nodes by their numbers.
-    fn edges(&self, steps: &[Transition], nodes: &Nodes) -> Result<(Adjacency, Held), QueryError> {
+    fn edges(&self, steps: &[Transition], nodes: &Nodes) -> Result<(Graph, Held), QueryError> {
         let count = nodes.ids.len();
         let mut held = Held::new(self.context.governor());
-        held.set(Adjacency::bytes(count, 0) * 2)?;
-        let mut next = vec![0_u64; count + 1];
+        held.set(Graph::bytes(count, 0) * 2)?;
+        let mut starts = vec![0_u64; count + 1];
         for step in steps {
-            self.from_sources(step, nodes, None, |source, _| {
-                next[source as usize + 1] += 1
-            })?;
+            let counted = |source: u32, _| starts[source as usize + 1] += 1;
+            self.from_sources(step, nodes, None, counted)?;
         }
-        for node in 1..next.len() {
-            next[node] += next[node - 1];
+        for node in 1..starts.len() {
+            starts[node] += starts[node - 1];
         }
-        let edges = next[count] as usize;
-        if edges > u32::MAX as usize {
-            return Err(too_large("edges"));
-        }
-        held.set(Adjacency::bytes(count, edges) + Adjacency::bytes(count, 0) * 2)?;
-        let mut next: Vec<u32> = next.into_iter().map(|place| place as u32).collect();
-        let first = next.clone();
+        let edges = starts[count] as usize;
+        held.set(Graph::bytes(count, edges) + Graph::bytes(count, 0))?;
+        let mut next = starts.clone();
         let mut targets = vec![0; edges];
         for step in steps {
             let target = match step.inverse {
@@ -333,8 +330,8 @@ impl Source<'_> {
                 *place += 1;
             })?;
         }
-        held.set(Adjacency::bytes(count, edges))?;
-        Ok((Adjacency { first, targets }, held))
+        held.set(Graph::bytes(count, edges))?;
+        Ok((Graph::from_targets(starts, targets), held))
     }
 
     /// Calls `each` with the number of each edge's source and, if it is wanted, the target's id.
@@ -361,8 +358,4 @@ impl Source<'_> {
             Ok(())
         })
     }
-}
-
-fn too_large(of: &str) -> QueryError {
-    QueryError::Memory(format!("a closure holds at most {} {of}", u32::MAX / 2))
 }

@@ -8,93 +8,47 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
+use pythia_store::graph::{Components, Graph};
+
 use crate::error::QueryError;
 use crate::governor::{Governor, Held};
 
-/// After so many nodes or edges it is asked whether the query should still run.
+/// After so many components it is asked whether the query should still run.
 const CHECK_EVERY: usize = 1 << 16;
 
-/// For each source, its targets.
-pub(super) struct Adjacency {
-    /// Where the targets of each source begin, and where those of the last end.
-    pub(super) first: Vec<u32>,
-    pub(super) targets: Vec<u32>,
-}
-
-impl Adjacency {
-    pub(super) fn of(&self, source: u32) -> &[u32] {
-        let source = source as usize;
-        &self.targets[self.first[source] as usize..self.first[source + 1] as usize]
-    }
-
-    pub(super) fn sources(&self) -> usize {
-        self.first.len() - 1
-    }
-
-    /// Bytes of an adjacency of this size.
-    pub(super) fn bytes(sources: usize, edges: usize) -> usize {
-        (sources + 1 + edges) * size_of::<u32>()
-    }
-
-    /// The same edges from their targets; there are as many sources.
-    fn reversed(&self) -> Self {
-        let mut first = vec![0; self.first.len()];
-        for &target in &self.targets {
-            first[target as usize + 1] += 1;
-        }
-        for source in 1..first.len() {
-            first[source] += first[source - 1];
-        }
-        let mut next = first.clone();
-        let mut targets = vec![0; self.targets.len()];
-        for source in 0..self.sources() as u32 {
-            for &target in self.of(source) {
-                targets[next[target as usize] as usize] = source;
-                next[target as usize] += 1;
-            }
-        }
-        Self { first, targets }
-    }
-}
-
 /// The strongly connected components of a graph and the edges between them.
-pub(super) struct Components {
-    /// Per node, its component.
-    of: Vec<u32>,
+pub(super) struct Condensed {
+    components: Components,
     /// Per component, the nodes in it.
-    members: Adjacency,
-    /// Per component, whether its nodes reach themselves.
-    cyclic: Vec<bool>,
+    members: Graph,
     /// Per component, the components that edges lead to, without itself.
-    successors: Adjacency,
+    successors: Graph,
     /// For walks: the walk in which each component was last seen.
     seen: Vec<u32>,
     walk: u32,
     held: Held,
 }
 
-impl Components {
+impl Condensed {
     /// Condenses a graph.
-    pub(super) fn of_graph(
-        graph: &Adjacency,
-        governor: &Arc<Governor>,
-    ) -> Result<Self, QueryError> {
-        let nodes = graph.sources();
+    pub(super) fn of_graph(graph: &Graph, governor: &Arc<Governor>) -> Result<Self, QueryError> {
+        let nodes = graph.nodes();
         let mut held = Held::new(governor);
-        // What is made here, and four numbers a node while the components are looked for.
-        held.set(nodes * 40 + Adjacency::bytes(nodes, graph.targets.len()))?;
-        let (of, count) = number_components(graph, governor)?;
-        let members = members(&of, count);
-        let (successors, cyclic) = condense(graph, &of, &members, governor)?;
-        let held_bytes = Adjacency::bytes(count, nodes)
-            + Adjacency::bytes(count, successors.targets.capacity())
+        // What is made here, and 28 bytes a node while the components are looked for.
+        held.set(nodes * 56 + graph.edges() as usize * size_of::<u32>())?;
+        let components = Components::find(graph, &mut || governor.check())?;
+        governor.check()?;
+        let members = components.members();
+        let successors = graph.condensed(&components, &members);
+        let count = components.count();
+        let held_bytes = Graph::bytes(count, nodes)
+            + Graph::bytes(count, successors.edges() as usize)
             + nodes * 4
-            + count * 5;
+            + count * 9;
         held.set(held_bytes)?;
         Ok(Self {
-            of,
+            components,
             members,
-            cyclic,
             successors,
             seen: vec![0; count],
             walk: 0,
@@ -103,36 +57,36 @@ impl Components {
     }
 
     pub(super) fn count(&self) -> usize {
-        self.cyclic.len()
+        self.components.count()
     }
 
     pub(super) fn of_node(&self, node: u32) -> u32 {
-        self.of[node as usize]
+        self.components.of[node as usize]
     }
 
     /// Whether the component's nodes reach themselves.
     pub(super) fn is_cyclic(&self, component: u32) -> bool {
-        self.cyclic[component as usize]
+        self.components.cyclic[component as usize]
     }
 
     pub(super) fn members(&self, component: u32) -> &[u32] {
-        self.members.of(component)
+        self.members.targets(component)
     }
 
     /// Appends the nodes that at least one edge, or several, lead to from a component's nodes.
     pub(super) fn reached(&mut self, component: u32, out: &mut Vec<u32>) {
         self.walk += 1;
-        let own = self.cyclic[component as usize];
+        let own = self.is_cyclic(component);
         let mut reached = Vec::new();
         let mut next = component;
         self.seen[component as usize] = self.walk;
         loop {
-            for &successor in self.successors.of(next) {
+            for &successor in self.successors.targets(next) {
                 let seen = &mut self.seen[successor as usize];
                 if *seen != self.walk {
                     *seen = self.walk;
                     reached.push(successor);
-                    out.extend(self.members.of(successor));
+                    out.extend(self.members.targets(successor));
                 }
             }
             match reached.pop() {
@@ -141,7 +95,7 @@ impl Components {
             }
         }
         if own {
-            out.extend(self.members.of(component));
+            out.extend(self.members.targets(component));
         }
         if self.walk == u32::MAX {
             self.seen.fill(0);
@@ -158,7 +112,7 @@ impl Components {
         // Nodes reached, the component itself included; where there is one way on, as it goes on.
         let mut all: Vec<u64> = unions;
         for component in 0..count as u32 {
-            let beyond = match self.successors.of(component) {
+            let beyond = match self.successors.targets(component) {
                 [] => 0,
                 [one] => all[*one as usize],
                 _ => all[component as usize],
@@ -166,7 +120,7 @@ impl Components {
             all[component as usize] = beyond + self.size(component);
         }
         for component in 0..count as u32 {
-            if !self.cyclic[component as usize] {
+            if !self.is_cyclic(component) {
                 all[component as usize] -= self.size(component);
             }
         }
@@ -174,135 +128,8 @@ impl Components {
     }
 
     fn size(&self, component: u32) -> u64 {
-        self.members.of(component).len() as u64
+        self.members.targets(component).len() as u64
     }
-}
-
-/// Tarjan's algorithm, without recursion: the component of each node, and how many there are.
-/// Components are numbered as they are completed, those that edges lead to first.
-fn number_components(
-    graph: &Adjacency,
-    governor: &Governor,
-) -> Result<(Vec<u32>, usize), QueryError> {
-    const NONE: u32 = u32::MAX;
-    let nodes = graph.sources();
-    let mut component = vec![NONE; nodes];
-    // When each node was entered (0: not yet), and the earliest node known to be reached from it.
-    let mut entered = vec![0_u32; nodes];
-    let mut lowest = vec![0_u32; nodes];
-    let mut open: Vec<u32> = Vec::new();
-    let mut calls: Vec<(u32, u32)> = Vec::new();
-    let (mut clock, mut components) = (0, 0);
-    for root in 0..nodes as u32 {
-        if entered[root as usize] != 0 {
-            continue;
-        }
-        calls.push((root, graph.first[root as usize]));
-        while let Some((node, edge)) = calls.pop() {
-            let (at, end) = (node as usize, graph.first[node as usize + 1]);
-            if entered[at] == 0 {
-                clock += 1;
-                (entered[at], lowest[at]) = (clock, clock);
-                open.push(node);
-                if (clock as usize).is_multiple_of(CHECK_EVERY) {
-                    governor.check()?;
-                }
-            }
-            let mut edge = edge;
-            let mut into = None;
-            while edge < end && into.is_none() {
-                let target = graph.targets[edge as usize];
-                if entered[target as usize] == 0 {
-                    into = Some(target);
-                } else {
-                    if component[target as usize] == NONE {
-                        lowest[at] = lowest[at].min(lowest[target as usize]);
-                    }
-                    edge += 1;
-                }
-            }
-            if let Some(target) = into {
-                // The edge is looked at again when the target is left.
-                calls.push((node, edge));
-                calls.push((target, graph.first[target as usize]));
-                continue;
-            }
-            if lowest[at] == entered[at] {
-                loop {
-                    let member = open.pop().expect("the node itself is open");
-                    component[member as usize] = components;
-                    if member == node {
-                        break;
-                    }
-                }
-                components += 1;
-            }
-        }
-    }
-    Ok((component, components as usize))
-}
-
-/// The nodes of each component.
-fn members(of: &[u32], count: usize) -> Adjacency {
-    let mut first = vec![0; count + 1];
-    for &component in of {
-        first[component as usize + 1] += 1;
-    }
-    for component in 1..first.len() {
-        first[component] += first[component - 1];
-    }
-    let mut next = first.clone();
-    let mut nodes = vec![0; of.len()];
-    for (node, &component) in of.iter().enumerate() {
-        nodes[next[component as usize] as usize] = node as u32;
-        next[component as usize] += 1;
-    }
-    Adjacency {
-        first,
-        targets: nodes,
-    }
-}
-
-/// The edges between components, each once, and which components have edges within.
-fn condense(
-    graph: &Adjacency,
-    of: &[u32],
-    members: &Adjacency,
-    governor: &Governor,
-) -> Result<(Adjacency, Vec<bool>), QueryError> {
-    let count = members.sources();
-    let mut cyclic = vec![false; count];
-    let mut first = Vec::with_capacity(count + 1);
-    first.push(0);
-    let mut targets: Vec<u32> = Vec::with_capacity(graph.targets.len());
-    for component in 0..count {
-        if component.is_multiple_of(CHECK_EVERY) {
-            governor.check()?;
-        }
-        let start = targets.len();
-        for &node in members.of(component as u32) {
-            for &target in graph.of(node) {
-                let target = of[target as usize];
-                if target as usize == component {
-                    cyclic[component] = true;
-                } else {
-                    targets.push(target);
-                }
-            }
-        }
-        targets[start..].sort_unstable();
-        let mut kept = start;
-        for place in start..targets.len() {
-            if place == start || targets[place] != targets[kept - 1] {
-                targets[kept] = targets[place];
-                kept += 1;
-            }
-        }
-        targets.truncate(kept);
-        first.push(kept as u32);
-    }
-    targets.shrink_to_fit();
-    Ok((Adjacency { first, targets }, cyclic))
 }
 
 /// Words of a block: so many times 64 components are counted together.
@@ -317,9 +144,9 @@ type Bits = [u64; BLOCK_WORDS];
 /// component, the hub, is taken out of that: in graphs with a large component nearly everything
 /// reaches it, so what it reaches is counted once and only the rest bit by bit.
 struct Unions<'a> {
-    components: &'a Components,
+    components: &'a Condensed,
     governor: &'a Governor,
-    predecessors: Adjacency,
+    predecessors: Graph,
     /// Components reached from the hub, itself included; and those that reach it.
     below_hub: Vec<bool>,
     above_hub: Vec<bool>,
@@ -331,12 +158,12 @@ struct Unions<'a> {
 }
 
 impl<'a> Unions<'a> {
-    fn of(components: &'a Components, governor: &'a Arc<Governor>) -> Result<Self, QueryError> {
+    fn of(components: &'a Condensed, governor: &'a Arc<Governor>) -> Result<Self, QueryError> {
         let count = components.count();
         let successors = &components.successors;
         let mut held = Held::new(governor);
-        let adjacency = Adjacency::bytes(count, successors.targets.len());
-        held.set(adjacency * 2 + count * (size_of::<Bits>() + 4))?;
+        let turned = Graph::bytes(count, successors.edges() as usize);
+        held.set(turned + count * (size_of::<Bits>() + 12))?;
         let hub = (0..count as u32).max_by_key(|c| components.size(*c));
         let hub = hub.unwrap_or(0);
         let mut unions = Self {
@@ -360,7 +187,7 @@ impl<'a> Unions<'a> {
     }
 
     fn is_branching(&self, component: u32) -> bool {
-        self.components.successors.of(component).len() > 1
+        self.components.successors.targets(component).len() > 1
     }
 
     /// Adds to each component with several successors the number of nodes reached through them.
@@ -409,7 +236,7 @@ impl<'a> Unions<'a> {
         let mut next_check = CHECK_EVERY;
         while let Some(Reverse(component)) = touched.pop() {
             let found = std::mem::take(&mut bits[component as usize]);
-            for &predecessor in self.predecessors.of(component) {
+            for &predecessor in self.predecessors.targets(component) {
                 let passed_over = below && self.above_hub[predecessor as usize];
                 if passed_over || !self.taking_part[predecessor as usize] {
                     continue;
@@ -451,14 +278,14 @@ fn weight(bits: Bits, sizes: &[u64], block: &[u32], own: u32) -> u64 {
 }
 
 /// Marks a component and all that edges lead to from it.
-fn mark(from: u32, edges: &Adjacency, marked: &mut [bool]) {
+fn mark(from: u32, edges: &Graph, marked: &mut [bool]) {
     let mut rest = Vec::new();
     if let Some(mark) = marked.get_mut(from as usize) {
         *mark = true;
         rest.push(from);
     }
     while let Some(component) = rest.pop() {
-        for &next in edges.of(component) {
+        for &next in edges.targets(component) {
             if !std::mem::replace(&mut marked[next as usize], true) {
                 rest.push(next);
             }
@@ -473,31 +300,34 @@ mod tests {
     use rand::{Rng, SeedableRng};
     use std::collections::BTreeSet;
 
-    fn adjacency(nodes: u32, edges: &[(u32, u32)]) -> Adjacency {
+    fn graph(nodes: u32, edges: &[(u32, u32)]) -> Graph {
         let mut edges = edges.to_vec();
         edges.sort_unstable();
-        let first = (0..=nodes).map(|n| edges.partition_point(|(from, _)| *from < n) as u32);
-        Adjacency {
-            first: first.collect(),
-            targets: edges.iter().map(|(_, to)| *to).collect(),
-        }
+        let mut builder = Graph::builder(nodes as usize, edges.len());
+        edges.iter().for_each(|(from, to)| builder.push(*from, *to));
+        builder.finish()
     }
 
     /// What at least one edge leads to, the plain way.
-    fn reached(graph: &Adjacency, from: u32) -> BTreeSet<u32> {
-        let mut found: BTreeSet<u32> = graph.of(from).iter().copied().collect();
+    fn reached(graph: &Graph, from: u32) -> BTreeSet<u32> {
+        let mut found: BTreeSet<u32> = graph.targets(from).iter().copied().collect();
         let mut rest: Vec<u32> = found.iter().copied().collect();
         while let Some(node) = rest.pop() {
-            rest.extend(graph.of(node).iter().filter(|node| found.insert(**node)));
+            rest.extend(
+                graph
+                    .targets(node)
+                    .iter()
+                    .filter(|node| found.insert(**node)),
+            );
         }
         found
     }
 
-    fn compare(graph: &Adjacency) {
+    fn compare(graph: &Graph) {
         let governor = Arc::new(Governor::unlimited());
-        let mut components = Components::of_graph(graph, &governor).unwrap();
+        let mut components = Condensed::of_graph(graph, &governor).unwrap();
         let counts = components.counts(&governor).unwrap();
-        for node in 0..graph.sources() as u32 {
+        for node in 0..graph.nodes() as u32 {
             let component = components.of_node(node);
             let mut found = Vec::new();
             components.reached(component, &mut found);
@@ -517,7 +347,7 @@ mod tests {
             let edges: Vec<(u32, u32)> = (0..edges)
                 .map(|_| (random.random_range(0..nodes), random.random_range(0..nodes)))
                 .collect();
-            compare(&adjacency(nodes, &edges));
+            compare(&graph(nodes, &edges));
         }
     }
 
@@ -532,7 +362,7 @@ mod tests {
                     (from, random.random_range(0..from))
                 })
                 .collect();
-            compare(&adjacency(nodes, &edges));
+            compare(&graph(nodes, &edges));
         }
     }
 
@@ -541,10 +371,10 @@ mod tests {
         let nodes = 300_000;
         let edges: Vec<(u32, u32)> = (1..nodes).map(|node| (node - 1, node)).collect();
         let governor = Arc::new(Governor::unlimited());
-        let graph = adjacency(nodes, &edges);
-        let mut components = Components::of_graph(&graph, &governor).unwrap();
+        let chain = graph(nodes, &edges);
+        let mut components = Condensed::of_graph(&chain, &governor).unwrap();
         let counts = components.counts(&governor).unwrap();
         assert_eq!(counts[components.of_node(0) as usize], u64::from(nodes) - 1);
-        compare(&adjacency(0, &[]));
+        compare(&graph(0, &[]));
     }
 }

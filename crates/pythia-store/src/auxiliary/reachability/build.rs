@@ -3,9 +3,9 @@
 use pythia_rdf::TermId;
 
 use super::format::{Directory, Label, Pages, Place};
-use super::graph::{Components, Graph};
 use super::intervals::{INTERVALS_MAX, Labels, NODES_MAX};
 use crate::StoreError;
+use crate::graph::{Components, Graph};
 use crate::pattern::{Component, GraphFilter, IdBatch, Order, QuadPattern};
 use crate::segment::tuple::PageSink;
 use crate::snapshot::Snapshot;
@@ -30,14 +30,17 @@ pub(super) fn build(
     let ids = edges.nodes()?;
     let graph = edges.graph(&ids)?;
     let edge_count = graph.edges();
-    let components = Components::find(&graph);
-    let forward = graph.condensed(&components);
+    let mut go_on = || Ok::<_, StoreError>(());
+    let components = Components::find(&graph, &mut go_on)?;
+    let forward = graph.condensed(&components, &components.members());
     drop(graph);
     let most = intervals_max as usize;
     let labels = Labels::new(&forward, &components.firsts, most);
     // The other way round, the components get numbers of their own.
-    let renumbered = Components::find(&forward.reversed());
-    let backward = forward.reversed().condensed(&renumbered);
+    let reversed = forward.reversed();
+    let renumbered = Components::find(&reversed, &mut go_on)?;
+    let backward = reversed.condensed(&renumbered, &renumbered.members());
+    drop(reversed);
     let reverse_labels = Labels::new(&backward, &renumbered.firsts, most);
     let reversed = reverse_labels.interval_count() < labels.interval_count();
     let (dag, labels) = if reversed {

@@ -4,7 +4,7 @@
 //! An exact interval holds nothing else; an approximate one came from joining intervals when a node
 //! had more than its share, and what is in it must be searched for.
 
-use super::graph::Graph;
+use crate::graph::Graph;
 
 /// Most intervals of a node.
 pub(super) const INTERVALS_MAX: usize = 16;
@@ -55,7 +55,7 @@ pub(super) struct Labels {
 
 impl Labels {
     /// Labels a graph with at most `most` intervals a node. `firsts` are its
-    /// [`super::graph::Components::firsts`].
+    /// [`crate::graph::Components::firsts`].
     pub(super) fn new(graph: &Graph, firsts: &[u32], most: usize) -> Self {
         let mut labels = Self {
             starts: vec![0],

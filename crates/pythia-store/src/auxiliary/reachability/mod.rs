@@ -20,7 +20,6 @@ use crate::snapshot::Snapshot;
 
 mod build;
 mod format;
-mod graph;
 mod intervals;
 mod search;
 #[cfg(test)]

@@ -4,27 +4,32 @@
 /// The mark of a node without a number yet.
 const NONE: u32 = u32::MAX;
 
-/// A graph whose nodes are 0, 1, …; edges lie in memory by their sources.
-pub(super) struct Graph {
+/// After so many nodes it is asked whether to go on.
+const CHECK_EVERY: u32 = 1 << 16;
+
+/// A graph whose nodes are 0, 1, …; edges lie in memory by their sources: 8 bytes a node, 4 an edge.
+#[derive(Debug)]
+pub struct Graph {
     /// Where each node's targets begin; one more at the end.
     starts: Vec<u64>,
     targets: Vec<u32>,
 }
 
 /// The strongly connected components, numbered so that edges between them lead to lower numbers.
-pub(super) struct Components {
+#[derive(Debug)]
+pub struct Components {
     /// Per node, its component.
-    pub(super) of: Vec<u32>,
+    pub of: Vec<u32>,
     /// Per component, the first number such that it reaches all from there to its own: its
     /// descendants in the forest that the depth-first search walked.
-    pub(super) firsts: Vec<u32>,
+    pub firsts: Vec<u32>,
     /// Per component, whether it has an edge within.
-    pub(super) cyclic: Vec<bool>,
+    pub cyclic: Vec<bool>,
 }
 
 impl Graph {
     /// A graph of edges that come sorted by source.
-    pub(super) fn builder(nodes: usize, edges: usize) -> GraphBuilder {
+    pub fn builder(nodes: usize, edges: usize) -> GraphBuilder {
         let mut starts = Vec::with_capacity(nodes + 1);
         starts.push(0);
         GraphBuilder {
@@ -36,24 +41,36 @@ impl Graph {
         }
     }
 
+    /// The graph with these targets; those of each node begin at its place in `starts`, which has one
+    /// place more for the end.
+    pub fn from_targets(starts: Vec<u64>, targets: Vec<u32>) -> Self {
+        assert_eq!(starts.last(), Some(&(targets.len() as u64)));
+        Self { starts, targets }
+    }
+
+    /// Bytes of a graph of this size.
+    pub fn bytes(nodes: usize, edges: usize) -> usize {
+        (nodes + 1) * size_of::<u64>() + edges * size_of::<u32>()
+    }
+
     /// Number of nodes.
-    pub(super) fn nodes(&self) -> usize {
+    pub fn nodes(&self) -> usize {
         self.starts.len() - 1
     }
 
     /// Number of edges.
-    pub(super) fn edges(&self) -> u64 {
+    pub fn edges(&self) -> u64 {
         self.targets.len() as u64
     }
 
     /// The targets of a node's edges.
-    pub(super) fn targets(&self, node: u32) -> &[u32] {
+    pub fn targets(&self, node: u32) -> &[u32] {
         let node = node as usize;
         &self.targets[self.starts[node] as usize..self.starts[node + 1] as usize]
     }
 
     /// The graph with its edges turned around.
-    pub(super) fn reversed(&self) -> Self {
+    pub fn reversed(&self) -> Self {
         let mut starts = vec![0_u64; self.nodes() + 1];
         for &target in &self.targets {
             starts[target as usize + 1] += 1;
@@ -74,14 +91,14 @@ impl Graph {
     }
 
     /// The graph of components: an edge from one to another if any of its nodes has one.
-    pub(super) fn condensed(&self, components: &Components) -> Self {
+    /// `members` are those of the components.
+    pub fn condensed(&self, components: &Components, members: &Self) -> Self {
         let count = components.firsts.len();
         let mut builder = Self::builder(count, 0);
         let mut targets = Vec::new();
-        let by_component = members(&components.of);
         for component in 0..count as u32 {
             targets.clear();
-            for &node in by_component.targets(component) {
+            for &node in members.targets(component) {
                 let others = self.targets(node).iter();
                 targets.extend(others.map(|&target| components.of[target as usize]));
             }
@@ -94,25 +111,16 @@ impl Graph {
     }
 }
 
-/// Per component its nodes, in the form of a graph.
-fn members(of: &[u32]) -> Graph {
-    // From every node one edge to its component, turned around.
-    let by_node = Graph {
-        starts: (0..=of.len() as u64).collect(),
-        targets: of.to_vec(),
-    };
-    by_node.reversed()
-}
-
 /// A graph being built.
-pub(super) struct GraphBuilder {
+#[derive(Debug)]
+pub struct GraphBuilder {
     nodes: usize,
     graph: Graph,
 }
 
 impl GraphBuilder {
     /// Adds an edge; sources must not descend.
-    pub(super) fn push(&mut self, source: u32, target: u32) {
+    pub fn push(&mut self, source: u32, target: u32) {
         self.skip_to(source as usize);
         self.graph.targets.push(target);
     }
@@ -123,7 +131,8 @@ impl GraphBuilder {
         self.graph.starts.resize(node + 1, filled);
     }
 
-    pub(super) fn finish(mut self) -> Graph {
+    /// The graph; nodes without edges pushed have none.
+    pub fn finish(mut self) -> Graph {
         self.skip_to(self.nodes);
         self.graph
     }
@@ -140,8 +149,9 @@ struct Visit {
 
 impl Components {
     /// Tarjan's algorithm, with its recursion on a stack of our own. Takes time in proportion to
-    /// nodes and edges.
-    pub(super) fn find(graph: &Graph) -> Self {
+    /// nodes and edges, and about 28 bytes a node while it runs. Ends with the first error of
+    /// `check`, which is called now and then.
+    pub fn find<E>(graph: &Graph, check: &mut impl FnMut() -> Result<(), E>) -> Result<Self, E> {
         let mut search = Search {
             graph,
             found: vec![NONE; graph.nodes()],
@@ -156,10 +166,34 @@ impl Components {
         };
         for node in 0..graph.nodes() as u32 {
             if search.found[node as usize] == NONE {
-                search.walk(node);
+                search.walk(node, check)?;
             }
         }
-        search.components
+        Ok(search.components)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.firsts.len()
+    }
+
+    /// Per component its nodes, in the form of a graph.
+    pub fn members(&self) -> Graph {
+        let mut starts = vec![0_u64; self.count() + 1];
+        for &component in &self.of {
+            starts[component as usize + 1] += 1;
+        }
+        for component in 0..self.count() {
+            starts[component + 1] += starts[component];
+        }
+        let mut next = starts.clone();
+        let mut targets = vec![0; self.of.len()];
+        for (node, &component) in self.of.iter().enumerate() {
+            let place = &mut next[component as usize];
+            targets[*place as usize] = node as u32;
+            *place += 1;
+        }
+        Graph { starts, targets }
     }
 }
 
@@ -176,7 +210,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn walk(&mut self, start: u32) {
+    fn walk<E>(&mut self, start: u32, check: &mut impl FnMut() -> Result<(), E>) -> Result<(), E> {
         let mut visits = vec![self.visit(start)];
         while let Some(visit) = visits.last_mut() {
             let node = visit.node as usize;
@@ -197,7 +231,11 @@ impl Search<'_> {
             if self.lowest[node] == self.found[node] {
                 self.close(&visit);
             }
+            if (visit.node).is_multiple_of(CHECK_EVERY) {
+                check()?;
+            }
         }
+        Ok(())
     }
 
     fn visit(&mut self, node: u32) -> Visit {
@@ -233,6 +271,7 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::convert::Infallible;
 
     fn graph(nodes: usize, edges: &[(u32, u32)]) -> Graph {
         let mut builder = Graph::builder(nodes, edges.len());
@@ -240,14 +279,21 @@ mod tests {
         builder.finish()
     }
 
+    fn found(graph: &Graph) -> Components {
+        let mut go_on = || Ok::<_, Infallible>(());
+        match Components::find(graph, &mut go_on) {
+            Ok(components) => components,
+        }
+    }
+
     #[test]
     fn components_are_numbered_from_the_sinks() {
         let graph = graph(6, &[(0, 1), (1, 2), (2, 0), (2, 3), (4, 3), (5, 5)]);
-        let components = Components::find(&graph);
+        let components = found(&graph);
         assert_eq!(components.of, [1, 1, 1, 0, 2, 3]);
         assert_eq!(components.firsts, [0, 0, 2, 3]);
         assert_eq!(components.cyclic, [false, true, false, true]);
-        let condensed = graph.condensed(&components);
+        let condensed = graph.condensed(&components, &components.members());
         let edges: Vec<&[u32]> = (0..4).map(|node| condensed.targets(node)).collect();
         assert_eq!(edges, [&[][..], &[0], &[0], &[]]);
         let back = condensed.reversed();
@@ -259,7 +305,7 @@ mod tests {
         let count = 1_000_000;
         let mut builder = Graph::builder(count as usize, count as usize);
         (0..count - 1).for_each(|node| builder.push(node, node + 1));
-        let components = Components::find(&builder.finish());
+        let components = found(&builder.finish());
         assert_eq!(components.of[0], count - 1);
         assert!(components.firsts.iter().all(|&first| first == 0));
     }
