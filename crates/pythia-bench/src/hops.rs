@@ -21,7 +21,7 @@ use crate::machine::Machine;
 use crate::table::{Table, count, figure};
 
 /// Hops of a walk before the cache is emptied again.
-const WALK_HOPS: usize = 100;
+const WALK_HOPS: usize = 500;
 /// Depths at which the device's best rate is looked for.
 const DEPTHS: [usize; 4] = [16, 32, 64, 128];
 /// A frontier reads one in so many pages, so that few of them are neighbours.

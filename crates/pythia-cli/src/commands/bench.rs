@@ -169,11 +169,11 @@ struct Hops {
     store: StoreArguments,
 
     /// Rounds of walks, frontiers and the device's own reads; medians are reported
-    #[arg(long, default_value_t = 9)]
+    #[arg(long, default_value_t = 15)]
     rounds: usize,
 
     /// How long each part of a round takes
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.25)]
     seconds: f64,
 
     /// Nodes of a frontier [default: as many as a twentieth of the pages]
