@@ -149,11 +149,14 @@ fn questions(database: &Database, options: &Options) -> Result<Vec<String>> {
         .statistics()
         .predicate(id)
         .map_or(0, |counts| counts.quads);
-    // Sorting all edges at random would take memory for each.
+    // Sorting all edges at random would take memory for each. A number that depends on no variable
+    // is drawn once for all solutions, so this one depends on one.
     let share = SAMPLED * options.questions as f64 / all.max(1) as f64;
     let edges = format!(
-        "SELECT ?a ?b {{ ?a <{predicate}> ?b FILTER(isIRI(?a) && isIRI(?b) && RAND() < {share:.9}) }}
-         ORDER BY RAND() LIMIT {}",
+        "SELECT ?a ?b {{
+           ?a <{predicate}> ?b
+           FILTER(isIRI(?a) && isIRI(?b) && IF(BOUND(?a), RAND(), 1) < {share:.9})
+         }} ORDER BY RAND() LIMIT {}",
         options.questions
     );
     let edges = bound_rows(database, &edges)?;
