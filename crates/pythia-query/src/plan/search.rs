@@ -28,6 +28,9 @@ use request::{Edges, Request, WeightOption};
 
 pub(crate) mod request;
 
+/// The bytes of a page of nodes that reads are sized by.
+const NODE_BYTES: usize = 4096;
+
 /// Paths expected of each solution, of which nothing is known.
 const PATHS_UNKNOWN: f64 = 10.0;
 
@@ -106,7 +109,7 @@ impl Planner<'_> {
         let always = outputs.iter().filter(|(output, _)| !output.is_of_edge());
         certain.extend(always.map(|(_, variable)| variable.clone()));
         let search = Search {
-            rules: request.rules(),
+            rules: request.rules(self.snapshot.device().depth(NODE_BYTES)),
             automaton: edges.0,
             start: ends.start,
             end: ends.end,

@@ -21,9 +21,6 @@ pub(crate) mod run;
 /// The namespace of the search's own IRIs.
 pub(crate) const NAMESPACE: &str = "urn:pythia:path#";
 
-/// How many nodes are read with one batch, unless a query says otherwise.
-pub(crate) const BATCH_NODES: usize = 32;
-
 /// Which paths between two nodes are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {

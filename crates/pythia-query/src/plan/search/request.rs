@@ -8,7 +8,7 @@ use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
 use crate::error::QueryError;
 use crate::plan::scope::{Variables, term_variable};
-use crate::search::{BATCH_NODES, Mode, NAMESPACE, Restrictor, Rules};
+use crate::search::{Mode, NAMESPACE, Restrictor, Rules};
 
 /// A question for paths.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct Request {
     restrictor: Restrictor,
     length_min: u32,
     length_max: Option<u32>,
-    batch_nodes: usize,
+    batch_nodes: Option<usize>,
 }
 
 /// What is an edge.
@@ -98,7 +98,7 @@ impl Request {
             restrictor: Restrictor::Walk,
             length_min: 0,
             length_max: None,
-            batch_nodes: BATCH_NODES,
+            batch_nodes: None,
         };
         for option in &parts.options {
             request.set(option)?;
@@ -145,15 +145,15 @@ impl Request {
         Ok(request)
     }
 
-    /// What is searched for.
-    pub(crate) fn rules(&self) -> Rules {
+    /// What is searched for, on a device that serves so many reads at once best.
+    pub(crate) fn rules(&self, depth: usize) -> Rules {
         Rules {
             mode: self.mode,
             restrictor: self.restrictor,
             length_min: self.length_min,
             length_max: self.length_max,
             weighted: self.weight.is_some(),
-            batch_nodes: self.batch_nodes,
+            batch_nodes: self.batch_nodes.unwrap_or(depth).max(1),
         }
     }
 
@@ -247,7 +247,7 @@ impl Request {
             }
             "minLength" => self.length_min = number(name, value, 0)?,
             "maxLength" => self.length_max = Some(number(name, value, 0)?),
-            "batch" => self.batch_nodes = number(name, value, 1)? as usize,
+            "batch" => self.batch_nodes = Some(number(name, value, 1)? as usize),
             "weight" => {
                 self.weight = Some(match value {
                     TermPattern::NamedNode(predicate) => WeightOption::Value(predicate.clone()),
