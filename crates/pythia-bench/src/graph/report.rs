@@ -67,10 +67,13 @@ impl Report {
 
     fn title(&self) -> String {
         let place = match &self.folder {
-            Some(folder) => format!("a graph of {} MiB under {folder}, ", self.graph_bytes >> 20),
+            Some(folder) => format!(
+                "a graph of {} MiB under {folder}, and ",
+                self.graph_bytes >> 20
+            ),
             None => String::new(),
         };
-        format!("Custom graph benchmark: {place}and the paper's devices, modelled")
+        format!("Custom graph benchmark: {place}the paper's devices, modelled")
     }
 
     fn pages_kib(&self) -> Vec<usize> {
