@@ -4,7 +4,8 @@
 //! path, or one an edge. For each start a [`run`] decides which searches answer the question; each
 //! is a [`frontier::Frontier`], a priority queue of partial paths, of which breadth-first search,
 //! depth-first search, Dijkstra's algorithm and A* are the orders. Edges come from [`edges`], for
-//! the best nodes of the queue in one batch of reads, and what may follow what from [`product`].
+//! the best nodes of the queue in one batch of reads, what may follow what from [`product`], and what
+//! is left to a known end from [`remaining`].
 //!
 //! Invariants: partial paths leave the queue in the order that a queue read one node at a time would
 //! give, whatever the size of the batches; each path (a sequence of edges) is found once; all that
@@ -16,6 +17,7 @@ pub(crate) mod frontier;
 pub(crate) mod literal;
 pub(crate) mod operator;
 pub(crate) mod product;
+pub(crate) mod remaining;
 pub(crate) mod run;
 
 /// The namespace of the search's own IRIs.

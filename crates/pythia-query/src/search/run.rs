@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::cost::Cost;
-use super::frontier::{Course, Frontier, Limit, Priority, Remaining, Space, Step};
+use super::frontier::{Course, Frontier, Limit, Priority, Space, Step};
+use super::remaining::Remaining;
 use super::{Mode, Restrictor, Rules};
 use crate::error::QueryError;
 use crate::governor::Held;
