@@ -12,7 +12,7 @@ use super::bgp::{Element, GraphPlace, Place, Triple, join_elements};
 use super::builder::{Builder, GraphScope};
 use super::labelled;
 use super::path_estimate::estimate;
-use super::scope::{self, Variables, certain, in_scope, term_variables, variables_of};
+use super::scope::{self, Variables, certain, draws, in_scope, term_variables, variables_of};
 use super::triple_term::{Unfinished, ground_term};
 use super::{PlanError, Planner, Planning, sequence};
 use crate::error::QueryError;
@@ -53,7 +53,7 @@ impl Planner<'_> {
         let mut after = Vec::new();
         for expression in operands {
             let waits_for = &variables_of(expression) & &scope;
-            if waits_for.is_subset(&bound) {
+            if waits_for.is_subset(&bound) && !draws(expression) {
                 group.filters.push(GroupFilter {
                     expression,
                     waits_for,
@@ -298,7 +298,7 @@ pub(super) fn take_apart<'p>(pattern: &'p GraphPattern, group: &mut Group<'p>) {
         }
         GraphPattern::Filter { expr, inner } => {
             let bound = certain(inner);
-            if variables_of(expr).is_subset(&bound) {
+            if variables_of(expr).is_subset(&bound) && !draws(expr) {
                 let mut operands = Vec::new();
                 conjuncts(expr, &mut operands);
                 group

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use oxrdf::Variable;
-use spargebra::algebra::{Expression, GraphPattern};
+use spargebra::algebra::{Expression, Function, GraphPattern};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
 use super::search::{is_search, search_binds};
@@ -169,12 +169,39 @@ fn add_variables(pattern: &GraphPattern, found: &mut Variables) {
 
 /// The variables an expression mentions, also in EXISTS.
 pub(crate) fn expression_variables(expression: &Expression, found: &mut Variables) {
-    match expression {
+    visit(expression, &mut |part| match part {
         Expression::Variable(v) | Expression::Bound(v) => {
             found.insert(v.clone());
         }
-        Expression::NamedNode(_) | Expression::Literal(_) => {}
         Expression::Exists(pattern) => mentioned(pattern, found),
+        _ => {}
+    });
+}
+
+/// Whether an expression has another value each time it is evaluated, so that it must be evaluated
+/// for each solution of its group and for no others.
+pub(crate) fn draws(expression: &Expression) -> bool {
+    let mut found = false;
+    visit(expression, &mut |part| {
+        if let Expression::FunctionCall(function, _) = part {
+            found |= matches!(
+                function,
+                Function::Rand | Function::Uuid | Function::StrUuid | Function::BNode
+            );
+        }
+    });
+    found
+}
+
+/// Calls `each` with every part of an expression, itself first; not with what is in EXISTS.
+fn visit(expression: &Expression, each: &mut dyn FnMut(&Expression)) {
+    each(expression);
+    match expression {
+        Expression::Variable(_)
+        | Expression::Bound(_)
+        | Expression::NamedNode(_)
+        | Expression::Literal(_)
+        | Expression::Exists(_) => {}
         Expression::Or(a, b)
         | Expression::And(a, b)
         | Expression::Equal(a, b)
@@ -187,26 +214,26 @@ pub(crate) fn expression_variables(expression: &Expression, found: &mut Variable
         | Expression::Subtract(a, b)
         | Expression::Multiply(a, b)
         | Expression::Divide(a, b) => {
-            expression_variables(a, found);
-            expression_variables(b, found);
+            visit(a, each);
+            visit(b, each);
         }
         Expression::UnaryPlus(a) | Expression::UnaryMinus(a) | Expression::Not(a) => {
-            expression_variables(a, found);
+            visit(a, each);
         }
         Expression::If(a, b, c) => {
             for e in [a, b, c] {
-                expression_variables(e, found);
+                visit(e, each);
             }
         }
         Expression::In(a, list) => {
-            expression_variables(a, found);
+            visit(a, each);
             for e in list {
-                expression_variables(e, found);
+                visit(e, each);
             }
         }
         Expression::Coalesce(list) | Expression::FunctionCall(_, list) => {
             for e in list {
-                expression_variables(e, found);
+                visit(e, each);
             }
         }
     }

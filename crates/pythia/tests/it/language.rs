@@ -355,3 +355,19 @@ fn equal_variables_are_joined_not_compared() {
         3
     );
 }
+
+#[test]
+fn what_is_drawn_is_drawn_for_each_solution() {
+    let quads: String = (0..200)
+        .map(|n| format!("<http://e/{n}> <http://e/p> <http://e/{}> .\n", n % 3))
+        .collect();
+    let database = database(&quads);
+    for query in [
+        "SELECT * { ?s <http://e/p> ?o FILTER(RAND() < 0.5) }",
+        "SELECT * { { ?s <http://e/p> ?o FILTER(RAND() < 0.5) } }",
+        "SELECT * { ?s <http://e/p> ?o FILTER(STRLEN(STR(?o)) > 0 && RAND() < 0.5) }",
+    ] {
+        let rows = ours(&database, query).unwrap().lines.len();
+        assert!((20..180).contains(&rows), "{rows} of 200: {query}");
+    }
+}

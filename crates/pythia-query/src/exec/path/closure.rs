@@ -310,7 +310,7 @@ impl Source<'_> {
         let mut starts = vec![0_u64; count + 1];
         for step in steps {
             let counted = |source: u32, _| starts[source as usize + 1] += 1;
-            self.from_sources(step, nodes, None, counted)?;
+            self.links(step, nodes, None, counted)?;
         }
         for node in 1..starts.len() {
             starts[node] += starts[node - 1];
@@ -324,7 +324,7 @@ impl Source<'_> {
                 true => Component::Subject,
                 false => Component::Object,
             };
-            self.from_sources(step, nodes, Some(target), |source, target| {
+            self.links(step, nodes, Some(target), |source, target| {
                 let place = &mut next[source as usize];
                 targets[*place as usize] = nodes.number(target).expect("both ends were read");
                 *place += 1;
@@ -335,7 +335,7 @@ impl Source<'_> {
     }
 
     /// Calls `each` with the number of each edge's source and, if it is wanted, the target's id.
-    fn from_sources(
+    fn links(
         &self,
         step: &Transition,
         nodes: &Nodes,
