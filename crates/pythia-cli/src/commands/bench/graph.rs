@@ -1,0 +1,133 @@
+//! `pythia bench graph`: the path paper's custom graph benchmark.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use pythia_bench::graph;
+
+use super::{seconds, show, write};
+use crate::arguments::bytes;
+use crate::exit::UsageError;
+
+/// The path paper's custom graph benchmark: chains of dependent reads, on this device and on the
+/// paper's flash and PCM, modelled
+///
+/// A random graph with one node of 3 to 30 edges on each page; nothing is buffered. The report
+/// redraws Figures 1 to 5, with the paper's numbers beside.
+///
+///   pythia bench graph --report graph.html /var/lib/pythia
+///   pythia bench graph --modelled
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct Graph {
+    /// The folder whose device is measured
+    #[arg(value_name = "FOLDER", required_unless_present = "modelled")]
+    folder: Option<PathBuf>,
+
+    /// Only the modelled devices
+    #[arg(long, conflicts_with = "folder")]
+    modelled: bool,
+
+    /// Page sizes
+    #[arg(long, value_delimiter = ',', value_name = "SIZE,…", value_parser = bytes, default_value = "4K,8K,16K,32K")]
+    page: Vec<usize>,
+
+    /// Queries at once
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N,…",
+        default_value = "1,2,4,8,16,32,64,96,128,192"
+    )]
+    clients: Vec<usize>,
+
+    /// Nodes of a path
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N,…",
+        default_value = "2,4,10,100"
+    )]
+    path_length: Vec<usize>,
+
+    /// Processing time of a page
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "µs,…",
+        default_value = "0,50,100"
+    )]
+    processing: Vec<u64>,
+
+    /// All combinations, instead of those that the figures show
+    #[arg(long)]
+    all: bool,
+
+    /// Size of the graph
+    #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "256M", conflicts_with = "paper_scale")]
+    size: usize,
+
+    /// A graph of 5 GiB, 1.3 million nodes on pages of 4 KiB, as the paper's
+    #[arg(long)]
+    paper_scale: bool,
+
+    /// How long each setting is measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.2)]
+    seconds: f64,
+
+    /// Seeds graph and walks
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Write all figures as JSON; - is standard output, in place of the tables
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write a page with plots and tables
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
+impl Graph {
+    pub(super) fn run(self) -> Result<()> {
+        let is_page = |bytes: &usize| bytes.is_power_of_two() && (4096..=65_536).contains(bytes);
+        if !self.page.iter().all(is_page) {
+            let message = "--page: powers of two from 4K to 64K".to_owned();
+            return Err(UsageError(message).into());
+        }
+        let is_count = |count: &usize| (1..=4096).contains(count);
+        if !self.clients.iter().chain(&self.path_length).all(is_count) {
+            let message = "--clients, --path-length: each number is 1 to 4096".to_owned();
+            return Err(UsageError(message).into());
+        }
+        let measured = match &self.folder {
+            Some(_) => Some(seconds("--seconds", self.seconds)?),
+            None => None,
+        };
+        let options = graph::Options {
+            page_bytes: self.page,
+            clients: self.clients,
+            path_lengths: self.path_length,
+            processing_us: self.processing,
+            all: self.all,
+            graph_bytes: if self.paper_scale {
+                graph::PAPER_BYTES
+            } else {
+                self.size as u64
+            },
+            measured,
+            seed: self.seed,
+        };
+        let folder = self.folder.unwrap_or_default();
+        let report = graph::run(&folder, &options, |part| eprintln!("{part} …"))?;
+        if let Some(path) = &self.report {
+            write(path, &report.html())?;
+        }
+        show(
+            self.json.as_deref(),
+            &report.text(),
+            serde_json::to_value(&report)?,
+        )
+    }
+}

@@ -1,0 +1,84 @@
+//! `pythia bench`: workloads that measure this database.
+
+mod graph;
+mod hops;
+mod queries;
+mod reachability;
+mod search;
+mod spill;
+mod yago;
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use self::graph::Graph;
+use self::hops::Hops;
+use self::queries::Queries;
+use self::reachability::Reachability;
+use self::search::Search;
+use self::spill::Spill;
+use self::yago::Yago;
+use crate::exit::UsageError;
+
+/// Measure this database on this machine
+#[derive(Args)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    workload: Workload,
+}
+
+#[derive(Subcommand)]
+enum Workload {
+    Yago(Yago),
+    Queries(Queries),
+    Reachability(Reachability),
+    Spill(Spill),
+    Hops(Hops),
+    Graph(Graph),
+    Search(Search),
+}
+
+impl Bench {
+    pub(crate) fn run(self) -> Result<()> {
+        match self.workload {
+            Workload::Yago(command) => command.run(),
+            Workload::Queries(command) => command.run(),
+            Workload::Reachability(command) => command.run(),
+            Workload::Spill(command) => command.run(),
+            Workload::Hops(command) => command.run(),
+            Workload::Graph(command) => command.run(),
+            Workload::Search(command) => command.run(),
+        }
+    }
+}
+
+/// The cache of a store that has one triple.
+const SMALL_CACHE: usize = 4 << 20;
+
+pub(super) fn seconds(option: &str, value: f64) -> Result<Duration> {
+    Ok(Duration::try_from_secs_f64(value)
+        .map_err(|_| UsageError(format!("{option} is not a time")))?)
+}
+
+/// Prints the text, or the JSON if that is to go to standard output; writes the JSON elsewhere.
+pub(super) fn show(json: Option<&Path>, text: &str, value: Value) -> Result<()> {
+    let json_text = || format!("{value:#}\n");
+    match json {
+        Some(path) if path.as_os_str() == "-" => print!("{}", json_text()),
+        Some(path) => {
+            write(path, &json_text())?;
+            println!("{text}");
+        }
+        None => println!("{text}"),
+    }
+    Ok(())
+}
+
+pub(super) fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("write {}", path.display()))
+}

@@ -1,0 +1,79 @@
+//! `pythia bench queries`: any file of queries, timed one by one.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use pythia_bench::queries;
+use pythia_bench::timed::Output;
+
+use super::{seconds, show};
+use crate::arguments::{LimitArguments, StoreArguments};
+
+/// Time each query of a file: one JSON object a line, with "id", "template" and "query"
+///
+/// Queries run in turn, round after round; a first round is not counted. A query that fails is
+/// reported as failed and does not stop the others.
+#[derive(Args)]
+pub(super) struct Queries {
+    #[command(flatten)]
+    store: StoreArguments,
+
+    /// The queries
+    #[arg(value_name = "FILE.jsonl")]
+    file: PathBuf,
+
+    /// Timed rounds
+    #[arg(long, default_value_t = 10)]
+    runs: u32,
+
+    /// Begin no further round after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<f64>,
+
+    /// Stop a query after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<f64>,
+
+    /// Also write the results, to memory, as SPARQL JSON (graphs: N-Triples), as a server would
+    #[arg(long)]
+    serialize: bool,
+
+    /// Empty the cache before each query
+    #[arg(long)]
+    cold: bool,
+
+    #[command(flatten)]
+    limits: LimitArguments,
+
+    /// Write all figures as JSON; - is standard output, in place of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Queries {
+    pub(super) fn run(self) -> Result<()> {
+        let text = fs::read_to_string(&self.file)
+            .with_context(|| format!("read queries from {}", self.file.display()))?;
+        let list = queries::read(&text).with_context(|| self.file.display().to_string())?;
+        let options = queries::Options {
+            runs: self.runs,
+            budget: self.seconds.map(|s| seconds("--seconds", s)).transpose()?,
+            timeout: self.timeout.map(|t| seconds("--timeout", t)).transpose()?,
+            output: if self.serialize {
+                Output::Serialized
+            } else {
+                Output::Terms
+            },
+            cold: self.cold,
+        };
+        let database = self.store.open(&self.limits)?;
+        let report = queries::run(&database, &list, &options)?;
+        show(
+            self.json.as_deref(),
+            &report.text(),
+            serde_json::to_value(&report)?,
+        )
+    }
+}

@@ -1,0 +1,56 @@
+//! `pythia bench reachability`: paths between two known ends, with and without labels.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use pythia_bench::reachability;
+
+use super::show;
+use crate::arguments::{StoreArguments, bytes};
+
+/// Paths of one predicate between two known ends, by searches and by reachability labels
+///
+/// Asks questions without labels, builds them as `pythia optimize --reachability` does, and asks the
+/// same questions again. The answers must agree. The labels stay in the store.
+///
+///   pythia bench reachability -l yago.pythia --predicate http://yago-knowledge.org/resource/isLocatedIn
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct Reachability {
+    #[command(flatten)]
+    store: StoreArguments,
+
+    /// The predicate
+    #[arg(long, value_name = "IRI")]
+    predicate: String,
+
+    /// How many questions are asked
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    questions: usize,
+
+    /// Memory for building, and for queries
+    #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "1G")]
+    memory: usize,
+
+    /// Write the report as JSON to a file, or to standard output if it is "-"
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Reachability {
+    pub(super) fn run(self) -> Result<()> {
+        let report = reachability::run(&reachability::Options {
+            location: self.store.location,
+            predicate: self.predicate,
+            questions: self.questions,
+            cache_bytes: self.store.cache,
+            memory_bytes: self.memory,
+        })?;
+        show(
+            self.json.as_deref(),
+            &report.text(),
+            serde_json::to_value(&report)?,
+        )
+    }
+}

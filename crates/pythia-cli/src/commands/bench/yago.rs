@@ -1,0 +1,119 @@
+//! `pythia bench yago`: the path paper's experiment on YAGO.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use pythia_bench::yago;
+
+use super::{seconds, show, write};
+use crate::arguments::{LimitArguments, StoreArguments};
+use crate::exit::UsageError;
+
+/// The path paper's experiment: six queries on YAGO by 1 to 32 clients, and its Q1, Q2, Q3
+///
+/// Parameters are drawn at random from the data, such that each has an answer. Latencies are what
+/// a caller in this process sees: parse, plan, run, decode.
+///
+///   pythia load -l yago.pythia testdata/yago/yago-slice.nt.zst
+///   pythia bench yago -l yago.pythia --cold --report yago.html
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct Yago {
+    #[command(flatten)]
+    store: StoreArguments,
+
+    #[command(flatten)]
+    limits: LimitArguments,
+
+    /// How long each number of clients runs
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    seconds: f64,
+
+    /// Numbers of clients
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N,…",
+        default_value = "1,2,4,8,16,32"
+    )]
+    clients: Vec<usize>,
+
+    /// Run the mix cold, too: with the cache emptied before each number of clients, or before
+    /// each query
+    #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, default_missing_value = "step", require_equals = true)]
+    cold: Option<Cold>,
+
+    /// Runs of each of Q1, Q2, Q3
+    #[arg(long, default_value_t = 200)]
+    runs: u32,
+
+    /// Seeds the parameters
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Write all figures as JSON; - is standard output, in place of the tables
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write a page with plots and tables
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Cold {
+    Step,
+    Query,
+}
+
+impl Yago {
+    pub(super) fn run(self) -> Result<()> {
+        let options = yago::Options {
+            step: seconds("--seconds", self.seconds)?,
+            cold: self.cold.map(|cold| match cold {
+                Cold::Step => yago::Cold::Step,
+                Cold::Query => yago::Cold::Query,
+            }),
+            seed: self.seed,
+            runs: self.runs,
+            clients: self.clients,
+        };
+        if options.clients.contains(&0) {
+            return Err(UsageError("--clients: each number is at least 1".to_owned()).into());
+        }
+        let database = self.store.open(&self.limits)?;
+        let mut report = yago::run(&database, &options, |part| eprintln!("{part}"))?;
+        report.store.file_bytes = file_bytes(&self.store.location)?;
+        if let Some(path) = &self.report {
+            write(path, &report.html())?;
+        }
+        show(
+            self.json.as_deref(),
+            &report.text(),
+            serde_json::to_value(&report)?,
+        )
+    }
+}
+
+/// Bytes of a store's files by name without ending, of all segments together.
+fn file_bytes(location: &Path) -> Result<Vec<(String, u64)>> {
+    let mut sizes = std::collections::BTreeMap::<String, u64>::new();
+    let mut folders = vec![location.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let context = || format!("list {}", folder.display());
+        for entry in fs::read_dir(&folder).with_context(context)? {
+            let entry = entry.with_context(context)?;
+            let metadata = entry.metadata().with_context(context)?;
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            } else {
+                let name = PathBuf::from(entry.file_name());
+                let stem = name.file_stem().unwrap_or_default().to_string_lossy();
+                *sizes.entry(stem.into_owned()).or_default() += metadata.len();
+            }
+        }
+    }
+    Ok(sizes.into_iter().collect())
+}
