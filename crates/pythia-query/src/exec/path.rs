@@ -6,22 +6,24 @@
 
 mod closure;
 mod components;
+mod found;
 mod meet;
 mod starts;
 mod walk;
 
 use std::sync::Arc;
 
-use pythia_rdf::{TermId, inline};
+use pythia_rdf::TermId;
 use pythia_store::GraphFilter;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::closure::Closure;
+use self::found::{Found, Joined, counts, number};
 use self::meet::connected;
 pub(super) use self::starts::is_node;
 use self::starts::{first_edges, start_nodes};
-use self::walk::{Pair, Reached, search};
-use super::batch::{Batch, OUTPUT_ROWS};
+use self::walk::{Reached, search};
+use super::batch::Batch;
 use super::context::QueryContext;
 use super::pipeline::RowSource;
 use super::profile::PartId;
@@ -39,6 +41,12 @@ const PAIRS: usize = 1 << 16;
 /// A visit of a search takes as long as reading and condensing so many edges.
 const EDGES_PER_VISIT: u64 = 2;
 
+/// What a search from one of many nodes costs before its visits, in visits.
+const VISITS_PER_START: u64 = 16;
+
+/// With so many rows to test for a path from one constant, all that is reached from it is found.
+const ROWS_OF_CONSTANT: usize = 128;
+
 /// Joins solutions with the pairs of nodes a path connects.
 pub(crate) struct PathSearch {
     input: Box<dyn RowSource>,
@@ -53,6 +61,9 @@ pub(crate) struct PathSearch {
     /// How many start nodes are searched from together.
     together: usize,
     whole: Whole,
+    /// With both ends known, one of them a constant: all that is reached from that, sorted, once it
+    /// was worth finding.
+    from_constant: Option<Reached>,
     /// Solutions found and not yet given.
     found: Option<Found>,
 }
@@ -78,86 +89,6 @@ enum Whole {
     Unavailable,
 }
 
-/// Solutions found: rows of the current batch, and what the path binds in them.
-struct Found {
-    rows: Vec<u32>,
-    bound: Vec<(usize, Vec<u64>)>,
-    given: usize,
-    _held: Held,
-}
-
-impl Found {
-    fn new(
-        rows: Vec<u32>,
-        bound: Vec<(usize, Vec<u64>)>,
-        context: &QueryContext,
-    ) -> Result<Self, QueryError> {
-        let mut held = Held::new(context.governor());
-        let ids = bound.iter().map(|(_, ids)| ids.capacity() * 8);
-        held.set(rows.capacity() * 4 + ids.sum::<usize>())?;
-        Ok(Self {
-            rows,
-            bound,
-            given: 0,
-            _held: held,
-        })
-    }
-
-    /// The next of the solutions; `None` if all were given.
-    fn next(&mut self, current: &Batch, live: &[usize]) -> Option<Batch> {
-        let part = self.given..(self.given + OUTPUT_ROWS).min(self.rows.len());
-        if part.is_empty() {
-            return None;
-        }
-        self.given = part.end;
-        let mut out = current.gather(&self.rows[part.clone()], live);
-        for (slot, ids) in &self.bound {
-            out.columns[*slot] = ids[part.clone()].to_vec();
-        }
-        Some(out)
-    }
-}
-
-/// Rows, or start nodes, each with an end that a path leads to, or their number.
-struct Joined<T> {
-    starts: Vec<T>,
-    ends: Vec<u64>,
-    held: Held,
-}
-
-impl<T: Copy> Joined<T> {
-    fn new(context: &QueryContext) -> Self {
-        Self {
-            starts: Vec::new(),
-            ends: Vec::new(),
-            held: Held::new(context.governor()),
-        }
-    }
-
-    /// A start with each of some ends.
-    fn extend(&mut self, start: T, ends: &[u64]) -> Result<(), QueryError> {
-        self.starts.resize(self.starts.len() + ends.len(), start);
-        self.ends.extend_from_slice(ends);
-        let bytes = self.starts.capacity() * size_of::<T>() + self.ends.capacity() * 8;
-        self.held.set(bytes)
-    }
-}
-
-/// How many ends there are, as a term; nothing if there are none.
-fn number(ends: u64) -> Option<u64> {
-    let integer = inline::inline_integer(ends as i64).expect("fewer ends than ids");
-    (ends > 0).then_some(integer.0)
-}
-
-/// The number of pairs of each start.
-fn counts(starts: usize, pairs: &[Pair]) -> Vec<u64> {
-    let mut counts = vec![0; starts];
-    for (start, _) in pairs {
-        counts[*start as usize] += 1;
-    }
-    counts
-}
-
 /// Which end of a path is known, and how it is searched from there.
 #[derive(Clone, Copy)]
 struct Direction<'a> {
@@ -177,6 +108,15 @@ impl Direction<'_> {
 }
 
 impl PathStep {
+    /// An end that is a constant, the other end, and how the one is searched from.
+    fn constant_end(&self) -> Option<(TermId, Position, &Automaton)> {
+        match (self.subject, self.object) {
+            (subject, Position::Constant(object)) => Some((object, subject, &self.backward)),
+            (Position::Constant(subject), object) => Some((subject, object, &self.forward)),
+            _ => None,
+        }
+    }
+
     /// From the subject, unless just the object is known or the subjects are counted.
     fn direction(&self) -> Direction<'_> {
         let from_object = match (self.subject, self.object) {
@@ -222,6 +162,7 @@ impl PathSearch {
             position: 0,
             all: None,
             together: STARTS,
+            from_constant: None,
             found: None,
         }
     }
@@ -379,19 +320,18 @@ impl PathSearch {
         starts: &[TermId],
     ) -> Result<Option<Reached>, QueryError> {
         let automaton = self.path.direction().automaton;
+        let enough = first_edges(&self.context, automaton) / EDGES_PER_VISIT;
+        let least = starts.len().saturating_sub(1) as u64 * VISITS_PER_START;
         let left = match &self.whole {
             Whole::Read(_) => return Ok(None),
-            Whole::Unread(visits) => {
-                let enough = first_edges(&self.context, automaton) / EDGES_PER_VISIT;
-                enough.saturating_sub(*visits)
-            }
+            Whole::Unread(visits) => enough.saturating_sub(visits + least),
             Whole::Unavailable => u64::MAX,
         };
         let (reached, visits) = search(&self.context, automaton, graphs, starts, None, left)?;
         self.note_visits(visits);
         if visits <= left {
             if let Whole::Unread(before) = &mut self.whole {
-                *before += visits;
+                *before += visits + least;
             }
             return Ok(Some(reached));
         }
@@ -402,12 +342,33 @@ impl PathSearch {
 
     /// The rows whose two ends a path connects.
     fn keep_connected(
-        &self,
+        &mut self,
         graphs: &[GraphFilter],
         members: &[u32],
         only_nodes: bool,
         kept: &mut Vec<u32>,
     ) -> Result<(), QueryError> {
+        if let Some((constant, other, automaton)) = self.path.constant_end()
+            && !matches!(self.path.graph, PathGraph::Slot(_))
+            && (members.len() >= ROWS_OF_CONSTANT || self.from_constant.is_some())
+        {
+            if self.from_constant.is_none() {
+                let starts = &[constant];
+                let found = search(&self.context, automaton, graphs, starts, None, u64::MAX)?;
+                let (mut reached, visits) = found;
+                self.note_visits(visits);
+                reached.sort();
+                self.from_constant = Some(reached);
+            }
+            let reached = self.from_constant.as_ref().map_or(&[][..], Reached::pairs);
+            let is_reached = |row: &&u32| {
+                reached
+                    .binary_search(&(0, self.value(other, **row)))
+                    .is_ok()
+            };
+            kept.extend(members.iter().filter(is_reached));
+            return Ok(());
+        }
         let ends = |row: u32| {
             let (subject, object) = (self.path.subject, self.path.object);
             (self.value(subject, row), self.value(object, row))
@@ -420,12 +381,8 @@ impl PathSearch {
         let (mut found, visits) = connected(&self.context, &self.path, graphs, pairs)?;
         self.note_visits(visits);
         if only_nodes {
-            let same: Vec<TermId> = found
-                .iter()
-                .filter(|(s, o)| s == o)
-                .map(|(s, _)| *s)
-                .collect();
-            for node in same {
+            let same = found.iter().filter(|(s, o)| s == o).map(|(s, _)| *s);
+            for node in same.collect::<Vec<TermId>>() {
                 if !is_node(&self.context, node, graphs)? {
                     found.remove(&(node, node));
                 }

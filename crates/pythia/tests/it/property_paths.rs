@@ -321,3 +321,27 @@ fn what_is_reached_from_one_node_comes_sorted_for_the_join_after_it() {
         assert_eq!(ends.len(), reached);
     }
 }
+
+#[test]
+fn many_nodes_are_tested_against_all_that_a_constant_reaches() {
+    let database = database(&chains(2000));
+    let nodes: String = (1300..1700)
+        .map(|n| format!("<http://e/a{n}> <http://e/l{n}x1> "))
+        .collect();
+    for (path, expected) in [
+        ("?x <http://e/p>+ <http://e/a1500>", 200),
+        ("?x <http://e/p>* <http://e/a1500>", 201),
+        ("<http://e/a1500> <http://e/p>+ ?x", 199 + 200),
+        ("<http://e/b0> <http://e/p>+ ?x", 0),
+        ("?x <http://e/p>+ <http://e/unknown>", 0),
+    ] {
+        let query = format!("SELECT ?x {{ VALUES ?x {{ {nodes} }} {path} }}");
+        assert_eq!(
+            ours(&database, &query).unwrap().lines.len(),
+            expected,
+            "{path}"
+        );
+        let visits = visited(&database, &query);
+        assert!(visits <= 2001 * 6, "{visits} visits: {path}");
+    }
+}

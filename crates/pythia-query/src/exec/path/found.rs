@@ -1,0 +1,89 @@
+//! What a path search has found and not yet handed on.
+
+use pythia_rdf::inline;
+
+use super::walk::Pair;
+use crate::error::QueryError;
+use crate::exec::batch::{Batch, OUTPUT_ROWS};
+use crate::exec::context::QueryContext;
+use crate::governor::Held;
+
+/// Solutions found: rows of the current batch, and what the path binds in them.
+pub(super) struct Found {
+    rows: Vec<u32>,
+    bound: Vec<(usize, Vec<u64>)>,
+    given: usize,
+    _held: Held,
+}
+
+impl Found {
+    pub(super) fn new(
+        rows: Vec<u32>,
+        bound: Vec<(usize, Vec<u64>)>,
+        context: &QueryContext,
+    ) -> Result<Self, QueryError> {
+        let mut held = Held::new(context.governor());
+        let ids = bound.iter().map(|(_, ids)| ids.capacity() * 8);
+        held.set(rows.capacity() * 4 + ids.sum::<usize>())?;
+        Ok(Self {
+            rows,
+            bound,
+            given: 0,
+            _held: held,
+        })
+    }
+
+    /// The next of the solutions; `None` if all were given.
+    pub(super) fn next(&mut self, current: &Batch, live: &[usize]) -> Option<Batch> {
+        let part = self.given..(self.given + OUTPUT_ROWS).min(self.rows.len());
+        if part.is_empty() {
+            return None;
+        }
+        self.given = part.end;
+        let mut out = current.gather(&self.rows[part.clone()], live);
+        for (slot, ids) in &self.bound {
+            out.columns[*slot] = ids[part.clone()].to_vec();
+        }
+        Some(out)
+    }
+}
+
+/// Rows, or start nodes, each with an end that a path leads to, or their number.
+pub(super) struct Joined<T> {
+    pub(super) starts: Vec<T>,
+    pub(super) ends: Vec<u64>,
+    pub(super) held: Held,
+}
+
+impl<T: Copy> Joined<T> {
+    pub(super) fn new(context: &QueryContext) -> Self {
+        Self {
+            starts: Vec::new(),
+            ends: Vec::new(),
+            held: Held::new(context.governor()),
+        }
+    }
+
+    /// A start with each of some ends.
+    pub(super) fn extend(&mut self, start: T, ends: &[u64]) -> Result<(), QueryError> {
+        self.starts.resize(self.starts.len() + ends.len(), start);
+        self.ends.extend_from_slice(ends);
+        let bytes = self.starts.capacity() * size_of::<T>() + self.ends.capacity() * 8;
+        self.held.set(bytes)
+    }
+}
+
+/// How many ends there are, as a term; nothing if there are none.
+pub(super) fn number(ends: u64) -> Option<u64> {
+    let integer = inline::inline_integer(ends as i64).expect("fewer ends than ids");
+    (ends > 0).then_some(integer.0)
+}
+
+/// The number of pairs of each start.
+pub(super) fn counts(starts: usize, pairs: &[Pair]) -> Vec<u64> {
+    let mut counts = vec![0; starts];
+    for (start, _) in pairs {
+        counts[*start as usize] += 1;
+    }
+    counts
+}
