@@ -42,8 +42,9 @@ def arguments(given):
     parser.add_argument("--memory", default="2G", metavar="SIZE",
                         help="memory each engine may use, where it can be told (default: %(default)s)")
     parser.add_argument("--cold", action="store_true",
-                        help="drop the system's page cache before each query (as root); Pythia "
-                        "gets a cache of a quarter of its store, which is emptied, too")
+                        help="start each server anew for each query and drop the system's page "
+                        "cache (as root); Pythia gets a cache of a quarter of its store, emptied "
+                        "before each query")
     parser.add_argument("--keep", action="store_true", help="keep the stores")
     chosen = parser.parse_args(given)
     chosen.peers = [name for name in chosen.peers.split(",") if name]
@@ -106,7 +107,7 @@ def compare(chosen):
             reports[name]["error"] = str(error)
             print(f"{name}: left out: {error}", file=sys.stderr, flush=True)
     differing = report.differences(dataset.queries, results)
-    print_all(dataset, reports, results, differing)
+    print_all(dataset, reports, results, differing, "cold" if chosen.cold else "warm")
     path = write_json(chosen, dataset, machine, reports, results, differing)
     print(f"all figures: {path}")
     return 1 if any("error" in entry for entry in reports.values()) else 0
@@ -142,7 +143,7 @@ def measure(name, chosen, dataset, entry):
             shutil.rmtree(work, ignore_errors=True)
 
 
-def print_all(dataset, reports, results, differing):
+def print_all(dataset, reports, results, differing, temperature):
     """All tables."""
     print()
     complete = {name: entry for name, entry in reports.items() if name in results}
@@ -152,7 +153,7 @@ def print_all(dataset, reports, results, differing):
         told = ", ".join(f"{name} {entry['triples']:,}" for name, entry in complete.items())
         print(f"  The engines do not hold the same number of triples: {told}\n")
     if results:
-        print(report.query_table(dataset.queries, results, complete))
+        print(report.query_table(dataset.queries, results, complete, temperature))
         print(report.difference_text(dataset.queries, differing, list(results)))
         failed = report.failure_text(report.failures(dataset.queries, results))
         if failed:

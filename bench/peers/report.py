@@ -142,7 +142,7 @@ def load_table(reports):
     ])
 
 
-def query_table(queries, results, reports):
+def query_table(queries, results, reports, temperature="warm"):
     """Latencies, one row per template."""
     names = list(results)
     peers = [name for name in names if name != "pythia"]
@@ -154,7 +154,7 @@ def query_table(queries, results, reports):
         rows = [row[:2 + len(names)] for row in rows]
     empty = ", ".join(f"{name} {milliseconds(reports[name]['empty_s'])}" for name in names
                       if reports[name].get("empty_s") is not None)
-    return table("Latency per query, median / p95, warm, one client", header, rows, [
+    return table(f"Latency per query, median / p95, {temperature}, one client", header, rows, [
         "Peers are asked over HTTP on loopback; Pythia, which has no server yet, in process, with its",
         "results written as SPARQL JSON to memory. Nothing is subtracted from either.",
         f"What a query that asks nothing, ASK {{}}, takes in the same way (ms): {empty}.",
