@@ -9,6 +9,7 @@ mod spill;
 mod yago;
 
 use std::fs;
+use std::io::{Write, stdout};
 use std::path::Path;
 use std::time::Duration;
 
@@ -69,12 +70,12 @@ pub(super) fn seconds(option: &str, value: f64) -> Result<Duration> {
 pub(super) fn show(json: Option<&Path>, text: &str, value: Value) -> Result<()> {
     let json_text = || format!("{value:#}\n");
     match json {
-        Some(path) if path.as_os_str() == "-" => print!("{}", json_text()),
+        Some(path) if path.as_os_str() == "-" => write!(stdout(), "{}", json_text())?,
         Some(path) => {
             write(path, &json_text())?;
-            println!("{text}");
+            writeln!(stdout(), "{text}")?;
         }
-        None => println!("{text}"),
+        None => writeln!(stdout(), "{text}")?,
     }
     Ok(())
 }
