@@ -69,6 +69,11 @@ impl Graph {
         &self.targets[self.starts[node] as usize..self.starts[node + 1] as usize]
     }
 
+    /// The targets of all nodes, one node after the other.
+    pub fn all_targets(&self) -> &[u32] {
+        &self.targets
+    }
+
     /// The graph with its edges turned around.
     pub fn reversed(&self) -> Self {
         let mut starts = vec![0_u64; self.nodes() + 1];

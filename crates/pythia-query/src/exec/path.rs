@@ -35,6 +35,9 @@ use crate::plan::automaton::Automaton;
 /// How many start nodes are searched from together, if memory lasts.
 const STARTS: usize = 1024;
 
+/// How many start nodes' ends are listed together from a closure.
+const STARTS_OF_CLOSURE: usize = 64;
+
 /// About how many pairs of a closure are made together.
 const PAIRS: usize = 1 << 16;
 
@@ -76,8 +79,8 @@ enum All {
         used: usize,
         _held: Held,
     },
-    /// Of the closure, the next component.
-    Components(u32),
+    /// Of the closure, how many nodes are used up.
+    Closure(usize),
 }
 
 /// The closure of whole predicates.
@@ -396,7 +399,13 @@ impl PathSearch {
         let automaton = self.path.direction().automaton;
         let edges = automaton.as_closure().expect("known to be one");
         self.whole = match Closure::read(&self.context, edges, graphs, nodes) {
-            Ok(closure) => Whole::Read(Box::new(closure)),
+            Ok(closure) => {
+                if self.path.counted.is_none() {
+                    // Searches share their work; lists of ends are only held.
+                    self.together = self.together.min(STARTS_OF_CLOSURE);
+                }
+                Whole::Read(Box::new(closure))
+            }
             Err(QueryError::Memory(_)) => Whole::Unavailable,
             Err(error) => return Err(error),
         };
@@ -406,7 +415,7 @@ impl PathSearch {
     /// Gets ready to find all pairs of a path with both ends free.
     fn begin_all(&mut self) -> Result<All, QueryError> {
         if let Whole::Read(_) = self.whole {
-            return Ok(All::Components(0));
+            return Ok(All::Closure(0));
         }
         let graphs = self.graphs(self.position);
         let mut held = Held::new(self.context.governor());
@@ -418,7 +427,7 @@ impl PathSearch {
             };
             self.read_closure(&graphs, &nodes)?;
             if let Whole::Read(_) = self.whole {
-                return Ok(All::Components(0));
+                return Ok(All::Closure(0));
             }
         }
         let automaton = self.path.direction().automaton;
@@ -438,7 +447,7 @@ impl PathSearch {
             None => self.begin_all()?,
         };
         let found = match &mut all {
-            All::Components(next) => self.pairs_of_components(next),
+            All::Closure(next) => self.pairs_of_closure(next),
             All::Starts { nodes, used, .. } => self.pairs_of_starts(nodes, used),
         };
         if matches!(found, Ok(None)) {
@@ -462,7 +471,6 @@ impl PathSearch {
         let automaton = self.path.direction().automaton;
         let (reached, visits) = search(&self.context, automaton, &graphs, chunk, None, u64::MAX)?;
         self.note_visits(visits);
-        *used += chunk.len();
         let mut pairs = Joined::new(&self.context);
         if self.path.counted.is_some() {
             let counts = counts(chunk.len(), reached.pairs());
@@ -474,32 +482,34 @@ impl PathSearch {
                 pairs.extend(chunk[*start as usize].0, &[node.0])?;
             }
         }
-        self.found_pairs(pairs).map(Some)
+        let found = self.found_pairs(pairs)?;
+        *used += chunk.len();
+        Ok(Some(found))
     }
 
-    fn pairs_of_components(&mut self, next: &mut u32) -> Result<Option<Found>, QueryError> {
+    fn pairs_of_closure(&mut self, next: &mut usize) -> Result<Option<Found>, QueryError> {
         let Whole::Read(closure) = &mut self.whole else {
-            unreachable!("components are those of the closure");
+            unreachable!("gone through once it is read");
         };
-        let mut pairs = Joined::new(&self.context);
-        if *next == closure.components() {
+        if *next == closure.nodes() {
             return Ok(None);
         }
-        while *next < closure.components() && pairs.starts.len() < PAIRS {
+        let mut pairs = Joined::new(&self.context);
+        let most = PAIRS / STARTS_OF_CLOSURE * self.together.min(STARTS_OF_CLOSURE);
+        let mut place = *next;
+        while place < closure.nodes() && pairs.starts.len() < most {
+            let start = closure.node(place);
             if self.path.counted.is_some() {
-                let (starts, count) = closure.counts_of(*next)?;
-                for start in starts {
-                    pairs.extend(start, number(count).as_slice())?;
-                }
+                let count = closure.count_from(start)?;
+                pairs.extend(start.0, number(count).as_slice())?;
             } else {
-                let (starts, ends) = closure.ends_of(*next)?;
-                for start in starts {
-                    pairs.extend(start, ends)?;
-                }
+                pairs.extend(start.0, closure.ends_from(start, false)?)?;
             }
-            *next += 1;
+            place += 1;
         }
-        self.found_pairs(pairs).map(Some)
+        let found = self.found_pairs(pairs)?;
+        *next = place;
+        Ok(Some(found))
     }
 
     fn found_pairs(&self, pairs: Joined<u64>) -> Result<Found, QueryError> {

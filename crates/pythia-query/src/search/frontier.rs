@@ -225,6 +225,11 @@ impl Frontier {
         path
     }
 
+    /// How many partial paths were made.
+    pub(crate) fn steps(&self) -> usize {
+        self.steps.len()
+    }
+
     /// The cost at which a node was first reached in a state, if it has been.
     pub(crate) fn reached(&self, node: u32, state: u32) -> Option<Cost> {
         let visit = self.visits.get(&(node, state, 0));
@@ -254,12 +259,13 @@ impl Frontier {
             {
                 continue;
             }
-            if let Some(remaining) = remaining.as_deref_mut()
-                && !entry.exact
-            {
-                self.estimate_again(entry, space, remaining)?;
-                continue;
-            }
+            let entry = match remaining.as_deref_mut() {
+                Some(remaining) if !entry.exact => match self.due(entry, space, remaining)? {
+                    Some(entry) => entry,
+                    None => continue,
+                },
+                _ => entry,
+            };
             if self.course.priority == Priority::Newest {
                 // Whatever is newer has been followed to its end.
                 self.steps.truncate(entry.step as usize + 1);
@@ -274,28 +280,35 @@ impl Frontier {
         Ok(None)
     }
 
-    /// Puts an entry whose estimate is a bound back with a better one, or drops it if the end
-    /// cannot be reached.
-    fn estimate_again(
+    /// The entry, whose estimate is a bound, if it is to be followed as it is. If not, it goes back
+    /// with a better estimate, or is dropped if the end cannot be reached.
+    ///
+    /// Walks are followed by bounds while the search from the end has done more than this one, so
+    /// that the two meet halfway: bounds are consistent, so a node's first visit is its cheapest
+    /// all the same. Restricted paths are not, for they are told apart by all their nodes, and
+    /// those that cannot be completed would be as many.
+    fn due(
         &mut self,
         entry: Entry,
         space: &mut Space,
         remaining: &mut Remaining,
-    ) -> Result<(), QueryError> {
+    ) -> Result<Option<Entry>, QueryError> {
         let Step {
             node, state, cost, ..
         } = *self.step(entry.step);
+        let is_followed_by_bounds =
+            self.course.restrictor == Restrictor::Walk && self.course.limit != Limit::All;
         // As long as it is the best one, the search from the end goes on.
         let next = self.queue.peek().map(|next| next.estimate);
         loop {
             let known = remaining.cost(node, space.product.subset(state));
             let (estimate, exact) = match known {
-                Estimate::Never => return Ok(()),
+                Estimate::Never => return Ok(None),
                 Estimate::Exactly(rest) => (cost.plus(rest)?, true),
                 Estimate::AtLeast(rest) => (cost.plus(rest)?, false),
             };
             if self.course.cost_max.is_some_and(|most| estimate > most) {
-                return Ok(());
+                return Ok(None);
             }
             if exact || next.is_some_and(|next| estimate > next) {
                 let estimate = self.course.priority.of(estimate);
@@ -304,7 +317,10 @@ impl Frontier {
                     exact,
                     ..entry
                 });
-                return Ok(());
+                return Ok(None);
+            }
+            if is_followed_by_bounds && self.steps.len() < remaining.steps() {
+                return Ok(Some(entry));
             }
             remaining.advance(space)?;
         }

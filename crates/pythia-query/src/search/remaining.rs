@@ -58,6 +58,11 @@ impl Remaining {
         }
     }
 
+    /// How much has been searched: partial paths made.
+    pub(crate) fn steps(&self) -> usize {
+        self.search.steps()
+    }
+
     /// Goes as far as there is anything.
     pub(crate) fn finish(&mut self, space: &mut Space) -> Result<(), QueryError> {
         while !self.finished {

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use pythia::{Database, QueryOptions};
+use pythia::{Database, Options, QueryOptions};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::support::{database, ours, ours_with};
+use crate::support::{database, database_with, ours, ours_with};
 
 type Relation = BTreeSet<(usize, usize)>;
 
@@ -343,5 +343,38 @@ fn many_nodes_are_tested_against_all_that_a_constant_reaches() {
         );
         let visits = visited(&database, &query);
         assert!(visits <= 2001 * 6, "{visits} visits: {path}");
+    }
+}
+
+#[test]
+fn all_pairs_of_a_large_component_are_given_in_little_memory() {
+    const NODES: usize = 700;
+    let text: String = (0..NODES)
+        .map(|n| {
+            format!(
+                "<http://e/{n}> <http://e/p> <http://e/{}> .\n",
+                (n + 1) % NODES
+            )
+        })
+        .collect();
+    for memory_bytes in [1 << 19, 1 << 20, 64 << 20] {
+        let options = Options {
+            memory_bytes,
+            ..Options::default()
+        };
+        let database = database_with(&text, options);
+        // Closures of two steps are searched, not condensed.
+        for path in ["<http://e/p>+", "(<http://e/p>/<http://e/p>)+"] {
+            let query = format!("SELECT ?a ?b {{ ?a {path} ?b }}");
+            let found = pairs(&database, &query, &QueryOptions::default());
+            let distinct: BTreeSet<(usize, usize)> = found.iter().copied().collect();
+            let expected = match path.len() {
+                13 => NODES * NODES,
+                _ => NODES * NODES / 2,
+            };
+            assert_eq!(found.len(), expected, "{path} in {memory_bytes} bytes");
+            assert_eq!(distinct.len(), found.len());
+        }
+        assert_eq!(database.usage().memory_bytes, 0);
     }
 }

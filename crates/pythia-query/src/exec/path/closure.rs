@@ -92,36 +92,15 @@ impl Closure {
         Ok(self.last_ends())
     }
 
-    pub(super) fn components(&self) -> u32 {
-        self.components.count() as u32
+    /// How many nodes it has.
+    pub(super) fn nodes(&self) -> usize {
+        self.nodes.ids.len()
     }
 
-    /// The nodes of a component, and the number of nodes a path leads to from each of them.
-    pub(super) fn counts_of(
-        &mut self,
-        component: u32,
-    ) -> Result<(impl Iterator<Item = u64>, u64), QueryError> {
-        let count = self.count(component)?;
-        Ok((self.member_ids(component), count))
-    }
-
-    /// The nodes of a component, and those that a path leads to from each of them.
-    pub(super) fn ends_of(
-        &mut self,
-        component: u32,
-    ) -> Result<(impl Iterator<Item = u64>, &[u64]), QueryError> {
-        self.find_ends(component)?;
-        let first = self.components.members(component)[0];
-        if self.reflexive && !self.is_cyclic(first) {
-            self.add_end(self.nodes.ids[first as usize]);
-        }
-        Ok((self.member_ids(component), self.last_ends()))
-    }
-
-    fn member_ids(&self, component: u32) -> impl Iterator<Item = u64> {
-        let ids = &self.nodes.ids;
-        let members = self.components.members(component).iter();
-        members.map(|node| ids[*node as usize])
+    /// One of its nodes; those that reach the same come one after the other.
+    pub(super) fn node(&self, place: usize) -> TermId {
+        let number = self.components.nodes()[place];
+        TermId(self.nodes.ids[number as usize])
     }
 
     fn is_cyclic(&self, node: u32) -> bool {

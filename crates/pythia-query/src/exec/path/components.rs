@@ -69,8 +69,9 @@ impl Condensed {
         self.components.cyclic[component as usize]
     }
 
-    pub(super) fn members(&self, component: u32) -> &[u32] {
-        self.members.targets(component)
+    /// All nodes, component by component.
+    pub(super) fn nodes(&self) -> &[u32] {
+        self.members.all_targets()
     }
 
     /// Appends the nodes that at least one edge, or several, lead to from a component's nodes.
