@@ -64,7 +64,7 @@ impl Run {
         let is_walk = rules.restrictor == Restrictor::Walk;
         let tasks = match (rules.mode, ends) {
             (Mode::AnyShortest, Ends::Any) => vec![Task::Spread(None)],
-            (Mode::AnyShortest, Ends::Some(ends)) if ends.len() > 1 => {
+            (Mode::AnyShortest, Ends::Some(ends)) if ends.len() > 1 || !is_walk => {
                 vec![Task::Spread(Some(ends.into_iter().collect()))]
             }
             (_, Ends::Some(ends)) => ends.into_iter().map(Task::Pair).collect(),
@@ -151,7 +151,12 @@ impl Run {
         };
         let mut course = Course::of(rules, limit, restrictor);
         let mut remaining = None;
-        if let Task::Pair(target) = task {
+        let target = match &task {
+            Task::Pair(target) => Some(*target),
+            Task::Spread(Some(ends)) if ends.len() == 1 => ends.iter().next().copied(),
+            Task::Spread(_) | Task::Reach | Task::Whole => None,
+        };
+        if let Some(target) = target {
             if target == self.start && restrictor == Restrictor::Acyclic {
                 // Only the empty path comes back without visiting a node twice.
                 course.length_max = Some(0);
