@@ -129,6 +129,12 @@ pub fn milliseconds(microseconds: f64) -> String {
     format!("{:.3}", microseconds / 1e3)
 }
 
+/// A report for people: its title, the machine, and tables.
+pub(crate) fn plain_text(title: &str, machine: &str, tables: &[Table]) -> String {
+    let tables: Vec<String> = tables.iter().map(Table::text).collect();
+    format!("{title}\n{machine}\n\n{}", tables.join("\n"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

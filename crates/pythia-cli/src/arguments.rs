@@ -130,3 +130,15 @@ mod tests {
         assert_eq!(human_count(12), "12");
     }
 }
+
+/// Where a benchmark's figures go.
+#[derive(Args)]
+pub(crate) struct ReportArguments {
+    /// Write all figures as JSON; - is standard output, in place of the tables
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Write a page with plots and tables
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+}

@@ -3,7 +3,7 @@
 use super::{Device, Measurement, Report};
 use crate::page::Page;
 use crate::plot::{Plot, PlotSeries, Style};
-use crate::table::{Table, figure};
+use crate::table::{Table, figure, plain_text};
 
 const DEVICES: [Device; 3] = [Device::ModelledFlash, Device::ModelledPcm, Device::Measured];
 
@@ -29,9 +29,7 @@ impl Report {
         for device in DEVICES {
             tables.extend(self.device_table(device));
         }
-        let tables: Vec<String> = tables.iter().map(Table::text).collect();
-        let machine = self.machine.describe();
-        format!("{}\n{machine}\n\n{}", self.title(), tables.join("\n"))
+        plain_text(&self.title(), &self.machine.describe(), &tables)
     }
 
     /// A page with plots and tables that needs nothing from elsewhere.

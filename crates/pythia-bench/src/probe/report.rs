@@ -6,7 +6,7 @@ use super::single::Singles;
 use super::uflip::{Experiment, Micro};
 use crate::page::Page;
 use crate::plot::{Plot, PlotSeries, Style};
-use crate::table::{Table, count, figure};
+use crate::table::{Table, count, figure, plain_text};
 
 /// What the path paper printed of single transfers (Appendix B): device, mean and deviation in µs of
 /// reads and of writes.
@@ -18,13 +18,7 @@ const PAPER: [(&str, f64, f64, f64, f64); 2] = [
 impl Report {
     /// The report for people.
     pub fn text(&self) -> String {
-        let tables: Vec<String> = self.tables().iter().map(Table::text).collect();
-        format!(
-            "{}\n{}\n\n{}",
-            self.title(),
-            self.machine.describe(),
-            tables.join("\n")
-        )
+        plain_text(&self.title(), &self.machine.describe(), &self.tables())
     }
 
     /// A page with plots and tables that needs nothing from elsewhere.

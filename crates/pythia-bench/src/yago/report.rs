@@ -3,7 +3,7 @@
 use super::{Report, Series};
 use crate::page::Page;
 use crate::plot::{Plot, PlotSeries, Style};
-use crate::table::{Table, count, figure, milliseconds};
+use crate::table::{Table, count, figure, milliseconds, plain_text};
 
 /// Queries per second that the paper printed for 4 clients on 24 cores (§4.4).
 const PAPER_RATES: [(&str, f64); 2] = [("flash", 4500.0), ("PCM", 7000.0)];
@@ -16,13 +16,7 @@ const AIM_US: f64 = 200.0;
 impl Report {
     /// The report for people.
     pub fn text(&self) -> String {
-        let tables: Vec<String> = self.tables().iter().map(Table::text).collect();
-        format!(
-            "{}\n{}\n\n{}",
-            self.title(),
-            self.machine.describe(),
-            tables.join("\n")
-        )
+        plain_text(&self.title(), &self.machine.describe(), &self.tables())
     }
 
     /// A page with plots and tables that needs nothing from elsewhere.

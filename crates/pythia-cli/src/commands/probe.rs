@@ -12,7 +12,7 @@ use pythia_io::DirectStorage;
 use serde_json::json;
 
 use super::bench::{seconds, show, write};
-use crate::arguments::bytes;
+use crate::arguments::{ReportArguments, bytes};
 use crate::exit::{DataError, UsageError};
 
 /// Measure the device under a folder
@@ -56,13 +56,8 @@ pub(crate) struct Probe {
     #[command(flatten)]
     energy: EnergyArguments,
 
-    /// Write all figures as JSON; - is standard output, in place of the tables
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-
-    /// Write a page with plots and tables
-    #[arg(long, value_name = "FILE.html")]
-    report: Option<PathBuf>,
+    #[command(flatten)]
+    output: ReportArguments,
 }
 
 /// Recorded traces.
@@ -97,7 +92,7 @@ struct EnergyArguments {
 impl Probe {
     pub(crate) fn run(self) -> Result<()> {
         if !self.energy.energy_trace.is_empty() {
-            return self.energy.run(self.json.as_deref());
+            return self.energy.run(self.output.json.as_deref());
         }
         let mut options = if self.quick {
             Options::QUICK
@@ -131,13 +126,13 @@ impl Probe {
             let storage = DirectStorage::open(store, false)?;
             pythia::device::write(&storage, &report.profile()).context("keep the result")?;
         }
-        if let Some(path) = &self.report {
+        if let Some(path) = &self.output.report {
             write(path, &report.html())?;
         }
         let text = format!("{}\n{}", report.text(), report.profile());
         let mut value = serde_json::to_value(&report)?;
         value["profile"] = serde_json::to_value(report.profile())?;
-        show(self.json.as_deref(), &text, value)
+        show(self.output.json.as_deref(), &text, value)
     }
 }
 

@@ -307,7 +307,6 @@ impl PathSearch {
                 }
                 false => closure.ends_from(*start, starts.len() == 1)?,
             };
-
             for &row in rows {
                 found.extend(row, ends)?;
             }

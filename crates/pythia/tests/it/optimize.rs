@@ -10,7 +10,7 @@ use pythia_store::auxiliary::{AuxiliaryKind, Change, optimize};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::support::{answer_of, ours, stored};
+use crate::support::{analyze, ours, stored};
 
 /// The data without anything added, and with reachability labels of `http://e/<name>`.
 fn databases(nquads: &str, labelled: &[&str]) -> [Database; 2] {
@@ -52,17 +52,6 @@ fn optimized(nquads: &str, names: &[&str], kind: impl Fn(u64) -> AuxiliaryKind) 
     assert_eq!(verified.problems, []);
     let optimized = Database::open_storage(storage, Options::default()).unwrap();
     [plain, optimized]
-}
-
-/// Runs a query; gives its answer and its plan with what each part took.
-fn analyze(database: &Database, query: &str) -> (Vec<String>, PlanNode) {
-    let options = QueryOptions {
-        profile: true,
-        ..QueryOptions::default()
-    };
-    let prepared = database.prepare(query, &options).unwrap();
-    let answer = answer_of(prepared.execute().unwrap()).unwrap();
-    (answer.sorted().lines, prepared.plan())
 }
 
 fn uses(plan: &PlanNode, operator: &str) -> bool {

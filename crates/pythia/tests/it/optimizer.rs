@@ -2,18 +2,7 @@
 
 use pythia::{Database, Options, PlanNode, QueryOptions};
 
-use crate::support::{Peer, answer_of, database, database_with};
-
-/// Runs a query and gives its plan with what each part took.
-fn analyze(database: &Database, query: &str) -> (Vec<String>, PlanNode) {
-    let options = QueryOptions {
-        profile: true,
-        ..QueryOptions::default()
-    };
-    let prepared = database.prepare(query, &options).unwrap();
-    let answer = answer_of(prepared.execute().unwrap()).unwrap();
-    (answer.sorted().lines, prepared.plan())
-}
+use crate::support::{Peer, analyze, answer_of, database, database_with};
 
 /// Rows that all operators and steps gave together.
 fn rows(plan: &PlanNode) -> u64 {

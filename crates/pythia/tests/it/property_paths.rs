@@ -7,7 +7,7 @@ use pythia::{Database, Options, QueryOptions};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::support::{database, database_with, ours, ours_with};
+use crate::support::{analyze, database, database_with, ours, ours_with};
 
 type Relation = BTreeSet<(usize, usize)>;
 
@@ -280,13 +280,7 @@ fn chains(length: usize) -> String {
 }
 
 fn visited(database: &Database, query: &str) -> u64 {
-    let options = QueryOptions {
-        profile: true,
-        ..QueryOptions::default()
-    };
-    let prepared = database.prepare(query, &options).unwrap();
-    crate::support::answer_of(prepared.execute().unwrap()).unwrap();
-    let plan = prepared.plan();
+    let (_, plan) = analyze(database, query);
     let visited = |part: &pythia::PlanNode| part.measured.map_or(0, |m| m.nodes_visited);
     plan.parts().into_iter().map(visited).sum()
 }

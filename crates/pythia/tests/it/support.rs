@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use oxigraph::io::{RdfFormat as OxFormat, RdfParser};
 use oxigraph::sparql::{CancellationToken, QueryResults, SparqlEvaluator};
 use pythia::{
-    Compression, Database, LoadOptions, Options, QueryError, QueryOptions, RdfFormat, Results,
-    Source,
+    Compression, Database, LoadOptions, Options, PlanNode, QueryError, QueryOptions, RdfFormat,
+    Results, Source,
 };
 use pythia_io::{MemoryStorage, Storage};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer};
@@ -110,6 +110,17 @@ pub(crate) fn ours_with(
     options: &QueryOptions,
 ) -> Result<Answer, QueryError> {
     answer_of(database.prepare(query, options)?.execute()?)
+}
+
+/// Our answer, its lines sorted, and the plan with what each part took.
+pub(crate) fn analyze(database: &Database, query: &str) -> (Vec<String>, PlanNode) {
+    let options = QueryOptions {
+        profile: true,
+        ..QueryOptions::default()
+    };
+    let prepared = database.prepare(query, &options).unwrap();
+    let answer = answer_of(prepared.execute().unwrap()).unwrap();
+    (answer.sorted().lines, prepared.plan())
 }
 
 /// Our results as an answer.

@@ -7,7 +7,7 @@ use clap::Args;
 use pythia_bench::graph;
 
 use super::{seconds, show, write};
-use crate::arguments::bytes;
+use crate::arguments::{ReportArguments, bytes};
 use crate::exit::UsageError;
 
 /// The path paper's custom graph benchmark: chains of dependent reads, on this device and on the
@@ -80,13 +80,8 @@ pub(super) struct Graph {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Write all figures as JSON; - is standard output, in place of the tables
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-
-    /// Write a page with plots and tables
-    #[arg(long, value_name = "FILE.html")]
-    report: Option<PathBuf>,
+    #[command(flatten)]
+    output: ReportArguments,
 }
 
 impl Graph {
@@ -121,11 +116,11 @@ impl Graph {
         };
         let folder = self.folder.unwrap_or_default();
         let report = graph::run(&folder, &options, |part| eprintln!("{part} …"))?;
-        if let Some(path) = &self.report {
+        if let Some(path) = &self.output.report {
             write(path, &report.html())?;
         }
         show(
-            self.json.as_deref(),
+            self.output.json.as_deref(),
             &report.text(),
             serde_json::to_value(&report)?,
         )

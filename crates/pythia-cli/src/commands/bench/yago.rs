@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use pythia_bench::yago;
 
 use super::{seconds, show, write};
-use crate::arguments::{LimitArguments, StoreArguments};
+use crate::arguments::{LimitArguments, ReportArguments, StoreArguments};
 use crate::exit::UsageError;
 
 /// The path paper's experiment: six queries on YAGO by 1 to 32 clients, and its Q1, Q2, Q3
@@ -53,13 +53,8 @@ pub(super) struct Yago {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Write all figures as JSON; - is standard output, in place of the tables
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-
-    /// Write a page with plots and tables
-    #[arg(long, value_name = "FILE.html")]
-    report: Option<PathBuf>,
+    #[command(flatten)]
+    output: ReportArguments,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -86,11 +81,11 @@ impl Yago {
         let database = self.store.open(&self.limits)?;
         let mut report = yago::run(&database, &options, |part| eprintln!("{part}"))?;
         report.store.file_bytes = file_bytes(&self.store.location)?;
-        if let Some(path) = &self.report {
+        if let Some(path) = &self.output.report {
             write(path, &report.html())?;
         }
         show(
-            self.json.as_deref(),
+            self.output.json.as_deref(),
             &report.text(),
             serde_json::to_value(&report)?,
         )

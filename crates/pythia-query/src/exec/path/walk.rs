@@ -112,6 +112,8 @@ impl Group {
 /// All visits of a search.
 pub(super) struct Visited {
     groups: HashTable<Group>,
+    /// How many there are.
+    visits: u64,
     held: Held,
 }
 
@@ -123,6 +125,7 @@ impl Visited {
         if let Some(found) = self.groups.find_mut(hash, |other| other.is(&group)) {
             let is_new = found.nodes & group.nodes == 0;
             found.nodes |= group.nodes;
+            self.visits += u64::from(is_new);
             return Ok(is_new);
         }
         if self.groups.len() == self.groups.capacity() {
@@ -133,6 +136,7 @@ impl Visited {
             self.held.set(self.groups.allocation_size())?;
         }
         self.groups.insert_unique(hash, group, Group::hash);
+        self.visits += 1;
         Ok(true)
     }
 
@@ -150,8 +154,6 @@ pub(super) struct Wave<'a> {
     transitions: &'a [Vec<Transition>],
     graphs: &'a [GraphFilter],
     visited: Visited,
-    /// How many visits were made.
-    visits: u64,
     /// What was reached first in the last step.
     front: Vec<Visit>,
     front_held: Held,
@@ -173,9 +175,9 @@ impl<'a> Wave<'a> {
             graphs,
             visited: Visited {
                 groups: HashTable::new(),
+                visits: 0,
                 held: held(),
             },
-            visits: 0,
             front: Vec::new(),
             front_held: held(),
         }
@@ -183,7 +185,7 @@ impl<'a> Wave<'a> {
 
     /// Visits made so far.
     pub(super) fn visits(&self) -> u64 {
-        self.visits
+        self.visited.visits
     }
 
     pub(super) fn visited(&self) -> &Visited {
@@ -228,7 +230,6 @@ impl<'a> Wave<'a> {
         if !self.visited.insert(visit)? {
             return Ok(ControlFlow::Continue(()));
         }
-        self.visits += 1;
         push(&mut self.front, visit, &mut self.front_held)?;
         arrived(&self.visited, visit)
     }
@@ -410,10 +411,8 @@ pub(super) fn search(
         pairs: Vec::new(),
         held: Held::new(context.governor()),
     };
-    let mut visits = 0;
     let mut arrived = |visited: &Visited, visit: Visit| {
-        visits += 1;
-        if visits > visits_max {
+        if visited.visits > visits_max {
             return Ok(ControlFlow::Break(()));
         }
         if !automaton.accepting[visit.state as usize] {
@@ -446,7 +445,7 @@ pub(super) fn search(
     while flow.is_continue() && !wave.is_over() {
         flow = wave.step(&mut arrived)?;
     }
-    Ok((reached, visits))
+    Ok((reached, wave.visits()))
 }
 
 /// The first distinct nodes of visits sorted by node, where the visits of each start, and where
