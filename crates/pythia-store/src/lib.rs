@@ -4,6 +4,7 @@ pub mod auxiliary;
 pub mod characteristic;
 pub mod codec;
 mod degree;
+mod delta;
 pub mod device;
 pub mod dictionary;
 mod error;

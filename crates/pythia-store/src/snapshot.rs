@@ -1,7 +1,7 @@
 //! A snapshot: what a query sees of a store, unchanged for as long as it is held.
 //!
-//! Everything above the store reads through a [`Snapshot`]. Today it is one base segment; runs of
-//! recent changes will be merged in here, behind the same methods.
+//! Everything above the store reads through a [`Snapshot`]: a base segment, with the runs of recent
+//! changes merged into what is read of it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,8 +15,11 @@ use crate::StoreError;
 use crate::auxiliary::Auxiliaries;
 use crate::auxiliary::attribute::Attribute;
 use crate::auxiliary::reachability::Reachability;
+use crate::delta::{ChangeStream, Delta};
 use crate::pattern::{Component, End, Expansion, GraphFilter, IdBatch, Order, QuadPattern};
-use crate::scan::{ColumnScan, NodeScan, Projection, QuadScan, SortedRows, Source, TupleScan};
+use crate::scan::{
+    ColumnScan, MergeKey, MergedScan, NodeScan, Projection, QuadScan, SortedRows, Source, TupleScan,
+};
 use crate::segment::Segment;
 use crate::statistics::Statistics;
 
@@ -33,6 +36,8 @@ mod tests;
 pub struct Snapshot {
     base: Arc<Segment>,
     auxiliaries: Arc<Auxiliaries>,
+    /// None, if nothing was ever changed since the base was written.
+    delta: Option<Arc<Delta>>,
 }
 
 /// What reading is expected to cost beyond work on pages in memory: the device's costs times the
@@ -49,22 +54,61 @@ pub struct ReadCosts {
 
 impl Snapshot {
     pub(crate) fn new(base: Arc<Segment>, auxiliaries: Arc<Auxiliaries>) -> Self {
-        Self { base, auxiliaries }
+        Self {
+            base,
+            auxiliaries,
+            delta: None,
+        }
     }
 
-    /// The reachability labels of a predicate's edges in the default graph, if there are any.
+    /// The same base with these changes.
+    pub(crate) fn with_delta(&self, delta: Delta) -> Self {
+        Self {
+            delta: Some(Arc::new(delta)),
+            ..self.clone()
+        }
+    }
+
+    /// The changes since the base was written.
+    pub(crate) fn delta(&self) -> Option<&Arc<Delta>> {
+        self.delta.as_ref()
+    }
+
+    /// The changes, if there are any.
+    fn changes(&self) -> Option<&Delta> {
+        self.delta.as_deref().filter(|delta| !delta.is_empty())
+    }
+
+    /// Whether quads of the predicate have changed since the base was written.
+    fn is_changed(&self, predicate: TermId) -> bool {
+        self.changes().is_some_and(|delta| delta.touches(predicate))
+    }
+
+    /// The reachability labels of a predicate's edges in the default graph, if there are any that
+    /// still hold.
     pub fn reachability(&self, predicate: TermId) -> Option<&Reachability> {
-        self.auxiliaries.reachability(predicate)
+        let labels = self.auxiliaries.reachability(predicate)?;
+        (!self.is_changed(predicate)).then_some(labels)
     }
 
-    /// The cached values of a predicate, if there are any.
+    /// The cached values of a predicate, if there are any that still hold.
     pub fn attribute(&self, predicate: TermId) -> Option<&Attribute> {
-        self.auxiliaries.attribute(predicate)
+        let attribute = self.auxiliaries.attribute(predicate)?;
+        let changed = match attribute.along() {
+            [] => self.changes().is_some(),
+            along => along.iter().any(|&along| self.is_changed(along)),
+        };
+        (!changed && !self.is_changed(predicate)).then_some(attribute)
     }
 
     /// For this crate's reports: the base segment.
     pub(crate) fn base(&self) -> &Segment {
         &self.base
+    }
+
+    /// Up to which payload (exclusive) ids of a dictionary kind compare like their terms.
+    pub fn sorted_payloads(&self, kind: TermKind) -> u64 {
+        self.base.dictionary.count(kind)
     }
 
     /// The id of a term; `None` if the store does not have it. Reads at most one page, unless the
@@ -82,12 +126,19 @@ impl Snapshot {
 
     /// The id of a dictionary term. Reads as [`Self::resolve`].
     pub fn resolve_key(&self, key: TermKey<'_>) -> Result<Option<TermId>, StoreError> {
-        self.base.dictionary.find(key)
+        let found = self.base.dictionary.find(key)?;
+        Ok(found.or_else(|| self.delta.as_ref()?.find(key)))
     }
 
     /// The ids of several dictionary terms, in their order. Reads all pages as one batch.
     pub fn resolve_keys(&self, keys: &[TermKey<'_>]) -> Result<Vec<Option<TermId>>, StoreError> {
-        self.base.dictionary.find_batch(keys)
+        let mut ids = self.base.dictionary.find_batch(keys)?;
+        if let Some(delta) = &self.delta {
+            for (id, &key) in ids.iter_mut().zip(keys) {
+                *id = id.or_else(|| delta.find(key));
+            }
+        }
+        Ok(ids)
     }
 
     /// The terms of ids, in their order; ids may come in any order and more than once. Reads all
@@ -109,14 +160,17 @@ impl Snapshot {
                 terms.insert(id, literal.into());
             }
         }
-        self.base.dictionary.keys(&stored, |index, key| {
-            let id = stored[index];
-            let term = key::decode(key).map_err(|error| {
-                StoreError::corrupt("dictionary.pages", None, format!("{id:?}: {error}"))
-            })?;
-            terms.insert(id, term);
-            Ok::<_, StoreError>(())
+        let mut wrong = None;
+        self.decode_keys(&stored, |index, key| match key::decode(key) {
+            Ok(term) => {
+                terms.insert(stored[index], term);
+            }
+            Err(error) => wrong = Some((stored[index], error)),
         })?;
+        if let Some((id, error)) = wrong {
+            let message = format!("{id:?}: {error}");
+            return Err(StoreError::corrupt("dictionary.pages", None, message));
+        }
         let term = |id: &TermId| terms.get(id).cloned().ok_or_else(|| unknown_id(*id));
         ids.iter().map(term).collect()
     }
@@ -128,10 +182,31 @@ impl Snapshot {
         ids: &[TermId],
         mut f: impl FnMut(usize, TermKey<'_>),
     ) -> Result<(), StoreError> {
-        self.base.dictionary.keys(ids, |index, key| {
-            f(index, key);
-            Ok::<_, StoreError>(())
-        })
+        let mut keys_of_base = |ids: &[TermId], places: Option<&[usize]>| {
+            self.base.dictionary.keys(ids, |index, key| {
+                f(places.map_or(index, |places| places[index]), key);
+                Ok::<_, StoreError>(())
+            })
+        };
+        let Some(delta) = &self.delta else {
+            return keys_of_base(ids, None);
+        };
+        if ids.iter().all(|&id| delta.is_of_base(id)) {
+            return keys_of_base(ids, None);
+        }
+        let is_of_base = |&place: &usize| delta.is_of_base(ids[place]);
+        let (old, new): (Vec<usize>, Vec<usize>) = (0..ids.len()).partition(is_of_base);
+        let chosen = |places: &[usize]| places.iter().map(|&place| ids[place]).collect::<Vec<_>>();
+        keys_of_base(&chosen(&old), Some(&old))?;
+        let mut found = 0;
+        delta.keys(&chosen(&new), |index, key| {
+            found += 1;
+            f(new[index], key);
+        });
+        if found < new.len() {
+            return Err(unknown_id(ids[new[0]]));
+        }
+        Ok(())
     }
 
     /// The quads that match a pattern, sorted by the components of `order` that the pattern leaves
@@ -146,8 +221,44 @@ impl Snapshot {
         order: Order,
         wanted: &[Component],
     ) -> Result<QuadScan, StoreError> {
+        let merged = |delta| self.merged(delta, pattern, order, None, wanted);
+        if let Some(scan) = self.changes().map(merged).transpose()?.flatten() {
+            return Ok(scan);
+        }
+        self.base_scan(pattern, order, wanted)
+    }
+
+    fn base_scan(
+        &self,
+        pattern: &QuadPattern,
+        order: Order,
+        wanted: &[Component],
+    ) -> Result<QuadScan, StoreError> {
         let source = self.source(pattern, order, wanted)?;
         Ok(QuadScan::new(source, wanted))
+    }
+
+    /// A scan with changes, if there are any that match.
+    fn merged(
+        &self,
+        delta: &Delta,
+        pattern: &QuadPattern,
+        order: Order,
+        ids: Option<Range<u64>>,
+        wanted: &[Component],
+    ) -> Result<Option<QuadScan>, StoreError> {
+        let key = MergeKey::new(pattern, order, wanted);
+        let changes = ChangeStream::new(delta, pattern, order, ids.as_ref(), &key.components);
+        let Some(changes) = changes else {
+            return Ok(None);
+        };
+        let base = match ids {
+            Some(ids) => self.base_range(pattern, order, ids, &key.components)?,
+            None => self.base_scan(pattern, order, &key.components)?,
+        };
+        let scan = MergedScan::new(base, changes, key);
+        let source = Source::Merged(Box::new(scan));
+        Ok(Some(QuadScan::new(source, wanted)))
     }
 
     /// As [`Self::scan`] of a pattern with a predicate and neither subject nor object, in one of the
@@ -157,6 +268,20 @@ impl Snapshot {
     /// # Panics
     /// For other patterns and orders.
     pub fn scan_range(
+        &self,
+        pattern: &QuadPattern,
+        order: Order,
+        ids: Range<u64>,
+        wanted: &[Component],
+    ) -> Result<QuadScan, StoreError> {
+        let merged = |delta| self.merged(delta, pattern, order, Some(ids.clone()), wanted);
+        if let Some(scan) = self.changes().map(merged).transpose()?.flatten() {
+            return Ok(scan);
+        }
+        self.base_range(pattern, order, ids, wanted)
+    }
+
+    fn base_range(
         &self,
         pattern: &QuadPattern,
         order: Order,
@@ -186,8 +311,10 @@ impl Snapshot {
         ids: Range<u64>,
         graph: GraphFilter,
     ) -> Result<u64, StoreError> {
-        let rows = self.rows_within(predicate, end, ids)?;
-        self.base.columns(end).count(rows, graph)
+        let rows = self.rows_within(predicate, end, ids.clone())?;
+        let count = self.base.columns(end).count(rows, graph)?;
+        let change = |delta: &Delta| delta.count_range(predicate, end, &ids, graph);
+        summed(count, self.changes().map_or(0, change))
     }
 
     fn rows_within(
@@ -205,10 +332,19 @@ impl Snapshot {
         Ok(start..first(ids.end)?.max(start))
     }
 
-    /// The ranks of the dictionary terms of a kind whose keys start with `prefix`. Reads at most two
-    /// pages, unless keys there are longer than a page.
-    pub fn prefix_ranks(&self, kind: TermKind, prefix: &[u8]) -> Result<Range<u64>, StoreError> {
-        self.base.dictionary.prefix_range(kind, prefix)
+    /// Ids of a dictionary kind, in two ranges, among which are all whose keys start with `prefix`:
+    /// those of the base that do, and those of all terms that are new since. Reads at most two pages,
+    /// unless keys there are longer than a page.
+    pub fn ids_with_prefix(
+        &self,
+        kind: TermKind,
+        prefix: &[u8],
+    ) -> Result<[Range<u64>; 2], StoreError> {
+        let ranks = self.base.dictionary.prefix_range(kind, prefix)?;
+        let first = TermId::new(kind, 0).0;
+        let new = self.delta.as_ref().map(|delta| delta.new_ids(kind));
+        let of_base = first + ranks.start..first + ranks.end;
+        Ok([of_base, new.unwrap_or_default()])
     }
 
     fn source(
@@ -341,9 +477,10 @@ impl Snapshot {
         }
     }
 
-    /// Exact counts, known without reading.
+    /// Counts that are known without reading: exact, but for distinct terms where quads have changed.
     pub fn statistics(&self) -> &Statistics {
-        self.base.statistics()
+        let base = self.base.statistics();
+        self.changes().map_or(base, |delta| delta.statistics(base))
     }
 
     /// The edges of `nodes`, which are sorted and distinct, appended to `out` in order of node,
@@ -357,7 +494,15 @@ impl Snapshot {
         graph: GraphFilter,
         out: &mut Expansion,
     ) -> Result<(), StoreError> {
-        edges::expand(&self.base, end, nodes, predicate, graph, out)
+        edges::expand_changed(
+            &self.base,
+            self.changes(),
+            end,
+            nodes,
+            predicate,
+            graph,
+            out,
+        )
     }
 
     /// Whether each (subject, object) is joined by the predicate. Pairs may come in any order; all
@@ -368,24 +513,68 @@ impl Snapshot {
         pairs: &[(TermId, TermId)],
         graph: GraphFilter,
     ) -> Result<Vec<bool>, StoreError> {
-        edges::probe(&self.base, predicate, pairs, graph)
+        let mut found = edges::probe(&self.base, predicate, pairs, graph)?;
+        let Some(delta) = self.changes().filter(|delta| delta.touches(predicate)) else {
+            return Ok(found);
+        };
+        for (found, &pair) in found.iter_mut().zip(pairs) {
+            match delta.probe(predicate, pair, graph) {
+                0 => {}
+                1.. => *found = true,
+                _ => *found = self.is_left(predicate, pair, graph)?,
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether a pair is joined in any graph still, now that it is no more in some.
+    fn is_left(
+        &self,
+        predicate: TermId,
+        (subject, object): (TermId, TermId),
+        graph: GraphFilter,
+    ) -> Result<bool, StoreError> {
+        let pattern = QuadPattern {
+            subject: Some(subject),
+            predicate: Some(predicate),
+            object: Some(object),
+            graph,
+        };
+        Ok(self.count(&pattern)? > 0)
     }
 
     /// How many quads have each of `nodes` (sorted, distinct) as subject or as object, as `end` says,
     /// in all graphs. Reads a tuple page for each, or with `pythia optimize --degrees` one for many.
     pub fn degrees(&self, end: End, nodes: &[TermId]) -> Result<Vec<u64>, StoreError> {
-        if let Some(degrees) = self.auxiliaries.degrees() {
-            return degrees.of(end, nodes);
+        let mut counts = match self.auxiliaries.degrees() {
+            Some(degrees) => degrees.of(end, nodes)?,
+            None => {
+                let tuples = self.base.tuples(end);
+                let counts = nodes.iter().map(|&node| tuples.count(node, None));
+                counts.collect::<Result<_, _>>()?
+            }
+        };
+        if let Some(delta) = self.changes() {
+            for (count, &node) in counts.iter_mut().zip(nodes) {
+                *count = summed(*count, delta.degree(end, node))?;
+            }
         }
-        let tuples = self.base.tuples(end);
-        nodes.iter().map(|&node| tuples.count(node, None)).collect()
+        Ok(counts)
     }
 
     /// How many quads match; exact. Reads at most two pages, but for a graph filter where pages
     /// hold quads of different graphs, and for subject and object bound without predicate.
     pub fn count(&self, pattern: &QuadPattern) -> Result<u64, StoreError> {
-        count::count(self, &self.base, pattern)
+        let count = count::count(self, &self.base, pattern)?;
+        let change = |delta: &Delta| delta.count(pattern);
+        summed(count, self.changes().map_or(0, change))
     }
+}
+
+/// A count of the base with what changes add or take away.
+fn summed(count: u64, change: i64) -> Result<u64, StoreError> {
+    let sum = count.checked_add_signed(change);
+    sum.ok_or_else(crate::delta::contradiction)
 }
 
 /// The end that an order sorts by first, predicates aside.

@@ -1,6 +1,8 @@
 //! What is known of a segment's quads without reading them: exact counts, made while its orders
 //! were written.
 
+use std::sync::Arc;
+
 use pythia_rdf::{TermId, TermKind};
 use rustc_hash::FxHashMap;
 
@@ -28,8 +30,10 @@ pub struct Statistics {
     pub predicates: Vec<PredicateStatistics>,
     /// The graphs.
     pub graphs: GraphStatistics,
-    /// Which predicates subjects have together; empty in stores of format 1.
-    pub characteristic: CharacteristicSets,
+    /// Which predicates subjects have together, in the base; empty in stores of format 1.
+    pub characteristic: Arc<CharacteristicSets>,
+    /// Whether the distinct subjects and objects are exact, and not estimates from above.
+    pub distinct_exact: bool,
 }
 
 /// Counts of one predicate.
@@ -53,6 +57,9 @@ pub struct PredicateStatistics {
     pub subject_kinds: KindSet,
     /// The kinds its objects have.
     pub object_kinds: KindSet,
+    /// Whether the distinct subjects and objects, and what is most, are exact, and not estimates
+    /// from above; the kinds may then be too many.
+    pub distinct_exact: bool,
 }
 
 /// A set of term kinds.
@@ -111,6 +118,7 @@ impl Statistics {
             subjects_max: pos.pairs_max,
             subject_kinds: KindSet(pso.a_kinds),
             object_kinds: KindSet(pos.a_kinds),
+            distinct_exact: true,
         });
         Self {
             quads: pso.rows,
@@ -119,7 +127,8 @@ impl Statistics {
             objects: ops.tuples,
             predicates: predicates.collect(),
             graphs,
-            characteristic,
+            characteristic: Arc::new(characteristic),
+            distinct_exact: true,
         }
     }
 }

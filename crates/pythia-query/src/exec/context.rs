@@ -157,9 +157,8 @@ impl TermResolver for Snapshot {
         Ok(Self::degrees(self, end, ids)?)
     }
 
-    fn sorted_payloads(&self, _: TermKind) -> u64 {
-        // All terms are in the base dictionary, whose ids are ranks.
-        TermId::PAYLOAD_MAX
+    fn sorted_payloads(&self, kind: TermKind) -> u64 {
+        Self::sorted_payloads(self, kind)
     }
 }
 

@@ -18,8 +18,8 @@ use crate::error::QueryError;
 /// Sorted ranges of ids that do not touch each other.
 pub(crate) type IdSet = Vec<Range<u64>>;
 
-/// The ranks of a dictionary kind's keys that start with some bytes.
-pub(crate) type PrefixRanks<'a> = &'a dyn Fn(TermKind, &[u8]) -> Result<Range<u64>, QueryError>;
+/// Ids of a dictionary kind, in two ranges, among which are all whose keys start with some bytes.
+pub(crate) type PrefixIds<'a> = &'a dyn Fn(TermKind, &[u8]) -> Result<[Range<u64>; 2], QueryError>;
 
 /// The ids of `column`, which holds terms of these kinds, for which the node may be true; `None`
 /// if it may be for all.
@@ -27,13 +27,13 @@ pub(crate) fn may_be_true(
     node: &Node,
     column: usize,
     kinds: KindSet,
-    ranks: PrefixRanks<'_>,
+    ids: PrefixIds<'_>,
 ) -> Result<Option<IdSet>, QueryError> {
     Ok(match node {
         Node::And(children) => {
             let mut all: Option<IdSet> = None;
             for child in children {
-                let Some(set) = may_be_true(child, column, kinds, ranks)? else {
+                let Some(set) = may_be_true(child, column, kinds, ids)? else {
                     continue;
                 };
                 all = Some(match all {
@@ -46,7 +46,7 @@ pub(crate) fn may_be_true(
         Node::Or(children) => {
             let mut any = IdSet::new();
             for child in children {
-                let Some(set) = may_be_true(child, column, kinds, ranks)? else {
+                let Some(set) = may_be_true(child, column, kinds, ids)? else {
                     return Ok(None);
                 };
                 any.extend(set);
@@ -60,7 +60,7 @@ pub(crate) fn may_be_true(
             Some(normal(iris.iter().map(|&id| id..id + 1).collect()))
         }
         Node::Call(call) => match prefix_test(call, column) {
-            Some((prefix, of_str)) => Some(starting_with(&prefix, of_str, ranks)?),
+            Some((prefix, of_str)) => Some(starting_with(&prefix, of_str, ids)?),
             None => None,
         },
         _ => None,
@@ -171,7 +171,7 @@ fn literal_prefix(pattern: &str) -> Option<String> {
     Some(prefix)
 }
 
-fn starting_with(prefix: &str, of_str: bool, ranks: PrefixRanks<'_>) -> Result<IdSet, QueryError> {
+fn starting_with(prefix: &str, of_str: bool, ids: PrefixIds<'_>) -> Result<IdSet, QueryError> {
     use TermKind as K;
     let mut set = IdSet::new();
     let kinds: &[K] = if of_str {
@@ -180,9 +180,7 @@ fn starting_with(prefix: &str, of_str: bool, ranks: PrefixRanks<'_>) -> Result<I
         &[K::String, K::LangString]
     };
     for &kind in kinds {
-        let ranks = ranks(kind, prefix.as_bytes())?;
-        let first = TermId::new(kind, 0).0;
-        set.push(first + ranks.start..first + ranks.end);
+        set.extend(ids(kind, prefix.as_bytes())?);
     }
     if of_str {
         // The text of a value inside an id has nothing to do with the id's order.

@@ -106,14 +106,14 @@ impl CompiledExpression {
     }
 
     /// The ids of a column, which holds terms of these kinds, for which the expression may be true,
-    /// as sorted ranges; `None` if that may be any. `ranks` looks prefixes up in the dictionary.
+    /// as sorted ranges; `None` if that may be any. `ids` looks prefixes up in the dictionary.
     pub(crate) fn id_set(
         &self,
         column: usize,
         kinds: KindSet,
-        ranks: id_set::PrefixRanks<'_>,
+        ids: id_set::PrefixIds<'_>,
     ) -> Result<Option<id_set::IdSet>, QueryError> {
-        id_set::may_be_true(&self.node, column, kinds, ranks)
+        id_set::may_be_true(&self.node, column, kinds, ids)
     }
 
     /// Whether it runs on ids alone in tight loops, without looking at any term's text.

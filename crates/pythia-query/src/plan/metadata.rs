@@ -144,16 +144,17 @@ impl Planner<'_> {
                     (NamedNodePattern::NamedNode(node), 2) => {
                         let predicate = self.snapshot.resolve(node.as_ref().into())?;
                         let counts = predicate.and_then(|p| statistics.predicate(p));
-                        match place {
-                            Place::Subject => Some(counts.map_or(0, |p| p.subjects)),
-                            _ => Some(counts.map_or(0, |p| p.objects)),
+                        match counts {
+                            None => Some(0),
+                            Some(counts) => counted.distinct_at(place, counts),
                         }
                     }
-                    (NamedNodePattern::Variable(_), 3) => Some(match place {
-                        Place::Subject => statistics.subjects,
-                        Place::Predicate => statistics.predicates.len() as u64,
-                        Place::Object => statistics.objects,
-                    }),
+                    (NamedNodePattern::Variable(_), 3) => match place {
+                        Place::Predicate => Some(statistics.predicates.len() as u64),
+                        _ if !statistics.distinct_exact => None,
+                        Place::Subject => Some(statistics.subjects),
+                        Place::Object => Some(statistics.objects),
+                    },
                     _ => None,
                 }
             }
@@ -257,12 +258,18 @@ impl Counted<'_> {
             Count::Solutions(Some(v)) if !self.variables.contains(v) => 0,
             Count::Solutions(_) => predicate.quads,
             Count::Distinct(v) if !self.variables.contains(v) => 0,
-            Count::Distinct(v) => match self.place_of(v) {
-                Place::Subject => predicate.subjects,
-                Place::Predicate => 1,
-                Place::Object => predicate.objects,
-            },
+            Count::Distinct(v) => return self.distinct_at(self.place_of(v), predicate),
         })
+    }
+
+    /// Distinct terms at a place of a predicate's quads, if that is known.
+    fn distinct_at(&self, place: Place, predicate: &PredicateStatistics) -> Option<u64> {
+        match place {
+            Place::Predicate => Some(1),
+            _ if !predicate.distinct_exact => None,
+            Place::Subject => Some(predicate.subjects),
+            Place::Object => Some(predicate.objects),
+        }
     }
 }
 

@@ -102,8 +102,8 @@ impl Planner<'_> {
         }
         let columns = std::slice::from_ref(variable);
         let compiled = CompiledExpression::compile(filter, columns, self.evaluation)?;
-        let ranks = |kind, prefix: &[u8]| Ok(self.snapshot.prefix_ranks(kind, prefix)?);
-        let Some(wanted) = compiled.id_set(0, kinds, &ranks)? else {
+        let ids = |kind, prefix: &[u8]| Ok(self.snapshot.ids_with_prefix(kind, prefix)?);
+        let Some(wanted) = compiled.id_set(0, kinds, &ids)? else {
             return Ok(());
         };
         for element in elements {

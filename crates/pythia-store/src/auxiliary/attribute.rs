@@ -104,6 +104,11 @@ impl Attribute {
     }
 
     /// Whether the values are kept beside the edges of a predicate.
+    pub fn along(&self) -> &[TermId] {
+        &self.along
+    }
+
+    /// Whether values are kept beside the edges of a predicate.
     pub fn is_along(&self, predicate: TermId) -> bool {
         self.along.is_empty() || self.along.binary_search(&predicate).is_ok()
     }

@@ -1,10 +1,12 @@
 //! Scans: the quads that match a pattern, as batches of ids in a chosen order.
 //!
 //! [`QuadScan`] is what a [`Snapshot`](crate::Snapshot) hands out. Inside is one of four sources:
-//! a range of a column file, all tuple pages, the tuple of one node, or rows that had to be sorted.
+//! a range of a column file, all tuple pages, the tuple of one node, or rows that had to be sorted;
+//! where recent changes touch what is scanned, they are merged into it.
 //! Rows are always sorted by the order's components that the pattern leaves free, then by graph.
 
 mod columns;
+mod merged;
 mod node;
 mod sorted;
 mod tuples;
@@ -13,6 +15,7 @@ use pythia_io::PagedFile;
 use pythia_rdf::TermId;
 
 pub(crate) use columns::ColumnScan;
+pub(crate) use merged::{MergeKey, MergedScan};
 pub(crate) use node::NodeScan;
 pub(crate) use sorted::SortedRows;
 pub(crate) use tuples::TupleScan;
@@ -42,6 +45,7 @@ pub(crate) enum Source {
     Tuples(Box<TupleScan>),
     Node(Box<NodeScan>),
     Sorted(SortedRows),
+    Merged(Box<MergedScan>),
 }
 
 impl QuadScan {
@@ -81,6 +85,7 @@ impl QuadScan {
                 rows.fill(batch);
                 Ok(())
             }
+            Source::Merged(scan) => scan.fill(batch),
         }
     }
 
@@ -100,6 +105,7 @@ impl QuadScan {
                 rows.seek(id);
                 Ok(())
             }
+            Source::Merged(scan) => scan.seek(id),
         }
     }
 }

@@ -253,7 +253,10 @@ mod tests {
         let new = SegmentDirectory::from_bytes(&name, &bytes).expect("sound");
         assert_eq!(new.statistics.characteristic.sets().len(), 3);
         let old = SegmentDirectory::from_bytes(&name, &format_1(&new)).expect("read as well");
-        assert_eq!(old.statistics.characteristic, CharacteristicSets::default());
+        assert_eq!(
+            *old.statistics.characteristic,
+            CharacteristicSets::default()
+        );
         assert_eq!(old.statistics.predicates, new.statistics.predicates);
     }
 }

@@ -1,4 +1,4 @@
-//! Exact counts of patterns.
+//! Exact counts of patterns in the base.
 
 use pythia_rdf::TermId;
 
@@ -35,7 +35,7 @@ pub(super) fn count(
         ),
         // One node's rows, of some graphs or of some other end.
         (Some(_), None, _) | (None, None, Some(_)) => {
-            let mut scan = snapshot.scan(pattern, Order::Pso, &[])?;
+            let mut scan = snapshot.base_scan(pattern, Order::Pso, &[])?;
             let mut batch = IdBatch::default();
             let mut count = 0;
             while scan.next_into(&mut batch)? {

@@ -5,13 +5,33 @@ use std::ops::Range;
 use pythia_rdf::TermId;
 
 use crate::StoreError;
+use crate::delta::{self, Delta};
 use crate::pattern::{End, Expansion, ExternalList, GraphFilter};
 use crate::segment::Segment;
 use crate::segment::column::{BadPage, Column, ColumnPage};
 use crate::segment::tuple::{Predicates, Probe};
 
-/// See [`super::Snapshot::expand`].
-pub(super) fn expand(
+/// See [`super::Snapshot::expand`]: the base's edges, with the changes of those that have any.
+pub(super) fn expand_changed(
+    base: &Segment,
+    delta: Option<&Delta>,
+    end: End,
+    nodes: &[TermId],
+    predicate: Option<TermId>,
+    graph: GraphFilter,
+    out: &mut Expansion,
+) -> Result<(), StoreError> {
+    let changes = delta.map(|delta| delta.edge_changes(end, nodes, predicate, graph));
+    let Some(changes) = changes.filter(|changes| !changes.is_empty()) else {
+        return expand(base, end, nodes, predicate, graph, out);
+    };
+    let mut rows = Expansion::new(predicate.is_none() || out.with_predicate, out.with_graph);
+    expand(base, end, nodes, predicate, graph, &mut rows)?;
+    delta::merge(&rows, &changes, predicate, out)
+}
+
+/// As [`super::Snapshot::expand`], of the base alone.
+fn expand(
     base: &Segment,
     end: End,
     nodes: &[TermId],
@@ -84,7 +104,7 @@ fn splice(
         while end < inline.len() && key(end) < list_key {
             end += 1;
         }
-        append(&inline, row..end, out);
+        delta::append(&inline, row..end, out);
         row = end;
         let count = rows.len();
         out.source.resize(out.source.len() + count, list.source);
@@ -97,20 +117,8 @@ fn splice(
             out.graph.extend_from_slice(&lists.graph[rows.clone()]);
         }
     }
-    append(&inline, row..inline.len(), out);
+    delta::append(&inline, row..inline.len(), out);
     Ok(())
-}
-
-fn append(rows: &Expansion, range: Range<usize>, out: &mut Expansion) {
-    out.source.extend_from_slice(&rows.source[range.clone()]);
-    out.other.extend_from_slice(&rows.other[range.clone()]);
-    if out.with_predicate {
-        out.predicate
-            .extend_from_slice(&rows.predicate[range.clone()]);
-    }
-    if out.with_graph {
-        out.graph.extend_from_slice(&rows.graph[range]);
-    }
 }
 
 /// Reads external lists from the columns, all their pages in batches.

@@ -1,14 +1,16 @@
 //! Every way into a snapshot against a sorted set of quads.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use pythia_io::{MemoryStorage, Storage};
-use pythia_rdf::{TermId, TermKind};
+use pythia_rdf::{TermId, TermKey, TermKind};
 
 use super::Snapshot;
+use crate::delta::{Delta, Run, TermStore, TermView};
 use crate::pattern::{Component, End, Expansion, GraphFilter, Order, QuadPattern};
-use crate::testing::{Quad, SMALL_PAGES, component, id, open, quads, write_store};
+use crate::testing::{Quad, SMALL_PAGES, TERMS, component, id, open, quads, write_store};
 
 const COMPONENTS: [Component; 4] = [
     Component::Subject,
@@ -251,6 +253,160 @@ fn check_probe(snapshot: &Snapshot, quads: &BTreeSet<Quad>, graph: GraphFilter) 
     }
 }
 
+/// A base of some quads with runs on top that change it, one set after the other: a quad that is
+/// there is removed, another is added. With the quads that there are in the end.
+fn changed(quads: &BTreeSet<Quad>, sets: &[BTreeSet<Quad>]) -> (Snapshot, BTreeSet<Quad>) {
+    let snapshot = open(write_store(quads, SMALL_PAGES)).snapshot();
+    let base_terms = TermKind::DICTIONARY.map(|kind| snapshot.sorted_payloads(kind));
+    let store = Arc::new(TermStore::new(&base_terms));
+    let keys: Vec<String> = (0..TERMS).map(|number| format!("new{number:05}")).collect();
+    store.add(keys.iter().map(|key| TermKey {
+        kind: TermKind::Iri,
+        bytes: key.as_bytes(),
+    }));
+    let terms = vec![TermView::new(store)];
+    let mut delta = Delta::new(base_terms, terms[0].clone());
+    let mut quads = quads.clone();
+    for set in sets {
+        let mut changes = Vec::new();
+        for quad in set {
+            // Some nodes and graphs are new terms.
+            let new = |id: u64| match id % 5 == 3 && TermId(id).kind() == TermKind::Iri {
+                true => id + TERMS,
+                false => id,
+            };
+            let quad = [new(quad[0]), quad[1], new(quad[2]), new(quad[3])];
+            let there = quads.contains(&quad);
+            if changes.iter().any(|(other, _)| *other == quad) {
+                continue;
+            }
+            match there {
+                true => quads.remove(&quad),
+                false => quads.insert(quad),
+            };
+            changes.push((quad, if there { -1 } else { 1 }));
+        }
+        delta = delta.with_run(Run::new(&changes), terms.clone());
+    }
+    (snapshot.with_delta(delta), quads)
+}
+
+/// Sets of quads to change, some of them of the base.
+fn change_sets() -> impl Strategy<Value = Vec<(BTreeSet<Quad>, usize)>> {
+    prop::collection::vec((quads(), 1..9usize), 0..4)
+}
+
+/// The sets, each with every so many quads of the base.
+fn with_quads_of(base: &BTreeSet<Quad>, sets: Vec<(BTreeSet<Quad>, usize)>) -> Vec<BTreeSet<Quad>> {
+    let with_base = |(mut set, every): (BTreeSet<Quad>, usize)| {
+        set.extend(base.iter().step_by(every));
+        set
+    };
+    sets.into_iter().map(with_base).collect()
+}
+
+fn check_scans(
+    snapshot: &Snapshot,
+    quads: &BTreeSet<Quad>,
+    graph: GraphFilter,
+    seek: prop::sample::Index,
+    batches_before: usize,
+) {
+    for pattern in patterns(quads, graph) {
+        for order in Order::ALL {
+            let rows = expected(quads, &pattern, order);
+            assert_eq!(
+                collect(snapshot, &pattern, order),
+                rows,
+                "{pattern:?} {order:?}"
+            );
+            if !quads.is_empty() {
+                let quad = quads.iter().nth(seek.index(quads.len())).expect("within");
+                for to in [quad[0], quad[1] + 1, quad[2]] {
+                    check_seek(snapshot, &pattern, order, &rows, to, batches_before);
+                }
+            }
+            check_columns(snapshot, &pattern, order, &rows);
+        }
+        let count = expected(quads, &pattern, Order::Spo).len() as u64;
+        assert_eq!(
+            snapshot.count(&pattern).expect("sound"),
+            count,
+            "{pattern:?}"
+        );
+        check_ranges(snapshot, quads, &pattern);
+    }
+}
+
+/// Only some components are asked for.
+fn check_columns(snapshot: &Snapshot, pattern: &QuadPattern, order: Order, rows: &[Quad]) {
+    for wanted in [&[][..], &order.components()[2..3], &[Component::Subject]] {
+        let mut scan = snapshot.scan(pattern, order, wanted).expect("sound");
+        let (mut found, mut count) = (Vec::new(), 0);
+        while let Some(batch) = scan.next().expect("sound") {
+            count += batch.rows;
+            found.extend(batch.columns.first().into_iter().flatten().copied());
+        }
+        assert_eq!(count, rows.len(), "{pattern:?} {order:?} {wanted:?}");
+        if let Some(which) = wanted.first() {
+            let place = order.components().iter().position(|c| c == which);
+            let column = rows
+                .iter()
+                .map(|row| row[place.expect("it is one of the four")]);
+            assert_eq!(
+                found,
+                column.collect::<Vec<_>>(),
+                "{pattern:?} {order:?} {wanted:?}"
+            );
+        }
+    }
+}
+
+fn check_ranges(snapshot: &Snapshot, quads: &BTreeSet<Quad>, pattern: &QuadPattern) {
+    let (None, Some(predicate), None) = (pattern.subject, pattern.predicate, pattern.object) else {
+        return;
+    };
+    for (order, end) in [(Order::Pso, End::Subject), (Order::Pos, End::Object)] {
+        let rows = expected(quads, pattern, order);
+        let ids = id(TermKind::Iri, 5)..id(TermKind::Iri, TERMS + 4);
+        let within: Vec<Quad> = rows
+            .into_iter()
+            .filter(|row| ids.contains(&row[1]))
+            .collect();
+        let count = snapshot.count_range(predicate, end, ids.clone(), pattern.graph);
+        assert_eq!(count.expect("sound"), within.len() as u64);
+        let scan = snapshot.scan_range(pattern, order, ids, &order.components());
+        let mut scan = scan.expect("sound");
+        let mut found: Vec<Quad> = Vec::new();
+        while let Some(batch) = scan.next().expect("sound") {
+            let row = |row: usize| [0, 1, 2, 3].map(|column| batch.columns[column][row]);
+            found.extend((0..batch.rows).map(row));
+        }
+        assert_eq!(found, within, "{pattern:?} {order:?}");
+    }
+}
+
+fn check_edges(
+    snapshot: &Snapshot,
+    quads: &BTreeSet<Quad>,
+    graph: GraphFilter,
+    flags: (bool, bool),
+) {
+    check_probe(snapshot, quads, graph);
+    check_expand(snapshot, quads, None, graph, flags);
+    for predicate in 49..56u64 {
+        let predicate = id(TermKind::Iri, predicate);
+        check_expand(snapshot, quads, Some(predicate), graph, flags);
+    }
+    for (end, place) in [(End::Subject, 0), (End::Object, 2)] {
+        let nodes: BTreeSet<u64> = quads.iter().map(|quad| quad[place]).collect();
+        let nodes: Vec<TermId> = nodes.into_iter().map(TermId).collect();
+        let degree = |node: &TermId| quads.iter().filter(|quad| quad[place] == node.0).count();
+        let degrees: Vec<u64> = nodes.iter().map(|node| degree(node) as u64).collect();
+        assert_eq!(snapshot.degrees(end, &nodes).expect("sound"), degrees);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
@@ -261,21 +417,7 @@ proptest! {
         batches_before in 0..3usize,
     ) {
         let store = open(write_store(&quads, SMALL_PAGES));
-        let snapshot = store.snapshot();
-        for pattern in patterns(&quads, graph) {
-            for order in Order::ALL {
-                let rows = expected(&quads, &pattern, order);
-                prop_assert_eq!(&collect(&snapshot, &pattern, order), &rows, "{:?} {:?}", pattern, order);
-                if !quads.is_empty() {
-                    let quad = quads.iter().nth(seek.index(quads.len())).expect("within");
-                    for to in [quad[0], quad[1] + 1, quad[2]] {
-                        check_seek(&snapshot, &pattern, order, &rows, to, batches_before);
-                    }
-                }
-            }
-            let count = expected(&quads, &pattern, Order::Spo).len() as u64;
-            prop_assert_eq!(snapshot.count(&pattern).expect("sound"), count, "{:?}", pattern);
-        }
+        check_scans(&store.snapshot(), &quads, graph, seek, batches_before);
     }
 
     #[test]
@@ -287,11 +429,53 @@ proptest! {
         let store = open(write_store(&quads, SMALL_PAGES));
         let snapshot = store.snapshot();
         check_statistics(&snapshot, &quads);
-        check_probe(&snapshot, &quads, graph);
-        check_expand(&snapshot, &quads, None, graph, flags);
-        for predicate in 49..56u64 {
-            let predicate = id(TermKind::Iri, predicate);
-            check_expand(&snapshot, &quads, Some(predicate), graph, flags);
+        check_edges(&snapshot, &quads, graph, flags);
+    }
+
+    #[test]
+    fn changes_are_seen_by_every_way_in(
+        base in quads(),
+        sets in change_sets(),
+        graph in filters(),
+        flags in any::<(bool, bool)>(),
+        seek in any::<prop::sample::Index>(),
+        batches_before in 0..3usize,
+    ) {
+        let sets = with_quads_of(&base, sets);
+        let (snapshot, quads) = changed(&base, &sets);
+        check_scans(&snapshot, &quads, graph, seek, batches_before);
+        check_edges(&snapshot, &quads, graph, flags);
+        check_counts(&snapshot, &quads);
+    }
+}
+
+/// What stays exact in the statistics of changed quads, and what is no less than the truth.
+fn check_counts(snapshot: &Snapshot, quads: &BTreeSet<Quad>) {
+    let statistics = snapshot.statistics();
+    assert_eq!(statistics.quads, quads.len() as u64);
+    let distinct =
+        |place: usize| -> BTreeSet<u64> { quads.iter().map(|quad| quad[place]).collect() };
+    let graphs: Vec<u64> = statistics
+        .graphs
+        .graphs
+        .iter()
+        .map(|known| known.0.0)
+        .collect();
+    assert_eq!(graphs, distinct(3).into_iter().collect::<Vec<_>>());
+    let predicates: Vec<u64> = statistics
+        .predicates
+        .iter()
+        .map(|known| known.predicate.0)
+        .collect();
+    assert_eq!(predicates, distinct(1).into_iter().collect::<Vec<_>>());
+    for known in &statistics.predicates {
+        let of_predicate = || quads.iter().filter(|quad| quad[1] == known.predicate.0);
+        assert_eq!(known.quads, of_predicate().count() as u64);
+        let subjects: BTreeSet<u64> = of_predicate().map(|quad| quad[0]).collect();
+        assert!(known.subjects >= subjects.len() as u64);
+        for quad in of_predicate() {
+            assert!(known.subject_kinds.contains(TermId(quad[0]).kind()));
+            assert!(known.object_kinds.contains(TermId(quad[2]).kind()));
         }
     }
 }

@@ -1,0 +1,212 @@
+//! Many nodes at a time: the changes of their edges, merged into what the base has of them.
+
+use std::ops::Range;
+
+use pythia_rdf::TermId;
+
+use super::Delta;
+use super::run::Run;
+use crate::StoreError;
+use crate::pattern::{End, Expansion, GraphFilter, QuadPattern};
+
+/// An edge more, or fewer, of one of the nodes that are expanded. Sorts like the rows of an
+/// expansion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EdgeChange {
+    source: u32,
+    predicate: u64,
+    other: u64,
+    graph: u64,
+    sum: i32,
+}
+
+impl EdgeChange {
+    fn key(&self) -> (u32, u64, u64) {
+        (self.source, self.predicate, self.other)
+    }
+}
+
+impl Delta {
+    /// The changes of the edges of `nodes`, which are sorted and distinct; sorted, each once.
+    pub(crate) fn edge_changes(
+        &self,
+        end: End,
+        nodes: &[TermId],
+        predicate: Option<TermId>,
+        graph: GraphFilter,
+    ) -> Vec<EdgeChange> {
+        let mut changes = Vec::new();
+        for run in &self.runs {
+            if predicate.is_none_or(|predicate| run.predicate(predicate).is_some()) {
+                of_run(run, end, nodes, predicate, graph, &mut changes);
+            }
+        }
+        if self.runs.len() > 1 {
+            changes.sort_unstable();
+            sum_up(&mut changes);
+        }
+        changes
+    }
+
+    /// Quads more, or fewer, that join the pair.
+    pub(crate) fn probe(
+        &self,
+        predicate: TermId,
+        (subject, object): (TermId, TermId),
+        graph: GraphFilter,
+    ) -> i64 {
+        let pattern = QuadPattern {
+            subject: Some(subject),
+            predicate: Some(predicate),
+            object: Some(object),
+            graph,
+        };
+        let touching = self
+            .runs
+            .iter()
+            .filter(|run| run.predicate(predicate).is_some() && run.touches(End::Object, object));
+        touching.map(|run| run.count(&pattern)).sum()
+    }
+}
+
+/// Adds the signs of equal changes up, and drops those that cancel.
+fn sum_up(changes: &mut Vec<EdgeChange>) {
+    let mut kept: Vec<EdgeChange> = Vec::with_capacity(changes.len());
+    for &change in changes.iter() {
+        match kept.last_mut() {
+            Some(last) if (last.key(), last.graph) == (change.key(), change.graph) => {
+                last.sum += change.sum;
+            }
+            _ => kept.push(change),
+        }
+    }
+    kept.retain(|change| change.sum != 0);
+    *changes = kept;
+}
+
+fn of_run(
+    run: &Run,
+    end: End,
+    nodes: &[TermId],
+    predicate: Option<TermId>,
+    graph: GraphFilter,
+    changes: &mut Vec<EdgeChange>,
+) {
+    let rows = run.rows(end.order());
+    let mut from = 0;
+    let mut prefix = [0, predicate.map_or(0, |predicate| predicate.0)];
+    let prefix_len = 1 + usize::from(predicate.is_some());
+    for (source, &node) in nodes.iter().enumerate() {
+        if !run.touches(end, node) {
+            continue;
+        }
+        prefix[0] = node.0;
+        from = rows.position(from, &prefix[..prefix_len], false);
+        while from < rows.len() {
+            let row = rows.row(from);
+            if row[..prefix_len] != prefix[..prefix_len] {
+                break;
+            }
+            if graph.accepts(TermId(row[3])) {
+                changes.push(EdgeChange {
+                    source: source as u32,
+                    predicate: row[1],
+                    other: row[2],
+                    graph: row[3],
+                    sum: rows.sign(from),
+                });
+            }
+            from += 1;
+        }
+    }
+}
+
+/// Appends the base's rows to `out`, with the changes made. `base` has predicates unless only those
+/// of one are wanted, and graphs if `out` wants them.
+pub(crate) fn merge(
+    base: &Expansion,
+    changes: &[EdgeChange],
+    predicate: Option<TermId>,
+    out: &mut Expansion,
+) -> Result<(), StoreError> {
+    let predicate = predicate.map_or(0, |predicate| predicate.0);
+    let predicate_of = |row: usize| base.predicate.get(row).copied().unwrap_or(predicate);
+    // Without graphs, rows of an edge in several look alike, and the sum of their changes counts.
+    let graph_of = |row: usize| base.graph.get(row).copied().unwrap_or(0);
+    let key = |row: usize| {
+        (
+            base.source[row],
+            predicate_of(row),
+            base.other[row],
+            graph_of(row),
+        )
+    };
+    let key_of = |change: &EdgeChange| {
+        let graph = if base.with_graph { change.graph } else { 0 };
+        (change.source, change.predicate, change.other, graph)
+    };
+    let mut row = 0;
+    for same in changes.chunk_by(|a, b| key_of(a) == key_of(b)) {
+        let wanted = key_of(&same[0]);
+        let next = first_from(row, base.len(), |row| key(row) < wanted);
+        append(base, row..next, out);
+        row = next;
+        let sum: i32 = same.iter().map(|change| change.sum).sum();
+        for _ in 0..sum.max(0) {
+            push(wanted, out);
+        }
+        for _ in 0..(-sum).max(0) {
+            if row >= base.len() || key(row) != wanted {
+                return Err(super::contradiction());
+            }
+            row += 1;
+        }
+    }
+    append(base, row..base.len(), out);
+    Ok(())
+}
+
+fn push((source, predicate, other, graph): (u32, u64, u64, u64), out: &mut Expansion) {
+    out.source.push(source);
+    out.other.push(other);
+    if out.with_predicate {
+        out.predicate.push(predicate);
+    }
+    if out.with_graph {
+        out.graph.push(graph);
+    }
+}
+
+/// The first row from `from` on that is not before; rows that are come first.
+fn first_from(from: usize, end: usize, is_before: impl Fn(usize) -> bool) -> usize {
+    let mut step = 1;
+    let mut low = from;
+    while low + step < end && is_before(low + step) {
+        low += step;
+        step *= 2;
+    }
+    let mut high = (low + step).min(end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+/// Appends some rows of an expansion, with what `out` wants of them. Rows without predicates are of
+/// one that `out` does not want.
+pub(crate) fn append(rows: &Expansion, range: Range<usize>, out: &mut Expansion) {
+    out.source.extend_from_slice(&rows.source[range.clone()]);
+    out.other.extend_from_slice(&rows.other[range.clone()]);
+    if out.with_predicate {
+        let predicates = &rows.predicate[range.clone()];
+        out.predicate.extend_from_slice(predicates);
+    }
+    if out.with_graph {
+        out.graph.extend_from_slice(&rows.graph[range]);
+    }
+}

@@ -1,0 +1,437 @@
+//! A run in memory: quads that were added and removed, sorted in all four orders.
+//!
+//! Every quad of a run has a sign. For each quad the sum over the base and all runs of a snapshot
+//! is 0 or 1, whatever the order of the runs, so runs merge by adding signs up and dropping zeros.
+
+use std::ops::Range;
+
+use pythia_rdf::TermId;
+
+use super::filter::NodeFilter;
+use crate::pattern::{Component, End, GraphFilter, Order, QuadPattern};
+
+/// A quad as subject, predicate, object and graph: raw ids, 0 for the default graph.
+pub(crate) type Quad = [u64; 4];
+
+/// Rows of an order with their signs, sorted.
+#[derive(Debug, Default)]
+pub(crate) struct SignedRows {
+    rows: Vec<[u64; 4]>,
+    /// One more than rows: the sum of the signs of all rows before.
+    sums: Vec<i32>,
+}
+
+impl SignedRows {
+    fn with_capacity(rows: usize) -> Self {
+        let mut sums = Vec::with_capacity(rows + 1);
+        sums.push(0);
+        Self {
+            rows: Vec::with_capacity(rows),
+            sums,
+        }
+    }
+
+    fn push(&mut self, row: [u64; 4], sign: i32) {
+        let sum = self.sums.last().copied().unwrap_or(0);
+        self.rows.push(row);
+        self.sums.push(sum + sign);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(crate) fn row(&self, index: usize) -> [u64; 4] {
+        self.rows[index]
+    }
+
+    /// 1 for a row that was added, -1 for one that was removed.
+    pub(crate) fn sign(&self, index: usize) -> i32 {
+        self.sums[index + 1] - self.sums[index]
+    }
+
+    /// The sum of the signs of some rows.
+    fn sum(&self, rows: Range<usize>) -> i64 {
+        i64::from(self.sums[rows.end]) - i64::from(self.sums[rows.start])
+    }
+
+    /// The first row that is not less than `prefix` (with `after`: that is greater and does not
+    /// start with it), looked for from row `from` on.
+    pub(crate) fn position(&self, from: usize, prefix: &[u64], after: bool) -> usize {
+        let rows = &self.rows[from..];
+        let is_before = |row: &[u64; 4]| match row[..prefix.len()].cmp(prefix) {
+            std::cmp::Ordering::Less => true,
+            std::cmp::Ordering::Equal => after,
+            std::cmp::Ordering::Greater => false,
+        };
+        // What is looked for in ascending order is mostly near.
+        let mut step = 1;
+        while step < rows.len() && is_before(&rows[step]) {
+            step *= 2;
+        }
+        let low = step / 2;
+        let high = (step + 1).min(rows.len());
+        from + low + rows[low..high].partition_point(is_before)
+    }
+
+    /// The rows that start with `prefix`.
+    pub(crate) fn range(&self, prefix: &[u64]) -> Range<usize> {
+        let is_less = |row: &[u64; 4]| row[..prefix.len()] < *prefix;
+        let start = self.rows.partition_point(is_less);
+        start..self.position(start, prefix, true)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ([u64; 4], bool)> + '_ {
+        (0..self.len()).map(|index| (self.rows[index], self.sign(index) > 0))
+    }
+}
+
+/// What a run changes of a predicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PredicateChange {
+    pub(crate) predicate: TermId,
+    /// Quads more, or fewer, in all graphs.
+    pub(crate) quads: i64,
+    /// The same in the default graph.
+    pub(crate) default_quads: i64,
+    /// Quads that were added.
+    pub(crate) added: u64,
+    /// The kinds of the subjects and objects of quads that were added, a bit each.
+    pub(crate) subject_kinds: u128,
+    pub(crate) object_kinds: u128,
+}
+
+/// Signed quads in all four orders. Nothing of it ever changes.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// As in [`Order::ALL`].
+    orders: [SignedRows; 4],
+    /// Which nodes have rows, by end.
+    filters: [NodeFilter; 2],
+    /// Sorted by predicate.
+    predicates: Vec<PredicateChange>,
+    /// Quads more, or fewer, per graph; sorted.
+    graphs: Vec<(u64, i64)>,
+}
+
+impl Run {
+    /// A run of changes: quads with the sum of their signs, which may come in any order and more
+    /// than once.
+    pub(crate) fn new(changes: &[(Quad, i32)]) -> Self {
+        let mut rows: Vec<([u64; 4], i32)> = Vec::with_capacity(changes.len());
+        Self::of_orders(Order::ALL.map(|order| {
+            rows.clear();
+            let permuted = |&(quad, sign): &(Quad, i32)| (in_order(order, &quad), sign);
+            rows.extend(changes.iter().map(permuted));
+            rows.sort_unstable_by_key(|entry| entry.0);
+            summed(&rows)
+        }))
+    }
+
+    /// All changes of several runs as one.
+    pub(crate) fn merged(runs: &[&Self]) -> Self {
+        Self::of_orders(std::array::from_fn(|index| {
+            let inputs: Vec<&SignedRows> = runs.iter().map(|run| &run.orders[index]).collect();
+            match inputs[..] {
+                [a, b] => merged_pair(a, b),
+                _ => merged_all(&inputs),
+            }
+        }))
+    }
+
+    fn of_orders(orders: [SignedRows; 4]) -> Self {
+        let [spo, ops, pso, _] = &orders;
+        let (predicates, graphs) = summary(pso);
+        Self {
+            filters: [
+                NodeFilter::new(spo.rows.iter().map(|row| row[0]), spo.len()),
+                NodeFilter::new(ops.rows.iter().map(|row| row[0]), ops.len()),
+            ],
+            predicates,
+            graphs,
+            orders,
+        }
+    }
+
+    /// Changed quads.
+    pub(crate) fn len(&self) -> usize {
+        self.orders[0].len()
+    }
+
+    /// Memory that it takes, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let rows = self.len() * 4 * (size_of::<[u64; 4]>() + size_of::<i32>());
+        rows + self.filters.iter().map(NodeFilter::bytes).sum::<usize>()
+    }
+
+    /// The rows in an order.
+    pub(crate) fn rows(&self, order: Order) -> &SignedRows {
+        &self.orders[order as usize]
+    }
+
+    /// Whether the node may have rows; false is certain.
+    pub(crate) fn touches(&self, end: End, node: TermId) -> bool {
+        self.filters[end as usize].may_contain(node.0)
+    }
+
+    /// The changes of predicates, sorted.
+    pub(crate) fn predicates(&self) -> &[PredicateChange] {
+        &self.predicates
+    }
+
+    /// What it changes of a predicate, if anything.
+    pub(crate) fn predicate(&self, predicate: TermId) -> Option<&PredicateChange> {
+        let found = self
+            .predicates
+            .binary_search_by_key(&predicate, |change| change.predicate);
+        found.ok().map(|index| &self.predicates[index])
+    }
+
+    /// Quads more, or fewer, per graph.
+    pub(crate) fn graphs(&self) -> &[(u64, i64)] {
+        &self.graphs
+    }
+
+    /// The order, and the rows of it, among which those that match a pattern are; all of them do
+    /// if the last is true, but for their graphs.
+    pub(crate) fn matching(&self, pattern: &QuadPattern) -> (Order, Range<usize>, bool) {
+        let (order, prefix, is_exact) = lookup(pattern);
+        if let (Some(predicate), true) = (pattern.predicate, prefix.is_empty())
+            && self.predicate(predicate).is_none()
+        {
+            return (order, 0..0, true);
+        }
+        let touched = match (pattern.subject, pattern.object) {
+            (Some(subject), _) if !self.touches(End::Subject, subject) => false,
+            (_, Some(object)) => self.touches(End::Object, object),
+            _ => true,
+        };
+        let rows = match touched {
+            true => self.rows(order).range(&prefix),
+            false => 0..0,
+        };
+        (order, rows, is_exact)
+    }
+
+    /// Quads more, or fewer, that match a pattern.
+    pub(crate) fn count(&self, pattern: &QuadPattern) -> i64 {
+        if let (None, Some(predicate), None) = (pattern.subject, pattern.predicate, pattern.object)
+        {
+            let Some(change) = self.predicate(predicate) else {
+                return 0;
+            };
+            match pattern.graph {
+                GraphFilter::Any => return change.quads,
+                GraphFilter::Named => return change.quads - change.default_quads,
+                GraphFilter::One(TermId::DEFAULT_GRAPH) => return change.default_quads,
+                GraphFilter::One(_) => {}
+            }
+        }
+        let (order, rows, is_exact) = self.matching(pattern);
+        self.sum(
+            order,
+            rows,
+            |row| is_exact || matches(pattern, order, &row),
+            is_exact,
+            pattern.graph,
+        )
+    }
+
+    /// Quads more, or fewer, of a predicate with a subject (or object) in `ids`.
+    pub(crate) fn count_range(
+        &self,
+        predicate: TermId,
+        end: End,
+        ids: &Range<u64>,
+        graph: GraphFilter,
+    ) -> i64 {
+        let order = column_order(end);
+        let rows = self.rows_within(predicate, order, ids);
+        self.sum(order, rows, |_| true, true, graph)
+    }
+
+    /// The rows of a predicate whose first free component is in `ids`.
+    pub(crate) fn rows_within(
+        &self,
+        predicate: TermId,
+        order: Order,
+        ids: &Range<u64>,
+    ) -> Range<usize> {
+        let rows = self.rows(order);
+        if self.predicate(predicate).is_none() {
+            return 0..0;
+        }
+        let start = rows.range(&[predicate.0]).start;
+        let start = rows.position(start, &[predicate.0, ids.start], false);
+        start..rows.position(start, &[predicate.0, ids.end], false)
+    }
+
+    fn sum(
+        &self,
+        order: Order,
+        range: Range<usize>,
+        accepts: impl Fn([u64; 4]) -> bool,
+        all_accepted: bool,
+        graph: GraphFilter,
+    ) -> i64 {
+        let rows = self.rows(order);
+        let one_graph = match self.graphs[..] {
+            [] => return 0,
+            [(only, _)] => Some(graph.accepts(TermId(only))),
+            _ => (graph == GraphFilter::Any).then_some(true),
+        };
+        match one_graph {
+            Some(false) => 0,
+            Some(true) if all_accepted => rows.sum(range),
+            _ => range
+                .filter(|&index| {
+                    let row = rows.row(index);
+                    graph.accepts(TermId(row[3])) && accepts(row)
+                })
+                .map(|index| i64::from(rows.sign(index)))
+                .sum(),
+        }
+    }
+}
+
+/// The column order that sorts by an end.
+pub(crate) fn column_order(end: End) -> Order {
+    match end {
+        End::Subject => Order::Pso,
+        End::Object => Order::Pos,
+    }
+}
+
+/// The components of a quad as an order has them.
+pub(crate) fn in_order(order: Order, &[s, p, o, g]: &Quad) -> [u64; 4] {
+    match order {
+        Order::Spo => [s, p, o, g],
+        Order::Ops => [o, p, s, g],
+        Order::Pso => [p, s, o, g],
+        Order::Pos => [p, o, s, g],
+    }
+}
+
+/// The quad of a row of an order.
+pub(crate) fn quad_of(order: Order, &[a, b, c, g]: &[u64; 4]) -> Quad {
+    match order {
+        Order::Spo => [a, b, c, g],
+        Order::Ops => [c, b, a, g],
+        Order::Pso => [b, a, c, g],
+        Order::Pos => [c, a, b, g],
+    }
+}
+
+/// The component of a quad.
+pub(crate) fn component(quad: &Quad, component: Component) -> u64 {
+    quad[component as usize]
+}
+
+/// The order that finds a pattern, the prefix to look for, and whether that is all of the pattern.
+fn lookup(pattern: &QuadPattern) -> (Order, Vec<u64>, bool) {
+    let (s, p, o) = (pattern.subject, pattern.predicate, pattern.object);
+    let ids = |ids: &[Option<TermId>]| ids.iter().map_while(|id| id.map(|id| id.0)).collect();
+    match (s, p, o) {
+        (Some(_), None, Some(_)) => (Order::Spo, ids(&[s]), false),
+        (Some(_), ..) => (Order::Spo, ids(&[s, p, o]), true),
+        (None, _, Some(_)) => (Order::Ops, ids(&[o, p]), true),
+        (None, Some(_), None) => (Order::Pso, ids(&[p]), true),
+        (None, None, None) => (Order::Spo, Vec::new(), true),
+    }
+}
+
+/// Whether a row has the pattern's terms; its graph is not looked at.
+pub(crate) fn matches(pattern: &QuadPattern, order: Order, row: &[u64; 4]) -> bool {
+    let [s, p, o, _] = quad_of(order, row);
+    let fits = |bound: Option<TermId>, id: u64| bound.is_none_or(|bound| bound.0 == id);
+    fits(pattern.subject, s) && fits(pattern.predicate, p) && fits(pattern.object, o)
+}
+
+/// Sorted rows, each once, with the sums of their signs; without those whose signs cancel.
+fn summed(rows: &[([u64; 4], i32)]) -> SignedRows {
+    let mut out = SignedRows::with_capacity(rows.len());
+    for same in rows.chunk_by(|a, b| a.0 == b.0) {
+        let sign: i32 = same.iter().map(|entry| entry.1).sum();
+        if sign != 0 {
+            out.push(same[0].0, sign);
+        }
+    }
+    out
+}
+
+fn merged_pair(a: &SignedRows, b: &SignedRows) -> SignedRows {
+    let mut out = SignedRows::with_capacity(a.len() + b.len());
+    let (mut i, mut j) = (0, 0);
+    while i < a.len() && j < b.len() {
+        match a.rows[i].cmp(&b.rows[j]) {
+            std::cmp::Ordering::Less => {
+                out.push(a.rows[i], a.sign(i));
+                i += 1;
+            }
+            std::cmp::Ordering::Greater => {
+                out.push(b.rows[j], b.sign(j));
+                j += 1;
+            }
+            std::cmp::Ordering::Equal => {
+                let sign = a.sign(i) + b.sign(j);
+                if sign != 0 {
+                    out.push(a.rows[i], sign);
+                }
+                (i, j) = (i + 1, j + 1);
+            }
+        }
+    }
+    (i..a.len()).for_each(|i| out.push(a.rows[i], a.sign(i)));
+    (j..b.len()).for_each(|j| out.push(b.rows[j], b.sign(j)));
+    out
+}
+
+fn merged_all(inputs: &[&SignedRows]) -> SignedRows {
+    let mut merged = SignedRows::with_capacity(0);
+    for input in inputs {
+        merged = merged_pair(&merged, input);
+    }
+    merged
+}
+
+/// What the rows of order PSO change, per predicate and per graph.
+fn summary(pso: &SignedRows) -> (Vec<PredicateChange>, Vec<(u64, i64)>) {
+    let mut predicates: Vec<PredicateChange> = Vec::new();
+    let mut graphs: rustc_hash::FxHashMap<u64, i64> = rustc_hash::FxHashMap::default();
+    let (mut graph, mut graph_quads) = (0, 0);
+    for ([p, s, o, g], added) in pso.iter() {
+        let sign = if added { 1 } else { -1 };
+        if predicates.last().is_none_or(|last| last.predicate.0 != p) {
+            predicates.push(PredicateChange {
+                predicate: TermId(p),
+                quads: 0,
+                default_quads: 0,
+                added: 0,
+                subject_kinds: 0,
+                object_kinds: 0,
+            });
+        }
+        let change = predicates.last_mut().expect("just pushed");
+        change.quads += sign;
+        if g == 0 {
+            change.default_quads += sign;
+        }
+        if added {
+            change.added += 1;
+            change.subject_kinds |= 1 << TermId(s).kind_number();
+            change.object_kinds |= 1 << TermId(o).kind_number();
+        }
+        if g != graph {
+            *graphs.entry(graph).or_default() += graph_quads;
+            (graph, graph_quads) = (g, 0);
+        }
+        graph_quads += sign;
+    }
+    if pso.len() > 0 {
+        *graphs.entry(graph).or_default() += graph_quads;
+    }
+    // Graphs whose quads cancel stay: the list says which graphs the rows are of.
+    let mut graphs: Vec<(u64, i64)> = graphs.into_iter().collect();
+    graphs.sort_unstable();
+    (predicates, graphs)
+}

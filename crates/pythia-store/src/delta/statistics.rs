@@ -1,0 +1,91 @@
+//! Statistics of a base with changes: quads stay exact, distinct terms become estimates.
+
+use std::sync::Arc;
+
+use pythia_rdf::TermId;
+
+use super::run::{PredicateChange, Run};
+use crate::statistics::{GraphStatistics, KindSet, PredicateStatistics, Statistics};
+
+/// The base's statistics with the changes of runs.
+pub(super) fn with_changes(base: &Statistics, runs: &[Arc<Run>]) -> Statistics {
+    let mut statistics = base.clone();
+    let (mut quads, mut added) = (0, 0);
+    for run in runs {
+        for change in run.predicates() {
+            quads += change.quads;
+            added += change.added;
+            change_predicate(&mut statistics.predicates, change);
+        }
+        change_graphs(&mut statistics.graphs, run.graphs());
+    }
+    statistics.predicates.retain(|known| known.quads > 0);
+    statistics.graphs.graphs.retain(|&(_, quads)| quads > 0);
+    let after = |count: u64| count.saturating_add_signed(quads);
+    statistics.quads = after(base.quads);
+    statistics.triples = after(base.triples).min(statistics.quads);
+    // At worst every added quad brought a new node.
+    statistics.subjects = (base.subjects + added).min(statistics.quads);
+    statistics.objects = (base.objects + added).min(statistics.quads);
+    statistics.distinct_exact = base.distinct_exact && runs.is_empty();
+    statistics
+}
+
+fn change_predicate(predicates: &mut Vec<PredicateStatistics>, change: &PredicateChange) {
+    let place = predicates.binary_search_by_key(&change.predicate, |known| known.predicate);
+    let index = place.unwrap_or_else(|index| {
+        predicates.insert(index, unknown(change.predicate));
+        index
+    });
+    let known = &mut predicates[index];
+    known.quads = known.quads.saturating_add_signed(change.quads);
+    known.triples = known.triples.saturating_add_signed(change.quads);
+    known.triples = known.triples.min(known.quads);
+    known.subjects = (known.subjects + change.added).min(known.quads);
+    known.objects = (known.objects + change.added).min(known.quads);
+    known.objects_max += change.added;
+    known.subjects_max += change.added;
+    known.subject_kinds.0 |= change.subject_kinds;
+    known.object_kinds.0 |= change.object_kinds;
+    known.distinct_exact = false;
+}
+
+/// A predicate that the base does not have.
+fn unknown(predicate: TermId) -> PredicateStatistics {
+    PredicateStatistics {
+        predicate,
+        quads: 0,
+        triples: 0,
+        subjects: 0,
+        objects: 0,
+        objects_max: 0,
+        subjects_max: 0,
+        subject_kinds: KindSet::default(),
+        object_kinds: KindSet::default(),
+        distinct_exact: false,
+    }
+}
+
+fn change_graphs(statistics: &mut GraphStatistics, changes: &[(u64, i64)]) {
+    for &(graph, quads) in changes {
+        let graph = TermId(graph);
+        let place = statistics
+            .graphs
+            .binary_search_by_key(&graph, |known| known.0);
+        match place {
+            Ok(index) => {
+                let known = &mut statistics.graphs[index].1;
+                *known = known.saturating_add_signed(quads);
+            }
+            // Among the graphs that are too many to be listed, it may be an old one.
+            Err(_) if !statistics.is_complete() && graph.is_bound() => {
+                let unlisted = statistics.unlisted_quads.saturating_add_signed(quads);
+                statistics.unlisted_quads = unlisted;
+            }
+            Err(index) => {
+                let quads = u64::try_from(quads).unwrap_or(0);
+                statistics.graphs.insert(index, (graph, quads));
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Terms that the base does not have: numbered in the order in which they came.
+//!
+//! The `n`th new term of a kind has the payload "terms of the base of that kind, plus `n`", so such
+//! ids do not sort like their terms, and sort behind all of the base. They hold until the base is
+//! rewritten.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+use parking_lot::RwLock;
+use pythia_rdf::{TermId, TermKey, TermKind};
+use rustc_hash::FxBuildHasher;
+
+/// Terms of each dictionary kind, in the order of [`TermKind::DICTIONARY`].
+pub(crate) type KindCounts = [u64; TermKind::DICTIONARY.len()];
+
+/// The place of a dictionary kind in [`TermKind::DICTIONARY`].
+pub(crate) fn kind_index(kind: TermKind) -> Option<usize> {
+    TermKind::DICTIONARY.iter().position(|&other| other == kind)
+}
+
+/// Terms that only ever become more; shared by all views of them.
+#[derive(Debug)]
+pub(crate) struct TermStore {
+    kinds: RwLock<[KindTerms; TermKind::DICTIONARY.len()]>,
+}
+
+/// The terms of one kind.
+#[derive(Debug, Default)]
+struct KindTerms {
+    /// The payload of the first.
+    first: u64,
+    /// Where each key ends in `bytes`.
+    ends: Vec<usize>,
+    bytes: Vec<u8>,
+    /// Places in `ends`, by key.
+    places: HashTable<u32>,
+}
+
+impl KindTerms {
+    fn key(&self, place: usize) -> &[u8] {
+        let start = match place {
+            0 => 0,
+            _ => self.ends[place - 1],
+        };
+        &self.bytes[start..self.ends[place]]
+    }
+
+    fn find(&self, key: &[u8]) -> Option<u64> {
+        let hash = FxBuildHasher.hash_one(key);
+        let place = self
+            .places
+            .find(hash, |&place| self.key(place as usize) == key)?;
+        Some(self.first + u64::from(*place))
+    }
+
+    fn add(&mut self, key: &[u8]) -> u64 {
+        if let Some(payload) = self.find(key) {
+            return payload;
+        }
+        let place = self.ends.len() as u32;
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+        let Self {
+            ends,
+            bytes,
+            places,
+            ..
+        } = self;
+        let hash_of = |&place: &u32| {
+            let end = ends[place as usize];
+            let start = match place {
+                0 => 0,
+                _ => ends[place as usize - 1],
+            };
+            FxBuildHasher.hash_one(&bytes[start..end])
+        };
+        let hash = hash_of(&place);
+        places.insert_unique(hash, place, hash_of);
+        self.first + u64::from(place)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+            + self.ends.capacity() * size_of::<usize>()
+            + self.places.capacity() * 5
+    }
+}
+
+impl TermStore {
+    /// No terms yet; the first of each kind will have these payloads.
+    pub(crate) fn new(first: &KindCounts) -> Self {
+        let kinds = first.map(|first| KindTerms {
+            first,
+            ..KindTerms::default()
+        });
+        Self {
+            kinds: RwLock::new(kinds),
+        }
+    }
+
+    /// Adds terms; those that are there already keep their ids.
+    pub(crate) fn add<'k>(&self, keys: impl Iterator<Item = TermKey<'k>>) -> Vec<TermId> {
+        let mut kinds = self.kinds.write();
+        let add = |key: TermKey<'_>| {
+            let index = kind_index(key.kind).expect("keys are of dictionary kinds");
+            TermId::new(key.kind, kinds[index].add(key.bytes))
+        };
+        keys.map(add).collect()
+    }
+
+    /// One past the largest payload of each kind.
+    pub(crate) fn ends(&self) -> KindCounts {
+        let kinds = self.kinds.read();
+        std::array::from_fn(|index| kinds[index].first + kinds[index].ends.len() as u64)
+    }
+
+    /// Memory that it takes, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.kinds.read().iter().map(KindTerms::memory_bytes).sum()
+    }
+}
+
+/// Terms of a store up to some payload of each kind: what came later is not seen.
+#[derive(Clone, Debug)]
+pub(crate) struct TermView {
+    store: Arc<TermStore>,
+    first: KindCounts,
+    ends: KindCounts,
+}
+
+impl TermView {
+    /// The terms that there are now.
+    pub(crate) fn new(store: Arc<TermStore>) -> Self {
+        let ends = store.ends();
+        let kinds = store.kinds.read();
+        let first = std::array::from_fn(|index| kinds[index].first);
+        drop(kinds);
+        Self { store, first, ends }
+    }
+
+    /// The store.
+    pub(crate) fn store(&self) -> &Arc<TermStore> {
+        &self.store
+    }
+
+    /// The payload of the first term of each kind.
+    pub(crate) fn first(&self) -> &KindCounts {
+        &self.first
+    }
+
+    /// One past the largest payload of each kind.
+    pub(crate) fn ends(&self) -> &KindCounts {
+        &self.ends
+    }
+
+    /// The id of a term.
+    pub(crate) fn find(&self, key: TermKey<'_>) -> Option<TermId> {
+        let index = kind_index(key.kind)?;
+        if self.ends[index] == self.first[index] {
+            return None;
+        }
+        let payload = self.store.kinds.read()[index].find(key.bytes)?;
+        (payload < self.ends[index]).then(|| TermId::new(key.kind, payload))
+    }
+
+    /// Whether the id is of one of these terms.
+    pub(crate) fn contains(&self, id: TermId) -> bool {
+        let range = |index: usize| self.first[index]..self.ends[index];
+        kind_index(id.kind()).is_some_and(|index| range(index).contains(&id.payload()))
+    }
+
+    /// Calls `f` with the index in `ids` and the key of each that is one of these terms.
+    pub(crate) fn keys(&self, ids: &[TermId], mut f: impl FnMut(usize, TermKey<'_>)) {
+        let kinds = self.store.kinds.read();
+        for (position, &id) in ids.iter().enumerate() {
+            if self.contains(id) {
+                let index = kind_index(id.kind()).expect("it has terms of a dictionary kind");
+                let terms = &kinds[index];
+                let bytes = terms.key((id.payload() - terms.first) as usize);
+                let kind = id.kind();
+                f(position, TermKey { kind, bytes });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn iri(bytes: &[u8]) -> TermKey<'_> {
+        TermKey {
+            kind: TermKind::Iri,
+            bytes,
+        }
+    }
+
+    #[test]
+    fn a_view_does_not_see_what_came_later() {
+        let store = Arc::new(TermStore::new(&[0, 7, 0, 0, 0, 0]));
+        let ids = store.add([iri(b"b"), iri(b"a"), iri(b"b")].into_iter());
+        let id = |payload| TermId::new(TermKind::Iri, payload);
+        assert_eq!(ids, [id(7), id(8), id(7)]);
+        let view = TermView::new(Arc::clone(&store));
+        store.add([iri(b"c")].into_iter());
+        assert_eq!(view.find(iri(b"a")), Some(id(8)));
+        assert_eq!(view.find(iri(b"c")), None);
+        assert!(view.contains(id(8)) && !view.contains(id(9)) && !view.contains(id(6)));
+        let mut found = Vec::new();
+        view.keys(&[id(9), id(7)], |index, key| {
+            found.push((index, key.bytes.to_vec()));
+        });
+        assert_eq!(found, [(1, b"b".to_vec())]);
+    }
+}
