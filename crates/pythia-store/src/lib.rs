@@ -27,7 +27,9 @@ pub use pattern::{
     Component, End, Expansion, ExternalList, GraphFilter, IdBatch, Order, QuadPattern,
 };
 pub use scan::QuadScan;
-pub use segment::{OrderDirectory, OrderWriter, Segment, SegmentOptions, SegmentWriter};
+pub use segment::{
+    BaseWriter, OrderDirectory, OrderWriter, Segment, SegmentEntry, SegmentOptions, SegmentWriter,
+};
 pub use snapshot::{ReadCosts, Snapshot};
 pub use statistics::{PredicateStatistics, Statistics};
 pub use store::{OpenOptions, Store, StoreLock};

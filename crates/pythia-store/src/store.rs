@@ -88,7 +88,7 @@ impl Store {
         options: OpenOptions,
     ) -> Result<Self, StoreError> {
         let pool = BufferPool::try_new(storage, options.cache_bytes, device)?;
-        let base = Arc::new(Segment::open(&pool, &manifest)?);
+        let base = Arc::new(Segment::open_base(&pool, &manifest)?);
         Ok(Self {
             pool,
             manifest,
@@ -392,8 +392,8 @@ mod tests {
     #[test]
     fn a_writer_that_is_given_up_leaves_nothing() {
         let storage = Arc::new(MemoryStorage::new());
-        let writer = crate::SegmentWriter::create(storage.clone(), SMALL_PAGES).expect("empty");
-        let order = writer.order(crate::Order::Pso).expect("memory");
+        let writer = crate::BaseWriter::create(storage.clone(), SMALL_PAGES).expect("empty");
+        let order = writer.segment().order(crate::Order::Pso).expect("memory");
         order.finish().expect("memory");
         drop(writer);
         assert_eq!(storage.list("").expect("memory"), [] as [String; 0]);

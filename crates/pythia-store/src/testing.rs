@@ -1,4 +1,4 @@
-//! Small stores for tests: quads of ids, written through [`SegmentWriter`] into memory.
+//! Small stores for tests: quads of ids, written through [`BaseWriter`] into memory.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use pythia_rdf::{TermId, TermKey, TermKind};
 use crate::manifest::SegmentId;
 use crate::pattern::{Component, Order};
 use crate::store::{OpenOptions, Store};
-use crate::{SegmentOptions, SegmentWriter, StoreError};
+use crate::{BaseWriter, SegmentOptions, StoreError};
 
 /// Subject, predicate, object, graph: raw ids.
 pub(crate) type Quad = [u64; 4];
@@ -61,8 +61,8 @@ pub(crate) fn write_segment_of(
     options: SegmentOptions,
     terms: u64,
 ) -> Result<SegmentId, StoreError> {
-    let writer = SegmentWriter::create(storage, options)?;
-    let mut dictionary = writer.dictionary()?;
+    let writer = BaseWriter::create(storage, options)?;
+    let mut dictionary = writer.segment().dictionary()?;
     for kind in TermKind::DICTIONARY {
         let prefix = match kind {
             TermKind::Iri => "http://example.org/",
@@ -90,7 +90,7 @@ pub(crate) fn write_segment_of(
             .map(|quad| order.components().map(|which| component(quad, which)))
             .collect();
         rows.sort_unstable();
-        let mut out = writer.order(order)?;
+        let mut out = writer.segment().order(order)?;
         for row in rows {
             out.push(row)?;
         }

@@ -133,7 +133,7 @@ pub fn verify(
     };
     let folder = manifest.segment.folder();
     let pool = BufferPool::new(storage, options.cache_bytes);
-    match Segment::open(&pool, &manifest) {
+    match Segment::open_base(&pool, &manifest) {
         Ok(segment) => {
             check.segment(&segment);
             check.auxiliaries(&pool, &manifest, Arc::new(segment));

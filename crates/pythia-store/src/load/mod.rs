@@ -56,7 +56,8 @@ use pythia_rdf::{
 
 use crate::dictionary::{DictionaryDirectory, DictionaryWriter};
 use crate::manifest::Manifest;
-use crate::segment::{OrderDirectory, OrderWriter, SegmentOptions, SegmentWriter};
+use crate::segment::BaseWriter;
+use crate::segment::{OrderDirectory, OrderWriter, SegmentOptions};
 use crate::{Order, StoreLock, device};
 use error::joined;
 use numbering::TermSink;
@@ -217,7 +218,8 @@ fn write(
     let pages = options
         .segment
         .unwrap_or_else(|| page_sizes(&storage.device()));
-    let segment = SegmentWriter::create(Arc::clone(&storage), pages)?;
+    let base = BaseWriter::create(Arc::clone(&storage), pages)?;
+    let segment = base.segment();
     let orders = PerOrder {
         spo: segment.order(Order::Spo)?,
         ops: segment.order(Order::Ops)?,
@@ -232,7 +234,7 @@ fn write(
     progress.begin("seal", 0);
     let PerOrder { spo, ops, pso, pos } = built.orders.sealed;
     let directory = terms.directory.expect("the pipeline ends the dictionary");
-    segment.seal(directory, vec![spo, ops, pso, pos])?;
+    base.seal(directory, vec![spo, ops, pso, pos])?;
     let files = Manifest::read(&*storage)?.map_or_else(Vec::new, |manifest| manifest.files);
     Ok(LoadReport {
         quads_read: built.parsed.quads,

@@ -3,11 +3,13 @@
 //! SPO and OPS are tuple pages ([`mod@tuple`]): all there is to know of a node on one page. PSO and POS
 //! are columns. The bytes are described in `docs/format/`.
 
+mod base;
 pub mod bits;
 pub mod column;
 pub(crate) mod sealed;
 pub mod tuple;
 mod writer;
 
+pub use base::BaseWriter;
 pub use sealed::Segment;
-pub use writer::{OrderDirectory, OrderWriter, SegmentOptions, SegmentWriter};
+pub use writer::{OrderDirectory, OrderWriter, SegmentEntry, SegmentOptions, SegmentWriter};

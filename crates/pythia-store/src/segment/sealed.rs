@@ -11,7 +11,7 @@ use crate::StoreError;
 use crate::characteristic::CharacteristicSets;
 use crate::codec::{Reader, Writer};
 use crate::dictionary::{Dictionary, DictionaryDirectory};
-use crate::manifest::{FORMAT_VERSION, Manifest, ManifestFile, SegmentId};
+use crate::manifest::{FORMAT_VERSION, Manifest, ManifestFile};
 use crate::pattern::{End, Order};
 use crate::statistics::{GraphStatistics, Statistics};
 
@@ -125,7 +125,7 @@ impl SegmentDirectory {
 
 /// A sealed segment. Nothing of it ever changes.
 pub struct Segment {
-    id: SegmentId,
+    folder: String,
     directory_bytes: u64,
     statistics: Statistics,
     pub(crate) dictionary: Dictionary,
@@ -136,18 +136,32 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Opens the manifest's segment: reads its directory and compares the length of every file.
-    pub(crate) fn open(pool: &Arc<BufferPool>, manifest: &Manifest) -> Result<Self, StoreError> {
+    /// Opens the manifest's base segment.
+    pub(crate) fn open_base(
+        pool: &Arc<BufferPool>,
+        manifest: &Manifest,
+    ) -> Result<Self, StoreError> {
         let folder = manifest.segment.folder();
+        Self::open(pool, &folder, manifest.quads, &manifest.files)
+    }
+
+    /// Opens the segment in a folder: reads its directory, and compares its quads and the length of
+    /// every file with what is known of them.
+    pub(crate) fn open(
+        pool: &Arc<BufferPool>,
+        folder: &str,
+        quads: u64,
+        files: &[ManifestFile],
+    ) -> Result<Self, StoreError> {
         let storage = pool.storage();
-        check_lengths(&**storage, &folder, &manifest.files, file_names())?;
+        check_lengths(&**storage, folder, files, file_names())?;
         let directory_name = format!("{folder}/{DIRECTORY_NAME}");
         let bytes = storage.read_all(&directory_name)?;
         let directory = SegmentDirectory::from_bytes(&directory_name, &bytes)?;
-        if directory.statistics.quads != manifest.quads {
+        if directory.statistics.quads != quads {
             let message = format!(
-                "it knows {} quads, the manifest {}",
-                directory.statistics.quads, manifest.quads
+                "it knows {} quads, the manifest {quads}",
+                directory.statistics.quads
             );
             return Err(StoreError::corrupt(directory_name, None, message));
         }
@@ -168,7 +182,7 @@ impl Segment {
         let pso_pages = order(Order::Pso, directory.pso.page_bytes)?;
         let pos_pages = order(Order::Pos, directory.pos.page_bytes)?;
         Ok(Self {
-            id: manifest.segment,
+            folder: folder.to_owned(),
             directory_bytes: bytes.len() as u64,
             statistics: directory.statistics,
             dictionary: Dictionary::new(dictionary_pages, Arc::new(directory.dictionary))?,
@@ -179,9 +193,9 @@ impl Segment {
         })
     }
 
-    /// The segment's number.
-    pub fn id(&self) -> SegmentId {
-        self.id
+    /// The segment's folder in its storage.
+    pub fn folder(&self) -> &str {
+        &self.folder
     }
 
     /// Length of the `directory` file.

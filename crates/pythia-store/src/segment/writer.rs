@@ -1,26 +1,24 @@
-//! Writes a new segment and makes it the store.
+//! Writes a new segment.
 //!
 //! A [`SegmentWriter`] gives one writer for the dictionary and one for each order; they are
 //! independent of each other and may be driven from different threads. [`SegmentWriter::seal`] then
-//! writes the `directory` file and switches the manifest. Until that one step the store is what it
-//! was before; a writer that is dropped instead removes its folder, and what a killed process has
-//! left is removed by the next writer.
+//! writes the `directory` file. Nothing names the segment's folder before the caller's manifest does;
+//! a writer that is dropped instead of sealed removes it.
 
 use std::sync::Arc;
 
 use pythia_io::{PageWriter, Storage};
+use serde::{Deserialize, Serialize};
 
 use super::column::{ColumnDirectory, ColumnWriter};
 use super::sealed::{self, DICTIONARY_NAME, DIRECTORY_NAME, SegmentDirectory};
 use super::tuple::{ExternalPolicy, PageSink, TupleDirectory, TupleWriter};
 use crate::StoreError;
 use crate::characteristic::{CharacteristicCounter, CharacteristicSets};
-use crate::device;
 use crate::dictionary::{DictionaryDirectory, DictionaryWriter};
-use crate::manifest::{FORMAT_VERSION, Manifest, ManifestFile, SegmentId};
+use crate::manifest::ManifestFile;
 use crate::pattern::Order;
 use crate::statistics::{GraphCounter, GraphStatistics, Statistics};
-use crate::store::LOCK_NAME;
 
 /// Sizes of a segment's pages, in bytes: powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,67 +41,44 @@ impl Default for SegmentOptions {
     }
 }
 
-/// A file that is there while a segment is being written. Where it is found without a manifest,
-/// an interrupted load left what is there; anything else in the folder is not ours to remove.
-const LOADING_NAME: &str = "LOADING";
+/// A sealed segment's quads and files: what a manifest says of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentEntry {
+    /// Its quads.
+    pub quads: u64,
+    /// Its files.
+    pub files: Vec<ManifestFile>,
+}
 
-/// Fails if there are files that no interrupted load has left.
-fn refuse_foreign_files(storage: &dyn Storage) -> Result<(), StoreError> {
-    let names = storage.list("")?;
-    if names.iter().any(|name| name == LOADING_NAME) {
-        return Ok(());
-    }
-    match names
-        .into_iter()
-        .find(|name| name != LOCK_NAME && name != "lost+found" && !device::is_ours(name))
-    {
-        Some(name) => Err(StoreError::ForeignFiles { name }),
-        None => Ok(()),
+impl SegmentEntry {
+    /// Bytes of its files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
     }
 }
 
-/// A segment being written.
+/// A segment being written into a folder that nothing names yet.
 #[derive(Debug)]
 pub struct SegmentWriter {
     storage: Arc<dyn Storage>,
     options: SegmentOptions,
-    id: SegmentId,
+    folder: String,
     sealed: bool,
 }
 
 impl SegmentWriter {
-    /// Starts a segment in a storage that holds no store or an empty one, and removes what
-    /// interrupted writers have left there. The caller holds the store's lock.
-    pub fn create(storage: Arc<dyn Storage>, options: SegmentOptions) -> Result<Self, StoreError> {
-        let current = Manifest::read(&*storage)?;
-        if let Some(manifest) = &current
-            && manifest.quads > 0
-        {
-            return Err(StoreError::NotEmpty {
-                quads: manifest.quads,
-            });
-        }
-        if current.is_none() {
-            refuse_foreign_files(&*storage)?;
-        }
-        storage.create(LOADING_NAME)?.sync()?;
-        Manifest::remove_leftovers(current.as_ref(), &*storage)?;
-        let number = current.map_or(1, |manifest| manifest.segment.0 + 1);
-        Ok(Self {
+    /// Starts a segment in a folder of its own.
+    pub fn new(storage: Arc<dyn Storage>, folder: String, options: SegmentOptions) -> Self {
+        Self {
             storage,
             options,
-            id: SegmentId(number),
+            folder,
             sealed: false,
-        })
-    }
-
-    /// The segment's number.
-    pub fn id(&self) -> SegmentId {
-        self.id
+        }
     }
 
     fn pages(&self, name: &str, page_bytes: usize) -> Result<PageWriter, StoreError> {
-        let name = format!("{}/{name}", self.id.folder());
+        let name = format!("{}/{name}", self.folder);
         Ok(PageWriter::new(self.storage.create(&name)?, page_bytes))
     }
 
@@ -136,8 +111,7 @@ impl SegmentWriter {
         })
     }
 
-    /// Makes the segment the store: on return it is durable and visible, on error or after a crash
-    /// the store is what it was.
+    /// Writes the `directory` file: on return all files of the segment are durable, and stay.
     ///
     /// # Panics
     /// If `orders` are not the four orders of the same quads.
@@ -145,10 +119,9 @@ impl SegmentWriter {
         mut self,
         dictionary: DictionaryDirectory,
         orders: Vec<OrderDirectory>,
-    ) -> Result<SegmentId, StoreError> {
+    ) -> Result<SegmentEntry, StoreError> {
         let directory = assemble(dictionary, orders);
-        let quads = directory.statistics.quads;
-        let folder = self.id.folder();
+        let folder = &self.folder;
         let mut file = self.storage.create(&format!("{folder}/{DIRECTORY_NAME}"))?;
         file.append(&directory.to_bytes())?;
         file.sync()?;
@@ -157,20 +130,11 @@ impl SegmentWriter {
             let bytes = self.storage.open(&format!("{folder}/{name}"))?.len();
             files.push(ManifestFile { name, bytes });
         }
-        let manifest = Manifest {
-            format: FORMAT_VERSION,
-            segment: self.id,
-            quads,
-            files,
-            auxiliary: Vec::new(),
-        };
-        manifest.switch(&*self.storage)?;
         self.sealed = true;
-        // Beside a manifest the marker says nothing, so it may stay if this fails.
-        let _ = self.storage.remove(LOADING_NAME);
-        // The empty segment that this one replaces; the next writer tries again if this fails.
-        let _ = Manifest::remove_leftovers(Some(&manifest), &*self.storage);
-        Ok(self.id)
+        Ok(SegmentEntry {
+            quads: directory.statistics.quads,
+            files,
+        })
     }
 }
 
@@ -178,8 +142,7 @@ impl Drop for SegmentWriter {
     fn drop(&mut self) {
         if !self.sealed {
             // Best effort: the next writer removes what is still there.
-            let _ = self.storage.remove(&self.id.folder());
-            let _ = self.storage.remove(LOADING_NAME);
+            let _ = self.storage.remove(&self.folder);
         }
     }
 }
