@@ -97,6 +97,10 @@ pub enum StoreError {
         message: String,
     },
 
+    /// Work in the background was told to stop; nothing of it is left behind.
+    #[error("the work was cancelled, and changed nothing")]
+    Cancelled,
+
     /// Another process is writing the store.
     #[error("the store at {path} is in use by another process")]
     Locked {

@@ -4,13 +4,14 @@ pub mod auxiliary;
 pub mod characteristic;
 pub mod codec;
 mod degree;
-mod delta;
+pub mod delta;
 pub mod device;
 pub mod dictionary;
 mod error;
 pub mod graph;
 pub mod load;
 pub mod manifest;
+pub mod pace;
 pub mod pattern;
 pub mod report;
 pub mod scan;
@@ -22,7 +23,9 @@ pub mod store;
 mod testing;
 pub mod verify;
 
+pub use delta::{RunEntry, RunId, TermSpan};
 pub use error::StoreError;
+pub use pace::Pace;
 pub use pattern::{
     Component, End, Expansion, ExternalList, GraphFilter, IdBatch, Order, QuadPattern,
 };

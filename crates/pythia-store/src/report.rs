@@ -112,12 +112,7 @@ impl StoreReport {
             },
             kinds: kinds.into_iter().filter(used).collect(),
             directory_bytes: segment.directory_bytes(),
-            directory_memory_bytes: dictionary.memory_bytes()
-                + segment.spo.directory().memory_bytes()
-                + segment.ops.directory().memory_bytes()
-                + segment.pso.directory().memory_bytes()
-                + segment.pos.directory().memory_bytes()
-                + store.auxiliaries().memory_bytes(),
+            directory_memory_bytes: segment.memory_bytes() + store.auxiliaries().memory_bytes(),
             auxiliary: store
                 .manifest()
                 .auxiliary

@@ -7,6 +7,7 @@
 //! filter or a search in memory, and no page (MaSM in the Bulletin; decision 0017).
 
 mod changes;
+pub mod device;
 mod edges;
 mod filter;
 mod run;
@@ -19,6 +20,7 @@ use std::sync::{Arc, OnceLock};
 use pythia_rdf::{TermId, TermKey, TermKind};
 
 pub(crate) use changes::ChangeStream;
+pub use device::{RunEntry, RunId, TermSpan};
 pub(crate) use edges::{append, merge};
 pub(crate) use run::{Quad, Run, in_order};
 pub(crate) use terms::{KindCounts, TermStore, TermView, kind_index};

@@ -2,14 +2,14 @@
 
 /// The tree; heads are known by their index, and compared by the caller.
 #[derive(Debug)]
-pub(super) struct LoserTree {
+pub(crate) struct LoserTree {
     /// Place 0 holds the winner, places 1.. the loser of the match played there.
     places: Vec<u32>,
 }
 
 impl LoserTree {
     /// Plays all matches among `count` heads, of which there is at least one.
-    pub(super) fn new(count: usize, less: impl Fn(usize, usize) -> bool) -> Self {
+    pub(crate) fn new(count: usize, less: impl Fn(usize, usize) -> bool) -> Self {
         assert!(count > 0, "a tournament needs a head");
         let mut places = vec![0; count];
         let mut winners: Vec<u32> = vec![0; 2 * count];
@@ -32,13 +32,13 @@ impl LoserTree {
 
     /// Index of the least head.
     #[inline]
-    pub(super) fn winner(&self) -> usize {
+    pub(crate) fn winner(&self) -> usize {
         self.places[0] as usize
     }
 
     /// Finds the least head again, after the winner's head has changed.
     #[inline]
-    pub(super) fn replay(&mut self, less: impl Fn(usize, usize) -> bool) {
+    pub(crate) fn replay(&mut self, less: impl Fn(usize, usize) -> bool) {
         let mut winner = self.places[0];
         let mut node = (self.places.len() + winner as usize) / 2;
         while node > 0 {

@@ -41,6 +41,7 @@ mod store_tests;
 mod tests;
 
 pub use error::LoadError;
+pub(crate) use merge::LoserTree;
 pub use progress::{LoadProgress, Phase};
 
 use std::num::NonZero;

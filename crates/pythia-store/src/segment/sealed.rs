@@ -7,6 +7,7 @@ use pythia_io::{BufferPool, PagedFile, Storage};
 
 use super::column::{ColumnDirectory, ColumnFile};
 use super::tuple::{TupleDirectory, TupleFile};
+use super::writer::SegmentOptions;
 use crate::StoreError;
 use crate::characteristic::CharacteristicSets;
 use crate::codec::{Reader, Writer};
@@ -196,6 +197,24 @@ impl Segment {
     /// The segment's folder in its storage.
     pub fn folder(&self) -> &str {
         &self.folder
+    }
+
+    /// Memory that the directory takes while the segment is open, about.
+    pub fn memory_bytes(&self) -> usize {
+        self.dictionary.directory().memory_bytes()
+            + self.spo.directory().memory_bytes()
+            + self.ops.directory().memory_bytes()
+            + self.pso.directory().memory_bytes()
+            + self.pos.directory().memory_bytes()
+    }
+
+    /// The sizes of its pages.
+    pub fn options(&self) -> SegmentOptions {
+        SegmentOptions {
+            tuple_page_bytes: self.spo.directory().page_bytes(),
+            column_page_bytes: self.pso.directory().page_bytes,
+            dictionary_page_bytes: self.dictionary.directory().page_bytes(),
+        }
     }
 
     /// Length of the `directory` file.

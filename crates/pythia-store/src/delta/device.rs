@@ -1,0 +1,157 @@
+//! Runs on the device: signed quads in two segments, new terms, and filters that are kept in memory.
+//!
+//! ```text
+//! run-000007/  added/    a segment: quads that were added; its dictionary holds the new terms
+//!              removed/  a segment: quads that were removed; its dictionary is empty
+//!              directory filters of nodes and of terms, kept in memory
+//!              terms.pages  ranks and serial numbers of terms, where these differ
+//! ```
+//!
+//! Rows hold the ids that a snapshot sees: the base's, and those of new terms. A run is written once
+//! ([`DeviceRunWriter`]) and read through [`DeviceRun`]: merging with the base's rows needs only the
+//! two segments, and whether a node or a term is touched at all is known without reading. Runs of
+//! similar size become one ([`merge`]).
+//!
+//! In memory are the directories of the segments, about the square root of their pages' bytes where
+//! pages are few, and 12 to 24 bits for each node and term. The bytes are in `docs/format/runs.md`.
+
+use std::sync::Arc;
+
+use pythia_io::{BufferPool, IoError};
+use pythia_rdf::{TermId, TermKey};
+
+use crate::StoreError;
+use crate::codec::Reader;
+use crate::pattern::End;
+use crate::segment::sealed::check_lengths;
+use crate::segment::{Segment, SegmentEntry};
+
+mod entry;
+mod filter;
+pub mod merge;
+mod rows;
+mod terms;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use entry::{RunEntry, RunId, TermSpan};
+pub use rows::{RunRows, SegmentRows};
+pub use terms::{RunTermsWriter, TermCursor};
+pub use writer::{DeviceRunWriter, RunOrderWriter, WrittenOrder, write_run};
+
+use filter::{StoredFilter, hash_of_node};
+use terms::RunTerms;
+
+/// The folder of the quads that were added.
+const ADDED: &str = "added";
+/// The folder of the quads that were removed.
+const REMOVED: &str = "removed";
+/// The file of what is kept in memory.
+const DIRECTORY_NAME: &str = "directory";
+const MAGIC: &[u8; 8] = b"pythiarn";
+const VERSION: u32 = 1;
+
+/// A run on the device, open for reading. Nothing of it ever changes.
+pub struct DeviceRun {
+    entry: RunEntry,
+    added: Arc<Segment>,
+    removed: Arc<Segment>,
+    /// Nodes that have rows, by end.
+    nodes: [StoredFilter; 2],
+    terms: RunTerms,
+}
+
+impl DeviceRun {
+    /// Opens a run: reads its directories, and compares the length of every file.
+    pub fn open(pool: &Arc<BufferPool>, entry: &RunEntry) -> Result<Self, StoreError> {
+        let folder = entry.id.folder();
+        let names = entry.files.iter().map(|file| file.name.clone());
+        check_lengths(&**pool.storage(), &folder, &entry.files, names)?;
+        let segment = |name: &str, of: &SegmentEntry| -> Result<Arc<Segment>, StoreError> {
+            let folder = format!("{folder}/{name}");
+            Ok(Arc::new(Segment::open(pool, &folder, of.quads, &of.files)?))
+        };
+        let added = segment(ADDED, &entry.added)?;
+        let removed = segment(REMOVED, &entry.removed)?;
+        let name = format!("{folder}/{DIRECTORY_NAME}");
+        let bytes = pool.storage().read_all(&name)?;
+        let (_, mut input) = Reader::framed(&name, &bytes, MAGIC, VERSION..=VERSION)?;
+        let nodes = [
+            StoredFilter::read(&mut input)?,
+            StoredFilter::read(&mut input)?,
+        ];
+        let terms = RunTerms::open(pool, &folder, Arc::clone(&added), &entry.terms, &mut input)?;
+        input.finish()?;
+        Ok(Self {
+            entry: entry.clone(),
+            added,
+            removed,
+            nodes,
+            terms,
+        })
+    }
+
+    /// What the manifest says of it.
+    pub fn entry(&self) -> &RunEntry {
+        &self.entry
+    }
+
+    /// The quads that were added.
+    pub fn added(&self) -> &Arc<Segment> {
+        &self.added
+    }
+
+    /// The quads that were removed.
+    pub fn removed(&self) -> &Arc<Segment> {
+        &self.removed
+    }
+
+    /// Whether the node may have rows; false is certain.
+    pub fn touches(&self, end: End, node: TermId) -> bool {
+        self.nodes[end as usize].may_hold(hash_of_node(node.0))
+    }
+
+    /// Quads of a predicate that were added, and that were removed.
+    pub fn predicate(&self, predicate: TermId) -> (u64, u64) {
+        let quads = |segment: &Segment| {
+            let found = segment.statistics().predicate(predicate);
+            found.map_or(0, |statistics| statistics.quads)
+        };
+        (quads(&self.added), quads(&self.removed))
+    }
+
+    /// Whether the id is one of the run's new terms.
+    pub fn has_term(&self, id: TermId) -> bool {
+        self.terms.contains(id)
+    }
+
+    /// The ids of those keys that are the run's new terms, in their order. Keys that it does not
+    /// have cost no page; the others' pages are read as one batch.
+    pub fn find_batch(&self, keys: &[TermKey<'_>]) -> Result<Vec<Option<TermId>>, StoreError> {
+        self.terms.find_batch(keys)
+    }
+
+    /// Calls `f` with the index in `ids` and the key of each that is one of the run's new terms, in
+    /// any order. Reads all pages as one batch, after those of ids that are mapped.
+    pub fn keys<E: From<StoreError> + From<IoError>>(
+        &self,
+        ids: &[TermId],
+        f: impl FnMut(usize, TermKey<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.terms.keys(ids, f)
+    }
+
+    /// The new terms with their ids, sorted by their keys.
+    pub fn terms(&self) -> Result<TermCursor<'_>, StoreError> {
+        self.terms.cursor()
+    }
+
+    /// Memory that it takes while it is open, about; pages are in the cache.
+    pub fn memory_bytes(&self) -> usize {
+        let filters = self.nodes.iter().map(StoredFilter::memory_bytes);
+        let segments = [&self.added, &self.removed].map(|segment| segment.memory_bytes());
+        filters.chain(segments).sum::<usize>() + self.terms.memory_bytes()
+    }
+}

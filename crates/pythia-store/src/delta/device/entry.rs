@@ -1,0 +1,93 @@
+//! What a manifest says of a run on the device.
+
+use pythia_rdf::{TermId, TermKind};
+use serde::{Deserialize, Serialize};
+
+use crate::manifest::ManifestFile;
+use crate::segment::SegmentEntry;
+
+/// The number of a run's folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RunId(pub u64);
+
+impl RunId {
+    /// The folder.
+    pub fn folder(self) -> String {
+        format!("run-{:06}", self.0)
+    }
+
+    /// The number in a folder's name.
+    pub fn from_folder(name: &str) -> Option<Self> {
+        let number = name.strip_prefix("run-")?.parse().ok()?;
+        Some(Self(number))
+    }
+}
+
+/// The new terms of one kind that a run has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TermSpan {
+    /// The kind's number.
+    pub kind: u8,
+    /// The payload of the first.
+    pub first: u64,
+    /// How many there are; their payloads follow each other.
+    pub count: u64,
+    /// Whether their payloads are in the order of their keys.
+    pub sorted: bool,
+}
+
+impl TermSpan {
+    /// The span's term with this serial number, from 0.
+    pub(super) fn id(&self, serial: u64) -> TermId {
+        TermId(u64::from(self.kind) << TermId::PAYLOAD_BITS | (self.first + serial))
+    }
+
+    /// The serial number of an id that is one of these terms.
+    pub(super) fn serial(&self, id: TermId) -> Option<u64> {
+        let serial = id.payload().checked_sub(self.first)?;
+        (id.kind_number() == self.kind && serial < self.count).then_some(serial)
+    }
+
+    /// The payload after the last.
+    pub(super) fn end(&self) -> u64 {
+        self.first.saturating_add(self.count)
+    }
+}
+
+/// A run on the device, as a manifest lists it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunEntry {
+    /// Its folder.
+    pub id: RunId,
+    /// Quads that were added.
+    pub added: SegmentEntry,
+    /// Quads that were removed.
+    pub removed: SegmentEntry,
+    /// Its own files, beside those of the two segments.
+    pub files: Vec<ManifestFile>,
+    /// Its new terms, for each of [`TermKind::DICTIONARY`].
+    pub terms: Vec<TermSpan>,
+}
+
+impl RunEntry {
+    /// Bytes of all its files.
+    pub fn bytes(&self) -> u64 {
+        let own: u64 = self.files.iter().map(|file| file.bytes).sum();
+        own + self.added.bytes() + self.removed.bytes()
+    }
+
+    /// Quads added and removed, together.
+    pub fn changes(&self) -> u64 {
+        self.added.quads + self.removed.quads
+    }
+
+    /// How many new terms it has.
+    pub fn term_count(&self) -> u64 {
+        self.terms.iter().map(|span| span.count).sum()
+    }
+
+    /// The new terms of the kind, if the entry is sound.
+    pub(super) fn span(&self, kind: TermKind) -> Option<&TermSpan> {
+        self.terms.iter().find(|span| span.kind == kind as u8)
+    }
+}

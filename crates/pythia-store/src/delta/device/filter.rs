@@ -1,0 +1,225 @@
+//! Which nodes or terms a run has: a Bloom filter that is written to the device.
+//!
+//! Split into blocks of eight words of 32 bits: a member sets one bit in each word of one block, so
+//! that asking touches one cache line (Putze et al., "Cache-, hash- and space-efficient Bloom
+//! filters"). A filter is begun for as many members as there may be, and folded when their number is known.
+
+use pythia_rdf::TermKey;
+
+use crate::StoreError;
+use crate::codec::{Reader, Writer};
+
+/// Words of a block.
+const BLOCK_WORDS: usize = 8;
+/// The least bits for each member; below twice as many. One answer in about a hundred is wrong.
+const BITS_PER_MEMBER: u64 = 12;
+/// Odd numbers that choose a bit in each word.
+const SALTS: [u32; BLOCK_WORDS] = [
+    0x47b6_137b,
+    0x4497_4d91,
+    0x8824_ad5b,
+    0xa2b7_289d,
+    0x7054_95c7,
+    0x2df1_424b,
+    0x9efc_4947,
+    0x5c6b_fb31,
+];
+
+type Block = [u32; BLOCK_WORDS];
+
+/// A set that may claim to hold what it does not, and never denies what it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredFilter {
+    /// As many as a power of two; none: the set is empty.
+    blocks: Vec<Block>,
+}
+
+/// Collects the members of a filter.
+#[derive(Debug)]
+pub(crate) struct FilterBuilder {
+    blocks: Vec<Block>,
+    members: u64,
+    last: Option<u64>,
+}
+
+impl FilterBuilder {
+    /// A filter of at most so many members.
+    pub(crate) fn new(members_max: u64) -> Self {
+        Self {
+            blocks: vec![Block::default(); blocks_for(members_max)],
+            members: 0,
+            last: None,
+        }
+    }
+
+    /// Adds a member by its hash; the same several times in a row counts once.
+    #[inline]
+    pub(crate) fn add(&mut self, hash: u64) {
+        if self.last.replace(hash) == Some(hash) {
+            return;
+        }
+        self.members += 1;
+        let index = place(hash, self.blocks.len());
+        let block = &mut self.blocks[index];
+        for (word, salt) in block.iter_mut().zip(SALTS) {
+            *word |= bit(hash, salt);
+        }
+    }
+
+    /// The filter, as small as its members allow.
+    pub(crate) fn finish(mut self) -> StoredFilter {
+        if self.members == 0 {
+            return StoredFilter { blocks: Vec::new() };
+        }
+        let wanted = blocks_for(self.members);
+        while self.blocks.len() > wanted {
+            let half = self.blocks.len() / 2;
+            let (low, high) = self.blocks.split_at_mut(half);
+            for (low, high) in low.iter_mut().flatten().zip(high.iter().flatten()) {
+                *low |= high;
+            }
+            self.blocks.truncate(half);
+        }
+        self.blocks.shrink_to_fit();
+        StoredFilter {
+            blocks: self.blocks,
+        }
+    }
+}
+
+impl StoredFilter {
+    /// Whether there may be a member with this hash; false is certain.
+    #[inline]
+    pub(crate) fn may_hold(&self, hash: u64) -> bool {
+        if self.blocks.is_empty() {
+            return false;
+        }
+        let block = &self.blocks[place(hash, self.blocks.len())];
+        let mut words = block.iter().zip(SALTS);
+        words.all(|(word, salt)| word & bit(hash, salt) != 0)
+    }
+
+    /// Memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.blocks.len() * size_of::<Block>()
+    }
+
+    /// Appends the stored form.
+    pub(crate) fn write(&self, out: &mut Writer) {
+        out.varint(self.blocks.len() as u64);
+        for word in self.blocks.iter().flatten() {
+            out.u32(*word);
+        }
+    }
+
+    /// Reads what [`Self::write`] wrote.
+    pub(crate) fn read(input: &mut Reader<'_>) -> Result<Self, StoreError> {
+        let count = input.count(size_of::<Block>())?;
+        if count > 0 && !count.is_power_of_two() {
+            return Err(input.corrupt("a power of two of filter blocks before this"));
+        }
+        let mut blocks = Vec::with_capacity(count);
+        for _ in 0..count {
+            let mut block = Block::default();
+            for word in &mut block {
+                *word = input.u32()?;
+            }
+            blocks.push(block);
+        }
+        Ok(Self { blocks })
+    }
+}
+
+fn blocks_for(members: u64) -> usize {
+    let bits = members.saturating_mul(BITS_PER_MEMBER);
+    let blocks = bits.div_ceil(BLOCK_WORDS as u64 * 32).max(1);
+    usize::try_from(blocks).map_or(1 << 31, usize::next_power_of_two)
+}
+
+#[inline]
+fn place(hash: u64, blocks: usize) -> usize {
+    (hash >> 32) as usize & (blocks - 1)
+}
+
+#[inline]
+fn bit(hash: u64, salt: u32) -> u32 {
+    1 << ((hash as u32).wrapping_mul(salt) >> 27)
+}
+
+/// The hash of a node. It is part of the format.
+#[inline]
+pub(crate) fn hash_of_node(node: u64) -> u64 {
+    mix(node)
+}
+
+/// The hash of a term's key. It is part of the format.
+#[inline]
+pub(crate) fn hash_of_key(key: TermKey<'_>) -> u64 {
+    let (words, rest) = key.bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let words = words
+        .iter()
+        .chain([&last])
+        .map(|word| u64::from_le_bytes(*word));
+    let start = (key.kind as u64) << 56 ^ key.bytes.len() as u64;
+    words.fold(mix(start), |hash, word| mix(hash ^ word))
+}
+
+/// Spreads every bit over all others.
+#[inline]
+fn mix(mut value: u64) -> u64 {
+    value = (value ^ (value >> 32)).wrapping_mul(0x9fb2_1c65_1e98_df25);
+    value = (value ^ (value >> 29)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    value ^ (value >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use pythia_rdf::TermKind;
+
+    use super::*;
+
+    #[test]
+    fn it_holds_its_members_and_little_else_and_comes_back() {
+        for members_max in [1000, 10_000, 1 << 20] {
+            let mut builder = FilterBuilder::new(members_max);
+            for node in 0..1000 {
+                builder.add(hash_of_node(node * 37));
+                builder.add(hash_of_node(node * 37));
+            }
+            let filter = builder.finish();
+            assert_eq!(filter.memory_bytes(), 2048);
+            assert!((0..1000).all(|node| filter.may_hold(hash_of_node(node * 37))));
+            let wrong = (0..10_000).filter(|node| filter.may_hold(hash_of_node(node * 37 + 5)));
+            assert!(wrong.count() < 200);
+            let mut out = Writer::new();
+            filter.write(&mut out);
+            let bytes = out.into_bytes();
+            let read = StoredFilter::read(&mut Reader::new("test", &bytes));
+            assert_eq!(read.expect("just written"), filter);
+        }
+    }
+
+    #[test]
+    fn an_empty_filter_holds_nothing() {
+        let filter = FilterBuilder::new(1 << 16).finish();
+        assert!(!filter.may_hold(hash_of_node(0)));
+        assert_eq!(filter.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn hashes_tell_keys_apart() {
+        let key = |kind, bytes: &'static [u8]| hash_of_key(TermKey { kind, bytes });
+        let hashes = [
+            key(TermKind::Iri, b""),
+            key(TermKind::Iri, b"a"),
+            key(TermKind::Iri, b"a\0"),
+            key(TermKind::Iri, b"aaaaaaaa"),
+            key(TermKind::Iri, b"aaaaaaaa\0"),
+            key(TermKind::String, b"a"),
+        ];
+        let distinct: std::collections::BTreeSet<u64> = hashes.into_iter().collect();
+        assert_eq!(distinct.len(), hashes.len());
+    }
+}

@@ -1,0 +1,166 @@
+//! Several runs become one: signs are summed up, what cancels is dropped, terms keep their ids.
+//!
+//! Runs are kept in levels of size, each [`RATIO`] times as large as the one before. As soon as
+//! [`FAN_IN`] neighbours of a level are there they are merged, so that a quad is written once for
+//! each level and a store has few runs, whatever its size (MaSM in the Bulletin).
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pythia_io::Storage;
+use pythia_rdf::{TermId, TermKey, TermKind};
+
+use super::{DeviceRun, DeviceRunWriter, RunEntry, RunId, RunRows, RunTermsWriter, TermCursor};
+use crate::StoreError;
+use crate::load::LoserTree;
+use crate::pace::Pace;
+use crate::pattern::Order;
+
+/// How many times larger the runs of the next level are.
+pub const RATIO: u64 = 4;
+/// So many neighbours of a level are merged.
+pub const FAN_IN: usize = 4;
+/// Runs up to so many bytes are of the lowest level.
+const LEVEL_BYTES: u64 = 4 << 20;
+/// Rows between two looks at whether to stop.
+const ROWS_UNCHECKED: u64 = 4096;
+
+/// The level of a run of so many bytes, from 0.
+pub fn level(bytes: u64) -> u32 {
+    (bytes / LEVEL_BYTES)
+        .checked_ilog(RATIO)
+        .map_or(0, |log| log + 1)
+}
+
+/// The runs to be merged next, of those listed from the oldest on; `None`: there are few enough.
+pub fn due(runs: &[RunEntry]) -> Option<Range<usize>> {
+    let levels: Vec<u32> = runs.iter().map(|run| level(run.bytes())).collect();
+    let highest = levels.iter().copied().max()?;
+    (0..=highest).find_map(|wanted| {
+        let mut start = 0;
+        while start < levels.len() {
+            let rest = &levels[start..];
+            let length = rest.iter().take_while(|&&level| level <= wanted).count();
+            let members = rest[..length].iter().filter(|&&level| level == wanted);
+            if members.count() >= FAN_IN {
+                return Some(start..start + length);
+            }
+            start += length + 1;
+        }
+        None
+    })
+}
+
+/// Writes a run that has the changes and the new terms of others, which follow each other in the
+/// manifest's list. Memory is that of one reader for each of their files, and the new run's filters.
+pub fn merge(
+    storage: Arc<dyn Storage>,
+    id: RunId,
+    runs: &[Arc<DeviceRun>],
+    pace: &Pace,
+) -> Result<RunEntry, StoreError> {
+    let Some(first) = runs.first() else {
+        let what = "a merge of no runs";
+        return Err(StoreError::Abandoned { what });
+    };
+    let options = first.added().options();
+    let writer = DeviceRunWriter::new(pace.limit(storage), id, options);
+    let terms_max = runs.iter().map(|run| run.entry().term_count()).sum();
+    let mut terms = writer.terms(&first_payloads(runs)?, terms_max)?;
+    merge_terms(runs, &mut terms, pace)?;
+    let rows_max = runs.iter().map(|run| run.entry().changes()).sum();
+    let mut orders = Vec::new();
+    for order in Order::ALL {
+        let mut out = writer.order(order, rows_max)?;
+        let mut rows = RunRows::new(runs, order)?;
+        let mut count = 0_u64;
+        while let Some((row, added)) = rows.next_row()? {
+            out.push(row, added)?;
+            count += 1;
+            if count.is_multiple_of(ROWS_UNCHECKED) {
+                pace.check()?;
+            }
+        }
+        orders.push(out.finish()?);
+    }
+    writer.seal(terms, orders)
+}
+
+/// The first payloads of the runs' terms, which must follow each other.
+fn first_payloads(runs: &[Arc<DeviceRun>]) -> Result<Vec<u64>, StoreError> {
+    for pair in runs.windows(2) {
+        let [before, after] = pair else { continue };
+        for kind in TermKind::DICTIONARY {
+            let spans = [before, after].map(|run| run.entry().span(kind));
+            if let [Some(before), Some(after)] = spans
+                && before.end() != after.first
+            {
+                let message = format!(
+                    "its {kind:?} terms begin with {}, and those of the run before end with {}",
+                    after.first,
+                    before.end()
+                );
+                let folder = pair[1].entry().id.folder();
+                return Err(StoreError::corrupt(folder, None, message));
+            }
+        }
+    }
+    let spans = runs.first().map(|run| &run.entry().terms);
+    Ok(spans.into_iter().flatten().map(|span| span.first).collect())
+}
+
+fn merge_terms(
+    runs: &[Arc<DeviceRun>],
+    out: &mut RunTermsWriter,
+    pace: &Pace,
+) -> Result<(), StoreError> {
+    let mut terms = MergedTerms::new(runs)?;
+    let mut count = 0_u64;
+    while let Some((key, id)) = terms.head() {
+        out.push(key, id)?;
+        terms.advance()?;
+        count += 1;
+        if count.is_multiple_of(ROWS_UNCHECKED) {
+            pace.check()?;
+        }
+    }
+    Ok(())
+}
+
+/// The new terms of several runs, sorted by their keys.
+pub struct MergedTerms<'r> {
+    cursors: Vec<TermCursor<'r>>,
+    tree: Option<LoserTree>,
+}
+
+impl<'r> MergedTerms<'r> {
+    /// At the first term.
+    pub fn new(runs: &'r [Arc<DeviceRun>]) -> Result<Self, StoreError> {
+        let cursors = runs.iter().map(|run| run.terms());
+        let cursors = cursors.collect::<Result<Vec<_>, _>>()?;
+        let tree = (!cursors.is_empty()).then(|| LoserTree::new(cursors.len(), less(&cursors)));
+        Ok(Self { cursors, tree })
+    }
+
+    /// The term at hand, with its id; `None` at the end.
+    pub fn head(&self) -> Option<(TermKey<'_>, TermId)> {
+        self.cursors[self.tree.as_ref()?.winner()].head()
+    }
+
+    /// Goes on to the next term.
+    pub fn advance(&mut self) -> Result<(), StoreError> {
+        if let Some(tree) = &mut self.tree {
+            self.cursors[tree.winner()].advance()?;
+            tree.replay(less(&self.cursors));
+        }
+        Ok(())
+    }
+}
+
+/// Compares cursors; those that have ended are last.
+fn less<'a>(cursors: &'a [TermCursor<'_>]) -> impl Fn(usize, usize) -> bool + 'a {
+    |a, b| match (cursors[a].head(), cursors[b].head()) {
+        (Some((a, _)), Some((b, _))) => a < b,
+        (a, _) => a.is_some(),
+    }
+}

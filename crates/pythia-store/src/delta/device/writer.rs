@@ -1,0 +1,192 @@
+//! Writes a run to the device.
+
+use std::sync::Arc;
+
+use pythia_io::Storage;
+use pythia_rdf::{TermId, TermKey};
+
+use super::entry::{RunEntry, RunId};
+use super::filter::{FilterBuilder, StoredFilter, hash_of_node};
+use super::terms::{MAP_NAME, RunTerms, RunTermsWriter};
+use super::{ADDED, DIRECTORY_NAME, MAGIC, REMOVED, VERSION};
+use crate::StoreError;
+use crate::codec::Writer;
+use crate::manifest::ManifestFile;
+use crate::pattern::Order;
+use crate::segment::{OrderDirectory, OrderWriter, SegmentOptions, SegmentWriter};
+
+/// A run being written into a folder that nothing names yet. Orders and terms are independent of each other and
+/// may be written from different threads.
+#[derive(Debug)]
+pub struct DeviceRunWriter {
+    storage: Arc<dyn Storage>,
+    id: RunId,
+    /// `None` once they are sealed.
+    segments: Option<[SegmentWriter; 2]>,
+    sealed: bool,
+}
+
+impl DeviceRunWriter {
+    /// Starts a run.
+    pub fn new(storage: Arc<dyn Storage>, id: RunId, options: SegmentOptions) -> Self {
+        let segment = |name| {
+            let folder = format!("{}/{name}", id.folder());
+            SegmentWriter::new(Arc::clone(&storage), folder, options)
+        };
+        Self {
+            segments: Some([segment(ADDED), segment(REMOVED)]),
+            storage,
+            id,
+            sealed: false,
+        }
+    }
+
+    fn segments(&self) -> &[SegmentWriter; 2] {
+        self.segments.as_ref().expect("there until it is sealed")
+    }
+
+    /// The writer of the new terms: at most so many, with the payload of the first of each kind in
+    /// [`TermKind::DICTIONARY`](pythia_rdf::TermKind::DICTIONARY).
+    pub fn terms(&self, first: &[u64], terms_max: u64) -> Result<RunTermsWriter, StoreError> {
+        let [added, _] = self.segments();
+        Ok(RunTermsWriter::new(added.dictionary()?, first, terms_max))
+    }
+
+    /// The writer of one of the orders, of at most so many rows.
+    pub fn order(&self, order: Order, rows_max: u64) -> Result<RunOrderWriter, StoreError> {
+        let [added, removed] = self.segments();
+        let by_node = matches!(order, Order::Spo | Order::Ops);
+        Ok(RunOrderWriter {
+            added: added.order(order)?,
+            removed: removed.order(order)?,
+            nodes: by_node.then(|| FilterBuilder::new(rows_max)),
+        })
+    }
+
+    /// Ends the run: on return all its files are durable, and stay.
+    ///
+    /// # Panics
+    /// If `orders` are not the four orders of the same quads, or ids of terms are missing.
+    pub fn seal(
+        mut self,
+        terms: RunTermsWriter,
+        orders: Vec<WrittenOrder>,
+    ) -> Result<RunEntry, StoreError> {
+        let folder = self.id.folder();
+        let mut terms = terms.finish()?;
+        let map = terms.write_map(&*self.storage, &folder)?;
+        let (mut added, mut removed) = (Vec::new(), Vec::new());
+        let mut filters = Vec::new();
+        for order in orders {
+            added.push(order.added);
+            removed.push(order.removed);
+            filters.extend(order.nodes.map(|filter| (order.order, filter)));
+        }
+        filters.sort_unstable_by_key(|(order, _)| *order == Order::Ops);
+        let mut out = Writer::new();
+        for (_, filter) in &filters {
+            filter.write(&mut out);
+        }
+        RunTerms::encode(&terms.filter, map.as_ref(), &mut out);
+        let bytes = out.framed(MAGIC, VERSION);
+        let mut file = self.storage.create(&format!("{folder}/{DIRECTORY_NAME}"))?;
+        file.append(&bytes)?;
+        file.sync()?;
+        let mut files = vec![ManifestFile {
+            name: DIRECTORY_NAME.to_owned(),
+            bytes: bytes.len() as u64,
+        }];
+        if map.is_some() {
+            files.push(ManifestFile {
+                name: MAP_NAME.to_owned(),
+                bytes: self.storage.open(&format!("{folder}/{MAP_NAME}"))?.len(),
+            });
+        }
+        let nothing = self.segments()[1].dictionary()?.finish()?;
+        let [added_writer, removed_writer] = self.segments.take().expect("sealed once");
+        let entry = RunEntry {
+            id: self.id,
+            added: added_writer.seal(terms.dictionary, added)?,
+            removed: removed_writer.seal(nothing, removed)?,
+            files,
+            terms: terms.spans,
+        };
+        self.sealed = true;
+        Ok(entry)
+    }
+}
+
+impl Drop for DeviceRunWriter {
+    fn drop(&mut self) {
+        if !self.sealed {
+            // Best effort: the next writer removes what is still there.
+            drop(self.segments.take());
+            let _ = self.storage.remove(&self.id.folder());
+        }
+    }
+}
+
+/// Writes the signed rows of one order.
+pub struct RunOrderWriter {
+    added: OrderWriter,
+    removed: OrderWriter,
+    /// The nodes that the order is sorted by, in SPO and OPS.
+    nodes: Option<FilterBuilder>,
+}
+
+/// An order of a run, written.
+pub struct WrittenOrder {
+    order: Order,
+    added: OrderDirectory,
+    removed: OrderDirectory,
+    nodes: Option<StoredFilter>,
+}
+
+impl RunOrderWriter {
+    /// Adds a row of the order, that was added or else removed. Rows come sorted, each once.
+    #[inline]
+    pub fn push(&mut self, row: [u64; 4], added: bool) -> Result<(), StoreError> {
+        if let Some(nodes) = &mut self.nodes {
+            nodes.add(hash_of_node(row[0]));
+        }
+        match added {
+            true => self.added.push(row),
+            false => self.removed.push(row),
+        }
+    }
+
+    /// Writes the rest; the order's files are durable on return.
+    pub fn finish(self) -> Result<WrittenOrder, StoreError> {
+        Ok(WrittenOrder {
+            order: self.added.order(),
+            added: self.added.finish()?,
+            removed: self.removed.finish()?,
+            nodes: self.nodes.map(FilterBuilder::finish),
+        })
+    }
+}
+
+/// Writes a run of changes that are in memory: `rows` gives those of an order, sorted, and `terms` are the
+/// new terms with their ids, sorted by their keys.
+pub fn write_run<'k, R: Iterator<Item = ([u64; 4], bool)>>(
+    storage: Arc<dyn Storage>,
+    id: RunId,
+    options: SegmentOptions,
+    (first, terms): (&[u64], impl ExactSizeIterator<Item = (TermKey<'k>, TermId)>),
+    (rows_max, rows): (u64, impl Fn(Order) -> R),
+) -> Result<RunEntry, StoreError> {
+    let writer = DeviceRunWriter::new(storage, id, options);
+    let mut out = writer.terms(first, terms.len() as u64)?;
+    for (key, id) in terms {
+        out.push(key, id)?;
+    }
+    let mut orders = Vec::new();
+    for order in Order::ALL {
+        let mut out = writer.order(order, rows_max)?;
+        for (row, added) in rows(order) {
+            out.push(row, added)?;
+        }
+        orders.push(out.finish()?);
+    }
+    writer.seal(out, orders)
+}
