@@ -2,6 +2,8 @@
 
 use pythia_io::IoError;
 
+use crate::load::LoadError;
+
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -97,6 +99,10 @@ pub enum StoreError {
         message: String,
     },
 
+    /// Sorting outside of memory failed, most often because the disk is full.
+    #[error(transparent)]
+    Sort(Box<LoadError>),
+
     /// Work in the background was told to stop; nothing of it is left behind.
     #[error("the work was cancelled, and changed nothing")]
     Cancelled,
@@ -107,6 +113,16 @@ pub enum StoreError {
         /// The place.
         path: String,
     },
+}
+
+impl From<LoadError> for StoreError {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Store(error) => error,
+            LoadError::Io(error) => Self::Io(error),
+            error => Self::Sort(Box::new(error)),
+        }
+    }
 }
 
 impl StoreError {

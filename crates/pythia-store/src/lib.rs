@@ -14,6 +14,7 @@ pub mod manifest;
 pub mod pace;
 pub mod pattern;
 pub mod report;
+pub mod rewrite;
 pub mod scan;
 pub mod segment;
 pub mod snapshot;

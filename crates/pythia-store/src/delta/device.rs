@@ -34,7 +34,7 @@ mod terms;
 mod writer;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use entry::{RunEntry, RunId, TermSpan};
 pub use rows::{RunRows, SegmentRows};

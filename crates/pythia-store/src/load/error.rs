@@ -55,7 +55,7 @@ pub enum LoadError {
 }
 
 /// Joins a worker: its panic becomes an error.
-pub(super) fn joined<T>(
+pub(crate) fn joined<T>(
     result: std::thread::Result<Result<T, LoadError>>,
     phase: &'static str,
 ) -> Result<T, LoadError> {

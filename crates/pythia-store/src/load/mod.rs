@@ -30,8 +30,8 @@ mod pipeline;
 mod progress;
 mod radix;
 mod row;
-mod runs;
-mod sorter;
+pub(crate) mod runs;
+pub(crate) mod sorter;
 mod table;
 mod vocabulary;
 
@@ -41,6 +41,7 @@ mod store_tests;
 mod tests;
 
 pub use error::LoadError;
+pub(crate) use error::joined;
 pub(crate) use merge::LoserTree;
 pub use progress::{LoadProgress, Phase};
 
@@ -60,7 +61,6 @@ use crate::manifest::Manifest;
 use crate::segment::BaseWriter;
 use crate::segment::{OrderDirectory, OrderWriter, SegmentOptions};
 use crate::{Order, StoreLock, device};
-use error::joined;
 use numbering::TermSink;
 use orders::{PerOrder, RowSink};
 

@@ -7,28 +7,38 @@
 //! a row fits in a `u64` or, at worst, a `u128`.
 
 use std::fmt::Debug;
+use std::ops::Range;
+
+use super::radix;
+
+/// What can be sorted outside of memory.
+pub(crate) trait SortRow: Copy + Ord + Debug + Send + Sync + 'static {
+    /// The least row.
+    const ZERO: Self;
+    /// The most bytes that [`Self::write_after`] appends.
+    const CODED_BYTES_MAX: usize;
+    /// Sorts rows that are in order already but for `bits`. `scratch` has no meaning afterwards.
+    fn sort(rows: &mut Vec<Self>, scratch: &mut Vec<Self>, bits: Range<u32>);
+    /// Appends what there is to know of the row after `before`, which is not greater.
+    fn write_after(self, before: Self, out: &mut Vec<u8>);
+    /// The row after `before`, and the bytes it took; `None` if they do not end in `bytes`.
+    fn read_after(before: Self, bytes: &[u8]) -> Option<(Self, usize)>;
+}
 
 /// An integer that holds a quad.
-pub(super) trait Row: Copy + Ord + Debug + Send + Sync + 'static {
+pub(super) trait Row: SortRow {
     /// Bytes of the integer.
     const BYTES: usize;
-    /// All zeros.
-    const ZERO: Self;
     /// The row with `value` in the bits from `shift`, where it has zeros.
     fn with(self, value: u32, shift: u32) -> Self;
     /// The bits from `shift`, as far as `mask` goes.
     fn get(self, shift: u32, mask: u32) -> u32;
-    /// Appends the distance from `before`, which is not greater, in LEB128.
-    fn write_after(self, before: Self, out: &mut Vec<u8>);
-    /// The row after `before`, and the bytes it took; `None` if they do not end in `bytes`.
-    fn read_after(before: Self, bytes: &[u8]) -> Option<(Self, usize)>;
 }
 
 macro_rules! row {
     ($integer:ty) => {
         impl Row for $integer {
             const BYTES: usize = size_of::<$integer>();
-            const ZERO: Self = 0;
             #[inline]
             fn with(self, value: u32, shift: u32) -> Self {
                 // A component of no bits may begin beyond the last one: its value is zero.
@@ -37,6 +47,15 @@ macro_rules! row {
             #[inline]
             fn get(self, shift: u32, mask: u32) -> u32 {
                 self.wrapping_shr(shift) as u32 & mask
+            }
+        }
+
+        /// Coded as the distance from the row before, in LEB128.
+        impl SortRow for $integer {
+            const ZERO: Self = 0;
+            const CODED_BYTES_MAX: usize = (size_of::<$integer>() * 8).div_ceil(7);
+            fn sort(rows: &mut Vec<Self>, scratch: &mut Vec<Self>, bits: Range<u32>) {
+                radix::sort(rows, scratch, bits);
             }
             #[inline]
             fn write_after(self, before: Self, out: &mut Vec<u8>) {
@@ -63,6 +82,39 @@ macro_rules! row {
 }
 row!(u64);
 row!(u128);
+
+/// Ids of a quad in some order. Coded as the number of components that are those of the row before,
+/// the distance of the next one, and the rest as they are.
+impl SortRow for [u64; 4] {
+    const ZERO: Self = [0; 4];
+    const CODED_BYTES_MAX: usize = 1 + 4 * u64::CODED_BYTES_MAX;
+
+    fn sort(rows: &mut Vec<Self>, _scratch: &mut Vec<Self>, _bits: Range<u32>) {
+        rows.sort_unstable();
+    }
+
+    fn write_after(self, before: Self, out: &mut Vec<u8>) {
+        let same = self.iter().zip(before).take_while(|(a, b)| **a == *b);
+        let same = same.count();
+        out.push(same as u8);
+        for (place, value) in self.into_iter().enumerate().skip(same) {
+            value.write_after(if place == same { before[place] } else { 0 }, out);
+        }
+    }
+
+    fn read_after(before: Self, bytes: &[u8]) -> Option<(Self, usize)> {
+        let same = usize::from(*bytes.first()?);
+        let mut row = before;
+        let mut used = 1;
+        for (place, value) in row.iter_mut().enumerate().skip(same) {
+            let from = if place == same { *value } else { 0 };
+            let (next, taken) = u64::read_after(from, bytes.get(used..)?)?;
+            *value = next;
+            used += taken;
+        }
+        Some((row, used))
+    }
+}
 
 /// A quad of term numbers (subject, object) and list positions (predicate, graph).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

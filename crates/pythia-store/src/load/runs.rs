@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex};
 use super::LoadError;
 
 /// The usual size of a block.
-pub(super) const BLOCK_BYTES: usize = 1 << 20;
+pub(crate) const BLOCK_BYTES: usize = 1 << 20;
 /// The longest number in LEB128.
-pub(super) const NUMBER_BYTES_MAX: usize = 10;
+pub(crate) const NUMBER_BYTES_MAX: usize = 10;
 
 /// The room for runs, in memory and in the folder of temporary files.
 #[derive(Debug)]
-pub(super) struct RunSpace {
+pub(crate) struct RunSpace {
     folder: PathBuf,
     file_bytes_max: u64,
     file_bytes: AtomicU64,
@@ -37,7 +37,7 @@ pub(super) struct RunSpace {
 
 impl RunSpace {
     /// A space that keeps up to `memory_bytes` in memory, and then up to `file_bytes_max` in `folder`.
-    pub(super) fn new(
+    pub(crate) fn new(
         folder: &Path,
         memory_bytes: usize,
         file_bytes_max: Option<u64>,
@@ -54,7 +54,7 @@ impl RunSpace {
     }
 
     /// A new, empty file for `what` (named in errors). Nothing is made on disk until it is needed.
-    pub(super) fn file(self: &Arc<Self>, what: &'static str) -> Arc<RunFile> {
+    pub(crate) fn file(self: &Arc<Self>, what: &'static str) -> Arc<RunFile> {
         Arc::new(RunFile {
             space: Arc::clone(self),
             what,
@@ -64,28 +64,28 @@ impl RunSpace {
     }
 
     /// The most bytes that were in files at one time.
-    pub(super) fn file_bytes_peak(&self) -> u64 {
+    pub(crate) fn file_bytes_peak(&self) -> u64 {
         self.file_bytes_peak.load(Ordering::Relaxed)
     }
 
     /// All bytes ever written to files.
-    pub(super) fn file_bytes_written(&self) -> u64 {
+    pub(crate) fn file_bytes_written(&self) -> u64 {
         self.file_bytes_written.load(Ordering::Relaxed)
     }
 
     /// Room in memory that is not taken.
     #[cfg(test)]
-    pub(super) fn memory_bytes_left(&self) -> usize {
+    pub(crate) fn memory_bytes_left(&self) -> usize {
         self.memory_bytes.load(Ordering::Relaxed)
     }
 
     /// Takes all room that is left in memory for something else than runs.
-    pub(super) fn take_memory(&self) -> usize {
+    pub(crate) fn take_memory(&self) -> usize {
         self.memory_bytes.swap(0, Ordering::Relaxed)
     }
 
     /// Gives room in memory back.
-    pub(super) fn give_memory(&self, bytes: usize) {
+    pub(crate) fn give_memory(&self, bytes: usize) {
         self.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
@@ -112,7 +112,7 @@ impl RunSpace {
     }
 
     /// Frees the blocks that wait to be written again.
-    pub(super) fn shrink(&self) {
+    pub(crate) fn shrink(&self) {
         *self.spare.lock().expect("nothing panics holding it") = Vec::new();
     }
 
@@ -141,7 +141,7 @@ impl RunSpace {
 
 /// Where runs of one kind go. Several may be written at the same time.
 #[derive(Debug)]
-pub(super) struct RunFile {
+pub(crate) struct RunFile {
     space: Arc<RunSpace>,
     what: &'static str,
     file: Mutex<Option<Arc<File>>>,
@@ -150,7 +150,7 @@ pub(super) struct RunFile {
 
 impl RunFile {
     /// Starts a run, with blocks of about `block_bytes`.
-    pub(super) fn run(self: &Arc<Self>, block_bytes: usize) -> RunWriter {
+    pub(crate) fn run(self: &Arc<Self>, block_bytes: usize) -> RunWriter {
         RunWriter {
             file: Arc::clone(self),
             block_bytes,
@@ -214,7 +214,7 @@ enum Block {
 
 /// Writes one run.
 #[derive(Debug)]
-pub(super) struct RunWriter {
+pub(crate) struct RunWriter {
     file: Arc<RunFile>,
     block_bytes: usize,
     buffer: Vec<u8>,
@@ -224,7 +224,7 @@ pub(super) struct RunWriter {
 impl RunWriter {
     /// Appends bytes, which a reader will see as a whole.
     #[inline]
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), LoadError> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), LoadError> {
         if bytes.len() > self.buffer.capacity() - self.buffer.len() {
             self.next_block(bytes.len())?;
         }
@@ -234,7 +234,7 @@ impl RunWriter {
 
     /// Appends two numbers in LEB128, and bytes.
     #[inline]
-    pub(super) fn write_entry(&mut self, a: u64, b: u64, bytes: &[u8]) -> Result<(), LoadError> {
+    pub(crate) fn write_entry(&mut self, a: u64, b: u64, bytes: &[u8]) -> Result<(), LoadError> {
         let most = bytes.len() + 2 * NUMBER_BYTES_MAX;
         if most > self.buffer.capacity() - self.buffer.len() {
             self.next_block(most)?;
@@ -271,7 +271,7 @@ impl RunWriter {
     }
 
     /// Ends the run.
-    pub(super) fn finish(mut self) -> Result<Run, LoadError> {
+    pub(crate) fn finish(mut self) -> Result<Run, LoadError> {
         if self.buffer.len() < self.buffer.capacity() / 2 {
             let whole = std::mem::take(&mut self.buffer);
             self.buffer = whole.as_slice().into();
@@ -298,7 +298,7 @@ fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
 
 /// A complete run.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(crate) struct Run {
     file: Arc<RunFile>,
     blocks: Vec<Block>,
 }
@@ -306,7 +306,7 @@ pub(super) struct Run {
 impl Run {
     /// Bytes of memory the run takes.
     #[cfg(test)]
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         let size = |block: &Block| match block {
             Block::Memory(bytes) => bytes.capacity(),
             Block::File { .. } => 0,
@@ -315,7 +315,7 @@ impl Run {
     }
 
     /// Reads the run, `buffer_bytes` of a file at a time, and gives up its memory on the way.
-    pub(super) fn into_reader(self, buffer_bytes: usize) -> RunReader {
+    pub(crate) fn into_reader(self, buffer_bytes: usize) -> RunReader {
         RunReader {
             file: self.file,
             blocks: self.blocks.into_iter(),
@@ -331,7 +331,7 @@ impl Run {
 
 /// Reads one run front to back.
 #[derive(Debug)]
-pub(super) struct RunReader {
+pub(crate) struct RunReader {
     file: Arc<RunFile>,
     blocks: std::vec::IntoIter<Block>,
     /// What is still to be read of a block in the file.
@@ -349,7 +349,7 @@ impl RunReader {
     /// The next bytes: at least `wanted`, unless their block ends before; none at the end of the
     /// run. They stay unread until [`RunReader::consume`].
     #[inline]
-    pub(super) fn peek(&mut self, wanted: usize) -> Result<&[u8], LoadError> {
+    pub(crate) fn peek(&mut self, wanted: usize) -> Result<&[u8], LoadError> {
         if self.buffer.len() - self.at < wanted {
             self.refill(wanted)?;
         }
@@ -358,14 +358,14 @@ impl RunReader {
 
     /// Marks bytes seen by [`RunReader::peek`] as read.
     #[inline]
-    pub(super) fn consume(&mut self, bytes: usize) {
+    pub(crate) fn consume(&mut self, bytes: usize) {
         self.at += bytes;
         debug_assert!(self.at <= self.buffer.len());
     }
 
     /// A number in LEB128.
     #[inline]
-    pub(super) fn read_number(&mut self) -> Result<u64, LoadError> {
+    pub(crate) fn read_number(&mut self) -> Result<u64, LoadError> {
         let bytes = self.peek(NUMBER_BYTES_MAX)?;
         let mut number = 0;
         for (index, &byte) in bytes.iter().take(NUMBER_BYTES_MAX).enumerate() {
@@ -380,7 +380,7 @@ impl RunReader {
 
     /// Appends the next `bytes` bytes to `out`.
     #[inline]
-    pub(super) fn read_into(&mut self, bytes: usize, out: &mut Vec<u8>) -> Result<(), LoadError> {
+    pub(crate) fn read_into(&mut self, bytes: usize, out: &mut Vec<u8>) -> Result<(), LoadError> {
         let mut missing = bytes;
         while missing > 0 {
             let ready = self.peek(1)?;
@@ -397,7 +397,7 @@ impl RunReader {
 
     /// The error of a run that ends within an entry.
     #[cold]
-    pub(super) fn cut_short(&self) -> LoadError {
+    pub(crate) fn cut_short(&self) -> LoadError {
         self.file.error("read", io::ErrorKind::UnexpectedEof.into())
     }
 

@@ -1,37 +1,33 @@
 //! Sorting more rows than memory holds: chunks are sorted, kept or coded as runs, and merged.
 //!
 //! Rows come in SPO order or in none ([`RowSorter::new`] is told which of their bits are unsorted) and
-//! leave in the order of their integers. A coded run holds each row as its distance from the one
-//! before, in LEB128.
+//! leave in order. A coded run holds each row as its difference from the one before.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use super::LoadError;
 use super::merge::LoserTree;
-use super::radix;
-use super::row::Row;
+use super::row::SortRow;
 use super::runs::{BLOCK_BYTES, Run, RunFile, RunReader};
 
 /// Rows decoded from a run at a time.
 const DECODED_ROWS: usize = 1 << 12;
-/// The longest distance between rows, in LEB128.
-const DISTANCE_BYTES_MAX: usize = 19;
 
 /// What sorters of a load have in common.
 #[derive(Debug)]
-pub(super) struct SortPlan<R> {
+pub(crate) struct SortPlan<R> {
     /// Rows sorted at a time.
-    pub(super) chunk_rows: usize,
+    pub(crate) chunk_rows: usize,
     /// Where sorted chunks are written to; `None` keeps them as they are.
-    pub(super) file: Option<Arc<RunFile>>,
+    pub(crate) file: Option<Arc<RunFile>>,
     /// Memory of chunks that one sorter is done with, for the next.
-    pub(super) spare: Mutex<Vec<Vec<R>>>,
+    pub(crate) spare: Mutex<Vec<Vec<R>>>,
 }
 
 impl<R> SortPlan<R> {
     /// Memory for a chunk, used before if possible.
-    pub(super) fn take_chunk(&self) -> Vec<R> {
+    pub(crate) fn take_chunk(&self) -> Vec<R> {
         let spare = self.spare.lock().expect("nothing panics holding it").pop();
         spare.unwrap_or_else(|| match self.file {
             Some(_) => Vec::with_capacity(self.chunk_rows),
@@ -40,12 +36,12 @@ impl<R> SortPlan<R> {
     }
 
     /// Frees the memory kept for chunks.
-    pub(super) fn shrink(&self) {
+    pub(crate) fn shrink(&self) {
         *self.spare.lock().expect("nothing panics holding it") = Vec::new();
     }
 
     /// Takes a chunk's memory back.
-    pub(super) fn return_chunk(&self, mut chunk: Vec<R>) {
+    pub(crate) fn return_chunk(&self, mut chunk: Vec<R>) {
         if self.file.is_some() && chunk.capacity() == self.chunk_rows {
             chunk.clear();
             self.spare
@@ -58,7 +54,7 @@ impl<R> SortPlan<R> {
 
 /// Takes rows in any number and gives them back sorted.
 #[derive(Debug)]
-pub(super) struct RowSorter<'a, R> {
+pub(crate) struct RowSorter<'a, R> {
     plan: &'a SortPlan<R>,
     bits: Range<u32>,
     chunk: Vec<R>,
@@ -67,16 +63,16 @@ pub(super) struct RowSorter<'a, R> {
 
 /// A sorted chunk.
 #[derive(Debug)]
-pub(super) enum SortedRun<R> {
+pub(crate) enum SortedRun<R> {
     /// As it is.
     Plain(Vec<R>),
     /// Coded.
     Coded(Run),
 }
 
-impl<'a, R: Row> RowSorter<'a, R> {
+impl<'a, R: SortRow> RowSorter<'a, R> {
     /// A sorter of rows that are in order already but for `bits`.
-    pub(super) fn new(plan: &'a SortPlan<R>, bits: Range<u32>) -> Self {
+    pub(crate) fn new(plan: &'a SortPlan<R>, bits: Range<u32>) -> Self {
         Self {
             plan,
             bits,
@@ -86,12 +82,12 @@ impl<'a, R: Row> RowSorter<'a, R> {
     }
 
     /// Says how many rows will come, to spare the memory that growing wastes.
-    pub(super) fn expect_rows(&mut self, rows: usize) {
+    pub(crate) fn expect_rows(&mut self, rows: usize) {
         self.chunk.reserve_exact(rows.min(self.plan.chunk_rows));
     }
 
     /// Takes rows. `scratch` may serve several sorters in turn.
-    pub(super) fn extend(
+    pub(crate) fn extend(
         &mut self,
         mut rows: impl Iterator<Item = R>,
         scratch: &mut Vec<R>,
@@ -107,11 +103,11 @@ impl<'a, R: Row> RowSorter<'a, R> {
     }
 
     /// Ends the chunk at hand: what comes next is another run.
-    pub(super) fn seal(&mut self, scratch: &mut Vec<R>) -> Result<(), LoadError> {
+    pub(crate) fn seal(&mut self, scratch: &mut Vec<R>) -> Result<(), LoadError> {
         if self.chunk.is_empty() {
             return Ok(());
         }
-        radix::sort(&mut self.chunk, scratch, self.bits.clone());
+        R::sort(&mut self.chunk, scratch, self.bits.clone());
         let Some(file) = &self.plan.file else {
             self.runs
                 .push(SortedRun::Plain(std::mem::take(&mut self.chunk)));
@@ -134,7 +130,7 @@ impl<'a, R: Row> RowSorter<'a, R> {
     }
 
     /// No more rows come: the sorted runs.
-    pub(super) fn finish(mut self, scratch: &mut Vec<R>) -> Result<Vec<SortedRun<R>>, LoadError> {
+    pub(crate) fn finish(mut self, scratch: &mut Vec<R>) -> Result<Vec<SortedRun<R>>, LoadError> {
         self.seal(scratch)?;
         self.plan.return_chunk(self.chunk);
         Ok(self.runs)
@@ -143,7 +139,7 @@ impl<'a, R: Row> RowSorter<'a, R> {
 
 /// Merges sorted runs into one stream.
 #[derive(Debug)]
-pub(super) struct MergedRows<R> {
+pub(crate) struct MergedRows<R> {
     heads: Vec<Head<R>>,
     tree: Option<LoserTree>,
 }
@@ -160,7 +156,7 @@ struct Head<R> {
     reader: Option<RunReader>,
 }
 
-impl<R: Row> Head<R> {
+impl<R: SortRow> Head<R> {
     fn open(run: SortedRun<R>, read_bytes: usize) -> Result<Option<Self>, LoadError> {
         let (rows, reader) = match run {
             SortedRun::Plain(rows) => (rows, None),
@@ -193,7 +189,7 @@ impl<R: Row> Head<R> {
         let mut before = last.unwrap_or(R::ZERO);
         self.rows.clear();
         self.at = 0;
-        let bytes = reader.peek(DECODED_ROWS * DISTANCE_BYTES_MAX)?;
+        let bytes = reader.peek(DECODED_ROWS * R::CODED_BYTES_MAX)?;
         let ended = bytes.is_empty();
         let mut used = 0;
         while self.rows.len() < DECODED_ROWS
@@ -215,9 +211,9 @@ impl<R: Row> Head<R> {
     }
 }
 
-impl<R: Row> MergedRows<R> {
+impl<R: SortRow> MergedRows<R> {
     /// Merges `runs`, reading `read_bytes` of each at a time.
-    pub(super) fn new(runs: Vec<SortedRun<R>>, read_bytes: usize) -> Result<Self, LoadError> {
+    pub(crate) fn new(runs: Vec<SortedRun<R>>, read_bytes: usize) -> Result<Self, LoadError> {
         let mut heads = Vec::with_capacity(runs.len());
         for run in runs {
             heads.extend(Head::open(run, read_bytes)?);
@@ -234,7 +230,7 @@ impl<R: Row> MergedRows<R> {
     }
 
     /// Replaces the content of `block` by the next rows, about `rows_max` of them; false at the end.
-    pub(super) fn next_block(
+    pub(crate) fn next_block(
         &mut self,
         block: &mut Vec<R>,
         rows_max: usize,
@@ -320,6 +316,30 @@ mod tests {
             }
             expected.sort_unstable();
             prop_assert_eq!(rows, expected);
+        }
+
+        #[test]
+        fn rows_of_ids_come_back_from_their_code(
+            mut rows in prop::collection::vec(
+                prop::array::uniform4(prop_oneof![0..3_u64, any::<u64>()]), 0..200,
+            ),
+        ) {
+            rows.sort_unstable();
+            let mut bytes = Vec::new();
+            let mut before = SortRow::ZERO;
+            for &row in &rows {
+                let start = bytes.len();
+                row.write_after(before, &mut bytes);
+                prop_assert!(bytes.len() - start <= <[u64; 4]>::CODED_BYTES_MAX);
+                before = row;
+            }
+            let (mut before, mut used) = (SortRow::ZERO, 0);
+            for row in rows {
+                let (read, taken) = SortRow::read_after(before, &bytes[used..]).expect("whole");
+                prop_assert_eq!(read, row);
+                prop_assert_eq!(<[u64; 4]>::read_after(before, &bytes[used..used + taken - 1]), None);
+                (before, used) = (row, used + taken);
+            }
         }
     }
 }

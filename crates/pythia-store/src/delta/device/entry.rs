@@ -49,7 +49,7 @@ impl TermSpan {
     }
 
     /// The payload after the last.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.first.saturating_add(self.count)
     }
 }
@@ -87,7 +87,7 @@ impl RunEntry {
     }
 
     /// The new terms of the kind, if the entry is sound.
-    pub(super) fn span(&self, kind: TermKind) -> Option<&TermSpan> {
+    pub(crate) fn span(&self, kind: TermKind) -> Option<&TermSpan> {
         self.terms.iter().find(|span| span.kind == kind as u8)
     }
 }

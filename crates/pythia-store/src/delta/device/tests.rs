@@ -12,7 +12,7 @@ use super::merge::{due, level, merge};
 use super::*;
 use crate::pace::Pace;
 use crate::pattern::Order;
-use crate::testing::{Quad, SMALL_PAGES, component, id};
+use crate::testing::{Quad, SMALL_PAGES, TERMS, component, id};
 
 /// What a run holds: signed quads, and new terms by their ids.
 #[derive(Clone, Debug, Default)]
@@ -129,6 +129,13 @@ fn memory() -> Arc<dyn Storage> {
     Arc::new(MemoryStorage::new())
 }
 
+/// The quads of the base that [`runs`] change.
+pub(crate) fn base_quads() -> BTreeSet<Quad> {
+    let iri = |n| id(TermKind::Iri, n);
+    let quad = |n: u64| [iri(n % 12), iri(n % 4), iri(n * 7 % TERMS), 0];
+    (0..200).map(quad).collect()
+}
+
 /// Several runs in a row: quads change their state from run to run, terms come in any order.
 pub(crate) fn runs() -> impl Strategy<Value = Vec<Model>> {
     let node = prop_oneof![3 => 0..12_u64, 1 => 0..3000_u64];
@@ -137,18 +144,10 @@ pub(crate) fn runs() -> impl Strategy<Value = Vec<Model>> {
     let term = (0..6_usize, 0..400_u32);
     let run = (change, prop::collection::vec(term, 0..200), any::<bool>());
     prop::collection::vec(run, 1..5).prop_map(|runs| {
-        let mut state: BTreeSet<Quad> = (0..200)
-            .map(|n| {
-                [
-                    id(TermKind::Iri, n % 12),
-                    id(TermKind::Iri, n % 4),
-                    id(TermKind::Iri, n % 7),
-                    0,
-                ]
-            })
-            .collect();
+        let mut state = base_quads();
         let mut known: BTreeMap<OwnedKey, TermId> = BTreeMap::new();
-        let mut next = [3000; TermKind::DICTIONARY.len()];
+        let mut new: Vec<u64> = Vec::new();
+        let mut next = [TERMS; TermKind::DICTIONARY.len()];
         let of_run = |(changes, terms, sorted): (Vec<_>, Vec<(usize, u32)>, bool)| {
             let mut model = Model {
                 first: next,
@@ -175,13 +174,29 @@ pub(crate) fn runs() -> impl Strategy<Value = Vec<Model>> {
                     let payload = &mut next[place.expect("a dictionary kind")];
                     let id = TermId::new(key.kind, *payload);
                     *payload += 1;
+                    new.push(id.0);
                     known.insert(key.clone(), id);
                     model.terms.insert(key, id);
                 }
             }
             for (s, p, o, g) in changes {
                 let iri = |n| id(TermKind::Iri, n);
-                let quad = [iri(s), iri(p), iri(o), if g == 0 { 0 } else { iri(g) }];
+                let node = |n: u64, fits: fn(TermKind) -> bool| {
+                    let fitting = new.iter().filter(|id| fits(TermId(**id).kind()));
+                    let fitting: Vec<u64> = fitting.copied().collect();
+                    match fitting.len() as u64 {
+                        count if n >= 12 && count > 0 => fitting[(n % count) as usize],
+                        _ => iri(n),
+                    }
+                };
+                let is_iri = |kind| kind == TermKind::Iri;
+                let graph = if g == 0 { 0 } else { node(g * 5, is_iri) };
+                let quad = [
+                    node(s, is_iri),
+                    node(p * 4, is_iri),
+                    node(o, |_| true),
+                    graph,
+                ];
                 let added = state.insert(quad);
                 if !added {
                     state.remove(&quad);

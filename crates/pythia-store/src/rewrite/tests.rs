@@ -1,0 +1,227 @@
+//! A rewritten base is byte by byte what a fresh one would be, and its ids are those of the mapping.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use pythia_io::{BufferPool, FaultPlan, FaultyStorage, Storage};
+use pythia_rdf::OwnedKey;
+
+use super::*;
+use crate::delta::device::tests::{Model, base_quads, runs, sum};
+use crate::testing::{Quad, SMALL_PAGES, component, open, write_store};
+
+/// Writes a segment of quads of keys as a load would.
+fn fresh(storage: &Arc<dyn Storage>, quads: &BTreeSet<[Option<OwnedKey>; 4]>) -> SegmentEntry {
+    let folder = "fresh".to_owned();
+    let writer = SegmentWriter::new(Arc::clone(storage), folder, SMALL_PAGES);
+    let mut dictionary = writer.dictionary().expect("memory");
+    let keys: BTreeSet<&OwnedKey> = quads.iter().flatten().flatten().collect();
+    let mut ids = BTreeMap::new();
+    for key in keys {
+        ids.insert(key, dictionary.push(key.as_key()).expect("memory").0);
+    }
+    let dictionary = dictionary.finish().expect("memory");
+    let orders = Order::ALL.map(|order| {
+        let row = |quad: &[Option<OwnedKey>; 4]| {
+            let quad = [0, 1, 2, 3].map(|place| quad[place].as_ref().map_or(0, |key| ids[key]));
+            order.components().map(|which| component(&quad, which))
+        };
+        let rows: BTreeSet<[u64; 4]> = quads.iter().map(row).collect();
+        let mut out = writer.order(order).expect("memory");
+        rows.into_iter()
+            .for_each(|row| out.push(row).expect("memory"));
+        out.finish().expect("memory")
+    });
+    writer.seal(dictionary, orders.into()).expect("memory")
+}
+
+/// A base and runs in a storage, and what there is in the end.
+struct Case {
+    storage: Arc<dyn Storage>,
+    base: Arc<Segment>,
+    runs: Vec<Arc<DeviceRun>>,
+    quads: BTreeSet<Quad>,
+    keys: BTreeMap<TermId, OwnedKey>,
+}
+
+impl Case {
+    fn new(models: &[Model]) -> Self {
+        let mut quads = base_quads();
+        let storage: Arc<dyn Storage> = write_store(&quads, SMALL_PAGES);
+        let base = Arc::clone(open(Arc::clone(&storage)).segment());
+        let mut keys = BTreeMap::new();
+        for kind in TermKind::DICTIONARY {
+            let mut all = base.dictionary.iter(kind);
+            while let Some((id, key)) = all.next().expect("memory") {
+                keys.insert(id, key.to_owned_key());
+            }
+        }
+        let pool = BufferPool::new(Arc::clone(&storage), 4 << 20);
+        let runs = models.iter().enumerate().map(|(number, model)| {
+            let entry = model.write(&storage, number as u64).expect("memory");
+            Arc::new(DeviceRun::open(&pool, &entry).expect("just written"))
+        });
+        let runs = runs.collect();
+        let sum = sum(models);
+        keys.extend(sum.terms.into_iter().map(|(key, id)| (id, key)));
+        for (quad, added) in sum.quads {
+            assert!(if added {
+                quads.insert(quad)
+            } else {
+                quads.remove(&quad)
+            });
+        }
+        Self {
+            storage,
+            base,
+            runs,
+            quads,
+            keys,
+        }
+    }
+
+    fn rewrite(
+        &self,
+        storage: &Arc<dyn Storage>,
+        memory_bytes: usize,
+        threads: usize,
+    ) -> Result<NewBase, StoreError> {
+        let options = RewriteOptions {
+            memory_bytes,
+            threads,
+            ..RewriteOptions::default()
+        };
+        let pace = Pace::default();
+        rewrite(
+            &self.base,
+            &self.runs,
+            Arc::clone(storage),
+            SegmentId(2),
+            &options,
+            &pace,
+        )
+    }
+
+    fn check(&self, memory_bytes: usize, threads: usize) {
+        let new = self
+            .rewrite(&self.storage, memory_bytes, threads)
+            .expect("memory");
+        assert_eq!(new.segment.quads, self.quads.len() as u64);
+        let key = |id: u64| self.keys.get(&TermId(id)).cloned();
+        let quads: BTreeSet<_> = self.quads.iter().map(|quad| quad.map(key)).collect();
+        assert_eq!(new.segment, fresh(&self.storage, &quads));
+        for file in &new.segment.files {
+            let read = |folder: &str| self.storage.read_all(&format!("{folder}/{}", file.name));
+            let (new, fresh) = (read("segment-000002"), read("fresh"));
+            assert!(
+                new.expect("written") == fresh.expect("written"),
+                "{} differs",
+                file.name
+            );
+        }
+        let pool = BufferPool::new(Arc::clone(&self.storage), 4 << 20);
+        let entry = &new.segment;
+        let segment = Segment::open(&pool, "segment-000002", entry.quads, &entry.files);
+        let segment = segment.expect("sound");
+        let used: BTreeSet<u64> = self.quads.iter().flatten().copied().collect();
+        for (&id, key) in &self.keys {
+            let found = segment.dictionary.find(key.as_key()).expect("memory");
+            match new.mapping.new_id(id) {
+                None => assert!(found.is_none() && !used.contains(&id.0), "{id:?}"),
+                // A base may have terms that nothing used from the start.
+                Some(new) if used.contains(&id.0) => assert_eq!(found, Some(new), "{id:?}"),
+                Some(_) => assert!(self.runs.iter().all(|run| run.entry().removed.quads == 0)),
+            }
+        }
+    }
+}
+
+/// Makes sure that something is removed, so that the base's unused terms go, too.
+fn with_removal(mut models: Vec<Model>) -> Vec<Model> {
+    let quad = *base_quads().first().expect("there are some");
+    let sum = sum(&models);
+    if sum.quads.values().all(|added| *added) {
+        let last = models.last_mut().expect("there is one");
+        if last.quads.remove(&quad).is_none() {
+            last.quads.insert(quad, false);
+        }
+    }
+    models
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn a_rewritten_base_is_a_fresh_one(models in runs().prop_map(with_removal), spill in any::<bool>(), threads in 1..4_usize) {
+        let case = Case::new(&models);
+        case.check(if spill { 1 } else { 1 << 20 }, threads);
+    }
+}
+
+#[test]
+fn rows_that_do_not_fit_are_sorted_in_files() {
+    let mut model = Model {
+        first: [crate::testing::TERMS; TermKind::DICTIONARY.len()],
+        ..Model::default()
+    };
+    model
+        .quads
+        .insert(*base_quads().first().expect("some"), false);
+    for n in 0..20_000_u64 {
+        let bytes = format!("http://example.org/{:05}x", n * 7919 % 20_000).into_bytes();
+        let id = TermId::new(TermKind::Iri, crate::testing::TERMS + n);
+        let key = OwnedKey {
+            kind: TermKind::Iri,
+            bytes,
+        };
+        model.terms.insert(key, id);
+        let iri = |n| crate::testing::id(TermKind::Iri, n);
+        model
+            .quads
+            .insert([id.0, iri(n % 3), iri(n % 3000), 0], true);
+    }
+    Case::new(&[model]).check(1, 2);
+}
+
+#[test]
+fn what_fails_or_is_cancelled_leaves_nothing() {
+    let mut model = Model {
+        first: [crate::testing::TERMS; TermKind::DICTIONARY.len()],
+        ..Model::default()
+    };
+    model
+        .quads
+        .insert(*base_quads().first().expect("some"), false);
+    let case = Case::new(&[model]);
+    let before = case.storage.list("").expect("memory");
+    let calm = FaultyStorage::new(Arc::clone(&case.storage), FaultPlan::none());
+    let rewritten: Arc<dyn Storage> = Arc::new(calm.clone());
+    case.rewrite(&rewritten, 1 << 20, 1).expect("no faults");
+    case.storage.remove("segment-000002").expect("memory");
+    let plans = (1..=calm.operations()).map(FaultPlan::fail_at);
+    let sizes = (0..calm.bytes_appended())
+        .step_by(9_000)
+        .map(FaultPlan::disk_of);
+    for plan in plans.chain(sizes) {
+        let faulty: Arc<dyn Storage> =
+            Arc::new(FaultyStorage::new(Arc::clone(&case.storage), plan.clone()));
+        let error = case.rewrite(&faulty, 1 << 20, 1).expect_err("it fails");
+        assert!(matches!(error, StoreError::Io(_)), "{plan:?}: {error}");
+        assert_eq!(case.storage.list("").expect("memory"), before, "{plan:?}");
+    }
+    let pace = Pace::default();
+    pace.cancel();
+    let options = RewriteOptions::default();
+    let storage = Arc::clone(&case.storage);
+    let error = rewrite(
+        &case.base,
+        &case.runs,
+        storage,
+        SegmentId(2),
+        &options,
+        &pace,
+    );
+    assert!(matches!(error, Err(StoreError::Cancelled)), "{error:?}");
+    assert_eq!(case.storage.list("").expect("memory"), before);
+}
