@@ -18,12 +18,14 @@ pub mod attribute;
 pub mod degrees;
 mod optimize;
 pub mod reachability;
+mod rebuild;
 mod stored_rows;
 
 use attribute::Attribute;
 use degrees::Degrees;
 pub use optimize::{Added, Change, OptimizeOptions, optimize, optimize_in};
 use reachability::Reachability;
+pub use rebuild::{Rebuilt, rebuild};
 
 /// What auxiliary files are, with the raw ids of the predicates they are about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

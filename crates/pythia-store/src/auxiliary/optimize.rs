@@ -89,14 +89,7 @@ pub fn optimize(
     let mut manifest = store.manifest().clone();
     refuse_unknown(&manifest, change)?;
     Manifest::remove_leftovers(Some(&manifest), &*storage)?;
-    let used = manifest.auxiliary.iter().map(|entry| entry.id.0).max();
-    let mut writer = Writer {
-        storage: &*storage,
-        snapshot: store.snapshot(),
-        options,
-        next: used.unwrap_or(0) + 1,
-        written: Vec::new(),
-    };
+    let mut writer = Writer::new(&*storage, store.snapshot(), options, &manifest.auxiliary);
     let mut added = Vec::new();
     for kind in &change.add {
         let started = Instant::now();
@@ -119,7 +112,7 @@ pub fn optimize(
         false => FORMAT_AUXILIARY,
     };
     manifest.switch(&*storage)?;
-    writer.written.clear();
+    writer.keep();
     // What was dropped; the next writer tries again if this fails.
     let _ = Manifest::remove_leftovers(Some(&manifest), &*storage);
     Ok(added)
@@ -136,7 +129,7 @@ fn refuse_unknown(manifest: &Manifest, change: &Change) -> Result<(), StoreError
 }
 
 /// Writes folders of auxiliary files; those not yet part of the store go when it does.
-struct Writer<'s> {
+pub(super) struct Writer<'s> {
     storage: &'s dyn Storage,
     snapshot: Snapshot,
     options: OptimizeOptions,
@@ -144,8 +137,38 @@ struct Writer<'s> {
     written: Vec<String>,
 }
 
-impl Writer<'_> {
-    fn write(&mut self, kind: &AuxiliaryKind) -> Result<AuxiliaryEntry, StoreError> {
+impl<'s> Writer<'s> {
+    /// A writer of folders that are none of `old`.
+    pub(super) fn new(
+        storage: &'s dyn Storage,
+        snapshot: Snapshot,
+        options: OptimizeOptions,
+        old: &[AuxiliaryEntry],
+    ) -> Self {
+        let used = old.iter().map(|entry| entry.id.0).max();
+        Self {
+            storage,
+            snapshot,
+            options,
+            next: used.unwrap_or(0) + 1,
+            written: Vec::new(),
+        }
+    }
+
+    /// What was written stays.
+    pub(super) fn keep(mut self) {
+        self.written.clear();
+    }
+
+    /// Removes what the last write has left.
+    pub(super) fn discard_last(&mut self) {
+        if let Some(folder) = self.written.pop() {
+            // Best effort: the next writer removes what is still there.
+            let _ = self.storage.remove(&folder);
+        }
+    }
+
+    pub(super) fn write(&mut self, kind: &AuxiliaryKind) -> Result<AuxiliaryEntry, StoreError> {
         let id = AuxiliaryId(self.next);
         self.next += 1;
         let folder = id.folder();
@@ -218,13 +241,18 @@ impl Writer<'_> {
         Ok(&attribute::FILE_NAMES)
     }
 
-    fn refuse_without_edges(&self, predicate: TermId) -> Result<(), StoreError> {
+    /// Whether the predicate has edges in the default graph.
+    pub(super) fn has_edges(&self, predicate: TermId) -> Result<bool, StoreError> {
         let pattern = QuadPattern {
             predicate: Some(predicate),
             graph: GraphFilter::One(TermId::DEFAULT_GRAPH),
             ..QuadPattern::default()
         };
-        if self.snapshot.count(&pattern)? > 0 {
+        Ok(self.snapshot.count(&pattern)? > 0)
+    }
+
+    fn refuse_without_edges(&self, predicate: TermId) -> Result<(), StoreError> {
+        if self.has_edges(predicate)? {
             return Ok(());
         }
         let name = match self.snapshot.decode(&[predicate])?.first() {

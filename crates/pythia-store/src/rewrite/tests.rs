@@ -8,8 +8,11 @@ use pythia_io::{BufferPool, FaultPlan, FaultyStorage, Storage};
 use pythia_rdf::OwnedKey;
 
 use super::*;
+use crate::auxiliary::{AuxiliaryKind, Change, OptimizeOptions, optimize, rebuild};
 use crate::delta::device::tests::{Model, base_quads, runs, sum};
-use crate::testing::{Quad, SMALL_PAGES, component, open, write_store};
+use crate::manifest::Manifest;
+use crate::testing::{Quad, SMALL_PAGES, TERMS, component, id, open, write_store};
+use crate::verify::{VerifyOptions, verify};
 
 /// Writes a segment of quads of keys as a load would.
 fn fresh(storage: &Arc<dyn Storage>, quads: &BTreeSet<[Option<OwnedKey>; 4]>) -> SegmentEntry {
@@ -162,7 +165,7 @@ proptest! {
 #[test]
 fn rows_that_do_not_fit_are_sorted_in_files() {
     let mut model = Model {
-        first: [crate::testing::TERMS; TermKind::DICTIONARY.len()],
+        first: [TERMS; TermKind::DICTIONARY.len()],
         ..Model::default()
     };
     model
@@ -170,16 +173,16 @@ fn rows_that_do_not_fit_are_sorted_in_files() {
         .insert(*base_quads().first().expect("some"), false);
     for n in 0..20_000_u64 {
         let bytes = format!("http://example.org/{:05}x", n * 7919 % 20_000).into_bytes();
-        let id = TermId::new(TermKind::Iri, crate::testing::TERMS + n);
+        let new = TermId::new(TermKind::Iri, TERMS + n);
         let key = OwnedKey {
             kind: TermKind::Iri,
             bytes,
         };
-        model.terms.insert(key, id);
-        let iri = |n| crate::testing::id(TermKind::Iri, n);
+        model.terms.insert(key, new);
+        let iri = |n| id(TermKind::Iri, n);
         model
             .quads
-            .insert([id.0, iri(n % 3), iri(n % 3000), 0], true);
+            .insert([new.0, iri(n % 3), iri(n % 3000), 0], true);
     }
     Case::new(&[model]).check(1, 2);
 }
@@ -187,7 +190,7 @@ fn rows_that_do_not_fit_are_sorted_in_files() {
 #[test]
 fn what_fails_or_is_cancelled_leaves_nothing() {
     let mut model = Model {
-        first: [crate::testing::TERMS; TermKind::DICTIONARY.len()],
+        first: [TERMS; TermKind::DICTIONARY.len()],
         ..Model::default()
     };
     model
@@ -224,4 +227,100 @@ fn what_fails_or_is_cancelled_leaves_nothing() {
     );
     assert!(matches!(error, Err(StoreError::Cancelled)), "{error:?}");
     assert_eq!(case.storage.list("").expect("memory"), before);
+}
+
+/// A run that removes all quads of a predicate, and moves the ids of the others.
+fn without(predicate: u64) -> Model {
+    let mut model = Model {
+        first: [TERMS; TermKind::DICTIONARY.len()],
+        ..Model::default()
+    };
+    let of_predicate = base_quads().into_iter().filter(|quad| quad[1] == predicate);
+    model.quads.extend(of_predicate.map(|quad| (quad, false)));
+    for n in 0..5 {
+        let bytes = format!("a{n}").into_bytes();
+        let kind = TermKind::Iri;
+        let new = TermId::new(kind, TERMS + n);
+        model.terms.insert(OwnedKey { kind, bytes }, new);
+        model
+            .quads
+            .insert([new.0, id(kind, 1), id(kind, n), 0], true);
+    }
+    model
+}
+
+#[test]
+fn auxiliary_files_are_rebuilt_with_new_ids_or_dropped() {
+    let iri = |n| id(TermKind::Iri, n);
+    let case = Case::new(&[without(iri(3))]);
+    let add = vec![
+        AuxiliaryKind::Degrees,
+        AuxiliaryKind::Reachability { predicate: iri(1) },
+        AuxiliaryKind::Reachability { predicate: iri(3) },
+        AuxiliaryKind::Attribute {
+            predicate: iri(2),
+            along: vec![iri(1), iri(3)],
+        },
+        AuxiliaryKind::Attribute {
+            predicate: iri(1),
+            along: vec![iri(3)],
+        },
+    ];
+    let change = Change {
+        add: add.clone(),
+        drop: Vec::new(),
+    };
+    optimize(
+        Arc::clone(&case.storage),
+        &change,
+        OptimizeOptions::default(),
+    )
+    .expect("memory");
+    let mut manifest = Manifest::read(&*case.storage)
+        .expect("sound")
+        .expect("there");
+    let new = case.rewrite(&case.storage, 1 << 20, 1).expect("memory");
+    let pool = BufferPool::new(Arc::clone(&case.storage), 4 << 20);
+    let base = Segment::open(
+        &pool,
+        &new.id.folder(),
+        new.segment.quads,
+        &new.segment.files,
+    );
+    let rebuilt = rebuild(
+        &pool,
+        &Arc::new(base.expect("sound")),
+        &manifest.auxiliary,
+        &new.mapping,
+        OptimizeOptions::default(),
+        &Pace::default(),
+    )
+    .expect("memory");
+    let dropped: Vec<&AuxiliaryKind> = rebuilt.dropped.iter().map(|(kind, _)| kind).collect();
+    assert_eq!(dropped, [&add[2], &add[4]]);
+    let kinds: Vec<AuxiliaryKind> = rebuilt.entries.iter().map(|e| e.kind.clone()).collect();
+    let new_id = |old| new.mapping.new_id(TermId(old)).expect("used").0;
+    let along = vec![new_id(iri(1))];
+    let predicate = new_id(iri(1));
+    assert_eq!(kinds[1], AuxiliaryKind::Reachability { predicate });
+    let predicate = new_id(iri(2));
+    assert_eq!(kinds[2], AuxiliaryKind::Attribute { predicate, along });
+    (manifest.segment, manifest.auxiliary) = (new.id, rebuilt.entries);
+    (manifest.quads, manifest.files) = (new.segment.quads, new.segment.files);
+    manifest.switch(&*case.storage).expect("memory");
+    Manifest::remove_leftovers(Some(&manifest), &*case.storage).expect("memory");
+    let report = verify(
+        Arc::clone(&case.storage),
+        VerifyOptions::default(),
+        &mut |_| {},
+    );
+    assert_eq!(report.problems, []);
+    let folders = case.storage.list("").expect("memory");
+    assert_eq!(
+        folders
+            .iter()
+            .filter(|name| name.starts_with("auxiliary"))
+            .count(),
+        3
+    );
 }
