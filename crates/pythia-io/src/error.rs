@@ -76,14 +76,14 @@ pub enum IoError {
         /// Where the file ends.
         length: u64,
     },
-    /// A read that is not aligned as direct I/O demands: a mistake of the caller.
-    #[error("{name}: a read of {length} bytes at byte {offset} is not aligned to 4096 bytes")]
+    /// A read or write that is not aligned as direct I/O demands: a mistake of the caller.
+    #[error("{name}: a transfer of {length} bytes at byte {offset} is not aligned to 4096 bytes")]
     Misaligned {
         /// The file's name within its storage.
         name: String,
-        /// Where the read begins.
+        /// Where the transfer begins.
         offset: u64,
-        /// Length of the read.
+        /// Its length.
         length: usize,
     },
     /// A file was given to a storage that did not open it: a mistake of the caller.

@@ -5,6 +5,8 @@
 //! the others missing, cut short, or with blocks that never arrived. All of it follows from the
 //! plan and its seed.
 
+mod log;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -14,10 +16,11 @@ use parking_lot::Mutex;
 
 use crate::IoError;
 use crate::probe::DeviceProfile;
-use crate::storage::{ALIGNMENT, ReadFile, ReadRequest, Storage, WriteFile};
+use crate::storage::{ALIGNMENT, LogFile, ReadFile, ReadRequest, Storage, WriteFile};
 
 /// What goes wrong, and when. Operations are numbered from 1 in the order in which they begin:
-/// opening, creating, each append, sync, close, each batch of reads, rename, remove, list.
+/// opening, creating, each append, sync, close, each batch of reads, rename, remove, list; creating a
+/// log file is two, create and sync.
 #[derive(Clone, Debug, Default)]
 pub struct FaultPlan {
     /// Decides what a crash leaves of files that were not synced.
@@ -26,9 +29,12 @@ pub struct FaultPlan {
     pub fail_operation: Option<u64>,
     /// The device crashes as this operation begins; all operations fail from then on.
     pub crash_operation: Option<u64>,
-    /// If this operation is an append, half of it is done and then the device crashes.
+    /// If this operation is an append, half of it is done and then the device crashes; of a write to
+    /// a log file, what the seed decides.
     pub tear_operation: Option<u64>,
-    /// Bytes that can be appended before the disk is full.
+    /// From this operation on, syncs of log files do nothing and say that all is well.
+    pub lying_sync_from: Option<u64>,
+    /// Bytes that can be appended, or allocated for log files, before the disk is full.
     pub capacity_bytes: Option<u64>,
     /// Bits that read wrong.
     pub flipped_bits: Vec<FlippedBit>,
@@ -107,7 +113,10 @@ struct State {
     crashed: bool,
     /// Files that a crash would damage: being written, or closed without a sync.
     volatile: BTreeMap<String, Volatile>,
+    logs: log::VolatileLogs,
     next_writer: u64,
+    /// How often the device was started again.
+    restarts: u64,
 }
 
 struct Volatile {
@@ -133,7 +142,9 @@ impl FaultyStorage {
                     appended: 0,
                     crashed: false,
                     volatile: BTreeMap::new(),
+                    logs: log::VolatileLogs::default(),
                     next_writer: 0,
+                    restarts: 0,
                 }),
             }),
         }
@@ -169,6 +180,7 @@ impl FaultyStorage {
         state.operations = 0;
         state.appended = 0;
         state.crashed = false;
+        state.restarts += 1;
         Ok(())
     }
 
@@ -221,7 +233,7 @@ impl Device {
                 None => self.inner.remove(&name)?,
             }
         }
-        Ok(())
+        state.logs.crash(self, &mut random)
     }
 
     fn flip(&self, file: &str, offset: u64, buffer: &mut [u8]) {
@@ -376,6 +388,14 @@ impl Storage for FaultyStorage {
         }))
     }
 
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Box<dyn LogFile>, IoError> {
+        log::create(&self.device, name, bytes)
+    }
+
+    fn open_log(&self, name: &str) -> Result<Box<dyn LogFile>, IoError> {
+        log::open(&self.device, name)
+    }
+
     fn read_batch(&self, reads: &mut [ReadRequest<'_>]) -> Result<(), IoError> {
         let name = reads.first().map_or("", |read| read.file.name());
         self.device.begin("read", name)?;
@@ -409,7 +429,11 @@ impl Storage for FaultyStorage {
 
     fn remove(&self, name: &str) -> Result<(), IoError> {
         self.device.begin("remove", name)?;
-        forget(&mut self.device.state.lock().volatile, name);
+        {
+            let mut state = self.device.state.lock();
+            forget(&mut state.volatile, name);
+            state.logs.forget(name);
+        }
         self.device.inner.remove(name)
     }
 

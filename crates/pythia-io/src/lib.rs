@@ -1,6 +1,6 @@
 //! Storage devices and the buffer pool of the RDF database Pythia.
 //!
-//! - [`Storage`] is a folder of immutable files: the real device ([`DirectStorage`]), memory
+//! - [`Storage`] is a folder of immutable files, and of log files ([`LogFile`]): the real device ([`DirectStorage`]), memory
 //!   ([`MemoryStorage`]), a device with a modelled speed ([`ModelledStorage`]) and one that fails on
 //!   demand ([`FaultyStorage`]).
 //! - [`BufferPool`] holds pages of them within a hard budget; [`PagedFile`] hands out pages, one or,
@@ -29,7 +29,7 @@ pub use device::{Backend, DirectStorage, IoMode};
 pub use error::IoError;
 pub use faulty::{FaultPlan, FaultyStorage, FlippedBit};
 pub use memory::MemoryStorage;
-pub use model::{DeviceModel, ModelClock, ModelStatistics, ModelledStorage};
+pub use model::{DeviceModel, LogModel, ModelClock, ModelStatistics, ModelledStorage};
 pub use page::{PageMismatch, SEAL_BYTES, seal_page, verify_page};
 pub use pool::{
     BUDGET_BYTES_MIN, BufferPool, Counters, GroupCounters, PAGE_BYTES_MAX, Page, PageWriter,
@@ -38,5 +38,6 @@ pub use pool::{
 pub use probe::{DeviceIdentity, DeviceProfile, Origin};
 pub use reader::SequentialReader;
 pub use storage::{
-    ALIGNMENT, MERGED_READ_BYTES_MAX, ReadFile, ReadRequest, Storage, WriteFile, merge_reads,
+    ALIGNMENT, LogFile, MERGED_READ_BYTES_MAX, ReadFile, ReadRequest, Storage, WriteFile,
+    merge_reads,
 };

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use crate::IoError;
-use crate::storage::{ReadFile, ReadRequest, Storage, WriteFile, bytes_in_file, check_name};
+use crate::storage::{
+    ALIGNMENT, LogFile, ReadFile, ReadRequest, Storage, WriteFile, bytes_in_file, check_log_write,
+    check_name,
+};
 
 type Files = Arc<RwLock<BTreeMap<String, Arc<Vec<u8>>>>>;
 
@@ -95,6 +98,38 @@ impl WriteFile for MemoryWriter {
     }
 }
 
+#[derive(Debug)]
+struct MemoryLogFile {
+    name: String,
+    length: u64,
+    files: Files,
+}
+
+impl LogFile for MemoryLogFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.length
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), IoError> {
+        check_log_write(&self.name, self.length, offset, bytes)?;
+        let mut files = self.files.write();
+        let file = files.get_mut(&self.name).ok_or_else(|| IoError::NotFound {
+            name: self.name.clone(),
+        })?;
+        let start = offset as usize;
+        Arc::make_mut(file)[start..start + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), IoError> {
+        Ok(())
+    }
+}
+
 impl Storage for MemoryStorage {
     fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>, IoError> {
         Ok(Arc::new(MemoryFile {
@@ -111,6 +146,22 @@ impl Storage for MemoryStorage {
         Ok(Box::new(MemoryWriter {
             name: name.to_owned(),
             bytes: Vec::new(),
+            files: Arc::clone(&self.files),
+        }))
+    }
+
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Box<dyn LogFile>, IoError> {
+        check_name(name)?;
+        let length = bytes.next_multiple_of(ALIGNMENT as u64);
+        let zeros = Arc::new(vec![0; length as usize]);
+        self.files.write().insert(name.to_owned(), zeros);
+        self.open_log(name)
+    }
+
+    fn open_log(&self, name: &str) -> Result<Box<dyn LogFile>, IoError> {
+        Ok(Box::new(MemoryLogFile {
+            name: name.to_owned(),
+            length: self.get(name)?.len() as u64,
             files: Arc::clone(&self.files),
         }))
     }

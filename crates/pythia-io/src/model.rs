@@ -12,6 +12,8 @@
 //! 2.5 times PCM; PCM with 4 then takes 42 µs (its rate is 22 % above flash with 16), and flash with 8
 //! twice what PCM takes. With 32 in flight flash is behind by 1.5, the least the paper printed.
 
+mod log;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,7 +21,9 @@ use parking_lot::Mutex;
 
 use crate::IoError;
 use crate::probe::{DeviceProfile, Origin, RandomReads};
-use crate::storage::{ReadFile, ReadRequest, Storage, WriteFile, merge_reads};
+use crate::storage::{LogFile, ReadFile, ReadRequest, Storage, WriteFile, merge_reads};
+
+pub use log::LogModel;
 
 /// Block size for which a model's saturation depth is given.
 const MODEL_READ_BYTES: u64 = 4096;
@@ -153,6 +157,7 @@ pub struct ModelledStorage {
 struct Device {
     model: DeviceModel,
     clock: ModelClock,
+    log: LogModel,
     started: Instant,
     state: Mutex<State>,
 }
@@ -166,16 +171,29 @@ struct State {
     /// End and number of the reads in flight.
     in_flight: Vec<(Duration, u32)>,
     statistics: ModelStatistics,
+    /// Syncs of log files so far.
+    log_syncs: u64,
 }
 
 impl ModelledStorage {
     /// Puts a modelled device in front of `inner`.
     pub fn new(inner: Arc<dyn Storage>, model: DeviceModel, clock: ModelClock) -> Self {
+        Self::with_log(inner, model, clock, LogModel::default())
+    }
+
+    /// The same, with log files that take the time `log` says.
+    pub fn with_log(
+        inner: Arc<dyn Storage>,
+        model: DeviceModel,
+        clock: ModelClock,
+        log: LogModel,
+    ) -> Self {
         Self {
             inner,
             device: Arc::new(Device {
                 model,
                 clock,
+                log,
                 started: Instant::now(),
                 state: Mutex::default(),
             }),
@@ -266,6 +284,16 @@ impl Storage for ModelledStorage {
             inner: self.inner.create(name)?,
             device: Arc::clone(&self.device),
         }))
+    }
+
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Box<dyn LogFile>, IoError> {
+        let inner = self.inner.create_log(name, bytes)?;
+        Ok(Box::new(log::ModelledLogFile::new(inner, &self.device)))
+    }
+
+    fn open_log(&self, name: &str) -> Result<Box<dyn LogFile>, IoError> {
+        let inner = self.inner.open_log(name)?;
+        Ok(Box::new(log::ModelledLogFile::new(inner, &self.device)))
     }
 
     fn read_batch(&self, reads: &mut [ReadRequest<'_>]) -> Result<(), IoError> {

@@ -1,7 +1,8 @@
-//! The storage trait: a directory of immutable files, read in batches and written front to back.
+//! The storage trait: a directory of immutable files, read in batches and written front to back, and
+//! of log files, written in place.
 //!
 //! Invariants every implementation keeps:
-//! - a file's bytes and length never change once its writer is closed;
+//! - a file's bytes and length never change once its writer is closed; of a log file, only its length;
 //! - after [`WriteFile::sync`] the file, its name and the folders above it survive a crash;
 //! - [`Storage::rename`] is one atomic, durable step;
 //! - a batch has been served completely, or has failed, when [`Storage::read_batch`] returns.
@@ -66,6 +67,24 @@ pub trait WriteFile: Send + Debug {
     }
 }
 
+/// A file of fixed length, all of it on the device from the beginning, that is written in place: to
+/// make a write durable, only its bytes have to reach the device, nothing about the file changes.
+pub trait LogFile: Send + Sync + Debug {
+    /// The file's name within its storage, for messages.
+    fn name(&self) -> &str;
+    /// Length in bytes, a multiple of [`ALIGNMENT`].
+    fn len(&self) -> u64;
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Writes bytes within the file's length. Offset, length and address are multiples of
+    /// [`ALIGNMENT`].
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), IoError>;
+    /// Makes all that was written durable.
+    fn sync(&self) -> Result<(), IoError>;
+}
+
 /// A directory of files. Names are relative, with `/` between folders.
 pub trait Storage: Send + Sync + Debug {
     /// Opens an existing file.
@@ -73,6 +92,12 @@ pub trait Storage: Send + Sync + Debug {
     /// Creates a file, with the folders it needs; an existing one is replaced. Whoever has the
     /// replaced file open keeps reading its old bytes.
     fn create(&self, name: &str) -> Result<Box<dyn WriteFile>, IoError>;
+    /// Creates a log file of `bytes` (rounded up to whole blocks of [`ALIGNMENT`]) zeros, with the
+    /// folders it needs; it is durable on return. A full disk shows here, not in later writes, and
+    /// leaves no file behind.
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Box<dyn LogFile>, IoError>;
+    /// Opens an existing log file for writing.
+    fn open_log(&self, name: &str) -> Result<Box<dyn LogFile>, IoError>;
     /// Reads a batch: all are submitted together, and all have been served on return.
     ///
     /// Reads of neighbouring bytes that follow each other in `reads` may become one device read
@@ -151,6 +176,35 @@ pub(crate) fn bytes_in_file(read: &ReadRequest<'_>) -> Result<usize, IoError> {
     Ok(wanted.min(length.saturating_sub(read.offset) as usize))
 }
 
+/// Checks a write to a log file of `length` bytes.
+pub(crate) fn check_log_write(
+    name: &str,
+    length: u64,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<(), IoError> {
+    let aligned = offset.is_multiple_of(ALIGNMENT as u64)
+        && bytes.len().is_multiple_of(ALIGNMENT)
+        && bytes.as_ptr().addr().is_multiple_of(ALIGNMENT);
+    if !aligned {
+        return Err(IoError::Misaligned {
+            name: name.to_owned(),
+            offset,
+            length: bytes.len(),
+        });
+    }
+    let wanted = bytes.len() as u64;
+    if offset.checked_add(wanted).is_none_or(|end| end > length) {
+        return Err(IoError::UnexpectedEnd {
+            name: name.to_owned(),
+            offset,
+            wanted,
+            length,
+        });
+    }
+    Ok(())
+}
+
 /// Refuses names that are not plain relative paths: nothing may leave the storage's root.
 pub(crate) fn check_name(name: &str) -> Result<(), IoError> {
     let reason = if name.is_empty() {
@@ -173,7 +227,10 @@ pub(crate) fn check_name(name: &str) -> Result<(), IoError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AlignedBuffer, MemoryStorage};
+    use crate::{
+        AlignedBuffer, DeviceModel, DirectStorage, FaultPlan, FaultyStorage, IoMode, MemoryStorage,
+        ModelClock, ModelledStorage,
+    };
 
     #[test]
     fn neighbours_merge_up_to_the_limit() {
@@ -199,6 +256,65 @@ mod tests {
         let ranges: Vec<_> = merge_reads(&reads).collect();
         assert_eq!(ranges, [0..3, 3..4, 4..9, 9..10, 10..70]);
         assert_eq!(merge_reads(&[]).count(), 0);
+    }
+
+    /// What holds of log files whatever the storage.
+    fn check_log_files(storage: &dyn Storage) {
+        let mut bytes = AlignedBuffer::zeroed(8192);
+        bytes.fill(7);
+        let log = storage.create_log("log/a", 3 * 4096 - 1).unwrap();
+        assert_eq!((log.len(), log.name()), (3 * 4096, "log/a"));
+        assert_eq!(storage.read_all("log/a").unwrap(), [0; 3 * 4096]);
+        log.write_at(4096, &bytes).unwrap();
+        log.sync().unwrap();
+        assert!(matches!(
+            log.write_at(8192, &bytes),
+            Err(IoError::UnexpectedEnd { .. })
+        ));
+        assert!(matches!(
+            log.write_at(1, &bytes),
+            Err(IoError::Misaligned { .. })
+        ));
+        let short = log.write_at(0, &bytes[..100]);
+        assert!(matches!(short, Err(IoError::Misaligned { .. })));
+        drop(log);
+        let log = storage.open_log("log/a").unwrap();
+        bytes.fill(8);
+        log.write_at(0, &bytes[..4096]).unwrap();
+        log.sync().unwrap();
+        let expected = [[8; 4096], [7; 4096], [7; 4096]].concat();
+        assert_eq!(storage.read_all("log/a").unwrap(), expected);
+        let file = storage.open("log/a").unwrap();
+        assert_eq!(file.len(), 3 * 4096);
+        let buffer = &mut bytes[..4096];
+        let (file, offset) = (&*file, 4096);
+        storage
+            .read_batch(&mut [ReadRequest {
+                file,
+                offset,
+                buffer,
+            }])
+            .unwrap();
+        assert_eq!(bytes[0], 7);
+        storage.remove("log/a").unwrap();
+        assert!(
+            storage
+                .open_log("log/a")
+                .is_err_and(|error| error.is_not_found())
+        );
+    }
+
+    #[test]
+    fn log_files_are_written_in_place() {
+        let folder = tempfile::tempdir().unwrap();
+        for mode in [IoMode::Auto, IoMode::Buffered] {
+            check_log_files(&DirectStorage::open_with(folder.path(), true, mode).unwrap());
+        }
+        let memory = Arc::new(MemoryStorage::new());
+        check_log_files(&*memory);
+        check_log_files(&FaultyStorage::new(memory.clone(), FaultPlan::none()));
+        let (model, clock) = (DeviceModel::FLASH, ModelClock::Virtual);
+        check_log_files(&ModelledStorage::new(memory, model, clock));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! the kernel's cache. The environment variable `PYTHIA_IO` forces one of these.
 //! Writes are large, aligned and sequential. Nothing is ever mapped into memory.
 
+mod log_file;
 mod pread;
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,8 @@ use std::sync::{Arc, OnceLock};
 
 use crate::IoError;
 use crate::probe::{DeviceIdentity, DeviceProfile, brief};
-use crate::storage::{ReadFile, ReadRequest, Storage, WriteFile, check_name};
+use crate::storage::{LogFile, ReadFile, ReadRequest, Storage, WriteFile, check_name};
+use log_file::DirectLogFile;
 use pread::PreadPool;
 use transfer::{Failure, Transfer, advise_random};
 use uring::RingPool;
@@ -232,6 +234,17 @@ impl Storage for DirectStorage {
         let path = self.path(name)?;
         let writer = DirectWriter::create(name, path, &self.root, self.backend.direct)?;
         Ok(Box::new(writer))
+    }
+
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Box<dyn LogFile>, IoError> {
+        let path = self.path(name)?;
+        let file = DirectLogFile::create(name, &path, &self.root, self.backend.direct, bytes)?;
+        Ok(Box::new(file))
+    }
+
+    fn open_log(&self, name: &str) -> Result<Box<dyn LogFile>, IoError> {
+        let file = DirectLogFile::open(name, &self.path(name)?, self.backend.direct)?;
+        Ok(Box::new(file))
     }
 
     fn read_batch(&self, reads: &mut [ReadRequest<'_>]) -> Result<(), IoError> {

@@ -142,7 +142,7 @@ impl fmt::Debug for DirectWriter {
     }
 }
 
-fn create_new(path: &Path, direct: bool) -> io::Result<File> {
+pub(super) fn create_new(path: &Path, direct: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     if direct {

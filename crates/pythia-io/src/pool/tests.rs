@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use super::arena::SLAB_BYTES;
 use super::*;
 use crate::{
-    DeviceModel, FaultPlan, FaultyStorage, MemoryStorage, ModelClock, ModelledStorage, ReadFile,
-    ReadRequest, SEAL_BYTES, WriteFile,
+    DeviceModel, FaultPlan, FaultyStorage, LogFile, MemoryStorage, ModelClock, ModelledStorage,
+    ReadFile, ReadRequest, SEAL_BYTES, WriteFile,
 };
 
 /// What the file `name` has on its page `number`, after the seal.
@@ -579,6 +579,12 @@ impl Storage for PanickingStorage {
     }
     fn create(&self, name: &str) -> Result<Box<dyn WriteFile>, IoError> {
         self.0.create(name)
+    }
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Box<dyn LogFile>, IoError> {
+        self.0.create_log(name, bytes)
+    }
+    fn open_log(&self, name: &str) -> Result<Box<dyn LogFile>, IoError> {
+        self.0.open_log(name)
     }
     fn read_batch(&self, reads: &mut [ReadRequest<'_>]) -> Result<(), IoError> {
         assert!(!self.1.swap(false, Ordering::Relaxed), "told to panic");

@@ -1,0 +1,108 @@
+//! Log files: allocated whole, by writing zeros, and then written in place past the kernel's cache,
+//! so that making a write durable has nothing to change in the file system.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use super::sync_folders;
+use super::writer::create_new;
+use crate::storage::{ALIGNMENT, LogFile, check_log_write};
+use crate::{AlignedBuffer, IoError};
+
+/// Zeros written at once.
+const ZERO_BYTES: usize = 1 << 20;
+
+/// A log file of a [`super::DirectStorage`].
+#[derive(Debug)]
+pub(super) struct DirectLogFile {
+    name: String,
+    file: File,
+    length: u64,
+}
+
+impl DirectLogFile {
+    pub(super) fn create(
+        name: &str,
+        path: &Path,
+        root: &Path,
+        direct: bool,
+        bytes: u64,
+    ) -> Result<Self, IoError> {
+        let os = |error| IoError::os("create", name, None, error);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(os)?;
+        }
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(os(error)),
+            _ => {}
+        }
+        let log = Self {
+            name: name.to_owned(),
+            file: create_new(path, direct).map_err(os)?,
+            length: bytes.next_multiple_of(ALIGNMENT as u64),
+        };
+        let allocated = log
+            .write_zeros()
+            .and_then(|()| sync_folders(path, root, name));
+        if let Err(error) = allocated {
+            // Half a log file is of no use and takes space that is missing already.
+            let _ = fs::remove_file(path);
+            return Err(error);
+        }
+        Ok(log)
+    }
+
+    pub(super) fn open(name: &str, path: &Path, direct: bool) -> Result<Self, IoError> {
+        let os = |error| IoError::os("open", name, None, error);
+        let mut options = OpenOptions::new();
+        options.write(true);
+        let plain = options.clone();
+        let flags = if direct { libc::O_DIRECT } else { 0 };
+        let file = match options.custom_flags(flags).open(path) {
+            Err(error) if direct && error.raw_os_error() == Some(libc::EINVAL) => plain.open(path),
+            opened => opened,
+        };
+        let file = file.map_err(os)?;
+        Ok(Self {
+            name: name.to_owned(),
+            length: file.metadata().map_err(os)?.len(),
+            file,
+        })
+    }
+
+    fn write_zeros(&self) -> Result<(), IoError> {
+        let zeros = AlignedBuffer::zeroed(ZERO_BYTES.min(self.length as usize));
+        let mut offset = 0;
+        while offset < self.length {
+            let count = (self.length - offset).min(zeros.len() as u64);
+            self.write_at(offset, &zeros[..count as usize])?;
+            offset += count;
+        }
+        self.sync()
+    }
+}
+
+impl LogFile for DirectLogFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.length
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), IoError> {
+        check_log_write(&self.name, self.length, offset, bytes)?;
+        self.file
+            .write_all_at(bytes, offset)
+            .map_err(|e| IoError::os("write", &self.name, Some(offset), e))
+    }
+
+    fn sync(&self) -> Result<(), IoError> {
+        self.file
+            .sync_data()
+            .map_err(|e| IoError::os("sync", &self.name, None, e))
+    }
+}

@@ -1,0 +1,204 @@
+//! One device of a log that is being written: its file, the one prepared to follow, and those done.
+
+use std::sync::Arc;
+
+use pythia_io::{LogFile, Storage};
+
+use crate::LogError;
+use crate::format::{BLOCK_BYTES, FileHeader, Place, Position, file_name};
+
+/// A device of the log.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) number: u32,
+    pub(crate) storage: Arc<dyn Storage>,
+    /// The file being written.
+    current: Option<OpenFile>,
+    /// An empty file, ready to follow.
+    next: Option<OpenFile>,
+    next_sequence: u64,
+    /// Whether a thread is making the next file.
+    pub(crate) is_preparing: bool,
+    /// Whether a thread is writing to it.
+    pub(crate) is_busy: bool,
+    /// Files made for this epoch.
+    prepared: u32,
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    file: Arc<dyn LogFile>,
+    /// Where the next group goes; 0 as long as the header is to be written.
+    offset: u64,
+    info: FileInfo,
+}
+
+/// What is known of a file that was written to.
+#[derive(Clone, Debug)]
+pub(crate) struct FileInfo {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) name: String,
+    /// Length, all of it allocated.
+    pub(crate) bytes: u64,
+    /// Bytes with groups in them.
+    pub(crate) used_bytes: u64,
+    /// Where it begins.
+    pub(crate) lower: Place,
+    /// All of its commits are before this position.
+    pub(crate) end: Position,
+    /// Files with changes that its commits name.
+    pub(crate) bulks: Vec<String>,
+    /// Whether a copy is in the archive.
+    pub(crate) is_archived: bool,
+}
+
+/// Where a write goes.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) file: Arc<dyn LogFile>,
+    pub(crate) offset: u64,
+    /// Whether the file's header is to be written first.
+    pub(crate) is_first: bool,
+}
+
+/// The smallest file of a log whose files may be larger, so that small stores stay small.
+const FIRST_FILE_BYTES: u64 = 4 << 20;
+
+/// Length of the smallest file, if files may have up to `file_bytes`.
+pub(crate) fn first_file_bytes(file_bytes: u64) -> u64 {
+    file_bytes.min(FIRST_FILE_BYTES)
+}
+
+impl Device {
+    pub(crate) fn new(number: u32, storage: Arc<dyn Storage>, next_sequence: u64) -> Self {
+        Self {
+            number,
+            storage,
+            current: None,
+            next: None,
+            next_sequence,
+            is_preparing: false,
+            is_busy: false,
+            prepared: 0,
+        }
+    }
+
+    /// Whether a following file is to be made.
+    pub(crate) fn wants_file(&self) -> bool {
+        self.next.is_none() && !self.is_preparing
+    }
+
+    /// Whether groups of these lengths need a file that nobody makes.
+    pub(crate) fn lacks(&self, groups: &[usize]) -> bool {
+        self.wants_file() && !self.has_room(groups.iter().copied())
+    }
+
+    /// Takes a name for a new file, and its length.
+    pub(crate) fn begin_file(&mut self, file_bytes: u64) -> (String, u64) {
+        self.is_preparing = true;
+        let name = file_name(self.number, self.next_sequence);
+        let bytes = first_file_bytes(file_bytes) << self.prepared.min(20);
+        (name, bytes.min(file_bytes))
+    }
+
+    /// The new file is there, or was not to be had.
+    pub(crate) fn end_file(
+        &mut self,
+        made: Result<Box<dyn LogFile>, LogError>,
+    ) -> Result<(), LogError> {
+        self.is_preparing = false;
+        let file = made?;
+        self.next_sequence += 1;
+        self.prepared += 1;
+        let info = FileInfo {
+            storage: Arc::clone(&self.storage),
+            name: file.name().to_owned(),
+            bytes: file.len(),
+            used_bytes: BLOCK_BYTES as u64,
+            lower: Place {
+                group: 0,
+                position: 0,
+            },
+            end: Position(0),
+            bulks: Vec::new(),
+            is_archived: false,
+        };
+        self.next = Some(OpenFile {
+            file: file.into(),
+            offset: 0,
+            info,
+        });
+        Ok(())
+    }
+
+    /// Whether groups of these lengths, one after the other, find room here.
+    pub(crate) fn has_room(&self, groups: impl Iterator<Item = usize>) -> bool {
+        let mut files = [&self.current, &self.next].into_iter().flatten();
+        let mut room = files.next().map_or(0, OpenFile::room);
+        for bytes in groups {
+            while room < bytes as u64 {
+                match files.next() {
+                    Some(file) => room = file.room(),
+                    None => return false,
+                }
+            }
+            room -= bytes as u64;
+        }
+        true
+    }
+
+    /// Finds the place of a group of up to `bytes`, in the next file if need be; gives the file that
+    /// is full then. `None` if there is no room.
+    pub(crate) fn target(&mut self, bytes: usize) -> Option<(Target, Option<FileInfo>)> {
+        if !self.has_room(std::iter::once(bytes)) {
+            return None;
+        }
+        let mut full = None;
+        if self
+            .current
+            .as_ref()
+            .is_none_or(|file| file.room() < bytes as u64)
+        {
+            let next = self.next.take();
+            full = std::mem::replace(&mut self.current, next).map(|file| file.info);
+        }
+        let current = self.current.as_ref()?;
+        let target = Target {
+            file: Arc::clone(&current.file),
+            offset: current.offset.max(BLOCK_BYTES as u64),
+            is_first: current.offset == 0,
+        };
+        Some((target, full))
+    }
+
+    /// The header of the current file was made.
+    pub(crate) fn begin_current(&mut self, header: &FileHeader) {
+        if let Some(current) = &mut self.current {
+            current.info.lower = header.lower;
+        }
+    }
+
+    /// A group of `bytes` was written.
+    pub(crate) fn advance(&mut self, bytes: u64, end: Position, bulks: &[String]) {
+        if let Some(current) = &mut self.current {
+            current.offset = current.offset.max(BLOCK_BYTES as u64) + bytes;
+            current.info.used_bytes = current.offset;
+            current.info.end = current.info.end.max(end);
+            current.info.bulks.extend_from_slice(bulks);
+        }
+    }
+
+    /// Where the current file begins, if it was written to.
+    pub(crate) fn current_lower(&self) -> Option<Place> {
+        let written = self.current.as_ref().filter(|file| file.offset > 0);
+        written.map(|file| file.info.lower)
+    }
+}
+
+impl OpenFile {
+    fn room(&self) -> u64 {
+        self.file
+            .len()
+            .saturating_sub(self.offset.max(BLOCK_BYTES as u64))
+    }
+}

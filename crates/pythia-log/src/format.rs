@@ -1,0 +1,355 @@
+//! The bytes of log files (docs/format/log.md): a header block, then groups, each of whole blocks.
+
+use std::fmt;
+use std::str::FromStr;
+
+use pythia_io::ALIGNMENT;
+use serde::{Deserialize, Serialize};
+
+use crate::LogError;
+use crate::bytes::Cursor;
+
+/// The format of log files that this program writes and the newest it reads.
+pub const FORMAT_VERSION: u32 = 1;
+/// The folder of a storage that holds log files.
+pub const FOLDER: &str = "log";
+
+const FILE_MAGIC: [u8; 8] = *b"PythiaLg";
+const GROUP_MAGIC: [u8; 4] = *b"PyLG";
+
+/// Log files are written in whole blocks.
+pub(crate) const BLOCK_BYTES: usize = ALIGNMENT;
+/// Bytes of a group before its payload.
+pub(crate) const GROUP_HEADER_BYTES: usize = 64;
+const FILE_HEADER_BYTES: usize = 96;
+/// Flag of a group whose payload is compressed.
+pub(crate) const FLAG_ZSTD: u32 = 1;
+/// A payload is never longer, compressed or not.
+pub(crate) const PAYLOAD_BYTES_MAX: usize = 256 << 20;
+
+/// The number of a commit: 1, 2, 3 …
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Position(pub u64);
+
+impl Position {
+    /// The first commit's.
+    pub const FIRST: Self = Self(1);
+
+    /// The one after.
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What tells stores apart, so that no log file is taken for another store's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StoreId(pub [u8; 16]);
+
+impl fmt::Display for StoreId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl FromStr for StoreId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match u128::from_str_radix(text, 16) {
+            Ok(number) if text.len() == 32 => Ok(Self(number.to_be_bytes())),
+            _ => Err(format!(
+                "{text:?} is not a store's id of 32 hexadecimal digits"
+            )),
+        }
+    }
+}
+
+impl TryFrom<String> for StoreId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<StoreId> for String {
+    fn from(id: StoreId) -> Self {
+        id.to_string()
+    }
+}
+
+/// The name of a log file: those of a device are numbered from 1 on.
+pub(crate) fn file_name(device: u32, sequence: u64) -> String {
+    format!("{FOLDER}/{device:02}-{sequence:010}.log")
+}
+
+/// Device and number in the name of a log file within its folder.
+pub(crate) fn parse_file_name(name: &str) -> Option<(u32, u64)> {
+    let (device, sequence) = name.strip_suffix(".log")?.split_once('-')?;
+    Some((device.parse().ok()?, sequence.parse().ok()?))
+}
+
+/// The name of a file with changes put aside.
+pub(crate) fn bulk_name(epoch: u64, number: u64) -> String {
+    format!("{FOLDER}/{epoch:06}-{number:06}.bulk")
+}
+
+/// Whether a name within the folder is that of a file with changes put aside.
+pub(crate) fn is_bulk_name(name: &str) -> bool {
+    let numbers = name.strip_suffix(".bulk").and_then(|n| n.split_once('-'));
+    numbers.is_some_and(|(epoch, number)| [epoch, number].iter().all(|n| n.parse::<u64>().is_ok()))
+}
+
+/// A group's number and the position of its first commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) group: u64,
+    pub(crate) position: u64,
+}
+
+/// The first block of a log file. Written with the file's first group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileHeader {
+    pub(crate) store: StoreId,
+    pub(crate) device: u32,
+    /// Which opening of the log for writing this was.
+    pub(crate) epoch: u64,
+    /// Where the epoch begins: groups of older epochs from there on never were.
+    pub(crate) begin: Place,
+    /// All before was durable when the header was written; the file holds nothing before.
+    pub(crate) lower: Place,
+    /// The device's earlier files hold nothing from there on.
+    pub(crate) upper: Place,
+}
+
+impl FileHeader {
+    pub(crate) fn encode(&self, block: &mut [u8]) {
+        let mut out = Vec::with_capacity(FILE_HEADER_BYTES);
+        out.extend_from_slice(&FILE_MAGIC);
+        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(&self.device.to_le_bytes());
+        out.extend_from_slice(&self.store.0);
+        out.extend_from_slice(&self.epoch.to_le_bytes());
+        for place in [self.begin, self.lower, self.upper] {
+            out.extend_from_slice(&place.group.to_le_bytes());
+            out.extend_from_slice(&place.position.to_le_bytes());
+        }
+        let checksum = crc32c::crc32c(&out);
+        out.extend_from_slice(&checksum.to_le_bytes());
+        block[..out.len()].copy_from_slice(&out);
+    }
+
+    /// The header of a file; `None` if none was written, or only a part.
+    pub(crate) fn decode(bytes: &[u8], file: &str) -> Result<Option<Self>, LogError> {
+        let Some(bytes) = bytes.get(..FILE_HEADER_BYTES) else {
+            return Ok(None);
+        };
+        let mut cursor = Cursor::new(bytes, file, 0);
+        if cursor.array()? != FILE_MAGIC {
+            return Ok(None);
+        }
+        let version = cursor.u32()?;
+        if version > FORMAT_VERSION {
+            return Err(LogError::Version {
+                file: file.to_owned(),
+                found: version,
+                supported: FORMAT_VERSION,
+            });
+        }
+        let device = cursor.u32()?;
+        let store = StoreId(cursor.array()?);
+        let epoch = cursor.u64()?;
+        let mut place = || -> Result<Place, LogError> {
+            let group = cursor.u64()?;
+            let position = cursor.u64()?;
+            Ok(Place { group, position })
+        };
+        let header = Self {
+            store,
+            device,
+            epoch,
+            begin: place()?,
+            lower: place()?,
+            upper: place()?,
+        };
+        let checksum = crc32c::crc32c(&bytes[..FILE_HEADER_BYTES - cursor.left()]);
+        Ok((cursor.u32()? == checksum).then_some(header))
+    }
+}
+
+/// What precedes a group's payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupHeader {
+    pub(crate) epoch: u64,
+    pub(crate) group: u64,
+    /// The highest group that was durable, with all before it, when this one was written.
+    pub(crate) durable_before: u64,
+    /// Position of its first commit, or of the next if it has none.
+    pub(crate) position: u64,
+    pub(crate) count: u32,
+    pub(crate) flags: u32,
+    /// Length of the payload as it is in the file.
+    pub(crate) stored_bytes: u32,
+    /// Length of the payload uncompressed.
+    pub(crate) payload_bytes: u32,
+}
+
+impl GroupHeader {
+    /// Bytes of the group in the file.
+    pub(crate) fn total_bytes(&self) -> usize {
+        group_bytes(self.stored_bytes as usize)
+    }
+
+    /// Writes header and checksum in front of the payload, which is in `group` already.
+    pub(crate) fn encode(&self, store: StoreId, group: &mut [u8]) {
+        let mut out = Vec::with_capacity(GROUP_HEADER_BYTES);
+        out.extend_from_slice(&GROUP_MAGIC);
+        out.extend_from_slice(&[0; 4]);
+        for number in [
+            self.flags,
+            self.stored_bytes,
+            self.payload_bytes,
+            self.count,
+        ] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        for number in [self.epoch, self.group, self.durable_before, self.position] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        group[..out.len()].copy_from_slice(&out);
+        let end = GROUP_HEADER_BYTES + self.stored_bytes as usize;
+        let checksum = checksum(store, &group[8..end]);
+        group[4..8].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// The header of the group that begins here, and whether the group is whole; `None` if no group
+    /// begins here.
+    pub(crate) fn decode(store: StoreId, bytes: &[u8]) -> Option<(Self, bool)> {
+        let mut cursor = Cursor::new(bytes, "", 0);
+        if cursor.array().ok()? != GROUP_MAGIC {
+            return None;
+        }
+        let expected = cursor.u32().ok()?;
+        let [flags, stored_bytes, payload_bytes, count] =
+            [(); 4].map(|()| cursor.u32().unwrap_or(0));
+        let [epoch, group, durable_before, position] = [(); 4].map(|()| cursor.u64().unwrap_or(0));
+        let header = Self {
+            epoch,
+            group,
+            durable_before,
+            position,
+            count,
+            flags,
+            stored_bytes,
+            payload_bytes,
+        };
+        let whole = bytes.get(8..GROUP_HEADER_BYTES + stored_bytes as usize);
+        Some((
+            header,
+            whole.is_some_and(|b| checksum(store, b) == expected),
+        ))
+    }
+}
+
+const _: () = assert!(FILE_HEADER_BYTES == 8 + 4 + 4 + 16 + 8 + 6 * 8 + 4 + 4);
+const _: () = assert!(GROUP_HEADER_BYTES >= 4 + 4 + 4 * 4 + 4 * 8);
+
+/// Bytes that a group with a payload of this length takes in the file.
+pub(crate) fn group_bytes(stored_bytes: usize) -> usize {
+    (GROUP_HEADER_BYTES + stored_bytes).next_multiple_of(BLOCK_BYTES)
+}
+
+/// Covers the store's id too, so that no group is taken for another store's.
+pub(crate) fn checksum(store: StoreId, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&store.0), bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn header() -> FileHeader {
+        let place = |group, position| Place { group, position };
+        FileHeader {
+            store: StoreId(*b"0123456789abcdef"),
+            device: 3,
+            epoch: 4,
+            begin: place(5, 6),
+            lower: place(7, 8),
+            upper: place(9, 10),
+        }
+    }
+
+    #[test]
+    fn file_headers_come_back_or_are_none() {
+        let mut block = vec![0; BLOCK_BYTES];
+        header().encode(&mut block);
+        assert_eq!(FileHeader::decode(&block, "a").unwrap(), Some(header()));
+        assert_eq!(FileHeader::decode(&[0; 4096], "a").unwrap(), None);
+        for bit in (0..FILE_HEADER_BYTES - 4).flat_map(|byte| (0..8).map(move |bit| (byte, bit))) {
+            let mut damaged = block.clone();
+            damaged[bit.0] ^= 1 << bit.1;
+            let decoded = FileHeader::decode(&damaged, "a");
+            assert!(!matches!(decoded, Ok(Some(_))), "bit {bit:?}");
+        }
+    }
+
+    #[test]
+    fn names_come_back() {
+        let name = file_name(1, 12);
+        assert_eq!(name, "log/01-0000000012.log");
+        assert_eq!(parse_file_name(&name[4..]), Some((1, 12)));
+        assert!(is_bulk_name(&bulk_name(3, 4)[4..]));
+        for other in ["a", "01-0000000012.log.new", "x-1.log", "x-1.bulk"] {
+            assert_eq!(parse_file_name(other), None);
+            assert!(!is_bulk_name(other));
+        }
+    }
+
+    #[test]
+    fn store_ids_are_text() {
+        let id = header().store;
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert!("12".parse::<StoreId>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn group_headers_come_back(numbers: [u32; 3], longs: [u64; 4], payload: Vec<u8>) {
+            let header = GroupHeader {
+                flags: numbers[0], payload_bytes: numbers[1], count: numbers[2],
+                epoch: longs[0], group: longs[1], durable_before: longs[2], position: longs[3],
+                stored_bytes: payload.len() as u32,
+            };
+            let mut bytes = vec![0; header.total_bytes()];
+            bytes[GROUP_HEADER_BYTES..GROUP_HEADER_BYTES + payload.len()].copy_from_slice(&payload);
+            let store = StoreId([7; 16]);
+            header.encode(store, &mut bytes);
+            prop_assert_eq!(GroupHeader::decode(store, &bytes), Some((header, true)));
+            prop_assert_eq!(GroupHeader::decode(StoreId([8; 16]), &bytes), Some((header, false)));
+            let end = GROUP_HEADER_BYTES + payload.len();
+            bytes[end - 1] ^= 1;
+            prop_assert!(!matches!(GroupHeader::decode(store, &bytes), Some((_, true))) || payload.is_empty());
+        }
+
+        #[test]
+        fn random_bytes_never_panic(mut bytes: Vec<u8>) {
+            let _ = FileHeader::decode(&bytes, "a");
+            bytes.splice(0..0, GROUP_MAGIC);
+            let _ = GroupHeader::decode(StoreId::default(), &bytes);
+            let _ = parse_file_name(&String::from_utf8_lossy(&bytes));
+        }
+    }
+}

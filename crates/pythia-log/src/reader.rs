@@ -1,0 +1,236 @@
+//! Reading a log: its commits in order, from any position on.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use pythia_io::Storage;
+
+use crate::bulk::{Bulk, BulkReader};
+use crate::catalog::Catalog;
+use crate::change::ChangeSet;
+use crate::format::Position;
+use crate::group::{Body, Record, decode_records};
+use crate::walk::{Group, Walk};
+use crate::{LogError, StoreId};
+
+/// How often a reader looks again when the log changed under it: a writer may be at work, and files
+/// move to the archive.
+const ATTEMPTS: usize = 5;
+
+/// A log to be read, whether or not a process is writing to it.
+#[derive(Clone, Debug)]
+pub struct LogReader {
+    devices: Vec<Arc<dyn Storage>>,
+    archive: Option<Arc<dyn Storage>>,
+    store: StoreId,
+}
+
+/// A commit of the log.
+#[derive(Clone)]
+pub struct Commit {
+    /// Its number.
+    pub position: Position,
+    /// When it was committed, in microseconds since 1970.
+    pub time: u64,
+    /// The key that its client gave it.
+    pub key: Option<String>,
+    body: Body,
+    /// For changes put aside: where, and of which store.
+    source: Arc<Source>,
+}
+
+#[derive(Debug)]
+struct Source {
+    devices: Vec<Arc<dyn Storage>>,
+    store: StoreId,
+}
+
+impl fmt::Debug for Commit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Commit({} at {}, {:?})",
+            self.position, self.time, self.key
+        )
+    }
+}
+
+impl LogReader {
+    /// A reader of the log in these folders, and of its archive.
+    pub fn open(
+        devices: Vec<Arc<dyn Storage>>,
+        archive: Option<Arc<dyn Storage>>,
+        store: StoreId,
+    ) -> Self {
+        Self {
+            devices,
+            archive,
+            store,
+        }
+    }
+
+    /// The commits from a position on, up to the end that the log has now.
+    ///
+    /// # Errors
+    /// [`LogError::Missing`] if these commits have left the log, [`LogError::Ahead`] if the position
+    /// is further than the next commit's.
+    pub fn commits_from(&self, position: Position) -> Result<Commits, LogError> {
+        let mut last = Err(LogError::NoDevice);
+        for _ in 0..ATTEMPTS {
+            last = self.try_from(position);
+            match &last {
+                Err(LogError::Lost { .. } | LogError::Missing { .. }) => {}
+                Err(LogError::Io(error)) if error.is_not_found() => {}
+                _ => break,
+            }
+        }
+        last
+    }
+
+    fn try_from(&self, position: Position) -> Result<Commits, LogError> {
+        let catalog = Catalog::list(&self.devices, self.archive.as_ref(), self.store)?;
+        let mut commits = Commits::new(Walk::new(catalog, position)?, self.clone());
+        commits.skip_to(position)?;
+        Ok(commits)
+    }
+
+    fn source(&self) -> Arc<Source> {
+        Arc::new(Source {
+            devices: self.devices.iter().chain(&self.archive).cloned().collect(),
+            store: self.store,
+        })
+    }
+}
+
+impl Commit {
+    /// What it changes, in one or, if it is large, many sets.
+    pub fn changes(&self) -> Box<dyn Iterator<Item = Result<ChangeSet, LogError>> + '_> {
+        match &self.body {
+            Body::Inline(set) => Box::new(std::iter::once_with(|| Ok(set.clone()))),
+            Body::Bulk(bulk) => match self.source.open(bulk) {
+                Ok(reader) => Box::new(reader),
+                Err(error) => Box::new(std::iter::once_with(|| Err(error))),
+            },
+        }
+    }
+}
+
+impl Source {
+    fn open(&self, bulk: &Bulk) -> Result<BulkReader, LogError> {
+        let mut last = Err(LogError::NoDevice);
+        for storage in &self.devices {
+            last = BulkReader::open(storage, self.store, bulk);
+            match &last {
+                Err(LogError::Io(error)) if error.is_not_found() => {}
+                _ => break,
+            }
+        }
+        last
+    }
+}
+
+/// The commits of a log, in order.
+#[derive(Debug)]
+pub struct Commits {
+    walk: Walk,
+    reader: LogReader,
+    source: Arc<Source>,
+    /// Those of the group at hand.
+    ready: VecDeque<Commit>,
+    /// Where the walk would begin anew.
+    position: Position,
+    failed: bool,
+}
+
+impl Commits {
+    pub(crate) fn new(walk: Walk, reader: LogReader) -> Self {
+        Self {
+            position: Position(walk.place().position),
+            source: reader.source(),
+            walk,
+            reader,
+            ready: VecDeque::new(),
+            failed: false,
+        }
+    }
+
+    /// The position that the next commit has, or will have.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Passes over what is before a position.
+    pub(crate) fn skip_to(&mut self, position: Position) -> Result<(), LogError> {
+        while self.position < position {
+            if self.ready.is_empty() && !self.fill()? {
+                return Err(LogError::Ahead {
+                    position,
+                    next: self.position,
+                });
+            }
+            if self.ready.pop_front().is_some() {
+                self.position = self.position.next();
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the next group that has commits; false at the end.
+    fn fill(&mut self) -> Result<bool, LogError> {
+        while self.ready.is_empty() {
+            let Some(group) = self.walk.next_group()? else {
+                return Ok(false);
+            };
+            self.ready = self.commits(&group)?;
+        }
+        Ok(true)
+    }
+
+    fn commits(&self, group: &Group) -> Result<VecDeque<Commit>, LogError> {
+        let name = &self.walk.catalog.files[group.file].name;
+        let records = decode_records(&group.header, &group.payload, name, group.offset)?;
+        let commit = |(index, record): (usize, Record)| Commit {
+            position: Position(group.header.position + index as u64),
+            time: record.time,
+            key: record.key,
+            body: record.body,
+            source: Arc::clone(&self.source),
+        };
+        Ok(records.into_iter().enumerate().map(commit).collect())
+    }
+
+    /// Like [`Self::fill`]; if the log changed meanwhile, looks at it anew.
+    fn fill_or_look_again(&mut self) -> Result<bool, LogError> {
+        match self.fill() {
+            Err(LogError::Lost { .. } | LogError::Missing { .. }) => {}
+            Err(LogError::Io(error)) if error.is_not_found() => {}
+            filled => return filled,
+        }
+        *self = self.reader.commits_from(self.position)?;
+        self.fill()
+    }
+}
+
+impl Iterator for Commits {
+    type Item = Result<Commit, LogError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        if self.ready.is_empty() {
+            match self.fill_or_look_again() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => {
+                    self.failed = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        let commit = self.ready.pop_front()?;
+        self.position = commit.position.next();
+        Some(Ok(commit))
+    }
+}

@@ -1,0 +1,114 @@
+//! Files that nothing needs any more: to the archive, and away.
+
+use std::sync::Arc;
+
+use pythia_io::{SequentialReader, Storage};
+
+use crate::LogError;
+use crate::device::FileInfo;
+use crate::format::Position;
+use crate::shared::Shared;
+
+const COPY_BYTES: usize = 1 << 20;
+
+impl Shared {
+    /// See [`crate::Log::checkpoint`].
+    pub(crate) fn checkpoint(&self, position: Position) -> Result<(), LogError> {
+        let _one_at_a_time = self.checkpoints.lock();
+        let bulks = self.bulk_storage();
+        if let Some(archive) = &self.options.archive {
+            for file in self.files_before(position) {
+                if !file.is_archived {
+                    archive_file(&**archive, &file, &bulks)?;
+                    self.mark_archived(&file.name);
+                }
+            }
+        }
+        let mut files = self.files_before(position);
+        files.sort_by_key(|file| file.end);
+        let mut kept: u64 = files.iter().map(|file| file.bytes).sum();
+        for file in files {
+            if kept <= self.options.retain_bytes {
+                break;
+            }
+            kept -= file.bytes;
+            if !self.forget(&file, position) {
+                break;
+            }
+            file.storage.remove(&file.name)?;
+            for name in &file.bulks {
+                bulks.remove(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The full files all of whose commits are before a position.
+    fn files_before(&self, position: Position) -> Vec<FileInfo> {
+        let state = self.state.lock();
+        let before = state.full.iter().filter(|file| file.end <= position);
+        before.cloned().collect()
+    }
+
+    fn mark_archived(&self, name: &str) {
+        let mut state = self.state.lock();
+        for file in state.full.iter_mut().filter(|file| file.name == name) {
+            file.is_archived = true;
+        }
+    }
+
+    /// Takes a file off the list; false if the log could not be opened from `position` on without.
+    fn forget(&self, file: &FileInfo, position: Position) -> bool {
+        let mut state = self.state.lock();
+        let others = state.full.iter().filter(|other| other.name != file.name);
+        let lowers = others.map(|other| other.lower);
+        let current = state
+            .devices
+            .iter()
+            .filter_map(|device| device.current_lower());
+        let lowers: Vec<_> = lowers.chain(current).collect();
+        if !lowers.iter().any(|lower| lower.position <= position.0) {
+            return false;
+        }
+        state.full.retain(|other| other.name != file.name);
+        let first = lowers.iter().min();
+        state
+            .keys
+            .forget_before(Position(first.map_or(0, |lower| lower.position)));
+        true
+    }
+}
+
+/// Copies what a file holds, and the changes put aside that it names.
+fn archive_file(
+    archive: &dyn Storage,
+    file: &FileInfo,
+    bulks: &Arc<dyn Storage>,
+) -> Result<(), LogError> {
+    for name in &file.bulks {
+        let bytes = bulks.open(name)?.len();
+        copy(bulks, name, bytes, archive)?;
+    }
+    copy(&file.storage, &file.name, file.used_bytes, archive)
+}
+
+/// Copies the first `bytes` of a file; the copy has its name only once it is whole and durable.
+fn copy(from: &Arc<dyn Storage>, name: &str, bytes: u64, to: &dyn Storage) -> Result<(), LogError> {
+    let mut reader = SequentialReader::new(Arc::clone(from), from.open(name)?, COPY_BYTES);
+    let new_name = format!("{name}.new");
+    let mut writer = to.create(&new_name)?;
+    let mut left = bytes;
+    while left > 0 {
+        let filled = reader.fill()?;
+        let count = (filled.len() as u64).min(left) as usize;
+        if count == 0 {
+            break;
+        }
+        writer.append(&filled[..count])?;
+        std::io::BufRead::consume(&mut reader, count);
+        left -= count as u64;
+    }
+    writer.sync()?;
+    to.rename(&new_name, name)?;
+    Ok(())
+}

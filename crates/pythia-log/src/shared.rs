@@ -1,0 +1,197 @@
+//! The threads of a log: who writes groups, and who makes files.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use pythia_io::{AlignedBuffer, Storage};
+
+use crate::LogError;
+use crate::device::first_file_bytes;
+use crate::format::BLOCK_BYTES;
+use crate::group::seal;
+use crate::log::LogOptions;
+use crate::state::{Job, State, Work};
+
+/// Payloads are joined into groups up to this length.
+const PAYLOAD_BYTES_MAX: u64 = 1 << 20;
+/// How long to wait before trying again to make a file.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A log's state, and what its threads wait for.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: LogOptions,
+    pub(crate) state: Mutex<State>,
+    /// Something waits to be written.
+    pub(crate) work: Condvar,
+    /// Something was written, a file was made, or something failed.
+    done: Condvar,
+    /// A file is to be made.
+    pub(crate) files: Condvar,
+    /// One checkpoint at a time.
+    pub(crate) checkpoints: Mutex<()>,
+}
+
+type Guard<'a> = MutexGuard<'a, State>;
+
+impl Shared {
+    pub(crate) fn new(state: State, options: LogOptions) -> Self {
+        Self {
+            options,
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            done: Condvar::new(),
+            files: Condvar::new(),
+            checkpoints: Mutex::new(()),
+        }
+    }
+
+    /// The longest payload of a group: what fits into the smallest file several times.
+    pub(crate) fn payload_bytes_max(&self) -> usize {
+        (first_file_bytes(self.options.file_bytes) / 4).min(PAYLOAD_BYTES_MAX) as usize
+    }
+
+    /// Where changes are put aside.
+    pub(crate) fn bulk_storage(&self) -> Arc<dyn Storage> {
+        Arc::clone(&self.state.lock().devices[0].storage)
+    }
+
+    /// Waits until there is room for groups of these lengths behind those that wait; makes the files
+    /// that are missing and that nobody else makes.
+    pub(crate) fn reserve(&self, groups: &[usize]) -> Result<Guard<'_>, LogError> {
+        let mut state = self.state.lock();
+        let mut tried = vec![false; state.devices.len()];
+        let mut refused = None;
+        loop {
+            if let Some(failure) = &state.failure {
+                return Err(failure.clone());
+            }
+            if self.options.prepare_ahead && state.has_room(groups) {
+                return Ok(state);
+            }
+            let lacks = |&device: &usize| !tried[device] && state.devices[device].lacks(groups);
+            if let Some(device) = (0..tried.len()).find(lacks) {
+                tried[device] = true;
+                let (guard, made) = self.prepare(state, device);
+                state = guard;
+                refused = made.err().or(refused);
+                continue;
+            }
+            if state.has_room(groups) {
+                return Ok(state);
+            }
+            if state.devices.iter().any(|device| device.is_preparing) {
+                self.done.wait(&mut state);
+                continue;
+            }
+            if let Some(error) = refused {
+                return Err(error);
+            }
+            // Files fill faster than they are written.
+            state = self.advance(state);
+            tried.fill(false);
+        }
+    }
+
+    /// Gets on with writing: does it, if that is for whoever waits to do, else waits for others.
+    pub(crate) fn advance<'a>(&'a self, mut state: Guard<'a>) -> Guard<'a> {
+        if state.devices.len() == 1
+            && let Some(job) = state.take(0)
+        {
+            drop(state);
+            self.run(job);
+            return self.state.lock();
+        }
+        self.done.wait(&mut state);
+        state
+    }
+
+    fn run(&self, job: Job) {
+        let written = self.write(&job);
+        let mut state = self.state.lock();
+        state.complete(&job, written);
+        drop(state);
+        self.done.notify_all();
+        if job.target.is_first {
+            self.files.notify_all();
+        }
+    }
+
+    /// Writes a group and syncs; gives the bytes written.
+    fn write(&self, job: &Job) -> Result<u64, LogError> {
+        let bytes = match &job.work {
+            Work::Again(bytes) => Arc::clone(bytes),
+            Work::New(header, payload) => {
+                let bytes = Arc::new(seal(*header, payload, job.file_header.store));
+                self.state.lock().sealed(job.group, &bytes);
+                bytes
+            }
+        };
+        let target = &job.target;
+        if target.is_first {
+            let mut block = AlignedBuffer::zeroed(BLOCK_BYTES);
+            job.file_header.encode(&mut block);
+            target.file.write_at(0, &block)?;
+        }
+        target.file.write_at(target.offset, &bytes)?;
+        target.file.sync()?;
+        Ok(bytes.len() as u64)
+    }
+
+    /// A device's thread, where there are several: writes what waits, and what others are slow to
+    /// write.
+    pub(crate) fn run_device(&self, device: usize) {
+        let mut state = self.state.lock();
+        while !state.is_closing {
+            if let Some(job) = state.take(device).or_else(|| state.take_slow(device)) {
+                drop(state);
+                self.run(job);
+                state = self.state.lock();
+                continue;
+            }
+            match state.sleep(device) {
+                Some(time) => {
+                    self.work.wait_for(&mut state, time);
+                }
+                None => self.work.wait(&mut state),
+            }
+        }
+    }
+
+    /// The thread that makes files before they are needed.
+    pub(crate) fn run_files(&self) {
+        let mut state = self.state.lock();
+        while !state.is_closing {
+            let mut devices = state.devices.iter();
+            let Some(device) = devices.position(|device| device.wants_file()) else {
+                self.files.wait(&mut state);
+                continue;
+            };
+            let (guard, made) = self.prepare(state, device);
+            state = guard;
+            // Whoever needs the file tries again, and reports what is wrong.
+            if made.is_err() && !state.is_closing {
+                self.files.wait_for(&mut state, RETRY);
+            }
+        }
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        mut state: Guard<'a>,
+        device: usize,
+    ) -> (Guard<'a>, Result<(), LogError>) {
+        let entry = &mut state.devices[device];
+        let storage = Arc::clone(&entry.storage);
+        let (name, bytes) = entry.begin_file(self.options.file_bytes);
+        drop(state);
+        let made = storage.create_log(&name, bytes).map_err(LogError::from);
+        let mut state = self.state.lock();
+        let made = state.devices[device].end_file(made);
+        self.done.notify_all();
+        // A device that had no room may have been waiting for it.
+        self.work.notify_all();
+        (state, made)
+    }
+}

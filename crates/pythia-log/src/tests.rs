@@ -1,0 +1,505 @@
+//! Logs on devices that crash, lie, fill up and are slow.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pythia_io::{
+    DeviceModel, FaultPlan, FaultyStorage, LogModel, MemoryStorage, ModelClock, ModelledStorage,
+    Storage,
+};
+
+use crate::catalog::{Catalog, Scan};
+use crate::testing::numbered;
+use crate::{Changes, Entry, Log, LogError, LogOptions, LogReader, Position, StoreId, Ticket};
+
+const STORE: StoreId = StoreId([9; 16]);
+type Devices = Vec<Arc<dyn Storage>>;
+
+/// Small files, made when they are needed, so that operations come in the same order every time.
+fn options() -> LogOptions {
+    LogOptions {
+        file_bytes: 48 << 10,
+        prepare_ahead: false,
+        ..LogOptions::default()
+    }
+}
+
+fn memory(count: usize) -> Devices {
+    (0..count)
+        .map(|_| Arc::new(MemoryStorage::new()) as _)
+        .collect()
+}
+
+/// Commits whose numbers are also in what they change.
+fn submit(log: &Log, numbers: std::ops::Range<u64>) -> Result<Ticket, LogError> {
+    let sets: Vec<_> = numbers
+        .clone()
+        .map(|n| numbered(n, (n % 5 * 700) as usize))
+        .collect();
+    let keys: Vec<_> = numbers.clone().map(|n| format!("key {n}")).collect();
+    let entries: Vec<_> = numbers
+        .zip(&sets)
+        .zip(&keys)
+        .map(|((time, set), key)| Entry {
+            time,
+            key: time.is_multiple_of(2).then_some(key),
+            changes: Changes::Inline(set),
+        })
+        .collect();
+    log.submit(&entries)
+}
+
+fn commit(log: &Log, numbers: std::ops::Range<u64>) -> Result<(), LogError> {
+    let ticket = submit(log, numbers)?;
+    log.wait(ticket)
+}
+
+/// Reads all commits from a position on, checks that they are what [`submit`] made, and gives the
+/// position after the last.
+fn read(devices: &Devices, archive: Option<Arc<dyn Storage>>, from: u64) -> Result<u64, LogError> {
+    let reader = LogReader::open(devices.clone(), archive, STORE);
+    check(reader.commits_from(Position(from))?, from)
+}
+
+fn check(
+    commits: impl Iterator<Item = Result<crate::Commit, LogError>>,
+    from: u64,
+) -> Result<u64, LogError> {
+    let mut next = from;
+    for commit in commits {
+        let commit = commit?;
+        assert_eq!((commit.position, commit.time), (Position(next), next));
+        let key = next.is_multiple_of(2).then(|| format!("key {next}"));
+        assert_eq!(commit.key, key);
+        let sets = commit.changes().collect::<Result<Vec<_>, _>>()?;
+        let expected = numbered(next, (next % 5 * 700) as usize);
+        assert_eq!(sets.len(), 1);
+        assert!(sets[0].terms().eq(expected.terms()));
+        assert_eq!(sets[0].changes(), expected.changes());
+        next += 1;
+    }
+    Ok(next)
+}
+
+#[test]
+fn commits_come_back_in_order_from_any_position() {
+    for count in [1, 3] {
+        let devices = memory(count);
+        let log = Log::create(devices.clone(), STORE, options()).unwrap();
+        for first in (1..100).step_by(3) {
+            commit(&log, first..first + 3).unwrap();
+            assert_eq!(log.next_position(), Position(first + 3));
+        }
+        for from in [1, 2, 50, 99, 100] {
+            assert_eq!(
+                read(&devices, None, from).unwrap(),
+                100,
+                "live, {count} devices"
+            );
+        }
+        log.close().unwrap();
+        for from in 1..=100 {
+            assert_eq!(read(&devices, None, from).unwrap(), 100);
+        }
+        let ahead = read(&devices, None, 101);
+        assert!(matches!(ahead, Err(LogError::Ahead { .. })), "{ahead:?}");
+    }
+}
+
+#[test]
+fn many_threads_commit_at_once() {
+    for count in [1, 2] {
+        let devices = memory(count);
+        let log = Log::create(devices.clone(), STORE, LogOptions::default()).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..100 {
+                        let set = numbered(1, 10);
+                        let changes = Changes::Inline(&set);
+                        let ticket = log.submit(&[Entry {
+                            time: 1,
+                            key: None,
+                            changes,
+                        }]);
+                        log.wait(ticket.unwrap()).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(log.next_position(), Position(801));
+        drop(log);
+        let reader = LogReader::open(devices, None, STORE);
+        let commits: Result<Vec<_>, _> = reader.commits_from(Position(1)).unwrap().collect();
+        let positions = commits.unwrap().into_iter().map(|commit| commit.position.0);
+        assert!(positions.eq(1..=800));
+    }
+}
+
+#[test]
+fn a_log_goes_on_where_it_ended_and_knows_its_keys() {
+    for count in [1, 2] {
+        let devices = memory(count);
+        drop(Log::create(devices.clone(), STORE, options()).unwrap());
+        for epoch in 0..10 {
+            let from = Position(1 + epoch * 7);
+            let (log, commits) = Log::open(devices.clone(), STORE, Position(1), options()).unwrap();
+            assert_eq!(check(commits, 1).unwrap(), from.0);
+            assert_eq!(log.next_position(), from);
+            assert_eq!(log.find_key("key 4").is_some(), epoch > 0);
+            for number in from.0..from.0 + 7 {
+                commit(&log, number..number + 1).unwrap();
+            }
+            assert_eq!(log.find_key("key 4"), Some(Position(4)));
+            assert_eq!(log.find_key("key 5"), None);
+        }
+        assert!(matches!(
+            Log::create(devices.clone(), STORE, options()),
+            Err(LogError::Exists { .. })
+        ));
+        let foreign = Log::open(devices, StoreId([1; 16]), Position(1), options());
+        assert!(matches!(foreign, Err(LogError::ForeignFile { .. })));
+    }
+}
+
+/// Devices that fail together.
+struct Machine {
+    faulty: Vec<FaultyStorage>,
+}
+
+impl Machine {
+    fn new(count: usize, plan: &FaultPlan) -> Self {
+        let device = |_| FaultyStorage::new(Arc::new(MemoryStorage::new()), plan.clone());
+        let faulty = (0..count).map(device).collect();
+        Self { faulty }
+    }
+
+    fn devices(&self) -> Devices {
+        self.faulty
+            .iter()
+            .map(|device| Arc::new(device.clone()) as _)
+            .collect()
+    }
+
+    fn power_cut(&self, plan: &FaultPlan) {
+        for device in &self.faulty {
+            device.crash().unwrap();
+        }
+        for device in &self.faulty {
+            device.restart(plan.clone()).unwrap();
+        }
+    }
+}
+
+/// Creates or opens the log and commits until something fails or all is done; gives the number of
+/// the last commit acknowledged.
+fn work(machine: &Machine, acknowledged: &mut u64, until: u64) -> Result<(), LogError> {
+    let devices = machine.devices();
+    let log = if *acknowledged == 0 && read(&devices, None, 1).is_err() {
+        Log::create(devices, STORE, options())?
+    } else {
+        let (log, commits) = Log::open(devices, STORE, Position(1), options())?;
+        let end = check(commits, 1)?;
+        assert!(end > *acknowledged, "{end} after {acknowledged}");
+        // What was read is durable from now on, acknowledged or not.
+        *acknowledged = end - 1;
+        log
+    };
+    while *acknowledged < until {
+        let mut tickets = Vec::new();
+        for _ in 0..machine.faulty.len() {
+            let next = log.next_position().0;
+            tickets.push((next + 1, submit(&log, next..next + 2)?));
+        }
+        for (last, ticket) in tickets {
+            log.wait(ticket)?;
+            *acknowledged = last;
+        }
+    }
+    log.close()
+}
+
+#[test]
+fn what_was_acknowledged_survives_a_crash_at_every_operation() {
+    for count in [1, 3] {
+        let machine = Machine::new(count, &FaultPlan::none());
+        work(&machine, &mut 0, 40).unwrap();
+        let operations = machine.faulty[0].operations();
+        for number in 1..=operations.max(30) {
+            for seed in 0..6 {
+                let plan = FaultPlan::crash_at(number, seed);
+                let machine = Machine::new(count, &plan);
+                let mut acknowledged = 0;
+                let first = work(&machine, &mut acknowledged, 40);
+                assert!(first.is_err() || count > 1, "every operation is reached");
+                // And again, soon after the log was opened again.
+                machine.power_cut(&FaultPlan::crash_at(3 + number % 17, seed));
+                let _ = work(&machine, &mut acknowledged, 50);
+                machine.power_cut(&FaultPlan::none());
+                work(&machine, &mut acknowledged, 60).unwrap_or_else(|error| {
+                    panic!("{count} devices, operation {number}, seed {seed}: {error}")
+                });
+                assert_eq!(read(&machine.devices(), None, 1).unwrap(), acknowledged + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn devices_that_lie_are_found_out_where_what_is_left_shows_it() {
+    let mut detected = 0;
+    for seed in 0..100 {
+        let plan = FaultPlan {
+            seed,
+            ..FaultPlan::lie_from(20)
+        };
+        let machine = Machine::new(1, &plan);
+        let mut acknowledged = 0;
+        work(&machine, &mut acknowledged, 40).unwrap();
+        machine.power_cut(&FaultPlan::none());
+        match Log::open(machine.devices(), STORE, Position(1), options()) {
+            Ok((_log, commits)) => {
+                check(commits, 1).unwrap();
+            }
+            Err(error @ LogError::Lost { .. }) => {
+                assert!(error.to_string().contains("pythia restore"), "{error}");
+                detected += 1;
+            }
+            Err(other) => panic!("seed {seed}: {other}"),
+        }
+    }
+    assert!(detected > 80, "{detected} of 100");
+}
+
+#[test]
+fn a_flipped_bit_in_what_was_acknowledged_is_refused_with_its_place() {
+    let memory = Arc::new(MemoryStorage::new());
+    let devices: Devices = vec![memory.clone()];
+    let log = Log::create(devices.clone(), STORE, options()).unwrap();
+    for number in 1..20 {
+        commit(&log, number..number + 1).unwrap();
+    }
+    log.close().unwrap();
+    let catalog = Catalog::list(&devices, None, STORE).unwrap();
+    for file in &catalog.files {
+        for (offset, header) in Scan::read(file).unwrap().groups {
+            for byte in [0, 5, 30, 70] {
+                let plan = FaultPlan::flip(&file.name, (offset + byte) as u64, 2);
+                let faulty: Devices = vec![Arc::new(FaultyStorage::new(memory.clone(), plan))];
+                let read = read(&faulty, None, 1);
+                if header.group == 21 {
+                    // The mark of the clean end: nothing is lost with it.
+                    assert_eq!(read.unwrap(), 20);
+                } else if header.count == 0 && byte == 70 {
+                    assert_eq!(read.unwrap(), 20, "no payload, no harm");
+                } else {
+                    let error = read.unwrap_err();
+                    let LogError::Lost {
+                        position, place, ..
+                    } = &error
+                    else {
+                        panic!("{error}");
+                    };
+                    assert_eq!(position.0, header.position);
+                    assert!(
+                        [0, 30].contains(&byte) || place.contains(&file.name),
+                        "{error}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn slow_writes_are_issued_again_to_another_device() {
+    let model = |outlier_every| LogModel {
+        sync: Duration::from_micros(200),
+        outlier_every,
+        outlier: Duration::from_millis(400),
+    };
+    let devices: Devices = [4, 0]
+        .into_iter()
+        .map(|every| {
+            let memory = Arc::new(MemoryStorage::new());
+            let (device, clock) = (DeviceModel::PCM, ModelClock::Real);
+            Arc::new(ModelledStorage::with_log(
+                memory,
+                device,
+                clock,
+                model(every),
+            )) as _
+        })
+        .collect();
+    let log = Log::create(devices.clone(), STORE, options()).unwrap();
+    for number in 1..100 {
+        commit(&log, number..number + 1).unwrap();
+    }
+    log.close().unwrap();
+    let catalog = Catalog::list(&devices, None, STORE).unwrap();
+    let mut groups = Vec::new();
+    for file in &catalog.files {
+        groups.extend(
+            Scan::read(file)
+                .unwrap()
+                .groups
+                .iter()
+                .map(|(_, header)| header.group),
+        );
+    }
+    let all = groups.len();
+    groups.sort_unstable();
+    groups.dedup();
+    assert!(groups.len() < all, "some groups are there twice");
+    assert_eq!(read(&devices, None, 1).unwrap(), 100);
+}
+
+#[test]
+fn a_full_disk_refuses_before_anything_is_written_and_does_no_harm() {
+    let faulty = FaultyStorage::new(
+        Arc::new(MemoryStorage::new()),
+        FaultPlan::disk_of(100 << 10),
+    );
+    let devices: Devices = vec![Arc::new(faulty.clone())];
+    let log = Log::create(devices.clone(), STORE, options()).unwrap();
+    let mut next = 1;
+    let error = loop {
+        match commit(&log, next..next + 1) {
+            Ok(()) => next += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(error.is_disk_full(), "{error}");
+    assert!(next > 15, "two files were filled: {next}");
+    assert_eq!(log.next_position(), Position(next));
+    assert!(commit(&log, next..next + 1).is_err());
+    faulty.set_plan(FaultPlan::none());
+    commit(&log, next..next + 5).unwrap();
+    log.close().unwrap();
+    assert_eq!(read(&devices, None, 1).unwrap(), next + 5);
+}
+
+#[test]
+fn a_failed_write_poisons_the_log_until_it_is_opened_again() {
+    let faulty = FaultyStorage::new(Arc::new(MemoryStorage::new()), FaultPlan::none());
+    let devices: Devices = vec![Arc::new(faulty.clone())];
+    let log = Log::create(devices.clone(), STORE, options()).unwrap();
+    commit(&log, 1..3).unwrap();
+    faulty.set_plan(FaultPlan::fail_at(faulty.operations() + 2));
+    let error = commit(&log, 3..4).unwrap_err();
+    assert!(matches!(error, LogError::Poisoned { .. }), "{error}");
+    assert!(error.to_string().contains("open the store"), "{error}");
+    assert!(matches!(submit(&log, 4..5), Err(LogError::Poisoned { .. })));
+    assert!(log.close().is_err());
+    let (log, commits) = Log::open(devices, STORE, Position(1), options()).unwrap();
+    let end = check(commits, 1).unwrap();
+    assert!(end == 3 || end == 4);
+    commit(&log, end..end + 1).unwrap();
+}
+
+#[test]
+fn old_files_go_to_the_archive_and_away() {
+    for count in [1, 2] {
+        let devices = memory(count);
+        let archive: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+        let options = LogOptions {
+            retain_bytes: 100 << 10,
+            archive: Some(Arc::clone(&archive)),
+            ..options()
+        };
+        let log = Log::create(devices.clone(), STORE, options.clone()).unwrap();
+        for number in 1..100 {
+            commit(&log, number..number + 1).unwrap();
+        }
+        log.checkpoint(Position(60)).unwrap();
+        if count == 1 {
+            // With more, a device that had little to do keeps its first file.
+            assert_eq!(log.find_key("key 2"), None);
+            let missing = read(&devices, None, 1);
+            assert!(
+                matches!(missing, Err(LogError::Missing { .. })),
+                "{missing:?}"
+            );
+        }
+        assert_eq!(log.find_key("key 98"), Some(Position(98)));
+        assert_eq!(read(&devices, Some(Arc::clone(&archive)), 1).unwrap(), 100);
+        drop(log);
+        let (log, commits) = Log::open(devices.clone(), STORE, Position(60), options).unwrap();
+        assert_eq!(check(commits, 60).unwrap(), 100);
+        log.checkpoint(Position(100)).unwrap();
+        for number in 100..120 {
+            commit(&log, number..number + 1).unwrap();
+        }
+        assert_eq!(read(&devices, Some(archive), 1).unwrap(), 120);
+        assert_eq!(read(&devices, None, 100).unwrap(), 120);
+    }
+}
+
+#[test]
+fn without_room_for_old_files_the_log_can_still_be_opened() {
+    let devices = memory(1);
+    let options = LogOptions {
+        retain_bytes: 0,
+        ..options()
+    };
+    let log = Log::create(devices.clone(), STORE, options.clone()).unwrap();
+    for number in 1..50 {
+        commit(&log, number..number + 1).unwrap();
+        log.checkpoint(Position(number + 1)).unwrap();
+    }
+    drop(log);
+    for _ in 0..3 {
+        let (log, commits) =
+            Log::open(devices.clone(), STORE, Position(50), options.clone()).unwrap();
+        assert_eq!(commits.count(), 0);
+        assert_eq!(log.next_position(), Position(50));
+        log.checkpoint(Position(50)).unwrap();
+    }
+    let ahead = Log::open(devices, STORE, Position(51), options);
+    assert!(matches!(ahead, Err(LogError::Lost { .. })), "{ahead:?}");
+}
+
+#[test]
+fn many_changes_are_put_aside() {
+    let devices = memory(2);
+    let log = Log::create(devices.clone(), STORE, options()).unwrap();
+    let large = numbered(1, 100_000);
+    let entry = |set| Entry {
+        time: 1,
+        key: Some("large"),
+        changes: Changes::Inline(set),
+    };
+    log.wait(log.submit(&[entry(&large)]).unwrap()).unwrap();
+    let mut writer = log.begin_bulk().unwrap();
+    for number in 0..3 {
+        writer.push(&numbered(number, 10)).unwrap();
+    }
+    let changes = Changes::Bulk(writer.finish().unwrap());
+    let ticket = log
+        .submit(&[Entry {
+            time: 2,
+            key: None,
+            changes,
+        }])
+        .unwrap();
+    log.wait(ticket).unwrap();
+    let unnamed = log.begin_bulk().unwrap();
+    unnamed.finish().unwrap();
+    let bulks = |devices: &Devices| {
+        let names = devices[0].list("log").unwrap();
+        names.iter().filter(|name| name.ends_with(".bulk")).count()
+    };
+    assert_eq!(bulks(&devices), 3);
+    drop(log);
+    let (_log, commits) = Log::open(devices.clone(), STORE, Position(1), options()).unwrap();
+    assert_eq!(bulks(&devices), 2);
+    let commits: Vec<_> = commits.collect::<Result<_, _>>().unwrap();
+    let sets = |index: usize| {
+        commits[index]
+            .changes()
+            .collect::<Result<Vec<_>, _>>()
+            .unwrap()
+    };
+    assert!(sets(0)[0].terms().eq(large.terms()));
+    assert_eq!(sets(1).len(), 3);
+}

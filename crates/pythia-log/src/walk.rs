@@ -1,0 +1,223 @@
+//! The groups of a log in order, wherever they are.
+//!
+//! A device's groups ascend, except for one that was written again because another device was slow:
+//! so groups are looked up by number among the files that may hold them. The log ends where a number
+//! is missing, unless something later shows that the missing group had been acknowledged.
+
+use std::collections::BTreeMap;
+
+use crate::LogError;
+use crate::catalog::{Catalog, Scan};
+use crate::format::{GroupHeader, Place, Position};
+use crate::group;
+
+/// Walks a log from a place on.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    pub(crate) catalog: Catalog,
+    /// Files of the catalog that have not been looked at, last first.
+    files: Vec<usize>,
+    loaded: Vec<Loaded>,
+    /// Group number → where it is, for the epochs that count.
+    index: BTreeMap<u64, Found>,
+    /// The group, and the position, that come next.
+    next: Place,
+    /// What shows that a group had been acknowledged.
+    evidence: Evidence,
+    /// Damaged groups: file, offset, number.
+    damaged: Vec<(usize, usize, u64)>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    file: usize,
+    scan: Scan,
+    /// Its highest group.
+    last: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    file: usize,
+    offset: usize,
+    header: GroupHeader,
+}
+
+#[derive(Debug, Default)]
+struct Evidence {
+    /// All groups up to this one had been acknowledged.
+    group: u64,
+    /// The file that says so.
+    file: usize,
+}
+
+/// A group of the log.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) header: GroupHeader,
+    pub(crate) payload: Vec<u8>,
+    /// Its file in the catalog, and where it begins in that.
+    pub(crate) file: usize,
+    pub(crate) offset: u64,
+}
+
+impl Walk {
+    /// Walks from the latest place not after `position` whose groups are all there.
+    pub(crate) fn new(catalog: Catalog, position: Position) -> Result<Self, LogError> {
+        let Some(start) = catalog.start(position.0) else {
+            let first = catalog.first().map(|place| Position(place.position));
+            return Err(LogError::Missing { position, first });
+        };
+        let wanted = |file: &usize| !catalog.ends_before(&catalog.files[*file], start.group);
+        let files = (0..catalog.files.len()).rev().filter(wanted).collect();
+        Ok(Self {
+            catalog,
+            files,
+            loaded: Vec::new(),
+            index: BTreeMap::new(),
+            next: start,
+            evidence: Evidence::default(),
+            damaged: Vec::new(),
+        })
+    }
+
+    /// Where the walk stands: the group and the position that come next.
+    pub(crate) fn place(&self) -> Place {
+        self.next
+    }
+
+    /// The next group; `None` at the end of the log.
+    pub(crate) fn next_group(&mut self) -> Result<Option<Group>, LogError> {
+        let number = self.next.group;
+        let Some(epoch) = self.catalog.epoch_of(number) else {
+            return Ok(None);
+        };
+        self.load(Some((epoch, number)))?;
+        if let Some(found) = self.index.remove(&number) {
+            return self.take(found).map(Some);
+        }
+        self.end(epoch, number).map(|()| None)
+    }
+
+    /// Looks at the files that may hold a group, or at all.
+    fn load(&mut self, wanted: Option<(u64, u64)>) -> Result<(), LogError> {
+        while let Some(&file) = self.files.last() {
+            let header = self.catalog.files[file].header;
+            if wanted.is_some_and(|wanted| wanted < (header.epoch, header.lower.group)) {
+                break;
+            }
+            self.files.pop();
+            self.load_file(file)?;
+        }
+        Ok(())
+    }
+
+    fn load_file(&mut self, file: usize) -> Result<(), LogError> {
+        let entry = &self.catalog.files[file];
+        let epoch = entry.header.epoch;
+        let scan = Scan::read(entry)?;
+        let counts = |group| self.catalog.epoch_of(group) == Some(epoch);
+        if counts(entry.header.lower.group) {
+            self.evidence.raise(entry.header.lower.group - 1, file);
+        }
+        let mut last = 0;
+        for &(offset, header) in &scan.groups {
+            if !counts(header.group) {
+                continue;
+            }
+            self.evidence.raise(header.durable_before, file);
+            if header.group >= self.next.group {
+                last = last.max(header.group);
+                let found = Found {
+                    file,
+                    offset,
+                    header,
+                };
+                self.index.entry(header.group).or_insert(found);
+            }
+        }
+        for (offset, header) in &scan.damaged {
+            self.damaged.push((file, *offset, header.group));
+        }
+        if last > 0 {
+            self.loaded.push(Loaded { file, scan, last });
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, found: Found) -> Result<Group, LogError> {
+        let Found {
+            file,
+            offset,
+            header,
+        } = found;
+        let name = &self.catalog.files[file].name;
+        if header.position != self.next.position {
+            return Err(LogError::Corrupt {
+                file: name.clone(),
+                offset: offset as u64,
+                message: format!(
+                    "its first commit is {}, not {}",
+                    header.position, self.next.position
+                ),
+            });
+        }
+        let loaded = self.loaded.iter().find(|loaded| loaded.file == file);
+        let scan = &loaded.expect("files with groups to come stay loaded").scan;
+        let bytes = scan.group(offset, &header);
+        let payload = group::payload(&header, bytes, name, offset as u64)?.into_owned();
+        self.next.group += 1;
+        self.next.position += u64::from(header.count);
+        let next = self.next.group;
+        self.loaded.retain(|loaded| loaded.last >= next);
+        Ok(Group {
+            header,
+            payload,
+            file,
+            offset: offset as u64,
+        })
+    }
+
+    /// A group is missing: fine if it is the end of the log, an error if it had been acknowledged.
+    fn end(&mut self, epoch: u64, number: u64) -> Result<(), LogError> {
+        self.load(None)?;
+        let later = self.catalog.later_epoch(epoch).is_some();
+        if self.evidence.group < number && !later {
+            return Ok(());
+        }
+        let position = Position(self.next.position);
+        if self.catalog.may_have_left(number) {
+            let first = None;
+            return Err(LogError::Missing { position, first });
+        }
+        let damaged = self.damaged.iter().find(|(.., group)| *group == number);
+        let place = match damaged {
+            Some((file, offset, _)) => {
+                format!(
+                    "{}: damaged at byte {offset}",
+                    self.catalog.files[*file].name
+                )
+            }
+            None => "a file of the log is missing or damaged".to_owned(),
+        };
+        let evidence = if later {
+            "the log was opened again after them".to_owned()
+        } else {
+            let name = &self.catalog.files[self.evidence.file].name;
+            format!("{name} says so")
+        };
+        Err(LogError::Lost {
+            position,
+            place,
+            evidence,
+        })
+    }
+}
+
+impl Evidence {
+    fn raise(&mut self, group: u64, file: usize) {
+        if group > self.group {
+            *self = Self { group, file };
+        }
+    }
+}
