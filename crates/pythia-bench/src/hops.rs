@@ -106,7 +106,7 @@ pub fn run(database: &Database, location: &Path, options: &Options) -> Result<Re
     let machine = Machine::now();
     let store = StoreReport::new(database.store());
     let order = &store.orders[0].file;
-    let folder = database.store().segment().folder();
+    let folder = database.store().manifest().segment.folder();
     let device = Device {
         file: location.join(folder).join("spo.pages"),
         page_bytes: order.page_bytes,

@@ -1,6 +1,7 @@
 //! What can go wrong in a store.
 
 use pythia_io::IoError;
+use pythia_log::LogError;
 
 use crate::load::LoadError;
 
@@ -103,6 +104,31 @@ pub enum StoreError {
     #[error(transparent)]
     Sort(Box<LoadError>),
 
+    /// A commit before this one changed the same quads.
+    #[error(
+        "another commit has changed the same quads since this transaction began: do it again, \
+         it may well succeed"
+    )]
+    Conflict,
+
+    /// The log failed; the message says what that means and what to do.
+    #[error(transparent)]
+    Log(#[from] LogError),
+
+    /// A store that was opened for reading was to be changed.
+    #[error("the store was opened for reading only: open it for writing to change it")]
+    ReadOnly,
+
+    /// Another process has the store open for writing.
+    #[error(
+        "the store at {path} is open for writing in another process, and there can be only one: \
+         wait until it ends, or send the update to it"
+    )]
+    Writing {
+        /// The place.
+        path: String,
+    },
+
     /// Work in the background was told to stop; nothing of it is left behind.
     #[error("the work was cancelled, and changed nothing")]
     Cancelled,
@@ -126,6 +152,11 @@ impl From<LoadError> for StoreError {
 }
 
 impl StoreError {
+    /// Whether the same transaction may well succeed when it is done again.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Conflict)
+    }
+
     /// A [`StoreError::Corrupt`].
     pub fn corrupt(
         file: impl Into<String>,

@@ -23,6 +23,7 @@ pub mod store;
 #[cfg(test)]
 mod testing;
 pub mod verify;
+pub mod write;
 
 pub use delta::{RunEntry, RunId, TermSpan};
 pub use error::StoreError;

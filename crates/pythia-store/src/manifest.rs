@@ -5,17 +5,21 @@
 //! the manifest does not name is a leftover of something that was interrupted.
 
 use pythia_io::Storage;
+use pythia_log::{Position, StoreId};
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 use crate::auxiliary::AuxiliaryKind;
+use crate::delta::{RunEntry, RunId};
 
 /// The format of segments that this program writes, and of stores without auxiliary files.
 pub const FORMAT_VERSION: u32 = 2;
 /// The format of stores with auxiliary files, which older programs would not find.
 pub const FORMAT_AUXILIARY: u32 = 3;
+/// The format of stores that were opened for writing: they have a log, and perhaps runs.
+pub const FORMAT_LOG: u32 = 4;
 /// The formats it reads. Format 1 had no characteristic sets.
-pub const FORMATS_READ: std::ops::RangeInclusive<u32> = 1..=FORMAT_AUXILIARY;
+pub const FORMATS_READ: std::ops::RangeInclusive<u32> = 1..=FORMAT_LOG;
 /// The manifest's name in the store.
 pub const MANIFEST_NAME: &str = "MANIFEST";
 const NEW_MANIFEST_NAME: &str = "MANIFEST.new";
@@ -82,6 +86,18 @@ pub struct ManifestFile {
     pub bytes: u64,
 }
 
+/// The log of a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogEntry {
+    /// Whose log it is: all its files say so.
+    pub store: StoreId,
+    /// The first commit that the segment and the runs do not have.
+    pub position: Position,
+    /// Folders beside the store's own that the log is written to as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
+}
+
 /// The state of a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -96,9 +112,24 @@ pub struct Manifest {
     /// What belongs to it without being part of it; makes the format [`FORMAT_AUXILIARY`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub auxiliary: Vec<AuxiliaryEntry>,
+    /// Runs of changes on top of the segment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<RunEntry>,
+    /// The log; makes the format [`FORMAT_LOG`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogEntry>,
 }
 
 impl Manifest {
+    /// The format that tells older programs whether they can read all of it.
+    pub fn format_needed(&self) -> u32 {
+        match (&self.log, self.auxiliary.is_empty()) {
+            (Some(_), _) => FORMAT_LOG,
+            (None, false) => FORMAT_AUXILIARY,
+            (None, true) => FORMAT_VERSION,
+        }
+    }
+
     /// The manifest of a store; `None` if there is no manifest.
     pub fn read(storage: &dyn Storage) -> Result<Option<Self>, StoreError> {
         match storage.read_all(MANIFEST_NAME) {
@@ -131,6 +162,11 @@ impl Manifest {
                 named.any(|entry| entry.id == id)
             };
             let stale = stale || AuxiliaryId::from_folder(&name).is_some_and(|id| !is_named(id));
+            let is_run = |id| {
+                let mut runs = current.iter().flat_map(|manifest| &manifest.runs);
+                runs.any(|run| run.id == id)
+            };
+            let stale = stale || RunId::from_folder(&name).is_some_and(|id| !is_run(id));
             if stale || name == NEW_MANIFEST_NAME {
                 storage.remove(&name)?;
             }
@@ -203,6 +239,8 @@ mod tests {
                 kind: AuxiliaryKind::Reachability { predicate: 12 },
                 files: Vec::new(),
             }],
+            runs: Vec::new(),
+            log: None,
         }
     }
 
@@ -238,7 +276,7 @@ mod tests {
         let Err(StoreError::Format { found, supported }) = error else {
             panic!("{error:?}");
         };
-        assert_eq!((found, supported), (newer, FORMAT_AUXILIARY));
+        assert_eq!((found, supported), (newer, FORMAT_LOG));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pythia_io::{DeviceProfile, IoError, ReadFile, ReadRequest, Storage, WriteFile};
+use pythia_io::{DeviceProfile, IoError, LogFile, ReadFile, ReadRequest, Storage, WriteFile};
 
 use crate::StoreError;
 
@@ -99,6 +99,14 @@ impl Storage for PacedStorage {
 
     fn read_batch(&self, reads: &mut [ReadRequest<'_>]) -> Result<(), IoError> {
         self.inner.read_batch(reads)
+    }
+
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Box<dyn LogFile>, IoError> {
+        self.inner.create_log(name, bytes)
+    }
+
+    fn open_log(&self, name: &str) -> Result<Box<dyn LogFile>, IoError> {
+        self.inner.open_log(name)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), IoError> {

@@ -97,7 +97,8 @@ impl OrderReport {
 impl StoreReport {
     /// The report on a store. Reads nothing.
     pub fn new(store: &Store) -> Self {
-        let segment = store.segment();
+        let snapshot = store.snapshot();
+        let segment = snapshot.base();
         let dictionary = segment.dictionary.directory();
         let kinds = TermKind::DICTIONARY.map(|kind| (kind, dictionary.statistics(kind)));
         let used = |(_, statistics): &(TermKind, KindStatistics)| statistics.terms > 0;
@@ -112,7 +113,7 @@ impl StoreReport {
             },
             kinds: kinds.into_iter().filter(used).collect(),
             directory_bytes: segment.directory_bytes(),
-            directory_memory_bytes: segment.memory_bytes() + store.auxiliaries().memory_bytes(),
+            directory_memory_bytes: segment.memory_bytes() + snapshot.auxiliaries().memory_bytes(),
             auxiliary: store
                 .manifest()
                 .auxiliary

@@ -15,18 +15,17 @@ use crate::StoreError;
 use crate::auxiliary::Auxiliaries;
 use crate::auxiliary::attribute::Attribute;
 use crate::auxiliary::reachability::Reachability;
-use crate::delta::{ChangeStream, Delta};
-use crate::pattern::{Component, End, Expansion, GraphFilter, IdBatch, Order, QuadPattern};
-use crate::scan::{
-    ColumnScan, MergeKey, MergedScan, NodeScan, Projection, QuadScan, SortedRows, Source, TupleScan,
-};
+use crate::delta::{ChangeStream, Delta, KindCounts};
+use crate::pattern::{Component, End, Expansion, GraphFilter, Order, QuadPattern};
+use crate::scan::{MergeKey, MergedScan, QuadScan, Source, of_segment};
 use crate::segment::Segment;
 use crate::statistics::Statistics;
 
 mod count;
 mod edges;
 
-pub(crate) use edges::append_list;
+pub(crate) use count::{count, count_range};
+pub(crate) use edges::{append_list, expand};
 
 #[cfg(test)]
 mod tests;
@@ -69,6 +68,19 @@ impl Snapshot {
         }
     }
 
+    /// The same quads with these auxiliary files.
+    pub(crate) fn with_auxiliaries(&self, auxiliaries: Arc<Auxiliaries>) -> Self {
+        Self {
+            auxiliaries,
+            ..self.clone()
+        }
+    }
+
+    /// What was added to the base.
+    pub(crate) fn auxiliaries(&self) -> &Arc<Auxiliaries> {
+        &self.auxiliaries
+    }
+
     /// The changes since the base was written.
     pub(crate) fn delta(&self) -> Option<&Arc<Delta>> {
         self.delta.as_ref()
@@ -102,7 +114,7 @@ impl Snapshot {
     }
 
     /// For this crate's reports: the base segment.
-    pub(crate) fn base(&self) -> &Segment {
+    pub(crate) fn base(&self) -> &Arc<Segment> {
         &self.base
     }
 
@@ -126,17 +138,34 @@ impl Snapshot {
 
     /// The id of a dictionary term. Reads as [`Self::resolve`].
     pub fn resolve_key(&self, key: TermKey<'_>) -> Result<Option<TermId>, StoreError> {
-        let found = self.base.dictionary.find(key)?;
-        Ok(found.or_else(|| self.delta.as_ref()?.find(key)))
+        match (self.base.dictionary.find(key)?, &self.delta) {
+            (None, Some(delta)) => delta.find(key),
+            (found, _) => Ok(found),
+        }
+    }
+
+    /// Terms of each dictionary kind that the base has.
+    pub(crate) fn base_terms(&self) -> KindCounts {
+        TermKind::DICTIONARY.map(|kind| self.base.dictionary.count(kind))
+    }
+
+    /// The ids of those of the terms that are on the device.
+    pub(crate) fn resolve_stored(
+        &self,
+        keys: &[TermKey<'_>],
+    ) -> Result<Vec<Option<TermId>>, StoreError> {
+        let mut ids = self.base.dictionary.find_batch(keys)?;
+        if let Some(delta) = &self.delta {
+            delta.find_on_device(keys, &mut ids)?;
+        }
+        Ok(ids)
     }
 
     /// The ids of several dictionary terms, in their order. Reads all pages as one batch.
     pub fn resolve_keys(&self, keys: &[TermKey<'_>]) -> Result<Vec<Option<TermId>>, StoreError> {
         let mut ids = self.base.dictionary.find_batch(keys)?;
         if let Some(delta) = &self.delta {
-            for (id, &key) in ids.iter_mut().zip(keys) {
-                *id = id.or_else(|| delta.find(key));
-            }
+            delta.find_missing(keys, &mut ids)?;
         }
         Ok(ids)
     }
@@ -202,7 +231,7 @@ impl Snapshot {
         delta.keys(&chosen(&new), |index, key| {
             found += 1;
             f(new[index], key);
-        });
+        })?;
         if found < new.len() {
             return Err(unknown_id(ids[new[0]]));
         }
@@ -225,17 +254,7 @@ impl Snapshot {
         if let Some(scan) = self.changes().map(merged).transpose()?.flatten() {
             return Ok(scan);
         }
-        self.base_scan(pattern, order, wanted)
-    }
-
-    fn base_scan(
-        &self,
-        pattern: &QuadPattern,
-        order: Order,
-        wanted: &[Component],
-    ) -> Result<QuadScan, StoreError> {
-        let source = self.source(pattern, order, wanted)?;
-        Ok(QuadScan::new(source, wanted))
+        of_segment::scan(&self.base, pattern, order, wanted)
     }
 
     /// A scan with changes, if there are any that match.
@@ -248,13 +267,13 @@ impl Snapshot {
         wanted: &[Component],
     ) -> Result<Option<QuadScan>, StoreError> {
         let key = MergeKey::new(pattern, order, wanted);
-        let changes = ChangeStream::new(delta, pattern, order, ids.as_ref(), &key.components);
+        let changes = ChangeStream::new(delta, pattern, order, ids.as_ref(), &key.components)?;
         let Some(changes) = changes else {
             return Ok(None);
         };
         let base = match ids {
-            Some(ids) => self.base_range(pattern, order, ids, &key.components)?,
-            None => self.base_scan(pattern, order, &key.components)?,
+            Some(ids) => of_segment::scan_range(&self.base, pattern, order, ids, &key.components)?,
+            None => of_segment::scan(&self.base, pattern, order, &key.components)?,
         };
         let scan = MergedScan::new(base, changes, key);
         let source = Source::Merged(Box::new(scan));
@@ -278,28 +297,7 @@ impl Snapshot {
         if let Some(scan) = self.changes().map(merged).transpose()?.flatten() {
             return Ok(scan);
         }
-        self.base_range(pattern, order, ids, wanted)
-    }
-
-    fn base_range(
-        &self,
-        pattern: &QuadPattern,
-        order: Order,
-        ids: Range<u64>,
-        wanted: &[Component],
-    ) -> Result<QuadScan, StoreError> {
-        let (None, Some(predicate), None, Order::Pso | Order::Pos) =
-            (pattern.subject, pattern.predicate, pattern.object, order)
-        else {
-            panic!("a range of ids of {pattern:?} in order {order:?}");
-        };
-        let end = first_end(order);
-        let rows = self.rows_within(predicate, end, ids)?;
-        let projection = Projection::new(pattern, order, wanted);
-        let prefix = vec![predicate.0];
-        let base = Arc::clone(&self.base);
-        let scan = ColumnScan::over(base, end, prefix, rows, pattern.graph, projection);
-        Ok(QuadScan::new(Source::Columns(Box::new(scan)), wanted))
+        of_segment::scan_range(&self.base, pattern, order, ids, wanted)
     }
 
     /// How many quads with a predicate have a subject (or object: as `end` says) in `ids`; exact.
@@ -311,25 +309,11 @@ impl Snapshot {
         ids: Range<u64>,
         graph: GraphFilter,
     ) -> Result<u64, StoreError> {
-        let rows = self.rows_within(predicate, end, ids.clone())?;
-        let count = self.base.columns(end).count(rows, graph)?;
-        let change = |delta: &Delta| delta.count_range(predicate, end, &ids, graph);
-        summed(count, self.changes().map_or(0, change))
-    }
-
-    fn rows_within(
-        &self,
-        predicate: TermId,
-        end: End,
-        ids: Range<u64>,
-    ) -> Result<Range<u64>, StoreError> {
-        let file = self.base.columns(end);
-        let all = file.find(&[predicate.0])?;
-        let first = |id: u64| -> Result<u64, StoreError> {
-            Ok(file.seek(&[predicate.0, id])?.clamp(all.start, all.end))
-        };
-        let start = first(ids.start)?;
-        Ok(start..first(ids.end)?.max(start))
+        let count = count::count_range(&self.base, predicate, end, &ids, graph)?;
+        match self.changes() {
+            None => Ok(count),
+            Some(delta) => summed(count, delta.count_range(predicate, end, &ids, graph)?),
+        }
     }
 
     /// Ids of a dictionary kind, in two ranges, among which are all whose keys start with `prefix`:
@@ -345,103 +329,6 @@ impl Snapshot {
         let new = self.delta.as_ref().map(|delta| delta.new_ids(kind));
         let of_base = first + ranks.start..first + ranks.end;
         Ok([of_base, new.unwrap_or_default()])
-    }
-
-    fn source(
-        &self,
-        pattern: &QuadPattern,
-        order: Order,
-        wanted: &[Component],
-    ) -> Result<Source, StoreError> {
-        if self.base.statistics().quads == 0 {
-            return Ok(Source::Empty);
-        }
-        match (pattern.subject, pattern.predicate, pattern.object) {
-            (Some(_), None, None) if order == Order::Ops => self.sorted(pattern, order, wanted),
-            (None, None, Some(_)) if order == Order::Spo => self.sorted(pattern, order, wanted),
-            (Some(subject), ..) => self.node(End::Subject, subject, pattern, wanted),
-            (None, _, Some(object)) => self.node(End::Object, object, pattern, wanted),
-            (None, None, None) if matches!(order, Order::Spo | Order::Ops) => {
-                let end = first_end(order);
-                let base = Arc::clone(&self.base);
-                let scan = TupleScan::new(base, end, pattern, wanted);
-                Ok(Source::Tuples(Box::new(scan)))
-            }
-            (None, predicate, None) => {
-                let prefix = predicate.map(|id| id.0).into_iter().collect();
-                self.columns(first_end(order), prefix, pattern, wanted)
-            }
-        }
-    }
-
-    fn node(
-        &self,
-        end: End,
-        node: TermId,
-        pattern: &QuadPattern,
-        wanted: &[Component],
-    ) -> Result<Source, StoreError> {
-        // A list that fills pages is external: do not look for it in the tuple page first.
-        if let Some(predicate) = pattern.predicate {
-            let mut prefix = vec![predicate.0, node.0];
-            if self.base.columns(end).pages_of(&prefix).len() > 2 {
-                let other = match end {
-                    End::Subject => pattern.object,
-                    End::Object => pattern.subject,
-                };
-                prefix.extend(other.map(|id| id.0));
-                return self.columns(end, prefix, pattern, wanted);
-            }
-        }
-        let base = Arc::clone(&self.base);
-        let scan = NodeScan::new(base, end, node, pattern, wanted)?;
-        Ok(Source::Node(Box::new(scan)))
-    }
-
-    fn columns(
-        &self,
-        end: End,
-        prefix: Vec<u64>,
-        pattern: &QuadPattern,
-        wanted: &[Component],
-    ) -> Result<Source, StoreError> {
-        let order = match end {
-            End::Subject => Order::Pso,
-            End::Object => Order::Pos,
-        };
-        let projection = Projection::new(pattern, order, wanted);
-        let base = Arc::clone(&self.base);
-        let scan = ColumnScan::new(base, end, prefix, pattern.graph, projection)?;
-        Ok(Source::Columns(Box::new(scan)))
-    }
-
-    /// Collects the rows of one node and sorts them by the other end.
-    fn sorted(
-        &self,
-        pattern: &QuadPattern,
-        order: Order,
-        wanted: &[Component],
-    ) -> Result<Source, StoreError> {
-        let (end, node) = match (pattern.subject, pattern.object) {
-            (Some(subject), _) => (End::Subject, subject),
-            (None, Some(object)) => (End::Object, object),
-            (None, None) => return Ok(Source::Empty),
-        };
-        let components = order.components();
-        let source = self.node(end, node, pattern, &components)?;
-        let mut scan = QuadScan::new(source, &components);
-        let mut rows = Vec::new();
-        let mut batch = IdBatch::default();
-        while scan.next_into(&mut batch)? {
-            let [first, second, third, graph] = &*batch.columns else {
-                unreachable!("four components were asked for");
-            };
-            rows.extend(
-                (0..batch.rows).map(|row| [first[row], second[row], third[row], graph[row]]),
-            );
-        }
-        let projection = Projection::new(pattern, order, wanted);
-        Ok(Source::Sorted(SortedRows::new(rows, 0, projection)))
     }
 
     /// All quads in SPO order, external lists in their places: for dumps.
@@ -513,18 +400,68 @@ impl Snapshot {
         pairs: &[(TermId, TermId)],
         graph: GraphFilter,
     ) -> Result<Vec<bool>, StoreError> {
-        let mut found = edges::probe(&self.base, predicate, pairs, graph)?;
+        let mut found = self.probe_base(predicate, pairs, graph)?;
         let Some(delta) = self.changes().filter(|delta| delta.touches(predicate)) else {
             return Ok(found);
         };
         for (found, &pair) in found.iter_mut().zip(pairs) {
-            match delta.probe(predicate, pair, graph) {
+            match delta.probe(predicate, pair, graph)? {
                 0 => {}
                 1.. => *found = true,
                 _ => *found = self.is_left(predicate, pair, graph)?,
             }
         }
         Ok(found)
+    }
+
+    /// As [`Self::probe`], of the base alone, where terms that it does not have cost nothing.
+    fn probe_base(
+        &self,
+        predicate: TermId,
+        pairs: &[(TermId, TermId)],
+        graph: GraphFilter,
+    ) -> Result<Vec<bool>, StoreError> {
+        let Some(delta) = &self.delta else {
+            return edges::probe(&self.base, predicate, pairs, graph);
+        };
+        let is_old = |&(subject, object): &(TermId, TermId)| {
+            delta.is_of_base(subject) && delta.is_of_base(object)
+        };
+        if pairs.iter().all(is_old) {
+            return edges::probe(&self.base, predicate, pairs, graph);
+        }
+        let old: Vec<usize> = (0..pairs.len())
+            .filter(|&index| is_old(&pairs[index]))
+            .collect();
+        let old_pairs: Vec<_> = old.iter().map(|&index| pairs[index]).collect();
+        let mut found = vec![false; pairs.len()];
+        let answers = edges::probe(&self.base, predicate, &old_pairs, graph)?;
+        for (index, answer) in old.into_iter().zip(answers) {
+            found[index] = answer;
+        }
+        Ok(found)
+    }
+
+    /// Whether there are such quads (subject, predicate, object and graph, 0 for the default graph).
+    /// Quads may come in any order; pages are read in one batch for each predicate and graph.
+    pub fn contains(&self, quads: &[[u64; 4]]) -> Result<Vec<bool>, StoreError> {
+        let mut there = vec![false; quads.len()];
+        let mut order: Vec<usize> = (0..quads.len()).collect();
+        let list = |index: &usize| (quads[*index][1], quads[*index][3]);
+        order.sort_by_key(list);
+        for same in order.chunk_by(|a, b| list(a) == list(b)) {
+            let (predicate, graph) = list(&same[0]);
+            let pairs = same
+                .iter()
+                .map(|&index| (TermId(quads[index][0]), TermId(quads[index][2])));
+            let pairs: Vec<_> = pairs.collect();
+            let graph = GraphFilter::One(TermId(graph));
+            let found = self.probe(TermId(predicate), &pairs, graph)?;
+            for (&index, found) in same.iter().zip(found) {
+                there[index] = found;
+            }
+        }
+        Ok(there)
     }
 
     /// Whether a pair is joined in any graph still, now that it is no more in some.
@@ -556,7 +493,7 @@ impl Snapshot {
         };
         if let Some(delta) = self.changes() {
             for (count, &node) in counts.iter_mut().zip(nodes) {
-                *count = summed(*count, delta.degree(end, node))?;
+                *count = summed(*count, delta.degree(end, node)?)?;
             }
         }
         Ok(counts)
@@ -565,9 +502,11 @@ impl Snapshot {
     /// How many quads match; exact. Reads at most two pages, but for a graph filter where pages
     /// hold quads of different graphs, and for subject and object bound without predicate.
     pub fn count(&self, pattern: &QuadPattern) -> Result<u64, StoreError> {
-        let count = count::count(self, &self.base, pattern)?;
-        let change = |delta: &Delta| delta.count(pattern);
-        summed(count, self.changes().map_or(0, change))
+        let count = count::count(&self.base, pattern)?;
+        match self.changes() {
+            None => Ok(count),
+            Some(delta) => summed(count, delta.count(pattern)?),
+        }
     }
 }
 
@@ -575,14 +514,6 @@ impl Snapshot {
 fn summed(count: u64, change: i64) -> Result<u64, StoreError> {
     let sum = count.checked_add_signed(change);
     sum.ok_or_else(crate::delta::contradiction)
-}
-
-/// The end that an order sorts by first, predicates aside.
-fn first_end(order: Order) -> End {
-    match order {
-        Order::Spo | Order::Pso => End::Subject,
-        Order::Ops | Order::Pos => End::Object,
-    }
 }
 
 fn unknown_id(id: TermId) -> StoreError {

@@ -1,20 +1,28 @@
 //! A store: the directory it lives in, its lock and its current state.
 
 use std::fs::{File, TryLockError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::RwLock;
 use pythia_io::{BufferPool, DeviceProfile, DirectStorage, IoError, Storage};
+
+use pythia_log::{Commit, Log, LogError, LogOptions, LogReader, Position, StoreId};
 
 use crate::StoreError;
 use crate::auxiliary::Auxiliaries;
+use crate::delta::TermStore;
+use crate::delta::device::DeviceRun;
 use crate::device;
-use crate::manifest::{MANIFEST_NAME, Manifest};
+use crate::manifest::{LogEntry, MANIFEST_NAME, Manifest};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
+use crate::write::{Replay, Transaction, Writer};
 
 /// The file that is locked while the store is in use. It stays when nobody uses the store.
 pub const LOCK_NAME: &str = "LOCK";
+/// The file that is locked by the one process that writes to the store.
+pub(crate) const WRITER_NAME: &str = "WRITER";
 
 /// How to open a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,28 +39,60 @@ impl Default for OpenOptions {
     }
 }
 
-/// A store that is open for reading.
-pub struct Store {
-    pool: Arc<BufferPool>,
-    manifest: Manifest,
-    base: Arc<Segment>,
-    auxiliaries: Arc<Auxiliaries>,
-    _lock: Option<StoreLock>,
+/// How to write to a store.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    /// Folders on other devices that the log is written to as well as to the store's own, when the
+    /// store is opened for writing for the first time: groups of commits are spread over them.
+    pub log_folders: Vec<PathBuf>,
+    /// How the log is kept.
+    pub log: LogOptions,
 }
 
+/// A state of the store.
+#[derive(Clone)]
+pub(crate) struct State {
+    pub(crate) manifest: Arc<Manifest>,
+    pub(crate) snapshot: Snapshot,
+    /// The last commit that the snapshot has.
+    pub(crate) last: u64,
+}
+
+/// An open store.
+pub struct Store {
+    pool: Arc<BufferPool>,
+    state: Arc<RwLock<State>>,
+    /// There is one if it was opened for writing.
+    writer: Option<Arc<Writer>>,
+    /// The format that it had before it was opened for writing, if that was an older one.
+    upgraded_from: Option<u32>,
+    _locks: Vec<StoreLock>,
+}
+
+/// Times that opening begins anew if a writer has just replaced what was to be opened.
+const OPEN_ATTEMPTS: usize = 5;
+
 impl Store {
-    /// Opens the store in a folder. Reads the manifest and the segment's directory, nothing else.
+    /// Opens the store in a folder. Reads the manifest, the directories of what it names, and the
+    /// commits that are only in the log.
     ///
-    /// Any number of processes may have a store open; while one loads into it, none may.
+    /// Any number of processes may have a store open, also beside one that writes; they see it as
+    /// it was when they opened it. While one loads into an empty store, none may.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Self, StoreError> {
         check_folder(path)?;
         let lock = StoreLock::shared(path)?;
-        let storage = DirectStorage::open(path, false)?;
-        let manifest = manifest(&storage)?;
-        let device = device::of_store(&storage, &manifest);
-        let mut store = Self::assemble(Arc::new(storage), manifest, device, options)?;
-        store.open_auxiliaries()?;
-        store._lock = lock;
+        let storage: Arc<DirectStorage> = Arc::new(DirectStorage::open(path, false)?);
+        let mut attempt = 1;
+        let mut store = loop {
+            let manifest = manifest(&*storage)?;
+            let device = device::of_store(&storage, &manifest);
+            let opened = Self::read_state(Arc::clone(&storage) as _, manifest, device, options);
+            match opened {
+                Err(error) if attempt < OPEN_ATTEMPTS && was_replaced(&error) => attempt += 1,
+                opened => break opened?,
+            }
+        };
+        store._locks.extend(lock);
         Ok(store)
     }
 
@@ -61,8 +101,88 @@ impl Store {
         storage: Arc<dyn Storage>,
         options: OpenOptions,
     ) -> Result<Self, StoreError> {
-        let mut store = Self::open_bare(storage, options)?;
+        let manifest = manifest(&*storage)?;
+        let device = device::read(&*storage).unwrap_or_else(|| storage.device());
+        Self::read_state(storage, manifest, device, options)
+    }
+
+    fn read_state(
+        storage: Arc<dyn Storage>,
+        manifest: Manifest,
+        device: DeviceProfile,
+        options: OpenOptions,
+    ) -> Result<Self, StoreError> {
+        let log = manifest.log.clone();
+        let store = Self::assemble(storage, manifest, device, options)?;
         store.open_auxiliaries()?;
+        if let Some(log) = log {
+            let devices = log_devices(&store.pool, &log.devices)?;
+            let commits = LogReader::open(devices, None, log.store).commits_from(log.position)?;
+            store.replay(&log, commits)?;
+        }
+        Ok(store)
+    }
+
+    /// Opens the store in a folder for writing. A store that was only ever loaded gets a log, which
+    /// programs older than that do not read; [`Self::upgraded_from`] tells.
+    ///
+    /// # Errors
+    /// [`StoreError::Writing`] if it is open for writing already.
+    pub fn open_for_writing(
+        path: &Path,
+        options: OpenOptions,
+        write: &WriteOptions,
+    ) -> Result<Self, StoreError> {
+        check_folder(path)?;
+        let shared = StoreLock::shared(path)?;
+        let writer = StoreLock::writer(path)?;
+        let storage = Arc::new(DirectStorage::open(path, false)?);
+        let device = device::of_store(&storage, &manifest(&*storage)?);
+        let mut store = Self::write_state(storage, device, options, write)?;
+        store._locks.extend(shared);
+        store._locks.push(writer);
+        Ok(store)
+    }
+
+    /// Opens the store in a storage of any kind for writing. Nothing is locked: the caller sees to
+    /// it that there is no other writer.
+    pub fn open_storage_for_writing(
+        storage: Arc<dyn Storage>,
+        options: OpenOptions,
+        write: &WriteOptions,
+    ) -> Result<Self, StoreError> {
+        let device = device::read(&*storage).unwrap_or_else(|| storage.device());
+        Self::write_state(storage, device, options, write)
+    }
+
+    fn write_state(
+        storage: Arc<dyn Storage>,
+        device: DeviceProfile,
+        options: OpenOptions,
+        write: &WriteOptions,
+    ) -> Result<Self, StoreError> {
+        let mut manifest = manifest(&*storage)?;
+        Manifest::remove_leftovers(Some(&manifest), &*storage)?;
+        let format = manifest.format;
+        let is_new = manifest.log.is_none();
+        let entry = manifest.log.get_or_insert_with(|| new_log(write)).clone();
+        manifest.format = manifest.format_needed();
+        let mut store = Self::assemble(Arc::clone(&storage), manifest, device, options)?;
+        store.open_auxiliaries()?;
+        let devices = log_devices(&store.pool, &entry.devices)?;
+        let log_options = write.log.clone();
+        let (log, commits) = if is_new {
+            let log = Log::create(devices, entry.store, log_options)?;
+            store.manifest().switch(&*storage)?;
+            (log, None)
+        } else {
+            let (log, commits) = Log::open(devices, entry.store, entry.position, log_options)?;
+            (log, Some(commits))
+        };
+        let terms = store.replay(&entry, commits.into_iter().flatten())?;
+        let writer = Writer::new(Arc::clone(&store.state), terms, log);
+        store.writer = Some(Arc::new(writer));
+        store.upgraded_from = is_new.then_some(format);
         Ok(store)
     }
 
@@ -76,9 +196,30 @@ impl Store {
         Self::assemble(storage, manifest, device, options)
     }
 
-    fn open_auxiliaries(&mut self) -> Result<(), StoreError> {
-        self.auxiliaries = Arc::new(Auxiliaries::open(&self.pool, &self.manifest)?);
+    fn open_auxiliaries(&self) -> Result<(), StoreError> {
+        let mut state = self.state.write();
+        let auxiliaries = Auxiliaries::open(&self.pool, &state.manifest)?;
+        state.snapshot = state.snapshot.with_auxiliaries(Arc::new(auxiliaries));
         Ok(())
+    }
+
+    /// Applies the commits that only the log has; gives the terms that they have brought.
+    fn replay(
+        &self,
+        log: &LogEntry,
+        commits: impl Iterator<Item = Result<Commit, LogError>>,
+    ) -> Result<Arc<TermStore>, StoreError> {
+        let mut state = self.state.write();
+        let runs = state.manifest.runs.iter();
+        let runs = runs.map(|entry| Ok(Arc::new(DeviceRun::open(&self.pool, entry)?)));
+        let runs = runs.collect::<Result<Vec<_>, StoreError>>()?;
+        let last = log.position.0.saturating_sub(1);
+        let mut replay = Replay::new(&state.snapshot, runs, last);
+        replay.commits(commits)?;
+        let (snapshot, terms, last) = replay.finish();
+        state.snapshot = snapshot;
+        state.last = last;
+        Ok(terms)
     }
 
     fn assemble(
@@ -89,18 +230,42 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let pool = BufferPool::try_new(storage, options.cache_bytes, device)?;
         let base = Arc::new(Segment::open_base(&pool, &manifest)?);
+        let state = State {
+            snapshot: Snapshot::new(base, Arc::default()),
+            manifest: Arc::new(manifest),
+            last: 0,
+        };
         Ok(Self {
             pool,
-            manifest,
-            base,
-            auxiliaries: Arc::default(),
-            _lock: None,
+            state: Arc::new(RwLock::new(state)),
+            writer: None,
+            upgraded_from: None,
+            _locks: Vec::new(),
         })
     }
 
     /// The store's current state. Cheap.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(Arc::clone(&self.base), Arc::clone(&self.auxiliaries))
+        self.state.read().snapshot.clone()
+    }
+
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// [`StoreError::ReadOnly`] unless the store was opened for writing.
+    pub fn begin(&self) -> Result<Transaction, StoreError> {
+        let writer = self.writer.as_ref().ok_or(StoreError::ReadOnly)?;
+        Ok(Transaction::new(Arc::clone(writer)))
+    }
+
+    /// The last commit that readers see; 0 before the first.
+    pub fn position(&self) -> Position {
+        Position(self.state.read().last)
+    }
+
+    /// The format that the store had before it was opened for writing, if that has changed it.
+    pub fn upgraded_from(&self) -> Option<u32> {
+        self.upgraded_from
     }
 
     /// The pool that all pages go through.
@@ -114,18 +279,40 @@ impl Store {
     }
 
     /// The state as it is on the device.
-    pub fn manifest(&self) -> &Manifest {
-        &self.manifest
+    pub fn manifest(&self) -> Arc<Manifest> {
+        Arc::clone(&self.state.read().manifest)
     }
+}
 
-    /// What was added to the segment.
-    pub fn auxiliaries(&self) -> &Auxiliaries {
-        &self.auxiliaries
+/// The log that a store begins with.
+fn new_log(write: &WriteOptions) -> LogEntry {
+    let folders = write.log_folders.iter();
+    LogEntry {
+        store: StoreId(rand::random()),
+        position: Position::FIRST,
+        devices: folders.map(|path| path.display().to_string()).collect(),
     }
+}
 
-    /// The base segment.
-    pub fn segment(&self) -> &Arc<Segment> {
-        &self.base
+/// The store's own device, then others.
+fn log_devices(pool: &BufferPool, folders: &[String]) -> Result<Vec<Arc<dyn Storage>>, StoreError> {
+    let mut devices = vec![Arc::clone(pool.storage())];
+    for path in folders {
+        devices.push(folder(Path::new(path))?);
+    }
+    Ok(devices)
+}
+
+fn folder(path: &Path) -> Result<Arc<dyn Storage>, StoreError> {
+    Ok(Arc::new(DirectStorage::open(path, true)?))
+}
+
+/// Whether a file was missing because the writer has put others in its place.
+fn was_replaced(error: &StoreError) -> bool {
+    match error {
+        StoreError::Io(error) => error.is_not_found(),
+        StoreError::Log(LogError::Missing { .. }) => true,
+        _ => false,
     }
 }
 
@@ -184,13 +371,26 @@ impl StoreLock {
         Self::locked(path, file.try_lock(), file)
     }
 
+    /// The lock of the one who changes a store that others read; the folder must exist.
+    pub fn writer(path: &Path) -> Result<Self, StoreError> {
+        let file = Self::open_file(path, WRITER_NAME).map_err(|error| failed("open", error))?;
+        match Self::locked(path, file.try_lock(), file) {
+            Err(StoreError::Locked { path }) => Err(StoreError::Writing { path }),
+            locked => locked,
+        }
+    }
+
     fn open(path: &Path) -> std::io::Result<File> {
+        Self::open_file(path, LOCK_NAME)
+    }
+
+    fn open_file(path: &Path, name: &str) -> std::io::Result<File> {
         File::options()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
-            .open(path.join(LOCK_NAME))
+            .open(path.join(name))
     }
 
     fn locked(

@@ -86,7 +86,8 @@ pub fn optimize(
 pub fn drop_auxiliary(path: &Path, named: &Auxiliary) -> Result<Vec<AuxiliaryKind>, StoreError> {
     let mut dropped = Vec::new();
     optimize_in(path, OptimizeOptions::default(), |store| {
-        let all = store.manifest().auxiliary.iter().map(|e| e.kind.clone());
+        let manifest = store.manifest();
+        let all = manifest.auxiliary.iter().map(|e| e.kind.clone());
         dropped = match named.is_empty() {
             true => all.collect(),
             false => named.kinds(&store.snapshot())?,

@@ -191,7 +191,8 @@ fn open(location: &Path) -> Result<Database> {
 }
 
 fn list(database: &Database, out: &mut impl Write) -> Result<()> {
-    let entries = &database.store().manifest().auxiliary;
+    let manifest = database.store().manifest();
+    let entries = &manifest.auxiliary;
     if entries.is_empty() {
         writeln!(
             out,

@@ -10,9 +10,7 @@ use pythia_rdf::TermId;
 use super::attribute::{self, AttributeWriter};
 use super::{AuxiliaryKind, degrees, reachability};
 use crate::StoreError;
-use crate::manifest::{
-    AuxiliaryEntry, AuxiliaryId, FORMAT_AUXILIARY, FORMAT_VERSION, Manifest, ManifestFile,
-};
+use crate::manifest::{AuxiliaryEntry, AuxiliaryId, Manifest, ManifestFile};
 use crate::pattern::{GraphFilter, QuadPattern};
 use crate::snapshot::Snapshot;
 use crate::store::{OpenOptions, Store, StoreLock, check_folder};
@@ -86,7 +84,7 @@ pub fn optimize(
     options: OptimizeOptions,
 ) -> Result<Vec<Added>, StoreError> {
     let store = Store::open_bare(Arc::clone(&storage), options.open())?;
-    let mut manifest = store.manifest().clone();
+    let mut manifest = Manifest::clone(&store.manifest());
     refuse_unknown(&manifest, change)?;
     Manifest::remove_leftovers(Some(&manifest), &*storage)?;
     let mut writer = Writer::new(&*storage, store.snapshot(), options, &manifest.auxiliary);
@@ -107,10 +105,7 @@ pub fn optimize(
             .auxiliary
             .retain(|entry| !kind.replaces(&entry.kind));
     }
-    manifest.format = match manifest.auxiliary.is_empty() {
-        true => FORMAT_VERSION,
-        false => FORMAT_AUXILIARY,
-    };
+    manifest.format = manifest.format_needed();
     manifest.switch(&*storage)?;
     writer.keep();
     // What was dropped; the next writer tries again if this fails.

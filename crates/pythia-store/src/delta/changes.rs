@@ -1,6 +1,5 @@
 //! The changes that match a pattern, in the order of a scan, to be merged with the base's rows.
 
-use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,7 +7,9 @@ use pythia_rdf::TermId;
 
 use super::Delta;
 use super::run::{Run, component, matches, quad_of};
-use crate::pattern::{Component, GraphFilter, Order, QuadPattern};
+use crate::StoreError;
+use crate::pattern::{Component, GraphFilter, IdBatch, Order, QuadPattern};
+use crate::scan::{QuadScan, of_segment};
 
 /// The part of a quad that rows are merged by: components in the scan's order, the rest 0.
 pub(crate) type Key = [u64; 4];
@@ -31,89 +32,148 @@ pub(crate) struct ChangeStream {
 /// Rows of one run.
 enum Input {
     /// Those of a range that lie in the order asked for.
-    Range {
-        run: Arc<Run>,
-        order: Order,
-        rows: Range<usize>,
-        graph: GraphFilter,
-        /// The key of the next row.
-        next: Key,
-    },
+    Range(RunRange),
     /// Those that had to be sorted.
     Sorted { rows: Vec<(Key, i32)>, next: usize },
+    /// Those of a segment of a run on the device.
+    Scan(Box<SegmentScan>),
+}
+
+/// Rows of a run in memory.
+struct RunRange {
+    run: Arc<Run>,
+    order: Order,
+    rows: Range<usize>,
+    graph: GraphFilter,
+    /// The key of the next row.
+    next: Key,
+}
+
+impl RunRange {
+    /// Goes on to the next row of an accepted graph and makes its key.
+    fn settle(&mut self, components: &[Component]) {
+        let all = self.run.rows(self.order);
+        while self.rows.start < self.rows.end {
+            let row = all.row(self.rows.start);
+            if self.graph.accepts(TermId(row[3])) {
+                self.next = row_key(&quad_of(self.order, &row), components);
+                return;
+            }
+            self.rows.start += 1;
+        }
+    }
+
+    fn seek(&mut self, id: u64, components: &[Component]) {
+        if self.rows.start == self.rows.end {
+            return;
+        }
+        let all = self.run.rows(self.order);
+        let place = self.order.components();
+        let place = place
+            .iter()
+            .position(|which| Some(which) == components.first());
+        let bound = place.unwrap_or(0);
+        let mut prefix = all.row(self.rows.start);
+        prefix[bound] = id;
+        let start = all.position(self.rows.start, &prefix[..=bound], false);
+        self.rows.start = start.clamp(self.rows.start, self.rows.end);
+        self.settle(components);
+    }
+}
+
+/// Rows of a segment, all added or all removed.
+struct SegmentScan {
+    scan: QuadScan,
+    rows: IdBatch,
+    next: usize,
+    sign: i32,
+}
+
+impl SegmentScan {
+    fn new(scan: QuadScan, sign: i32) -> Result<Self, StoreError> {
+        let mut input = Self {
+            scan,
+            rows: IdBatch::default(),
+            next: 0,
+            sign,
+        };
+        input.scan.next_into(&mut input.rows)?;
+        Ok(input)
+    }
+
+    fn peek(&self) -> Option<(Key, i32)> {
+        if self.next == self.rows.rows {
+            return None;
+        }
+        let mut key = Key::default();
+        for (place, column) in key.iter_mut().zip(&self.rows.columns) {
+            *place = column[self.next];
+        }
+        Some((key, self.sign))
+    }
+
+    fn advance(&mut self) -> Result<(), StoreError> {
+        self.next += 1;
+        if self.next == self.rows.rows {
+            self.next = 0;
+            self.scan.next_into(&mut self.rows)?;
+        }
+        Ok(())
+    }
+
+    fn seek(&mut self, id: TermId) -> Result<(), StoreError> {
+        let rest = self
+            .rows
+            .columns
+            .first()
+            .map_or(&[][..], |first| &first[self.next..]);
+        self.next += rest.partition_point(|&other| other < id.0);
+        if self.next == self.rows.rows {
+            self.scan.seek(id)?;
+            self.next = 0;
+            self.scan.next_into(&mut self.rows)?;
+        }
+        Ok(())
+    }
 }
 
 impl Input {
     fn peek(&self) -> Option<(Key, i32)> {
         match self {
-            Self::Range {
-                run,
-                order,
-                rows,
-                next,
-                ..
-            } => (rows.start < rows.end).then(|| (*next, run.rows(*order).sign(rows.start))),
+            Self::Range(range) => {
+                let row = range.rows.start;
+                let sign = || range.run.rows(range.order).sign(row);
+                (row < range.rows.end).then(|| (range.next, sign()))
+            }
             Self::Sorted { rows, next } => rows.get(*next).copied(),
+            Self::Scan(scan) => scan.peek(),
         }
     }
 
-    fn advance(&mut self, components: &[Component]) {
+    fn advance(&mut self, components: &[Component]) -> Result<(), StoreError> {
         match self {
-            Self::Range { rows, .. } => {
-                rows.start += 1;
-                self.settle(components);
+            Self::Range(range) => {
+                range.rows.start += 1;
+                range.settle(components);
+                Ok(())
             }
-            Self::Sorted { next, .. } => *next += 1,
+            Self::Sorted { next, .. } => {
+                *next += 1;
+                Ok(())
+            }
+            Self::Scan(scan) => scan.advance(),
         }
     }
 
-    /// Goes on to the next row of an accepted graph and makes its key.
-    fn settle(&mut self, components: &[Component]) {
-        let Self::Range {
-            run,
-            order,
-            rows,
-            graph,
-            next,
-        } = self
-        else {
-            return;
-        };
-        let all = run.rows(*order);
-        while rows.start < rows.end {
-            let row = all.row(rows.start);
-            if graph.accepts(TermId(row[3])) {
-                *next = row_key(&quad_of(*order, &row), components);
-                return;
-            }
-            rows.start += 1;
-        }
-    }
-
-    fn seek(&mut self, id: u64, components: &[Component]) {
+    fn seek(&mut self, id: TermId, components: &[Component]) -> Result<(), StoreError> {
         match self {
-            Self::Range {
-                run, order, rows, ..
-            } => {
-                let place = order.components();
-                let place = place
-                    .iter()
-                    .position(|which| Some(which) == components.first());
-                let all = run.rows(*order);
-                let bound = place.unwrap_or(0);
-                if rows.start == rows.end {
-                    return;
-                }
-                let mut prefix = all.row(rows.start);
-                prefix[bound] = id;
-                let start = all.position(rows.start, &prefix[..=bound], false);
-                rows.start = start.clamp(rows.start, rows.end);
-                self.settle(components);
-            }
+            Self::Range(range) => range.seek(id.0, components),
             Self::Sorted { rows, next } => {
-                *next += rows[*next..].partition_point(|(key, _)| key[0] < id);
+                *next += rows[*next..].partition_point(|(key, _)| key[0] < id.0);
             }
+            Self::Scan(scan) => scan.seek(id)?,
         }
+        Ok(())
     }
 }
 
@@ -127,50 +187,59 @@ impl ChangeStream {
         order: Order,
         ids: Option<&Range<u64>>,
         components: &[Component],
-    ) -> Option<Self> {
-        let inputs = delta.runs.iter().filter_map(|run| {
-            let mut input = match ids {
-                Some(ids) => range_of_ids(run, pattern, order, ids),
-                None => of_pattern(run, pattern, order, components),
-            }?;
-            input.settle(components);
-            input.peek().map(|_| input)
+    ) -> Result<Option<Self>, StoreError> {
+        let in_memory = delta.runs.iter().filter_map(|run| match ids {
+            Some(ids) => range_of_ids(run, pattern, order, ids, components),
+            None => of_pattern(run, pattern, order, components),
         });
-        let inputs: Vec<Input> = inputs.collect();
-        (!inputs.is_empty()).then(|| Self {
+        let mut inputs: Vec<Input> = in_memory.collect();
+        for (segment, sign) in delta.segments(*pattern) {
+            let scan = match ids {
+                Some(ids) => {
+                    of_segment::scan_range(segment, pattern, order, ids.clone(), components)?
+                }
+                None => of_segment::scan(segment, pattern, order, components)?,
+            };
+            inputs.push(Input::Scan(Box::new(SegmentScan::new(scan, sign)?)));
+        }
+        inputs.retain(|input| input.peek().is_some());
+        Ok((!inputs.is_empty()).then(|| Self {
             inputs,
             components: components.to_vec(),
-        })
+        }))
     }
 
     /// The next key and the sum of its signs, if it is not greater than `last`. The sum may be 0.
-    pub(crate) fn next_until(&mut self, last: Option<&Key>) -> Option<(Key, i64)> {
-        let smallest = self
+    pub(crate) fn next_until(
+        &mut self,
+        last: Option<&Key>,
+    ) -> Result<Option<(Key, i64)>, StoreError> {
+        let keys = self
             .inputs
             .iter()
             .filter_map(Input::peek)
             .map(|(key, _)| key);
-        let key = smallest.min()?;
-        if last.is_some_and(|last| key > *last) {
-            return None;
-        }
+        let Some(key) = keys.min().filter(|key| last.is_none_or(|last| key <= last)) else {
+            return Ok(None);
+        };
         let mut sum = 0;
         for input in &mut self.inputs {
             while let Some((same, sign)) = input.peek()
-                && same.cmp(&key) == Ordering::Equal
+                && same == key
             {
                 sum += i64::from(sign);
-                input.advance(&self.components);
+                input.advance(&self.components)?;
             }
         }
-        Some((key, sum))
+        Ok(Some((key, sum)))
     }
 
     /// Skips changes whose first component is smaller.
-    pub(crate) fn seek(&mut self, id: TermId) {
-        for input in &mut self.inputs {
-            input.seek(id.0, &self.components);
-        }
+    pub(crate) fn seek(&mut self, id: TermId) -> Result<(), StoreError> {
+        let components = &self.components;
+        self.inputs
+            .iter_mut()
+            .try_for_each(|input| input.seek(id, components))
     }
 }
 
@@ -179,15 +248,28 @@ fn range_of_ids(
     pattern: &QuadPattern,
     order: Order,
     ids: &Range<u64>,
+    components: &[Component],
 ) -> Option<Input> {
     let rows = run.rows_within(pattern.predicate?, order, ids);
-    Some(Input::Range {
+    Some(range(run, order, rows, pattern.graph, components))
+}
+
+fn range(
+    run: &Arc<Run>,
+    order: Order,
+    rows: Range<usize>,
+    graph: GraphFilter,
+    components: &[Component],
+) -> Input {
+    let mut range = RunRange {
         run: Arc::clone(run),
         order,
         rows,
-        graph: pattern.graph,
+        graph,
         next: Key::default(),
-    })
+    };
+    range.settle(components);
+    Input::Range(range)
 }
 
 fn of_pattern(
@@ -207,13 +289,7 @@ fn of_pattern(
         return None;
     }
     if is_exact && is_sorted_by(found, pattern, components) {
-        return Some(Input::Range {
-            run: Arc::clone(run),
-            order: found,
-            rows,
-            graph: pattern.graph,
-            next: Key::default(),
-        });
+        return Some(range(run, found, rows, pattern.graph, components));
     }
     let all = run.rows(found);
     let mut sorted: Vec<(Key, i32)> = rows

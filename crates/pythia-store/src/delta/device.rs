@@ -41,7 +41,7 @@ pub use rows::{RunRows, SegmentRows};
 pub use terms::{RunTermsWriter, TermCursor};
 pub use writer::{DeviceRunWriter, RunOrderWriter, WrittenOrder, write_run};
 
-use filter::{StoredFilter, hash_of_node};
+pub(crate) use filter::{FilterBuilder, StoredFilter, hash_of_node};
 use terms::RunTerms;
 
 /// The folder of the quads that were added.

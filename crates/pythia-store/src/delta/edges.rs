@@ -5,9 +5,11 @@ use std::ops::Range;
 use pythia_rdf::TermId;
 
 use super::Delta;
+use super::device::DeviceRun;
 use super::run::Run;
 use crate::StoreError;
 use crate::pattern::{End, Expansion, GraphFilter, QuadPattern};
+use crate::snapshot;
 
 /// An edge more, or fewer, of one of the nodes that are expanded. Sorts like the rows of an
 /// expansion.
@@ -34,18 +36,25 @@ impl Delta {
         nodes: &[TermId],
         predicate: Option<TermId>,
         graph: GraphFilter,
-    ) -> Vec<EdgeChange> {
+    ) -> Result<Vec<EdgeChange>, StoreError> {
         let mut changes = Vec::new();
         for run in &self.runs {
             if predicate.is_none_or(|predicate| run.predicate(predicate).is_some()) {
                 of_run(run, end, nodes, predicate, graph, &mut changes);
             }
         }
-        if self.runs.len() > 1 {
+        let mut inputs = self.runs.len();
+        for run in &self.device {
+            if predicate.is_none_or(|predicate| run.predicate(predicate) != (0, 0)) {
+                of_device_run(run, end, nodes, predicate, graph, &mut changes)?;
+                inputs += 2;
+            }
+        }
+        if inputs > 1 {
             changes.sort_unstable();
             sum_up(&mut changes);
         }
-        changes
+        Ok(changes)
     }
 
     /// Quads more, or fewer, that join the pair.
@@ -54,7 +63,7 @@ impl Delta {
         predicate: TermId,
         (subject, object): (TermId, TermId),
         graph: GraphFilter,
-    ) -> i64 {
+    ) -> Result<i64, StoreError> {
         let pattern = QuadPattern {
             subject: Some(subject),
             predicate: Some(predicate),
@@ -65,7 +74,11 @@ impl Delta {
             .runs
             .iter()
             .filter(|run| run.predicate(predicate).is_some() && run.touches(End::Object, object));
-        touching.map(|run| run.count(&pattern)).sum()
+        let mut sum = touching.map(|run| run.count(&pattern)).sum();
+        for (segment, sign) in self.segments(pattern) {
+            sum += i64::from(sign) * snapshot::count(segment, &pattern)? as i64;
+        }
+        Ok(sum)
     }
 }
 
@@ -119,6 +132,34 @@ fn of_run(
             from += 1;
         }
     }
+}
+
+fn of_device_run(
+    run: &DeviceRun,
+    end: End,
+    nodes: &[TermId],
+    predicate: Option<TermId>,
+    graph: GraphFilter,
+    changes: &mut Vec<EdgeChange>,
+) -> Result<(), StoreError> {
+    let touched = (0..nodes.len()).filter(|&index| run.touches(end, nodes[index]));
+    let touched: Vec<usize> = touched.collect();
+    if touched.is_empty() {
+        return Ok(());
+    }
+    let nodes: Vec<TermId> = touched.iter().map(|&index| nodes[index]).collect();
+    for (segment, sum) in [(run.added(), 1), (run.removed(), -1)] {
+        let mut rows = Expansion::new(true, true);
+        snapshot::expand(segment, end, &nodes, predicate, graph, &mut rows)?;
+        changes.extend((0..rows.len()).map(|row| EdgeChange {
+            source: touched[rows.source[row] as usize] as u32,
+            predicate: rows.predicate[row],
+            other: rows.other[row],
+            graph: rows.graph[row],
+            sum,
+        }));
+    }
+    Ok(())
 }
 
 /// Appends the base's rows to `out`, with the changes made. `base` has predicates unless only those

@@ -9,7 +9,6 @@
 mod changes;
 pub mod device;
 mod edges;
-mod filter;
 mod run;
 mod statistics;
 mod terms;
@@ -22,12 +21,15 @@ use pythia_rdf::{TermId, TermKey, TermKind};
 pub(crate) use changes::ChangeStream;
 pub use device::{RunEntry, RunId, TermSpan};
 pub(crate) use edges::{append, merge};
-pub(crate) use run::{Quad, Run, in_order};
+pub(crate) use run::{Quad, Run};
 pub(crate) use terms::{KindCounts, TermStore, TermView, kind_index};
 
 use crate::StoreError;
 use crate::pattern::{End, GraphFilter, QuadPattern};
+use crate::segment::Segment;
+use crate::snapshot;
 use crate::statistics::Statistics;
+use device::DeviceRun;
 
 /// A run so small is merged with the next whatever its size: commits of single quads then make one
 /// run, not many.
@@ -39,7 +41,9 @@ const RATIO: usize = 8;
 pub(crate) struct Delta {
     /// Terms per kind that the base has.
     base_terms: KindCounts,
-    /// The largest, and oldest, first.
+    /// Runs on the device.
+    device: Vec<Arc<DeviceRun>>,
+    /// Runs in memory: the largest, and oldest, first.
     runs: Vec<Arc<Run>>,
     /// Runs that are being written to the device, and so are not merged with later ones.
     frozen: usize,
@@ -49,10 +53,15 @@ pub(crate) struct Delta {
 }
 
 impl Delta {
-    /// No changes yet on a base with so many terms.
-    pub(crate) fn new(base_terms: KindCounts, terms: TermView) -> Self {
+    /// The changes of these runs, on a base with so many terms.
+    pub(crate) fn new(
+        base_terms: KindCounts,
+        device: Vec<Arc<DeviceRun>>,
+        terms: TermView,
+    ) -> Self {
         Self {
             base_terms,
+            device,
             runs: Vec::new(),
             frozen: 0,
             terms: vec![terms],
@@ -61,9 +70,9 @@ impl Delta {
     }
 
     /// These changes and a run on top, whose new terms are in `terms` by now.
-    pub(crate) fn with_run(&self, run: Run, terms: Vec<TermView>) -> Self {
+    pub(crate) fn with_run(&self, run: Arc<Run>, terms: Vec<TermView>) -> Self {
         let mut runs = self.runs.clone();
-        let mut last = Arc::new(run);
+        let mut last = run;
         while runs.len() > self.frozen
             && let Some(before) = runs.last()
             && (before.len() < SMALL_ROWS || before.len() < RATIO * last.len())
@@ -76,11 +85,36 @@ impl Delta {
         }
         Self {
             base_terms: self.base_terms,
+            device: self.device.clone(),
             runs,
             frozen: self.frozen,
             terms,
             statistics: OnceLock::new(),
         }
+    }
+
+    /// The same changes, as the beginning of those of a transaction with these terms.
+    pub(crate) fn private(&self, terms: TermView) -> Self {
+        Self {
+            base_terms: self.base_terms,
+            device: self.device.clone(),
+            runs: self.runs.clone(),
+            frozen: match self.terms.len() {
+                1 => self.runs.len(),
+                _ => self.frozen,
+            },
+            terms: vec![self.terms[0].clone(), terms],
+            statistics: OnceLock::new(),
+        }
+    }
+
+    /// What a transaction that began with `begun` has changed since.
+    pub(crate) fn changes_since(&self, begun: &Self) -> Run {
+        let runs: Vec<&Run> = self.runs[begun.runs.len()..]
+            .iter()
+            .map(|run| &**run)
+            .collect();
+        Run::merged(&runs)
     }
 
     /// The runs in memory, the oldest first.
@@ -106,19 +140,65 @@ impl Delta {
 
     /// Whether no quad differs from the base.
     pub(crate) fn is_empty(&self) -> bool {
-        self.runs.is_empty()
+        self.runs.is_empty() && self.device.is_empty()
     }
 
     /// The id of a new term.
-    pub(crate) fn find(&self, key: TermKey<'_>) -> Option<TermId> {
-        self.terms.iter().find_map(|view| view.find(key))
+    pub(crate) fn find(&self, key: TermKey<'_>) -> Result<Option<TermId>, StoreError> {
+        let mut id = [None];
+        self.find_missing(&[key], &mut id)?;
+        Ok(id[0])
+    }
+
+    /// The ids of those keys that have none yet and are new terms.
+    pub(crate) fn find_missing(
+        &self,
+        keys: &[TermKey<'_>],
+        ids: &mut [Option<TermId>],
+    ) -> Result<(), StoreError> {
+        for (id, &key) in ids.iter_mut().zip(keys) {
+            *id = id.or_else(|| self.terms.iter().find_map(|view| view.find(key)));
+        }
+        self.find_on_device(keys, ids)
+    }
+
+    /// The ids of those keys that have none yet and are new terms of runs on the device.
+    pub(crate) fn find_on_device(
+        &self,
+        keys: &[TermKey<'_>],
+        ids: &mut [Option<TermId>],
+    ) -> Result<(), StoreError> {
+        for run in &self.device {
+            let missing: Vec<usize> = (0..keys.len())
+                .filter(|&index| ids[index].is_none())
+                .collect();
+            if missing.is_empty() {
+                break;
+            }
+            let wanted: Vec<TermKey<'_>> = missing.iter().map(|&index| keys[index]).collect();
+            for (index, found) in missing.into_iter().zip(run.find_batch(&wanted)?) {
+                ids[index] = found;
+            }
+        }
+        Ok(())
     }
 
     /// Calls `f` with the index in `ids` and the key of each that is a new term.
-    pub(crate) fn keys(&self, ids: &[TermId], mut f: impl FnMut(usize, TermKey<'_>)) {
+    pub(crate) fn keys(
+        &self,
+        ids: &[TermId],
+        mut f: impl FnMut(usize, TermKey<'_>),
+    ) -> Result<(), StoreError> {
         for view in &self.terms {
             view.keys(ids, &mut f);
         }
+        for run in &self.device {
+            run.keys(ids, |index, key| {
+                f(index, key);
+                Ok::<_, StoreError>(())
+            })?;
+        }
+        Ok(())
     }
 
     /// Whether the id is the base's, or holds its value.
@@ -137,18 +217,41 @@ impl Delta {
 
     /// Whether any quad of the predicate differs from the base.
     pub(crate) fn touches(&self, predicate: TermId) -> bool {
-        self.runs
+        let in_memory = |run: &Arc<Run>| run.predicate(predicate).is_some();
+        let on_device = |run: &Arc<DeviceRun>| run.predicate(predicate) != (0, 0);
+        self.runs.iter().any(in_memory) || self.device.iter().any(on_device)
+    }
+
+    /// The segments of runs on the device that may have quads of the pattern, with their signs.
+    fn segments(&self, pattern: QuadPattern) -> impl Iterator<Item = (&Arc<Segment>, i32)> {
+        let touches = |run: &DeviceRun, end, node: Option<TermId>| {
+            node.is_none_or(|node| run.touches(end, node))
+        };
+        let may_match = move |run: &&Arc<DeviceRun>| {
+            touches(run, End::Subject, pattern.subject)
+                && touches(run, End::Object, pattern.object)
+                && pattern
+                    .predicate
+                    .is_none_or(|predicate| run.predicate(predicate) != (0, 0))
+        };
+        self.device
             .iter()
-            .any(|run| run.predicate(predicate).is_some())
+            .filter(may_match)
+            .flat_map(|run| [(run.added(), 1), (run.removed(), -1)])
+            .filter(|(segment, _)| segment.statistics().quads > 0)
     }
 
     /// Quads more, or fewer, that match.
-    pub(crate) fn count(&self, pattern: &QuadPattern) -> i64 {
-        self.runs.iter().map(|run| run.count(pattern)).sum()
+    pub(crate) fn count(&self, pattern: &QuadPattern) -> Result<i64, StoreError> {
+        let mut sum = self.runs.iter().map(|run| run.count(pattern)).sum();
+        for (segment, sign) in self.segments(*pattern) {
+            sum += i64::from(sign) * snapshot::count(segment, pattern)? as i64;
+        }
+        Ok(sum)
     }
 
     /// Quads more, or fewer, that have the node at an end.
-    pub(crate) fn degree(&self, end: End, node: TermId) -> i64 {
+    pub(crate) fn degree(&self, end: End, node: TermId) -> Result<i64, StoreError> {
         self.count(&match end {
             End::Subject => QuadPattern {
                 subject: Some(node),
@@ -168,15 +271,24 @@ impl Delta {
         end: End,
         ids: &Range<u64>,
         graph: GraphFilter,
-    ) -> i64 {
+    ) -> Result<i64, StoreError> {
         let count = |run: &Arc<Run>| run.count_range(predicate, end, ids, graph);
-        self.runs.iter().map(count).sum()
+        let mut sum = self.runs.iter().map(count).sum();
+        let pattern = QuadPattern {
+            predicate: Some(predicate),
+            ..QuadPattern::default()
+        };
+        for (segment, sign) in self.segments(pattern) {
+            let count = snapshot::count_range(segment, predicate, end, ids, graph)?;
+            sum += i64::from(sign) * count as i64;
+        }
+        Ok(sum)
     }
 
     /// What is known of the quads without reading, given what was known of the base's.
     pub(crate) fn statistics(&self, base: &Statistics) -> &Statistics {
         self.statistics
-            .get_or_init(|| statistics::with_changes(base, &self.runs))
+            .get_or_init(|| statistics::with_changes(base, &self.device, &self.runs))
     }
 }
 

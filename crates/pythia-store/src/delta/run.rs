@@ -7,8 +7,11 @@ use std::ops::Range;
 
 use pythia_rdf::TermId;
 
-use super::filter::NodeFilter;
+use super::device::{FilterBuilder, StoredFilter, hash_of_node};
 use crate::pattern::{Component, End, GraphFilter, Order, QuadPattern};
+
+/// Runs with fewer rows have no filters.
+const FILTERED_ROWS_MIN: usize = 256;
 
 /// A quad as subject, predicate, object and graph: raw ids, 0 for the default graph.
 pub(crate) type Quad = [u64; 4];
@@ -106,8 +109,8 @@ pub(crate) struct PredicateChange {
 pub(crate) struct Run {
     /// As in [`Order::ALL`].
     orders: [SignedRows; 4],
-    /// Which nodes have rows, by end.
-    filters: [NodeFilter; 2],
+    /// Which nodes have rows, by end; a small run has none, and is searched at once.
+    filters: Option<[StoredFilter; 2]>,
     /// Sorted by predicate.
     predicates: Vec<PredicateChange>,
     /// Quads more, or fewer, per graph; sorted.
@@ -143,10 +146,7 @@ impl Run {
         let [spo, ops, pso, _] = &orders;
         let (predicates, graphs) = summary(pso);
         Self {
-            filters: [
-                NodeFilter::new(spo.rows.iter().map(|row| row[0]), spo.len()),
-                NodeFilter::new(ops.rows.iter().map(|row| row[0]), ops.len()),
-            ],
+            filters: (spo.len() >= FILTERED_ROWS_MIN).then(|| [spo, ops].map(filter)),
             predicates,
             graphs,
             orders,
@@ -161,7 +161,8 @@ impl Run {
     /// Memory that it takes, about.
     pub(crate) fn memory_bytes(&self) -> usize {
         let rows = self.len() * 4 * (size_of::<[u64; 4]>() + size_of::<i32>());
-        rows + self.filters.iter().map(NodeFilter::bytes).sum::<usize>()
+        let filters = self.filters.iter().flatten();
+        rows + filters.map(StoredFilter::memory_bytes).sum::<usize>()
     }
 
     /// The rows in an order.
@@ -171,7 +172,8 @@ impl Run {
 
     /// Whether the node may have rows; false is certain.
     pub(crate) fn touches(&self, end: End, node: TermId) -> bool {
-        self.filters[end as usize].may_contain(node.0)
+        let filters = self.filters.as_ref();
+        filters.is_none_or(|filters| filters[end as usize].may_hold(hash_of_node(node.0)))
     }
 
     /// The changes of predicates, sorted.
@@ -292,6 +294,15 @@ impl Run {
                 .sum(),
         }
     }
+}
+
+/// The nodes that rows of SPO or OPS begin with.
+fn filter(rows: &SignedRows) -> StoredFilter {
+    let mut builder = FilterBuilder::new(rows.len() as u64);
+    for row in &rows.rows {
+        builder.add(hash_of_node(row[0]));
+    }
+    builder.finish()
 }
 
 /// The column order that sorts by an end.

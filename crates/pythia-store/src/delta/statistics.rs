@@ -4,31 +4,88 @@ use std::sync::Arc;
 
 use pythia_rdf::TermId;
 
+use super::device::DeviceRun;
 use super::run::{PredicateChange, Run};
 use crate::statistics::{GraphStatistics, KindSet, PredicateStatistics, Statistics};
 
-/// The base's statistics with the changes of runs.
-pub(super) fn with_changes(base: &Statistics, runs: &[Arc<Run>]) -> Statistics {
-    let mut statistics = base.clone();
-    let (mut quads, mut added) = (0, 0);
-    for run in runs {
-        for change in run.predicates() {
-            quads += change.quads;
-            added += change.added;
-            change_predicate(&mut statistics.predicates, change);
-        }
-        change_graphs(&mut statistics.graphs, run.graphs());
+/// The base's statistics with the changes of runs: first those on the device, then those in memory.
+pub(super) fn with_changes(
+    base: &Statistics,
+    device: &[Arc<DeviceRun>],
+    runs: &[Arc<Run>],
+) -> Statistics {
+    let mut changed = Changed {
+        statistics: base.clone(),
+        quads: 0,
+        added: 0,
+    };
+    for run in device {
+        changed.segment(run.added().statistics(), 1);
+        changed.segment(run.removed().statistics(), -1);
     }
-    statistics.predicates.retain(|known| known.quads > 0);
-    statistics.graphs.graphs.retain(|&(_, quads)| quads > 0);
-    let after = |count: u64| count.saturating_add_signed(quads);
-    statistics.quads = after(base.quads);
-    statistics.triples = after(base.triples).min(statistics.quads);
-    // At worst every added quad brought a new node.
-    statistics.subjects = (base.subjects + added).min(statistics.quads);
-    statistics.objects = (base.objects + added).min(statistics.quads);
-    statistics.distinct_exact = base.distinct_exact && runs.is_empty();
-    statistics
+    for run in runs {
+        run.predicates()
+            .iter()
+            .for_each(|change| changed.predicate(change));
+        change_graphs(&mut changed.statistics.graphs, run.graphs());
+    }
+    changed.finish(base)
+}
+
+/// Statistics that are being changed.
+struct Changed {
+    statistics: Statistics,
+    quads: i64,
+    added: u64,
+}
+
+impl Changed {
+    fn predicate(&mut self, change: &PredicateChange) {
+        self.quads += change.quads;
+        self.added += change.added;
+        change_predicate(&mut self.statistics.predicates, change);
+    }
+
+    /// All quads of a segment were added, or removed.
+    fn segment(&mut self, statistics: &Statistics, sign: i64) {
+        for known in &statistics.predicates {
+            let is_added = sign > 0;
+            self.predicate(&PredicateChange {
+                predicate: known.predicate,
+                quads: sign * known.quads as i64,
+                default_quads: 0,
+                added: if is_added { known.quads } else { 0 },
+                subject_kinds: if is_added { known.subject_kinds.0 } else { 0 },
+                object_kinds: if is_added { known.object_kinds.0 } else { 0 },
+            });
+        }
+        let graphs = statistics.graphs.graphs.iter();
+        let graphs: Vec<(u64, i64)> = graphs
+            .map(|(graph, quads)| (graph.0, sign * *quads as i64))
+            .collect();
+        change_graphs(&mut self.statistics.graphs, &graphs);
+        let unlisted = sign * statistics.graphs.unlisted_quads as i64;
+        let all = &mut self.statistics.graphs.unlisted_quads;
+        *all = all.saturating_add_signed(unlisted);
+    }
+
+    fn finish(self, base: &Statistics) -> Statistics {
+        let Self {
+            mut statistics,
+            quads,
+            added,
+        } = self;
+        statistics.predicates.retain(|known| known.quads > 0);
+        statistics.graphs.graphs.retain(|&(_, quads)| quads > 0);
+        let after = |count: u64| count.saturating_add_signed(quads);
+        statistics.quads = after(base.quads);
+        statistics.triples = after(base.triples).min(statistics.quads);
+        // At worst every added quad brought a new node.
+        statistics.subjects = (base.subjects + added).min(statistics.quads);
+        statistics.objects = (base.objects + added).min(statistics.quads);
+        statistics.distinct_exact = false;
+        statistics
+    }
 }
 
 fn change_predicate(predicates: &mut Vec<PredicateStatistics>, change: &PredicateChange) {

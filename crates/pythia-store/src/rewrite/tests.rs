@@ -52,7 +52,7 @@ impl Case {
     fn new(models: &[Model]) -> Self {
         let mut quads = base_quads();
         let storage: Arc<dyn Storage> = write_store(&quads, SMALL_PAGES);
-        let base = Arc::clone(open(Arc::clone(&storage)).segment());
+        let base = Arc::clone(open(Arc::clone(&storage)).snapshot().base());
         let mut keys = BTreeMap::new();
         for kind in TermKind::DICTIONARY {
             let mut all = base.dictionary.iter(kind);

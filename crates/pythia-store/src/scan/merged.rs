@@ -92,7 +92,7 @@ impl MergedScan {
             }
             let at_end = self.rows.rows == 0;
             let last = (!at_end).then(|| self.key(self.rows.rows - 1));
-            match self.changes.next_until(last.as_ref()) {
+            match self.changes.next_until(last.as_ref())? {
                 Some((key, sum)) => self.apply(&key, sum, batch)?,
                 None if at_end => return Ok(()),
                 None => self.copy(self.rows.rows, batch),
@@ -182,15 +182,13 @@ impl MergedScan {
         let rest = &first[self.next..];
         self.next += rest.partition_point(|&other| other < id.0);
         if self.next < self.rows.rows {
-            self.changes.seek(id);
-            return Ok(());
+            return self.changes.seek(id);
         }
         self.seek_both(id)
     }
 
     fn seek_both(&mut self, id: TermId) -> Result<(), StoreError> {
         self.base.seek(id)?;
-        self.changes.seek(id);
-        Ok(())
+        self.changes.seek(id)
     }
 }

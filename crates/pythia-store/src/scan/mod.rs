@@ -8,6 +8,7 @@
 mod columns;
 mod merged;
 mod node;
+pub(crate) mod of_segment;
 mod sorted;
 mod tuples;
 

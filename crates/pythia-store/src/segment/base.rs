@@ -91,6 +91,8 @@ impl BaseWriter {
             quads: sealed.quads,
             files: sealed.files,
             auxiliary: Vec::new(),
+            runs: Vec::new(),
+            log: None,
         };
         if let Err(error) = manifest.switch(&*self.storage) {
             // Best effort: the next writer removes what is still there.

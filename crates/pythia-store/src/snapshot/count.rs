@@ -1,17 +1,17 @@
-//! Exact counts of patterns in the base.
+//! Exact counts of patterns in one segment.
+
+use std::ops::Range;
+use std::sync::Arc;
 
 use pythia_rdf::TermId;
 
-use super::Snapshot;
 use crate::StoreError;
 use crate::pattern::{End, GraphFilter, IdBatch, Order, QuadPattern};
+use crate::scan::of_segment;
 use crate::segment::Segment;
 
-pub(super) fn count(
-    snapshot: &Snapshot,
-    base: &Segment,
-    pattern: &QuadPattern,
-) -> Result<u64, StoreError> {
+/// As [`Snapshot::count`](crate::Snapshot::count).
+pub(crate) fn count(base: &Arc<Segment>, pattern: &QuadPattern) -> Result<u64, StoreError> {
     if base.statistics().quads == 0 {
         return Ok(0);
     }
@@ -35,7 +35,7 @@ pub(super) fn count(
         ),
         // One node's rows, of some graphs or of some other end.
         (Some(_), None, _) | (None, None, Some(_)) => {
-            let mut scan = snapshot.base_scan(pattern, Order::Pso, &[])?;
+            let mut scan = of_segment::scan(base, pattern, Order::Pso, &[])?;
             let mut batch = IdBatch::default();
             let mut count = 0;
             while scan.next_into(&mut batch)? {
@@ -44,6 +44,18 @@ pub(super) fn count(
             Ok(count)
         }
     }
+}
+
+/// As [`Snapshot::count_range`](crate::Snapshot::count_range).
+pub(crate) fn count_range(
+    base: &Arc<Segment>,
+    predicate: TermId,
+    end: End,
+    ids: &Range<u64>,
+    graph: GraphFilter,
+) -> Result<u64, StoreError> {
+    let rows = of_segment::rows_within(base, predicate, end, ids)?;
+    base.columns(end).count(rows, graph)
 }
 
 fn columns(

@@ -22,7 +22,7 @@ pub(super) fn expand_changed(
     out: &mut Expansion,
 ) -> Result<(), StoreError> {
     let changes = delta.map(|delta| delta.edge_changes(end, nodes, predicate, graph));
-    let Some(changes) = changes.filter(|changes| !changes.is_empty()) else {
+    let Some(changes) = changes.transpose()?.filter(|changes| !changes.is_empty()) else {
         return expand(base, end, nodes, predicate, graph, out);
     };
     let mut rows = Expansion::new(predicate.is_none() || out.with_predicate, out.with_graph);
@@ -30,8 +30,8 @@ pub(super) fn expand_changed(
     delta::merge(&rows, &changes, predicate, out)
 }
 
-/// As [`super::Snapshot::expand`], of the base alone.
-fn expand(
+/// As [`super::Snapshot::expand`], of one segment.
+pub(crate) fn expand(
     base: &Segment,
     end: End,
     nodes: &[TermId],

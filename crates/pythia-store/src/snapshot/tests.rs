@@ -8,6 +8,7 @@ use pythia_io::{MemoryStorage, Storage};
 use pythia_rdf::{TermId, TermKey, TermKind};
 
 use super::Snapshot;
+use crate::delta::device::{DeviceRun, RunId, write_run};
 use crate::delta::{Delta, Run, TermStore, TermView};
 use crate::pattern::{Component, End, Expansion, GraphFilter, Order, QuadPattern};
 use crate::testing::{Quad, SMALL_PAGES, TERMS, component, id, open, quads, write_store};
@@ -255,8 +256,15 @@ fn check_probe(snapshot: &Snapshot, quads: &BTreeSet<Quad>, graph: GraphFilter) 
 
 /// A base of some quads with runs on top that change it, one set after the other: a quad that is
 /// there is removed, another is added. With the quads that there are in the end.
-fn changed(quads: &BTreeSet<Quad>, sets: &[BTreeSet<Quad>]) -> (Snapshot, BTreeSet<Quad>) {
-    let snapshot = open(write_store(quads, SMALL_PAGES)).snapshot();
+/// The first of the runs are on the device.
+fn changed(
+    quads: &BTreeSet<Quad>,
+    sets: &[BTreeSet<Quad>],
+    on_device: usize,
+) -> (Snapshot, BTreeSet<Quad>) {
+    let storage = write_store(quads, SMALL_PAGES);
+    let opened = open(storage.clone());
+    let snapshot = opened.snapshot();
     let base_terms = TermKind::DICTIONARY.map(|kind| snapshot.sorted_payloads(kind));
     let store = Arc::new(TermStore::new(&base_terms));
     let keys: Vec<String> = (0..TERMS).map(|number| format!("new{number:05}")).collect();
@@ -265,9 +273,11 @@ fn changed(quads: &BTreeSet<Quad>, sets: &[BTreeSet<Quad>]) -> (Snapshot, BTreeS
         bytes: key.as_bytes(),
     }));
     let terms = vec![TermView::new(store)];
-    let mut delta = Delta::new(base_terms, terms[0].clone());
+    let terms_of_all = terms[0].clone();
+    let mut delta = Delta::new(base_terms, Vec::new(), terms[0].clone());
     let mut quads = quads.clone();
-    for set in sets {
+    let mut device = Vec::new();
+    for (number, set) in sets.iter().enumerate() {
         let mut changes = Vec::new();
         for quad in set {
             // Some nodes and graphs are new terms.
@@ -286,7 +296,20 @@ fn changed(quads: &BTreeSet<Quad>, sets: &[BTreeSet<Quad>]) -> (Snapshot, BTreeS
             };
             changes.push((quad, if there { -1 } else { 1 }));
         }
-        delta = delta.with_run(Run::new(&changes), terms.clone());
+        let run = Run::new(&changes);
+        if number < on_device {
+            let rows = |order| run.rows(order).iter();
+            let id = RunId(number as u64 + 1);
+            let no_terms: [(TermKey<'_>, TermId); 0] = [];
+            let terms = (&base_terms[..], no_terms.into_iter());
+            let counted = (run.len() as u64, rows);
+            let entry = write_run(storage.clone(), id, SMALL_PAGES, terms, counted);
+            let run = DeviceRun::open(opened.pool(), &entry.expect("memory")).expect("sound");
+            device.push(Arc::new(run));
+            delta = Delta::new(base_terms, device.clone(), terms_of_all.clone());
+            continue;
+        }
+        delta = delta.with_run(Arc::new(run), terms.clone());
     }
     (snapshot.with_delta(delta), quads)
 }
@@ -440,9 +463,10 @@ proptest! {
         flags in any::<(bool, bool)>(),
         seek in any::<prop::sample::Index>(),
         batches_before in 0..3usize,
+        on_device in 0..3usize,
     ) {
         let sets = with_quads_of(&base, sets);
-        let (snapshot, quads) = changed(&base, &sets);
+        let (snapshot, quads) = changed(&base, &sets, on_device);
         check_scans(&snapshot, &quads, graph, seek, batches_before);
         check_edges(&snapshot, &quads, graph, flags);
         check_counts(&snapshot, &quads);

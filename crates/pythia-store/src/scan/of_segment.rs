@@ -1,0 +1,163 @@
+//! The rows of one segment that match a pattern, from whichever of its files has them sorted.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pythia_rdf::TermId;
+
+use super::{ColumnScan, NodeScan, Projection, QuadScan, SortedRows, Source, TupleScan};
+use crate::StoreError;
+use crate::pattern::{Component, End, IdBatch, Order, QuadPattern};
+use crate::segment::Segment;
+
+/// As [`Snapshot::scan`](crate::Snapshot::scan).
+pub(crate) fn scan(
+    segment: &Arc<Segment>,
+    pattern: &QuadPattern,
+    order: Order,
+    wanted: &[Component],
+) -> Result<QuadScan, StoreError> {
+    let source = source(segment, pattern, order, wanted)?;
+    Ok(QuadScan::new(source, wanted))
+}
+
+/// As [`Snapshot::scan_range`](crate::Snapshot::scan_range).
+pub(crate) fn scan_range(
+    segment: &Arc<Segment>,
+    pattern: &QuadPattern,
+    order: Order,
+    ids: Range<u64>,
+    wanted: &[Component],
+) -> Result<QuadScan, StoreError> {
+    let (None, Some(predicate), None, Order::Pso | Order::Pos) =
+        (pattern.subject, pattern.predicate, pattern.object, order)
+    else {
+        panic!("a range of ids of {pattern:?} in order {order:?}");
+    };
+    let end = first_end(order);
+    let rows = rows_within(segment, predicate, end, &ids)?;
+    let projection = Projection::new(pattern, order, wanted);
+    let prefix = vec![predicate.0];
+    let segment = Arc::clone(segment);
+    let scan = ColumnScan::over(segment, end, prefix, rows, pattern.graph, projection);
+    Ok(QuadScan::new(Source::Columns(Box::new(scan)), wanted))
+}
+
+/// The rows of a predicate whose subject (or object) is in `ids`. Reads at most two pages.
+pub(crate) fn rows_within(
+    segment: &Arc<Segment>,
+    predicate: TermId,
+    end: End,
+    ids: &Range<u64>,
+) -> Result<Range<u64>, StoreError> {
+    let file = segment.columns(end);
+    let all = file.find(&[predicate.0])?;
+    let first = |id: u64| -> Result<u64, StoreError> {
+        Ok(file.seek(&[predicate.0, id])?.clamp(all.start, all.end))
+    };
+    let start = first(ids.start)?;
+    Ok(start..first(ids.end)?.max(start))
+}
+
+fn source(
+    segment: &Arc<Segment>,
+    pattern: &QuadPattern,
+    order: Order,
+    wanted: &[Component],
+) -> Result<Source, StoreError> {
+    if segment.statistics().quads == 0 {
+        return Ok(Source::Empty);
+    }
+    match (pattern.subject, pattern.predicate, pattern.object) {
+        (Some(_), None, None) if order == Order::Ops => sorted(segment, pattern, order, wanted),
+        (None, None, Some(_)) if order == Order::Spo => sorted(segment, pattern, order, wanted),
+        (Some(subject), ..) => of_node(segment, End::Subject, subject, pattern, wanted),
+        (None, _, Some(object)) => of_node(segment, End::Object, object, pattern, wanted),
+        (None, None, None) if matches!(order, Order::Spo | Order::Ops) => {
+            let end = first_end(order);
+            let segment = Arc::clone(segment);
+            let scan = TupleScan::new(segment, end, pattern, wanted);
+            Ok(Source::Tuples(Box::new(scan)))
+        }
+        (None, predicate, None) => {
+            let prefix = predicate.map(|id| id.0).into_iter().collect();
+            columns(segment, first_end(order), prefix, pattern, wanted)
+        }
+    }
+}
+
+fn of_node(
+    segment: &Arc<Segment>,
+    end: End,
+    node: TermId,
+    pattern: &QuadPattern,
+    wanted: &[Component],
+) -> Result<Source, StoreError> {
+    // A list that fills pages is external: do not look for it in the tuple page first.
+    if let Some(predicate) = pattern.predicate {
+        let mut prefix = vec![predicate.0, node.0];
+        if segment.columns(end).pages_of(&prefix).len() > 2 {
+            let other = match end {
+                End::Subject => pattern.object,
+                End::Object => pattern.subject,
+            };
+            prefix.extend(other.map(|id| id.0));
+            return columns(segment, end, prefix, pattern, wanted);
+        }
+    }
+    let segment = Arc::clone(segment);
+    let scan = NodeScan::new(segment, end, node, pattern, wanted)?;
+    Ok(Source::Node(Box::new(scan)))
+}
+
+fn columns(
+    segment: &Arc<Segment>,
+    end: End,
+    prefix: Vec<u64>,
+    pattern: &QuadPattern,
+    wanted: &[Component],
+) -> Result<Source, StoreError> {
+    let order = match end {
+        End::Subject => Order::Pso,
+        End::Object => Order::Pos,
+    };
+    let projection = Projection::new(pattern, order, wanted);
+    let segment = Arc::clone(segment);
+    let scan = ColumnScan::new(segment, end, prefix, pattern.graph, projection)?;
+    Ok(Source::Columns(Box::new(scan)))
+}
+
+/// Collects the rows of one node and sorts them by the other end.
+fn sorted(
+    segment: &Arc<Segment>,
+    pattern: &QuadPattern,
+    order: Order,
+    wanted: &[Component],
+) -> Result<Source, StoreError> {
+    let (end, node) = match (pattern.subject, pattern.object) {
+        (Some(subject), _) => (End::Subject, subject),
+        (None, Some(object)) => (End::Object, object),
+        (None, None) => return Ok(Source::Empty),
+    };
+    let components = order.components();
+    let source = of_node(segment, end, node, pattern, &components)?;
+    let mut scan = QuadScan::new(source, &components);
+    let mut rows = Vec::new();
+    let mut batch = IdBatch::default();
+    while scan.next_into(&mut batch)? {
+        let [first, second, third, graph] = &*batch.columns else {
+            unreachable!("four components were asked for");
+        };
+        rows.extend((0..batch.rows).map(|row| [first[row], second[row], third[row], graph[row]]));
+    }
+    let projection = Projection::new(pattern, order, wanted);
+    Ok(Source::Sorted(SortedRows::new(rows, 0, projection)))
+}
+
+/// The end that an order sorts by first, predicates aside.
+fn first_end(order: Order) -> End {
+    match order {
+        Order::Spo | Order::Pso => End::Subject,
+        Order::Ops | Order::Pos => End::Object,
+    }
+}

@@ -1,0 +1,136 @@
+//! Writing to a store: transactions, commits in groups, recovery.
+//!
+//! A [`Transaction`] collects changes over a private view. Committing appends them to the log, which
+//! is what makes them durable; then they are a run in memory that every new snapshot sees
+//! ([`commit`]). When a store is opened, [`replay`] makes those runs again from the log.
+
+mod commit;
+mod conflicts;
+mod replay;
+#[cfg(test)]
+mod tests;
+mod transaction;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use pythia_log::{Log, LogError};
+
+pub(crate) use replay::Replay;
+pub use transaction::{Committed, Transaction};
+
+use crate::delta::{Delta, TermStore};
+use crate::snapshot::Snapshot;
+use crate::store::State;
+use conflicts::RecentChanges;
+
+/// The one writer of an open store.
+pub(crate) struct Writer {
+    /// What readers see.
+    state: Arc<RwLock<State>>,
+    head: Mutex<Head>,
+    /// The last commits that running transactions have seen, with their number.
+    active: Mutex<BTreeMap<u64, usize>>,
+    log: Log,
+}
+
+/// The state that the next commit builds on: ahead of what readers see by what is being written.
+struct Head {
+    snapshot: Snapshot,
+    /// New terms since the base was written.
+    terms: Arc<TermStore>,
+    /// The last commit.
+    last: u64,
+    recent: RecentChanges,
+    /// Why nothing can be committed any more.
+    failed: Option<LogError>,
+}
+
+/// A snapshot that a transaction has begun with.
+struct Begun {
+    writer: Arc<Writer>,
+    snapshot: Snapshot,
+    position: u64,
+}
+
+impl Head {
+    fn delta(&self) -> &Delta {
+        self.snapshot
+            .delta()
+            .expect("a writer's snapshots have one")
+    }
+}
+
+impl Begun {
+    fn delta(&self) -> &Delta {
+        self.snapshot
+            .delta()
+            .expect("a writer's snapshots have one")
+    }
+}
+
+impl Writer {
+    /// The writer of a store in this state, whose last commit is the state's.
+    pub(crate) fn new(state: Arc<RwLock<State>>, terms: Arc<TermStore>, log: Log) -> Self {
+        let (snapshot, last) = {
+            let state = state.read();
+            (state.snapshot.clone(), state.last)
+        };
+        Self {
+            state,
+            head: Mutex::new(Head {
+                snapshot,
+                terms,
+                last,
+                recent: RecentChanges::default(),
+                failed: None,
+            }),
+            active: Mutex::default(),
+            log,
+        }
+    }
+
+    /// What readers see now, remembered as seen by a running transaction.
+    fn begin_reading(self: &Arc<Self>) -> Begun {
+        // Held while the state is read: what this transaction has not seen is not forgotten.
+        let mut active = self.active.lock();
+        let (snapshot, position) = {
+            let state = self.state.read();
+            (state.snapshot.clone(), state.last)
+        };
+        *active.entry(position).or_default() += 1;
+        Begun {
+            writer: Arc::clone(self),
+            snapshot,
+            position,
+        }
+    }
+
+    fn end_reading(&self, position: u64) {
+        let mut active = self.active.lock();
+        let count = active.get_mut(&position).expect("it has begun");
+        *count -= 1;
+        if *count == 0 {
+            active.remove(&position);
+        }
+    }
+
+    /// Forgets the changes that every transaction has seen, now and later.
+    fn forget_seen(&self, head: &mut Head) {
+        let active = self.active.lock();
+        let published = self.state.read().last;
+        let oldest = active.keys().next().copied().unwrap_or(published);
+        head.recent.forget_until(oldest.min(published));
+    }
+
+    /// Lets readers see commits up to `last`.
+    fn publish(&self, snapshot: Snapshot, last: u64) {
+        let mut state = self.state.write();
+        // Commits are durable in order, but those who wait come here as they are woken.
+        if last > state.last {
+            state.snapshot = snapshot;
+            state.last = last;
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! From the log back to runs in memory.
+
+use std::sync::Arc;
+
+use pythia_log::{ChangeSet, Commit, LogError, LogTerm, NO_GRAPH};
+use pythia_rdf::{TermId, TermKey, TermKind};
+
+use crate::StoreError;
+use crate::delta::device::DeviceRun;
+use crate::delta::{Delta, KindCounts, Quad, Run, TermStore, TermView, kind_index};
+use crate::snapshot::Snapshot;
+
+/// Changes that are made a run at a time.
+const RUN_CHANGES: usize = 1 << 16;
+
+/// The payload of the next new term of each kind.
+fn first_new(base_terms: &KindCounts, runs: &[Arc<DeviceRun>]) -> KindCounts {
+    let mut first = *base_terms;
+    for span in runs.iter().flat_map(|run| &run.entry().terms) {
+        let kind = TermKind::from_u8(span.kind).and_then(kind_index);
+        if let Some(index) = kind {
+            first[index] = first[index].max(span.end());
+        }
+    }
+    first
+}
+
+/// A snapshot to which commits are applied one after the other.
+pub(crate) struct Replay {
+    snapshot: Snapshot,
+    terms: Arc<TermStore>,
+    last: u64,
+    /// Changes that are not yet in the snapshot.
+    changes: Vec<(Quad, i32)>,
+}
+
+impl Replay {
+    /// Begins with a base and runs on the device that have all commits up to `last`.
+    pub(crate) fn new(snapshot: &Snapshot, runs: Vec<Arc<DeviceRun>>, last: u64) -> Self {
+        let base_terms = snapshot.base_terms();
+        let terms = Arc::new(TermStore::new(&first_new(&base_terms, &runs)));
+        let delta = Delta::new(base_terms, runs, TermView::new(Arc::clone(&terms)));
+        Self {
+            snapshot: snapshot.with_delta(delta),
+            terms,
+            last,
+            changes: Vec::new(),
+        }
+    }
+
+    /// Applies commits.
+    pub(crate) fn commits(
+        &mut self,
+        commits: impl Iterator<Item = Result<Commit, LogError>>,
+    ) -> Result<(), StoreError> {
+        for commit in commits {
+            let commit = commit?;
+            for changes in commit.changes() {
+                self.apply(&changes?)?;
+            }
+            self.last = commit.position.0;
+        }
+        self.settle();
+        Ok(())
+    }
+
+    fn apply(&mut self, changes: &ChangeSet) -> Result<(), StoreError> {
+        let ids = self.ids(changes)?;
+        let id = |index: u32| match index {
+            NO_GRAPH => 0,
+            index => ids[index as usize].0,
+        };
+        let changes = changes.changes().iter();
+        self.changes
+            .extend(changes.map(|change| (change.quad.map(id), if change.added { 1 } else { -1 })));
+        if self.changes.len() >= RUN_CHANGES {
+            self.settle();
+        }
+        Ok(())
+    }
+
+    /// The ids of the terms of a change set, new ones included.
+    fn ids(&self, changes: &ChangeSet) -> Result<Vec<TermId>, StoreError> {
+        let mut ids = Vec::with_capacity(changes.terms().len());
+        let (mut keys, mut places): (Vec<TermKey<'_>>, Vec<usize>) = (Vec::new(), Vec::new());
+        for (index, term) in changes.terms().enumerate() {
+            match term {
+                LogTerm::Inline(id) => ids.push(id),
+                LogTerm::Key(key) => {
+                    ids.push(TermId::UNBOUND);
+                    keys.push(key);
+                    places.push(index);
+                }
+            }
+        }
+        let stored = self.snapshot.resolve_stored(&keys)?;
+        let missing = keys.iter().zip(&stored).filter(|(_, id)| id.is_none());
+        let mut new = self.terms.add(missing.map(|(key, _)| *key)).into_iter();
+        for (place, id) in places.into_iter().zip(stored) {
+            ids[place] = id.or_else(|| new.next()).expect("one for each missing");
+        }
+        Ok(ids)
+    }
+
+    /// Makes the changes at hand a run.
+    fn settle(&mut self) {
+        if self.changes.is_empty() {
+            return;
+        }
+        let run = Arc::new(Run::new(&self.changes));
+        self.changes.clear();
+        let terms = vec![TermView::new(Arc::clone(&self.terms))];
+        let delta = self.snapshot.delta().expect("it was made with one");
+        self.snapshot = self.snapshot.with_delta(delta.with_run(run, terms));
+    }
+
+    /// The snapshot, its new terms and its last commit.
+    pub(crate) fn finish(self) -> (Snapshot, Arc<TermStore>, u64) {
+        (self.snapshot, self.terms, self.last)
+    }
+}
