@@ -121,6 +121,15 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// The folders of all that it names.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = String> {
+        let runs = self.runs.iter().map(|run| run.id.folder());
+        let auxiliary = self.auxiliary.iter().map(|entry| entry.id.folder());
+        std::iter::once(self.segment.folder())
+            .chain(runs)
+            .chain(auxiliary)
+    }
+
     /// The format that tells older programs whether they can read all of it.
     pub fn format_needed(&self) -> u32 {
         match (&self.log, self.auxiliary.is_empty()) {

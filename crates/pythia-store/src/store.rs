@@ -17,7 +17,7 @@ use crate::device;
 use crate::manifest::{LogEntry, MANIFEST_NAME, Manifest};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
-use crate::write::{Replay, Transaction, Writer};
+use crate::write::{Maintainer, MaintenanceOptions, Replay, Rewritten, Transaction, Writer};
 
 /// The file that is locked while the store is in use. It stays when nobody uses the store.
 pub const LOCK_NAME: &str = "LOCK";
@@ -47,6 +47,8 @@ pub struct WriteOptions {
     pub log_folders: Vec<PathBuf>,
     /// How the log is kept.
     pub log: LogOptions,
+    /// When and how runs are moved.
+    pub maintenance: MaintenanceOptions,
 }
 
 /// A state of the store.
@@ -62,11 +64,14 @@ pub(crate) struct State {
 pub struct Store {
     pool: Arc<BufferPool>,
     state: Arc<RwLock<State>>,
+    /// Moves runs in the background.
+    maintainer: Option<Maintainer>,
     /// There is one if it was opened for writing.
     writer: Option<Arc<Writer>>,
     /// The format that it had before it was opened for writing, if that was an older one.
     upgraded_from: Option<u32>,
-    _locks: Vec<StoreLock>,
+    /// The lock of a reader.
+    _lock: Option<StoreLock>,
 }
 
 /// Times that opening begins anew if a writer has just replaced what was to be opened.
@@ -92,7 +97,7 @@ impl Store {
                 opened => break opened?,
             }
         };
-        store._locks.extend(lock);
+        store._lock = lock;
         Ok(store)
     }
 
@@ -138,10 +143,8 @@ impl Store {
         let writer = StoreLock::writer(path)?;
         let storage = Arc::new(DirectStorage::open(path, false)?);
         let device = device::of_store(&storage, &manifest(&*storage)?);
-        let mut store = Self::write_state(storage, device, options, write)?;
-        store._locks.extend(shared);
-        store._locks.push(writer);
-        Ok(store)
+        let locks = shared.into_iter().chain([writer]).collect();
+        Self::write_state(storage, device, options, write, locks)
     }
 
     /// Opens the store in a storage of any kind for writing. Nothing is locked: the caller sees to
@@ -152,7 +155,7 @@ impl Store {
         write: &WriteOptions,
     ) -> Result<Self, StoreError> {
         let device = device::read(&*storage).unwrap_or_else(|| storage.device());
-        Self::write_state(storage, device, options, write)
+        Self::write_state(storage, device, options, write, Vec::new())
     }
 
     fn write_state(
@@ -160,6 +163,7 @@ impl Store {
         device: DeviceProfile,
         options: OpenOptions,
         write: &WriteOptions,
+        locks: Vec<StoreLock>,
     ) -> Result<Self, StoreError> {
         let mut manifest = manifest(&*storage)?;
         Manifest::remove_leftovers(Some(&manifest), &*storage)?;
@@ -180,8 +184,13 @@ impl Store {
             (log, Some(commits))
         };
         let terms = store.replay(&entry, commits.into_iter().flatten())?;
-        let writer = Writer::new(Arc::clone(&store.state), terms, log);
-        store.writer = Some(Arc::new(writer));
+        let options = write.maintenance.clone();
+        let in_background = options.in_background;
+        let pool = Arc::clone(&store.pool);
+        let writer = Writer::new(Arc::clone(&store.state), terms, log, pool, options, locks);
+        let writer = Arc::new(writer);
+        store.maintainer = in_background.then(|| Maintainer::start(&writer));
+        store.writer = Some(writer);
         store.upgraded_from = is_new.then_some(format);
         Ok(store)
     }
@@ -238,9 +247,10 @@ impl Store {
         Ok(Self {
             pool,
             state: Arc::new(RwLock::new(state)),
+            maintainer: None,
             writer: None,
             upgraded_from: None,
-            _locks: Vec::new(),
+            _lock: None,
         })
     }
 
@@ -254,8 +264,26 @@ impl Store {
     /// # Errors
     /// [`StoreError::ReadOnly`] unless the store was opened for writing.
     pub fn begin(&self) -> Result<Transaction, StoreError> {
-        let writer = self.writer.as_ref().ok_or(StoreError::ReadOnly)?;
-        Ok(Transaction::new(Arc::clone(writer)))
+        Ok(Transaction::new(Arc::clone(self.writer()?)))
+    }
+
+    /// Moves the changes that are in memory to the device; whether there were any.
+    pub fn flush(&self) -> Result<bool, StoreError> {
+        self.writer()?.flush()
+    }
+
+    /// Does what maintenance finds due: moves changes to the device, merges runs, writes a new base.
+    pub fn maintain(&self) -> Result<(), StoreError> {
+        self.writer()?.maintain()
+    }
+
+    /// Writes a new base that has all changes, whether that is due or not.
+    pub fn rewrite(&self) -> Result<Rewritten, StoreError> {
+        self.writer()?.rewrite()
+    }
+
+    fn writer(&self) -> Result<&Arc<Writer>, StoreError> {
+        self.writer.as_ref().ok_or(StoreError::ReadOnly)
     }
 
     /// The last commit that readers see; 0 before the first.

@@ -84,27 +84,23 @@ impl Delta {
             runs.push(last);
         }
         Self {
-            base_terms: self.base_terms,
-            device: self.device.clone(),
             runs,
-            frozen: self.frozen,
             terms,
-            statistics: OnceLock::new(),
+            ..self.copy()
         }
     }
 
     /// The same changes, as the beginning of those of a transaction with these terms.
     pub(crate) fn private(&self, terms: TermView) -> Self {
+        let is_first = self.terms.len() == 1;
         Self {
-            base_terms: self.base_terms,
-            device: self.device.clone(),
-            runs: self.runs.clone(),
-            frozen: match self.terms.len() {
-                1 => self.runs.len(),
-                _ => self.frozen,
+            frozen: if is_first {
+                self.runs.len()
+            } else {
+                self.frozen
             },
             terms: vec![self.terms[0].clone(), terms],
-            statistics: OnceLock::new(),
+            ..self.copy()
         }
     }
 
@@ -115,6 +111,51 @@ impl Delta {
             .map(|run| &**run)
             .collect();
         Run::merged(&runs)
+    }
+
+    /// The same changes; those in memory are no more merged with later ones.
+    pub(crate) fn frozen(&self) -> Self {
+        Self {
+            frozen: self.runs.len(),
+            ..self.copy()
+        }
+    }
+
+    /// The same changes, of which those that `frozen` has in memory are a run on the device now.
+    pub(crate) fn flushed(&self, frozen: &Self, run: Arc<DeviceRun>) -> Self {
+        let mut device = self.device.clone();
+        device.push(run);
+        Self {
+            device,
+            runs: self.runs[frozen.runs.len()..].to_vec(),
+            frozen: 0,
+            terms: vec![self.terms[0].after(&frozen.terms[0])],
+            ..self.copy()
+        }
+    }
+
+    /// The same changes, with other runs on the device that come to the same.
+    pub(crate) fn with_device(&self, device: Vec<Arc<DeviceRun>>) -> Self {
+        Self {
+            device,
+            ..self.copy()
+        }
+    }
+
+    fn copy(&self) -> Self {
+        Self {
+            base_terms: self.base_terms,
+            device: self.device.clone(),
+            runs: self.runs.clone(),
+            frozen: self.frozen,
+            terms: self.terms.clone(),
+            statistics: OnceLock::new(),
+        }
+    }
+
+    /// The runs on the device, the oldest first.
+    pub(crate) fn device(&self) -> &[Arc<DeviceRun>] {
+        &self.device
     }
 
     /// The runs in memory, the oldest first.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 use parking_lot::RwLock;
-use pythia_rdf::{TermId, TermKey, TermKind};
+use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 use rustc_hash::FxBuildHasher;
 
 /// Terms of each dictionary kind, in the order of [`TermKind::DICTIONARY`].
@@ -153,6 +153,38 @@ impl TermView {
     /// One past the largest payload of each kind.
     pub(crate) fn ends(&self) -> &KindCounts {
         &self.ends
+    }
+
+    /// Those of the terms that `before` does not have, in a store of their own.
+    pub(crate) fn after(&self, before: &Self) -> Self {
+        let store = TermStore::new(&before.ends);
+        let kinds = self.store.kinds.read();
+        for (index, kind) in TermKind::DICTIONARY.into_iter().enumerate() {
+            let terms = &kinds[index];
+            let places = (before.ends[index] - terms.first) as usize..terms.ends.len();
+            let keys = places.map(|place| TermKey {
+                kind,
+                bytes: terms.key(place),
+            });
+            store.add(keys);
+        }
+        drop(kinds);
+        Self::new(Arc::new(store))
+    }
+
+    /// The terms with their ids, sorted.
+    pub(crate) fn sorted(&self) -> Vec<(OwnedKey, TermId)> {
+        let kinds = self.store.kinds.read();
+        let mut all = Vec::new();
+        for (index, kind) in TermKind::DICTIONARY.into_iter().enumerate() {
+            let terms = &kinds[index];
+            for payload in self.first[index]..self.ends[index] {
+                let bytes = terms.key((payload - terms.first) as usize).to_vec();
+                all.push((OwnedKey { kind, bytes }, TermId::new(kind, payload)));
+            }
+        }
+        all.sort_unstable();
+        all
     }
 
     /// The id of a term.

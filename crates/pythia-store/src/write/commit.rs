@@ -43,12 +43,26 @@ struct Submitted {
 impl Writer {
     /// Commits a proposal; returns when it is durable and visible, or has failed.
     pub(super) fn commit(&self, proposal: &Proposal) -> Result<Committed, StoreError> {
-        let submitted = self.submit(&mut self.head.lock(), proposal)?;
+        let submitted = {
+            let mut head = self.head.lock();
+            match self.submit(&mut head, proposal) {
+                Err(StoreError::Conflict) => {
+                    // Who tries again is to see what came first.
+                    let came_first = self.committed_before(&head, Position(head.last))?;
+                    drop(head);
+                    self.log.wait(came_first.ticket)?;
+                    self.publish(came_first.snapshot, came_first.last);
+                    return Err(StoreError::Conflict);
+                }
+                submitted => submitted?,
+            }
+        };
         if let Err(error) = self.log.wait(submitted.ticket) {
             self.head.lock().failed = Some(error.clone());
             return Err(error.into());
         }
         self.publish(submitted.snapshot, submitted.last);
+        self.after_commit();
         Ok(submitted.committed)
     }
 
@@ -110,7 +124,7 @@ fn apply(head: &Head, proposal: &Proposal) -> Result<(Snapshot, Vec<(Quad, i32)>
     if !Arc::ptr_eq(&proposal.base, head.snapshot.base()) {
         return Err(StoreError::Conflict);
     }
-    let ids = shared_ids(head, proposal);
+    let ids = shared_ids(head, proposal)?;
     let changed = quads(&proposal.run, &ids);
     let mut quads = changed.iter().map(|(quad, _)| *quad);
     if head.recent.conflict(proposal.begin, &mut quads) {
@@ -127,14 +141,24 @@ fn apply(head: &Head, proposal: &Proposal) -> Result<(Snapshot, Vec<(Quad, i32)>
 }
 
 /// The ids that the proposal's private terms have for all, where they differ.
-fn shared_ids(head: &Head, proposal: &Proposal) -> FxHashMap<u64, u64> {
-    let keys = proposal.new_terms.iter().map(|(_, key)| key.as_key());
-    let ids = head.terms.add(keys);
+fn shared_ids(head: &Head, proposal: &Proposal) -> Result<FxHashMap<u64, u64>, StoreError> {
+    let keys: Vec<_> = proposal
+        .new_terms
+        .iter()
+        .map(|(_, key)| key.as_key())
+        .collect();
+    // Since the transaction began another may have brought them, and they may have moved on.
+    let mut found = vec![None; keys.len()];
+    head.delta().find_on_device(&keys, &mut found)?;
+    let missing = keys.iter().zip(&found).filter(|(_, id)| id.is_none());
+    let mut added = head.terms.add(missing.map(|(key, _)| *key)).into_iter();
+    let id = |id: Option<TermId>| id.or_else(|| added.next()).expect("one for each missing");
+    let ids: Vec<TermId> = found.iter().copied().map(id).collect();
     let pairs = proposal.new_terms.iter().zip(ids);
     let moved = pairs.filter(|((private, _), shared)| private != shared);
-    moved
+    Ok(moved
         .map(|((private, _), shared)| (private.0, shared.0))
-        .collect()
+        .collect())
 }
 
 /// The changed quads with shared ids.

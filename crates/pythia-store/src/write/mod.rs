@@ -2,10 +2,11 @@
 //!
 //! A [`Transaction`] collects changes over a private view. Committing appends them to the log, which
 //! is what makes them durable; then they are a run in memory that every new snapshot sees
-//! ([`commit`]). When a store is opened, [`replay`] makes those runs again from the log.
+//! ([`commit`]). From there they move to the device and into a new base ([`maintenance`]). When a store is opened, [`replay`] makes those runs again from the log.
 
 mod commit;
 mod conflicts;
+mod maintenance;
 mod replay;
 #[cfg(test)]
 mod tests;
@@ -13,17 +14,23 @@ mod transaction;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::{Mutex, RwLock};
-use pythia_log::{Log, LogError};
+use pythia_io::BufferPool;
+use pythia_log::{Log, LogError, Position};
 
+pub(crate) use maintenance::Maintainer;
+pub use maintenance::{MaintenanceOptions, Rewritten};
 pub(crate) use replay::Replay;
 pub use transaction::{Committed, Transaction};
 
 use crate::delta::{Delta, TermStore};
+use crate::pace::Pace;
 use crate::snapshot::Snapshot;
-use crate::store::State;
+use crate::store::{State, StoreLock};
 use conflicts::RecentChanges;
+use maintenance::Background;
 
 /// The one writer of an open store.
 pub(crate) struct Writer {
@@ -33,6 +40,21 @@ pub(crate) struct Writer {
     /// The last commits that running transactions have seen, with their number.
     active: Mutex<BTreeMap<u64, usize>>,
     log: Log,
+    pool: Arc<BufferPool>,
+    options: MaintenanceOptions,
+    /// How fast the background may write.
+    pace: Pace,
+    /// Held by whoever moves runs.
+    maintenance: Mutex<()>,
+    /// Held by whoever writes a new base.
+    rewriting: Mutex<()>,
+    /// The commits from here on are to be replayed on a new base.
+    log_needed: Mutex<Option<Position>>,
+    /// The number of the last run that was written.
+    runs_made: AtomicU64,
+    /// Held as long as anybody may commit.
+    _locks: Vec<StoreLock>,
+    background: Background,
 }
 
 /// The state that the next commit builds on: ahead of what readers see by what is being written.
@@ -72,10 +94,18 @@ impl Begun {
 
 impl Writer {
     /// The writer of a store in this state, whose last commit is the state's.
-    pub(crate) fn new(state: Arc<RwLock<State>>, terms: Arc<TermStore>, log: Log) -> Self {
-        let (snapshot, last) = {
+    pub(crate) fn new(
+        state: Arc<RwLock<State>>,
+        terms: Arc<TermStore>,
+        log: Log,
+        pool: Arc<BufferPool>,
+        options: MaintenanceOptions,
+        locks: Vec<StoreLock>,
+    ) -> Self {
+        let (snapshot, last, runs_made) = {
             let state = state.read();
-            (state.snapshot.clone(), state.last)
+            let runs = state.manifest.runs.iter().map(|run| run.id.0);
+            (state.snapshot.clone(), state.last, runs.max().unwrap_or(0))
         };
         Self {
             state,
@@ -88,6 +118,15 @@ impl Writer {
             }),
             active: Mutex::default(),
             log,
+            pool,
+            pace: Pace::new(options.bytes_per_second),
+            options,
+            maintenance: Mutex::default(),
+            rewriting: Mutex::default(),
+            log_needed: Mutex::default(),
+            runs_made: AtomicU64::new(runs_made),
+            _locks: locks,
+            background: Background::default(),
         }
     }
 

@@ -110,8 +110,29 @@ impl Replay {
         let run = Arc::new(Run::new(&self.changes));
         self.changes.clear();
         let terms = vec![TermView::new(Arc::clone(&self.terms))];
-        let delta = self.snapshot.delta().expect("it was made with one");
-        self.snapshot = self.snapshot.with_delta(delta.with_run(run, terms));
+        let delta = self.delta().with_run(run, terms);
+        self.snapshot = self.snapshot.with_delta(delta);
+    }
+
+    /// The snapshot so far.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.snapshot.clone()
+    }
+
+    /// The last commit that was applied.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// The changes so far have become a run on the device.
+    pub(crate) fn flushed(&mut self, delta: &Delta, run: Arc<DeviceRun>) {
+        let flushed = self.delta().flushed(delta, run);
+        self.terms = Arc::clone(flushed.terms()[0].store());
+        self.snapshot = self.snapshot.with_delta(flushed);
+    }
+
+    fn delta(&self) -> &Delta {
+        self.snapshot.delta().expect("it was made with one")
     }
 
     /// The snapshot, its new terms and its last commit.

@@ -8,8 +8,10 @@ use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage};
 use pythia_log::LogOptions;
 use pythia_rdf::{TermId, TermKey, TermKind};
 
+use super::MaintenanceOptions;
 use crate::store::{OpenOptions, Store, WriteOptions};
 use crate::testing::{SMALL_PAGES, write_segment};
+use crate::verify::{VerifyOptions, verify};
 use crate::{Order, QuadPattern, StoreError};
 
 /// A quad of names.
@@ -25,6 +27,10 @@ fn write_options() -> WriteOptions {
             file_bytes: 64 << 10,
             prepare_ahead: false,
             ..LogOptions::default()
+        },
+        maintenance: MaintenanceOptions {
+            in_background: false,
+            ..MaintenanceOptions::default()
         },
         ..WriteOptions::default()
     }
@@ -103,10 +109,35 @@ fn named(number: u8) -> Named {
     ]
 }
 
-/// Quads to add and to remove.
-fn changes() -> impl Strategy<Value = Vec<(Vec<u8>, Vec<u8>)>> {
+/// Quads to add and to remove, and what to do then.
+type Step = (Vec<u8>, Vec<u8>, After);
+
+#[derive(Clone, Copy, Debug)]
+enum After {
+    Nothing,
+    Flush,
+    Merge,
+    Rewrite,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
     let numbers = || prop::collection::vec(0..60u8, 0..12);
-    prop::collection::vec((numbers(), numbers()), 1..20)
+    let after = prop_oneof![
+        4 => Just(After::Nothing),
+        3 => Just(After::Flush),
+        1 => Just(After::Merge),
+        1 => Just(After::Rewrite),
+    ];
+    prop::collection::vec((numbers(), numbers(), after), 1..20)
+}
+
+fn maintain(store: &Store, after: After) -> Result<(), StoreError> {
+    match after {
+        After::Nothing => Ok(()),
+        After::Flush => store.flush().map(|_| ()),
+        After::Merge => store.maintain(),
+        After::Rewrite => store.rewrite().map(|_| ()),
+    }
 }
 
 fn quads(numbers: &[u8]) -> Vec<Named> {
@@ -116,11 +147,11 @@ fn quads(numbers: &[u8]) -> Vec<Named> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn transactions_change_a_set_and_outlive_a_restart(changes in changes(), restart in 0..20usize) {
+    fn transactions_change_a_set_and_outlive_a_restart(changes in steps(), restart in 0..20usize) {
         let storage = empty();
         let mut store = open(storage.clone()).expect("sound");
         let mut model: BTreeSet<Named> = BTreeSet::new();
-        for (number, (add, remove)) in changes.iter().enumerate() {
+        for (number, (add, remove, after)) in changes.iter().enumerate() {
             if number == restart {
                 drop(store);
                 store = open(storage.clone()).expect("sound");
@@ -132,19 +163,23 @@ proptest! {
             prop_assert_eq!(committed.added, model.difference(&before).count() as u64);
             prop_assert_eq!(committed.removed, before.difference(&model).count() as u64);
             prop_assert_eq!(contents(&store), model.clone());
+            maintain(&store, *after).expect("memory");
+            prop_assert_eq!(contents(&store), model.clone());
         }
         let position = store.position();
         drop(store);
-        let reader = Store::open_storage(storage, OPEN).expect("sound");
+        let reader = Store::open_storage(storage.clone(), OPEN).expect("sound");
         prop_assert_eq!(contents(&reader), model);
+        let report = verify(storage, VerifyOptions::default(), &mut |_| {});
+        prop_assert_eq!(report.problems, []);
         prop_assert_eq!(reader.position(), position);
     }
 
     /// What was acknowledged is there, in order, and nothing else but perhaps the commit under way.
     #[test]
     fn a_crash_loses_nothing_that_was_acknowledged(
-        changes in changes(),
-        crash in 1..400u64,
+        changes in steps(),
+        crash in 1..1500u64,
         seed in any::<u64>(),
     ) {
         let disk = empty();
@@ -152,7 +187,7 @@ proptest! {
         let mut states = vec![BTreeSet::new()];
         let mut acknowledged = 0;
         if let Ok(store) = open(Arc::new(faulty.clone())) {
-            for (add, remove) in &changes {
+            for (add, remove, after) in &changes {
                 let mut next: BTreeSet<Named> = states.last().expect("never empty").clone();
                 quads(remove).iter().for_each(|quad| { next.remove(quad); });
                 next.extend(quads(add));
@@ -161,6 +196,9 @@ proptest! {
                     break;
                 }
                 acknowledged = states.len() - 1;
+                if maintain(&store, *after).is_err() {
+                    break;
+                }
             }
         }
         faulty.crash().expect("memory");
