@@ -9,7 +9,8 @@
 //! - [`probe`]: what a device can do, and what `pythia probe` prints of it;
 //! - [`reachability`]: paths between two known ends, by searches and by labels;
 //! - [`search`]: best-first search with batches of 1 to 64 nodes, and k shortest paths;
-//! - [`spill`]: sorting, grouping, DISTINCT and joins of more rows than memory holds.
+//! - [`spill`]: sorting, grouping, DISTINCT and joins of more rows than memory holds;
+//! - [`updates`]: what durable commits cost.
 //!
 //! A workload takes an open [`pythia::Database`] and gives a report that can be serialised; the
 //! report renders itself as text and, where there is something to plot, as a page of HTML. Every
@@ -29,4 +30,5 @@ pub mod search;
 pub mod spill;
 pub mod table;
 pub mod timed;
+pub mod updates;
 pub mod yago;

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::IoError;
 use crate::probe::DeviceProfile;
-use crate::storage::{ALIGNMENT, LogFile, ReadFile, ReadRequest, Storage, WriteFile};
+use crate::storage::{ALIGNMENT, FileVersion, LogFile, ReadFile, ReadRequest, Storage, WriteFile};
 
 /// What goes wrong, and when. Operations are numbered from 1 in the order in which they begin:
 /// opening, creating, each append, sync, close, each batch of reads, rename, remove, list; creating a
@@ -444,6 +444,10 @@ impl Storage for FaultyStorage {
 
     fn device(&self) -> DeviceProfile {
         self.device.inner.device()
+    }
+
+    fn version(&self, name: &str) -> Result<Option<FileVersion>, IoError> {
+        self.device.inner.version(name)
     }
 
     fn read_all(&self, name: &str) -> Result<Vec<u8>, IoError> {

@@ -23,6 +23,7 @@ mod pool;
 pub mod probe;
 mod reader;
 mod storage;
+mod subfolder;
 
 pub use aligned::AlignedBuffer;
 pub use device::{Backend, DirectStorage, IoMode};
@@ -38,6 +39,7 @@ pub use pool::{
 pub use probe::{DeviceIdentity, DeviceProfile, Origin};
 pub use reader::SequentialReader;
 pub use storage::{
-    ALIGNMENT, LogFile, MERGED_READ_BYTES_MAX, ReadFile, ReadRequest, Storage, WriteFile,
-    merge_reads,
+    ALIGNMENT, FileVersion, LogFile, MERGED_READ_BYTES_MAX, ReadFile, ReadRequest, Storage,
+    WriteFile, merge_reads,
 };
+pub use subfolder::Subfolder;

@@ -21,7 +21,9 @@ use parking_lot::Mutex;
 
 use crate::IoError;
 use crate::probe::{DeviceProfile, Origin, RandomReads};
-use crate::storage::{LogFile, ReadFile, ReadRequest, Storage, WriteFile, merge_reads};
+use crate::storage::{
+    FileVersion, LogFile, ReadFile, ReadRequest, Storage, WriteFile, merge_reads,
+};
 
 pub use log::LogModel;
 
@@ -321,6 +323,10 @@ impl Storage for ModelledStorage {
 
     fn device(&self) -> DeviceProfile {
         self.device.model.profile()
+    }
+
+    fn version(&self, name: &str) -> Result<Option<FileVersion>, IoError> {
+        self.inner.version(name)
     }
 
     fn read_all(&self, name: &str) -> Result<Vec<u8>, IoError> {

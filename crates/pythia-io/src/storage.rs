@@ -11,6 +11,8 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::IoError;
 use crate::probe::DeviceProfile;
 
@@ -67,6 +69,16 @@ pub trait WriteFile: Send + Debug {
     }
 }
 
+/// Which of the files that had a name one is: a file whose version is the same has the same bytes,
+/// as far as files never change once written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileVersion {
+    /// The file's number in its file system.
+    pub number: u64,
+    /// When it was last written, in nanoseconds since 1970.
+    pub written_ns: i64,
+}
+
 /// A file of fixed length, all of it on the device from the beginning, that is written in place: to
 /// make a write durable, only its bytes have to reach the device, nothing about the file changes.
 pub trait LogFile: Send + Sync + Debug {
@@ -115,6 +127,11 @@ pub trait Storage: Send + Sync + Debug {
     }
     /// A whole (small) file.
     fn read_all(&self, name: &str) -> Result<Vec<u8>, IoError>;
+    /// What tells a file from others that have, or had, its name; `None` if the storage cannot tell.
+    fn version(&self, name: &str) -> Result<Option<FileVersion>, IoError> {
+        let _ = name;
+        Ok(None)
+    }
     /// Whether a file or folder of this name exists.
     fn exists(&self, name: &str) -> Result<bool, IoError> {
         let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));

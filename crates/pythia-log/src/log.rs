@@ -30,6 +30,8 @@ pub struct LogOptions {
     pub retain_bytes: u64,
     /// Where files go before they are removed.
     pub archive: Option<Arc<dyn Storage>>,
+    /// Whether writes that are slow are issued to another device too, if there is one.
+    pub reissue: bool,
     /// Whether a thread makes the next file before it is needed.
     pub prepare_ahead: bool,
 }
@@ -40,6 +42,7 @@ impl Default for LogOptions {
             file_bytes: 16 << 20,
             retain_bytes: 256 << 20,
             archive: None,
+            reissue: true,
             prepare_ahead: true,
         }
     }

@@ -88,6 +88,16 @@ impl LogReader {
         last
     }
 
+    /// The first commit that there is; where the log begins, if it has none.
+    pub fn first(&self) -> Result<Position, LogError> {
+        let catalog = Catalog::list(&self.devices, self.archive.as_ref(), self.store)?;
+        let first = catalog.first().map(|place| Position(place.position));
+        first.ok_or(LogError::Missing {
+            position: Position::FIRST,
+            first: None,
+        })
+    }
+
     fn try_from(&self, position: Position) -> Result<Commits, LogError> {
         let catalog = Catalog::list(&self.devices, self.archive.as_ref(), self.store)?;
         let mut commits = Commits::new(Walk::new(catalog, position)?, self.clone());

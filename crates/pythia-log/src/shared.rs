@@ -142,15 +142,17 @@ impl Shared {
     /// A device's thread, where there are several: writes what waits, and what others are slow to
     /// write.
     pub(crate) fn run_device(&self, device: usize) {
+        let reissue = self.options.reissue;
         let mut state = self.state.lock();
         while !state.is_closing {
-            if let Some(job) = state.take(device).or_else(|| state.take_slow(device)) {
+            let slow = |state: &mut State| reissue.then(|| state.take_slow(device)).flatten();
+            if let Some(job) = state.take(device).or_else(|| slow(&mut state)) {
                 drop(state);
                 self.run(job);
                 state = self.state.lock();
                 continue;
             }
-            match state.sleep(device) {
+            match state.sleep(device).filter(|_| reissue) {
                 Some(time) => {
                     self.work.wait_for(&mut state, time);
                 }

@@ -77,6 +77,7 @@ impl Part {
 
 #[derive(Debug)]
 struct Flight {
+    /// When it was last given to a device.
     started: Instant,
     /// As it is on the device, once it is put together.
     bytes: Option<Arc<AlignedBuffer>>,
@@ -213,7 +214,9 @@ impl State {
         let (&group, flight) = self.in_flight.iter().find(slow)?;
         let bytes = flight.bytes.clone()?;
         let target = self.target(device, bytes.len())?;
-        self.in_flight.get_mut(&group)?.devices.push(device);
+        let flight = self.in_flight.get_mut(&group)?;
+        flight.devices.push(device);
+        flight.started = Instant::now();
         let upper = Place {
             group: self.next_group,
             position: self.next_position.0,
@@ -231,9 +234,9 @@ impl State {
     /// How long a device that is free may sleep before a group is slow; `None`: until woken.
     pub(crate) fn sleep(&self, device: usize) -> Option<Duration> {
         let threshold = self.slow_after()?;
-        let mut waiting = self.in_flight.values().filter(|f| f.can_move_to(device));
-        let oldest = waiting.next()?;
-        Some(threshold.saturating_sub(oldest.started.elapsed()).max(SOON))
+        let waiting = self.in_flight.values().filter(|f| f.can_move_to(device));
+        let longest = waiting.map(|flight| flight.started.elapsed()).max()?;
+        Some(threshold.saturating_sub(longest).max(SOON))
     }
 
     fn slow_after(&self) -> Option<Duration> {
@@ -314,6 +317,6 @@ impl State {
 impl Flight {
     /// Whether it makes sense to give it to this device too.
     fn can_move_to(&self, device: usize) -> bool {
-        !self.is_done && self.devices.len() == 1 && !self.devices.contains(&device)
+        !self.is_done && !self.devices.contains(&device)
     }
 }

@@ -45,6 +45,10 @@ pub enum StoreError {
         message: String,
     },
 
+    /// A store without a log.
+    #[error("the store has no log: it was loaded, and never opened for writing")]
+    NoLog,
+
     /// Something being written was given up before it was complete.
     #[error("{what} was abandoned before it was complete")]
     Abandoned {

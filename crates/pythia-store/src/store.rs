@@ -121,7 +121,7 @@ impl Store {
         let store = Self::assemble(storage, manifest, device, options)?;
         store.open_auxiliaries()?;
         if let Some(log) = log {
-            let devices = log_devices(&store.pool, &log.devices)?;
+            let devices = log_devices(store.pool.storage(), &log.devices)?;
             let commits = LogReader::open(devices, None, log.store).commits_from(log.position)?;
             store.replay(&log, commits)?;
         }
@@ -173,7 +173,7 @@ impl Store {
         manifest.format = manifest.format_needed();
         let mut store = Self::assemble(Arc::clone(&storage), manifest, device, options)?;
         store.open_auxiliaries()?;
-        let devices = log_devices(&store.pool, &entry.devices)?;
+        let devices = log_devices(store.pool.storage(), &entry.devices)?;
         let log_options = write.log.clone();
         let (log, commits) = if is_new {
             let log = Log::create(devices, entry.store, log_options)?;
@@ -322,9 +322,12 @@ fn new_log(write: &WriteOptions) -> LogEntry {
     }
 }
 
-/// The store's own device, then others.
-fn log_devices(pool: &BufferPool, folders: &[String]) -> Result<Vec<Arc<dyn Storage>>, StoreError> {
-    let mut devices = vec![Arc::clone(pool.storage())];
+/// The devices of a log: the store's own, then others.
+pub fn log_devices(
+    storage: &Arc<dyn Storage>,
+    folders: &[String],
+) -> Result<Vec<Arc<dyn Storage>>, StoreError> {
+    let mut devices = vec![Arc::clone(storage)];
     for path in folders {
         devices.push(folder(Path::new(path))?);
     }
@@ -352,7 +355,7 @@ fn manifest(storage: &dyn Storage) -> Result<Manifest, StoreError> {
 }
 
 /// Fails if there is no store in a folder.
-pub(crate) fn check_folder(path: &Path) -> Result<(), StoreError> {
+pub fn check_folder(path: &Path) -> Result<(), StoreError> {
     let not_a_store = |message: &str| StoreError::NotAStore {
         path: path.display().to_string(),
         message: message.to_owned(),

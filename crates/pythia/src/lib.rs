@@ -34,6 +34,8 @@
 mod advise;
 mod database;
 mod dump;
+mod feed;
+mod moment;
 mod optimize;
 mod solution;
 mod write;
@@ -41,6 +43,8 @@ mod write;
 pub use advise::{Advice, Advised, advise};
 pub use database::{Database, Options};
 pub use dump::dump;
+pub use feed::{Feed, FeedError, write_patch};
+pub use moment::{format_time, parse_time};
 pub use optimize::{
     Added, Auxiliary, CachedAttribute, OptimizeOptions, describe_auxiliary, drop_auxiliary,
     optimize, predicate_named,
@@ -50,6 +54,7 @@ pub use write::{ResultFormat, WriteError, WriteReport, write_results};
 
 pub use oxrdf::{Term, Triple, Variable};
 pub use pythia_io::{Counters, DeviceProfile};
+pub use pythia_log::{Commit, LogError, Position};
 pub use pythia_query::{
     CustomFunction, CustomFunctions, HttpService, Measured, Path, PathEdge, PlanNode,
     PreparedQuery, Query, QueryError, QueryOptions, Results, ServiceError, ServiceHandler,

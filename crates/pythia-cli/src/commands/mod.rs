@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod dump;
 pub(crate) mod generate;
 pub(crate) mod load;
+pub(crate) mod log;
 pub(crate) mod optimize;
 pub(crate) mod probe;
 pub(crate) mod query;

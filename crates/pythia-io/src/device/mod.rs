@@ -17,14 +17,14 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use crate::IoError;
 use crate::probe::{DeviceIdentity, DeviceProfile, brief};
-use crate::storage::{LogFile, ReadFile, ReadRequest, Storage, WriteFile, check_name};
+use crate::storage::{FileVersion, LogFile, ReadFile, ReadRequest, Storage, WriteFile, check_name};
 use log_file::DirectLogFile;
 use pread::PreadPool;
 use transfer::{Failure, Transfer, advise_random};
@@ -323,6 +323,16 @@ impl Storage for DirectStorage {
 
     fn read_all(&self, name: &str) -> Result<Vec<u8>, IoError> {
         fs::read(self.path(name)?).map_err(|e| IoError::os("read", name, None, e))
+    }
+
+    fn version(&self, name: &str) -> Result<Option<FileVersion>, IoError> {
+        let metadata = fs::metadata(self.path(name)?);
+        let metadata = metadata.map_err(|e| IoError::os("look at", name, None, e))?;
+        let nanoseconds = metadata.mtime().checked_mul(1_000_000_000);
+        Ok(nanoseconds.map(|seconds| FileVersion {
+            number: metadata.ino(),
+            written_ns: seconds + metadata.mtime_nsec(),
+        }))
     }
 }
 

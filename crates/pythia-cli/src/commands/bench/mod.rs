@@ -6,6 +6,7 @@ mod queries;
 mod reachability;
 mod search;
 mod spill;
+mod updates;
 mod yago;
 
 use std::fs;
@@ -23,6 +24,7 @@ use self::queries::Queries;
 use self::reachability::Reachability;
 use self::search::Search;
 use self::spill::Spill;
+use self::updates::Updates;
 use self::yago::Yago;
 use crate::exit::UsageError;
 
@@ -39,6 +41,7 @@ enum Workload {
     Queries(Queries),
     Reachability(Reachability),
     Spill(Spill),
+    Updates(Updates),
     Hops(Hops),
     Graph(Graph),
     Search(Search),
@@ -51,6 +54,7 @@ impl Bench {
             Workload::Queries(command) => command.run(),
             Workload::Reachability(command) => command.run(),
             Workload::Spill(command) => command.run(),
+            Workload::Updates(command) => command.run(),
             Workload::Hops(command) => command.run(),
             Workload::Graph(command) => command.run(),
             Workload::Search(command) => command.run(),

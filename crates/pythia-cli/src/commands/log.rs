@@ -1,0 +1,90 @@
+//! `pythia log`.
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use pythia::{Commit, Feed, Position, StoreError, parse_time, write_patch};
+
+/// Print what was committed, commit by commit, as N-Quads patches
+///
+/// Reads the log and its archive, also while the store is being written to.
+///
+///   pythia log -l STORE --from 17 --follow
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Log {
+    /// The folder of the store
+    #[arg(short, long, env = "PYTHIA_LOCATION", value_name = "STORE")]
+    location: PathBuf,
+
+    /// The folder of the log's archive
+    #[arg(long, value_name = "DIR")]
+    archive: Option<PathBuf>,
+
+    /// The first commit to print [default: 1]
+    #[arg(long, value_name = "POSITION", conflicts_with = "since")]
+    from: Option<u64>,
+
+    /// Begin with the first commit at this time or later, for example 2026-11-22T07:30:00Z
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    since: Option<u64>,
+
+    /// Go on with what is committed from now on, until interrupted
+    #[arg(long)]
+    follow: bool,
+
+    /// Print each commit's position, time and numbers of quads only
+    #[arg(long)]
+    summary: bool,
+}
+
+/// How often to look for new commits.
+const POLL: Duration = Duration::from_millis(200);
+
+impl Log {
+    pub(crate) fn run(self) -> Result<()> {
+        let feed = Feed::open(&self.location, self.archive.as_deref())?;
+        let mut out = BufWriter::new(io::stdout().lock());
+        let mut next = match self.since {
+            None => Position(self.from.unwrap_or(1)),
+            Some(_) => feed.first()?,
+        };
+        loop {
+            for commit in feed.commits_from(next)? {
+                let commit = commit.map_err(StoreError::from)?;
+                next = commit.position.next();
+                if self.since.is_none_or(|time| commit.time >= time) {
+                    self.print(&commit, &mut out)?;
+                }
+            }
+            out.flush()?;
+            if !self.follow {
+                return Ok(());
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn print(&self, commit: &Commit, out: &mut impl Write) -> Result<()> {
+        if self.summary {
+            let (mut added, mut removed) = (0_u64, 0_u64);
+            for changes in commit.changes() {
+                for change in changes.map_err(StoreError::from)?.changes() {
+                    *(if change.added {
+                        &mut added
+                    } else {
+                        &mut removed
+                    }) += 1;
+                }
+            }
+            let time = pythia::format_time(commit.time);
+            writeln!(out, "{}\t{time}\t+{added}\t-{removed}", commit.position)?;
+        } else {
+            write_patch(commit, out)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! The change feed: what was committed, in order, from the log and its archive.
+//!
+//! A commit is written as an RDF patch: header lines with its position and time, `TX`, a line for each
+//! quad added (`A`) or removed (`D`), `TC` (docs/backup.md).
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use oxrdf::Term;
+use pythia_io::{DirectStorage, Storage};
+use pythia_log::{ChangeSet, Commit, Commits, LogReader, LogTerm, NO_GRAPH, Position};
+use pythia_rdf::inline::inline_to_literal;
+use pythia_store::manifest::Manifest;
+use pythia_store::store::{check_folder, log_devices};
+use pythia_store::{StoreError, StoreLock};
+
+use crate::moment::format_time;
+
+/// The log of a store, to be read beside whoever writes it.
+#[derive(Debug)]
+pub struct Feed {
+    reader: LogReader,
+    _lock: Option<StoreLock>,
+}
+
+/// Why a commit was not written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FeedError {
+    /// It could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The output failed.
+    #[error("write changes: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl Feed {
+    /// The log of the store in a folder, and its archive in another.
+    ///
+    /// # Errors
+    /// [`StoreError::NoLog`] if the store was never opened for writing.
+    pub fn open(path: &Path, archive: Option<&Path>) -> Result<Self, StoreError> {
+        check_folder(path)?;
+        let lock = StoreLock::shared(path)?;
+        let storage: Arc<dyn Storage> = Arc::new(DirectStorage::open(path, false)?);
+        let archive = archive
+            .map(|path| DirectStorage::open(path, false))
+            .transpose()?;
+        let archive = archive.map(|storage| Arc::new(storage) as Arc<dyn Storage>);
+        let mut feed = Self::of_storage(&storage, archive)?;
+        feed._lock = lock;
+        Ok(feed)
+    }
+
+    /// The log of the store in a storage of any kind. Nothing is locked.
+    pub fn of_storage(
+        storage: &Arc<dyn Storage>,
+        archive: Option<Arc<dyn Storage>>,
+    ) -> Result<Self, StoreError> {
+        let manifest = Manifest::read(&**storage)?;
+        let log = manifest
+            .and_then(|manifest| manifest.log)
+            .ok_or(StoreError::NoLog)?;
+        let devices = log_devices(storage, &log.devices)?;
+        Ok(Self {
+            reader: LogReader::open(devices, archive, log.store),
+            _lock: None,
+        })
+    }
+
+    /// The first commit that the log still has; the next commit's position if it has none.
+    pub fn first(&self) -> Result<Position, StoreError> {
+        Ok(self.reader.first()?)
+    }
+
+    /// The commits from a position on that there are now.
+    pub fn commits_from(&self, position: Position) -> Result<Commits, StoreError> {
+        Ok(self.reader.commits_from(position)?)
+    }
+}
+
+/// Writes a commit as an RDF patch.
+pub fn write_patch(commit: &Commit, out: &mut impl Write) -> Result<(), FeedError> {
+    let xsd = "http://www.w3.org/2001/XMLSchema#";
+    let (position, time) = (commit.position, format_time(commit.time));
+    writeln!(out, "H position \"{position}\"^^<{xsd}integer> .")?;
+    writeln!(out, "H time \"{time}\"^^<{xsd}dateTime> .")?;
+    if let Some(key) = &commit.key {
+        writeln!(out, "H key {} .", oxrdf::Literal::from(key.as_str()))?;
+    }
+    writeln!(out, "TX .")?;
+    for changes in commit.changes() {
+        write_changes(&changes.map_err(StoreError::from)?, out)?;
+    }
+    writeln!(out, "TC .")?;
+    Ok(())
+}
+
+fn write_changes(changes: &ChangeSet, out: &mut impl Write) -> Result<(), FeedError> {
+    for change in changes.changes() {
+        out.write_all(if change.added { b"A" } else { b"D" })?;
+        for index in change.quad {
+            if index != NO_GRAPH {
+                write!(out, " {}", term(changes.term(index))?)?;
+            }
+        }
+        out.write_all(b" .\n")?;
+    }
+    Ok(())
+}
+
+fn term(term: LogTerm<'_>) -> Result<Term, StoreError> {
+    let decoded = match term {
+        LogTerm::Inline(id) => inline_to_literal(id).map(Term::from),
+        LogTerm::Key(key) => pythia_rdf::key::decode(key).ok(),
+    };
+    decoded.ok_or_else(|| StoreError::corrupt("log", None, "a term that is not RDF"))
+}
