@@ -33,6 +33,7 @@ struct Cli {
 enum Command {
     Load(commands::load::Load),
     Query(commands::query::Query),
+    Update(commands::update::Update),
     Optimize(commands::optimize::Optimize),
     Stats(commands::stats::Stats),
     Verify(commands::verify::Verify),
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Load(command) => command.run(),
         Command::Query(command) => command.run(),
+        Command::Update(command) => command.run(),
         Command::Optimize(command) => command.run(),
         Command::Stats(command) => command.run(),
         Command::Verify(command) => command.run(),
