@@ -42,6 +42,7 @@ impl LimitArguments {
             memory_bytes: self.memory,
             spill_folder: self.spill_folder.clone(),
             spill_bytes: self.spill_limit.map_or(u64::MAX, |bytes| bytes as u64),
+            write: None,
         }
     }
 }

@@ -94,6 +94,7 @@ fn query_code(error: &QueryError) -> Option<u8> {
     match error {
         QueryError::Syntax { .. } | QueryError::Unsupported { .. } => Some(USAGE),
         QueryError::Store(error) => store_code(error),
+        QueryError::Load { .. } => Some(DATA),
         _ => None,
     }
 }

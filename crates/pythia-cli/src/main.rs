@@ -33,6 +33,7 @@ struct Cli {
 enum Command {
     Load(commands::load::Load),
     Query(commands::query::Query),
+    Update(commands::update::Update),
     Optimize(commands::optimize::Optimize),
     Log(commands::log::Log),
     Stats(commands::stats::Stats),
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Load(command) => command.run(),
         Command::Query(command) => command.run(),
+        Command::Update(command) => command.run(),
         Command::Optimize(command) => command.run(),
         Command::Log(command) => command.run(),
         Command::Stats(command) => command.run(),

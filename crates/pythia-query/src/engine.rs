@@ -143,7 +143,7 @@ impl Engine {
     }
 
     /// The limits of a query that starts now.
-    fn governor(&self, options: &QueryOptions) -> Arc<Governor> {
+    pub(crate) fn governor(&self, options: &QueryOptions) -> Arc<Governor> {
         Arc::new(Governor::new(
             options.cancel.clone().unwrap_or_default(),
             options.timeout.map(|timeout| Instant::now() + timeout),

@@ -60,6 +60,28 @@ pub enum QueryError {
         message: String,
     },
 
+    /// LOAD failed.
+    #[error("LOAD <{iri}>: {message}")]
+    Load {
+        /// What was to be loaded.
+        iri: String,
+        /// What went wrong.
+        message: String,
+    },
+
+    /// An operation of an update needs a graph that is not there, or makes one that is.
+    #[error("line {line}: {message}")]
+    Graph {
+        /// Where the operation starts.
+        line: usize,
+        /// What is wrong.
+        message: String,
+    },
+
+    /// An update in a transaction has failed before, and may have been done by half.
+    #[error("an update in this transaction has failed: roll it back, and do all of it again")]
+    Aborted,
+
     /// Rows that do not fit into memory could not be put into a file.
     #[error(
         "the query needs temporary files in {}: {message}; give it a folder with space (--spill-folder, --spill-limit) or more memory (--memory)",
@@ -84,6 +106,12 @@ pub enum QueryError {
 }
 
 impl QueryError {
+    /// Whether the same transaction may succeed if it is run again: another one has changed the same
+    /// quads meanwhile.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Store(error) if error.is_retryable())
+    }
+
     /// The line of the query that a syntax error is in, and a caret under the place.
     pub fn snippet(&self, query: &str) -> Option<String> {
         /// Characters shown before and after the place.

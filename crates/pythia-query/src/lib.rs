@@ -1,6 +1,7 @@
 //! SPARQL over a snapshot of the store: planning, operators over id columns, results.
 //!
-//! text → [`Query`] → physical plan ([`Engine::prepare`]) → [`Results`].
+//! text → [`Query`] → physical plan ([`Engine::prepare`]) → [`Results`], and
+//! text → [`Update`] → changes of a transaction ([`Engine::update`]).
 
 pub mod advise;
 pub mod engine;
@@ -15,6 +16,7 @@ pub(crate) mod search;
 pub mod service;
 pub(crate) mod spill;
 pub mod syntax;
+pub mod update;
 mod validate;
 
 pub use advise::Wishes;
@@ -25,4 +27,6 @@ pub use expression::{CustomFunction, CustomFunctions};
 pub use result::{Results, SolutionBatch, SolutionStream, SpooledSolutions, TripleStream};
 pub use search::literal::{Path, PathEdge};
 pub use service::{HttpService, ServiceError, ServiceHandler, ServiceSolutions};
-pub use syntax::Query;
+pub use syntax::{Query, Update};
+pub use update::load::{LoadHandler, Loader, SourceError};
+pub use update::{UpdateOptions, Updated};

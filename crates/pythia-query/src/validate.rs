@@ -1,13 +1,12 @@
-//! What is left to do with a query once the grammar has accepted it.
+//! What is left to do with a query or a WHERE once the grammar has accepted it.
 
 use spargebra::algebra::{AggregateExpression, GraphPattern};
 
 use crate::plan::paths;
 use crate::plan::scope::{variables_of, visit_mut};
 
-/// Rewrites the query's paths; tells why it is no query, if so.
-pub(crate) fn finish(query: &mut spargebra::Query) -> Result<(), &'static str> {
-    let pattern = pattern_of(query);
+/// Rewrites the paths of a query's pattern; tells why it is none, if so.
+pub(crate) fn finish(pattern: &mut GraphPattern) -> Result<(), &'static str> {
     let mut nests = false;
     visit_mut(pattern, &mut |inner| nests |= nests_aggregates(inner));
     if nests {

@@ -29,7 +29,7 @@ pub struct Source {
     /// The graph that triples go to, instead of the default graph.
     pub graph: Option<NamedNode>,
     /// Puts `d{n}_` before blank node labels, to keep those of several files apart. `None` keeps labels.
-    pub blank_node_scope: Option<u32>,
+    pub blank_node_scope: Option<u64>,
     size_bytes: Option<u64>,
     bytes_read: Arc<AtomicU64>,
 }
@@ -134,7 +134,7 @@ impl Source {
 
     /// Puts `d{n}_` before blank node labels.
     #[must_use]
-    pub fn with_blank_node_scope(mut self, scope: Option<u32>) -> Self {
+    pub fn with_blank_node_scope(mut self, scope: Option<u64>) -> Self {
         self.blank_node_scope = scope;
         self
     }

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut sources = Vec::new();
     for (scope, file) in files.iter().enumerate() {
         let source = Source::from_path(Path::new(file), None, None)?;
-        sources.push(source.with_blank_node_scope((files.len() > 1).then_some(scope as u32)));
+        sources.push(source.with_blank_node_scope((files.len() > 1).then_some(scope as u64)));
     }
     let progress = Arc::new(LoadProgress::default());
     let memory = Arc::clone(&progress);

@@ -8,6 +8,7 @@ use pythia_io::{Counters, Storage};
 use pythia_query::{
     Engine, EngineOptions, PreparedQuery, Query, QueryError, QueryOptions, Results, Usage,
 };
+use pythia_store::store::WriteOptions;
 use pythia_store::{OpenOptions, Snapshot, Store, StoreError};
 
 /// What an open database may use.
@@ -23,6 +24,9 @@ pub struct Options {
     pub spill_folder: Option<PathBuf>,
     /// Bytes that temporary files may have together. Default: no limit but the disk's.
     pub spill_bytes: u64,
+    /// Opens the store for writing too, which one program at a time can do. Default `None`: for
+    /// queries only.
+    pub write: Option<WriteOptions>,
 }
 
 impl Default for Options {
@@ -32,11 +36,13 @@ impl Default for Options {
             memory_bytes: 1 << 30,
             spill_folder: None,
             spill_bytes: u64::MAX,
+            write: None,
         }
     }
 }
 
-/// A store open for queries. Queries may run on any number of threads at once.
+/// A store open for queries, and for updates if it was opened for writing. They may run on any number
+/// of threads at once; queries do not wait for updates.
 pub struct Database {
     store: Store,
     engine: Engine,
@@ -48,12 +54,26 @@ impl Database {
         Self::open_with(path, Options::default())
     }
 
+    /// Opens the store in a folder with default limits, for updates too.
+    pub fn open_for_writing(path: impl AsRef<Path>) -> Result<Self, QueryError> {
+        let options = Options {
+            write: Some(WriteOptions::default()),
+            ..Options::default()
+        };
+        Self::open_with(path, options)
+    }
+
     /// Opens the store in a folder.
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Self, QueryError> {
         let open = OpenOptions {
             cache_bytes: options.cache_bytes,
         };
-        Self::over(Store::open(path.as_ref(), open)?, &options)
+        let path = path.as_ref();
+        let store = match &options.write {
+            Some(write) => Store::open_for_writing(path, open, write)?,
+            None => Store::open(path, open)?,
+        };
+        Self::over(store, &options)
     }
 
     /// Opens the store in a storage of any kind.
@@ -61,7 +81,11 @@ impl Database {
         let open = OpenOptions {
             cache_bytes: options.cache_bytes,
         };
-        Self::over(Store::open_storage(storage, open)?, &options)
+        let store = match &options.write {
+            Some(write) => Store::open_storage_for_writing(storage, open, write)?,
+            None => Store::open_storage(storage, open)?,
+        };
+        Self::over(store, &options)
     }
 
     fn over(store: Store, options: &Options) -> Result<Self, QueryError> {
@@ -99,6 +123,10 @@ impl Database {
         options: &QueryOptions,
     ) -> Result<PreparedQuery, QueryError> {
         self.engine.prepare(&self.store.snapshot(), query, options)
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     /// What queries hold now, and have written to temporary files.

@@ -1,7 +1,8 @@
 //! Pythia, an RDF database for solid-state storage, as a library.
 //!
 //! A store is a folder. [`load`] builds one from files of RDF; [`Database::open`] opens it;
-//! [`Database::query`] answers SPARQL.
+//! [`Database::query`] answers SPARQL. Opened with [`Database::open_for_writing`], it is changed by
+//! [`Database::update`] and in a [`Transaction`].
 //!
 //! ```
 //! use pythia::{Database, LoadOptions, Results, Source};
@@ -38,6 +39,8 @@ mod feed;
 mod moment;
 mod optimize;
 mod solution;
+mod transaction;
+mod update;
 mod write;
 
 pub use advise::{Advice, Advised, advise};
@@ -50,15 +53,18 @@ pub use optimize::{
     optimize, predicate_named,
 };
 pub use solution::{FromTerm, Solution, SolutionError, Solutions, solutions};
+pub use transaction::Transaction;
+pub use update::UpdateReport;
 pub use write::{ResultFormat, WriteError, WriteReport, write_results};
 
-pub use oxrdf::{Term, Triple, Variable};
+pub use oxrdf::{Quad, Term, Triple, Variable};
 pub use pythia_io::{Counters, DeviceProfile};
 pub use pythia_log::{Commit, LogError, Position};
 pub use pythia_query::{
-    CustomFunction, CustomFunctions, HttpService, Measured, Path, PathEdge, PlanNode,
-    PreparedQuery, Query, QueryError, QueryOptions, Results, ServiceError, ServiceHandler,
-    ServiceSolutions, SolutionBatch, SolutionStream, SpooledSolutions, TripleStream, Usage,
+    CustomFunction, CustomFunctions, HttpService, LoadHandler, Loader, Measured, Path, PathEdge,
+    PlanNode, PreparedQuery, Query, QueryError, QueryOptions, Results, ServiceError,
+    ServiceHandler, ServiceSolutions, SolutionBatch, SolutionStream, SourceError, SpooledSolutions,
+    TripleStream, Update, UpdateOptions, Updated, Usage,
 };
 pub use pythia_rdf::{Compression, ParseReport, RdfFormat, Source};
 pub use pythia_store::auxiliary::reachability::ReachabilityReport;
@@ -66,7 +72,9 @@ pub use pythia_store::load::{
     LoadError, LoadOptions, LoadProgress, LoadReport, load_into as load, parse_only,
 };
 pub use pythia_store::report::{DegreeDistribution, OrderContents, OrderReport, StoreReport};
+pub use pythia_store::store::WriteOptions;
 pub use pythia_store::verify::{Problem, VerifyOptions, VerifyProgress, VerifyReport};
+pub use pythia_store::write::Committed;
 pub use pythia_store::{End, Snapshot, Store, StoreError, device};
 
 /// Checks the store in a folder, which must not be being loaded into.

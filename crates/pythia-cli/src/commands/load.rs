@@ -135,7 +135,7 @@ impl Load {
             } else {
                 Source::from_path(file, self.format, None)?
             };
-            let scope = several.then(|| number as u32 + 1);
+            let scope = several.then(|| number as u64 + 1);
             sources.push(
                 source
                     .with_graph(graph.clone())

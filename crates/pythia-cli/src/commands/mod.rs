@@ -9,4 +9,5 @@ pub(crate) mod optimize;
 pub(crate) mod probe;
 pub(crate) mod query;
 pub(crate) mod stats;
+pub(crate) mod update;
 pub(crate) mod verify;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -141,14 +141,10 @@ impl Explain {
 
 impl Query {
     pub(crate) fn run(self) -> Result<()> {
-        let text = self.text()?;
+        let text = text_of(self.query.as_deref(), self.file.as_deref(), "a query")?;
         let database = self.store.open(&self.limits)?;
         let options = QueryOptions {
-            timeout: self
-                .timeout
-                .map(Duration::try_from_secs_f64)
-                .transpose()
-                .map_err(|_| crate::exit::UsageError("--timeout is not a time".to_owned()))?,
+            timeout: seconds(self.timeout)?,
             profile: self.explain.is_some_and(Explain::runs),
             row_limit: self.max_rows,
             service: Some(Arc::new(HttpService::default())),
@@ -157,7 +153,7 @@ impl Query {
         let before = database.counters();
         let started = Instant::now();
         let parsed = pythia::Query::parse(&text, self.base.as_deref())
-            .map_err(|error| point_at(&text, error))?;
+            .map_err(|error| point_at(&text, error, "the query cannot be read"))?;
         let prepared = database.prepare_parsed(&parsed, &options)?;
         let planned = started.elapsed();
         if let Some(explain) = self.explain {
@@ -180,24 +176,6 @@ impl Query {
             print_counters(&database.counters().since(&before));
         }
         Ok(())
-    }
-
-    fn text(&self) -> Result<String> {
-        if let Some(text) = &self.query {
-            return Ok(text.clone());
-        }
-        if let Some(file) = &self.file {
-            return std::fs::read_to_string(file)
-                .with_context(|| format!("read the query from {}", file.display()));
-        }
-        if io::stdin().is_terminal() {
-            eprintln!("type a query, then Ctrl-D:");
-        }
-        let mut text = String::new();
-        io::stdin()
-            .read_to_string(&mut text)
-            .context("read the query from standard input")?;
-        Ok(text)
     }
 
     /// The format to write; `None` for the table.
@@ -283,12 +261,37 @@ fn write_table(results: Results, mut out: impl Write + Send) -> Result<u64> {
     }
 }
 
-/// Shows the query's line with a caret under the place of a syntax error.
-fn point_at(text: &str, error: QueryError) -> anyhow::Error {
+/// The text given, or that of a file, or of standard input.
+pub(super) fn text_of(given: Option<&str>, file: Option<&Path>, what: &str) -> Result<String> {
+    if let Some(text) = given {
+        return Ok(text.to_owned());
+    }
+    if let Some(file) = file {
+        return std::fs::read_to_string(file)
+            .with_context(|| format!("read {what} from {}", file.display()));
+    }
+    if io::stdin().is_terminal() {
+        eprintln!("type {what}, then Ctrl-D:");
+    }
+    let mut text = String::new();
+    io::stdin()
+        .read_to_string(&mut text)
+        .with_context(|| format!("read {what} from standard input"))?;
+    Ok(text)
+}
+
+/// The time that `--timeout` gives.
+pub(super) fn seconds(timeout: Option<f64>) -> Result<Option<Duration>> {
+    let timeout = timeout.map(Duration::try_from_secs_f64).transpose();
+    Ok(timeout.map_err(|_| crate::exit::UsageError("--timeout is not a time".to_owned()))?)
+}
+
+/// Shows the line of a text with a caret under the place of a syntax error.
+pub(super) fn point_at(text: &str, error: QueryError, what: &'static str) -> anyhow::Error {
     if let Some(snippet) = error.snippet(text) {
         eprintln!("{snippet}");
     }
-    anyhow::Error::new(error).context("the query cannot be read")
+    anyhow::Error::new(error).context(what)
 }
 
 fn print_counters(counters: &pythia::Counters) {

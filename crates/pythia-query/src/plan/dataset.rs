@@ -49,7 +49,10 @@ impl Dataset {
         Ok(Self {
             default,
             merged,
-            named: Some(ids_of(clauses.named.as_deref().unwrap_or(&[]), evaluation)?),
+            named: match &clauses.named {
+                Some(named) => Some(ids_of(named, evaluation)?),
+                None => None,
+            },
         })
     }
 

@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use hashbrown::HashSet;
-use oxrdf::{BlankNode, NamedNode, NamedOrBlankNode, Term, Triple, Variable};
+use oxrdf::{Term, Triple};
 use pythia_rdf::{TermId, TermKind};
 use pythia_store::IdBatch;
-use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
+use spargebra::term::TriplePattern;
 
 use super::SolutionStream;
+use super::template::{Filling, Place, TemplateReader, new_node, triple};
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 use crate::spill::distinct::{DistinctRows, Offered};
@@ -55,26 +56,6 @@ struct Shape {
     has_new_node: bool,
 }
 
-#[derive(Clone)]
-enum Place {
-    /// A term of the template.
-    Term(TermId),
-    Column(usize),
-    /// A blank node of the template, by number.
-    NewNode(u64),
-    /// A triple term inside a triple term.
-    Triple(Box<[Self; 3]>),
-}
-
-/// The solution that a template is filled with.
-struct Filling<'a> {
-    context: &'a QueryContext,
-    columns: &'a [Vec<u64>],
-    row: usize,
-    /// The query and the solution, for names of new blank nodes.
-    name: (u64, u64),
-}
-
 /// A triple to be decoded, and the solution it is from if it has new blank nodes.
 type Pending = (Row, u64);
 
@@ -83,10 +64,10 @@ impl Construction {
         template: &[TriplePattern],
         solutions: SolutionStream,
     ) -> Result<Self, QueryError> {
-        let mut labels: Vec<BlankNode> = Vec::new();
+        let mut reader = TemplateReader::new(&solutions.context, &solutions.variables);
         let mut shapes = Vec::new();
         for pattern in template {
-            if let Some(places) = places(pattern, &solutions, &mut labels)? {
+            if let Some(places) = reader.places(pattern)? {
                 shapes.push(Shape::new(places));
             }
         }
@@ -218,73 +199,6 @@ fn put_off(given: DistinctRows, context: &QueryContext) -> Result<State, QueryEr
     Ok(State::PutOff(rows.finish()?.reader()))
 }
 
-/// A blank node of the template in one solution.
-fn new_node(node: u64, (query, solution): (u64, u64)) -> BlankNode {
-    BlankNode::new_unchecked(format!("c{query:016x}b{node}s{solution}"))
-}
-
-/// The triple of three terms, if it is RDF.
-pub(super) fn triple(subject: Term, predicate: Term, object: Term) -> Option<Triple> {
-    let subject: NamedOrBlankNode = match subject {
-        Term::NamedNode(node) => node.into(),
-        Term::BlankNode(node) => node.into(),
-        _ => return None,
-    };
-    let predicate: NamedNode = match predicate {
-        Term::NamedNode(node) => node,
-        _ => return None,
-    };
-    Some(Triple::new(subject, predicate, object))
-}
-
-/// The three places of a pattern; `None` if a variable of it is never bound.
-fn places(
-    pattern: &TriplePattern,
-    solutions: &SolutionStream,
-    labels: &mut Vec<BlankNode>,
-) -> Result<Option<[Place; 3]>, QueryError> {
-    let predicate = match &pattern.predicate {
-        NamedNodePattern::NamedNode(node) => TermPattern::NamedNode(node.clone()),
-        NamedNodePattern::Variable(variable) => TermPattern::Variable(variable.clone()),
-    };
-    let subject = place(&pattern.subject, solutions, labels)?;
-    let predicate = place(&predicate, solutions, labels)?;
-    let object = place(&pattern.object, solutions, labels)?;
-    Ok(match (subject, predicate, object) {
-        (Some(subject), Some(predicate), Some(object)) => Some([subject, predicate, object]),
-        _ => None,
-    })
-}
-
-fn place(
-    pattern: &TermPattern,
-    solutions: &SolutionStream,
-    labels: &mut Vec<BlankNode>,
-) -> Result<Option<Place>, QueryError> {
-    let intern = |term: Term| -> Result<Option<Place>, QueryError> {
-        let id = solutions.context.evaluation.intern(term)?;
-        Ok(Some(Place::Term(id)))
-    };
-    let column = |variable: &Variable| solutions.variables.iter().position(|v| v == variable);
-    match pattern {
-        TermPattern::NamedNode(node) => intern(node.clone().into()),
-        TermPattern::Literal(literal) => intern(literal.clone().into()),
-        TermPattern::Variable(variable) => Ok(column(variable).map(Place::Column)),
-        TermPattern::BlankNode(node) => {
-            let known = labels.iter().position(|label| label == node);
-            let number = known.unwrap_or_else(|| {
-                labels.push(node.clone());
-                labels.len() - 1
-            });
-            Ok(Some(Place::NewNode(number as u64 + 1)))
-        }
-        TermPattern::Triple(triple) => {
-            let places = places(triple, solutions, labels)?;
-            Ok(places.map(|places| Place::Triple(Box::new(places))))
-        }
-    }
-}
-
 impl Shape {
     fn new(places: [Place; 3]) -> Self {
         let has_new_node = places.iter().any(Place::has_new_node);
@@ -312,50 +226,5 @@ impl Shape {
             }
         }
         Ok(Some(ids))
-    }
-}
-
-impl Place {
-    fn has_new_node(&self) -> bool {
-        match self {
-            Self::NewNode(_) => true,
-            Self::Triple(places) => places.iter().any(Self::has_new_node),
-            Self::Term(_) | Self::Column(_) => false,
-        }
-    }
-
-    fn id(&self, filling: &Filling<'_>) -> Result<Option<u64>, QueryError> {
-        match self {
-            Self::Term(id) => Ok(Some(id.0)),
-            // Numbers of new nodes are small, so that they are ids of no kind.
-            Self::NewNode(number) => Ok(Some(*number)),
-            Self::Column(column) => {
-                let id = filling.columns[*column][filling.row];
-                Ok(Some(id).filter(|id| *id != 0))
-            }
-            Self::Triple(places) => {
-                let [s, p, o] = &**places;
-                let (Some(s), Some(p), Some(o)) =
-                    (s.term(filling)?, p.term(filling)?, o.term(filling)?)
-                else {
-                    return Ok(None);
-                };
-                let Some(triple) = triple(s, p, o) else {
-                    return Ok(None);
-                };
-                let id = filling.context.evaluation.intern(triple.into())?;
-                Ok(Some(id.0))
-            }
-        }
-    }
-
-    fn term(&self, filling: &Filling<'_>) -> Result<Option<Term>, QueryError> {
-        let Some(id) = self.id(filling)? else {
-            return Ok(None);
-        };
-        if let Self::NewNode(number) = self {
-            return Ok(Some(new_node(*number, filling.name).into()));
-        }
-        Ok(filling.context.evaluation.decode(&[TermId(id)])?.pop())
     }
 }

@@ -8,7 +8,7 @@ use pythia_store::{Component, GraphFilter, IdBatch, Order, QuadPattern, QuadScan
 use rustc_hash::FxBuildHasher;
 
 use super::SolutionStream;
-use super::construct::triple;
+use super::template::triple;
 use crate::error::QueryError;
 
 /// A DESCRIBE under way. Each term is described once, so no triple repeats; memory is one id for

@@ -3,6 +3,7 @@
 mod construct;
 mod describe;
 mod spool;
+pub(crate) mod template;
 
 use std::sync::Arc;
 
@@ -108,6 +109,11 @@ impl SolutionStream {
     /// The variables, in column order.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
+    }
+
+    /// What the query's operators share.
+    pub(crate) fn context(&self) -> &Arc<QueryContext> {
+        &self.context
     }
 
     /// The next solutions as raw ids by column; blocks until there are some.

@@ -1,4 +1,4 @@
-//! Queries with slips of all kinds: whatever is deleted, doubled or swapped, there is no panic, and
+//! Queries and updates with slips of all kinds: whatever is deleted, doubled or swapped, there is no panic, and
 //! every error has a place inside the text.
 
 use std::panic::catch_unwind;
@@ -7,31 +7,52 @@ use std::path::{Path, PathBuf};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::tests::GOOD;
+use super::tests::{GOOD, GOOD_UPDATES};
 use super::token::tokens;
 use super::*;
 
 const BASE: Option<&str> = Some("http://e/");
 const MUTANTS: usize = 20_000;
 
-/// The W3C's queries, if this machine has them; says loudly if not.
-fn corpus() -> Vec<String> {
+impl Language {
+    fn parse(self, text: &str) -> Result<(), QueryError> {
+        match self {
+            Self::Query => Query::parse(text, BASE).map(drop),
+            Self::Update => Update::parse(text, BASE).map(drop),
+        }
+    }
+
+    fn good(self) -> Vec<String> {
+        let texts: Vec<&str> = match self {
+            Self::Query => GOOD.to_vec(),
+            Self::Update => GOOD_UPDATES.iter().map(|(text, _)| *text).collect(),
+        };
+        texts.into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// The W3C's queries or updates, if this machine has them; says loudly if not.
+fn corpus(language: Language) -> Vec<String> {
+    let extension = match language {
+        Language::Query => "rq",
+        Language::Update => "ru",
+    };
     let folder = std::env::var_os("PYTHIA_SHARED_DATA").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
         PathBuf::from,
     );
     let mut texts = Vec::new();
-    collect(&folder.join("rdf-tests/sparql"), &mut texts);
+    collect(&folder.join("rdf-tests/sparql"), extension, &mut texts);
     if texts.is_empty() {
         eprintln!(
-            "SKIPPED: no queries below {}; set PYTHIA_SHARED_DATA",
+            "SKIPPED: no texts below {}; set PYTHIA_SHARED_DATA",
             folder.display()
         );
     }
     texts
 }
 
-fn collect(folder: &Path, texts: &mut Vec<String>) {
+fn collect(folder: &Path, wanted: &str, texts: &mut Vec<String>) {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return;
     };
@@ -41,8 +62,11 @@ fn collect(folder: &Path, texts: &mut Vec<String>) {
     paths.sort();
     for path in paths {
         if path.is_dir() {
-            collect(&path, texts);
-        } else if path.extension().is_some_and(|extension| extension == "rq") {
+            collect(&path, wanted, texts);
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == wanted)
+        {
             texts.extend(std::fs::read_to_string(&path));
         }
     }
@@ -51,11 +75,13 @@ fn collect(folder: &Path, texts: &mut Vec<String>) {
 #[test]
 fn the_grammar_takes_what_the_parser_takes() {
     let mut refused = Vec::new();
-    for text in corpus() {
-        if Query::parse(&text, BASE).is_ok()
-            && let Some(fault) = grammar::first_fault(&text, true)
-        {
-            refused.push(format!("{fault:?} in\n{text}"));
+    for language in [Language::Query, Language::Update] {
+        for text in corpus(language) {
+            if language.parse(&text).is_ok()
+                && let Some(fault) = grammar::first_fault(&text, true, language)
+            {
+                refused.push(format!("{fault:?} in\n{text}"));
+            }
         }
     }
     assert!(refused.is_empty(), "{}", refused.join("\n"));
@@ -63,16 +89,25 @@ fn the_grammar_takes_what_the_parser_takes() {
 
 #[test]
 fn slips_are_errors_with_a_place_inside_the_text() {
-    let mut seeds = corpus();
-    seeds.retain(|text| Query::parse(text, BASE).is_ok() && text.len() < 4000);
-    seeds.extend(GOOD.iter().map(|text| (*text).to_owned()));
+    slips(Language::Query);
+}
+
+#[test]
+fn slips_in_updates_are_errors_with_a_place_inside_the_text() {
+    slips(Language::Update);
+}
+
+fn slips(language: Language) {
+    let mut seeds = corpus(language);
+    seeds.retain(|text| language.parse(text).is_ok() && text.len() < 4000);
+    seeds.extend(language.good());
     let mut random = StdRng::seed_from_u64(7);
     let (mut errors, mut unexplained) = (0, Vec::new());
     for _ in 0..MUTANTS {
         let seed = &seeds[random.random_range(0..seeds.len())];
         let text =
             (0..random.random_range(1..4)).fold(seed.clone(), |text, _| mutant(&text, &mut random));
-        let parsed = catch_unwind(|| Query::parse(&text, BASE));
+        let parsed = catch_unwind(|| language.parse(&text));
         let parsed = parsed.unwrap_or_else(|_| panic!("panic in\n{text}"));
         let Err(error) = parsed else { continue };
         errors += 1;
@@ -96,7 +131,7 @@ fn slips_are_errors_with_a_place_inside_the_text() {
             !message.is_empty() && error.snippet(&text).is_some(),
             "{error} in\n{text}"
         );
-        if limits::check(&text).is_ok() && grammar::first_fault(&text, true).is_none() {
+        if limits::check(&text).is_ok() && grammar::first_fault(&text, true, language).is_none() {
             unexplained.push(format!("{error} in\n{text}\n"));
         }
     }

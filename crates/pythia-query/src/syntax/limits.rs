@@ -76,6 +76,9 @@ struct Counts {
     in_columns: bool,
     after_values: bool,
     after_union: bool,
+    /// Whether what was read last begins the quads of an update, and whether these are being read.
+    after_quads: bool,
+    in_quads: bool,
 }
 
 /// Expressions or paths in one bracket.
@@ -108,6 +111,7 @@ impl Counts {
         }
         let is = |word: &str| token.kind == Kind::Word && token.text.eq_ignore_ascii_case(word);
         (self.after_values, self.after_union) = (is("VALUES"), is("UNION"));
+        self.after_quads = is("DATA") || is("INSERT") || is("DELETE");
         Ok(())
     }
 
@@ -134,7 +138,13 @@ impl Counts {
             "(" | "{" | "[" | "<<" | "<<(" | "{|" => {
                 if token.text == "{" {
                     self.in_columns = false;
-                    self.part(if self.after_union { UNION } else { GROUP }, token)?;
+                    if self.after_quads && self.open.is_empty() {
+                        self.in_quads = true;
+                    }
+                    // Quads of many graphs make no plan deeper.
+                    if !self.in_quads {
+                        self.part(if self.after_union { UNION } else { GROUP }, token)?;
+                    }
                 }
                 if token.text == "(" && self.after_values {
                     (self.in_columns, self.columns) = (true, 0);
@@ -147,6 +157,7 @@ impl Counts {
             }
             ")" | "}" | "]" | ">>" | ")>>" | "|}" => {
                 if let Some(closed) = self.open.pop() {
+                    self.in_quads &= !self.open.is_empty();
                     let inside = closed.depth.max(closed.depth_max);
                     let bracket = self.bracket();
                     bracket.depth = bracket.depth.max(inside);
@@ -160,6 +171,10 @@ impl Counts {
                 let bracket = self.bracket();
                 bracket.depth_max = bracket.depth_max.max(bracket.depth);
                 bracket.depth = 0;
+                // Each operation of an update has a plan of its own.
+                if token.text == ";" && self.open.is_empty() {
+                    self.stack_bytes = 0;
+                }
             }
             // In braces + and - are signs of numbers, and + and * belong to one step of a path.
             "&&" | "||" | "/" | "|" | "+" | "-" | "*" => {

@@ -1,22 +1,25 @@
-//! From a query's text to algebra, with errors that point at the place.
+//! From a query's or update's text to algebra, with errors that point at the place.
 //!
 //! [`limits`] refuses texts that would overflow the stack; [`paths`] writes what is not standard as
-//! standard SPARQL; then the parser library reads the query. If it refuses, [`grammar`] finds out
-//! where and why.
+//! standard SPARQL; then the parser library reads the query, or each section of the update that
+//! [`statements`] finds. If it refuses, [`grammar`] finds out where and why.
 
 #[cfg(test)]
 mod fuzz;
 mod grammar;
 mod limits;
 mod paths;
+mod statements;
 mod suggest;
 
 #[cfg(test)]
 mod tests;
 mod token;
+mod update;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 use oxrdf::Variable;
 use spargebra::SparqlParser;
@@ -27,9 +30,12 @@ use crate::plan::scope::visit_mut;
 use crate::plan::search::is_search;
 use crate::plan::search::request::Request;
 use crate::validate;
+use grammar::Language;
 use paths::Rewritten;
 pub use suggest::nearest;
 use token::{Kind, Token, tokens};
+pub use update::Update;
+pub(crate) use update::{Action, Modify, Operation, Transfer};
 
 /// A parsed query.
 #[derive(Clone, Debug)]
@@ -41,18 +47,14 @@ impl Query {
     /// Parses a query; relative IRIs are resolved against `base`.
     pub fn parse(text: &str, base: Option<&str>) -> Result<Self, QueryError> {
         limits::check(text).map_err(|excess| syntax(text, excess.at, excess.message))?;
-        let rewritten = rewrite(text, base.is_some())?;
+        let rewritten = rewrite(text, base.is_some(), Language::Query)?;
         let standard = rewritten.as_ref().map_or(text, |new| new.text.as_str());
-        let mut parser = SparqlParser::new();
-        if let Some(base) = base {
-            parser = parser
-                .with_base_iri(base)
-                .map_err(|error| syntax(text, 0, format!("the base IRI is not valid: {error}")))?;
-        }
+        let parser = parser(text, base)?;
         let message = match parser.parse_query(&with_lowercase_booleans(standard)) {
-            Ok(mut algebra) => match validate::finish(&mut algebra) {
+            Ok(mut algebra) => match validate::finish(validate::pattern_of(&mut algebra)) {
                 Ok(()) => {
-                    check_searches(text, &mut algebra)?;
+                    let pattern = validate::pattern_of(&mut algebra);
+                    check_searches(text, 0..text.len(), pattern)?;
                     let algebra = in_order_of_text(algebra, standard);
                     return Ok(Self { algebra });
                 }
@@ -67,11 +69,27 @@ impl Query {
     }
 }
 
-/// An error for a path search whose body is none, at its SERVICE, or at the option it is about.
-fn check_searches(text: &str, query: &mut spargebra::Query) -> Result<(), QueryError> {
+/// The parser library with a base IRI.
+fn parser(text: &str, base: Option<&str>) -> Result<SparqlParser, QueryError> {
+    let parser = SparqlParser::new();
+    let Some(base) = base else {
+        return Ok(parser);
+    };
+    parser
+        .with_base_iri(base)
+        .map_err(|error| syntax(text, 0, format!("the base IRI is not valid: {error}")))
+}
+
+/// An error for a path search whose body is none, at its SERVICE, or at the option it is about. The
+/// pattern is written in this part of the text.
+fn check_searches(
+    text: &str,
+    part: Range<usize>,
+    pattern: &mut GraphPattern,
+) -> Result<(), QueryError> {
     let mut faults = Vec::new();
     let mut services = 0;
-    visit_mut(validate::pattern_of(query), &mut |pattern| {
+    visit_mut(pattern, &mut |pattern| {
         if let GraphPattern::Service { name, inner, .. } = pattern {
             if is_search(name) {
                 faults.extend(search_fault(inner).map(|fault| (services, fault)));
@@ -85,8 +103,10 @@ fn check_searches(text: &str, query: &mut spargebra::Query) -> Result<(), QueryE
     let is_service =
         |token: &Token<'_>| token.kind == Kind::Word && token.text.eq_ignore_ascii_case("service");
     let message = error.to_string();
-    let from = tokens(text).filter(is_service).nth(number);
-    let Some(service) = from.filter(|_| tokens(text).filter(is_service).count() == services) else {
+    let (start, text_of_pattern) = (part.start, &text[part]);
+    let from = tokens(text_of_pattern).filter(is_service).nth(number);
+    let written = tokens(text_of_pattern).filter(is_service).count();
+    let Some(service) = from.filter(|_| written == services) else {
         return Err(*error);
     };
     let named = message.split_once("path:").map_or("", |(_, rest)| rest);
@@ -103,9 +123,9 @@ fn check_searches(text: &str, query: &mut spargebra::Query) -> Result<(), QueryE
         };
         local.is_some() && local == name
     };
-    let mut inside = tokens(text).skip_while(|token| token.start < service.start);
+    let mut inside = tokens(text_of_pattern).skip_while(|token| token.start < service.start);
     let at = inside.find(is_option).unwrap_or(service);
-    Err(syntax(text, at.start, message))
+    Err(syntax(text, start + at.start, message))
 }
 
 /// What is wrong with the body of a path search. Not part of the frame of what visits patterns, and
@@ -116,7 +136,11 @@ fn search_fault(body: &GraphPattern) -> Option<Box<QueryError>> {
 }
 
 /// The text in standard SPARQL, if it has forms that are not.
-fn rewrite(text: &str, has_base: bool) -> Result<Option<Rewritten>, QueryError> {
+fn rewrite(
+    text: &str,
+    has_base: bool,
+    language: Language,
+) -> Result<Option<Rewritten>, QueryError> {
     let lower = text.to_ascii_lowercase();
     if !["paths", "pathfilter", "??"]
         .iter()
@@ -124,7 +148,7 @@ fn rewrite(text: &str, has_base: bool) -> Result<Option<Rewritten>, QueryError> 
     {
         return Ok(None);
     }
-    let (extensions, fault) = grammar::read(text, has_base);
+    let (extensions, fault) = grammar::read(text, has_base, language);
     let rewritten = match fault {
         Some(fault) if extensions.is_used() => Err(fault),
         // The parser decides about what is standard.
@@ -142,14 +166,7 @@ fn by_parser_of_new(text: &str, new: &Rewritten, message: &str) -> QueryError {
             column,
             message,
         } => {
-            let start: usize = new
-                .text
-                .split_inclusive('\n')
-                .take(line - 1)
-                .map(str::len)
-                .sum();
-            let rest = new.text[start..].char_indices().nth(column - 1);
-            let at = start + rest.map_or(new.text.len() - start, |(at, _)| at);
+            let at = byte_of(&new.text, line, column);
             syntax(text, new.original(at), message)
         }
         other => other,
@@ -228,9 +245,17 @@ fn place_of(text: &str, byte: usize) -> (usize, usize) {
     )
 }
 
-/// The error for a text that the parser refuses, with the parser's message.
+/// The reverse.
+fn byte_of(text: &str, line: usize, column: usize) -> usize {
+    let lines = text.split_inclusive('\n').take(line - 1);
+    let start: usize = lines.map(str::len).sum();
+    let rest = text[start..].char_indices().nth(column - 1);
+    start + rest.map_or(text.len() - start, |(at, _)| at)
+}
+
+/// The error for a query that the parser refuses, with the parser's message.
 fn explain(text: &str, has_base: bool, message: &str) -> QueryError {
-    match grammar::first_fault(text, has_base) {
+    match grammar::first_fault(text, has_base, Language::Query) {
         Some(fault) => syntax(text, fault.at, fault.message),
         None => by_parser(text, message),
     }

@@ -49,7 +49,7 @@ const BAD: &[(&str, &str)] = &[
     ("SELECT * { ⟦NOT EXISTS { ?s ?p ?o } }", "FILTER NOT EXISTS"),
     (
         "⟦INSERT DATA { <a:b> <a:b> <a:b> }",
-        "updates are not supported",
+        "run it with `pythia update`",
     ),
     // Paths.
     ("⟦PTAHS START ?s END ?e VIA <a:p>", "did you mean PATHS?"),
@@ -336,7 +336,7 @@ fn what_the_grammar_says_is_shown_with_its_line() {
 fn good_queries_have_no_fault() {
     for text in GOOD {
         assert!(Query::parse(text, Some("http://e/")).is_ok(), "{text}");
-        let fault = grammar::first_fault(text, true);
+        let fault = grammar::first_fault(text, true, Language::Query);
         assert!(fault.is_none(), "{text}\n{fault:?}");
     }
 }
@@ -491,4 +491,177 @@ fn texts_that_end_anywhere_are_refused_or_read() {
             }
         }
     }
+}
+
+/// Bad updates with `⟦` before the place of the error, and a part of its message.
+const BAD_UPDATES: &[(&str, &str)] = &[
+    ("⟦SELECT * { ?s ?p ?o }", "ask it with `pythia query`"),
+    ("⟦INSRT DATA { <a:a> <a:a> <a:a> }", "did you mean INSERT?"),
+    (
+        "INSERT ⟦DTAA { <a:a> <a:a> <a:a> }",
+        "expected { and quads, found DTAA",
+    ),
+    ("INSERT DATA { <a:a> <a:a> ⟦?x }", "takes no variables"),
+    (
+        "DELETE DATA { <a:a> <a:a> ⟦_:x }",
+        "find it with a variable",
+    ),
+    (
+        "DELETE { ⟦[] <a:a> ?x } WHERE { }",
+        "find it with a variable",
+    ),
+    ("DELETE WHERE { ?x <a:a> ⟦_:x }", "find it with a variable"),
+    ("INSERT DATA { <a:a> ⟦foaf:name 1 }", "PREFIX foaf: <http"),
+    (
+        "INSERT { ?s ?p ?o } ⟦WEHRE { ?s ?p ?o }",
+        "did you mean WHERE?",
+    ),
+    (
+        "INSERT DATA { <a:a> <a:a> 1 }\n⟦DELETE DATA { <a:a> <a:a> 1 }",
+        "a ; is missing",
+    ),
+    (
+        "INSERT DATA { <a:a> <a:a> 1 } ;\nPREFIX b: <b:> INSERT DATA { b:a b:a ⟦?o }",
+        "takes no variables",
+    ),
+    (
+        "INSERT DATA { _:x <a:a> 1 } ; BASE <b:> INSERT DATA { ⟦_:x <a:a> 2 }",
+        "_:x is in an INSERT DATA before",
+    ),
+    ("LOAD ⟦'file'", "the IRI to load from"),
+    ("LOAD <a:a> INTO ⟦<a:b>", "expected GRAPH"),
+    ("CLEAR ⟦<a:a>", "GRAPH and an IRI, DEFAULT, NAMED or ALL"),
+    ("DROP ⟦DEFUALT", "did you mean DEFAULT?"),
+    ("CREATE ⟦DEFAULT", "expected GRAPH"),
+    ("COPY <a:a> ⟦<a:b>", "expected TO"),
+    (
+        "WITH <a:a> ⟦DLETE { ?s ?p ?o } WHERE { }",
+        "did you mean DELETE?",
+    ),
+    ("DELETE DATA ⟦{ <a:a> <a:a> 1", "never closed"),
+    (
+        "DELETE { ?s ?p ?o } WHERE { ?s ?p ?o ⟦FITLER(?o > 3) }",
+        "did you mean FILTER?",
+    ),
+    (
+        "INSERT { ?s ?p ?o } WHERE { ?s ?p ?o } ⟦LIMIT 3",
+        "; or the end of the update",
+    ),
+];
+
+#[test]
+fn errors_of_updates_say_where_and_what() {
+    let mut wrong = Vec::new();
+    for (marked, part) in BAD_UPDATES {
+        let at = marked.find('⟦').unwrap_or(0);
+        let text = marked.replace('⟦', "");
+        let expected = place_of(&text, at);
+        match Update::parse(&text, None) {
+            Err(QueryError::Syntax {
+                line,
+                column,
+                message,
+            }) if (line, column) == expected && message.contains(part) => {}
+            other => wrong.push(format!("{marked}\n   {:?}", other.map(drop))),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Updates with how many operations each has.
+pub(super) const GOOD_UPDATES: &[(&str, usize)] = &[
+    ("", 0),
+    ("# nothing", 0),
+    ("PREFIX a: <a:>", 0),
+    (
+        "INSERT DATA { <a> <b> _:c . GRAPH <g> { <a> <b> [] } . }",
+        1,
+    ),
+    ("DELETE DATA { <a> <b> 'c'@en, <<( <a> <b> 3 )>> };", 1),
+    ("DELETE WHERE { ?s ?p ?o . GRAPH ?g { ?s ?p ?o } }", 1),
+    (
+        "WITH <g> DELETE { ?s ?p ?o } INSERT { ?s ?p [ <q> ?o ] } USING <h> USING NAMED <i> WHERE { ?s ?p ?o }",
+        1,
+    ),
+    ("INSERT { <a> <b> TRUE } WHERE { FILTER(True) }", 1),
+    (
+        "LOAD SILENT <x> INTO GRAPH <g> ; CLEAR DEFAULT; DROP SILENT NAMED; CREATE GRAPH <g>",
+        4,
+    ),
+    (
+        "COPY <g> TO <h>; ADD SILENT GRAPH <g> TO DEFAULT; MOVE DEFAULT TO <g>",
+        3,
+    ),
+    (
+        "COPY <g> TO <g>; COPY <g> TO <h>; MOVE DEFAULT TO DEFAULT",
+        3,
+    ),
+    (
+        "PREFIX e: <http://e/> ADD <http://e/g> TO e:g; COPY e:g TO <h>; DROP ALL",
+        3,
+    ),
+    (
+        "PREFIX a: <a:> INSERT DATA { a:a a:b ';' } ; # a; b\nPREFIX b: <b:> BASE <c:> DELETE DATA { a:a b:b <c> };",
+        2,
+    ),
+    (
+        "INSERT { ?s <p> ?o } WHERE { ?s ??path ?o . pathfilter(containsOnly(??path, <p>)) }",
+        1,
+    ),
+    ("VERSION '1.2' CLEAR ALL", 1),
+];
+
+#[test]
+fn good_updates_have_their_operations_and_no_fault() {
+    for (text, count) in GOOD_UPDATES {
+        let update = Update::parse(text, Some("http://e/"));
+        assert_eq!(update.map(|u| u.len()).ok(), Some(*count), "{text}");
+        let fault = grammar::first_fault(text, true, Language::Update);
+        assert!(fault.is_none(), "{text}\n{fault:?}");
+    }
+}
+
+#[test]
+fn what_the_parser_forgets_of_transfers_is_known() {
+    let text = "\nCOPY <a:g> TO DEFAULT ;\n MOVE SILENT GRAPH <a:g> TO <a:h>; ADD <a:g> TO <a:g>";
+    let update = Update::parse(text, None).unwrap();
+    let known: Vec<_> = update
+        .operations
+        .iter()
+        .map(|operation| match &operation.action {
+            Action::Transfer {
+                silent,
+                verb,
+                graphs,
+            } => {
+                let graphs = graphs.as_ref().map(|(a, b)| format!("{a} {b}"));
+                (operation.line, *silent, *verb, graphs)
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        known,
+        [
+            (2, false, Transfer::Copy, Some("<a:g> DEFAULT".to_owned())),
+            (3, true, Transfer::Move, Some("<a:g> <a:h>".to_owned())),
+            (3, false, Transfer::Add, None),
+        ]
+    );
+}
+
+#[test]
+fn long_updates_are_read() {
+    let graphs: String = (0..5000)
+        .map(|n| format!("GRAPH <a:{n}> {{ <a:a> <a:a> {n} }} "))
+        .collect();
+    let update = Update::parse(&format!("INSERT DATA {{ {graphs} }}"), None).unwrap();
+    assert_eq!(update.len(), 1);
+    let statements = "DELETE { ?s ?p ?o } WHERE { ?s ?p ?o OPTIONAL { ?s ?p 1 } } ;".repeat(5000);
+    assert_eq!(Update::parse(&statements, None).unwrap().len(), 5000);
+    let prologues = "PREFIX a: <a:> INSERT DATA { a:a a:a a:a } ;\n".repeat(300);
+    assert_eq!(Update::parse(&prologues, None).unwrap().len(), 300);
+    let too_many = "PREFIX a: <a:> INSERT DATA { a:a a:a a:a } ;\n".repeat(20_000);
+    let error = Update::parse(&too_many, None).unwrap_err();
+    assert!(error.to_string().contains("too many prologues"), "{error}");
 }

@@ -271,7 +271,7 @@ fn files_of_all_kinds_load_and_keep_their_blank_nodes_apart() {
         .enumerate()
         .map(|(scope, name)| {
             let source = Source::from_path(&path(name), None, None).expect("a source");
-            source.with_blank_node_scope(Some(scope as u32))
+            source.with_blank_node_scope(Some(scope as u64))
         });
     let store = path("store");
     let progress = Arc::new(LoadProgress::default());

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use oxigraph::io::{RdfFormat as OxFormat, RdfParser};
 use oxigraph::sparql::{CancellationToken, QueryResults, SparqlEvaluator};
+use oxrdf::Dataset;
+use oxrdf::dataset::CanonicalizationAlgorithm;
 use pythia::{
     Compression, Database, LoadOptions, Options, PlanNode, QueryError, QueryOptions, RdfFormat,
-    Results, Source,
+    Results, Source, WriteOptions,
 };
 use pythia_io::{MemoryStorage, Storage};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer};
@@ -23,6 +25,50 @@ pub(crate) fn database(nquads: &str) -> Database {
 /// The same with limits.
 pub(crate) fn database_with(nquads: &str, options: Options) -> Database {
     Database::open_storage(Arc::new(stored(nquads)), options).unwrap()
+}
+
+/// A database in memory holding the N-Quads, to be changed.
+pub(crate) fn writable(nquads: &str) -> Database {
+    let options = Options {
+        write: Some(WriteOptions::default()),
+        ..Options::default()
+    };
+    database_with(nquads, options)
+}
+
+/// All that a database holds.
+pub(crate) fn quads_of(database: &Database) -> Dataset {
+    let mut nquads = Vec::new();
+    pythia::dump(&database.snapshot(), RdfFormat::NQuads, &mut nquads).unwrap();
+    let quads = RdfParser::from_format(OxFormat::NQuads).for_slice(&nquads);
+    quads.map(Result::unwrap).collect()
+}
+
+/// All that a database holds, with canonical blank nodes.
+pub(crate) fn contents(database: &Database) -> Dataset {
+    let mut dataset = quads_of(database);
+    dataset.canonicalize(CanonicalizationAlgorithm::Unstable);
+    dataset
+}
+
+/// N-Quads as a dataset with canonical blank nodes.
+pub(crate) fn dataset(nquads: &str) -> Dataset {
+    let quads = RdfParser::from_format(OxFormat::NQuads).for_slice(nquads);
+    let mut dataset: Dataset = quads.map(Result::unwrap).collect();
+    dataset.canonicalize(CanonicalizationAlgorithm::Unstable);
+    dataset
+}
+
+/// The quads as sorted lines, with all blank nodes alike.
+pub(crate) fn collapsed(dataset: &Dataset) -> Vec<String> {
+    let line = |quad: oxrdf::QuadRef<'_>| {
+        let subject = text(&quad.subject.into_owned().into());
+        let object = text(&quad.object.into_owned());
+        format!("{subject} {} {object} {}", quad.predicate, quad.graph_name)
+    };
+    let mut lines: Vec<String> = dataset.iter().map(line).collect();
+    lines.sort_unstable();
+    lines
 }
 
 /// A store in memory holding the N-Quads.
@@ -197,6 +243,26 @@ impl Peer {
             .on_store(&self.store)
             .execute()
             .map_err(|e| e.to_string())
+    }
+
+    /// Runs an update.
+    pub(crate) fn update(&self, update: &str) -> Result<(), String> {
+        let token = CancellationToken::new();
+        if self.is_hasty {
+            watch(token.clone());
+        }
+        SparqlEvaluator::new()
+            .with_cancellation_token(token)
+            .parse_update(update)
+            .map_err(|e| e.to_string())?
+            .on_store(&self.store)
+            .execute()
+            .map_err(|e| e.to_string())
+    }
+
+    /// All it holds.
+    pub(crate) fn quads(&self) -> Dataset {
+        self.store.iter().map(Result::unwrap).collect()
     }
 
     /// Oxigraph's answer.

@@ -11,6 +11,7 @@ mod expression;
 pub(super) mod paths;
 mod pattern;
 mod query;
+mod update;
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -29,16 +30,26 @@ pub(super) struct Fault {
 
 type Read<T = ()> = Result<T, Fault>;
 
-/// The first fault of a query's text; `None` if there is none that this grammar knows.
-pub(super) fn first_fault(text: &str, has_base: bool) -> Option<Fault> {
-    read(text, has_base).1
+/// What a text is meant to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Language {
+    Query,
+    Update,
+}
+
+/// The first fault of a text; `None` if there is none that this grammar knows.
+pub(super) fn first_fault(text: &str, has_base: bool, language: Language) -> Option<Fault> {
+    read(text, has_base, language).1
 }
 
 /// What a text has that is not standard SPARQL, up to its first fault.
-pub(super) fn read(text: &str, has_base: bool) -> (Extensions, Option<Fault>) {
+pub(super) fn read(text: &str, has_base: bool, language: Language) -> (Extensions, Option<Fault>) {
     let mut reader = Reader::new(text, has_base);
-    let fault = reader.query().err();
-    (reader.extensions, fault)
+    let fault = match language {
+        Language::Query => reader.query(),
+        Language::Update => reader.update(),
+    };
+    (reader.extensions, fault.err())
 }
 
 /// Reads a text token by token.
@@ -176,7 +187,7 @@ impl<'t> Reader<'t> {
                 ),
                 None => (
                     token.start,
-                    format!("expected {what}, found the end of the query"),
+                    format!("expected {what}, found the end of the text"),
                 ),
             },
             Kind::Word => (

@@ -114,7 +114,7 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    fn graph_name(&mut self, what: &str) -> Read {
+    pub(super) fn graph_name(&mut self, what: &str) -> Read {
         if self.token.kind == Kind::Variable {
             let name = &self.take().text[1..];
             self.scope.insert(name);
@@ -218,7 +218,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn triples_same_subject(&mut self, paths: bool) -> Read {
+    pub(super) fn triples_same_subject(&mut self, paths: bool) -> Read {
         let (start, single) = (self.token.start, self.is_single_term());
         let alone = self.node("a subject", paths)?;
         self.subject = if single { start..self.last_end } else { 0..0 };
@@ -314,7 +314,7 @@ impl Reader<'_> {
     }
 
     /// Whether a subject or object can start here.
-    fn starts_term(&self) -> bool {
+    pub(super) fn starts_term(&self) -> bool {
         match self.token.kind {
             Kind::Iri | Kind::Name | Kind::BlankNode | Kind::Variable | Kind::String => true,
             Kind::Integer | Kind::Number | Kind::Bad(_) => true,

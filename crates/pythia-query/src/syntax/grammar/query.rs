@@ -14,7 +14,10 @@ const FORMS: [&str; 8] = [
     "BASE",
     "VERSION",
 ];
-const UPDATES: [&str; 10] = [
+/// What a query starts with, after its prologue.
+pub(super) const QUERIES: &[&str] = FORMS.split_at(5).0;
+/// What an operation of an update starts with.
+pub(super) const UPDATES: [&str; 10] = [
     "INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH",
 ];
 /// What may follow the pattern, in this order.
@@ -52,7 +55,8 @@ impl<'t> Reader<'t> {
             self.where_clause()?;
             self.modifiers()?;
         } else if UPDATES.iter().any(|word| self.is_word(word)) {
-            let message = "updates are not supported: this reads queries only";
+            let message =
+                "this is an update, and a query is expected here; run it with `pythia update`";
             return self.fault(self.token.start, message);
         } else {
             return Err(self.expected_word("SELECT, CONSTRUCT, ASK, DESCRIBE or PATHS", &FORMS));
@@ -76,7 +80,7 @@ impl<'t> Reader<'t> {
         Err(self.expected_word("the end of the query", &MODIFIERS))
     }
 
-    fn prologue(&mut self) -> Read {
+    pub(super) fn prologue(&mut self) -> Read {
         loop {
             if self.take_word("BASE") {
                 if self.token.kind != Kind::Iri {

@@ -16,11 +16,11 @@ pub(crate) struct Generator {
     nodes: usize,
     /// Whether a triple may be in several graphs. Oxigraph counts it for each of several FROM,
     /// though their graphs are merged, so those queries get data without such triples.
-    repeats: bool,
+    pub(super) repeats: bool,
     /// How many variables BIND has made in this query.
     pub(super) made: usize,
     /// How many variables that only one pattern has.
-    fresh: usize,
+    pub(super) fresh: usize,
     /// Inside EXISTS. There a variable may stand for a term that is not in the graph, and Oxigraph
     /// treats that otherwise than a constant in a path that may be empty.
     in_exists: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Generator {
     in_graph: bool,
 }
 
-type Lines = Vec<String>;
+pub(crate) type Lines = Vec<String>;
 
 impl Generator {
     pub(crate) fn new(seed: u64) -> Self {
@@ -47,7 +47,7 @@ impl Generator {
         }
     }
 
-    fn chance(&mut self, percent: u32) -> bool {
+    pub(super) fn chance(&mut self, percent: u32) -> bool {
         self.random.random_range(0..100) < percent
     }
 
@@ -69,7 +69,7 @@ impl Generator {
         format!("<http://e/p{p}>")
     }
 
-    fn graph(&mut self) -> String {
+    pub(super) fn graph(&mut self) -> String {
         let g = self.below(3);
         format!("<http://e/g{g}>")
     }
@@ -265,7 +265,7 @@ impl Generator {
     }
 
     /// Adds `keyword {`, a group and `}`.
-    fn block(&mut self, keyword: &str, depth: u32, lines: &mut Lines) {
+    pub(super) fn block(&mut self, keyword: &str, depth: u32, lines: &mut Lines) {
         lines.push(format!("{keyword} {{"));
         self.group(depth, lines);
         lines.push("}".to_owned());

@@ -15,6 +15,7 @@ mod check;
 mod expression;
 pub(crate) mod generator;
 mod shrink;
+mod update;
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use oxrdf::vocab::rdf;
+use oxrdf::vocab::{rdf, rdfs};
 use oxrdf::{Graph, NamedNode, NamedOrBlankNodeRef, Term, TermRef};
 use oxrdfio::{RdfFormat, RdfParser};
 
 const MF: &str = "http://www.w3.org/2001/sw/DataAccess/tests/test-manifest#";
 const QT: &str = "http://www.w3.org/2001/sw/DataAccess/tests/test-query#";
+const UT: &str = "http://www.w3.org/2009/sparql/tests/test-update#";
 
 /// What a test asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,19 @@ pub(crate) enum Kind {
     /// Whether the query is one.
     Positive,
     Negative,
+    /// What the update makes of the data.
+    Update,
+    /// Whether the update is one.
+    PositiveUpdate,
+    NegativeUpdate,
+}
+
+/// The files of a dataset.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    pub(crate) default: Vec<PathBuf>,
+    /// The IRIs of named graphs, and the file of each.
+    pub(crate) named: Vec<(String, PathBuf)>,
 }
 
 /// One test of a suite.
@@ -35,6 +49,8 @@ pub(crate) struct Test {
     pub(crate) result: Option<PathBuf>,
     /// How often a solution is repeated does not matter (`REDUCED`).
     pub(crate) lax: bool,
+    /// Of an update: the data before and after it.
+    pub(crate) update: Option<(Files, Files)>,
 }
 
 /// The IRI of a file.
@@ -63,7 +79,7 @@ pub(crate) fn folders(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The query tests that a folder's manifest lists. Tests of updates and protocols are left out.
+/// The tests that a folder's manifest lists. Those of protocols are left out.
 pub(crate) fn tests(folder: &Path, suites: &Path) -> Vec<Test> {
     let manifest = Manifest::read(&folder.join("manifest.ttl"));
     let within = folder.strip_prefix(suites).expect("a folder of the suites");
@@ -145,6 +161,13 @@ impl Manifest {
                 "QueryEvaluationTest" | "CSVResultFormatTest" => Some(Kind::Evaluation),
                 "PositiveSyntaxTest" | "PositiveSyntaxTest11" => Some(Kind::Positive),
                 "NegativeSyntaxTest" | "NegativeSyntaxTest11" => Some(Kind::Negative),
+                "UpdateEvaluationTest" => Some(Kind::Update),
+                "PositiveUpdateSyntaxTest" | "PositiveUpdateSyntaxTest11" => {
+                    Some(Kind::PositiveUpdate)
+                }
+                "NegativeUpdateSyntaxTest" | "NegativeUpdateSyntaxTest11" => {
+                    Some(Kind::NegativeUpdate)
+                }
                 _ => None,
             },
             _ => None,
@@ -153,8 +176,15 @@ impl Manifest {
         let property = |name: &str| self.files(action.as_ref(), &format!("{QT}{name}"));
         let query = match kind {
             Kind::Evaluation => property("query").pop()?,
-            Kind::Positive | Kind::Negative => file(&action),
+            Kind::Update => self.files(action.as_ref(), &format!("{UT}request")).pop()?,
+            _ => file(&action),
         };
+        let result = self.objects(subject, &format!("{MF}result")).pop();
+        let update = result.as_ref().filter(|_| kind == Kind::Update);
+        let update = update.map(|after| {
+            let before = self.dataset(action.as_ref());
+            (before, self.dataset(after.as_ref()))
+        });
         let services = self.objects(action.as_ref(), &format!("{QT}serviceData"));
         let name = entry.as_str().rsplit(['#', '/']).next().expect("a part");
         Some(Test {
@@ -167,11 +197,29 @@ impl Manifest {
                 .iter()
                 .map(|service| self.service(service.as_ref()))
                 .collect(),
-            result: self.files(subject, &format!("{MF}result")).pop(),
+            result: result.filter(Term::is_named_node).as_ref().map(file),
+            update,
             lax: !self
                 .objects(subject, &format!("{MF}resultCardinality"))
                 .is_empty(),
         })
+    }
+
+    /// The dataset before or after an update.
+    fn dataset(&self, node: TermRef<'_>) -> Files {
+        let named = self.objects(node, &format!("{UT}graphData"));
+        let named = named.iter().map(|graph| {
+            let path = self.files(graph.as_ref(), &format!("{UT}graph")).pop();
+            let label = self.objects(graph.as_ref(), rdfs::LABEL.as_str()).pop();
+            let Some(Term::Literal(label)) = label else {
+                panic!("{graph} has no name");
+            };
+            (label.value().to_owned(), path.expect("a file"))
+        });
+        Files {
+            default: self.files(node, &format!("{UT}data")),
+            named: named.collect(),
+        }
     }
 
     fn service(&self, service: TermRef<'_>) -> (String, PathBuf) {

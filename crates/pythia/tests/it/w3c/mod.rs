@@ -1,4 +1,4 @@
-//! The W3C's SPARQL suites: syntax, evaluation, results and federation, 1.0, 1.1 and 1.2.
+//! The W3C's SPARQL suites: syntax, evaluation, results, federation and updates, 1.0, 1.1 and 1.2.
 //!
 //! `skipped.txt` lists the tests that may fail, each with the reason; a test listed there that
 //! passes fails the run, so that the list says what is.
@@ -15,12 +15,15 @@ use std::sync::{Arc, Mutex};
 use oxigraph::sparql::SparqlEvaluator;
 use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad};
 use oxrdfio::{RdfFormat, RdfParser};
-use pythia::{Database, HttpService, Query, QueryOptions, ResultFormat, Results};
+use pythia::{
+    Database, HttpService, Loader, Query, QueryOptions, ResultFormat, Results, Update,
+    UpdateOptions,
+};
 
 use crate::outcome::{Outcome, Rows, format_for};
-use crate::support::{database, shared_data};
+use crate::support::{contents, database, dataset, shared_data, writable};
 use endpoint::Endpoints;
-use manifest::{Kind, Test, iri_of, path_of};
+use manifest::{Files, Kind, Test, iri_of, path_of};
 
 const SKIPPED: &str = include_str!("skipped.txt");
 
@@ -115,12 +118,23 @@ fn run(test: &Test, stores: &mut Stores) -> Result<(), String> {
     if test.name.contains("/service#") {
         return run_federated(test, &text);
     }
+    if let Some((before, after)) = &test.update {
+        return run_update(test, &text, before, after);
+    }
+    if let Kind::PositiveUpdate | Kind::NegativeUpdate = test.kind {
+        let parsed = Update::parse(&text, Some(&iri_of(&test.query)));
+        return match test.kind {
+            Kind::NegativeUpdate if parsed.is_ok() => Err("accepted".to_owned()),
+            Kind::NegativeUpdate => Ok(()),
+            _ => parsed.map(drop).map_err(|error| error.to_string()),
+        };
+    }
     let parsed = Query::parse(&text, Some(&iri_of(&test.query)));
     match test.kind {
         Kind::Positive => return parsed.map(|_| ()).map_err(|error| error.to_string()),
         Kind::Negative if parsed.is_ok() => return Err("accepted".to_owned()),
         Kind::Negative => return Ok(()),
-        Kind::Evaluation => {}
+        _ => {}
     }
     let query = parsed.map_err(|error| error.to_string())?;
     let mut graphs = test.graphs.clone();
@@ -132,6 +146,34 @@ fn run(test: &Test, stores: &mut Stores) -> Result<(), String> {
     let expected = Outcome::read(path)?;
     let (ours, format) = answer(database, &query, path)?;
     compare(test, &text, &Outcome::parse(&ours, format)?, &expected)
+}
+
+/// Runs a test of an update.
+fn run_update(test: &Test, text: &str, before: &Files, after: &Files) -> Result<(), String> {
+    let update = Update::parse(text, Some(&iri_of(&test.query))).map_err(|e| e.to_string())?;
+    let database = writable(&nquads_of(before));
+    // What is to be loaded SILENTly is not there.
+    let options = UpdateOptions {
+        load: Some(Arc::new(Loader::new())),
+        ..UpdateOptions::default()
+    };
+    database
+        .update_parsed(&update, &options, None)
+        .map_err(|error| error.to_string())?;
+    let (ours, expected) = (contents(&database), dataset(&nquads_of(after)));
+    if ours == expected {
+        return Ok(());
+    }
+    Err(format!("{text}\ngot\n{ours}\nnot\n{expected}"))
+}
+
+/// The dataset as N-Quads.
+fn nquads_of(files: &Files) -> String {
+    let mut text = nquads(&files.default, &[]);
+    for (name, path) in &files.named {
+        write_quads(path, &NamedNode::new_unchecked(name).into(), &mut text);
+    }
+    text
 }
 
 /// Runs a test of SERVICE with its endpoints served here.
@@ -248,7 +290,7 @@ fn sparql_10() {
 
 #[test]
 fn sparql_11() {
-    suite("sparql11", 300);
+    suite("sparql11", 450);
 }
 
 #[test]

@@ -1,0 +1,136 @@
+//! `pythia update`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::Args;
+use pythia::{
+    Database, HttpService, Loader, Options, QueryOptions, UpdateOptions, UpdateReport, WriteOptions,
+};
+
+use super::query::{point_at, seconds, text_of};
+use crate::arguments::{LimitArguments, StoreArguments, human_count};
+
+/// Change a store with SPARQL Update
+///
+/// The update comes from -u, from a file, or from standard input. All its operations are done, or none:
+///
+///   pythia update -l yago.pythia -u 'INSERT DATA { <urn:a> <urn:b> "c" }'
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Update {
+    #[command(flatten)]
+    store: StoreArguments,
+
+    /// The update
+    #[arg(short, long, value_name = "SPARQL", conflicts_with = "file")]
+    update: Option<String>,
+
+    /// A file with the update; standard input if neither this nor -u is given
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Do it at most once: if an update with this key was done before, nothing is changed
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+
+    /// Let LOAD read the files of this folder; relative IRIs are then of files in it
+    #[arg(long, value_name = "FOLDER")]
+    load_folder: Option<PathBuf>,
+
+    /// Let LOAD read over HTTP, from any server
+    #[arg(long)]
+    load_http: bool,
+
+    /// Tell what was done as JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    limits: LimitArguments,
+
+    /// Give up after this many seconds, and change nothing
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<f64>,
+
+    /// Resolve relative IRIs in the update against this one
+    #[arg(long, value_name = "IRI")]
+    base: Option<String>,
+}
+
+impl Update {
+    pub(crate) fn run(self) -> Result<()> {
+        let text = text_of(self.update.as_deref(), self.file.as_deref(), "an update")?;
+        let options = UpdateOptions {
+            query: QueryOptions {
+                timeout: seconds(self.timeout)?,
+                service: Some(Arc::new(HttpService::default())),
+                ..QueryOptions::default()
+            },
+            load: self.loader().map(|loader| Arc::new(loader) as _),
+        };
+        let base = self.base()?;
+        let update = pythia::Update::parse(&text, base.as_deref())
+            .map_err(|error| point_at(&text, error, "the update cannot be read"))?;
+        let database = Database::open_with(
+            &self.store.location,
+            Options {
+                write: Some(WriteOptions::default()),
+                ..self.limits.options(self.store.cache)
+            },
+        )?;
+        let started = Instant::now();
+        let report = database.update_parsed(&update, &options, self.key.as_deref())?;
+        self.tell(&report, started.elapsed());
+        Ok(())
+    }
+
+    fn loader(&self) -> Option<Loader> {
+        let mut loader = Loader::new();
+        if let Some(folder) = &self.load_folder {
+            loader = loader.with_folder(folder);
+        }
+        if self.load_http {
+            loader = loader.with_http();
+        }
+        (self.load_folder.is_some() || self.load_http).then_some(loader)
+    }
+
+    /// The base IRI: the one given, or that of the folder to load from.
+    fn base(&self) -> Result<Option<String>> {
+        let (None, Some(folder)) = (&self.base, &self.load_folder) else {
+            return Ok(self.base.clone());
+        };
+        let folder = folder
+            .canonicalize()
+            .map_err(|error| crate::exit::UsageError(format!("{}: {error}", folder.display())))?;
+        Ok(Some(Loader::iri_of_folder(&folder)))
+    }
+
+    fn tell(&self, report: &UpdateReport, took: Duration) {
+        if self.json {
+            let report = serde_json::json!({
+                "position": report.position,
+                "added": report.added,
+                "removed": report.removed,
+                "operations": report.operations,
+                "milliseconds": took.as_secs_f64() * 1e3,
+            });
+            println!("{report}");
+            return;
+        }
+        let position = match report.position {
+            Some(position) => format!("commit {position}: "),
+            None => String::new(),
+        };
+        println!(
+            "{position}{} quads added, {} removed by {} operations in {:.3} ms",
+            human_count(report.added),
+            human_count(report.removed),
+            human_count(report.operations),
+            took.as_secs_f64() * 1e3,
+        );
+    }
+}

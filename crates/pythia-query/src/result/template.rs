@@ -1,0 +1,166 @@
+//! Templates of CONSTRUCT and of updates: terms, variables, and blank nodes that are new in each
+//! solution.
+
+use oxrdf::{BlankNode, NamedNode, NamedOrBlankNode, Term, Triple, Variable};
+use pythia_rdf::TermId;
+use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
+
+use crate::error::QueryError;
+use crate::exec::context::QueryContext;
+
+/// A place of a template.
+#[derive(Clone)]
+pub(crate) enum Place {
+    /// A term of the template.
+    Term(TermId),
+    Column(usize),
+    /// A blank node of the template, by number.
+    NewNode(u64),
+    /// A triple term inside a triple term.
+    Triple(Box<[Self; 3]>),
+}
+
+/// The solution that a template is filled with.
+pub(crate) struct Filling<'a> {
+    pub(crate) context: &'a QueryContext,
+    pub(crate) columns: &'a [Vec<u64>],
+    pub(crate) row: usize,
+    /// The query and the solution, for names of new blank nodes.
+    pub(crate) name: (u64, u64),
+}
+
+/// Finds the places of a template.
+pub(crate) struct TemplateReader<'a> {
+    context: &'a QueryContext,
+    /// The solutions' variables, in column order.
+    variables: &'a [Variable],
+    /// The blank nodes so far.
+    labels: Vec<BlankNode>,
+}
+
+impl<'a> TemplateReader<'a> {
+    pub(crate) fn new(context: &'a QueryContext, variables: &'a [Variable]) -> Self {
+        Self {
+            context,
+            variables,
+            labels: Vec::new(),
+        }
+    }
+
+    /// The three places of a pattern; `None` if a variable of it is never bound.
+    pub(crate) fn places(
+        &mut self,
+        pattern: &TriplePattern,
+    ) -> Result<Option<[Place; 3]>, QueryError> {
+        let subject = self.place(&pattern.subject)?;
+        let predicate = self.name(&pattern.predicate)?;
+        let object = self.place(&pattern.object)?;
+        Ok(match (subject, predicate, object) {
+            (Some(subject), Some(predicate), Some(object)) => Some([subject, predicate, object]),
+            _ => None,
+        })
+    }
+
+    /// The place of an IRI or variable.
+    pub(crate) fn name(&mut self, pattern: &NamedNodePattern) -> Result<Option<Place>, QueryError> {
+        match pattern {
+            NamedNodePattern::NamedNode(node) => self.intern(node.clone().into()),
+            NamedNodePattern::Variable(variable) => Ok(self.column(variable)),
+        }
+    }
+
+    fn place(&mut self, pattern: &TermPattern) -> Result<Option<Place>, QueryError> {
+        match pattern {
+            TermPattern::NamedNode(node) => self.intern(node.clone().into()),
+            TermPattern::Literal(literal) => self.intern(literal.clone().into()),
+            TermPattern::Variable(variable) => Ok(self.column(variable)),
+            TermPattern::BlankNode(node) => {
+                let known = self.labels.iter().position(|label| label == node);
+                let number = known.unwrap_or_else(|| {
+                    self.labels.push(node.clone());
+                    self.labels.len() - 1
+                });
+                Ok(Some(Place::NewNode(number as u64 + 1)))
+            }
+            TermPattern::Triple(triple) => {
+                let places = self.places(triple)?;
+                Ok(places.map(|places| Place::Triple(Box::new(places))))
+            }
+        }
+    }
+
+    fn intern(&self, term: Term) -> Result<Option<Place>, QueryError> {
+        Ok(Some(Place::Term(self.context.evaluation.intern(term)?)))
+    }
+
+    fn column(&self, variable: &Variable) -> Option<Place> {
+        let column = self.variables.iter().position(|v| v == variable);
+        column.map(Place::Column)
+    }
+}
+
+impl Place {
+    pub(crate) fn has_new_node(&self) -> bool {
+        match self {
+            Self::NewNode(_) => true,
+            Self::Triple(places) => places.iter().any(Self::has_new_node),
+            Self::Term(_) | Self::Column(_) => false,
+        }
+    }
+
+    /// The id of what is here in a solution, or the number of a new blank node; `None` if a variable
+    /// is unbound.
+    pub(crate) fn id(&self, filling: &Filling<'_>) -> Result<Option<u64>, QueryError> {
+        match self {
+            Self::Term(id) => Ok(Some(id.0)),
+            // Numbers of new nodes are small, so that they are ids of no kind.
+            Self::NewNode(number) => Ok(Some(*number)),
+            Self::Column(column) => {
+                let id = filling.columns[*column][filling.row];
+                Ok(Some(id).filter(|id| *id != 0))
+            }
+            Self::Triple(places) => {
+                let [s, p, o] = &**places;
+                let (Some(s), Some(p), Some(o)) =
+                    (s.term(filling)?, p.term(filling)?, o.term(filling)?)
+                else {
+                    return Ok(None);
+                };
+                let Some(triple) = triple(s, p, o) else {
+                    return Ok(None);
+                };
+                let id = filling.context.evaluation.intern(triple.into())?;
+                Ok(Some(id.0))
+            }
+        }
+    }
+
+    fn term(&self, filling: &Filling<'_>) -> Result<Option<Term>, QueryError> {
+        let Some(id) = self.id(filling)? else {
+            return Ok(None);
+        };
+        if let Self::NewNode(number) = self {
+            return Ok(Some(new_node(*number, filling.name).into()));
+        }
+        Ok(filling.context.evaluation.decode(&[TermId(id)])?.pop())
+    }
+}
+
+/// A blank node of the template in one solution.
+pub(crate) fn new_node(node: u64, (query, solution): (u64, u64)) -> BlankNode {
+    BlankNode::new_unchecked(format!("c{query:016x}b{node}s{solution}"))
+}
+
+/// The triple of three terms, if it is RDF.
+pub(crate) fn triple(subject: Term, predicate: Term, object: Term) -> Option<Triple> {
+    let subject: NamedOrBlankNode = match subject {
+        Term::NamedNode(node) => node.into(),
+        Term::BlankNode(node) => node.into(),
+        _ => return None,
+    };
+    let predicate: NamedNode = match predicate {
+        Term::NamedNode(node) => node,
+        _ => return None,
+    };
+    Some(Triple::new(subject, predicate, object))
+}

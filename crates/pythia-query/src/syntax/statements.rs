@@ -1,0 +1,223 @@
+//! Where the operations of an update stand in its text.
+//!
+//! The parser gives the operations in terms of a few simple ones, and forgets which of them were one
+//! and whether they were SILENT; and it takes a prologue only at the start. So the text is cut into
+//! sections that begin with a prologue, and what each operation is called is noted.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::grammar::Fault;
+use super::token::{Kind, Token, tokens};
+
+/// Prologues are repeated before each later section: together they may take so many bytes.
+const REPEATED_BYTES_MAX: usize = 64 << 20;
+
+/// An operation in the text.
+#[derive(Debug)]
+pub(super) struct Statement {
+    /// Its bytes, without the `;` after it.
+    pub(super) range: Range<usize>,
+    pub(super) verb: Verb,
+    pub(super) silent: bool,
+    /// Of an operation from one graph to another: whether both are written alike.
+    pub(super) is_loop: bool,
+}
+
+/// What an operation does, as far as the parser does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Add,
+    Copy,
+    Move,
+    Other,
+}
+
+impl Verb {
+    /// How many simple operations the parser makes of it, if it is between different graphs.
+    pub(super) fn parts(self) -> usize {
+        match self {
+            Self::Add | Self::Other => 1,
+            Self::Copy => 2,
+            Self::Move => 3,
+        }
+    }
+}
+
+/// Operations after one prologue.
+#[derive(Debug, Default)]
+pub(super) struct Section {
+    /// The prologues of the sections before.
+    prologue: String,
+    /// From its own prologue to the next section's.
+    range: Range<usize>,
+    pub(super) statements: Vec<Statement>,
+}
+
+impl Section {
+    /// The section as an update of its own.
+    pub(super) fn source<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let own = &text[self.range.clone()];
+        match self.prologue.is_empty() {
+            true => Cow::Borrowed(own),
+            false => Cow::Owned(format!("{}{own}", self.prologue)),
+        }
+    }
+
+    /// One of its statements as an update of its own.
+    pub(super) fn source_of(&self, statement: &Statement, text: &str) -> String {
+        let first = self
+            .statements
+            .first()
+            .map_or(self.range.end, |s| s.range.start);
+        let own_prologue = &text[self.range.start..first];
+        format!(
+            "{}{own_prologue}{}",
+            self.prologue,
+            &text[statement.range.clone()]
+        )
+    }
+
+    /// Where a byte of [`Self::source`] is in the text.
+    pub(super) fn original(&self, at: usize) -> usize {
+        self.range.start + at.saturating_sub(self.prologue.len())
+    }
+}
+
+/// The sections of a text; at least one.
+pub(super) fn sections(text: &str) -> Result<Vec<Section>, Fault> {
+    let mut cutter = Cutter {
+        text,
+        sections: vec![Section::default()],
+        prologues: String::new(),
+        repeated_bytes: 0,
+        labels: HashMap::new(),
+        statements: 0,
+    };
+    let mut tokens = tokens(text);
+    while let Some(token) = tokens.next() {
+        if token.text == ";" {
+            continue;
+        }
+        match declaration_length(&token) {
+            Some(length) => {
+                let last = tokens.by_ref().take(length).last().unwrap_or(token);
+                cutter.declaration(token.start..last.end)?;
+            }
+            None => cutter.statement(token, &mut tokens)?,
+        }
+    }
+    let last = cutter.sections.last_mut().expect("there is one");
+    last.range.end = text.len();
+    Ok(cutter.sections)
+}
+
+/// How many tokens a declaration of a prologue has after its keyword; `None` for other tokens.
+fn declaration_length(token: &Token<'_>) -> Option<usize> {
+    let is = |word: &str| token.kind == Kind::Word && token.text.eq_ignore_ascii_case(word);
+    if is("PREFIX") {
+        return Some(2);
+    }
+    (is("BASE") || is("VERSION")).then_some(1)
+}
+
+struct Cutter<'t> {
+    text: &'t str,
+    sections: Vec<Section>,
+    /// All declarations so far.
+    prologues: String,
+    /// Bytes of prologues before sections.
+    repeated_bytes: usize,
+    /// The blank nodes of INSERT DATA, and the number of the statement that has each.
+    labels: HashMap<&'t str, usize>,
+    statements: usize,
+}
+
+impl<'t> Cutter<'t> {
+    fn declaration(&mut self, range: Range<usize>) -> Result<(), Fault> {
+        let last = self.sections.last_mut().expect("there is one");
+        if !last.statements.is_empty() {
+            last.range.end = range.start;
+            self.repeated_bytes += self.prologues.len();
+            if self.repeated_bytes > REPEATED_BYTES_MAX {
+                return Err(Fault {
+                    at: range.start,
+                    message: "there are too many prologues; declare all prefixes at the start"
+                        .to_owned(),
+                });
+            }
+            self.sections.push(Section {
+                prologue: self.prologues.clone(),
+                range: range.clone(),
+                statements: Vec::new(),
+            });
+        }
+        self.prologues.push_str(&self.text[range]);
+        self.prologues.push('\n');
+        Ok(())
+    }
+
+    /// Reads a statement from its first token on, and the `;` after it.
+    fn statement(
+        &mut self,
+        first: Token<'t>,
+        tokens: &mut impl Iterator<Item = Token<'t>>,
+    ) -> Result<(), Fault> {
+        self.statements += 1;
+        let is = |token: Token<'_>, word: &str| {
+            token.kind == Kind::Word && token.text.eq_ignore_ascii_case(word)
+        };
+        let verb = match () {
+            () if is(first, "ADD") => Verb::Add,
+            () if is(first, "COPY") => Verb::Copy,
+            () if is(first, "MOVE") => Verb::Move,
+            () => Verb::Other,
+        };
+        let (mut depth, mut end, mut second) = (0_usize, first.end, None);
+        let mut operands: Vec<&str> = Vec::new();
+        for token in tokens {
+            if depth == 0 && token.text == ";" {
+                break;
+            }
+            end = token.end;
+            match token.text {
+                "{" => depth += 1,
+                "}" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            let is_data = is(first, "INSERT") && second.is_some_and(|word| is(word, "DATA"));
+            if is_data && token.kind == Kind::BlankNode {
+                self.label(token)?;
+            }
+            if verb != Verb::Other && !["GRAPH", "SILENT"].iter().any(|word| is(token, word)) {
+                operands.push(token.text);
+            }
+            second = second.or(Some(token));
+        }
+        let last = self.sections.last_mut().expect("there is one");
+        last.statements.push(Statement {
+            range: first.start..end,
+            verb,
+            silent: second.is_some_and(|word| is(word, "SILENT")),
+            is_loop: matches!(operands[..], [from, _, to] if from == to),
+        });
+        Ok(())
+    }
+
+    /// A blank node of INSERT DATA, whose label no other operation may have (SPARQL 1.1 Update, note 11
+    /// of the grammar).
+    fn label(&mut self, token: Token<'t>) -> Result<(), Fault> {
+        let number = *self.labels.entry(token.text).or_insert(self.statements);
+        if number == self.statements {
+            return Ok(());
+        }
+        let label = token.text;
+        Err(Fault {
+            at: token.start,
+            message: format!(
+                "{label} is in an INSERT DATA before; put both into one, or rename it"
+            ),
+        })
+    }
+}

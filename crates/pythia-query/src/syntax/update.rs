@@ -1,0 +1,293 @@
+//! Updates: from their text to operations.
+
+use oxiri::Iri;
+use oxrdf::NamedNode;
+use spargebra::GraphUpdateOperation;
+use spargebra::algebra::{GraphPattern, GraphTarget, QueryDataset};
+use spargebra::term::{
+    GraphName, GraphNamePattern, GroundQuad, GroundQuadPattern, Quad, QuadPattern,
+};
+
+use super::grammar::Language;
+use super::statements::{Section, Statement, Verb, sections};
+use super::{by_parser, byte_of, check_searches, limits, parser, rewrite, syntax};
+use super::{grammar, with_lowercase_booleans};
+use crate::error::QueryError;
+use crate::validate;
+
+/// A parsed update: any number of operations, which are done one after the other or not at all.
+#[derive(Clone, Debug)]
+pub struct Update {
+    pub(crate) operations: Vec<Operation>,
+}
+
+/// One operation, and where it starts.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub(crate) line: usize,
+    pub(crate) base_iri: Option<Iri<String>>,
+    pub(crate) action: Action,
+}
+
+/// What an operation does.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    InsertData(Vec<Quad>),
+    DeleteData(Vec<GroundQuad>),
+    Modify(Box<Modify>),
+    Load {
+        silent: bool,
+        source: NamedNode,
+        graph: GraphName,
+    },
+    /// CLEAR and DROP, which are the same where an empty graph is none.
+    Clear {
+        silent: bool,
+        graph: GraphTarget,
+    },
+    Create {
+        silent: bool,
+        graph: NamedNode,
+    },
+    /// ADD, COPY and MOVE; `None` from a graph to itself.
+    Transfer {
+        silent: bool,
+        verb: Transfer,
+        graphs: Option<(GraphName, GraphName)>,
+    },
+}
+
+/// Which quads a transfer removes besides what it inserts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transfer {
+    Add,
+    /// Those that were in the destination.
+    Copy,
+    /// Those too that were in the source.
+    Move,
+}
+
+/// DELETE and INSERT for each solution.
+#[derive(Clone, Debug)]
+pub(crate) struct Modify {
+    pub(crate) delete: Vec<GroundQuadPattern>,
+    pub(crate) insert: Vec<QuadPattern>,
+    pub(crate) using: Option<QueryDataset>,
+    pub(crate) pattern: GraphPattern,
+}
+
+impl Update {
+    /// Parses an update; relative IRIs are resolved against `base`.
+    pub fn parse(text: &str, base: Option<&str>) -> Result<Self, QueryError> {
+        limits::check(text).map_err(|excess| syntax(text, excess.at, excess.message))?;
+        let rewritten = rewrite(text, base.is_some(), Language::Update)?;
+        let standard = rewritten.as_ref().map_or(text, |new| new.text.as_str());
+        let standard = with_lowercase_booleans(standard);
+        let original = |at: usize| rewritten.as_ref().map_or(at, |new| new.original(at));
+        let mut operations = Vec::new();
+        let sections =
+            sections(&standard).map_err(|fault| syntax(text, original(fault.at), fault.message))?;
+        for section in sections {
+            let reader = Reader {
+                text,
+                standard: &standard,
+                base,
+                section: &section,
+                original: &original,
+            };
+            operations.append(&mut reader.operations(rewritten.is_some())?);
+        }
+        Ok(Self { operations })
+    }
+
+    /// How many operations it has.
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+}
+
+/// Reads one section.
+struct Reader<'a> {
+    /// As it was given, and in standard SPARQL.
+    text: &'a str,
+    standard: &'a str,
+    base: Option<&'a str>,
+    section: &'a Section,
+    /// From places of the standard text to those of the other.
+    original: &'a dyn Fn(usize) -> usize,
+}
+
+impl Reader<'_> {
+    fn operations(&self, is_rewritten: bool) -> Result<Vec<Operation>, QueryError> {
+        let source = self.section.source(self.standard);
+        let update = match parser(self.text, self.base)?.parse_update(&source) {
+            Ok(update) => update,
+            Err(error) => return Err(self.refused(&source, &error.to_string(), is_rewritten)),
+        };
+        let loops = self.loops(update.operations.len())?;
+        let mut parts = update.operations.into_iter();
+        let mut operations = Vec::new();
+        for (statement, is_loop) in self.section.statements.iter().zip(loops) {
+            let count = if is_loop { 0 } else { statement.verb.parts() };
+            let at = (self.original)(statement.range.start);
+            let Some(mut action) = action(statement, parts.by_ref().take(count)) else {
+                return Err(self.mixed_up(at));
+            };
+            if let Action::Modify(modify) = &mut action {
+                self.finish(&mut modify.pattern, statement)?;
+            }
+            operations.push(Operation {
+                line: super::place_of(self.text, at).0,
+                base_iri: update.base_iri.clone(),
+                action,
+            });
+        }
+        match parts.next() {
+            Some(_) => Err(self.mixed_up(self.text.len())),
+            None => Ok(operations),
+        }
+    }
+
+    /// The error for a text that the parser and [`super::statements`] read in different ways.
+    fn mixed_up(&self, at: usize) -> QueryError {
+        let message = "the operations of this update cannot be told apart; give them one by one";
+        syntax(self.text, at, message)
+    }
+
+    /// The error for a section that the parser refuses.
+    fn refused(&self, source: &str, message: &str, is_rewritten: bool) -> QueryError {
+        let fault = match is_rewritten {
+            true => None,
+            false => grammar::first_fault(self.text, self.base.is_some(), Language::Update),
+        };
+        if let Some(fault) = fault {
+            return syntax(self.text, fault.at, fault.message);
+        }
+        match by_parser(source, message) {
+            QueryError::Syntax {
+                line,
+                column,
+                message,
+            } => {
+                let at = self.section.original(byte_of(source, line, column));
+                syntax(self.text, (self.original)(at), message)
+            }
+            other => other,
+        }
+    }
+
+    /// Which statements are from a graph to itself: the parser makes nothing of those.
+    fn loops(&self, parts: usize) -> Result<Vec<bool>, QueryError> {
+        /// Texts that may be parsed again to find out.
+        const BYTES_MAX: usize = 64 << 20;
+        let statements = &self.section.statements;
+        let mut loops: Vec<bool> = statements.iter().map(|s| s.is_loop).collect();
+        let counted = |(statement, is_loop): (&Statement, &bool)| match is_loop {
+            true => 0,
+            false => statement.verb.parts(),
+        };
+        if statements.iter().zip(&loops).map(counted).sum::<usize>() == parts {
+            return Ok(loops);
+        }
+        // Some names one graph in two ways.
+        let mut bytes = 0;
+        let transfers = statements.iter().zip(&mut loops);
+        for (statement, is_loop) in transfers.filter(|(s, _)| s.verb != Verb::Other) {
+            let source = self.section.source_of(statement, self.standard);
+            bytes += source.len();
+            if bytes > BYTES_MAX {
+                let message = "too many operations name one graph in two ways; write both alike";
+                let at = (self.original)(statement.range.start);
+                return Err(syntax(self.text, at, message));
+            }
+            let parsed = parser(self.text, self.base)?.parse_update(&source);
+            *is_loop = parsed.is_ok_and(|update| update.operations.is_empty());
+        }
+        Ok(loops)
+    }
+
+    /// What is left to do with a WHERE once the grammar has accepted it.
+    fn finish(&self, pattern: &mut GraphPattern, statement: &Statement) -> Result<(), QueryError> {
+        let range = (self.original)(statement.range.start)..(self.original)(statement.range.end);
+        validate::finish(pattern)
+            .map_err(|fault| syntax(self.text, range.start, fault.to_owned()))?;
+        check_searches(self.text, range, pattern)
+    }
+}
+
+/// The action of a statement, from what the parser made of it; `None` if that is something else.
+fn action(
+    statement: &Statement,
+    mut parts: impl Iterator<Item = GraphUpdateOperation>,
+) -> Option<Action> {
+    let silent = statement.silent;
+    let verb = match statement.verb {
+        Verb::Add => Transfer::Add,
+        Verb::Copy => Transfer::Copy,
+        Verb::Move => Transfer::Move,
+        Verb::Other => return simple(parts.next()?),
+    };
+    let mut graphs = None;
+    for part in parts {
+        if let GraphUpdateOperation::DeleteInsert {
+            insert, pattern, ..
+        } = part
+        {
+            graphs = Some(ends(&pattern, &insert)?);
+        }
+    }
+    Some(Action::Transfer {
+        silent,
+        verb,
+        graphs,
+    })
+}
+
+/// The graphs that quads are copied from and to.
+fn ends(pattern: &GraphPattern, insert: &[QuadPattern]) -> Option<(GraphName, GraphName)> {
+    let named = |name: &GraphNamePattern| match name {
+        GraphNamePattern::NamedNode(node) => Some(node.clone().into()),
+        GraphNamePattern::DefaultGraph => Some(GraphName::DefaultGraph),
+        GraphNamePattern::Variable(_) => None,
+    };
+    let from = match pattern {
+        GraphPattern::Graph { name, .. } => named(&name.clone().into())?,
+        _ => GraphName::DefaultGraph,
+    };
+    Some((from, named(&insert.first()?.graph_name)?))
+}
+
+fn simple(operation: GraphUpdateOperation) -> Option<Action> {
+    Some(match operation {
+        GraphUpdateOperation::InsertData { data } => Action::InsertData(data),
+        GraphUpdateOperation::DeleteData { data } => Action::DeleteData(data),
+        GraphUpdateOperation::DeleteInsert {
+            delete,
+            insert,
+            using,
+            pattern,
+        } => Action::Modify(Box::new(Modify {
+            delete,
+            insert,
+            using,
+            pattern: *pattern,
+        })),
+        GraphUpdateOperation::Load {
+            silent,
+            source,
+            destination,
+        } => Action::Load {
+            silent,
+            source,
+            graph: destination,
+        },
+        GraphUpdateOperation::Clear { silent, graph }
+        | GraphUpdateOperation::Drop { silent, graph } => Action::Clear { silent, graph },
+        GraphUpdateOperation::Create { silent, graph } => Action::Create { silent, graph },
+    })
+}

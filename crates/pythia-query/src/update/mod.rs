@@ -1,0 +1,220 @@
+//! Running updates: each operation asks the transaction's view as it is when the operation starts, and
+//! then changes it.
+//!
+//! ```text
+//! DELETE/INSERT   solutions → template → rows ─┐
+//! DATA, LOAD      terms ──────→ ids ───→ rows ─┼→ Transaction::{remove, insert}
+//! CLEAR, COPY, …  scan of a graph ─────→ rows ─┘
+//! ```
+//!
+//! What an operation reads is a snapshot, so that changes may be made while it is still being read;
+//! only the insertions of an operation that also deletes wait ([`rows`]) for its last deletion.
+//! Nothing is undone here: an update that fails leaves a transaction that is not to be committed.
+
+mod batch;
+mod graphs;
+pub mod load;
+mod modify;
+pub mod quads;
+mod rows;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use oxrdf::TermRef;
+use pythia_rdf::key::{self, Encoded};
+use pythia_rdf::{TermId, TermKey};
+use pythia_store::Snapshot;
+use pythia_store::write::Transaction;
+
+use crate::engine::{Engine, QueryOptions};
+use crate::error::QueryError;
+use crate::governor::Governor;
+use crate::syntax::{Action, Operation, Update};
+
+use batch::QuadBatch;
+use load::LoadHandler;
+
+/// A quad as raw ids: subject, predicate, object, graph.
+type Row = [u64; 4];
+
+/// How many rows are given to the transaction at once.
+const BATCH_ROWS: usize = 8192;
+
+/// What an update may use.
+#[derive(Clone, Debug, Default)]
+pub struct UpdateOptions {
+    /// Its limits as those of a query; they hold for all its operations together.
+    pub query: QueryOptions,
+    /// What LOAD may read; without it, LOAD is an error, also if SILENT.
+    pub load: Option<Arc<dyn LoadHandler>>,
+}
+
+/// What an update has done to its transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Updated {
+    /// Operations done.
+    pub operations: u64,
+    /// Quads inserted that were not there.
+    pub added: u64,
+    /// Quads removed that were there.
+    pub removed: u64,
+}
+
+impl Engine {
+    /// Runs an update in a transaction. After an error part of it may be done: the transaction must
+    /// not be committed.
+    ///
+    /// Limits of time hold for the update as a whole, those of memory for each operation.
+    pub fn update(
+        &self,
+        transaction: &mut Transaction,
+        update: &Update,
+        options: &UpdateOptions,
+    ) -> Result<Updated, QueryError> {
+        let timeout = options.query.timeout;
+        let mut runner = Runner {
+            engine: self,
+            transaction,
+            options,
+            deadline: timeout.map(|timeout| Instant::now() + timeout),
+            request: rand::random(),
+            updated: Updated::default(),
+        };
+        for operation in &update.operations {
+            runner.run(operation)?;
+            runner.updated.operations += 1;
+        }
+        Ok(runner.updated)
+    }
+}
+
+/// An update under way.
+struct Runner<'a> {
+    engine: &'a Engine,
+    transaction: &'a mut Transaction,
+    options: &'a UpdateOptions,
+    deadline: Option<Instant>,
+    /// Makes new blank nodes differ from those of any other update.
+    request: u64,
+    updated: Updated,
+}
+
+impl Runner<'_> {
+    fn run(&mut self, operation: &Operation) -> Result<(), QueryError> {
+        let governor = self.engine.governor(&self.limits());
+        governor.check()?;
+        let line = operation.line;
+        match &operation.action {
+            Action::InsertData(quads) => self.insert_data(quads, &governor),
+            Action::DeleteData(quads) => self.delete_data(quads, &governor),
+            Action::Modify(modify) => self.modify(modify, operation.base_iri.clone(), &governor),
+            Action::Load {
+                silent,
+                source,
+                graph,
+            } => self.load(*silent, source, graph, &governor),
+            Action::Clear { silent, graph } => self.clear(line, *silent, graph, &governor),
+            Action::Create { silent, graph } => self.create(line, *silent, graph),
+            Action::Transfer {
+                silent,
+                verb,
+                graphs,
+            } => match graphs {
+                Some((from, to)) => self.transfer(line, *silent, *verb, (from, to), &governor),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// The limits of the next operation.
+    fn limits(&self) -> QueryOptions {
+        let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+        QueryOptions {
+            timeout: self.deadline.map(left),
+            row_limit: None,
+            ..self.options.query.clone()
+        }
+    }
+
+    fn insert(&mut self, rows: &[Row]) -> Result<(), QueryError> {
+        self.updated.added += self.transaction.insert(rows)?;
+        Ok(())
+    }
+
+    fn remove(&mut self, rows: &[Row]) -> Result<(), QueryError> {
+        self.updated.removed += self.transaction.remove(rows)?;
+        Ok(())
+    }
+
+    /// INSERT DATA. Its blank nodes are those of no other request.
+    fn insert_data(
+        &mut self,
+        quads: &[spargebra::term::Quad],
+        governor: &Governor,
+    ) -> Result<(), QueryError> {
+        let scope = format!("u{:016x}_", self.request);
+        for part in quads.chunks(BATCH_ROWS) {
+            governor.check()?;
+            let mut batch = QuadBatch::new(&scope);
+            for quad in part {
+                let subject = TermRef::from(quad.subject.as_ref());
+                let predicate = TermRef::from(quad.predicate.as_ref());
+                batch.push(
+                    subject,
+                    predicate,
+                    quad.object.as_ref(),
+                    name(&quad.graph_name),
+                );
+            }
+            let rows = batch.rows(|keys| quads::ids(self.transaction, keys))?;
+            self.insert(&rows)?;
+        }
+        Ok(())
+    }
+
+    fn delete_data(
+        &mut self,
+        quads: &[spargebra::term::GroundQuad],
+        governor: &Governor,
+    ) -> Result<(), QueryError> {
+        let snapshot = self.snapshot();
+        for part in quads.chunks(BATCH_ROWS) {
+            governor.check()?;
+            let mut batch = QuadBatch::new("");
+            for quad in part {
+                let object = oxrdf::Term::from(quad.object.clone());
+                let subject = TermRef::from(quad.subject.as_ref());
+                let predicate = TermRef::from(quad.predicate.as_ref());
+                batch.push(subject, predicate, object.as_ref(), name(&quad.graph_name));
+            }
+            let rows = batch.rows(|keys| Ok(snapshot.resolve_keys(keys)?))?;
+            self.remove(&rows)?;
+        }
+        Ok(())
+    }
+
+    /// The id of a term, a new one if the store does not have it.
+    fn id_of(&mut self, term: TermRef<'_>) -> Result<TermId, QueryError> {
+        let mut bytes = Vec::new();
+        match key::encode(term, &mut bytes) {
+            Encoded::Inline(id) => Ok(id),
+            Encoded::Key(kind) => {
+                let bytes = &bytes;
+                Ok(self.transaction.ids(&[TermKey { kind, bytes }])?[0])
+            }
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.transaction.snapshot()
+    }
+}
+
+/// The term that names a graph; `None` for the default graph.
+fn name(graph: &spargebra::term::GraphName) -> Option<TermRef<'_>> {
+    match graph {
+        spargebra::term::GraphName::NamedNode(node) => Some(node.as_ref().into()),
+        spargebra::term::GraphName::DefaultGraph => None,
+    }
+}

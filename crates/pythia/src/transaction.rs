@@ -1,0 +1,206 @@
+//! Transactions: queries and changes over a private view, committed all at once.
+
+use oxrdf::{GraphNameRef, QuadRef, TermRef};
+use pythia_query::update::quads;
+use pythia_query::{
+    PreparedQuery, Query, QueryError, QueryOptions, Results, Update, UpdateOptions, Updated,
+};
+use pythia_rdf::TermId;
+use pythia_store::write::Committed;
+use pythia_store::{GraphFilter, QuadPattern, Snapshot};
+
+use crate::Database;
+
+/// A transaction. It sees the store as it was when it began, and its own changes at once; others see
+/// them when it is committed, all together. Dropped, it leaves nothing behind.
+///
+/// Two transactions that change the same quad conflict: the second one's [`Transaction::commit`] fails
+/// with an error that [`QueryError::is_retryable`]. What a transaction only reads is not guarded.
+///
+/// ```
+/// # use pythia::{Database, Options, QueryError, Results};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let text = "<http://ex.org/a> <http://ex.org/balance> 10 .";
+/// # let source = pythia::Source::from_reader("a".to_owned(), text.as_bytes(),
+/// #     pythia::RdfFormat::Turtle, pythia::Compression::None)?;
+/// # pythia::load(folder.path(), vec![source], &Default::default(), &Default::default())?;
+/// let database = Database::open_for_writing(folder.path())?;
+/// loop {
+///     let mut transaction = database.transaction()?;
+///     let Results::Boolean(enough) =
+///         transaction.query("ASK { <http://ex.org/a> <http://ex.org/balance> ?b FILTER(?b >= 3) }")?
+///     else { unreachable!() };
+///     if enough {
+///         transaction.update(
+///             "DELETE { ?a <http://ex.org/balance> ?old } INSERT { ?a <http://ex.org/balance> ?new }
+///              WHERE { BIND(<http://ex.org/a> AS ?a) ?a <http://ex.org/balance> ?old
+///                      BIND(?old - 3 AS ?new) }",
+///         )?;
+///     }
+///     match transaction.commit() {
+///         Err(error) if error.is_retryable() => continue,
+///         committed => assert_eq!(committed?.added, 1),
+///     }
+///     break;
+/// }
+/// # let Results::Boolean(seven) =
+/// #     database.query("ASK { <http://ex.org/a> <http://ex.org/balance> 7 }")? else { unreachable!() };
+/// # assert!(seven);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Transaction<'d> {
+    database: &'d Database,
+    inner: pythia_store::write::Transaction,
+    /// An update has failed half way.
+    failed: bool,
+}
+
+impl Database {
+    /// Begins a transaction. Any number of them may be open at once.
+    ///
+    /// # Errors
+    /// If the database was not opened for writing ([`Options::write`](crate::Options::write)).
+    pub fn transaction(&self) -> Result<Transaction<'_>, QueryError> {
+        Ok(Transaction {
+            database: self,
+            inner: self.store().begin()?,
+            failed: false,
+        })
+    }
+}
+
+impl Transaction<'_> {
+    /// Runs a query on what the transaction sees now.
+    pub fn query(&self, text: &str) -> Result<Results, QueryError> {
+        let query = Query::parse(text, None)?;
+        self.prepare_parsed(&query, &QueryOptions::default())?
+            .execute()
+    }
+
+    /// Plans a parsed query on what the transaction sees now. Its time runs from here on.
+    pub fn prepare_parsed(
+        &self,
+        query: &Query,
+        options: &QueryOptions,
+    ) -> Result<PreparedQuery, QueryError> {
+        let engine = self.database.engine();
+        engine.prepare(&self.snapshot()?, query, options)
+    }
+
+    /// Runs an update.
+    ///
+    /// # Errors
+    /// After one, a part of the update may be done: the transaction takes nothing more, and cannot be
+    /// committed. A text that is no update is refused before anything is done.
+    pub fn update(&mut self, text: &str) -> Result<Updated, QueryError> {
+        self.update_parsed(&Update::parse(text, None)?, &UpdateOptions::default())
+    }
+
+    /// Runs a parsed update, as [`Self::update`]. Its time runs from here on.
+    pub fn update_parsed(
+        &mut self,
+        update: &Update,
+        options: &UpdateOptions,
+    ) -> Result<Updated, QueryError> {
+        let engine = self.database.engine();
+        self.change(|inner| engine.update(inner, update, options))
+    }
+
+    /// Inserts a quad; whether it was not there. Blank nodes are those of the store with these labels.
+    pub fn insert<'q>(&mut self, quad: impl Into<QuadRef<'q>>) -> Result<bool, QueryError> {
+        Ok(self.insert_all([quad])? > 0)
+    }
+
+    /// Inserts quads; how many were not there. Fast in lots of some thousands.
+    pub fn insert_all<'q, Q: Into<QuadRef<'q>>>(
+        &mut self,
+        quads: impl IntoIterator<Item = Q>,
+    ) -> Result<u64, QueryError> {
+        let quads = quads.into_iter().map(Into::into);
+        self.change(|inner| quads::insert(inner, quads))
+    }
+
+    /// Removes a quad; whether it was there.
+    pub fn remove<'q>(&mut self, quad: impl Into<QuadRef<'q>>) -> Result<bool, QueryError> {
+        Ok(self.remove_all([quad])? > 0)
+    }
+
+    /// Removes quads; how many were there.
+    pub fn remove_all<'q, Q: Into<QuadRef<'q>>>(
+        &mut self,
+        quads: impl IntoIterator<Item = Q>,
+    ) -> Result<u64, QueryError> {
+        let quads = quads.into_iter().map(Into::into);
+        self.change(|inner| quads::remove(inner, quads))
+    }
+
+    /// Whether the transaction sees a quad.
+    pub fn contains<'q>(&self, quad: impl Into<QuadRef<'q>>) -> Result<bool, QueryError> {
+        let quad = quad.into();
+        let snapshot = self.snapshot()?;
+        let id = |term: TermRef<'_>| snapshot.resolve(term);
+        let graph = match quad.graph_name {
+            GraphNameRef::DefaultGraph => Some(TermId::DEFAULT_GRAPH),
+            GraphNameRef::NamedNode(node) => id(node.into())?,
+            GraphNameRef::BlankNode(node) => id(node.into())?,
+        };
+        let (subject, predicate) = (id(quad.subject.into())?, id(quad.predicate.into())?);
+        let (Some(graph), Some(_), Some(_), object @ Some(_)) =
+            (graph, subject, predicate, id(quad.object)?)
+        else {
+            return Ok(false);
+        };
+        let pattern = QuadPattern {
+            subject,
+            predicate,
+            object,
+            graph: GraphFilter::One(graph),
+        };
+        Ok(snapshot.count(&pattern)? > 0)
+    }
+
+    /// What the transaction sees now, for access below SPARQL.
+    pub fn snapshot(&self) -> Result<Snapshot, QueryError> {
+        self.check()?;
+        Ok(self.inner.snapshot())
+    }
+
+    /// Makes the changes durable and visible to all. Until it returns, nobody else sees any of them.
+    ///
+    /// # Errors
+    /// One that [`QueryError::is_retryable`] if another transaction has changed the same quads and was
+    /// committed first: then do all of it again in a new transaction.
+    pub fn commit(self) -> Result<Committed, QueryError> {
+        self.commit_with_key(None)
+    }
+
+    /// As [`Self::commit`], at most once for a key: if there is a commit with this key already, nothing
+    /// is changed, and its position is given. So a program that does not know whether its commit came
+    /// through can simply do it again.
+    pub fn commit_with_key(self, key: Option<&str>) -> Result<Committed, QueryError> {
+        self.check()?;
+        Ok(self.inner.commit_with_key(key)?)
+    }
+
+    /// Gives up the changes, as dropping it does.
+    pub fn rollback(self) {}
+
+    fn check(&self) -> Result<(), QueryError> {
+        match self.failed {
+            false => Ok(()),
+            true => Err(QueryError::Aborted),
+        }
+    }
+
+    fn change<T>(
+        &mut self,
+        change: impl FnOnce(&mut pythia_store::write::Transaction) -> Result<T, QueryError>,
+    ) -> Result<T, QueryError> {
+        self.check()?;
+        let done = change(&mut self.inner);
+        self.failed = done.is_err();
+        done
+    }
+}

@@ -1,0 +1,112 @@
+//! SPARQL Update as one transaction.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pythia_query::{QueryError, QueryOptions, Update, UpdateOptions};
+
+use crate::Database;
+
+/// How often an update is tried if other transactions change the same quads.
+const ATTEMPTS: u32 = 10;
+
+/// What an update has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpdateReport {
+    /// The number of its commit; `None` if there was nothing to change.
+    pub position: Option<u64>,
+    /// Quads that are there now and were not before.
+    pub added: u64,
+    /// Quads that were there before and are not now.
+    pub removed: u64,
+    /// Operations of the update.
+    pub operations: u64,
+}
+
+impl Database {
+    /// Runs an update: all its operations, one after the other, or none of them. When it returns the
+    /// changes are durable, and every query that starts sees them.
+    ///
+    /// ```
+    /// # use pythia::{Database, Results};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let text = "<http://ex.org/Zeus> <http://ex.org/hasChild> <http://ex.org/Apollo> .";
+    /// # let source = pythia::Source::from_reader("a".to_owned(), text.as_bytes(),
+    /// #     pythia::RdfFormat::Turtle, pythia::Compression::None)?;
+    /// # pythia::load(folder.path(), vec![source], &Default::default(), &Default::default())?;
+    /// let database = Database::open_for_writing(folder.path())?;
+    /// let report = database.update(
+    ///     "PREFIX ex: <http://ex.org/>
+    ///      INSERT DATA { ex:Apollo ex:hasChild ex:Asclepius } ;
+    ///      INSERT { ?a ex:hasGrandchild ?c } WHERE { ?a ex:hasChild/ex:hasChild ?c }",
+    /// )?;
+    /// assert_eq!((report.operations, report.added, report.removed), (2, 2, 0));
+    /// let ask = "ASK { <http://ex.org/Zeus> <http://ex.org/hasGrandchild> <http://ex.org/Asclepius> }";
+    /// assert!(matches!(database.query(ask)?, Results::Boolean(true)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If the text is no update, the database was not opened for writing, or an operation fails. If other
+    /// transactions change the same quads, the update is tried again some times; then the error
+    /// [`QueryError::is_retryable`].
+    pub fn update(&self, text: &str) -> Result<UpdateReport, QueryError> {
+        self.update_parsed(&Update::parse(text, None)?, &UpdateOptions::default(), None)
+    }
+
+    /// Runs a parsed update, as [`Self::update`]. Its time runs from here on.
+    ///
+    /// With a key, it is done at most once: if there is a commit with this key already, nothing is
+    /// changed, and its position is reported.
+    pub fn update_parsed(
+        &self,
+        update: &Update,
+        options: &UpdateOptions,
+        key: Option<&str>,
+    ) -> Result<UpdateReport, QueryError> {
+        let deadline = options
+            .query
+            .timeout
+            .map(|timeout| Instant::now() + timeout);
+        let mut attempt = 1;
+        loop {
+            let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            let query = QueryOptions {
+                timeout,
+                ..options.query.clone()
+            };
+            let options = UpdateOptions {
+                query,
+                ..options.clone()
+            };
+            match self.attempt(update, &options, key) {
+                Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
+                    // Those who conflict do not try again at the same moment.
+                    let most_us = 100 << attempt;
+                    thread::sleep(Duration::from_micros(rand::random_range(0..most_us)));
+                    attempt += 1;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn attempt(
+        &self,
+        update: &Update,
+        options: &UpdateOptions,
+        key: Option<&str>,
+    ) -> Result<UpdateReport, QueryError> {
+        let mut transaction = self.transaction()?;
+        let updated = transaction.update_parsed(update, options)?;
+        let committed = transaction.commit_with_key(key)?;
+        Ok(UpdateReport {
+            position: committed.position.map(|position| position.0),
+            added: committed.added,
+            removed: committed.removed,
+            operations: updated.operations,
+        })
+    }
+}
