@@ -23,6 +23,7 @@ mod arena;
 mod batch;
 mod error;
 mod interner;
+pub(crate) mod live;
 mod merge;
 mod numbering;
 mod orders;
@@ -35,6 +36,8 @@ pub(crate) mod sorter;
 mod table;
 mod vocabulary;
 
+#[cfg(test)]
+mod live_tests;
 #[cfg(test)]
 mod store_tests;
 #[cfg(test)]
@@ -63,6 +66,7 @@ use crate::segment::{OrderDirectory, OrderWriter, SegmentOptions};
 use crate::{Order, StoreLock, device};
 use numbering::TermSink;
 use orders::{PerOrder, RowSink};
+use pipeline::{Built, Parsed};
 
 /// How many threads a core may be given.
 const THREADS_PER_CORE_MAX: usize = 4;
@@ -130,6 +134,8 @@ pub struct LoadReport {
     pub quads_read: u64,
     /// Distinct quads stored.
     pub quads: u64,
+    /// Distinct quads that the store had already.
+    pub known_quads: u64,
     /// Distinct terms, those held in their ids included.
     pub terms: u64,
     /// Bytes of text parsed.
@@ -231,26 +237,34 @@ fn write(
         writer: Some(segment.dictionary()?),
         directory: None,
     };
-    let built = pipeline::run(sources, options, progress, &mut terms, orders)?;
+    let parsed = Parsed::new(sources, options, progress)?;
+    let (built, PerOrder { spo, ops, pso, pos }) = parsed.write(&mut terms, orders, None)?;
     progress.begin("seal", 0);
-    let PerOrder { spo, ops, pso, pos } = built.orders.sealed;
     let directory = terms.directory.expect("the pipeline ends the dictionary");
     base.seal(directory, vec![spo, ops, pso, pos])?;
     let files = Manifest::read(&*storage)?.map_or_else(Vec::new, |manifest| manifest.files);
-    Ok(LoadReport {
-        quads_read: built.parsed.quads,
-        quads: built.orders.quads,
-        terms: built.terms,
-        text_bytes: built.parsed.bytes,
-        skipped: built.parsed.skipped,
-        first_skipped: built.parsed.first_skipped,
-        phases: progress.end(),
-        store_bytes: files.iter().map(|file| file.bytes).sum(),
-        batches: built.batches,
-        rows_spilled: built.orders.spilled,
-        tmp_bytes_peak: built.tmp_bytes_peak,
-        tmp_bytes_written: built.tmp_bytes_written,
-    })
+    let bytes = files.iter().map(|file| file.bytes).sum();
+    Ok(LoadReport::new(built, bytes, progress))
+}
+
+impl LoadReport {
+    fn new(built: Built, store_bytes: u64, progress: &LoadProgress) -> Self {
+        Self {
+            quads_read: built.parsed.quads,
+            quads: built.quads,
+            known_quads: built.known,
+            terms: built.terms,
+            text_bytes: built.parsed.bytes,
+            skipped: built.parsed.skipped,
+            first_skipped: built.parsed.first_skipped,
+            phases: progress.end(),
+            store_bytes,
+            batches: built.batches,
+            rows_spilled: built.spilled,
+            tmp_bytes_peak: built.tmp_bytes_peak,
+            tmp_bytes_written: built.tmp_bytes_written,
+        }
+    }
 }
 
 fn page_sizes(device: &DeviceProfile) -> SegmentOptions {
@@ -274,10 +288,10 @@ impl TermSink for &mut Dictionary {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), LoadError> {
+    fn finish(&mut self) -> Result<Option<Vec<u64>>, LoadError> {
         let writer = self.writer.take().expect("there is one last term");
         self.directory = Some(writer.finish()?);
-        Ok(())
+        Ok(None)
     }
 }
 

@@ -29,8 +29,8 @@ const PROGRESS_KEYS: u64 = 1 << 14;
 pub(super) trait TermSink {
     /// The next term.
     fn term(&mut self, kind: TermKind, key: &[u8]) -> Result<(), LoadError>;
-    /// All terms were given.
-    fn finish(&mut self) -> Result<(), LoadError>;
+    /// All terms were given. Their ids in the order in which they came, unless these are their ranks.
+    fn finish(&mut self) -> Result<Option<Vec<u64>>, LoadError>;
 }
 
 /// From numbers to ids.
@@ -45,6 +45,8 @@ pub(super) struct TermNumbers {
     inline_start: u32,
     inline: Vec<u64>,
     count: u32,
+    /// Ids by number, where they are not ranks.
+    ids: Option<Vec<u64>>,
 }
 
 impl TermNumbers {
@@ -56,6 +58,7 @@ impl TermNumbers {
             inline_start: 0,
             inline: Vec::new(),
             count: 0,
+            ids: None,
         }
     }
 
@@ -66,12 +69,50 @@ impl TermNumbers {
 
     /// Bytes of memory in use.
     pub(super) fn bytes(&self) -> usize {
-        self.inline.capacity() * 8
+        let ids = self.ids.as_ref().map_or(0, Vec::capacity);
+        // With ids there is also what each number has become.
+        self.inline.capacity() * 8 + ids * 12
+    }
+
+    /// Gives the dictionary terms other ids than their ranks, in the order of their numbers. Numbers
+    /// are changed, here and in the batches, so that they sort like ids again.
+    pub(super) fn take_ids(&mut self, ids: Vec<u64>, batches: &mut [NumberedBatch]) {
+        let mut given = ids.iter().copied();
+        let mut by_id: Vec<(u64, u32)> = (0..self.count)
+            .map(|number| {
+                let id = TermId(self.id(number));
+                let given = if id.kind().is_dictionary() {
+                    given.next().expect("every dictionary term has an id")
+                } else {
+                    id.0
+                };
+                (given, number)
+            })
+            .collect();
+        drop(ids);
+        by_id.sort_unstable();
+        let mut renumbered = vec![0; by_id.len()];
+        for (new, &(_, old)) in by_id.iter().enumerate() {
+            renumbered[old as usize] = new as u32;
+        }
+        self.ids = Some(by_id.into_iter().map(|(id, _)| id).collect());
+        let renumbered = Arc::new(renumbered);
+        let last = self.count.saturating_sub(1);
+        for batch in batches {
+            for number in batch.predicates.iter_mut().chain(&mut batch.graphs) {
+                *number = renumbered[*number as usize];
+            }
+            batch.ends = [last; 2];
+            batch.renumbered = Some(Arc::clone(&renumbered));
+        }
     }
 
     /// The id of a number.
     #[inline]
     pub(super) fn id(&self, number: u32) -> u64 {
+        if let Some(ids) = &self.ids {
+            return ids[number as usize];
+        }
         let span = self
             .starts
             .iter()
@@ -132,6 +173,8 @@ pub(super) struct NumberedBatch {
     /// Numbers by rank.
     numbers: Run,
     count: u32,
+    /// What the numbers have become since.
+    renumbered: Option<Arc<Vec<u32>>>,
     /// Numbers of its predicates, by position.
     pub(super) predicates: Vec<u32>,
     /// Numbers of its graphs, by position.
@@ -160,7 +203,11 @@ impl NumberedBatch {
                 return Err(reader.cut_short());
             }
             let used = words.len() * 4;
-            numbers.extend(words.iter().map(|word| u32::from_le_bytes(*word)));
+            let read = words.iter().map(|word| u32::from_le_bytes(*word));
+            match &self.renumbered {
+                None => numbers.extend(read),
+                Some(renumbered) => numbers.extend(read.map(|old| renumbered[old as usize])),
+            }
             reader.consume(used);
         }
     }
@@ -214,6 +261,7 @@ impl NumberWriter {
             ends: batch.ends.map(|rank| number(&rank)),
             rows: batch.rows,
             count: self.rank,
+            renumbered: None,
             numbers: self.out.finish()?,
         })
     }

@@ -41,6 +41,9 @@ pub(super) trait RowSink: Send {
     fn seal(self) -> Result<Self::Sealed, LoadError>;
 }
 
+/// Says of quads (ids of subject, predicate, object and graph) which need not be written.
+pub(super) type KnownQuads<'k> = &'k (dyn Fn(&[[u64; 4]]) -> Result<Vec<bool>, LoadError> + Sync);
+
 /// What the sorting may use.
 #[derive(Clone, Debug)]
 pub(super) struct OrdersPlan {
@@ -126,8 +129,10 @@ pub(super) struct PerOrder<T> {
 #[derive(Debug)]
 pub(super) struct Orders<T> {
     pub(super) sealed: PerOrder<T>,
-    /// Distinct quads.
+    /// Distinct quads that were written.
     pub(super) quads: u64,
+    /// Distinct quads that were known.
+    pub(super) known: u64,
     /// Whether sorted quads were spilled.
     pub(super) spilled: bool,
 }
@@ -137,13 +142,14 @@ pub(super) fn write_orders<S: RowSink>(
     batches: Vec<NumberedBatch>,
     terms: TermNumbers,
     sinks: PerOrder<S>,
+    known: Option<KnownQuads<'_>>,
     plan: &OrdersPlan,
 ) -> Result<Orders<S::Sealed>, LoadError> {
     let packing = Packing::new(terms, &batches);
     if packing.widths.total() <= u64::BITS {
-        write_packed::<u64, S>(batches, &packing, sinks, plan)
+        write_packed::<u64, S>(batches, &packing, sinks, known, plan)
     } else {
-        write_packed::<u128, S>(batches, &packing, sinks, plan)
+        write_packed::<u128, S>(batches, &packing, sinks, known, plan)
     }
 }
 
@@ -192,6 +198,7 @@ fn write_packed<R: Row, S: RowSink>(
     batches: Vec<NumberedBatch>,
     packing: &Packing,
     sinks: PerOrder<S>,
+    known: Option<KnownQuads<'_>>,
     plan: &OrdersPlan,
 ) -> Result<Orders<S::Sealed>, LoadError> {
     let rows = batches.iter().map(|batch| batch.rows.len()).sum();
@@ -200,7 +207,7 @@ fn write_packed<R: Row, S: RowSink>(
     let runs = sort_batches::<R>(batches, packing, &budget, plan)?;
     plan.progress.begin("write SPO", rows as u64);
     let merged = MergedRows::new(runs, budget.read_bytes)?;
-    let (spo, distinct) = write_spo(merged, packing, sinks.spo, &budget, rows, plan)?;
+    let (spo, distinct) = write_spo(merged, packing, sinks.spo, known, &budget, plan)?;
     let quads = distinct.count;
     budget.sort.shrink();
     plan.progress.begin("write OPS, PSO, POS", 3 * quads);
@@ -220,6 +227,7 @@ fn write_packed<R: Row, S: RowSink>(
     Ok(Orders {
         sealed: PerOrder { spo, ops, pso, pos },
         quads,
+        known: distinct.known,
         spilled: budget.sort.file.is_some(),
     })
 }
@@ -309,6 +317,7 @@ type Block<R> = Arc<Vec<R>>;
 /// The distinct rows, sorted for PSO, OPS and POS.
 struct Distinct<R> {
     count: u64,
+    known: u64,
     sorted: [Vec<SortedRun<R>>; 3],
 }
 
@@ -317,49 +326,78 @@ fn write_spo<R: Row, S: RowSink>(
     mut merged: MergedRows<R>,
     packing: &Packing,
     sink: S,
+    known: Option<KnownQuads<'_>>,
     budget: &SortBudget<R>,
-    rows: usize,
     plan: &OrdersPlan,
 ) -> Result<(S::Sealed, Distinct<R>), LoadError> {
     std::thread::scope(|scope| {
         let (to_writer, written) = bounded::<Block<R>>(BLOCKS_WAITING);
         let (to_sorters, sorted) = bounded::<Block<R>>(BLOCKS_WAITING);
         let writer = scope.spawn(move || write_blocks(&written, packing, sink, &plan.progress));
-        let sorters = scope.spawn(move || sort_blocks(&sorted, packing, budget, rows));
-        let count = send_distinct(&mut merged, &to_writer, &to_sorters);
+        let sorters = scope.spawn(move || sort_blocks(&sorted, packing, budget));
+        let filter = known.map(|known| KnownFilter { known, packing });
+        let count = send_distinct(&mut merged, filter.as_ref(), &to_writer, &to_sorters);
         drop((to_writer, to_sorters, merged));
         let spo = joined(writer.join(), "writing SPO");
         let sorted = joined(sorters.join(), "sorting quads");
         // A thread that fails also ends the merge: its own error comes first.
         let (spo, sorted) = (spo?, sorted?);
-        let count = count?;
-        Ok((spo, Distinct { count, sorted }))
+        let (count, known) = count?;
+        let distinct = Distinct {
+            count,
+            known,
+            sorted,
+        };
+        Ok((spo, distinct))
     })
 }
 
-/// Sends the merged rows, each once, to both; their count.
+/// Drops rows that are known.
+struct KnownFilter<'a> {
+    known: KnownQuads<'a>,
+    packing: &'a Packing,
+}
+
+impl KnownFilter<'_> {
+    fn apply<R: Row>(&self, rows: &mut Vec<R>) -> Result<(), LoadError> {
+        let layout = Layout::new(RowOrder::Spo, self.packing.widths);
+        let quads = rows.iter().map(|&row| self.packing.ids(layout.unpack(row)));
+        let known = (self.known)(&quads.collect::<Vec<_>>())?;
+        let mut known = known.into_iter();
+        rows.retain(|_| !known.next().expect("an answer for each"));
+        Ok(())
+    }
+}
+
+/// Sends the merged rows, each once, to both; how many there are, and how many were known.
 fn send_distinct<R: Row>(
     merged: &mut MergedRows<R>,
+    filter: Option<&KnownFilter<'_>>,
     writer: &Sender<Block<R>>,
     sorters: &Sender<Block<R>>,
-) -> Result<u64, LoadError> {
+) -> Result<(u64, u64), LoadError> {
     let mut last = None;
-    let mut count = 0;
+    let (mut count, mut known) = (0, 0);
     loop {
         let mut block = Vec::with_capacity(BLOCK_ROWS);
         if !merged.next_block(&mut block, BLOCK_ROWS)? {
-            return Ok(count);
+            return Ok((count, known));
         }
         block.dedup();
         if block.first().copied() == last {
             block.remove(0);
         }
         last = block.last().copied().or(last);
+        let distinct = block.len() as u64;
+        if let Some(filter) = filter {
+            filter.apply(&mut block)?;
+        }
         count += block.len() as u64;
+        known += distinct - block.len() as u64;
         let block = Arc::new(block);
         // Both ends are gone only when their threads have failed, which then say why.
         if writer.send(Arc::clone(&block)).is_err() || sorters.send(block).is_err() {
-            return Ok(count);
+            return Ok((count, known));
         }
     }
 }
@@ -387,14 +425,13 @@ fn sort_blocks<R: Row>(
     blocks: &Receiver<Block<R>>,
     packing: &Packing,
     budget: &SortBudget<R>,
-    rows: usize,
 ) -> Result<[Vec<SortedRun<R>>; 3], LoadError> {
     let from = Layout::new(RowOrder::Spo, packing.widths);
     let mut scratch = budget.sort.take_chunk();
     let mut sorters = [RowOrder::Pso, RowOrder::Ops, RowOrder::Pos].map(|order| {
         let mut sorter = RowSorter::<R>::new(&budget.sort, bits_to_sort(order, packing.widths));
         if budget.sort.file.is_none() {
-            sorter.expect_rows(rows);
+            sorter.expect_rows(budget.sort.chunk_rows);
         }
         (Layout::new(order, packing.widths), sorter)
     });

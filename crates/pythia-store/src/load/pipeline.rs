@@ -8,7 +8,7 @@ use super::batch::{Batch, BatchFiles};
 use super::error::joined;
 use super::interner::Interner;
 use super::numbering::{NumberedBatch, TermSink, number_terms};
-use super::orders::{Orders, OrdersPlan, PerOrder, RowSink, write_orders};
+use super::orders::{KnownQuads, OrdersPlan, PerOrder, RowSink, write_orders};
 use super::progress::LoadProgress;
 use super::runs::RunSpace;
 use super::{LoadError, LoadOptions};
@@ -31,9 +31,13 @@ const CHUNK_BYTES_MIN: usize = 16 << 10;
 
 /// What came out of the phases.
 #[derive(Debug)]
-pub(super) struct Built<T> {
+pub(super) struct Built {
     pub(super) parsed: ParseReport,
-    pub(super) orders: Orders<T>,
+    /// Distinct quads that were written, and that were known.
+    pub(super) quads: u64,
+    pub(super) known: u64,
+    /// Whether sorted quads were spilled.
+    pub(super) spilled: bool,
     /// Distinct terms, inline values included.
     pub(super) terms: u64,
     /// Batches that were sealed while parsing.
@@ -74,60 +78,114 @@ impl Memory {
     }
 }
 
-/// Parses the sources and hands all distinct terms and quads, sorted, to the sinks.
-pub(super) fn run<S: RowSink>(
-    sources: Vec<Source>,
-    options: &LoadOptions,
-    progress: &Arc<LoadProgress>,
-    mut terms: impl TermSink,
-    orders: PerOrder<S>,
-) -> Result<Built<S::Sealed>, LoadError> {
-    let memory = Memory::new(options);
-    let in_runs = memory.data - memory.batches;
-    let space = RunSpace::new(&options.tmp, in_runs, options.tmp_bytes_max);
-    let (parsed, batches) = parse(sources, options, memory, &space, progress)?;
-    let batch_count = batches.len();
-    // The memory of the batches being parsed is free now.
-    space.give_memory(memory.batches - memory.merge());
-    let keys = batches
-        .iter()
-        .map(|batch| u64::from(batch.term_count()))
-        .sum();
-    progress.begin("number terms", keys);
-    let buffer_bytes = memory.merge() / 2 / batch_count.max(1);
-    let buffer_bytes = buffer_bytes.clamp(*MERGE_BUFFER_BYTES.start(), *MERGE_BUFFER_BYTES.end());
-    let file = space.file("term numbers");
-    let (numbers, batches) = number_terms(batches, &mut terms, &file, buffer_bytes, progress)?;
-    drop(file);
-    terms.finish()?;
-    space.give_memory(memory.merge());
-    space.shrink();
-    let term_count = u64::from(numbers.count()).saturating_sub(1);
-    // What is left after the rows and numbers in memory is for sorting, but for the numbers being looked up.
-    let largest = batches
-        .iter()
-        .map(NumberedBatch::term_count)
-        .max()
-        .unwrap_or(0) as usize;
-    let taken = numbers.bytes() + 4 * largest * options.threads();
-    let plan = OrdersPlan {
-        memory_bytes: space
-            .take_memory()
-            .saturating_sub(taken)
-            .max(memory.data / 4),
-        threads: options.threads(),
-        space: Arc::clone(&space),
-        progress: Arc::clone(progress),
-    };
-    let orders = write_orders(batches, numbers, orders, &plan)?;
-    Ok(Built {
-        parsed,
-        orders,
-        terms: term_count,
-        batches: batch_count,
-        tmp_bytes_peak: space.file_bytes_peak(),
-        tmp_bytes_written: space.file_bytes_written(),
-    })
+/// Sources that were parsed into batches.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    options: LoadOptions,
+    progress: Arc<LoadProgress>,
+    memory: Memory,
+    space: Arc<RunSpace>,
+    report: ParseReport,
+    batches: Vec<Batch>,
+}
+
+impl Parsed {
+    /// Parses the sources.
+    pub(super) fn new(
+        sources: Vec<Source>,
+        options: &LoadOptions,
+        progress: &Arc<LoadProgress>,
+    ) -> Result<Self, LoadError> {
+        let memory = Memory::new(options);
+        let in_runs = memory.data - memory.batches;
+        let space = RunSpace::new(&options.tmp, in_runs, options.tmp_bytes_max);
+        let (report, batches) = parse(sources, options, memory, &space, progress)?;
+        // The memory of the batches being parsed is free now.
+        space.give_memory(memory.batches - memory.merge());
+        Ok(Self {
+            options: options.clone(),
+            progress: Arc::clone(progress),
+            memory,
+            space,
+            report,
+            batches,
+        })
+    }
+
+    /// The distinct terms of all batches: at least as many as there are in all.
+    pub(super) fn terms_max(&self) -> u64 {
+        let counts = self.batches.iter().map(Batch::term_count);
+        counts.map(u64::from).sum()
+    }
+
+    /// Quads read.
+    pub(super) fn quads(&self) -> u64 {
+        self.report.quads
+    }
+
+    /// Hands all distinct terms and quads, sorted, to the sinks; but no quads that are known.
+    pub(super) fn write<S: RowSink>(
+        self,
+        mut terms: impl TermSink,
+        orders: PerOrder<S>,
+        known: Option<KnownQuads<'_>>,
+    ) -> Result<(Built, PerOrder<S::Sealed>), LoadError> {
+        let Self {
+            options,
+            progress,
+            memory,
+            space,
+            report,
+            batches,
+        } = self;
+        let batch_count = batches.len();
+        let keys = batches
+            .iter()
+            .map(|batch| u64::from(batch.term_count()))
+            .sum();
+        progress.begin("number terms", keys);
+        let buffer_bytes = memory.merge() / 2 / batch_count.max(1);
+        let buffer_bytes =
+            buffer_bytes.clamp(*MERGE_BUFFER_BYTES.start(), *MERGE_BUFFER_BYTES.end());
+        let file = space.file("term numbers");
+        let (mut numbers, mut batches) =
+            number_terms(batches, &mut terms, &file, buffer_bytes, &progress)?;
+        drop(file);
+        if let Some(ids) = terms.finish()? {
+            numbers.take_ids(ids, &mut batches);
+        }
+        space.give_memory(memory.merge());
+        space.shrink();
+        let term_count = u64::from(numbers.count()).saturating_sub(1);
+        // What is left after the rows and numbers in memory is for sorting, but for the numbers being looked up.
+        let largest = batches
+            .iter()
+            .map(NumberedBatch::term_count)
+            .max()
+            .unwrap_or(0) as usize;
+        let taken = numbers.bytes() + 4 * largest * options.threads();
+        let plan = OrdersPlan {
+            memory_bytes: space
+                .take_memory()
+                .saturating_sub(taken)
+                .max(memory.data / 4),
+            threads: options.threads(),
+            space: Arc::clone(&space),
+            progress: Arc::clone(&progress),
+        };
+        let orders = write_orders(batches, numbers, orders, known, &plan)?;
+        let built = Built {
+            parsed: report,
+            quads: orders.quads,
+            known: orders.known,
+            spilled: orders.spilled,
+            terms: term_count,
+            batches: batch_count,
+            tmp_bytes_peak: space.file_bytes_peak(),
+            tmp_bytes_written: space.file_bytes_written(),
+        };
+        Ok((built, orders.sealed))
+    }
 }
 
 /// Parses into batches.

@@ -16,7 +16,7 @@ use pythia_rdf::{Compression, ParseError, RdfFormat, Source, TermId};
 use super::tests::statement;
 use super::{LoadError, LoadOptions, LoadProgress, LoadReport, load, load_into};
 use crate::pattern::{Component, GraphFilter, Order, QuadPattern};
-use crate::{OpenOptions, Store, StoreError, device};
+use crate::{OpenOptions, Snapshot, Store, StoreError, device};
 
 const COMPONENTS: [Component; 4] = [
     Component::Subject,
@@ -25,13 +25,13 @@ const COMPONENTS: [Component; 4] = [
     Component::Graph,
 ];
 
-fn source(text: &str) -> Source {
+pub(super) fn source(text: &str) -> Source {
     let bytes = std::io::Cursor::new(text.to_owned().into_bytes());
     let name = "input".to_owned();
     Source::from_reader(name, bytes, RdfFormat::NQuads, Compression::None).expect("a source")
 }
 
-fn options(memory_bytes: usize, threads: usize) -> LoadOptions {
+pub(super) fn options(memory_bytes: usize, threads: usize) -> LoadOptions {
     LoadOptions {
         memory_bytes,
         threads: NonZero::new(threads),
@@ -39,7 +39,7 @@ fn options(memory_bytes: usize, threads: usize) -> LoadOptions {
     }
 }
 
-fn load_texts(
+pub(super) fn load_texts(
     storage: &Arc<dyn Storage>,
     texts: &[String],
     options: &LoadOptions,
@@ -53,14 +53,18 @@ fn load_texts(
     )
 }
 
-fn memory() -> Arc<dyn Storage> {
+pub(super) fn memory() -> Arc<dyn Storage> {
     Arc::new(MemoryStorage::new())
 }
 
 /// All quads of a store, read in one of its orders.
 fn quads_of(storage: &Arc<dyn Storage>, order: Order) -> BTreeSet<String> {
     let store = Store::open_storage(Arc::clone(storage), OpenOptions::default()).expect("a store");
-    let snapshot = store.snapshot();
+    quads_in(&store.snapshot(), order)
+}
+
+/// All quads of a snapshot, read in one of its orders.
+pub(super) fn quads_in(snapshot: &Snapshot, order: Order) -> BTreeSet<String> {
     let pattern = QuadPattern {
         subject: None,
         predicate: None,
@@ -98,7 +102,7 @@ fn quads_of(storage: &Arc<dyn Storage>, order: Order) -> BTreeSet<String> {
 }
 
 /// The quads of texts, by another parser.
-fn expected_quads(texts: &[String]) -> BTreeSet<String> {
+pub(super) fn expected_quads(texts: &[String]) -> BTreeSet<String> {
     let parser = oxrdfio::RdfParser::from_format(RdfFormat::NQuads);
     let text = texts.concat();
     let quads = parser.for_slice(text.as_bytes());

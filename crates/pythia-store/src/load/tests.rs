@@ -9,7 +9,7 @@ use pythia_rdf::{Compression, RdfFormat, Source, TermId, TermKind};
 
 use super::numbering::TermSink;
 use super::orders::{PerOrder, RowSink};
-use super::pipeline::{self, Built};
+use super::pipeline::{Built, Parsed};
 use super::{LoadError, LoadOptions, LoadProgress};
 
 #[derive(Default)]
@@ -20,8 +20,8 @@ impl TermSink for &mut Terms {
         self.0.push((kind, key.to_vec()));
         Ok(())
     }
-    fn finish(&mut self) -> Result<(), LoadError> {
-        Ok(())
+    fn finish(&mut self) -> Result<Option<Vec<u64>>, LoadError> {
+        Ok(None)
     }
 }
 
@@ -82,7 +82,19 @@ fn source(name: &str, text: &str) -> Source {
         .expect("a source")
 }
 
-fn run(texts: &[String], memory_bytes: usize, threads: usize) -> (Built<Vec<[u64; 4]>>, Terms) {
+type Orders = PerOrder<Vec<[u64; 4]>>;
+
+fn sinks() -> PerOrder<Rows> {
+    let sink = || Rows(Vec::new());
+    PerOrder {
+        spo: sink(),
+        ops: sink(),
+        pso: sink(),
+        pos: sink(),
+    }
+}
+
+fn run(texts: &[String], memory_bytes: usize, threads: usize) -> (Built, Orders, Terms) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let options = LoadOptions {
         memory_bytes,
@@ -95,22 +107,12 @@ fn run(texts: &[String], memory_bytes: usize, threads: usize) -> (Built<Vec<[u64
         .enumerate()
         .map(|(index, text)| source(&format!("{index}"), text));
     let mut terms = Terms::default();
-    let sink = || Rows(Vec::new());
-    let built = pipeline::run(
-        sources.collect(),
-        &options,
-        &Arc::new(LoadProgress::default()),
-        &mut terms,
-        PerOrder {
-            spo: sink(),
-            ops: sink(),
-            pso: sink(),
-            pos: sink(),
-        },
-    );
-    let built = built.expect("loaded");
+    let progress = Arc::new(LoadProgress::default());
+    let parsed = Parsed::new(sources.collect(), &options, &progress);
+    let built = parsed.and_then(|parsed| parsed.write(&mut terms, sinks(), None));
+    let (built, orders) = built.expect("loaded");
     assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 0);
-    (built, terms)
+    (built, orders, terms)
 }
 
 fn text_of(terms: &Terms, id: u64) -> String {
@@ -133,7 +135,7 @@ fn text_of(terms: &Terms, id: u64) -> String {
 fn the_result_depends_on_the_quads_alone() {
     let all: Vec<String> = (0..6000).map(statement).collect();
     let whole = [all.concat()];
-    let (expected, expected_terms) = run(&whole, 1 << 30, 1);
+    let (expected, expected_orders, expected_terms) = run(&whole, 1 << 30, 1);
     assert_eq!(expected.batches, 1);
     let mut shuffled = all.clone();
     shuffled.reverse();
@@ -146,21 +148,21 @@ fn the_result_depends_on_the_quads_alone() {
         (1 << 16, 2),
         (1 << 14, 3),
     ] {
-        let (built, terms) = run(&parts, memory_bytes, threads);
+        let (built, orders, terms) = run(&parts, memory_bytes, threads);
         assert!(
             memory_bytes == 1 << 30 || built.batches > 1,
             "{} batches",
             built.batches
         );
         assert_eq!(built.parsed.quads, 6500);
-        assert_eq!(built.orders.quads, expected.orders.quads);
+        assert_eq!(built.quads, expected.quads);
         assert_eq!(built.terms, expected.terms);
         assert!(terms.0 == expected_terms.0, "other terms");
         for (orders, expected) in [
-            (&built.orders.sealed.spo, &expected.orders.sealed.spo),
-            (&built.orders.sealed.ops, &expected.orders.sealed.ops),
-            (&built.orders.sealed.pso, &expected.orders.sealed.pso),
-            (&built.orders.sealed.pos, &expected.orders.sealed.pos),
+            (&orders.spo, &expected_orders.spo),
+            (&orders.ops, &expected_orders.ops),
+            (&orders.pso, &expected_orders.pso),
+            (&orders.pos, &expected_orders.pos),
         ] {
             assert!(
                 orders == expected,
@@ -173,17 +175,17 @@ fn the_result_depends_on_the_quads_alone() {
 #[test]
 fn every_order_holds_every_quad_once() {
     let statements: Vec<String> = (0..5000).map(statement).collect();
-    let (built, terms) = run(&[statements.concat(), statements.concat()], 1 << 18, 2);
+    let (built, sealed, terms) = run(&[statements.concat(), statements.concat()], 1 << 18, 2);
     assert!(terms.0.is_sorted());
-    let spo: BTreeSet<[u64; 4]> = built.orders.sealed.spo.iter().copied().collect();
+    let spo: BTreeSet<[u64; 4]> = sealed.spo.iter().copied().collect();
     let distinct: BTreeSet<&String> = statements.iter().collect();
     assert_eq!(spo.len(), distinct.len());
-    assert_eq!(built.orders.quads, distinct.len() as u64);
+    assert_eq!(built.quads, distinct.len() as u64);
     let orders = [
-        (&built.orders.sealed.spo, [0, 1, 2]),
-        (&built.orders.sealed.pso, [1, 0, 2]),
-        (&built.orders.sealed.ops, [2, 1, 0]),
-        (&built.orders.sealed.pos, [1, 2, 0]),
+        (&sealed.spo, [0, 1, 2]),
+        (&sealed.pso, [1, 0, 2]),
+        (&sealed.ops, [2, 1, 0]),
+        (&sealed.pos, [1, 2, 0]),
     ];
     for (rows, [a, b, c]) in orders {
         assert_eq!(rows.len(), spo.len());
@@ -210,8 +212,8 @@ fn every_order_holds_every_quad_once() {
 
 #[test]
 fn nothing_in_is_nothing_out() {
-    let (built, terms) = run(&[String::new()], 1 << 20, 2);
-    assert_eq!((built.orders.quads, built.terms, terms.0.len()), (0, 0, 0));
+    let (built, _, terms) = run(&[String::new()], 1 << 20, 2);
+    assert_eq!((built.quads, built.terms, terms.0.len()), (0, 0, 0));
 }
 
 #[test]
@@ -224,19 +226,9 @@ fn a_full_temporary_folder_is_named() {
         ..LoadOptions::default()
     };
     let text: String = (0..20_000).map(statement).collect();
-    let sink = || Rows(Vec::new());
-    let error = pipeline::run(
-        vec![source("a", &text)],
-        &options,
-        &Arc::new(LoadProgress::default()),
-        &mut Terms::default(),
-        PerOrder {
-            spo: sink(),
-            ops: sink(),
-            pso: sink(),
-            pos: sink(),
-        },
-    );
+    let progress = Arc::new(LoadProgress::default());
+    let parsed = Parsed::new(vec![source("a", &text)], &options, &progress);
+    let error = parsed.and_then(|parsed| parsed.write(&mut Terms::default(), sinks(), None));
     let error = error.expect_err("too little space");
     assert!(matches!(error, LoadError::TemporaryLimit { .. }), "{error}");
     assert!(

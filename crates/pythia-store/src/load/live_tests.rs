@@ -1,0 +1,155 @@
+//! A run that is loaded on top of a store has what the store lacks, and nothing else.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pythia_io::{BufferPool, FaultPlan, FaultyStorage, Storage};
+use pythia_log::{ChangeSet, LogTerm, NO_GRAPH};
+
+use super::live::{RunTarget, change_sets, parse};
+use super::store_tests::{expected_quads, load_texts, memory, options, quads_in, source};
+use super::tests::statement;
+use super::{LoadError, LoadOptions, LoadProgress, LoadReport};
+use crate::delta::RunId;
+use crate::delta::device::DeviceRun;
+use crate::pattern::Order;
+use crate::snapshot::Snapshot;
+use crate::write::Replay;
+use crate::{OpenOptions, Store};
+
+/// Loads texts on top of a snapshot, as a run with a number.
+fn load_run(
+    storage: &Arc<dyn Storage>,
+    snapshot: &Snapshot,
+    texts: &[String],
+    number: u64,
+    options: &LoadOptions,
+) -> Result<(Arc<DeviceRun>, LoadReport), LoadError> {
+    let sources = texts.iter().map(|text| source(text)).collect();
+    let parsed = parse(sources, options, &Arc::new(LoadProgress::default()))?;
+    let delta = snapshot.delta().expect("one was made");
+    let target = RunTarget {
+        storage,
+        id: RunId(number),
+        snapshot,
+        first_terms: *delta.terms()[0].ends(),
+    };
+    let (entry, report) = parsed.write_run(&target)?;
+    let pool = BufferPool::new(Arc::clone(storage), 8 << 20);
+    Ok((Arc::new(DeviceRun::open(&pool, &entry)?), report))
+}
+
+fn with_runs(storage: &Arc<dyn Storage>, runs: &[Arc<DeviceRun>]) -> Snapshot {
+    let store = Store::open_storage(Arc::clone(storage), OpenOptions::default()).expect("a store");
+    let replay = Replay::new(&store.snapshot(), runs.to_vec(), 0);
+    replay.finish().0
+}
+
+/// Statements of a set, as texts of a few each.
+fn texts(numbers: impl Iterator<Item = u64>) -> Vec<String> {
+    let statements: Vec<String> = numbers.map(statement).collect();
+    statements.chunks(700).map(|part| part.concat()).collect()
+}
+
+fn check(base: &[String], loads: &[Vec<String>], memory_bytes: usize, threads: usize) {
+    let storage = memory();
+    load_texts(&storage, base, &options(1 << 30, 1)).expect("loaded");
+    let mut all = base.to_vec();
+    let mut runs = Vec::new();
+    for (number, load) in loads.iter().enumerate() {
+        let before = expected_quads(&all);
+        let snapshot = with_runs(&storage, &runs);
+        let options = options(memory_bytes, threads);
+        let (run, report) =
+            load_run(&storage, &snapshot, load, number as u64, &options).expect("loaded");
+        let of_load = expected_quads(load);
+        all.extend_from_slice(load);
+        let expected = expected_quads(&all);
+        assert_eq!(report.quads, (expected.len() - before.len()) as u64);
+        assert_eq!(
+            report.known_quads,
+            of_load.intersection(&before).count() as u64
+        );
+        assert_eq!(run.entry().changes(), report.quads);
+        assert!(run.entry().terms.iter().all(|span| span.sorted));
+        runs.push(Arc::clone(&run));
+        let snapshot = with_runs(&storage, &runs);
+        for order in Order::ALL {
+            assert!(quads_in(&snapshot, order) == expected, "{order:?} differs");
+        }
+        let new: BTreeSet<String> = expected.difference(&before).cloned().collect();
+        assert!(logged(&snapshot, &run, threads) == new);
+    }
+}
+
+/// What a run adds, as the log has it.
+fn logged(snapshot: &Snapshot, run: &Arc<DeviceRun>, threads: usize) -> BTreeSet<String> {
+    let term = |set: &ChangeSet, index: u32| match set.term(index) {
+        LogTerm::Inline(id) => snapshot.decode(&[id]).expect("a value")[0].to_string(),
+        LogTerm::Key(key) => pythia_rdf::key::decode(key).expect("a key").to_string(),
+    };
+    let mut quads = BTreeSet::new();
+    change_sets(snapshot, run, threads, |set| {
+        for change in set.changes() {
+            assert!(change.added);
+            let bound = change.quad.iter().filter(|index| **index != NO_GRAPH);
+            let terms: Vec<String> = bound.map(|&index| term(set, index)).collect();
+            quads.insert(terms.join(" "));
+        }
+        Ok(())
+    })
+    .expect("memory");
+    quads
+}
+
+#[test]
+fn a_run_has_what_the_store_lacks() {
+    let loads = [texts(3000..7000), texts(0..8000), texts(5000..6000)];
+    check(&texts(0..5000), &loads, 1 << 30, 2);
+    check(&texts(0..5000), &loads, 1 << 16, 1);
+    check(&[String::new()], &loads, 1 << 30, 1);
+}
+
+#[test]
+fn few_terms_are_looked_up_one_by_one() {
+    let line = "<http://example.org/x> <http://example.org/p> \"new\" .\n".to_owned();
+    let again = statement(17);
+    check(
+        &texts(0..9000),
+        &[vec![line, again], texts(8990..9010)],
+        1 << 30,
+        1,
+    );
+}
+
+#[test]
+fn a_load_that_fails_leaves_no_run() {
+    let storage = memory();
+    load_texts(&storage, &texts(0..500), &options(1 << 30, 1)).expect("loaded");
+    let before = storage.list("").expect("memory");
+    let snapshot = with_runs(&storage, &[]);
+    let load = texts(300..900);
+    let options = options(1 << 30, 1);
+    let run = |plan| {
+        let faulty = FaultyStorage::new(Arc::clone(&storage), plan);
+        let written: Arc<dyn Storage> = Arc::new(faulty.clone());
+        let outcome = load_run(&written, &snapshot, &load, 1, &options);
+        (faulty, outcome.map(|_| ()))
+    };
+    let (calm, outcome) = run(FaultPlan::none());
+    outcome.expect("no faults");
+    storage.remove("run-000001").expect("memory");
+    let plans = (1..calm.operations() / 2).map(FaultPlan::fail_at);
+    let sizes = (0..calm.bytes_appended())
+        .step_by(9_000)
+        .map(FaultPlan::disk_of);
+    for plan in plans.chain(sizes) {
+        let (_, outcome) = run(plan.clone());
+        let error = outcome.expect_err("it fails");
+        assert!(
+            matches!(error, LoadError::Store(_) | LoadError::Io(_)),
+            "{plan:?}: {error}"
+        );
+        assert_eq!(storage.list("").expect("memory"), before, "{plan:?}");
+    }
+}
