@@ -78,6 +78,12 @@ pub enum QueryError {
         message: String,
     },
 
+    /// What a transaction has changed, which is in memory until it is committed, does not fit.
+    #[error(
+        "the transaction's changes need more memory than there is ({0}); raise --memory, or commit in smaller parts"
+    )]
+    Changes(String),
+
     /// An update in a transaction has failed before, and may have been done by half.
     #[error("an update in this transaction has failed: roll it back, and do all of it again")]
     Aborted,

@@ -1,7 +1,7 @@
 //! Transactions: queries and changes over a private view, committed all at once.
 
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
-use pythia_query::update::quads;
+use pythia_query::update::{self, quads};
 use pythia_query::{
     PreparedQuery, Query, QueryError, QueryOptions, Results, Update, UpdateOptions, Updated,
 };
@@ -52,7 +52,7 @@ use crate::Database;
 /// ```
 pub struct Transaction<'d> {
     database: &'d Database,
-    inner: pythia_store::write::Transaction,
+    inner: update::Transaction,
     /// An update has failed half way.
     failed: bool,
 }
@@ -65,7 +65,7 @@ impl Database {
     pub fn transaction(&self) -> Result<Transaction<'_>, QueryError> {
         Ok(Transaction {
             database: self,
-            inner: self.store().begin()?,
+            inner: self.engine().begin(self.store())?,
             failed: false,
         })
     }
@@ -181,7 +181,7 @@ impl Transaction<'_> {
     /// through can simply do it again.
     pub fn commit_with_key(self, key: Option<&str>) -> Result<Committed, QueryError> {
         self.check()?;
-        Ok(self.inner.commit_with_key(key)?)
+        self.inner.commit(key)
     }
 
     /// Gives up the changes, as dropping it does.
@@ -196,7 +196,7 @@ impl Transaction<'_> {
 
     fn change<T>(
         &mut self,
-        change: impl FnOnce(&mut pythia_store::write::Transaction) -> Result<T, QueryError>,
+        change: impl FnOnce(&mut update::Transaction) -> Result<T, QueryError>,
     ) -> Result<T, QueryError> {
         self.check()?;
         let done = change(&mut self.inner);

@@ -10,14 +10,13 @@ use pythia_rdf::error::{ParseError, SinkError, TermError};
 use pythia_rdf::format::detect;
 use pythia_rdf::parse::{ParseOptions, Progress, QuadSink, parse_sources};
 use pythia_rdf::{RdfFormat, Source, TermId, TermKey};
-use pythia_store::write::Transaction;
 use spargebra::term::GraphName;
 use ureq::Agent;
 
 use super::batch::{QuadBatch, Slot};
 use super::quads::ids;
 use super::rows::Rows;
-use super::{Runner, name};
+use super::{Runner, Transaction, name};
 use crate::error::QueryError;
 use crate::governor::Governor;
 

@@ -17,6 +17,7 @@ pub mod load;
 mod modify;
 pub mod quads;
 mod rows;
+mod transaction;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,7 +26,6 @@ use oxrdf::TermRef;
 use pythia_rdf::key::{self, Encoded};
 use pythia_rdf::{TermId, TermKey};
 use pythia_store::Snapshot;
-use pythia_store::write::Transaction;
 
 use crate::engine::{Engine, QueryOptions};
 use crate::error::QueryError;
@@ -34,6 +34,7 @@ use crate::syntax::{Action, Operation, Update};
 
 use batch::QuadBatch;
 use load::LoadHandler;
+pub use transaction::Transaction;
 
 /// A quad as raw ids: subject, predicate, object, graph.
 type Row = [u64; 4];

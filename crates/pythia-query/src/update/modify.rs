@@ -187,7 +187,7 @@ impl Runner<'_> {
                 TermKey { kind, bytes }
             })
             .collect();
-        Ok(self.transaction.ids(&keys)?)
+        self.transaction.ids(&keys)
     }
 }
 

@@ -2,10 +2,9 @@
 
 use oxrdf::{GraphNameRef, QuadRef};
 use pythia_rdf::{TermId, TermKey};
-use pythia_store::write::Transaction;
 
-use super::BATCH_ROWS;
 use super::batch::QuadBatch;
+use super::{BATCH_ROWS, Transaction};
 use crate::error::QueryError;
 
 /// Inserts quads; how many were not there. Labels of blank nodes are the store's.

@@ -58,6 +58,13 @@ impl Transaction {
         self.view.clone()
     }
 
+    /// Memory that its changes and new terms take, about.
+    pub fn memory_bytes(&self) -> usize {
+        let runs = &self.delta().runs()[self.begun.delta().runs().len()..];
+        let runs = runs.iter().map(|run| run.memory_bytes());
+        runs.sum::<usize>() + self.terms.memory_bytes()
+    }
+
     /// The ids of terms, in their order. Those that are new get ids that only this transaction's
     /// snapshots know. Reads all pages as one batch.
     pub fn ids(&mut self, keys: &[TermKey<'_>]) -> Result<Vec<TermId>, StoreError> {

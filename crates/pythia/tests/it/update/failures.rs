@@ -109,6 +109,33 @@ fn time_and_memory_are_limited() {
 }
 
 #[test]
+fn the_memory_of_changes_is_limited() {
+    let database = pairs(Options {
+        memory_bytes: 3 << 20,
+        ..Options::default()
+    });
+    let text = "INSERT { ?a <q> ?b } WHERE { ?a <p> ?v . ?b <p> ?w }";
+    let error = failing(&database, text, &UpdateOptions::default());
+    assert!(matches!(error, QueryError::Changes(_)), "{error}");
+    let quad = |n: usize| {
+        let iri = |name: &str| oxrdf::NamedNode::new_unchecked(format!("http://e/{name}"));
+        let name = format!("{n}").repeat(20);
+        oxrdf::Quad::new(
+            iri(&name),
+            iri("p"),
+            iri("o"),
+            oxrdf::GraphName::DefaultGraph,
+        )
+    };
+    let quads: Vec<_> = (0..60_000).map(quad).collect();
+    let mut transaction = database.transaction().unwrap();
+    let error = transaction.insert_all(&quads).unwrap_err();
+    assert!(matches!(error, QueryError::Changes(_)), "{error}");
+    assert!(matches!(transaction.commit(), Err(QueryError::Aborted)));
+    assert_eq!(database.usage().memory_bytes, 0);
+}
+
+#[test]
 fn temporary_files_are_limited() {
     let database = pairs(Options {
         memory_bytes: 400 << 10,

@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use oxrdf::{Literal, NamedNode, Quad, Term, Variable};
 use pythia::{
-    Database, Options, QueryError, QueryOptions, Results, ServiceError, ServiceHandler,
-    ServiceSolutions, Update, UpdateOptions, WriteOptions,
+    Database, QueryError, QueryOptions, Results, ServiceError, ServiceHandler, ServiceSolutions,
+    Update, UpdateOptions,
 };
 
-use crate::support::{contents, database, database_with, dataset, ours, writable};
+use crate::support::{contents, database, dataset, ours, writable};
 
 /// Runs an update.
 pub(crate) fn update_with(
@@ -415,15 +415,17 @@ fn results_that_outgrow_memory_wait_in_files() {
     let data: String = (0..nodes)
         .map(|n| format!("<http://e/n{n}> <http://e/p> \"{n}\" .\n"))
         .collect();
-    let options = Options {
-        memory_bytes: 400 << 10,
-        write: Some(WriteOptions::default()),
-        ..Options::default()
+    let database = writable(&data);
+    let options = UpdateOptions {
+        query: QueryOptions {
+            memory_bytes: Some(400 << 10),
+            ..QueryOptions::default()
+        },
+        ..UpdateOptions::default()
     };
-    let database = database_with(&data, options);
     // 30,000 rows of 32 bytes wait until all 6,000 are deleted.
     let update = "DELETE { ?s <p> ?o } INSERT { ?s <q> ?o ; <r> ?o ; <s> ?o ; <t> ?o ; <u> ?o } WHERE { ?s <p> ?o }";
-    let report = update_with(&database, update, &UpdateOptions::default()).unwrap();
+    let report = update_with(&database, update, &options).unwrap();
     assert_eq!((report.added, report.removed), (5 * nodes, nodes));
     let usage = database.usage();
     assert!(usage.spilled_bytes > 0, "{usage:?}");
