@@ -119,6 +119,16 @@ pub enum StoreError {
     #[error(transparent)]
     Log(#[from] LogError),
 
+    /// Nothing is committed any more, since something has failed.
+    #[error(
+        "the store takes no more commits since {cause}; what was acknowledged is safe: see to the \
+         device, then close and open the store"
+    )]
+    Stopped {
+        /// What has failed.
+        cause: String,
+    },
+
     /// A store that was opened for reading was to be changed.
     #[error("the store was opened for reading only: open it for writing to change it")]
     ReadOnly,

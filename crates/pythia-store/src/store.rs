@@ -8,12 +8,14 @@ use parking_lot::RwLock;
 use pythia_io::{BufferPool, DeviceProfile, DirectStorage, IoError, Storage};
 
 use pythia_log::{Commit, Log, LogError, LogOptions, LogReader, Position, StoreId};
+use pythia_rdf::Source;
 
 use crate::StoreError;
 use crate::auxiliary::Auxiliaries;
 use crate::delta::TermStore;
 use crate::delta::device::DeviceRun;
 use crate::device;
+use crate::load::{LoadError, LoadOptions, LoadProgress, LoadReport};
 use crate::manifest::{LogEntry, MANIFEST_NAME, Manifest};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
@@ -275,6 +277,17 @@ impl Store {
     /// Does what maintenance finds due: moves changes to the device, merges runs, writes a new base.
     pub fn maintain(&self) -> Result<(), StoreError> {
         self.writer()?.maintain()
+    }
+
+    /// Adds what the sources have and the store lacks, in one step: on an error the store is what it
+    /// was. Queries go on meanwhile; commits wait while the new quads are written.
+    pub fn load(
+        &self,
+        sources: Vec<Source>,
+        options: &LoadOptions,
+        progress: &Arc<LoadProgress>,
+    ) -> Result<LoadReport, LoadError> {
+        self.writer()?.load(sources, options, progress)
     }
 
     /// Writes a new base that has all changes, whether that is due or not.

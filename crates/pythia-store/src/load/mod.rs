@@ -104,7 +104,7 @@ impl Default for LoadOptions {
 }
 
 impl LoadOptions {
-    fn threads(&self) -> usize {
+    pub(crate) fn threads(&self) -> usize {
         let machine = std::thread::available_parallelism().map_or(1, usize::from);
         // More threads than this only cost memory, whatever is asked for.
         let most = machine * THREADS_PER_CORE_MAX;

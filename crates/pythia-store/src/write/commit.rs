@@ -58,7 +58,7 @@ impl Writer {
             }
         };
         if let Err(error) = self.log.wait(submitted.ticket) {
-            self.head.lock().failed = Some(error.clone());
+            self.head.lock().failed = Some(error.to_string());
             return Err(error.into());
         }
         self.publish(submitted.snapshot, submitted.last);
@@ -68,9 +68,7 @@ impl Writer {
 
     /// Applies a proposal to the head and hands it to the log.
     fn submit(&self, head: &mut Head, proposal: &Proposal) -> Result<Submitted, StoreError> {
-        if let Some(error) = &head.failed {
-            return Err(error.clone().into());
-        }
+        head.check()?;
         if let Some(position) = proposal
             .key
             .as_deref()
@@ -170,7 +168,7 @@ fn quads(run: &Run, ids: &FxHashMap<u64, u64>) -> Vec<(Quad, i32)> {
 }
 
 /// Microseconds since 1970.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_micros() as u64)
 }

@@ -214,7 +214,7 @@ impl Writer {
         self.flush_alone()
     }
 
-    fn flush_alone(&self) -> Result<bool, StoreError> {
+    pub(super) fn flush_alone(&self) -> Result<bool, StoreError> {
         let (frozen, last) = {
             let mut head = self.head.lock();
             let frozen = head.delta().frozen();
@@ -385,7 +385,7 @@ impl Writer {
     }
 
     /// Lets the log drop what is before a position, unless a rewrite is to replay it.
-    fn checkpoint(&self, position: Position) -> Result<(), StoreError> {
+    pub(super) fn checkpoint(&self, position: Position) -> Result<(), StoreError> {
         let needed = *self.log_needed.lock();
         let position = needed.map_or(position, |needed| needed.min(position));
         Ok(self.log.checkpoint(position)?)
@@ -412,10 +412,8 @@ impl Writer {
     }
 
     /// Waits until all that the head has is durable.
-    fn settle(&self, head: &Head) -> Result<(), StoreError> {
-        if let Some(error) = &head.failed {
-            return Err(error.clone().into());
-        }
+    pub(super) fn settle(&self, head: &Head) -> Result<(), StoreError> {
+        head.check()?;
         let ticket = self.log.submit(&[])?;
         Ok(self.log.wait(ticket)?)
     }

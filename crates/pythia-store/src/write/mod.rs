@@ -6,6 +6,7 @@
 
 mod commit;
 mod conflicts;
+mod load;
 mod maintenance;
 mod replay;
 #[cfg(test)]
@@ -18,13 +19,14 @@ use std::sync::atomic::AtomicU64;
 
 use parking_lot::{Mutex, RwLock};
 use pythia_io::BufferPool;
-use pythia_log::{Log, LogError, Position};
+use pythia_log::{Log, Position};
 
 pub(crate) use maintenance::Maintainer;
 pub use maintenance::{MaintenanceOptions, Rewritten};
 pub(crate) use replay::Replay;
 pub use transaction::{Committed, Transaction};
 
+use crate::StoreError;
 use crate::delta::{Delta, TermStore};
 use crate::pace::Pace;
 use crate::snapshot::Snapshot;
@@ -66,7 +68,7 @@ struct Head {
     last: u64,
     recent: RecentChanges,
     /// Why nothing can be committed any more.
-    failed: Option<LogError>,
+    failed: Option<String>,
 }
 
 /// A snapshot that a transaction has begun with.
@@ -77,6 +79,16 @@ struct Begun {
 }
 
 impl Head {
+    /// Fails once nothing can be committed any more.
+    fn check(&self) -> Result<(), StoreError> {
+        match &self.failed {
+            None => Ok(()),
+            Some(cause) => Err(StoreError::Stopped {
+                cause: cause.clone(),
+            }),
+        }
+    }
+
     fn delta(&self) -> &Delta {
         self.snapshot
             .delta()

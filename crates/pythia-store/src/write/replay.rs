@@ -14,7 +14,7 @@ use crate::snapshot::Snapshot;
 const RUN_CHANGES: usize = 1 << 16;
 
 /// The payload of the next new term of each kind.
-fn first_new(base_terms: &KindCounts, runs: &[Arc<DeviceRun>]) -> KindCounts {
+pub(super) fn first_new(base_terms: &KindCounts, runs: &[Arc<DeviceRun>]) -> KindCounts {
     let mut first = *base_terms;
     for span in runs.iter().flat_map(|run| &run.entry().terms) {
         let kind = TermKind::from_u8(span.kind).and_then(kind_index);
