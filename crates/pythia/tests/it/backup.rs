@@ -119,8 +119,12 @@ impl Subject {
             transaction.remove(&quad).unwrap();
             state.remove(&format!("{quad} ."));
             let committed = transaction.commit().unwrap();
-            assert_eq!(committed.position, Some(Position(self.states.len() as u64)));
-            self.states.push(state);
+            if let Some(position) = committed.position {
+                assert_eq!(position, Position(self.states.len() as u64));
+                self.states.push(state);
+            } else {
+                assert_eq!(Some(&state), self.states.last(), "nothing was changed");
+            }
             match self.random.random_range(0..12) {
                 0 => drop(self.database.store().rewrite().unwrap()),
                 1..4 => drop(self.database.store().flush().unwrap()),
@@ -276,7 +280,8 @@ fn stores_are_restored_to_a_time() {
     let early = restored(&backup, Until::Time(1), None);
     assert!(matches!(early, Err(BackupError::TooEarly { .. })));
     let late = restored(&backup, Until::Position(Position(100)), None).unwrap_err();
-    assert!(late.to_string().contains("ends with commit 7"), "{late}");
+    let end = format!("ends with commit {}", subject.last());
+    assert!(late.to_string().contains(&end), "{late}");
 }
 
 #[test]
@@ -480,7 +485,7 @@ fn the_feed_says_what_was_committed() {
         assert_eq!(state, subject.states[next as usize]);
         next += 1;
     }
-    assert_eq!(next, 21);
+    assert_eq!(next, subject.last() + 1);
     assert_eq!(feed.first().unwrap(), Position(1));
     let without = Feed::of_storage(&subject.storage, None).unwrap();
     if without.first().unwrap() > Position(1) {
