@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use pythia::{LoadError, QueryError, StoreError, WriteError};
+use pythia::{BackupError, FeedError, LoadError, LogError, QueryError, StoreError, WriteError};
 use pythia_io::IoError;
 use pythia_rdf::ParseError;
 
@@ -60,6 +60,10 @@ fn code(error: &anyhow::Error) -> u8 {
                 cause.downcast_ref::<WriteError>()
             {
                 Some(USAGE)
+            } else if let Some(error) = cause.downcast_ref::<BackupError>() {
+                backup_code(error)
+            } else if let Some(FeedError::Store(error)) = cause.downcast_ref::<FeedError>() {
+                store_code(error)
             } else {
                 cause.downcast_ref::<StoreError>().and_then(store_code)
             }
@@ -99,6 +103,15 @@ fn query_code(error: &QueryError) -> Option<u8> {
     }
 }
 
+fn backup_code(error: &BackupError) -> Option<u8> {
+    match error {
+        BackupError::Store(error) => store_code(error),
+        BackupError::Damaged { .. } => Some(DATA),
+        BackupError::Changing => None,
+        _ => Some(USAGE),
+    }
+}
+
 fn store_code(error: &StoreError) -> Option<u8> {
     match error {
         StoreError::Corrupt { .. } | StoreError::Format { .. } => Some(DATA),
@@ -107,9 +120,12 @@ fn store_code(error: &StoreError) -> Option<u8> {
         | StoreError::ForeignFiles { .. }
         | StoreError::NotOptimizable { .. }
         | StoreError::MemoryTooSmall { .. }
+        | StoreError::NoLog
         | StoreError::Io(IoError::CacheTooSmall { .. }) => Some(USAGE),
         // A file of the store that is damaged, or that the manifest names and is not there.
         StoreError::Io(error) if error.is_corruption() || error.is_not_found() => Some(DATA),
+        StoreError::Log(error) if error.is_corruption() => Some(DATA),
+        StoreError::Log(LogError::Missing { .. } | LogError::Ahead { .. }) => Some(USAGE),
         _ => None,
     }
 }

@@ -131,6 +131,33 @@ impl Catalog {
         next.is_some_and(|next| next.header.upper.group <= group)
     }
 
+    /// The last file of each device.
+    pub(crate) fn last_sequences(&self) -> BTreeMap<u32, u64> {
+        let mut last = BTreeMap::new();
+        for file in &self.files {
+            let sequence = last.entry(file.device).or_insert(0);
+            *sequence = file.sequence.max(*sequence);
+        }
+        last
+    }
+
+    /// Makes durable what was read: it may be in the kernel's cache alone, if its writer died, or is
+    /// just about to. Files of whoever may not write to them are left alone.
+    pub(crate) fn sync_last(&self) -> Result<(), LogError> {
+        let last = self.last_sequences();
+        for file in &self.files {
+            if last.get(&file.device) != Some(&file.sequence) {
+                continue;
+            }
+            match file.storage.open_log(&file.name) {
+                Ok(log) => log.sync()?,
+                Err(error) if error.is_not_found() || is_read_only(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
     /// Whether files that are gone may have held this group.
     pub(crate) fn may_have_left(&self, group: u64) -> bool {
         let mut first: BTreeMap<u32, &CatalogFile> = BTreeMap::new();
@@ -144,6 +171,14 @@ impl Catalog {
             .values()
             .any(|file| file.sequence > 1 && file.header.upper.group > group)
     }
+}
+
+fn is_read_only(error: &IoError) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    let IoError::Os { source, .. } = error else {
+        return false;
+    };
+    matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
 /// The names in a storage's log folder; none if there is no such folder.

@@ -98,6 +98,20 @@ impl LogReader {
         })
     }
 
+    /// The position after the last commit that there is now, from one on that there is or will be
+    /// next; all before is durable on return, also if its writer is still waiting for that.
+    pub fn durable_end(&self, from: Position) -> Result<Position, LogError> {
+        let mut commits = self.commits_from(from)?;
+        for commit in commits.by_ref() {
+            commit?;
+        }
+        let end = commits.position();
+        if end > from {
+            commits.walk.catalog.sync_last()?;
+        }
+        Ok(end)
+    }
+
     fn try_from(&self, position: Position) -> Result<Commits, LogError> {
         let catalog = Catalog::list(&self.devices, self.archive.as_ref(), self.store)?;
         let mut commits = Commits::new(Walk::new(catalog, position)?, self.clone());
@@ -114,6 +128,11 @@ impl LogReader {
 }
 
 impl Commit {
+    /// Whether its changes were put aside, because they are many.
+    pub fn is_bulk(&self) -> bool {
+        matches!(self.body, Body::Bulk(_))
+    }
+
     /// What it changes, in one or, if it is large, many sets.
     pub fn changes(&self) -> Box<dyn Iterator<Item = Result<ChangeSet, LogError>> + '_> {
         match &self.body {

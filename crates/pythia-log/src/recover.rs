@@ -52,12 +52,7 @@ pub(crate) fn recover(
         info.is_archived = archived.contains(&info.name);
         files.push(info);
     }
-    let mut last_sequences = BTreeMap::new();
-    for file in &catalog.files {
-        let last = last_sequences.entry(file.device).or_insert(0);
-        *last = file.sequence.max(*last);
-    }
-    sync_last(&catalog, &last_sequences)?;
+    catalog.sync_last()?;
     for (storage, name) in &catalog.unused {
         storage.remove(name)?;
     }
@@ -67,7 +62,7 @@ pub(crate) fn recover(
         end,
         files,
         keys: found.into_keys(),
-        last_sequences,
+        last_sequences: catalog.last_sequences(),
     })
 }
 
@@ -140,16 +135,6 @@ fn describe(
         }
     }
     Ok(info)
-}
-
-/// What was read may be in the kernel's cache alone, if only the process died.
-fn sync_last(catalog: &Catalog, last: &BTreeMap<u32, u64>) -> Result<(), LogError> {
-    for file in &catalog.files {
-        if last.get(&file.device) == Some(&file.sequence) {
-            file.storage.open_log(&file.name)?.sync()?;
-        }
-    }
-    Ok(())
 }
 
 /// Removes changes put aside that no commit names.

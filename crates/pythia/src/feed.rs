@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use oxrdf::Term;
 use pythia_io::{DirectStorage, Storage};
-use pythia_log::{ChangeSet, Commit, Commits, LogReader, LogTerm, NO_GRAPH, Position};
+use pythia_log::{ChangeSet, Commit, LogReader, LogTerm, NO_GRAPH, Position};
 use pythia_rdf::inline::inline_to_literal;
 use pythia_store::manifest::Manifest;
 use pythia_store::store::{check_folder, log_devices};
@@ -75,9 +75,18 @@ impl Feed {
         Ok(self.reader.first()?)
     }
 
-    /// The commits from a position on that there are now.
-    pub fn commits_from(&self, position: Position) -> Result<Commits, StoreError> {
-        Ok(self.reader.commits_from(position)?)
+    /// The commits from a position on that there are now. They are durable: what was seen here is
+    /// never taken back.
+    pub fn commits_from(
+        &self,
+        position: Position,
+    ) -> Result<impl Iterator<Item = Result<Commit, StoreError>> + use<>, StoreError> {
+        let end = self.reader.durable_end(position)?;
+        let commits = self.reader.commits_from(position)?;
+        let durable = move |commit: &Result<Commit, StoreError>| {
+            commit.as_ref().map_or(true, |commit| commit.position < end)
+        };
+        Ok(commits.map(|commit| Ok(commit?)).take_while(durable))
     }
 }
 

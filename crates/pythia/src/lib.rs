@@ -33,6 +33,7 @@
 //! ```
 
 mod advise;
+mod backup;
 mod database;
 mod dump;
 mod feed;
@@ -44,6 +45,10 @@ mod update;
 mod write;
 
 pub use advise::{Advice, Advised, advise};
+pub use backup::{
+    BackupError, BackupReport, RestoreOptions, RestoreReport, Until, backup, backup_storage,
+    restore, restore_storage,
+};
 pub use database::{Database, Options};
 pub use dump::dump;
 pub use feed::{Feed, FeedError, write_patch};

@@ -54,7 +54,7 @@ impl Log {
         };
         loop {
             for commit in feed.commits_from(next)? {
-                let commit = commit.map_err(StoreError::from)?;
+                let commit = commit?;
                 next = commit.position.next();
                 if self.since.is_none_or(|time| commit.time >= time) {
                     self.print(&commit, &mut out)?;

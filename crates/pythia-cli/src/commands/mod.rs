@@ -1,5 +1,6 @@
 //! One module per command.
 
+pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod dump;
 pub(crate) mod generate;
@@ -8,6 +9,7 @@ pub(crate) mod log;
 pub(crate) mod optimize;
 pub(crate) mod probe;
 pub(crate) mod query;
+pub(crate) mod restore;
 pub(crate) mod stats;
 pub(crate) mod update;
 pub(crate) mod verify;

@@ -1,6 +1,7 @@
 //! Tests of the whole: files in, answers out, against an independent engine and a hostile world.
 
 mod answers;
+mod backup;
 mod differential;
 mod formats;
 mod governed;

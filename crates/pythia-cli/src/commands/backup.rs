@@ -1,0 +1,46 @@
+//! `pythia backup`.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use pythia::Position;
+
+use crate::arguments::{human_bytes, human_count};
+
+/// Back up a store, also while it is written to
+///
+/// Into a folder with an older backup of the store, only what is new is copied. The old backup stays
+/// whole until the new one is.
+///
+///   pythia backup -l STORE /mnt/backup/store
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Backup {
+    /// The folder of the store
+    #[arg(short, long, env = "PYTHIA_LOCATION", value_name = "STORE")]
+    location: PathBuf,
+
+    /// The folder of the backup: empty, or with an older backup of the store
+    folder: PathBuf,
+}
+
+impl Backup {
+    pub(crate) fn run(self) -> Result<()> {
+        let report = pythia::backup(&self.location, &self.folder)?;
+        eprintln!(
+            "copied {} in {} files and {} commits, kept {} in {} files",
+            human_bytes(report.copied_bytes),
+            human_count(report.copied_files),
+            human_count(report.commits),
+            human_bytes(report.kept_bytes),
+            human_count(report.kept_files)
+        );
+        match report.last {
+            Some(Position(0)) => eprintln!("the store has no commits since it was loaded"),
+            Some(last) => eprintln!("the backup ends with commit {last}"),
+            None => eprintln!("the store was loaded, and never written to"),
+        }
+        Ok(())
+    }
+}

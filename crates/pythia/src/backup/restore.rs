@@ -1,0 +1,232 @@
+//! Making a store of a backup.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pythia_io::{DirectStorage, Storage, Subfolder};
+use pythia_log::{Commit, Log, LogError, LogOptions, LogReader, Position, StoreId};
+use pythia_store::manifest::LogEntry;
+use pythia_store::store::LOCK_NAME;
+use pythia_store::{StoreError, StoreLock};
+
+use super::BackupError;
+use super::contents::{CommitsEntry, Contents};
+use super::copy::{copy_commit, copy_file};
+
+/// How far to restore.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Until {
+    /// All that there is.
+    #[default]
+    End,
+    /// Up to this commit.
+    Position(Position),
+    /// Up to the last commit of this time, in microseconds since 1970, or before.
+    Time(u64),
+}
+
+/// How to restore.
+#[derive(Clone, Debug, Default)]
+pub struct RestoreOptions {
+    /// How far.
+    pub until: Until,
+    /// The archive of the store's log, or the folder of the store itself: for commits after the
+    /// backup.
+    pub archive: Option<Arc<dyn Storage>>,
+}
+
+/// What was restored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// Files that were copied.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Commits on top of them.
+    pub commits: u64,
+    /// The last commit that the store has, if it has a log.
+    pub last: Option<Position>,
+}
+
+/// Makes a store in a new or empty folder of the backup in another. Every byte is checked.
+pub fn restore(
+    backup: &Path,
+    store: &Path,
+    options: &RestoreOptions,
+) -> Result<RestoreReport, BackupError> {
+    let backup: Arc<dyn Storage> = Arc::new(DirectStorage::open(backup, false)?);
+    if Contents::read(&*backup)?.is_none() {
+        return Err(BackupError::NoBackup);
+    }
+    let target: Arc<dyn Storage> = Arc::new(DirectStorage::open(store, true)?);
+    let _lock = StoreLock::exclusive(store)?;
+    restore_storage(&backup, &target, options)
+}
+
+/// Makes a store in an empty storage of any kind. Nothing is locked. If that fails, nothing is left.
+pub fn restore_storage(
+    backup: &Arc<dyn Storage>,
+    target: &Arc<dyn Storage>,
+    options: &RestoreOptions,
+) -> Result<RestoreReport, BackupError> {
+    let contents = Contents::read(&**backup)?.ok_or(BackupError::NoBackup)?;
+    if let Some(found) = target.list("")?.into_iter().find(|name| name != LOCK_NAME) {
+        return Err(BackupError::NotEmpty { found });
+    }
+    let restored = Restore {
+        backup,
+        target,
+        options,
+    };
+    let restored = restored.run(contents);
+    if restored.is_err() {
+        for name in target.list("")?.iter().filter(|name| *name != LOCK_NAME) {
+            target.remove(name)?;
+        }
+    }
+    restored
+}
+
+struct Restore<'a> {
+    backup: &'a Arc<dyn Storage>,
+    target: &'a Arc<dyn Storage>,
+    options: &'a RestoreOptions,
+}
+
+impl Restore<'_> {
+    fn run(&self, contents: Contents) -> Result<RestoreReport, BackupError> {
+        let mut report = RestoreReport::default();
+        let mut manifest = contents.manifest.clone();
+        if let Some(entry) = &contents.manifest.log {
+            self.check_begin(entry, contents.commits.as_ref())?;
+        } else if let Until::Position(wanted) = self.options.until {
+            let (last, with_archive) = (Position(0), false);
+            return Err(BackupError::TooLate {
+                wanted,
+                last,
+                with_archive,
+            });
+        }
+        for file in &contents.files {
+            let (bytes, crc32c) = copy_file(self.backup, &file.copy, &**self.target, &file.name)?;
+            if (bytes, crc32c) != (file.bytes, file.crc32c) {
+                return Err(BackupError::Damaged {
+                    file: file.copy.clone(),
+                    message: "its length or checksum is not what it was".to_owned(),
+                });
+            }
+            report.files += 1;
+            report.bytes += bytes;
+        }
+        if let (Some(entry), Some(commits)) = (&contents.manifest.log, &contents.commits) {
+            // A store of its own: its history may take another way than the original's.
+            let restored = LogEntry {
+                store: StoreId(rand::random()),
+                position: entry.position,
+                devices: Vec::new(),
+            };
+            let last = self.copy_commits(entry, commits, &restored, &mut report)?;
+            report.last = Some(last);
+            manifest.log = Some(restored);
+        }
+        manifest.switch(&**self.target)?;
+        Ok(report)
+    }
+
+    /// Refuses what is before the state that the files have.
+    fn check_begin(
+        &self,
+        entry: &LogEntry,
+        commits: Option<&CommitsEntry>,
+    ) -> Result<(), BackupError> {
+        let first = Position(entry.position.0 - 1);
+        let time = commits.and_then(|commits| commits.before);
+        let too_early = match self.options.until {
+            Until::End => false,
+            Until::Position(wanted) => wanted < first,
+            // Without the time of the commit before, the backup's first commit has to do.
+            Until::Time(wanted) => first.0 > 0 && time.is_none_or(|time| time > wanted),
+        };
+        if too_early {
+            return Err(BackupError::TooEarly { first, time });
+        }
+        Ok(())
+    }
+
+    /// Makes a log with the commits wanted; gives the last.
+    fn copy_commits(
+        &self,
+        entry: &LogEntry,
+        commits: &CommitsEntry,
+        restored: &LogEntry,
+        report: &mut RestoreReport,
+    ) -> Result<Position, BackupError> {
+        let options = LogOptions {
+            prepare_ahead: false,
+            ..LogOptions::default()
+        };
+        let devices = vec![Arc::clone(self.target)];
+        let log = Log::create_at(devices, restored.store, entry.position, options)?;
+        let folder = Subfolder::new(Arc::clone(self.backup), &commits.folder);
+        let reader = LogReader::open(vec![Arc::new(folder)], None, entry.store);
+        let of_backup = reader.commits_from(entry.position)?;
+        let end = commits.end;
+        let within = |commit: &Result<Commit, LogError>| {
+            commit.as_ref().map_or(true, |commit| commit.position < end)
+        };
+        let mut goes_on = self.append(of_backup.take_while(within), &log, report)?;
+        if goes_on && log.next_position() < end {
+            return Err(BackupError::Damaged {
+                file: commits.folder.clone(),
+                message: format!("its commits end before {end}"),
+            });
+        }
+        if goes_on && let Some(archive) = &self.options.archive {
+            let reader = LogReader::open(vec![Arc::clone(archive)], None, entry.store);
+            match reader.commits_from(log.next_position()) {
+                Ok(commits) => goes_on = self.append(commits, &log, report)?,
+                // The archive ends before the backup.
+                Err(LogError::Ahead { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let last = Position(log.next_position().0 - 1);
+        log.close()?;
+        match self.options.until {
+            Until::Position(wanted) if goes_on && last < wanted => Err(BackupError::TooLate {
+                wanted,
+                last,
+                with_archive: self.options.archive.is_some(),
+            }),
+            _ => Ok(last),
+        }
+    }
+
+    /// Appends the commits that are wanted; false once one is not.
+    fn append(
+        &self,
+        commits: impl Iterator<Item = Result<Commit, LogError>>,
+        log: &Log,
+        report: &mut RestoreReport,
+    ) -> Result<bool, BackupError> {
+        let mut ticket = None;
+        let mut goes_on = true;
+        for commit in commits {
+            let commit = commit.map_err(StoreError::from)?;
+            goes_on = match self.options.until {
+                Until::End => true,
+                Until::Position(wanted) => commit.position <= wanted,
+                Until::Time(wanted) => commit.time <= wanted,
+            };
+            if !goes_on {
+                break;
+            }
+            ticket = Some(copy_commit(&commit, log)?);
+            report.commits += 1;
+        }
+        if let Some(ticket) = ticket {
+            log.wait(ticket)?;
+        }
+        Ok(goes_on)
+    }
+}

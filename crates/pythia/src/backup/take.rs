@@ -1,0 +1,314 @@
+//! Making a backup.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pythia_io::{DirectStorage, Storage, Subfolder};
+use pythia_log::{Log, LogError, LogOptions, LogReader, Position};
+use pythia_store::manifest::{LogEntry, MANIFEST_NAME, Manifest};
+use pythia_store::store::{LOCK_NAME, check_folder, log_devices};
+use pythia_store::{StoreError, StoreLock};
+
+use super::BackupError;
+use super::contents::{CommitsEntry, Contents, FileEntry};
+use super::copy::{copy_commit, copy_file};
+
+/// How often a backup begins anew because the writer replaced what was to be copied.
+const ATTEMPTS: usize = 10;
+
+/// What a backup has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackupReport {
+    /// Files that were copied.
+    pub copied_files: u64,
+    /// Their bytes.
+    pub copied_bytes: u64,
+    /// Files that the folder had from before.
+    pub kept_files: u64,
+    /// Their bytes.
+    pub kept_bytes: u64,
+    /// Commits that were copied.
+    pub commits: u64,
+    /// The last commit that the backup has, if the store has a log.
+    pub last: Option<Position>,
+}
+
+/// Backs up the store in a folder, which may be being written to, into another folder: empty, or
+/// with an older backup of the store.
+pub fn backup(store: &Path, folder: &Path) -> Result<BackupReport, BackupError> {
+    check_folder(store)?;
+    let _lock = StoreLock::shared(store)?;
+    let store: Arc<dyn Storage> = Arc::new(DirectStorage::open(store, false)?);
+    let target: Arc<dyn Storage> = Arc::new(DirectStorage::open(folder, true)?);
+    let _target_lock = StoreLock::exclusive(folder)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    backup_storage(&store, &target, now.map_or(0, |now| now.as_micros() as u64))
+}
+
+/// Backs up a store in a storage of any kind, at this time. Nothing is locked.
+pub fn backup_storage(
+    store: &Arc<dyn Storage>,
+    target: &Arc<dyn Storage>,
+    now: u64,
+) -> Result<BackupReport, BackupError> {
+    let previous = Contents::read(&**target)?;
+    check_target(&**target)?;
+    for _ in 0..ATTEMPTS {
+        let attempt = Attempt {
+            store,
+            target,
+            previous: previous.as_ref(),
+            report: BackupReport::default(),
+        };
+        match attempt.run(now) {
+            Err(error) if was_replaced(&error) => {}
+            result => return result,
+        }
+    }
+    Err(BackupError::Changing)
+}
+
+/// Whether a file or a commit is gone because the store has a newer state.
+fn was_replaced(error: &BackupError) -> bool {
+    match error {
+        BackupError::Store(StoreError::Io(error)) => error.is_not_found(),
+        BackupError::Store(StoreError::Log(LogError::Missing { .. })) => true,
+        BackupError::Store(StoreError::Log(LogError::Io(error))) => error.is_not_found(),
+        _ => false,
+    }
+}
+
+/// Refuses folders with anything else in them than backups, finished or not.
+fn check_target(target: &dyn Storage) -> Result<(), BackupError> {
+    for name in target.list("")? {
+        let ours = name == LOCK_NAME
+            || ["BACKUP", "files-", "commits-"]
+                .iter()
+                .any(|start| name.starts_with(start));
+        if !ours || name == MANIFEST_NAME {
+            return Err(BackupError::NotEmpty { found: name });
+        }
+    }
+    Ok(())
+}
+
+/// One attempt to copy a state of the store.
+struct Attempt<'a> {
+    store: &'a Arc<dyn Storage>,
+    target: &'a Arc<dyn Storage>,
+    previous: Option<&'a Contents>,
+    report: BackupReport,
+}
+
+impl Attempt<'_> {
+    fn run(mut self, now: u64) -> Result<BackupReport, BackupError> {
+        let not_a_store = || StoreError::NotAStore {
+            path: format!("{:?}", self.store),
+            message: "it has no MANIFEST".to_owned(),
+        };
+        let manifest = Manifest::read(&**self.store)?.ok_or_else(not_a_store)?;
+        let number = self.previous.map_or(0, |previous| previous.number) + 1;
+        let mut contents = Contents::new(number, now, manifest);
+        self.check_store(&contents.manifest)?;
+        contents.files = self.copy_files(&contents)?;
+        let log = match contents.manifest.log.clone() {
+            None => None,
+            Some(entry) => {
+                let (commits, log) = self.copy_commits(&entry, number)?;
+                contents.commits = Some(commits);
+                Some((log, entry.position))
+            }
+        };
+        contents.switch(&**self.target)?;
+        // From here on the new backup is whole; what only the old one needed can go.
+        if let Some((log, position)) = log {
+            log.checkpoint(position)?;
+            log.close()?;
+        }
+        remove_leftovers(&contents, &**self.target)?;
+        Ok(self.report)
+    }
+
+    fn check_store(&self, manifest: &Manifest) -> Result<(), BackupError> {
+        let id = |manifest: &Manifest| manifest.log.as_ref().map(|log| log.store);
+        let old = self.previous.and_then(|previous| id(&previous.manifest));
+        match old {
+            Some(old) if id(manifest) != Some(old) => Err(BackupError::OtherStore),
+            _ => Ok(()),
+        }
+    }
+
+    /// Copies the files that the folder does not have.
+    fn copy_files(&mut self, contents: &Contents) -> Result<Vec<FileEntry>, BackupError> {
+        let previous = self.previous.iter().flat_map(|previous| &previous.files);
+        let old: HashMap<&str, &FileEntry> =
+            previous.map(|entry| (entry.name.as_str(), entry)).collect();
+        let mut files = Vec::new();
+        for (name, bytes) in Contents::names(&contents.manifest) {
+            let version = self.store.version(&name)?;
+            let same = |entry: &&&FileEntry| {
+                entry.bytes == bytes && version.is_some() && entry.version == version
+            };
+            if let Some(entry) = old.get(name.as_str()).filter(same) {
+                self.report.kept_files += 1;
+                self.report.kept_bytes += bytes;
+                files.push((*entry).clone());
+                continue;
+            }
+            let copy = format!("files-{:06}/{name}", contents.number);
+            let (copied, crc32c) = copy_file(self.store, &name, &**self.target, &copy)?;
+            if copied != bytes {
+                let message = format!("it has {copied} bytes, not {bytes}");
+                return Err(StoreError::corrupt(&name, None, message).into());
+            }
+            self.report.copied_files += 1;
+            self.report.copied_bytes += bytes;
+            files.push(FileEntry {
+                name,
+                copy,
+                bytes,
+                crc32c,
+                version,
+            });
+        }
+        Ok(files)
+    }
+
+    /// Copies the commits that the folder does not have. The log stays open until what it has from
+    /// before may go.
+    fn copy_commits(
+        &mut self,
+        entry: &LogEntry,
+        number: u64,
+    ) -> Result<(CommitsEntry, Log), BackupError> {
+        let devices = log_devices(self.store, &entry.devices)?;
+        let reader = LogReader::open(devices, None, entry.store);
+        let (folder, log) = self.open_commits(entry, number)?;
+        let from = log.next_position();
+        let end = if from < entry.position {
+            return Err(BackupError::Changing);
+        } else {
+            reader.durable_end(from)?
+        };
+        let mut ticket = None;
+        for commit in reader.commits_from(from)? {
+            let commit = commit?;
+            if commit.position >= end {
+                break;
+            }
+            ticket = Some(copy_commit(&commit, &log)?);
+            self.report.commits += 1;
+        }
+        if let Some(ticket) = ticket {
+            log.wait(ticket)?;
+        }
+        self.report.last = Some(Position(end.0 - 1));
+        let before = time_before(&reader, entry.position).or_else(|| {
+            let previous = self.previous.filter(|previous| {
+                let log = previous.manifest.log.as_ref();
+                log.is_some_and(|log| log.position == entry.position)
+            });
+            previous?.commits.as_ref()?.before
+        });
+        let commits = CommitsEntry {
+            folder,
+            end,
+            before,
+        };
+        Ok((commits, log))
+    }
+
+    /// The backup's log, if that goes far enough; else a new one.
+    fn open_commits(&self, entry: &LogEntry, number: u64) -> Result<(String, Log), BackupError> {
+        let options = LogOptions {
+            retain_bytes: 0,
+            prepare_ahead: false,
+            ..LogOptions::default()
+        };
+        let storage = |folder: &str| -> Arc<dyn Storage> {
+            Arc::new(Subfolder::new(Arc::clone(self.target), folder))
+        };
+        let previous = self.previous.and_then(|previous| {
+            Some((previous.commits.as_ref()?, previous.manifest.log.as_ref()?))
+        });
+        if let Some((commits, log)) = previous
+            && commits.end >= entry.position
+        {
+            let devices = vec![storage(&commits.folder)];
+            let (log, _) = Log::open(devices, entry.store, log.position, options)?;
+            return Ok((commits.folder.clone(), log));
+        }
+        let folder = format!("commits-{number:06}");
+        // What an interrupted backup has left.
+        self.target.remove(&folder)?;
+        let log = Log::create_at(vec![storage(&folder)], entry.store, entry.position, options)?;
+        Ok((folder, log))
+    }
+}
+
+/// The time of the commit before a position, if the log still has it.
+fn time_before(reader: &LogReader, position: Position) -> Option<u64> {
+    let before = Position(position.0.checked_sub(1)?);
+    let mut commits = reader.commits_from(before.max(Position::FIRST)).ok()?;
+    let commit = commits.next()?.ok()?;
+    (commit.position == before).then_some(commit.time)
+}
+
+/// Removes what the backup does not name.
+fn remove_leftovers(contents: &Contents, target: &dyn Storage) -> Result<(), BackupError> {
+    for name in target.list("")? {
+        let folder = format!("{name}/");
+        let has_files = contents
+            .files
+            .iter()
+            .any(|file| file.copy.starts_with(&folder));
+        let has_commits = contents
+            .commits
+            .iter()
+            .any(|commits| commits.folder == name);
+        if name.starts_with("commits-") && !has_commits {
+            target.remove(&name)?;
+        }
+        if name.starts_with("files-") {
+            if has_files {
+                remove_unnamed(contents, target, &name)?;
+            } else {
+                target.remove(&name)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes from a folder with files those that the backup does not name.
+fn remove_unnamed(
+    contents: &Contents,
+    target: &dyn Storage,
+    folder: &str,
+) -> Result<(), BackupError> {
+    let names = match target.list(folder) {
+        Ok(names) => names,
+        // A file, not a folder: it is named, or goes with its folder.
+        Err(_) => return Ok(()),
+    };
+    for name in names {
+        let path = format!("{folder}/{name}");
+        let inside = format!("{path}/");
+        let is_file = contents.files.iter().any(|file| file.copy == path);
+        if is_file {
+            continue;
+        }
+        if contents
+            .files
+            .iter()
+            .any(|file| file.copy.starts_with(&inside))
+        {
+            remove_unnamed(contents, target, &path)?;
+        } else {
+            target.remove(&path)?;
+        }
+    }
+    Ok(())
+}
