@@ -41,6 +41,7 @@ mod used;
 
 pub use mapping::IdMapping;
 use mapping::MappingBuilder;
+pub(crate) use rows::CurrentRows;
 use rows::OrderRewriter;
 use used::UsedTerms;
 

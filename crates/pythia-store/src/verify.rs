@@ -8,6 +8,9 @@
 //!   are in the dictionary's ranges and of kinds that their places may have;
 //! - agreement: the four orders hold the same quads, by counts per predicate and by a fingerprint
 //!   of 128 bits that does not depend on order;
+//! - runs: all of this for their segments; their filters admit what they have; their terms are new; they
+//!   add only what is not there and remove only what is;
+//! - the log: it can be read from the first commit on that base and runs do not have;
 //! - auxiliary files: if all else is sound, they are built anew and compared.
 //!
 //! A problem does not end the check; what cannot be checked because of it is left out.
@@ -20,6 +23,7 @@ use pythia_rdf::{TermId, TermKind};
 
 use crate::StoreError;
 use crate::auxiliary::Auxiliaries;
+use crate::delta::RunEntry;
 use crate::dictionary::Dictionary;
 use crate::manifest::{MANIFEST_NAME, Manifest};
 use crate::pattern::{End, Order};
@@ -28,6 +32,7 @@ use crate::snapshot::Snapshot;
 
 mod columns;
 mod fingerprint;
+mod runs;
 #[cfg(test)]
 mod tests;
 mod tuples;
@@ -63,8 +68,10 @@ pub struct VerifyReport {
     pub pages: u64,
     /// Terms read.
     pub terms: u64,
-    /// Quads in the store, as far as it could be read.
+    /// Quads in base and runs, as far as they could be read.
     pub quads: u64,
+    /// Commits that only the log has.
+    pub commits: u64,
 }
 
 impl VerifyReport {
@@ -135,10 +142,16 @@ pub fn verify(
     let pool = BufferPool::new(storage, options.cache_bytes);
     match Segment::open_base(&pool, &manifest) {
         Ok(segment) => {
-            check.segment(&segment);
-            check.auxiliaries(&pool, &manifest, Arc::new(segment));
+            let segment = Arc::new(segment);
+            check.segment(&segment, &IdRanges::new(&segment.dictionary));
+            check.report.quads = segment.statistics().quads;
+            check.auxiliaries(&pool, &manifest, Arc::clone(&segment));
+            check.runs(&pool, &manifest, &segment);
         }
         Err(error) => check.error(&folder, error),
+    }
+    if let Some(log) = &manifest.log {
+        check.log(&pool, log);
     }
     check.report
 }
@@ -158,7 +171,7 @@ struct OrderSummary {
 }
 
 impl Check<'_> {
-    fn segment(&mut self, segment: &Segment) {
+    fn segment(&mut self, segment: &Segment, ids: &IdRanges) {
         let files = [
             segment.dictionary.file(),
             segment.spo.file(),
@@ -166,14 +179,12 @@ impl Check<'_> {
             segment.pso.file(),
             segment.pos.file(),
         ];
-        self.pages_total = files.iter().map(|file| file.page_count()).sum();
+        self.pages_total += files.iter().map(|file| file.page_count()).sum::<u64>();
         self.dictionary(&segment.dictionary);
-        let ids = IdRanges::new(&segment.dictionary);
-        let pso = self.columns(segment, End::Subject, &ids);
-        let pos = self.columns(segment, End::Object, &ids);
-        let spo = self.tuples(segment, End::Subject, &ids);
-        let ops = self.tuples(segment, End::Object, &ids);
-        self.report.quads = segment.statistics().quads;
+        let pso = self.columns(segment, End::Subject, ids);
+        let pos = self.columns(segment, End::Object, ids);
+        let spo = self.tuples(segment, End::Subject, ids);
+        let ops = self.tuples(segment, End::Object, ids);
         let orders = [
             (Order::Pso, pso),
             (Order::Pos, pos),
@@ -358,6 +369,14 @@ impl IdRanges {
             counts[kind as usize] = Some(dictionary.count(kind));
         }
         Self { counts }
+    }
+
+    /// Adds the new terms of a run.
+    fn extend(&mut self, run: &RunEntry) {
+        for span in &run.terms {
+            let count = &mut self.counts[usize::from(span.kind)];
+            *count = count.map(|count| count.max(span.end()));
+        }
     }
 
     fn is_term(&self, id: u64) -> bool {

@@ -17,7 +17,7 @@
 
 use std::sync::Arc;
 
-use pythia_io::{BufferPool, IoError};
+use pythia_io::{BufferPool, IoError, PagedFile};
 use pythia_rdf::{TermId, TermKey};
 
 use crate::StoreError;
@@ -141,6 +141,16 @@ impl DeviceRun {
         f: impl FnMut(usize, TermKey<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         self.terms.keys(ids, f)
+    }
+
+    /// The pages that map ranks and serial numbers of terms, if there are any.
+    pub(crate) fn term_map(&self) -> Option<&PagedFile> {
+        self.terms.map()
+    }
+
+    /// The name of the file of what is kept in memory.
+    pub(crate) fn directory_file(&self) -> String {
+        format!("{}/{DIRECTORY_NAME}", self.entry.id.folder())
     }
 
     /// The new terms with their ids, sorted by their keys.

@@ -22,14 +22,14 @@ const CHUNK_ROWS_MIN: usize = 1 << 12;
 const READ_BYTES: usize = 64 << 10;
 
 /// The rows of a base with the changes of its runs, in one order, with their old ids.
-pub(super) struct CurrentRows {
+pub(crate) struct CurrentRows {
     base: SegmentRows,
     runs: RunRows,
     change: Option<([u64; 4], bool)>,
 }
 
 impl CurrentRows {
-    pub(super) fn new(
+    pub(crate) fn new(
         base: &Arc<Segment>,
         runs: &[Arc<DeviceRun>],
         order: Order,
@@ -44,7 +44,7 @@ impl CurrentRows {
 
     /// The next row, and whether it was added to the base.
     #[inline]
-    pub(super) fn next_row(&mut self) -> Result<Option<([u64; 4], bool)>, StoreError> {
+    pub(crate) fn next_row(&mut self) -> Result<Option<([u64; 4], bool)>, StoreError> {
         loop {
             let row = self.base.head();
             match (row, self.change) {

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use pythia_rdf::{TermId, TermKind};
 
-use super::rows::CurrentRows;
-use super::{UNCHECKED, kind_place};
+use super::{CurrentRows, UNCHECKED, kind_place};
 use crate::StoreError;
 use crate::delta::device::{DeviceRun, RunRows};
 use crate::pace::Pace;

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use pythia_io::{MemoryStorage, Storage};
-use pythia_rdf::TermKind;
+use pythia_rdf::{OwnedKey, TermId, TermKind};
 
 use super::{VerifyOptions, VerifyReport, verify};
+use crate::delta::device::tests::{Model, base_quads, runs, sum};
+use crate::manifest::Manifest;
 use crate::testing::{Quad, SMALL_PAGES, TERMS, id, quads, write_store};
 
 fn check(storage: Arc<MemoryStorage>) -> VerifyReport {
@@ -145,5 +147,117 @@ proptest! {
     fn any_store_is_sound(quads in quads()) {
         let report = check(write_store(&quads, SMALL_PAGES));
         prop_assert_eq!(report.problems, []);
+    }
+}
+
+/// A store whose manifest lists runs.
+fn with_runs(models: &[Model]) -> Arc<MemoryStorage> {
+    let storage = write_store(&base_quads(), SMALL_PAGES);
+    let as_storage: Arc<dyn Storage> = storage.clone();
+    let mut manifest = Manifest::read(&*storage).expect("sound").expect("there");
+    for (number, model) in models.iter().enumerate() {
+        let entry = model.write(&as_storage, number as u64 + 1);
+        manifest.runs.push(entry.expect("memory"));
+    }
+    manifest.switch(&*storage).expect("memory");
+    storage
+}
+
+/// A run with a quad of two new terms, which did not come sorted.
+fn one_run() -> Model {
+    let mut model = Model {
+        first: [TERMS; TermKind::DICTIONARY.len()],
+        ..Model::default()
+    };
+    for (serial, name) in ["b", "a"].iter().enumerate() {
+        let kind = TermKind::Iri;
+        let bytes = name.as_bytes().to_vec();
+        let id = TermId::new(kind, TERMS + serial as u64);
+        model.terms.insert(OwnedKey { kind, bytes }, id);
+    }
+    let iri = |rank| id(TermKind::Iri, rank);
+    let quad = [iri(TERMS), iri(3), iri(TERMS + 1), 0];
+    model.quads.insert(quad, true);
+    model
+}
+
+#[test]
+fn every_flipped_bit_of_a_run_is_found() {
+    let mut model = one_run();
+    let removed = *base_quads().first().expect("there are some");
+    model.quads.insert(removed, false);
+    let storage = with_runs(&[model]);
+    let report = check(storage.clone());
+    assert_eq!(report.problems, []);
+    assert_eq!(report.quads, base_quads().len() as u64);
+    for folder in ["run-000001", "run-000001/added", "run-000001/removed"] {
+        for file in storage.list(folder).expect("a run") {
+            let name = format!("{folder}/{file}");
+            let Ok(bytes) = storage.read_all(&name) else {
+                continue;
+            };
+            for bit in (0..bytes.len() * 8).step_by(1009) {
+                let mut damaged = bytes.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                put(&storage, &name, &damaged);
+                let problems = check(storage.clone()).problems;
+                let named = problems.iter().any(|problem| problem.file == name);
+                assert!(named, "{name}, bit {bit}: {problems:?}");
+            }
+            put(&storage, &name, &bytes);
+        }
+    }
+    assert!(check(storage).is_sound());
+}
+
+#[test]
+fn a_run_that_does_not_fit_the_base_is_found() {
+    let message = |models: &[Model]| {
+        let problems = check(with_runs(models)).problems;
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        problems[0].to_string()
+    };
+    let mut model = one_run();
+    let known = *base_quads().first().expect("there are some");
+    model.quads.insert(known, true);
+    assert!(message(&[model]).contains("adds a quad that the base has"));
+    let mut model = one_run();
+    let quad = *model.quads.first_key_value().expect("one").0;
+    model.quads.insert(quad, false);
+    assert!(message(&[model]).contains("removes a quad that the base does not have"));
+    assert!(message(&[one_run(), one_run()]).contains("is Iri:3001 already"));
+    let mut model = one_run();
+    model.terms = [
+        (b"http://example.org/00005", 0),
+        (b"http://example.org/a5555", 1),
+    ]
+    .map(|(bytes, serial)| {
+        let (kind, bytes) = (TermKind::Iri, bytes.to_vec());
+        (OwnedKey { kind, bytes }, TermId::new(kind, TERMS + serial))
+    })
+    .into();
+    assert!(message(&[model]).contains("is Iri:5 already"));
+    let mut model = one_run();
+    let iri = |rank| id(TermKind::Iri, rank);
+    model
+        .quads
+        .insert([iri(1), iri(1), iri(TERMS + 2), 0], true);
+    let problems = check(with_runs(&[model])).problems;
+    assert!(
+        problems[0].message.contains("no term of the store"),
+        "{problems:?}"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+    #[test]
+    fn any_runs_are_sound(models in runs()) {
+        let report = check(with_runs(&models));
+        prop_assert_eq!(report.problems, []);
+        let changes = sum(&models).quads;
+        let added = changes.values().filter(|added| **added).count();
+        let removed = changes.len() - added;
+        prop_assert_eq!(report.quads as usize, base_quads().len() + added - removed);
     }
 }

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pythia_io::{BufferPool, IoError, PageWriter, Storage};
+use pythia_io::{BufferPool, IoError, PageWriter, PagedFile, Storage};
 use pythia_rdf::{TermId, TermKey, TermKind};
 
 use super::entry::TermSpan;
@@ -206,6 +206,10 @@ impl RunTerms {
     pub(super) fn memory_bytes(&self) -> usize {
         let map = self.map.as_ref();
         self.filter.memory_bytes() + map.map_or(0, |map| map.directory().memory_bytes())
+    }
+
+    pub(super) fn map(&self) -> Option<&PagedFile> {
+        self.map.as_ref().map(ColumnFile::file)
     }
 
     fn dictionary(&self) -> &Dictionary {

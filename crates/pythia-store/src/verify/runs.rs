@@ -1,0 +1,156 @@
+//! Checks runs on the device, and that the log can be read from where they end.
+
+use std::sync::Arc;
+
+use pythia_io::BufferPool;
+use pythia_log::LogReader;
+use pythia_rdf::{OwnedKey, TermId};
+
+use super::{Check, IdRanges};
+use crate::StoreError;
+use crate::delta::device::{DeviceRun, RunRows};
+use crate::manifest::{LogEntry, MANIFEST_NAME, Manifest};
+use crate::pattern::{End, Order};
+use crate::rewrite::CurrentRows;
+use crate::segment::Segment;
+use crate::store::log_devices;
+
+/// Terms looked up at a time.
+const KEYS: usize = 4096;
+
+impl Check<'_> {
+    /// Checks the runs one by one, and then that together they fit the base.
+    pub(super) fn runs(
+        &mut self,
+        pool: &Arc<BufferPool>,
+        manifest: &Manifest,
+        base: &Arc<Segment>,
+    ) {
+        let mut ids = IdRanges::new(&base.dictionary);
+        let mut runs: Vec<Arc<DeviceRun>> = Vec::new();
+        for entry in &manifest.runs {
+            ids.extend(entry);
+            let folder = entry.id.folder();
+            let run = match DeviceRun::open(pool, entry) {
+                Ok(run) => Arc::new(run),
+                Err(error) => {
+                    self.error(&folder, error);
+                    return;
+                }
+            };
+            self.segment(run.added(), &ids);
+            self.segment(run.removed(), &ids);
+            if let Some(map) = run.term_map() {
+                self.pages_total += map.page_count();
+                self.pages(map, 0..map.page_count(), |_, _| {});
+            }
+            if self.report.is_sound()
+                && let Err(error) = nodes(&run).and_then(|()| terms(&run, base, &runs))
+            {
+                self.error(&folder, error);
+            }
+            runs.push(run);
+        }
+        if !runs.is_empty() && self.report.is_sound() {
+            match quads(base, &runs) {
+                Ok(quads) => self.report.quads = quads,
+                Err(error) => self.error(MANIFEST_NAME, error),
+            }
+        }
+    }
+
+    /// Reads the log from the first commit on that neither base nor runs have.
+    pub(super) fn log(&mut self, pool: &Arc<BufferPool>, log: &LogEntry) {
+        let read = || -> Result<u64, StoreError> {
+            let devices = log_devices(pool.storage(), &log.devices)?;
+            let mut commits = 0;
+            for commit in LogReader::open(devices, None, log.store).commits_from(log.position)? {
+                for changes in commit?.changes() {
+                    changes?;
+                }
+                commits += 1;
+            }
+            Ok(commits)
+        };
+        match read() {
+            Ok(commits) => self.report.commits = commits,
+            Err(error) => self.error("the log", error),
+        }
+    }
+}
+
+/// The filters must admit every node that has rows.
+fn nodes(run: &Arc<DeviceRun>) -> Result<(), StoreError> {
+    for (end, order) in [(End::Subject, Order::Spo), (End::Object, Order::Ops)] {
+        let mut rows = RunRows::new(std::slice::from_ref(run), order)?;
+        let mut last = 0;
+        while let Some(([node, ..], _)) = rows.next_row()? {
+            if node != last && !run.touches(end, TermId(node)) {
+                let message = format!("the filter of {end:?} does not admit {:?}", TermId(node));
+                return Err(StoreError::corrupt(run.directory_file(), None, message));
+            }
+            last = node;
+        }
+    }
+    Ok(())
+}
+
+/// Every new term must be found under its id, each id once, and neither in the base nor in a run before.
+fn terms(run: &DeviceRun, base: &Segment, before: &[Arc<DeviceRun>]) -> Result<(), StoreError> {
+    let corrupt = |message| Err(StoreError::corrupt(run.entry().id.folder(), None, message));
+    let mut cursor = run.terms()?;
+    let mut batch: Vec<(OwnedKey, TermId)> = Vec::new();
+    loop {
+        batch.clear();
+        while batch.len() < KEYS
+            && let Some((key, id)) = cursor.head()
+        {
+            batch.push((key.to_owned_key(), id));
+            cursor.advance()?;
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<_> = batch.iter().map(|(key, _)| key.as_key()).collect();
+        let found = run.find_batch(&keys)?;
+        let expected = batch.iter().map(|(_, id)| Some(*id));
+        if let Some((_, (key, id))) = found
+            .iter()
+            .zip(expected)
+            .zip(&batch)
+            .find(|((a, b), _)| *a != b)
+        {
+            return corrupt(format!("{key:?} is not found as {id:?}"));
+        }
+        let ids: Vec<TermId> = batch.iter().map(|(_, id)| *id).collect();
+        let mut wrong = None;
+        run.keys(&ids, |index, key| {
+            if key != batch[index].0.as_key() {
+                wrong = Some(ids[index]);
+            }
+            Ok::<_, StoreError>(())
+        })?;
+        if let Some(id) = wrong {
+            return corrupt(format!(
+                "{id:?} has another key than the one found under it"
+            ));
+        }
+        let mut elsewhere = base.dictionary.find_batch(&keys)?;
+        for run in before {
+            elsewhere.extend(run.find_batch(&keys)?);
+        }
+        if let Some(id) = elsewhere.into_iter().flatten().next() {
+            return corrupt(format!("one of its new terms is {id:?} already"));
+        }
+    }
+}
+
+/// Quads of base and runs together: a run may only add what is not there, and remove what is.
+fn quads(base: &Arc<Segment>, runs: &[Arc<DeviceRun>]) -> Result<u64, StoreError> {
+    let mut rows = CurrentRows::new(base, runs, Order::Spo)?;
+    let mut quads = 0;
+    while rows.next_row()?.is_some() {
+        quads += 1;
+    }
+    Ok(quads)
+}
