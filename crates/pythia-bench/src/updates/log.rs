@@ -171,7 +171,7 @@ fn measure(
 
 /// So many in so long.
 #[derive(Clone, Copy, Debug, Default)]
-struct Rate {
+pub(super) struct Rate {
     count: u64,
     time: Duration,
 }
@@ -182,13 +182,13 @@ impl Rate {
         self.time += other.time;
     }
 
-    fn per_second(self) -> f64 {
+    pub(super) fn per_second(self) -> f64 {
         self.count as f64 / self.time.as_secs_f64().max(1e-9)
     }
 }
 
 /// Durable writes, one after the other, in place, in a file allocated before.
-fn durable_writes(storage: &dyn Storage, time: Duration) -> Result<Rate> {
+pub(super) fn durable_writes(storage: &dyn Storage, time: Duration) -> Result<Rate> {
     let name = "baseline";
     let file = storage.create_log(name, BASELINE_FILE_BYTES)?;
     let mut bytes = AlignedBuffer::zeroed(WRITE_BYTES);

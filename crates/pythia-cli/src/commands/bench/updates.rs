@@ -1,18 +1,23 @@
 //! `pythia bench updates`: what durable commits cost.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use pythia_bench::updates::log;
+use pythia_bench::queries;
+use pythia_bench::updates::{log, store};
 
 use super::{seconds, show};
+use crate::arguments::bytes;
 
-/// Commit by many clients, against the device's own rate of durable writes
+/// Commit by many clients, and query a store that changes
 ///
-/// Needs no store: a log is written in a folder of its own, which is removed afterwards.
+/// Without a store the log alone is measured, against the device's own rate of durable writes. With one,
+/// copies of it are: commits of some quads, and queries with and without changes that are not merged into
+/// the base. What is written is in a folder of its own, which is removed afterwards.
 ///
 ///   pythia bench updates --folder /mnt/ssd --clients 1,8,32
+///   pythia bench updates --store bsbm.pythia --queries explore.jsonl --percent 1,10
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Updates {
@@ -36,6 +41,40 @@ pub(super) struct Updates {
     #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
     seconds: f64,
 
+    /// Measure commits to copies of this store, and queries on them, instead of the log alone
+    #[arg(long, value_name = "STORE")]
+    store: Option<PathBuf>,
+
+    /// Queries, one JSON object a line with id, template and query
+    #[arg(long, requires = "store", value_name = "FILE")]
+    queries: Option<PathBuf>,
+
+    /// Rounds of all queries
+    #[arg(long, default_value_t = 9, requires = "store")]
+    rounds: u32,
+
+    /// Hundredths of the store that have changed and are not merged into its base
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1,10",
+        requires = "store"
+    )]
+    percent: Vec<f64>,
+
+    /// Quads of each commit
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1,1000",
+        requires = "store"
+    )]
+    batch: Vec<usize>,
+
+    /// Bytes of pages in memory
+    #[arg(long, value_parser = bytes, default_value = "256M", requires = "store")]
+    cache: usize,
+
     /// Write all figures as JSON; - is standard output, in place of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -45,6 +84,11 @@ impl Updates {
     pub(super) fn run(self) -> Result<()> {
         let folder = tempfile::tempdir_in(&self.folder)
             .with_context(|| format!("make a folder in {}", self.folder.display()))?;
+        if let Some(store) = &self.store {
+            let report = self.run_store(store, folder.path())?;
+            let json = serde_json::to_value(&report)?;
+            return show(self.json.as_deref(), &report.text(), json);
+        }
         let options = log::Options {
             clients: self.clients,
             payload_bytes: self.payload,
@@ -58,5 +102,29 @@ impl Updates {
             &report.text(),
             serde_json::to_value(&report)?,
         )
+    }
+
+    fn run_store(&self, path: &Path, folder: &Path) -> Result<store::Report> {
+        let queries = match &self.queries {
+            None => Vec::new(),
+            Some(file) => {
+                let text = std::fs::read_to_string(file);
+                queries::read(&text.with_context(|| format!("read {}", file.display()))?)?
+            }
+        };
+        let pairs = |&clients: &usize| self.batch.iter().map(move |&batch| (clients, batch));
+        let options = store::Options {
+            store: path.to_owned(),
+            percent: match queries.is_empty() {
+                true => Vec::new(),
+                false => self.percent.clone(),
+            },
+            queries,
+            rounds: self.rounds,
+            commits: self.clients.iter().flat_map(pairs).collect(),
+            time: seconds("--seconds", self.seconds)?,
+            cache_bytes: self.cache,
+        };
+        store::run(folder, &options, |line| eprintln!("{line}"))
     }
 }

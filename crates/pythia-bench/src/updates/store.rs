@@ -1,0 +1,437 @@
+//! Commits to a store, and queries on a store of which a part has changed.
+//!
+//! Works on copies of a store. Commits: so many clients, each of which adds quads with a new subject
+//! and a new literal, some to a commit, against the device's own rate of durable writes. Queries: each
+//! on the store as it was and on copies of which some hundredths have changed, spread over all of it,
+//! one run after the other, so that what else the machine does strikes all alike (MaSM; E7).
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use pythia::{Database, Options as DatabaseOptions, QueryOptions};
+use pythia_io::DirectStorage;
+use pythia_rdf::{TermId, TermKey, TermKind};
+use pythia_store::store::WriteOptions;
+use pythia_store::write::MaintenanceOptions;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::log::durable_writes;
+use crate::latency::{Latencies, LatencySummary};
+use crate::machine::Machine;
+use crate::queries::NamedQuery;
+use crate::table::{Table, figure, milliseconds, plain_text};
+use crate::timed::{self, Output};
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The store, which is not changed.
+    pub store: PathBuf,
+    /// Asked with and without changes.
+    pub queries: Vec<NamedQuery>,
+    /// Rounds of all queries.
+    pub rounds: u32,
+    /// Hundredths of the quads that are changed and not merged into the base.
+    pub percent: Vec<f64>,
+    /// Numbers of clients, and quads of each commit.
+    pub commits: Vec<(usize, usize)>,
+    /// How long commits are measured.
+    pub time: Duration,
+    /// Bytes of pages in memory.
+    pub cache_bytes: usize,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Where.
+    pub machine: Machine,
+    /// Quads of the store.
+    pub quads: u64,
+    /// Commits.
+    pub commits: Vec<Commits>,
+    /// Queries, per share of changed quads.
+    pub queries: Vec<Changed>,
+}
+
+/// Commits by so many clients.
+#[derive(Clone, Debug, Serialize)]
+pub struct Commits {
+    /// How many commit at once.
+    pub clients: usize,
+    /// Quads of each commit.
+    pub batch: usize,
+    /// Durable writes of 4 KiB a second on the same device.
+    pub device_writes_per_second: f64,
+    /// Commits a second.
+    pub commits_per_second: f64,
+    /// Quads a second.
+    pub quads_per_second: f64,
+    /// From begin to acknowledgement.
+    pub latency: LatencySummary,
+    /// Memory of the process at the end, in bytes.
+    pub resident_bytes: u64,
+}
+
+/// Queries on a store of which a part has changed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Changed {
+    /// Hundredths of the quads that have changed.
+    pub percent: f64,
+    /// Quads that were added or removed.
+    pub changes: u64,
+    /// Each query.
+    pub queries: Vec<Compared>,
+}
+
+/// A query on both stores.
+#[derive(Clone, Debug, Serialize)]
+pub struct Compared {
+    /// Its name.
+    pub id: String,
+    /// Its template.
+    pub template: String,
+    /// The median on the store without changes, in microseconds.
+    pub clean_us: f64,
+    /// The median on the store with changes.
+    pub changed_us: f64,
+    /// Pages read for it, from cache or device, without and with changes.
+    pub pages: [u64; 2],
+}
+
+/// Runs it all in `folder`, which is to be on the device in question.
+pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> Result<Report> {
+    let machine = Machine::now();
+    let clean = open(&options.store, options, false)?;
+    let quads = clean.snapshot().statistics().quads;
+    let mut commits = Vec::new();
+    for &(clients, batch) in &options.commits {
+        let copy = folder.join("commits");
+        copy_store(&options.store, &copy)?;
+        let measured = measure_commits(&copy, clients, batch, options)?;
+        progress(&measured.line());
+        commits.push(measured);
+        std::fs::remove_dir_all(&copy)?;
+    }
+    let mut queries = Vec::new();
+    for &percent in &options.percent {
+        let copy = folder.join("changed");
+        copy_store(&options.store, &copy)?;
+        let database = open(&copy, options, true)?;
+        let changes = change(&database, percent / 100.0)?;
+        progress(&format!("{percent} %: {changes} changes"));
+        queries.push(Changed {
+            percent,
+            changes,
+            queries: compare(&clean, &database, options)?,
+        });
+        drop(database);
+        std::fs::remove_dir_all(&copy)?;
+    }
+    Ok(Report {
+        machine,
+        quads,
+        commits,
+        queries,
+    })
+}
+
+fn open(path: &Path, options: &Options, write: bool) -> Result<Database> {
+    // What is changed stays unmerged.
+    let maintenance = MaintenanceOptions {
+        rewrite_quads_min: u64::MAX,
+        ..MaintenanceOptions::default()
+    };
+    let write = write.then(|| WriteOptions {
+        maintenance,
+        ..WriteOptions::default()
+    });
+    let options = DatabaseOptions {
+        cache_bytes: options.cache_bytes,
+        write,
+        ..DatabaseOptions::default()
+    };
+    Database::open_with(path, options).with_context(|| format!("open {}", path.display()))
+}
+
+/// Copies a store: its files never change, so they are linked where that is possible.
+fn copy_store(from: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            // A log is written in place, so it is not linked; a store that has one is not measured.
+            copy_store(&entry.path(), &target)?;
+        } else if entry.file_name() == "MANIFEST"
+            || std::fs::hard_link(entry.path(), &target).is_err()
+        {
+            std::fs::copy(entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
+
+fn measure_commits(
+    path: &Path,
+    clients: usize,
+    batch: usize,
+    options: &Options,
+) -> Result<Commits> {
+    let database = open(path, options, true)?;
+    let storage = DirectStorage::open(path, false)?;
+    let before = durable_writes(&storage, options.time / 4)?;
+    let started = Instant::now();
+    let until = started + options.time;
+    let committed = AtomicU64::new(0);
+    let client = |number: usize| -> Result<Latencies> {
+        let mut latencies = Latencies::default();
+        let mut serial = 0;
+        while Instant::now() < until {
+            let begun = Instant::now();
+            commit(&database, number, &mut serial, batch)?;
+            latencies.record(begun.elapsed());
+            committed.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(latencies)
+    };
+    let mut latencies = Latencies::default();
+    std::thread::scope(|scope| -> Result<()> {
+        let client = &client;
+        let threads: Vec<_> = (0..clients)
+            .map(|number| scope.spawn(move || client(number)))
+            .collect();
+        for thread in threads {
+            let measured = thread
+                .join()
+                .map_err(|_| anyhow::anyhow!("a client panicked"))?;
+            latencies.merge(&measured?);
+        }
+        Ok(())
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    let after = durable_writes(&storage, options.time / 4)?;
+    let commits = committed.load(Ordering::Relaxed) as f64 / seconds;
+    Ok(Commits {
+        clients,
+        batch,
+        device_writes_per_second: (before.per_second() + after.per_second()) / 2.0,
+        commits_per_second: commits,
+        quads_per_second: commits * batch as f64,
+        latency: latencies.summary(),
+        resident_bytes: resident_bytes(),
+    })
+}
+
+/// One commit of new quads: subjects and literals that the store does not have.
+fn commit(database: &Database, client: usize, serial: &mut u64, batch: usize) -> Result<()> {
+    let mut transaction = database.store().begin()?;
+    let mut names: Vec<(TermKind, String)> = Vec::with_capacity(batch * 2 + 10);
+    for predicate in 0..10 {
+        names.push((
+            TermKind::Iri,
+            format!("http://example.org/updates/p{predicate}"),
+        ));
+    }
+    for _ in 0..batch {
+        *serial += 1;
+        // Ten quads of each subject.
+        let subject = format!("http://example.org/updates/{client}/{}", *serial / 10);
+        names.push((TermKind::Iri, subject));
+        names.push((
+            TermKind::String,
+            format!("value {serial} of client {client}"),
+        ));
+    }
+    let keys: Vec<TermKey<'_>> = names
+        .iter()
+        .map(|(kind, name)| TermKey {
+            kind: *kind,
+            bytes: name.as_bytes(),
+        })
+        .collect();
+    let ids = transaction.ids(&keys)?;
+    let (predicates, ends) = ids.split_at(10);
+    let quads: Vec<[u64; 4]> = ends
+        .chunks_exact(2)
+        .enumerate()
+        .map(|(number, ends)| [ends[0].0, predicates[number % 10].0, ends[1].0, 0])
+        .collect();
+    transaction.insert(&quads)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// Memory of this process, where the system tells.
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes =
+        line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kilobytes.unwrap_or(0) << 10
+}
+
+/// Changes a share of the quads, spread over all: every so many loses its object and gets that of
+/// the quad of the same predicate that was changed before. Gives the number of changes.
+fn change(database: &Database, share: f64) -> Result<u64> {
+    let snapshot = database.snapshot();
+    let step = (2.0 / share).max(2.0) as u64;
+    let mut scan = snapshot.quads()?;
+    let mut last: FxHashMap<u64, u64> = FxHashMap::default();
+    let (mut add, mut remove) = (Vec::new(), Vec::new());
+    let mut number = 0_u64;
+    let mut changes = 0;
+    loop {
+        let batch = scan.next()?;
+        for row in 0..batch.as_ref().map_or(0, |batch| batch.rows) {
+            let columns = &batch.as_ref().expect("it has rows").columns;
+            let [s, p, o, g] = [0, 1, 2, 3].map(|column| columns[column][row]);
+            number += 1;
+            // Types stay, as queries begin with them.
+            let is_literal = TermId(o).kind().is_literal();
+            if !number.is_multiple_of(step) || (!is_literal && number.is_multiple_of(3)) {
+                continue;
+            }
+            if let Some(other) = last.insert(p, o).filter(|other| *other != o) {
+                remove.push([s, p, o, g]);
+                add.push([s, p, other, g]);
+            }
+        }
+        if add.len() >= 10_000 || batch.is_none() {
+            let mut transaction = database.store().begin()?;
+            changes += transaction.remove(&remove)? + transaction.insert(&add)?;
+            transaction.commit()?;
+            add.clear();
+            remove.clear();
+        }
+        if batch.is_none() {
+            return Ok(changes);
+        }
+    }
+}
+
+fn compare(clean: &Database, changed: &Database, options: &Options) -> Result<Vec<Compared>> {
+    let mut latencies: Vec<[Latencies; 2]> = Vec::new();
+    latencies.resize_with(options.queries.len(), Default::default);
+    let mut pages = vec![[0; 2]; options.queries.len()];
+    for round in 0..=options.rounds {
+        for (number, query) in options.queries.iter().enumerate() {
+            for (which, database) in [clean, changed].into_iter().enumerate() {
+                let before = database.counters();
+                let run = timed::run(
+                    database,
+                    &query.query,
+                    &QueryOptions::default(),
+                    Output::Terms,
+                );
+                let timing = run.with_context(|| format!("query {}", query.id))?;
+                pages[number][which] = database.counters().since(&before).total().pages();
+                // The first round fills the caches.
+                if round > 0 {
+                    latencies[number][which].record(timing.total());
+                }
+            }
+        }
+    }
+    let queries = options.queries.iter().zip(latencies).zip(pages);
+    Ok(queries
+        .map(|((query, [clean, changed]), pages)| Compared {
+            id: query.id.clone(),
+            template: query.template.clone(),
+            clean_us: clean.summary().p50_us,
+            changed_us: changed.summary().p50_us,
+            pages,
+        })
+        .collect())
+}
+
+impl Commits {
+    fn line(&self) -> String {
+        format!(
+            "{} clients, {} quads a commit: {} commits/s, device {}/s",
+            self.clients,
+            self.batch,
+            figure(self.commits_per_second),
+            figure(self.device_writes_per_second)
+        )
+    }
+}
+
+impl Changed {
+    /// The sums of the medians, without and with changes, of each template; then of all.
+    fn templates(&self) -> Vec<(String, f64, f64)> {
+        let mut sums: Vec<(String, f64, f64)> = Vec::new();
+        for query in &self.queries {
+            let found = sums.iter().position(|(name, ..)| *name == query.template);
+            let index = found.unwrap_or_else(|| {
+                sums.push((query.template.clone(), 0.0, 0.0));
+                sums.len() - 1
+            });
+            sums[index].1 += query.clean_us;
+            sums[index].2 += query.changed_us;
+        }
+        let all = |sums: &[(String, f64, f64)]| {
+            let clean = sums.iter().map(|sum| sum.1).sum();
+            ("all".to_owned(), clean, sums.iter().map(|sum| sum.2).sum())
+        };
+        let all = all(&sums);
+        sums.push(all);
+        sums
+    }
+}
+
+impl Report {
+    /// The report for people.
+    pub fn text(&self) -> String {
+        let mut tables = Vec::new();
+        if !self.commits.is_empty() {
+            let mut table = Table::new(
+                format!("Commits to a store of {} quads", self.quads),
+                &[
+                    "clients",
+                    "quads",
+                    "commits/s",
+                    "of device",
+                    "quads/s",
+                    "p50 ms",
+                    "p99 ms",
+                    "MiB",
+                ],
+            );
+            for run in &self.commits {
+                table.row(vec![
+                    run.clients.to_string(),
+                    run.batch.to_string(),
+                    figure(run.commits_per_second),
+                    format!(
+                        "{:.2}",
+                        run.commits_per_second / run.device_writes_per_second
+                    ),
+                    figure(run.quads_per_second),
+                    milliseconds(run.latency.p50_us),
+                    milliseconds(run.latency.p99_us),
+                    (run.resident_bytes >> 20).to_string(),
+                ]);
+            }
+            tables.push(table);
+        }
+        for changed in &self.queries {
+            let mut table = Table::new(
+                format!(
+                    "Queries with {} changes ({} %) not merged",
+                    changed.changes, changed.percent
+                ),
+                &["queries", "clean ms", "changed ms", "ratio"],
+            );
+            for (name, clean, with) in changed.templates() {
+                let ratio = format!("{:.2}", with / clean);
+                table.row(vec![name, milliseconds(clean), milliseconds(with), ratio]);
+            }
+            tables.push(table);
+        }
+        plain_text("Updates", &self.machine.describe(), &tables)
+    }
+}
