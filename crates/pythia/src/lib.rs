@@ -72,6 +72,7 @@ pub use pythia_query::{
     TripleStream, Update, UpdateOptions, Updated, Usage,
 };
 pub use pythia_rdf::{Compression, ParseReport, RdfFormat, Source};
+pub use pythia_store::{ChangesReport, NextStep, RunReport};
 pub use pythia_store::auxiliary::reachability::ReachabilityReport;
 pub use pythia_store::load::{
     LoadError, LoadOptions, LoadProgress, LoadReport, load_into as load, parse_only,
