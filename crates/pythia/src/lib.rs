@@ -55,7 +55,7 @@ pub use feed::{Feed, FeedError, write_patch};
 pub use moment::{format_time, parse_time};
 pub use optimize::{
     Added, Auxiliary, CachedAttribute, OptimizeOptions, describe_auxiliary, drop_auxiliary,
-    optimize, predicate_named,
+    optimize, predicate_named, rewrite,
 };
 pub use solution::{FromTerm, Solution, SolutionError, Solutions, solutions};
 pub use transaction::Transaction;
@@ -72,7 +72,6 @@ pub use pythia_query::{
     TripleStream, Update, UpdateOptions, Updated, Usage,
 };
 pub use pythia_rdf::{Compression, ParseReport, RdfFormat, Source};
-pub use pythia_store::{ChangesReport, NextStep, RunReport};
 pub use pythia_store::auxiliary::reachability::ReachabilityReport;
 pub use pythia_store::load::{
     LoadError, LoadOptions, LoadProgress, LoadReport, load_into as load, parse_only,
@@ -81,6 +80,8 @@ pub use pythia_store::report::{DegreeDistribution, OrderContents, OrderReport, S
 pub use pythia_store::store::WriteOptions;
 pub use pythia_store::verify::{Problem, VerifyOptions, VerifyProgress, VerifyReport};
 pub use pythia_store::write::Committed;
+pub use pythia_store::write::{MaintenanceOptions, Rewritten};
+pub use pythia_store::{ChangesReport, NextStep, RunReport};
 pub use pythia_store::{End, Snapshot, Store, StoreError, device};
 
 /// Checks the store in a folder, which must not be being loaded into.

@@ -153,7 +153,10 @@ mod tests {
         let mut text = Vec::new();
         print(&report, &mut text).expect("memory");
         let text = String::from_utf8(text).expect("text");
-        assert!(text.contains("run 7     level 1, 1,200 added, 3 removed"), "{text}");
+        assert!(
+            text.contains("run 7     level 1, 1,200 added, 3 removed"),
+            "{text}"
+        );
         assert!(text.ends_with("next      runs 3, 7 become one\n"), "{text}");
         let json = as_json(&report);
         assert_eq!(json["runs"][0]["added"], 1200);
