@@ -25,7 +25,7 @@ mod testing;
 pub mod verify;
 pub mod write;
 
-pub use delta::{RunEntry, RunId, TermSpan};
+pub use delta::{ChangesReport, NextStep, RunEntry, RunId, RunReport, TermSpan};
 pub use error::StoreError;
 pub use pace::Pace;
 pub use pattern::{

@@ -55,7 +55,7 @@ pub use feed::{Feed, FeedError, write_patch};
 pub use moment::{format_time, parse_time};
 pub use optimize::{
     Added, Auxiliary, CachedAttribute, OptimizeOptions, describe_auxiliary, drop_auxiliary,
-    optimize, predicate_named,
+    optimize, predicate_named, rewrite,
 };
 pub use solution::{FromTerm, Solution, SolutionError, Solutions, solutions};
 pub use transaction::Transaction;
@@ -80,6 +80,8 @@ pub use pythia_store::report::{DegreeDistribution, OrderContents, OrderReport, S
 pub use pythia_store::store::WriteOptions;
 pub use pythia_store::verify::{Problem, VerifyOptions, VerifyProgress, VerifyReport};
 pub use pythia_store::write::Committed;
+pub use pythia_store::write::{MaintenanceOptions, Rewritten};
+pub use pythia_store::{ChangesReport, NextStep, RunReport};
 pub use pythia_store::{End, Snapshot, Store, StoreError, device};
 
 /// Checks the store in a folder, which must not be being loaded into.

@@ -3,9 +3,13 @@
 use std::path::Path;
 
 use oxrdf::NamedNodeRef;
+use pythia_io::DirectStorage;
 use pythia_rdf::TermId;
 use pythia_store::auxiliary::{AuxiliaryKind, Change, optimize_in};
-use pythia_store::{Snapshot, StoreError};
+use pythia_store::manifest::Manifest;
+use pythia_store::store::{WriteOptions, check_folder};
+use pythia_store::write::Rewritten;
+use pythia_store::{ChangesReport, OpenOptions, Snapshot, Store, StoreError};
 
 pub use pythia_store::auxiliary::{Added, OptimizeOptions};
 
@@ -63,8 +67,44 @@ impl Auxiliary {
     }
 }
 
+/// Writes a new base for the store in a folder, which has all that was changed since it was loaded, with
+/// ids in the order of their terms. Others may read the store meanwhile; nobody else may write to it.
+/// `None` if nothing has changed.
+///
+/// # Errors
+/// [`StoreError::Writing`] if it is open for writing.
+pub fn rewrite(
+    path: &Path,
+    options: OptimizeOptions,
+    threads: usize,
+) -> Result<Option<Rewritten>, StoreError> {
+    let open = OpenOptions {
+        cache_bytes: options.cache_bytes,
+    };
+    // Opening a store for writing for the first time changes its format: look first.
+    if !is_written_to(path)? {
+        return Ok(None);
+    }
+    let mut write = WriteOptions::default();
+    write.maintenance.in_background = false;
+    write.maintenance.rewrite.memory_bytes = options.memory_bytes;
+    write.maintenance.rewrite.threads = threads;
+    write.maintenance.rewrite.tmp = path.to_owned();
+    let store = Store::open_for_writing(path, open, &write)?;
+    if ChangesReport::new(&store, &write.maintenance)?.is_compact() {
+        return Ok(None);
+    }
+    store.rewrite().map(Some)
+}
+
+fn is_written_to(path: &Path) -> Result<bool, StoreError> {
+    check_folder(path)?;
+    let manifest = Manifest::read(&DirectStorage::open(path, false)?)?;
+    Ok(manifest.is_some_and(|manifest| manifest.log.is_some()))
+}
+
 /// Builds auxiliary files for the store in a folder, which nobody else may have open, in one step:
-/// on an error, or after a crash, the store is what it was.
+/// on an error, or after a crash, the store is what it was. They are about the base alone: see [`rewrite`].
 ///
 /// # Errors
 /// Names of predicates that the store does not have, with those that were probably meant; not

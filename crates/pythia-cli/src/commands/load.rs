@@ -15,13 +15,16 @@ use pythia::{Compression, LoadOptions, LoadProgress, LoadReport, RdfFormat, Sour
 use crate::arguments::{bytes, human_bytes, human_count};
 use crate::exit::UsageError;
 
-/// Load RDF files into a new store
+/// Load RDF files into a store: a new one, or one that has quads already
+///
+/// A store that has quads gets those it lacks in one step, while others read it; blank nodes are
+/// none of those that it has.
 ///
 /// Formats, by file name: .nt .nq .ttl .trig .rdf/.owl/.xml .jsonld, each also with .gz, .bz2 or
 /// .zst. A syntax error names file, line and column, and nothing is loaded.
 #[derive(Args)]
 pub(crate) struct Load {
-    /// The folder of the store to make
+    /// The folder of the store, which is made if it is missing
     #[arg(
         short,
         long,
@@ -217,11 +220,12 @@ fn print_report(report: &LoadReport, elapsed: Duration) {
         human_count(report.terms),
         human_count((report.quads_read as f64 / seconds) as u64),
     );
-    if report.quads < report.quads_read {
-        eprintln!(
-            "  {} were repeated",
-            human_count(report.quads_read - report.quads)
-        );
+    if report.known_quads > 0 {
+        eprintln!("  {} were there already", human_count(report.known_quads));
+    }
+    let repeated = report.quads_read - report.quads - report.known_quads;
+    if repeated > 0 {
+        eprintln!("  {} were repeated", human_count(repeated));
     }
     let phases: Vec<String> = report
         .phases

@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod bench;
+pub(crate) mod compact;
 pub(crate) mod dump;
 pub(crate) mod generate;
 pub(crate) mod load;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -11,10 +12,11 @@ use pythia::{Auxiliary, CachedAttribute, Database, OptimizeOptions, Options};
 use crate::arguments::{bytes, human_bytes, human_count};
 use crate::exit::UsageError;
 
-/// Build what answers some questions with fewer reads, or drop it again
+/// Make all changes part of the base, and build what answers some questions with fewer reads
 ///
-/// Without any of these options it lists what there is. Nobody else may have the store open
-/// meanwhile; if it is interrupted, the store is what it was.
+/// What was changed since the store was loaded becomes part of a new base, beside readers; without
+/// any of these options that is all, and what there is besides the base is listed. To build or drop that
+/// nobody else may have the store open. If it is interrupted, the store is what it was.
 #[derive(Args)]
 pub(crate) struct Optimize {
     /// The folder of the store
@@ -86,11 +88,12 @@ impl Optimize {
             }
             return Ok(());
         }
+        let options = OptimizeOptions {
+            memory_bytes: self.memory,
+            ..OptimizeOptions::default()
+        };
+        self.rewrite(options, &mut out)?;
         if !named.is_empty() {
-            let options = OptimizeOptions {
-                memory_bytes: self.memory,
-                ..OptimizeOptions::default()
-            };
             let added = pythia::optimize(&self.location, &named, options)?;
             let database = open(&self.location)?;
             for added in added {
@@ -106,6 +109,26 @@ impl Optimize {
 }
 
 impl Optimize {
+    /// Makes changes part of the base.
+    fn rewrite(&self, options: OptimizeOptions, out: &mut impl Write) -> Result<()> {
+        let started = Instant::now();
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let Some(rewritten) = pythia::rewrite(&self.location, options, threads)? else {
+            return Ok(());
+        };
+        writeln!(
+            out,
+            "new base: {} quads, {} in {:.2} s",
+            human_count(rewritten.quads),
+            human_bytes(rewritten.bytes),
+            started.elapsed().as_secs_f64()
+        )?;
+        for (kind, why) in &rewritten.dropped {
+            writeln!(out, "dropped: {kind:?}: {why}")?;
+        }
+        Ok(())
+    }
+
     /// What the options name.
     fn named(&self) -> Auxiliary {
         let attributes = self

@@ -9,6 +9,7 @@
 mod changes;
 pub mod device;
 mod edges;
+mod report;
 mod run;
 mod statistics;
 mod terms;
@@ -21,6 +22,7 @@ use pythia_rdf::{TermId, TermKey, TermKind};
 pub(crate) use changes::ChangeStream;
 pub use device::{RunEntry, RunId, TermSpan};
 pub(crate) use edges::{append, merge};
+pub use report::{ChangesReport, NextStep, RunReport};
 pub(crate) use run::{Quad, Run};
 pub(crate) use terms::{KindCounts, TermStore, TermView, kind_index};
 

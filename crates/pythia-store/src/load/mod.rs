@@ -63,11 +63,16 @@ use crate::dictionary::{DictionaryDirectory, DictionaryWriter};
 use crate::manifest::Manifest;
 use crate::segment::BaseWriter;
 use crate::segment::{OrderDirectory, OrderWriter, SegmentOptions};
-use crate::{Order, StoreLock, device};
+use crate::store::WriteOptions;
+use crate::{OpenOptions, Order, Store, StoreLock, device};
 use numbering::TermSink;
 use orders::{PerOrder, RowSink};
 use pipeline::{Built, Parsed};
 
+/// Part of the memory of a load into a store that has quads that its pages take, as a divisor.
+const CACHE_PART: usize = 8;
+const CACHE_BYTES_MIN: usize = 16 << 20;
+const CACHE_BYTES_MAX: usize = 256 << 20;
 /// How many threads a core may be given.
 const THREADS_PER_CORE_MAX: usize = 4;
 
@@ -158,9 +163,10 @@ pub struct LoadReport {
     pub tmp_bytes_written: u64,
 }
 
-/// Loads the sources into the store at `path`, which is made if it is missing and must be empty otherwise.
+/// Loads the sources into the store at `path`, which is made if it is missing.
 ///
-/// The store is locked while the load runs.
+/// A new or empty store is locked while the load runs. One that has quads is opened for writing, and
+/// gets what it lacks in one step, beside readers; blank nodes are none of those that it has.
 ///
 /// # Errors
 /// See [`load`]; also if the folder cannot be made, or the store is in use.
@@ -173,6 +179,9 @@ pub fn load_into(
     let name = path.display().to_string();
     std::fs::create_dir_all(path)
         .map_err(|error| IoError::os("create the folder", &name, None, error))?;
+    if has_quads(path)? {
+        return load_onto(path, sources, options, progress);
+    }
     let _lock = StoreLock::exclusive(path)?;
     let storage = DirectStorage::open(path, true)?;
     let known = device::read(&storage).filter(|device| device.identity == storage.identity());
@@ -195,6 +204,33 @@ pub fn load_into(
         device::of_store(&storage, &manifest);
     }
     Ok(report)
+}
+
+/// Whether there is a store with quads, or one that was written to.
+fn has_quads(path: &Path) -> Result<bool, LoadError> {
+    let manifest = Manifest::read(&DirectStorage::open(path, true)?)?;
+    Ok(manifest.is_some_and(|manifest| manifest.quads > 0 || manifest.log.is_some()))
+}
+
+/// Loads the sources into a store that has quads.
+fn load_onto(
+    path: &Path,
+    sources: Vec<Source>,
+    options: &LoadOptions,
+    progress: &Arc<LoadProgress>,
+) -> Result<LoadReport, LoadError> {
+    let cache_bytes = (options.memory_bytes / CACHE_PART).clamp(CACHE_BYTES_MIN, CACHE_BYTES_MAX);
+    let open = OpenOptions { cache_bytes };
+    let mut write = WriteOptions::default();
+    write.maintenance.in_background = false;
+    let store = Store::open_for_writing(path, open, &write)?;
+    let options = LoadOptions {
+        memory_bytes: options.memory_bytes.saturating_sub(cache_bytes),
+        ..options.clone()
+    };
+    let apart = |source: Source| source.with_blank_node_scope(Some(rand::random()));
+    let sources = sources.into_iter().map(apart).collect();
+    store.load(sources, &options, progress)
 }
 
 /// Loads the sources into a storage that holds no store or an empty one. The caller holds the store's lock.

@@ -56,6 +56,14 @@ impl Default for MaintenanceOptions {
     }
 }
 
+impl MaintenanceOptions {
+    /// Whether so much has changed that a new base is worth it.
+    pub(crate) fn is_rewrite_due(&self, manifest: &Manifest) -> bool {
+        let changes: u64 = manifest.runs.iter().map(RunEntry::changes).sum();
+        changes >= self.rewrite_quads_min && changes * 100 >= manifest.quads * self.rewrite_percent
+    }
+}
+
 /// What a rewrite has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewritten {
@@ -270,10 +278,7 @@ impl Writer {
     }
 
     fn is_rewrite_due(&self) -> bool {
-        let manifest = self.manifest();
-        let changes: u64 = manifest.runs.iter().map(RunEntry::changes).sum();
-        changes >= self.options.rewrite_quads_min
-            && changes * 100 >= manifest.quads * self.options.rewrite_percent
+        self.options.is_rewrite_due(&self.manifest())
     }
 
     /// Writes a new base that has all changes so far, with ids in the order of their terms.

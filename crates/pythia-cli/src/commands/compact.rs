@@ -1,0 +1,165 @@
+//! `pythia compact`.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use pythia::{ChangesReport, MaintenanceOptions, NextStep};
+use serde_json::json;
+
+use crate::arguments::{StoreArguments, human_bytes, human_count};
+
+/// See how changes are kept, and when they become part of the base
+///
+/// A program that writes to a store does this by itself; `pythia optimize` does all of it at once.
+#[derive(Args)]
+pub(crate) struct Compact {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show the base, the runs of changes on the device and in memory, the log, and what is due
+    Status(Status),
+}
+
+#[derive(Args)]
+struct Status {
+    #[command(flatten)]
+    store: StoreArguments,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Compact {
+    pub(crate) fn run(self) -> Result<()> {
+        let Command::Status(status) = self.command;
+        let database = status.store.open_without_queries()?;
+        let report = ChangesReport::new(database.store(), &MaintenanceOptions::default())?;
+        let mut out = io::stdout().lock();
+        match status.json {
+            true => writeln!(out, "{:#}", as_json(&report))?,
+            false => print(&report, &mut out)?,
+        }
+        Ok(())
+    }
+}
+
+fn print(report: &ChangesReport, out: &mut impl Write) -> Result<()> {
+    writeln!(
+        out,
+        "base      {} quads, {}",
+        human_count(report.base_quads),
+        human_bytes(report.base_bytes)
+    )?;
+    for run in &report.runs {
+        writeln!(
+            out,
+            "run {:<5} level {}, {} added, {} removed, {} new terms, {}",
+            run.id,
+            run.level,
+            human_count(run.added),
+            human_count(run.removed),
+            human_count(run.terms),
+            human_bytes(run.bytes)
+        )?;
+    }
+    writeln!(
+        out,
+        "memory    {} runs, {} changes, {}",
+        report.memory_runs,
+        human_count(report.memory_changes),
+        human_bytes(report.memory_bytes as u64)
+    )?;
+    writeln!(
+        out,
+        "log       {} commits that are nowhere else, {}",
+        human_count(report.log_commits),
+        human_bytes(report.log_bytes)
+    )?;
+    let next = match &report.next {
+        NextStep::Nothing => "nothing is due".to_owned(),
+        NextStep::Flush => "the runs in memory go to the device".to_owned(),
+        NextStep::Merge(runs) => format!("runs {} become one", listed(runs)),
+        NextStep::Rewrite => "everything becomes a new base".to_owned(),
+    };
+    writeln!(out, "next      {next}")?;
+    Ok(())
+}
+
+fn listed(numbers: &[u64]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    numbers.join(", ")
+}
+
+fn as_json(report: &ChangesReport) -> serde_json::Value {
+    let run = |run: &pythia::RunReport| {
+        json!({
+            "id": run.id,
+            "level": run.level,
+            "added": run.added,
+            "removed": run.removed,
+            "terms": run.terms,
+            "bytes": run.bytes,
+        })
+    };
+    let (next, merged) = match &report.next {
+        NextStep::Nothing => ("nothing", &[][..]),
+        NextStep::Flush => ("flush", &[][..]),
+        NextStep::Merge(runs) => ("merge", &runs[..]),
+        NextStep::Rewrite => ("rewrite", &[][..]),
+    };
+    json!({
+        "base": { "quads": report.base_quads, "bytes": report.base_bytes },
+        "runs": report.runs.iter().map(run).collect::<Vec<_>>(),
+        "memory": {
+            "runs": report.memory_runs,
+            "changes": report.memory_changes,
+            "bytes": report.memory_bytes,
+        },
+        "log": { "commits": report.log_commits, "bytes": report.log_bytes },
+        "next": { "step": next, "runs": merged },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_names_every_run_and_what_is_due() {
+        let run = pythia::RunReport {
+            id: 7,
+            level: 1,
+            added: 1200,
+            removed: 3,
+            terms: 40,
+            bytes: 5 << 20,
+        };
+        let report = ChangesReport {
+            base_quads: 10,
+            base_bytes: 4096,
+            runs: vec![run],
+            memory_runs: 1,
+            memory_changes: 2,
+            memory_bytes: 100,
+            log_commits: 2,
+            log_bytes: 5000,
+            next: NextStep::Merge(vec![3, 7]),
+        };
+        let mut text = Vec::new();
+        print(&report, &mut text).expect("memory");
+        let text = String::from_utf8(text).expect("text");
+        assert!(
+            text.contains("run 7     level 1, 1,200 added, 3 removed"),
+            "{text}"
+        );
+        assert!(text.ends_with("next      runs 3, 7 become one\n"), "{text}");
+        let json = as_json(&report);
+        assert_eq!(json["runs"][0]["added"], 1200);
+        assert_eq!(json["next"], json!({ "step": "merge", "runs": [3, 7] }));
+    }
+}
