@@ -2,6 +2,7 @@
 
 mod graph;
 mod hops;
+mod kills;
 mod queries;
 mod reachability;
 mod search;
@@ -20,6 +21,7 @@ use serde_json::Value;
 
 use self::graph::Graph;
 use self::hops::Hops;
+use self::kills::Kills;
 use self::queries::Queries;
 use self::reachability::Reachability;
 use self::search::Search;
@@ -42,6 +44,7 @@ enum Workload {
     Reachability(Reachability),
     Spill(Spill),
     Updates(Updates),
+    Kills(Kills),
     Hops(Hops),
     Graph(Graph),
     Search(Search),
@@ -55,6 +58,7 @@ impl Bench {
             Workload::Reachability(command) => command.run(),
             Workload::Spill(command) => command.run(),
             Workload::Updates(command) => command.run(),
+            Workload::Kills(command) => command.run(),
             Workload::Hops(command) => command.run(),
             Workload::Graph(command) => command.run(),
             Workload::Search(command) => command.run(),
