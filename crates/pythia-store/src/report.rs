@@ -103,7 +103,7 @@ impl StoreReport {
         let kinds = TermKind::DICTIONARY.map(|kind| (kind, dictionary.statistics(kind)));
         let used = |(_, statistics): &(TermKind, KindStatistics)| statistics.terms > 0;
         Self {
-            statistics: segment.statistics().clone(),
+            statistics: snapshot.statistics().clone(),
             orders: Order::ALL
                 .map(|order| order_report(segment, order))
                 .to_vec(),
