@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::format::{Place, Position, bulk_name, group_bytes};
 use crate::group::{Changes, Entry};
 use crate::reader::{Commits, LogReader};
-use crate::recover::{clear_folder, recover};
+use crate::recover::{archived_names, clear_folder, recover};
 use crate::shared::Shared;
 use crate::state::{Part, State};
 use crate::{LogError, StoreId};
@@ -24,7 +24,7 @@ use crate::{LogError, StoreId};
 /// How a log is kept.
 #[derive(Clone, Debug)]
 pub struct LogOptions {
-    /// Length of log files, allocated ahead; the first ones are shorter.
+    /// Length of log files, allocated ahead, at least 32 KiB; the first ones are shorter.
     pub file_bytes: u64,
     /// Bytes of files that are kept although nothing needs them any more.
     pub retain_bytes: u64,
@@ -66,13 +66,15 @@ impl Log {
     /// Begins a log whose first commit gets a position. What an interrupted creation left goes.
     ///
     /// # Errors
-    /// [`LogError::Exists`] if there is a log with commits.
+    /// [`LogError::Exists`] if there is a log with commits, [`LogError::ForeignFile`] if the archive
+    /// is another store's.
     pub fn create_at(
         devices: Vec<Arc<dyn Storage>>,
         store: StoreId,
         first: Position,
         options: LogOptions,
     ) -> Result<Self, LogError> {
+        archived_names(options.archive.as_ref(), store)?;
         for storage in &devices {
             clear_folder(&**storage)?;
         }

@@ -44,7 +44,7 @@ pub(crate) fn recover(
         return Err(gone(from, Some(end)));
     }
     let catalog = walk.catalog;
-    let archived = archived_names(archive)?;
+    let archived = archived_names(archive, store)?;
     let mut files = Vec::new();
     let mut found = Found::default();
     for file in &catalog.files {
@@ -79,10 +79,13 @@ fn gone(from: Position, end: Option<Place>) -> LogError {
     }
 }
 
-fn archived_names(archive: Option<&Arc<dyn Storage>>) -> Result<HashSet<String>, LogError> {
-    let names = archive.map(|storage| list_folder(&**storage)).transpose()?;
-    let names = names.unwrap_or_default().into_iter();
-    Ok(names.map(|name| format!("{FOLDER}/{name}")).collect())
+/// The log files in the archive, which must be this log's.
+pub(crate) fn archived_names(
+    archive: Option<&Arc<dyn Storage>>,
+    store: StoreId,
+) -> Result<HashSet<String>, LogError> {
+    let catalog = Catalog::list(&[], archive, store)?;
+    Ok(catalog.files.into_iter().map(|file| file.name).collect())
 }
 
 /// Keys and files with changes that groups name.

@@ -15,6 +15,8 @@ use crate::state::{Job, State, Work};
 
 /// Payloads are joined into groups up to this length.
 const PAYLOAD_BYTES_MAX: u64 = 1 << 20;
+/// Files below this would have no room for a group.
+const FILE_BYTES_MIN: u64 = 32 << 10;
 /// How long to wait before trying again to make a file.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -36,7 +38,8 @@ pub(crate) struct Shared {
 type Guard<'a> = MutexGuard<'a, State>;
 
 impl Shared {
-    pub(crate) fn new(state: State, options: LogOptions) -> Self {
+    pub(crate) fn new(state: State, mut options: LogOptions) -> Self {
+        options.file_bytes = options.file_bytes.max(FILE_BYTES_MIN);
         Self {
             options,
             state: Mutex::new(state),

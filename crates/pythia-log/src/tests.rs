@@ -1,6 +1,7 @@
 //! Logs on devices that crash, lie, fill up and are slow.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use pythia_io::{
@@ -424,6 +425,8 @@ fn old_files_go_to_the_archive_and_away() {
         assert_eq!(log.find_key("key 98"), Some(Position(98)));
         assert_eq!(read(&devices, Some(Arc::clone(&archive)), 1).unwrap(), 100);
         drop(log);
+        let other = Log::create(memory(1), StoreId([1; 16]), options.clone());
+        assert!(matches!(other, Err(LogError::ForeignFile { .. })));
         let (log, commits) = Log::open(devices.clone(), STORE, Position(60), options).unwrap();
         assert_eq!(check(commits, 60).unwrap(), 100);
         log.checkpoint(Position(100)).unwrap();
@@ -502,4 +505,76 @@ fn many_changes_are_put_aside() {
     };
     assert!(sets(0)[0].terms().eq(large.terms()));
     assert_eq!(sets(1).len(), 3);
+}
+
+#[test]
+fn readers_beside_a_writer_see_all_that_was_acknowledged_and_no_damage() {
+    for count in [1, 3] {
+        let devices = memory(count);
+        let archive: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+        let options = LogOptions {
+            retain_bytes: 0,
+            archive: Some(Arc::clone(&archive)),
+            prepare_ahead: true,
+            ..options()
+        };
+        let log = Log::create(devices.clone(), STORE, options).unwrap();
+        let acknowledged = AtomicU64::new(0);
+        let is_done = AtomicBool::new(false);
+        let reader = |seed: u64| {
+            let mut number = seed;
+            while !is_done.load(Ordering::Acquire) {
+                let before = acknowledged.load(Ordering::Acquire);
+                number = number
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let from = 1 + (number >> 33) % (before + 1);
+                let end = read(&devices, Some(Arc::clone(&archive)), from).unwrap();
+                assert!(end > before, "{end} after {before}");
+            }
+        };
+        std::thread::scope(|scope| {
+            let reader = &reader;
+            for seed in 0..2 {
+                scope.spawn(move || reader(seed));
+            }
+            for round in 0..150 {
+                let first = 1 + round * 4;
+                let tickets: Vec<_> = (first..first + 4)
+                    .map(|n| submit(&log, n..n + 1).unwrap())
+                    .collect();
+                for (number, ticket) in (first..).zip(tickets) {
+                    log.wait(ticket).unwrap();
+                    acknowledged.store(number, Ordering::Release);
+                }
+                if round % 10 == 9 {
+                    log.checkpoint(Position(first)).unwrap();
+                }
+            }
+            is_done.store(true, Ordering::Release);
+        });
+        log.close().unwrap();
+        assert_eq!(read(&devices, Some(archive), 1).unwrap(), 601);
+    }
+}
+
+#[test]
+fn errors_of_the_device_while_opening_are_errors_and_change_nothing() {
+    for count in [1, 2] {
+        let machine = Machine::new(count, &FaultPlan::none());
+        let mut acknowledged = 0;
+        work(&machine, &mut acknowledged, 20).unwrap();
+        for number in 1.. {
+            for device in &machine.faulty {
+                device.restart(FaultPlan::fail_at(number)).unwrap();
+            }
+            match Log::open(machine.devices(), STORE, Position(1), options()) {
+                Ok(_) => break,
+                Err(LogError::Io(_)) => {}
+                Err(other) => panic!("operation {number}: {other}"),
+            }
+        }
+        machine.power_cut(&FaultPlan::none());
+        assert_eq!(read(&machine.devices(), None, 1).unwrap(), acknowledged + 1);
+    }
 }

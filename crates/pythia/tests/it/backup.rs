@@ -1,7 +1,9 @@
 //! Backups, restores and the change feed, against the states that a store went through.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use oxrdf::{GraphName, Literal, NamedNode, Quad};
 use pythia::{
@@ -410,10 +412,7 @@ fn files(storage: &dyn Storage, folder: &str) -> Vec<String> {
     found
 }
 
-#[test]
-fn a_later_backup_copies_only_what_is_new_while_a_writer_works() {
-    let folder = tempfile::tempdir().unwrap();
-    let (path, copy) = (folder.path().join("store"), folder.path().join("backup"));
+fn load_base(path: &Path) {
     let source = pythia::Source::from_reader(
         "base".to_owned(),
         BASE.as_bytes(),
@@ -421,7 +420,14 @@ fn a_later_backup_copies_only_what_is_new_while_a_writer_works() {
         pythia::Compression::None,
     );
     let load = pythia::LoadOptions::default();
-    pythia::load(&path, vec![source.unwrap()], &load, &Arc::default()).unwrap();
+    pythia::load(path, vec![source.unwrap()], &load, &Arc::default()).unwrap();
+}
+
+#[test]
+fn a_later_backup_copies_only_what_is_new_while_a_writer_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("store"), folder.path().join("backup"));
+    load_base(&path);
     let database = Database::open_with(&path, options(None)).unwrap();
     let mut random = StdRng::seed_from_u64(6);
     let mut commit = || {
@@ -456,6 +462,57 @@ fn a_later_backup_copies_only_what_is_new_while_a_writer_works() {
     assert_eq!(fourth.kept_files, 0, "the base is a new one");
     let left = std::fs::read_dir(&copy).unwrap().count();
     assert_eq!(left, 4, "BACKUP, LOCK, files, commits");
+}
+
+#[test]
+fn backups_beside_a_busy_writer_are_states_that_it_went_through() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    load_base(&path);
+    let database = Database::open_with(&path, options(None)).unwrap();
+    let states = Mutex::new(vec![contents(&database)]);
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut random = StdRng::seed_from_u64(8);
+            for number in 0..u64::MAX {
+                let mut transaction = database.transaction().unwrap();
+                let quad = Quad::new(
+                    NamedNode::new_unchecked(format!("http://e/n{number}")),
+                    NamedNode::new_unchecked("http://e/p"),
+                    random_quad(&mut random).object,
+                    GraphName::DefaultGraph,
+                );
+                transaction.insert(&quad).unwrap();
+                {
+                    // Known before it is committed: a backup may be faster than we are.
+                    let mut states = states.lock().unwrap();
+                    let mut state = states.last().unwrap().clone();
+                    state.insert(format!("{quad} ."));
+                    states.push(state);
+                }
+                transaction.commit().unwrap();
+                match random.random_range(0..10) {
+                    0 => drop(database.store().rewrite().unwrap()),
+                    1..4 => drop(database.store().flush().unwrap()),
+                    _ => {}
+                }
+                if is_done.load(Ordering::Acquire) {
+                    break;
+                }
+            }
+        });
+        for round in 0..12 {
+            let copy = folder.path().join(format!("backup-{}", round % 2));
+            let target = folder.path().join(format!("restored-{round}"));
+            let report = pythia::backup(&path, &copy).unwrap();
+            pythia::restore(&copy, &target, &RestoreOptions::default()).unwrap();
+            let restored = contents(&Database::open(&target).unwrap());
+            let last = report.last.unwrap().0 as usize;
+            assert_eq!(restored, states.lock().unwrap()[last], "round {round}");
+        }
+        is_done.store(true, Ordering::Release);
+    });
 }
 
 #[test]
