@@ -16,7 +16,7 @@ use pythia::{Update, UpdateOptions};
 use super::check::{Pair, Verdict, check};
 use super::generator::{Generator, Lines};
 use super::number;
-use crate::support::{Peer, collapsed, contents, database, quads_of, writable};
+use crate::support::{Peer, collapsed, contents, database, quads_of, restless, writable};
 
 /// How many requests run in the tests.
 const REQUESTS: u64 = 1_500;
@@ -258,7 +258,10 @@ fn run(seed: u64, given_up: &AtomicU64) -> Option<String> {
     let mut generator = Generator::new(seed);
     let data = generator.data().join("\n");
     let pair = Pair {
-        pythia: writable(&data),
+        pythia: match seed % 2 {
+            0 => writable(&data),
+            _ => restless(&data),
+        },
         oxigraph: Peer::hasty(&data),
     };
     let mut quads = owned(&pair.oxigraph.quads());
