@@ -81,6 +81,12 @@ impl Update {
                 ..self.limits.options(self.store.cache)
             },
         )?;
+        if let Some(before) = database.store().upgraded_from() {
+            let now = database.store().manifest().format;
+            eprintln!(
+                "the store is of format {now} from now on, for its log (it was of format {before})"
+            );
+        }
         let started = Instant::now();
         let report = database.update_parsed(&update, &options, self.key.as_deref())?;
         self.tell(&report, started.elapsed());
@@ -125,11 +131,14 @@ impl Update {
             Some(position) => format!("commit {position}: "),
             None => String::new(),
         };
+        let operations = match report.operations {
+            1 => "1 operation".to_owned(),
+            count => format!("{} operations", human_count(count)),
+        };
         println!(
-            "{position}{} quads added, {} removed by {} operations in {:.3} ms",
+            "{position}{} quads added, {} removed by {operations} in {:.3} ms",
             human_count(report.added),
             human_count(report.removed),
-            human_count(report.operations),
             took.as_secs_f64() * 1e3,
         );
     }

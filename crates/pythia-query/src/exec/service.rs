@@ -220,6 +220,8 @@ impl Joiner {
             .iter()
             .map(|asked| solutions.variables.iter().position(|v| v == asked))
             .collect();
+        let query = context.evaluation.blank_node_seed();
+        let scope = format!("s{query:016x}r{}_", self.requests);
         let mut answer = Vec::new();
         for row in solutions.rows {
             let row = row.map_err(|error| failed(error.to_string()))?;
@@ -227,7 +229,7 @@ impl Joiner {
             context.reserve(places.len() * 8 + 24)?;
             let ids = places.iter().map(|place| {
                 let term = place.and_then(|place| row.get(place).cloned().flatten());
-                let term = term.map(|term| foreign(term, self.requests));
+                let term = term.map(|term| foreign(term, &scope));
                 term.map_or(Ok(0), |term| Ok(context.evaluation.intern(term)?.0))
             });
             answer.push(ids.collect::<Result<Vec<u64>, QueryError>>()?);
@@ -348,15 +350,15 @@ fn ground(term: Term) -> Option<GroundTerm> {
     })
 }
 
-/// A term of an answer, its blank nodes renamed: they are none of ours.
-fn foreign(term: Term, request: usize) -> Term {
+/// A term of an answer, its blank nodes renamed: they are none of ours, and of no other answer.
+fn foreign(term: Term, scope: &str) -> Term {
     match term {
         Term::BlankNode(node) => {
-            BlankNode::new_unchecked(format!("s{request}{}", node.as_str())).into()
+            BlankNode::new_unchecked(format!("{scope}{}", node.as_str())).into()
         }
         Term::Triple(triple) => {
-            let subject = foreign(triple.subject.into(), request);
-            let object = foreign(triple.object, request);
+            let subject = foreign(triple.subject.into(), scope);
+            let object = foreign(triple.object, scope);
             match subject {
                 Term::NamedNode(node) => Triple::new(node, triple.predicate, object).into(),
                 Term::BlankNode(node) => Triple::new(node, triple.predicate, object).into(),

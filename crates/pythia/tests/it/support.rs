@@ -15,6 +15,7 @@ use pythia::{
     Results, Source, WriteOptions,
 };
 use pythia_io::{MemoryStorage, Storage};
+use pythia_store::write::MaintenanceOptions;
 use sparesults::{QueryResultsFormat, QueryResultsSerializer};
 
 /// A database in memory holding the N-Quads.
@@ -31,6 +32,25 @@ pub(crate) fn database_with(nquads: &str, options: Options) -> Database {
 pub(crate) fn writable(nquads: &str) -> Database {
     let options = Options {
         write: Some(WriteOptions::default()),
+        ..Options::default()
+    };
+    database_with(nquads, options)
+}
+
+/// The same with a store whose recent changes are moved to the device and into a new base all the
+/// time.
+pub(crate) fn restless(nquads: &str) -> Database {
+    let maintenance = MaintenanceOptions {
+        memory_bytes: 24 << 10,
+        rewrite_percent: 30,
+        rewrite_quads_min: 32,
+        ..MaintenanceOptions::default()
+    };
+    let options = Options {
+        write: Some(WriteOptions {
+            maintenance,
+            ..WriteOptions::default()
+        }),
         ..Options::default()
     };
     database_with(nquads, options)

@@ -6,7 +6,7 @@ mod load;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use oxrdf::{Literal, NamedNode, Quad, Term, Variable};
+use oxrdf::{BlankNode, Literal, NamedNode, Quad, Term, Variable};
 use pythia::{
     Database, QueryError, QueryOptions, Results, ServiceError, ServiceHandler, ServiceSolutions,
     Update, UpdateOptions,
@@ -439,7 +439,7 @@ fn results_that_outgrow_memory_wait_in_files() {
     assert!(counts.lines.iter().all(|line| line.contains("\"6000\"")));
 }
 
-/// Answers every query with two solutions.
+/// Answers every query with two solutions, one of them a blank node.
 struct Two(Mutex<Vec<String>>);
 
 impl ServiceHandler for Two {
@@ -450,17 +450,21 @@ impl ServiceHandler for Two {
         _: Option<Instant>,
     ) -> Result<ServiceSolutions, ServiceError> {
         self.0.lock().unwrap().push(query.to_owned());
-        let row = |n: i32| Ok(vec![Some(Term::from(Literal::from(n)))]);
+        let row = |term: Term| Ok(vec![Some(term)]);
         Ok(ServiceSolutions {
             variables: vec![Variable::new_unchecked("v")],
-            rows: Box::new([row(1), row(2)].into_iter()),
+            rows: Box::new([row(Literal::from(1).into()), row(far_node())].into_iter()),
         })
     }
 }
 
+fn far_node() -> Term {
+    BlankNode::new_unchecked("b").into()
+}
+
 #[test]
 fn a_where_may_ask_other_endpoints() {
-    let database = writable("<http://e/a> <http://e/p> \"1\" .");
+    let database = writable("<http://e/a> <http://e/p> _:b .");
     let service = Arc::new(Two(Mutex::default()));
     let options = UpdateOptions {
         query: QueryOptions {
@@ -472,6 +476,10 @@ fn a_where_may_ask_other_endpoints() {
     let text = "INSERT { ?s <q> ?v } WHERE { ?s <p> ?o SERVICE <far> { ?x <y> ?v } }";
     assert_eq!(update_with(&database, text, &options).unwrap().added, 2);
     assert_eq!(service.0.lock().unwrap().len(), 1);
+    // The blank nodes of each answer are new, and none of the store's.
+    assert_eq!(update_with(&database, text, &options).unwrap().added, 1);
+    let query = "SELECT DISTINCT ?n { <http://e/a> ?p ?n FILTER(isBlank(?n)) }";
+    assert_eq!(ours(&database, query).unwrap().lines.len(), 3);
     let error = update_with(&database, text, &UpdateOptions::default()).unwrap_err();
     assert!(matches!(error, QueryError::Unsupported { .. }), "{error}");
 }
