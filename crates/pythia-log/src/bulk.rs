@@ -54,6 +54,45 @@ impl Bulk {
     }
 }
 
+/// Changes as a file has them, but for their number: made where there is time for it, and written by
+/// [`BulkWriter::push_chunk`].
+#[derive(Debug)]
+pub struct BulkChunk {
+    bytes: u32,
+    stored: Vec<u8>,
+}
+
+impl BulkChunk {
+    /// Encodes and compresses changes, in chunks of a size that is read at once.
+    pub fn all_of(changes: &ChangeSet) -> Result<Vec<Self>, LogError> {
+        if changes.changes().len() <= CHUNK_CHANGES && changes.key_bytes() <= CHUNK_KEY_BYTES {
+            return Ok(vec![Self::new(changes)?]);
+        }
+        let mut chunks = Vec::new();
+        let mut part = Part::default();
+        for change in changes.changes() {
+            part.push(changes, change);
+            if part.set.changes().len() == CHUNK_CHANGES || part.set.key_bytes() > CHUNK_KEY_BYTES {
+                chunks.push(Self::new(&part.set)?);
+                part = Part::default();
+            }
+        }
+        chunks.push(Self::new(&part.set)?);
+        Ok(chunks)
+    }
+
+    fn new(changes: &ChangeSet) -> Result<Self, LogError> {
+        let mut encoded = Vec::new();
+        changes.encode(&mut encoded);
+        let stored = zstd::bulk::compress(&encoded, COMPRESSION_LEVEL)
+            .map_err(|error| IoError::os("compress", "changes", None, error))?;
+        Ok(Self {
+            bytes: encoded.len() as u32,
+            stored,
+        })
+    }
+}
+
 /// Writes changes to a file beside the log.
 #[derive(Debug)]
 pub struct BulkWriter {
@@ -61,7 +100,6 @@ pub struct BulkWriter {
     store: StoreId,
     name: String,
     chunks: u64,
-    scratch: Vec<u8>,
 }
 
 impl BulkWriter {
@@ -78,38 +116,25 @@ impl BulkWriter {
             store,
             name,
             chunks: 0,
-            scratch: Vec::new(),
         })
     }
 
     /// Appends changes, in chunks of a size that is read at once.
     pub fn push(&mut self, changes: &ChangeSet) -> Result<(), LogError> {
-        if changes.changes().len() <= CHUNK_CHANGES && changes.key_bytes() <= CHUNK_KEY_BYTES {
-            return self.push_chunk(changes);
-        }
-        let mut part = Part::default();
-        for change in changes.changes() {
-            part.push(changes, change);
-            if part.set.changes().len() == CHUNK_CHANGES || part.set.key_bytes() > CHUNK_KEY_BYTES {
-                self.push_chunk(&part.set)?;
-                part = Part::default();
-            }
-        }
-        self.push_chunk(&part.set)
+        let chunks = BulkChunk::all_of(changes)?;
+        chunks.iter().try_for_each(|chunk| self.push_chunk(chunk))
     }
 
-    fn push_chunk(&mut self, changes: &ChangeSet) -> Result<(), LogError> {
-        self.scratch.clear();
-        changes.encode(&mut self.scratch);
-        let stored = zstd::bulk::compress(&self.scratch, COMPRESSION_LEVEL)
-            .map_err(|error| IoError::os("compress", &self.name, None, error))?;
+    /// Appends a chunk.
+    pub fn push_chunk(&mut self, chunk: &BulkChunk) -> Result<(), LogError> {
+        let stored = &chunk.stored;
         let mut header = [0; CHUNK_HEADER_BYTES];
         header[..4].copy_from_slice(&(stored.len() as u32).to_le_bytes());
-        header[4..8].copy_from_slice(&(self.scratch.len() as u32).to_le_bytes());
-        let checksum = chunk_checksum(self.store, self.chunks, &header[..8], &stored);
+        header[4..8].copy_from_slice(&chunk.bytes.to_le_bytes());
+        let checksum = chunk_checksum(self.store, self.chunks, &header[..8], stored);
         header[8..].copy_from_slice(&checksum.to_le_bytes());
         self.file.append(&header)?;
-        self.file.append(&stored)?;
+        self.file.append(stored)?;
         self.chunks += 1;
         Ok(())
     }

@@ -31,7 +31,7 @@ mod testing;
 mod tests;
 mod walk;
 
-pub use bulk::{Bulk, BulkWriter};
+pub use bulk::{Bulk, BulkChunk, BulkWriter};
 pub use change::{Change, ChangeSet, LogTerm, NO_GRAPH};
 pub use error::LogError;
 pub use format::{FOLDER, FORMAT_VERSION, Position, StoreId};

@@ -32,8 +32,10 @@ const KEYS: usize = 1 << 14;
 const KEYS_BYTES: usize = 4 << 20;
 /// Looking a term up costs as much as reading so many terms of a dictionary in order.
 const FIND_COST: u64 = 16;
-/// Rows of a change set for the log.
-const CHANGES: usize = 64 << 10;
+/// Rows of a change set for the log, at least and at most.
+const CHANGES: std::ops::RangeInclusive<usize> = 1 << 10..=64 << 10;
+/// Bytes that a change set should have.
+const CHANGES_BYTES: usize = 8 << 20;
 
 /// Sources that were parsed, to be written as a run.
 #[derive(Debug)]
@@ -261,29 +263,40 @@ impl<'d> BaseTerms<'d> {
     }
 }
 
-/// Hands out what a run adds and removes as the log has it, some at a time and in no certain order, made by
-/// `threads` threads. `snapshot` has the run among its changes.
-pub(crate) fn change_sets(
+/// Hands out what a run adds and removes as the log has it, some at a time and in no certain order:
+/// what `make` makes of it on one of `threads` threads. `snapshot` has the run among its changes.
+pub(crate) fn change_sets<T: Send>(
     snapshot: &Snapshot,
     run: &Arc<DeviceRun>,
     threads: usize,
-    mut take: impl FnMut(&ChangeSet) -> Result<(), StoreError>,
+    make: impl Fn(ChangeSet) -> Result<T, StoreError> + Sync,
+    mut take: impl FnMut(T) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let rows = Mutex::new(RunRows::new(std::slice::from_ref(run), Order::Spo)?);
-    let (made, received) = bounded::<ChangeSet>(threads);
-    let work = |made: Sender<ChangeSet>| -> Result<(), StoreError> {
-        let mut chunk = Vec::with_capacity(CHANGES);
+    let (made, received) = bounded::<T>(threads);
+    let work = |made: Sender<T>| -> Result<(), StoreError> {
+        let mut chunk = Vec::new();
+        let mut wanted = *CHANGES.start();
         loop {
             chunk.clear();
             let mut rows = rows.lock().expect("nothing panics holding it");
-            while chunk.len() < CHANGES
+            while chunk.len() < wanted
                 && let Some(row) = rows.next_row()?
             {
                 chunk.push(row);
             }
             drop(rows);
+            if chunk.is_empty() {
+                return Ok(());
+            }
+            let set = change_set(snapshot, &chunk)?;
+            // Terms may be long, and are short again.
+            wanted = match set.bytes() {
+                0..CHANGES_BYTES => (2 * wanted).min(*CHANGES.end()),
+                _ => (wanted / 2).max(*CHANGES.start()),
+            };
             // Nobody receives once taking has failed, which says why.
-            if chunk.is_empty() || made.send(change_set(snapshot, &chunk)?).is_err() {
+            if made.send(make(set)?).is_err() {
                 return Ok(());
             }
         }
@@ -296,7 +309,7 @@ pub(crate) fn change_sets(
             })
             .collect();
         drop(made);
-        let taken = received.into_iter().try_for_each(|set| take(&set));
+        let taken = received.into_iter().try_for_each(&mut take);
         for worker in workers {
             joined(worker.join().map(Ok), "making the log's changes")??;
         }

@@ -89,11 +89,11 @@ fn logged(snapshot: &Snapshot, run: &Arc<DeviceRun>, threads: usize) -> BTreeSet
         LogTerm::Key(key) => pythia_rdf::key::decode(key).expect("a key").to_string(),
     };
     let mut quads = BTreeSet::new();
-    change_sets(snapshot, run, threads, |set| {
+    change_sets(snapshot, run, threads, Ok, |set| {
         for change in set.changes() {
             assert!(change.added);
             let bound = change.quad.iter().filter(|index| **index != NO_GRAPH);
-            let terms: Vec<String> = bound.map(|&index| term(set, index)).collect();
+            let terms: Vec<String> = bound.map(|&index| term(&set, index)).collect();
             quads.insert(terms.join(" "));
         }
         Ok(())

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use parking_lot::MutexGuard;
-use pythia_log::{Changes, Entry, Position};
+use pythia_log::{BulkChunk, Changes, Entry, Position};
 use pythia_rdf::Source;
 
 use super::commit::now;
@@ -90,7 +90,13 @@ impl Writer {
         let delta = Delta::new(base_terms, device, TermView::new(Arc::clone(&terms)));
         let snapshot = head.snapshot.with_delta(delta);
         let mut bulk = self.log.begin_bulk()?;
-        live::change_sets(&snapshot, &run, threads, |set| Ok(bulk.push(set)?))?;
+        live::change_sets(
+            &snapshot,
+            &run,
+            threads,
+            |set| Ok(BulkChunk::all_of(&set)?),
+            |chunks| Ok(chunks.iter().try_for_each(|chunk| bulk.push_chunk(chunk))?),
+        )?;
         let ticket = self.log.submit(&[Entry {
             time: now(),
             key: None,
