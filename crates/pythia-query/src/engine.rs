@@ -160,7 +160,17 @@ impl Engine {
         query: &Query,
         options: &QueryOptions,
     ) -> Result<PreparedQuery, QueryError> {
-        let governor = self.governor(options);
+        self.prepare_within(self.governor(options), snapshot, query, options)
+    }
+
+    /// The same with limits that others share.
+    pub(crate) fn prepare_within(
+        &self,
+        governor: Arc<Governor>,
+        snapshot: &Snapshot,
+        query: &Query,
+        options: &QueryOptions,
+    ) -> Result<PreparedQuery, QueryError> {
         let (form, pattern, dataset, base) = take_apart(&query.algebra);
         let evaluation =
             EvaluationContext::new(Arc::new(snapshot.clone()), DateTime::now(), random_seed())

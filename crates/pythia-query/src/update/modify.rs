@@ -65,7 +65,9 @@ impl Runner<'_> {
             },
         };
         let snapshot = self.snapshot();
-        let prepared = self.engine.prepare(&snapshot, &query, &self.limits())?;
+        let limits = Arc::clone(governor);
+        let engine = self.engine;
+        let prepared = engine.prepare_within(limits, &snapshot, &query, &self.limits())?;
         let Results::Solutions(solutions) = prepared.execute()? else {
             unreachable!("a SELECT has solutions");
         };
@@ -84,8 +86,8 @@ impl Runner<'_> {
         templates: &Templates,
         governor: &Arc<Governor>,
     ) -> Result<(), QueryError> {
-        let waits = !templates.delete.is_empty();
-        let mut inserted = Rows::new(governor);
+        let waits = !templates.delete.is_empty() && !templates.insert.is_empty();
+        let mut waiting = waits.then(|| Rows::new(governor));
         let mut solution = 0;
         while let Some(batch) = solutions.next_ids()? {
             let context = Arc::clone(solutions.context());
@@ -106,15 +108,17 @@ impl Runner<'_> {
                     self.remove(&deleted)?;
                 }
                 let added = self.stored(&part, part.inserted(rows)?)?;
-                if !waits {
-                    self.insert(&added)?;
-                    continue;
+                match &mut waiting {
+                    Some(waiting) => added.iter().try_for_each(|row| waiting.push(row))?,
+                    None => self.insert(&added)?,
                 }
-                added.iter().try_for_each(|row| inserted.push(row))?;
             }
         }
         drop(solutions);
-        inserted.drain(|rows| self.insert(rows))
+        match waiting {
+            Some(waiting) => waiting.drain(|rows| self.insert(rows)),
+            None => Ok(()),
+        }
     }
 
     /// The rows with the store's ids in place of those of the query and of numbers of new nodes, without

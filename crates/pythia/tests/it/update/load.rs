@@ -1,6 +1,8 @@
 //! LOAD: which files may be read, and what becomes of them.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -110,6 +112,50 @@ fn only_what_is_allowed_is_loaded() {
     // Without permission SILENT does not help.
     let message = run("LOAD SILENT <file:///x.nt>", &UpdateOptions::default());
     assert!(message.contains("--load-folder"), "{message}");
+}
+
+/// Answers each request on this machine with this; gives where.
+fn serve(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut line = String::new();
+            let mut reader = BufReader::new(&stream);
+            while reader.read_line(&mut line).is_ok_and(|bytes| bytes > 2) {
+                line.clear();
+            }
+            // The client may be gone.
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    format!("http://{address}/")
+}
+
+#[test]
+fn what_servers_have_is_loaded_if_that_is_allowed() {
+    let turtle = serve(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/turtle; charset=utf-8\r\nConnection: close\r\n\r\n\
+         <#a> <http://e/p> 1, [] .",
+    );
+    let page = serve("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<p>");
+    let nothing = serve("HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n");
+    let database = writable("");
+    let options = UpdateOptions {
+        load: Some(Arc::new(Loader::new().with_http())),
+        ..UpdateOptions::default()
+    };
+    let load =
+        |iri: &str| update_with(&database, &format!("LOAD <{iri}> INTO GRAPH <g>"), &options);
+    assert_eq!(load(&format!("{turtle}x")).unwrap().added, 2);
+    let ask = format!("ASK {{ GRAPH ?g {{ <{turtle}x#a> ?p 1 }} }}");
+    assert_eq!(ours(&database, &ask).unwrap().lines, ["true"]);
+    for (iri, part) in [(page, "text/html"), (nothing, "404")] {
+        let error = load(&iri).unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    let error = load("file:///etc/hostname").unwrap_err();
+    assert!(error.to_string().contains("--load-folder"), "{error}");
 }
 
 #[test]
