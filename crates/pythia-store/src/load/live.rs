@@ -11,6 +11,7 @@ use crossbeam_channel::{Sender, bounded};
 use pythia_io::Storage;
 use pythia_log::{Change, ChangeSet, LogTerm, NO_GRAPH};
 use pythia_rdf::{OwnedKey, Source, TermId, TermKey, TermKind};
+use rustc_hash::FxHashMap;
 
 use super::error::joined;
 use super::numbering::TermSink;
@@ -318,30 +319,36 @@ pub(crate) fn change_sets<T: Send>(
 }
 
 fn change_set(snapshot: &Snapshot, rows: &[([u64; 4], bool)]) -> Result<ChangeSet, StoreError> {
-    let mut ids: Vec<TermId> = rows.iter().flat_map(|(row, _)| row.map(TermId)).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    ids.retain(|id| id.is_bound());
+    let mut ids: Vec<TermId> = Vec::new();
+    let mut known: FxHashMap<u64, u32> = FxHashMap::default();
+    let mut place = |id: u64| match id {
+        0 => NO_GRAPH,
+        id => *known.entry(id).or_insert_with(|| {
+            ids.push(TermId(id));
+            ids.len() as u32 - 1
+        }),
+    };
+    let quads: Vec<[u32; 4]> = rows.iter().map(|(row, _)| row.map(&mut place)).collect();
     let mut set = ChangeSet::new();
-    let mut places = vec![NO_GRAPH; ids.len()];
+    let mut indexes = vec![NO_GRAPH; ids.len()];
     let (mut stored, mut stored_places) = (Vec::new(), Vec::new());
     for (place, &id) in ids.iter().enumerate() {
         if id.kind().is_dictionary() {
             stored.push(id);
             stored_places.push(place);
         } else {
-            places[place] = set.add_term(LogTerm::Inline(id));
+            indexes[place] = set.add_term(LogTerm::Inline(id));
         }
     }
     snapshot.decode_keys(&stored, |index, key| {
-        places[stored_places[index]] = set.add_term(LogTerm::Key(key));
+        indexes[stored_places[index]] = set.add_term(LogTerm::Key(key));
     })?;
-    let place = |id: u64| match ids.binary_search(&TermId(id)) {
-        Ok(index) => places[index],
-        Err(_) => NO_GRAPH,
+    let index = |place: u32| match place {
+        NO_GRAPH => NO_GRAPH,
+        place => indexes[place as usize],
     };
-    for &(row, added) in rows {
-        let quad = row.map(place);
+    for (quad, &(_, added)) in quads.into_iter().zip(rows) {
+        let quad = quad.map(index);
         set.push(Change { added, quad });
     }
     Ok(set)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pythia_io::{BufferPool, FaultPlan, FaultyStorage, Storage};
-use pythia_log::{ChangeSet, LogTerm, NO_GRAPH};
+use pythia_log::{ChangeSet, LogOptions, LogTerm, NO_GRAPH};
 
 use super::live::{RunTarget, change_sets, parse};
 use super::store_tests::{expected_quads, load_texts, memory, options, quads_in, source};
@@ -14,8 +14,10 @@ use crate::delta::RunId;
 use crate::delta::device::DeviceRun;
 use crate::pattern::Order;
 use crate::snapshot::Snapshot;
+use crate::store::WriteOptions;
+use crate::verify::{VerifyOptions, verify};
 use crate::write::Replay;
-use crate::{OpenOptions, Store};
+use crate::{OpenOptions, Store, StoreError};
 
 /// Loads texts on top of a snapshot, as a run with a number.
 fn load_run(
@@ -151,5 +153,92 @@ fn a_load_that_fails_leaves_no_run() {
             "{plan:?}: {error}"
         );
         assert_eq!(storage.list("").expect("memory"), before, "{plan:?}");
+    }
+}
+
+fn open_for_writing(storage: Arc<dyn Storage>) -> Result<Store, StoreError> {
+    let open = OpenOptions {
+        cache_bytes: 4 << 20,
+    };
+    let mut write = WriteOptions {
+        log: LogOptions {
+            file_bytes: 64 << 10,
+            prepare_ahead: false,
+            ..LogOptions::default()
+        },
+        ..WriteOptions::default()
+    };
+    write.maintenance.in_background = false;
+    Store::open_storage_for_writing(storage, open, &write)
+}
+
+/// Opens a store and loads texts on top.
+fn load_onto(storage: Arc<dyn Storage>, texts: &[String]) -> Result<(), LoadError> {
+    let store = open_for_writing(storage)?;
+    let sources = texts.iter().map(|text| source(text)).collect();
+    let progress = Arc::new(LoadProgress::default());
+    store.load(sources, &options(1 << 30, 1), &progress)?;
+    Ok(())
+}
+
+/// What a store has after the device has started again; it must be sound.
+fn contents(storage: &Arc<dyn Storage>) -> BTreeSet<String> {
+    let store = open_for_writing(Arc::clone(storage)).expect("a store");
+    let quads = quads_in(&store.snapshot(), Order::Pos);
+    drop(store);
+    let report = verify(Arc::clone(storage), VerifyOptions::default(), &mut |_| {});
+    assert_eq!(report.problems, []);
+    quads
+}
+
+/// A disk with a store of texts.
+fn disk_with(texts: &[String]) -> Arc<dyn Storage> {
+    let disk = memory();
+    load_texts(&disk, texts, &options(1 << 30, 1)).expect("loaded");
+    disk
+}
+
+#[test]
+fn a_load_that_crashes_is_seen_whole_or_not_at_all() {
+    let (base, load) = (texts(0..300), texts(200..500));
+    let before = expected_quads(&base);
+    let after = expected_quads(&[base.clone(), load.clone()].concat());
+    let calm = FaultyStorage::new(disk_with(&base), FaultPlan::none());
+    load_onto(Arc::new(calm.clone()), &load).expect("no faults");
+    let (mut lost, mut kept) = (0, 0);
+    for crash in 1..=calm.operations() {
+        let disk = disk_with(&base);
+        let faulty = FaultyStorage::new(Arc::clone(&disk), FaultPlan::crash_at(crash, crash));
+        let acknowledged = load_onto(Arc::new(faulty.clone()), &load).is_ok();
+        faulty.crash().expect("memory");
+        let found = contents(&disk);
+        if found == after {
+            kept += 1;
+        } else {
+            assert!(found == before && !acknowledged, "crash at {crash}");
+            lost += 1;
+        }
+        // The next load finds its way.
+        load_onto(Arc::clone(&disk), &load).expect("no faults");
+        assert!(contents(&disk) == after, "after a crash at {crash}");
+    }
+    assert!(lost > 20 && kept > 0, "{lost} lost, {kept} kept");
+}
+
+#[test]
+fn a_load_onto_a_full_disk_changes_nothing() {
+    let (base, load) = (texts(0..300), texts(200..500));
+    let before = expected_quads(&base);
+    let calm = FaultyStorage::new(disk_with(&base), FaultPlan::none());
+    load_onto(Arc::new(calm.clone()), &load).expect("no faults");
+    for bytes in (0..calm.bytes_appended()).step_by(20_000) {
+        let disk = disk_with(&base);
+        let faulty = FaultyStorage::new(Arc::clone(&disk), FaultPlan::disk_of(bytes));
+        let Err(error) = load_onto(Arc::new(faulty), &load) else {
+            // What it could not do without was written.
+            continue;
+        };
+        assert!(error.to_string().contains("no space left"), "{error}");
+        assert!(contents(&disk) == before, "a disk of {bytes} bytes");
     }
 }
