@@ -55,8 +55,8 @@ impl Pace {
         }
     }
 
-    /// Holds back after a write.
-    fn wrote(&self, bytes: usize) {
+    /// Holds back after so many bytes were written, or read.
+    pub(crate) fn passed(&self, bytes: usize) {
         let Some(rate) = self.bytes_per_second else {
             return;
         };
@@ -144,7 +144,7 @@ impl fmt::Debug for PacedFile {
 impl WriteFile for PacedFile {
     fn append(&mut self, bytes: &[u8]) -> Result<(), IoError> {
         self.inner.append(bytes)?;
-        self.pace.wrote(bytes.len());
+        self.pace.passed(bytes.len());
         Ok(())
     }
 

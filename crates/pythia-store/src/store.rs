@@ -19,7 +19,9 @@ use crate::load::{LoadError, LoadOptions, LoadProgress, LoadReport};
 use crate::manifest::{LogEntry, MANIFEST_NAME, Manifest};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
-use crate::write::{Maintainer, MaintenanceOptions, Replay, Rewritten, Transaction, Writer};
+use crate::write::{
+    Maintainer, MaintenanceOptions, Replay, Rewritten, Scrubbed, Transaction, Writer,
+};
 
 /// The file that is locked while the store is in use. It stays when nobody uses the store.
 pub const LOCK_NAME: &str = "LOCK";
@@ -290,12 +292,17 @@ impl Store {
         self.writer()?.load(sources, options, progress)
     }
 
+    /// What scrubbing ([`MaintenanceOptions::scrub_bytes_per_second`]) has found so far.
+    pub fn scrubbed(&self) -> Result<Scrubbed, StoreError> {
+        Ok(self.writer()?.scrubbed())
+    }
+
     /// Writes a new base that has all changes, whether that is due or not.
     pub fn rewrite(&self) -> Result<Rewritten, StoreError> {
         self.writer()?.rewrite()
     }
 
-    fn writer(&self) -> Result<&Arc<Writer>, StoreError> {
+    pub(crate) fn writer(&self) -> Result<&Arc<Writer>, StoreError> {
         self.writer.as_ref().ok_or(StoreError::ReadOnly)
     }
 

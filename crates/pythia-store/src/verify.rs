@@ -92,6 +92,35 @@ pub struct Problem {
     pub message: String,
 }
 
+impl Problem {
+    /// An error that was met while `file` was read; the error may know better which one it is about.
+    pub(crate) fn new(file: &str, error: StoreError) -> Self {
+        let (file, page, message) = match error {
+            StoreError::Corrupt {
+                file,
+                page,
+                message,
+            } => (file, page, message),
+            StoreError::Io(IoError::Corrupt {
+                file,
+                page,
+                expected,
+                found,
+                ..
+            }) => {
+                let message = format!("its checksum is {found:08x}, its bytes give {expected:08x}");
+                (file, Some(page), message)
+            }
+            error => (file.to_owned(), None, error.to_string()),
+        };
+        Self {
+            file,
+            page,
+            message,
+        }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file)?;
@@ -335,24 +364,12 @@ impl Check<'_> {
 
     /// Lists an error under the file and page that it names, or else under `file`.
     fn error(&mut self, file: &str, error: StoreError) {
-        match error {
-            StoreError::Corrupt {
-                file,
-                page,
-                message,
-            } => self.problem(&file, page, message),
-            StoreError::Io(IoError::Corrupt {
-                file,
-                page,
-                expected,
-                found,
-                ..
-            }) => {
-                let message = format!("its checksum is {found:08x}, its bytes give {expected:08x}");
-                self.problem(&file, Some(page), message);
-            }
-            error => self.problem(file, None, error.to_string()),
-        }
+        let Problem {
+            file,
+            page,
+            message,
+        } = Problem::new(file, error);
+        self.problem(&file, page, message);
     }
 }
 

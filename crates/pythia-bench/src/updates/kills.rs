@@ -135,8 +135,9 @@ fn iri(name: &str) -> TermKey<'_> {
     }
 }
 
-/// The last commit of a client; fails if there is a half commit, or one missing before the last.
-fn last_commit(store: &Store, client: usize, at_least: u64) -> Result<u64> {
+/// The last commit of a client, where those before `from` are known to be there; fails if there is a
+/// half commit, or one missing before the last.
+fn last_commit(store: &Store, client: usize, from: u64, at_least: u64) -> Result<u64> {
     let snapshot = store.snapshot();
     let count = |number: u64| -> Result<u64> {
         let Some(subject) = snapshot.resolve_key(iri(&subject(client, number)))? else {
@@ -148,7 +149,7 @@ fn last_commit(store: &Store, client: usize, at_least: u64) -> Result<u64> {
             ..QuadPattern::default()
         })?)
     };
-    let mut last = 0;
+    let mut last = from.saturating_sub(1);
     while count(last + 1)? > 0 || last < at_least {
         last += 1;
         let (found, added) = (count(last)?, quads_of(client, last));
@@ -186,7 +187,7 @@ fn check_all(storage: Arc<dyn Storage>) -> Result<()> {
 pub fn victim(path: &Path, clients: usize) -> Result<()> {
     let store = Store::open_for_writing(path, open_options(), &write_options(true))?;
     let client = |client: usize| -> Result<()> {
-        let mut number = last_commit(&store, client, 0)?;
+        let mut number = last_commit(&store, client, 0, 0)?;
         loop {
             number += 1;
             commit(&store, client, number)?;
@@ -223,20 +224,22 @@ pub fn run(
     create(Arc::new(pythia_io::DirectStorage::open(&path, true)?))?;
     let mut before = vec![0; options.clients];
     for round in 1..=options.rounds {
+        let verifies = round % options.verify_every == 0 || round == options.rounds;
         let life = options.life.mul_f64(random.random::<f64>());
         let acknowledged = kill(victim(&path), options.clients, life)?;
         let store = Store::open_for_writing(&path, open_options(), &write_options(false));
         let store = store.with_context(|| format!("opening after kill {round}"))?;
         for (client, before) in before.iter_mut().enumerate() {
             let at_least = acknowledged[client].max(*before);
-            let found = last_commit(&store, client, at_least)
+            let from = if verifies { 0 } else { *before };
+            let found = last_commit(&store, client, from, at_least)
                 .with_context(|| format!("after kill {round}, seed {}", options.seed))?;
             report.acknowledged += at_least - *before;
             report.unacknowledged += found - at_least;
             *before = found;
         }
         drop(store);
-        if round % options.verify_every == 0 || round == options.rounds {
+        if verifies {
             let storage = pythia_io::DirectStorage::open(&path, false)?;
             check_all(Arc::new(storage)).with_context(|| format!("after kill {round}"))?;
         }
@@ -324,9 +327,54 @@ fn cut_power(seed: u64) -> Result<(u64, u64)> {
     faulty.crash()?;
     let acknowledged = acknowledged.into_inner();
     let store = Store::open_storage_for_writing(disk.clone(), open_options(), &options)?;
-    let found = last_commit(&store, 0, acknowledged)?;
+    let found = last_commit(&store, 0, 0, acknowledged)?;
     commit(&store, 0, found + 1)?;
     drop(store);
     check_all(disk)?;
     Ok((acknowledged, found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VICTIM: &str = "PYTHIA_VICTIM";
+    const CLIENTS: usize = 3;
+
+    /// The process that the next test kills is this test; run by itself it does nothing.
+    #[test]
+    fn be_the_victim() {
+        if let Some(path) = std::env::var_os(VICTIM) {
+            // What the test runner has begun to print ends here.
+            println!();
+            victim(Path::new(&path), CLIENTS).expect("killed before anything fails");
+        }
+    }
+
+    #[test]
+    fn a_few_kills_and_power_cuts_lose_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = std::env::current_exe().expect("this program");
+        let victim = |path: &Path| {
+            let mut command = Command::new(&program);
+            command.args([
+                "--exact",
+                "updates::kills::tests::be_the_victim",
+                "--nocapture",
+            ]);
+            command.env(VICTIM, path);
+            command
+        };
+        let options = Options {
+            rounds: 24,
+            power_cuts: 24,
+            clients: CLIENTS,
+            life: Duration::from_millis(300),
+            seed: 7,
+            verify_every: 8,
+        };
+        let report = run(folder.path(), victim, &options, |_| ()).expect("nothing is lost");
+        assert_eq!((report.kills, report.power_cuts), (24, 24));
+        assert!(report.acknowledged > 0);
+    }
 }

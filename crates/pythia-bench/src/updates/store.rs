@@ -6,7 +6,7 @@
 //! one run after the other, so that what else the machine does strikes all alike (MaSM; E7).
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -38,6 +38,8 @@ pub struct Options {
     pub percent: Vec<f64>,
     /// Numbers of clients, and quads of each commit.
     pub commits: Vec<(usize, usize)>,
+    /// Commits of ten quads a second while queries run once more on the changed store; 0 is none.
+    pub stream: u32,
     /// How long commits are measured.
     pub time: Duration,
     /// Bytes of pages in memory.
@@ -83,6 +85,8 @@ pub struct Changed {
     pub percent: f64,
     /// Quads that were added or removed.
     pub changes: u64,
+    /// Commits a second, of ten quads, that were made meanwhile.
+    pub stream: u32,
     /// Each query.
     pub queries: Vec<Compared>,
 }
@@ -123,11 +127,21 @@ pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> 
         let database = open(&copy, options, true)?;
         let changes = change(&database, percent / 100.0)?;
         progress(&format!("{percent} %: {changes} changes"));
-        queries.push(Changed {
-            percent,
-            changes,
-            queries: compare(&clean, &database, options)?,
-        });
+        let mut compared = |stream: u32| -> Result<()> {
+            queries.push(Changed {
+                percent,
+                changes,
+                stream,
+                queries: while_committing(&database, stream, || {
+                    compare(&clean, &database, options)
+                })?,
+            });
+            Ok(())
+        };
+        compared(0)?;
+        if options.stream > 0 {
+            compared(options.stream)?;
+        }
         drop(database);
         std::fs::remove_dir_all(&copy)?;
     }
@@ -314,6 +328,36 @@ fn change(database: &Database, share: f64) -> Result<u64> {
     }
 }
 
+/// Does something while another thread commits at a rate.
+fn while_committing<T>(
+    database: &Database,
+    per_second: u32,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    if per_second == 0 {
+        return work();
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let commits = scope.spawn(|| -> Result<()> {
+            let started = Instant::now();
+            let mut serial = 0;
+            while !done.load(Ordering::Relaxed) {
+                commit(database, 0, &mut serial, 10)?;
+                let due = Duration::from_secs(1) * (serial / 10) as u32 / per_second;
+                std::thread::sleep(due.saturating_sub(started.elapsed()));
+            }
+            Ok(())
+        });
+        let outcome = work();
+        done.store(true, Ordering::Relaxed);
+        commits
+            .join()
+            .map_err(|_| anyhow::anyhow!("the client panicked"))??;
+        outcome
+    })
+}
+
 fn compare(clean: &Database, changed: &Database, options: &Options) -> Result<Vec<Compared>> {
     let mut latencies: Vec<[Latencies; 2]> = Vec::new();
     latencies.resize_with(options.queries.len(), Default::default);
@@ -422,8 +466,8 @@ impl Report {
         for changed in &self.queries {
             let mut table = Table::new(
                 format!(
-                    "Queries with {} changes ({} %) not merged",
-                    changed.changes, changed.percent
+                    "Queries with {} changes ({} %) not merged, {} commits a second meanwhile",
+                    changed.changes, changed.percent, changed.stream
                 ),
                 &["queries", "clean ms", "changed ms", "ratio"],
             );
@@ -434,5 +478,62 @@ impl Report {
             tables.push(table);
         }
         plain_text("Updates", &self.machine.describe(), &tables)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_run_measures_commits_and_queries() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = folder.path().join("store");
+        let mut text = String::new();
+        for number in 0..2000 {
+            let (node, next) = (number % 500, (number * 7) % 500);
+            text.push_str(&format!(
+                "<http://e/{node}> <http://e/p{}> <http://e/{next}> .\n",
+                number % 3
+            ));
+        }
+        let format = pythia::RdfFormat::NTriples;
+        let source = pythia::Source::from_reader(
+            "text".to_owned(),
+            std::io::Cursor::new(text.into_bytes()),
+            format,
+            pythia::Compression::None,
+        );
+        let sources = vec![source.expect("plain text")];
+        pythia::load(&store, sources, &Default::default(), &Default::default()).expect("loaded");
+        let query = NamedQuery {
+            id: "hop".to_owned(),
+            template: "hop".to_owned(),
+            query: "SELECT * { <http://e/1> <http://e/p1> ?x . ?x ?p ?y }".to_owned(),
+        };
+        let options = Options {
+            store: store.clone(),
+            queries: vec![query],
+            rounds: 2,
+            percent: vec![10.0],
+            commits: vec![(1, 1), (2, 50)],
+            time: Duration::from_millis(50),
+            cache_bytes: 8 << 20,
+            stream: 50,
+        };
+        let report = run(folder.path(), &options, |_| ()).expect("it runs");
+        assert!(
+            report
+                .commits
+                .iter()
+                .all(|run| run.commits_per_second > 0.0)
+        );
+        assert!(report.queries[0].changes > 0);
+        assert!(report.text().contains("hop"), "{}", report.text());
+        let manifest = Database::open(&store)
+            .expect("untouched")
+            .store()
+            .manifest();
+        assert!(manifest.log.is_none(), "the store itself was not changed");
     }
 }

@@ -25,6 +25,9 @@ use crate::rewrite::{RewriteOptions, rewrite};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 
+/// A round of scrubbing counts as so many bytes at least.
+const SCRUB_BYTES_MIN: usize = 1 << 20;
+
 /// When and how runs are moved.
 #[derive(Clone, Debug)]
 pub struct MaintenanceOptions {
@@ -37,6 +40,9 @@ pub struct MaintenanceOptions {
     pub rewrite_quads_min: u64,
     /// Bytes per second that merging and rewriting may write; `None` is no limit.
     pub bytes_per_second: Option<u64>,
+    /// Bytes per second at which all pages are read again and again, to find what goes bad;
+    /// `None`: they are not.
+    pub scrub_bytes_per_second: Option<u64>,
     /// Whether all this happens by itself.
     pub in_background: bool,
     /// How a new base is written.
@@ -50,6 +56,7 @@ impl Default for MaintenanceOptions {
             rewrite_percent: 10,
             rewrite_quads_min: 1 << 16,
             bytes_per_second: None,
+            scrub_bytes_per_second: None,
             in_background: true,
             rewrite: RewriteOptions::default(),
         }
@@ -135,9 +142,13 @@ impl Maintainer {
             thread.spawn(move || run(&writer)).ok()
         };
         writer.background.wake();
+        let scrubs = writer.options.scrub_bytes_per_second.is_some();
         let threads = [
             spawn("move runs", Writer::move_until_stopped),
             spawn("rewrite", Writer::rewrite_until_stopped),
+            scrubs
+                .then(|| spawn("scrub", Writer::scrub_until_stopped))
+                .flatten(),
         ];
         Self {
             writer: Arc::clone(writer),
@@ -149,6 +160,7 @@ impl Maintainer {
 impl Drop for Maintainer {
     fn drop(&mut self) {
         self.writer.pace.cancel();
+        self.writer.scrub_pace.cancel();
         self.writer.background.stop();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -172,6 +184,14 @@ impl Writer {
                 // What fails now is tried again after the next commits.
                 let _ = self.rewrite();
             }
+        }
+    }
+
+    fn scrub_until_stopped(&self) {
+        // What it finds is kept; it ends when it is cancelled.
+        while self.scrub(&self.scrub_pace).is_ok() {
+            // A store without pages is not read in a busy loop.
+            self.scrub_pace.passed(SCRUB_BYTES_MIN);
         }
     }
 

@@ -9,6 +9,7 @@ mod conflicts;
 mod load;
 mod maintenance;
 mod replay;
+mod scrub;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -24,6 +25,7 @@ use pythia_log::{Log, Position};
 pub(crate) use maintenance::Maintainer;
 pub use maintenance::{MaintenanceOptions, Rewritten};
 pub(crate) use replay::Replay;
+pub use scrub::Scrubbed;
 pub use transaction::{Committed, Transaction};
 
 use crate::StoreError;
@@ -46,6 +48,7 @@ pub(crate) struct Writer {
     options: MaintenanceOptions,
     /// How fast the background may write.
     pace: Pace,
+    scrub_pace: Pace,
     /// Held by whoever moves runs.
     maintenance: Mutex<()>,
     /// Held by whoever writes a new base.
@@ -57,6 +60,7 @@ pub(crate) struct Writer {
     /// Held as long as anybody may commit.
     _locks: Vec<StoreLock>,
     background: Background,
+    scrubbed: Mutex<Scrubbed>,
 }
 
 /// The state that the next commit builds on: ahead of what readers see by what is being written.
@@ -132,6 +136,7 @@ impl Writer {
             log,
             pool,
             pace: Pace::new(options.bytes_per_second),
+            scrub_pace: Pace::new(options.scrub_bytes_per_second),
             options,
             maintenance: Mutex::default(),
             rewriting: Mutex::default(),
@@ -139,6 +144,7 @@ impl Writer {
             runs_made: AtomicU64::new(runs_made),
             _locks: locks,
             background: Background::default(),
+            scrubbed: Mutex::default(),
         }
     }
 

@@ -317,3 +317,26 @@ fn many_writers_at_once_lose_nothing() {
     });
     assert_eq!(orders, [160; 4]);
 }
+
+#[test]
+fn scrubbing_finds_a_flipped_bit_and_commits_go_on() {
+    let disk = empty();
+    let faulty = FaultyStorage::new(disk, FaultPlan::none());
+    let store = open(Arc::new(faulty.clone())).expect("sound");
+    change(&store, &quads(&(0..60).collect::<Vec<_>>()), &[]).expect("memory");
+    store.flush().expect("memory");
+    let writer = store.writer().expect("open for writing");
+    let unpaced = crate::pace::Pace::default();
+    writer.scrub(&unpaced).expect("nothing fails");
+    let sound = store.scrubbed().expect("open for writing");
+    assert_eq!((sound.rounds, sound.problems.len()), (1, 0));
+    assert!(sound.pages > 0);
+    faulty.set_plan(FaultPlan::flip("run-000001/added/spo.pages", 100, 3));
+    writer.scrub(&unpaced).expect("what is found is no failure");
+    writer.scrub(&unpaced).expect("what is found is no failure");
+    let found = store.scrubbed().expect("open for writing").problems;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].file, "run-000001/added/spo.pages");
+    assert_eq!(found[0].page, Some(0));
+    change(&store, &quads(&[61]), &[]).expect("commits go on");
+}

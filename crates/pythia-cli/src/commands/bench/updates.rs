@@ -62,6 +62,10 @@ pub(super) struct Updates {
     )]
     percent: Vec<f64>,
 
+    /// Run the queries once more while so many commits of ten quads are made a second
+    #[arg(long, default_value_t = 0, requires = "store")]
+    stream: u32,
+
     /// Quads of each commit
     #[arg(
         long,
@@ -121,6 +125,7 @@ impl Updates {
             },
             queries,
             rounds: self.rounds,
+            stream: self.stream,
             commits: self.clients.iter().flat_map(pairs).collect(),
             time: seconds("--seconds", self.seconds)?,
             cache_bytes: self.cache,

@@ -3,6 +3,7 @@
 use pythia_rdf::{TermId, TermKind};
 use serde::{Deserialize, Serialize};
 
+use super::{ADDED, REMOVED};
 use crate::manifest::ManifestFile;
 use crate::segment::SegmentEntry;
 
@@ -74,6 +75,15 @@ impl RunEntry {
     pub fn bytes(&self) -> u64 {
         let own: u64 = self.files.iter().map(|file| file.bytes).sum();
         own + self.added.bytes() + self.removed.bytes()
+    }
+
+    /// The folders of its two segments, and what they have.
+    pub(crate) fn segments(&self) -> [(String, &SegmentEntry); 2] {
+        let folder = |name| format!("{}/{name}", self.id.folder());
+        [
+            (folder(ADDED), &self.added),
+            (folder(REMOVED), &self.removed),
+        ]
     }
 
     /// Quads added and removed, together.
