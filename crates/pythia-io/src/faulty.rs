@@ -20,7 +20,7 @@ use crate::storage::{ALIGNMENT, FileVersion, LogFile, ReadFile, ReadRequest, Sto
 
 /// What goes wrong, and when. Operations are numbered from 1 in the order in which they begin:
 /// opening, creating, each append, sync, close, each batch of reads, rename, remove, list; creating a
-/// log file is two, create and sync.
+/// log file is two, create and sync; opening and trimming one are one each.
 #[derive(Clone, Debug, Default)]
 pub struct FaultPlan {
     /// Decides what a crash leaves of files that were not synced.

@@ -128,6 +128,13 @@ impl LogFile for MemoryLogFile {
     fn sync(&self) -> Result<(), IoError> {
         Ok(())
     }
+
+    fn trim(&self, bytes: u64) -> Result<(), IoError> {
+        if let Some(file) = self.files.write().get_mut(&self.name) {
+            Arc::make_mut(file).truncate(bytes as usize);
+        }
+        Ok(())
+    }
 }
 
 impl Storage for MemoryStorage {

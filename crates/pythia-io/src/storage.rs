@@ -2,7 +2,7 @@
 //! of log files, written in place.
 //!
 //! Invariants every implementation keeps:
-//! - a file's bytes and length never change once its writer is closed; of a log file, only its length;
+//! - a file's bytes and length never change once its writer is closed; of a log file, its length, until it is trimmed;
 //! - after [`WriteFile::sync`] the file, its name and the folders above it survive a crash;
 //! - [`Storage::rename`] is one atomic, durable step;
 //! - a batch has been served completely, or has failed, when [`Storage::read_batch`] returns.
@@ -95,6 +95,8 @@ pub trait LogFile: Send + Sync + Debug {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), IoError>;
     /// Makes all that was written durable.
     fn sync(&self) -> Result<(), IoError>;
+    /// Cuts the file off behind `bytes`, durably: it is not going to be written any more.
+    fn trim(&self, bytes: u64) -> Result<(), IoError>;
 }
 
 /// A directory of files. Names are relative, with `/` between folders.
@@ -295,6 +297,11 @@ mod tests {
         let short = log.write_at(0, &bytes[..100]);
         assert!(matches!(short, Err(IoError::Misaligned { .. })));
         drop(log);
+        let log = storage.create_log("log/b", 8192).unwrap();
+        log.write_at(0, &bytes).unwrap();
+        log.sync().unwrap();
+        log.trim(4096).unwrap();
+        assert_eq!(storage.read_all("log/b").unwrap(), [7; 4096]);
         let log = storage.open_log("log/a").unwrap();
         bytes.fill(8);
         log.write_at(0, &bytes[..4096]).unwrap();

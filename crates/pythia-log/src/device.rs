@@ -62,7 +62,7 @@ pub(crate) struct Target {
 }
 
 /// The smallest file of a log whose files may be larger, so that small stores stay small.
-const FIRST_FILE_BYTES: u64 = 4 << 20;
+const FIRST_FILE_BYTES: u64 = 2 << 20;
 
 /// Length of the smallest file, if files may have up to `file_bytes`.
 pub(crate) fn first_file_bytes(file_bytes: u64) -> u64 {
@@ -83,9 +83,22 @@ impl Device {
         }
     }
 
-    /// Whether a following file is to be made.
+    /// Whether there is no following file, and nobody makes one.
     pub(crate) fn wants_file(&self) -> bool {
         self.next.is_none() && !self.is_preparing
+    }
+
+    /// Whether it is time to make a following file: half of the current one is written.
+    pub(crate) fn wants_file_soon(&self) -> bool {
+        let half = |file: &OpenFile| file.offset > file.file.len() / 2;
+        self.wants_file() && self.current.as_ref().is_none_or(half)
+    }
+
+    /// The file being written, to be cut off where its groups end, and the one that was never used.
+    pub(crate) fn leftovers(&mut self) -> (Option<(Arc<dyn LogFile>, u64)>, Option<String>) {
+        let written = self.current.take().filter(|file| file.offset > 0);
+        let unused = self.next.take().map(|file| file.info.name);
+        (written.map(|file| (file.file, file.offset)), unused)
     }
 
     /// Whether groups of these lengths need a file that nobody makes.

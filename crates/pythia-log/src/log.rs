@@ -256,6 +256,9 @@ impl Log {
                 std::panic::resume_unwind(panic);
             }
         }
+        if written.is_ok() {
+            self.shared.trim();
+        }
         written
     }
 

@@ -104,7 +104,7 @@ impl Found {
     }
 }
 
-/// What a file holds of the groups that count.
+/// What a file holds of the groups that count. It is cut off behind its last group.
 fn describe(
     catalog: &Catalog,
     file: &CatalogFile,
@@ -115,13 +115,17 @@ fn describe(
     let mut info = FileInfo {
         storage: Arc::clone(&file.storage),
         name: file.name.clone(),
-        bytes: scan.bytes.len() as u64,
+        bytes: scan.end as u64,
         used_bytes: scan.end as u64,
         lower: file.header.lower,
         end: Position(0),
         bulks: Vec::new(),
         is_archived: false,
     };
+    if scan.bytes.len() > scan.end {
+        // Nothing is written to it any more.
+        file.storage.open_log(&file.name)?.trim(info.used_bytes)?;
+    }
     for (offset, header) in &scan.groups {
         let counts = catalog.epoch_of(header.group) == Some(file.header.epoch);
         if !counts || header.group >= end.group {

@@ -114,9 +114,10 @@ impl Shared {
         let written = self.write(&job);
         let mut state = self.state.lock();
         state.complete(&job, written);
+        let wants_file = state.devices[job.device].wants_file_soon();
         drop(state);
         self.done.notify_all();
-        if job.target.is_first {
+        if wants_file {
             self.files.notify_all();
         }
     }
@@ -164,12 +165,26 @@ impl Shared {
         }
     }
 
+    /// Gives back what was allocated ahead. Not worth an error: whoever opens the log does it again.
+    pub(crate) fn trim(&self) {
+        let mut state = self.state.lock();
+        for device in &mut state.devices {
+            let (written, unused) = device.leftovers();
+            if let Some((file, bytes)) = written {
+                let _ = file.trim(bytes);
+            }
+            if let Some(name) = unused {
+                let _ = device.storage.remove(&name);
+            }
+        }
+    }
+
     /// The thread that makes files before they are needed.
     pub(crate) fn run_files(&self) {
         let mut state = self.state.lock();
         while !state.is_closing {
             let mut devices = state.devices.iter();
-            let Some(device) = devices.position(|device| device.wants_file()) else {
+            let Some(device) = devices.position(|device| device.wants_file_soon()) else {
                 self.files.wait(&mut state);
                 continue;
             };

@@ -232,7 +232,12 @@ fn what_was_acknowledged_survives_a_crash_at_every_operation() {
                 let machine = Machine::new(count, &plan);
                 let mut acknowledged = 0;
                 let first = work(&machine, &mut acknowledged, 40);
-                assert!(first.is_err() || count > 1, "every operation is reached");
+                let crashed = machine.faulty[0].crashed();
+                // With more devices, each has more or less to do.
+                assert!(
+                    crashed || count > 1,
+                    "every operation is reached: {first:?}"
+                );
                 // And again, soon after the log was opened again.
                 machine.power_cut(&FaultPlan::crash_at(3 + number % 17, seed));
                 let _ = work(&machine, &mut acknowledged, 50);
@@ -460,6 +465,36 @@ fn without_room_for_old_files_the_log_can_still_be_opened() {
     }
     let ahead = Log::open(devices, STORE, Position(51), options);
     assert!(matches!(ahead, Err(LogError::Lost { .. })), "{ahead:?}");
+}
+
+#[test]
+fn files_that_are_done_take_no_more_than_their_groups() {
+    let memory = Arc::new(MemoryStorage::new());
+    let faulty = FaultyStorage::new(memory.clone(), FaultPlan::none());
+    let devices: Devices = vec![Arc::new(faulty.clone())];
+    let options = LogOptions {
+        prepare_ahead: true,
+        ..LogOptions::default()
+    };
+    drop(Log::create(devices.clone(), STORE, options.clone()).unwrap());
+    let mut next = 1;
+    for round in 0..6 {
+        let (log, commits) =
+            Log::open(devices.clone(), STORE, Position(1), options.clone()).unwrap();
+        next = check(commits, 1).unwrap();
+        commit(&log, next..next + 3).unwrap();
+        if round % 2 == 0 {
+            drop(log);
+            assert!(
+                memory.size_bytes() < (6 + round) * 12 * 4096,
+                "round {round}"
+            );
+        } else {
+            faulty.restart(FaultPlan::none()).unwrap();
+        }
+    }
+    faulty.restart(FaultPlan::none()).unwrap();
+    assert_eq!(read(&devices, None, 1).unwrap(), next + 3);
 }
 
 #[test]

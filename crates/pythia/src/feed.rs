@@ -82,7 +82,9 @@ impl Feed {
         position: Position,
     ) -> Result<impl Iterator<Item = Result<Commit, StoreError>> + use<>, StoreError> {
         let end = self.reader.durable_end(position)?;
-        let commits = self.reader.commits_from(position)?;
+        // Whoever waits for news looks often.
+        let commits = (end > position).then(|| self.reader.commits_from(position));
+        let commits = commits.transpose()?.into_iter().flatten();
         let durable = move |commit: &Result<Commit, StoreError>| {
             commit.as_ref().map_or(true, |commit| commit.position < end)
         };

@@ -105,4 +105,9 @@ impl LogFile for DirectLogFile {
             .sync_data()
             .map_err(|e| IoError::os("sync", &self.name, None, e))
     }
+
+    fn trim(&self, bytes: u64) -> Result<(), IoError> {
+        let trimmed = self.file.set_len(bytes).and_then(|()| self.file.sync_all());
+        trimmed.map_err(|e| IoError::os("set the length of", &self.name, Some(bytes), e))
+    }
 }

@@ -204,6 +204,18 @@ impl LogFile for FaultyLogFile {
         }
         Ok(())
     }
+
+    fn trim(&self, bytes: u64) -> Result<(), IoError> {
+        self.device.begin("trim", self.name())?;
+        let mut state = self.device.state.lock();
+        self.check_alive(&state, "trim")?;
+        if let Some(log) = state.logs.files.get_mut(self.name()) {
+            let kept = |write: &Write| (write.offset + write.old.len()) as u64 <= bytes;
+            log.undo.retain(kept);
+            log.content.truncate(bytes as usize);
+        }
+        self.inner.trim(bytes)
+    }
 }
 
 #[cfg(test)]

@@ -68,4 +68,8 @@ impl LogFile for ModelledLogFile {
         }
         Ok(())
     }
+
+    fn trim(&self, bytes: u64) -> Result<(), IoError> {
+        self.inner.trim(bytes)
+    }
 }

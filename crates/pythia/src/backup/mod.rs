@@ -31,7 +31,7 @@ pub enum BackupError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The folder has other things in it.
-    #[error("the folder has {found:?} in it, which is not a backup's; choose an empty folder")]
+    #[error("the folder has {found:?} in it already; choose an empty folder")]
     NotEmpty {
         /// One of them.
         found: String,
