@@ -188,7 +188,7 @@ fn write_orders(
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let mut written = work();
         for other in others {
-            let other = joined(other.join().map(|result| Ok(result)), "rewriting")?;
+            let other = joined(other.join().map(Ok), "rewriting")?;
             if let Ok(written) = &mut written {
                 written.extend(other?);
             }
