@@ -94,11 +94,14 @@ impl Device {
         self.wants_file() && self.current.as_ref().is_none_or(half)
     }
 
-    /// The file being written, to be cut off where its groups end, and the one that was never used.
-    pub(crate) fn leftovers(&mut self) -> (Option<(Arc<dyn LogFile>, u64)>, Option<String>) {
-        let written = self.current.take().filter(|file| file.offset > 0);
-        let unused = self.next.take().map(|file| file.info.name);
-        (written.map(|file| (file.file, file.offset)), unused)
+    /// Gives back what was allocated ahead. Not worth an error: whoever opens the log does it again.
+    pub(crate) fn trim(&mut self) {
+        if let Some(written) = self.current.take().filter(|file| file.offset > 0) {
+            let _ = written.file.trim(written.offset);
+        }
+        if let Some(unused) = self.next.take() {
+            let _ = self.storage.remove(&unused.info.name);
+        }
     }
 
     /// Whether groups of these lengths need a file that nobody makes.

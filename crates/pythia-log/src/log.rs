@@ -257,7 +257,8 @@ impl Log {
             }
         }
         if written.is_ok() {
-            self.shared.trim();
+            let mut state = self.shared.state.lock();
+            state.devices.iter_mut().for_each(Device::trim);
         }
         written
     }

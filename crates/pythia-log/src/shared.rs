@@ -165,20 +165,6 @@ impl Shared {
         }
     }
 
-    /// Gives back what was allocated ahead. Not worth an error: whoever opens the log does it again.
-    pub(crate) fn trim(&self) {
-        let mut state = self.state.lock();
-        for device in &mut state.devices {
-            let (written, unused) = device.leftovers();
-            if let Some((file, bytes)) = written {
-                let _ = file.trim(bytes);
-            }
-            if let Some(name) = unused {
-                let _ = device.storage.remove(&name);
-            }
-        }
-    }
-
     /// The thread that makes files before they are needed.
     pub(crate) fn run_files(&self) {
         let mut state = self.state.lock();
