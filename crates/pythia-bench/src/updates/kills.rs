@@ -106,8 +106,18 @@ fn subject(client: usize, number: u64) -> String {
     format!("http://example.org/client/{client}/{number}")
 }
 
-/// Commits once: adds the quads of a commit, and removes one of the commit before.
+/// Commits once, again as long as a new base comes between.
 fn commit(store: &Store, client: usize, number: u64) -> Result<(), StoreError> {
+    loop {
+        match try_commit(store, client, number) {
+            Err(error) if error.is_retryable() => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Adds the quads of a commit, and removes one of the commit before.
+fn try_commit(store: &Store, client: usize, number: u64) -> Result<(), StoreError> {
     let mut transaction = store.begin()?;
     let added = quads_of(client, number);
     let mut names = vec![subject(client, number), subject(client, number - 1)];

@@ -240,7 +240,8 @@ fn measure_commits(
     })
 }
 
-/// One commit of new quads: subjects and literals that the store does not have.
+/// One commit of new quads: subjects and literals that the store does not have. No base is written
+/// meanwhile, so there are no conflicts.
 fn commit(database: &Database, client: usize, serial: &mut u64, batch: usize) -> Result<()> {
     let mut transaction = database.store().begin()?;
     let mut names: Vec<(TermKind, String)> = Vec::with_capacity(batch * 2 + 10);
