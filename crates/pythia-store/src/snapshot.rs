@@ -25,7 +25,7 @@ mod count;
 mod edges;
 
 pub(crate) use count::{count, count_range};
-pub(crate) use edges::{append_list, expand};
+pub(crate) use edges::{append_list, expand, probe};
 
 #[cfg(test)]
 mod tests;
@@ -404,8 +404,9 @@ impl Snapshot {
         let Some(delta) = self.changes().filter(|delta| delta.touches(predicate)) else {
             return Ok(found);
         };
-        for (found, &pair) in found.iter_mut().zip(pairs) {
-            match delta.probe(predicate, pair, graph)? {
+        let changes = delta.probe(predicate, pairs, graph)?;
+        for ((found, &pair), change) in found.iter_mut().zip(pairs).zip(changes) {
+            match change {
                 0 => {}
                 1.. => *found = true,
                 _ => *found = self.is_left(predicate, pair, graph)?,

@@ -41,8 +41,9 @@ pub use rows::{RunRows, SegmentRows};
 pub use terms::{RunTermsWriter, TermCursor};
 pub use writer::{DeviceRunWriter, RunOrderWriter, WrittenOrder, write_run};
 
-pub(crate) use filter::{FilterBuilder, StoredFilter, hash_of_node};
+pub(crate) use filter::{FilterBuilder, StoredFilter, hash_of};
 use terms::RunTerms;
+pub(crate) use writer::add_edge;
 
 /// The folder of the quads that were added.
 const ADDED: &str = "added";
@@ -58,7 +59,7 @@ pub struct DeviceRun {
     entry: RunEntry,
     added: Arc<Segment>,
     removed: Arc<Segment>,
-    /// Nodes that have rows, by end.
+    /// Nodes that have rows, by end, and with which predicates.
     nodes: [StoredFilter; 2],
     terms: RunTerms,
 }
@@ -108,9 +109,9 @@ impl DeviceRun {
         &self.removed
     }
 
-    /// Whether the node may have rows; false is certain.
-    pub fn touches(&self, end: End, node: TermId) -> bool {
-        self.nodes[end as usize].may_hold(hash_of_node(node.0))
+    /// Whether the node may have rows, or rows of the predicate; false is certain.
+    pub fn touches(&self, end: End, node: TermId, predicate: Option<TermId>) -> bool {
+        self.nodes[end as usize].may_hold(hash_of(node, predicate))
     }
 
     /// Quads of a predicate that were added, and that were removed.

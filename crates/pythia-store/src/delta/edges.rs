@@ -57,29 +57,72 @@ impl Delta {
         Ok(changes)
     }
 
-    /// Quads more, or fewer, that join the pair.
+    /// For each pair, quads more, or fewer, that join it.
     pub(crate) fn probe(
         &self,
         predicate: TermId,
-        (subject, object): (TermId, TermId),
+        pairs: &[(TermId, TermId)],
         graph: GraphFilter,
-    ) -> Result<i64, StoreError> {
-        let pattern = QuadPattern {
-            subject: Some(subject),
-            predicate: Some(predicate),
-            object: Some(object),
-            graph,
-        };
-        let touching = self
-            .runs
-            .iter()
-            .filter(|run| run.predicate(predicate).is_some() && run.touches(End::Object, object));
-        let mut sum = touching.map(|run| run.count(&pattern)).sum();
-        for (segment, sign) in self.segments(pattern) {
-            sum += i64::from(sign) * snapshot::count(segment, &pattern)? as i64;
+    ) -> Result<Vec<i64>, StoreError> {
+        let mut sums = vec![0; pairs.len()];
+        for run in &self.runs {
+            if run.predicate(predicate).is_some() {
+                for (sum, &pair) in sums.iter_mut().zip(pairs) {
+                    *sum += run.probe(predicate, pair, graph);
+                }
+            }
         }
-        Ok(sum)
+        for run in &self.device {
+            if run.predicate(predicate) != (0, 0) {
+                probe_device_run(run, predicate, pairs, graph, &mut sums)?;
+            }
+        }
+        Ok(sums)
     }
+}
+
+fn probe_device_run(
+    run: &DeviceRun,
+    predicate: TermId,
+    pairs: &[(TermId, TermId)],
+    graph: GraphFilter,
+    sums: &mut [i64],
+) -> Result<(), StoreError> {
+    let touches = |&index: &usize| {
+        let (subject, object) = pairs[index];
+        run.touches(End::Subject, subject, Some(predicate))
+            && run.touches(End::Object, object, Some(predicate))
+    };
+    let touched: Vec<usize> = (0..pairs.len()).filter(touches).collect();
+    if touched.is_empty() {
+        return Ok(());
+    }
+    let pairs: Vec<_> = touched.iter().map(|&index| pairs[index]).collect();
+    for (segment, sign) in [(run.added(), 1), (run.removed(), -1)] {
+        let there = snapshot::probe(segment, predicate, &pairs, graph)?;
+        for (&index, &(subject, object)) in touched
+            .iter()
+            .zip(&pairs)
+            .zip(there)
+            .filter_map(|(both, there)| there.then_some(both))
+        {
+            // In one graph a pair is joined once; in several it has to be counted.
+            sums[index] += sign
+                * match graph {
+                    GraphFilter::One(_) => 1,
+                    GraphFilter::Any | GraphFilter::Named => snapshot::count(
+                        segment,
+                        &QuadPattern {
+                            subject: Some(subject),
+                            predicate: Some(predicate),
+                            object: Some(object),
+                            graph,
+                        },
+                    )? as i64,
+                };
+        }
+    }
+    Ok(())
 }
 
 /// Adds the signs of equal changes up, and drops those that cancel.
@@ -110,7 +153,7 @@ fn of_run(
     let mut prefix = [0, predicate.map_or(0, |predicate| predicate.0)];
     let prefix_len = 1 + usize::from(predicate.is_some());
     for (source, &node) in nodes.iter().enumerate() {
-        if !run.touches(end, node) {
+        if !run.touches(end, node, predicate) {
             continue;
         }
         prefix[0] = node.0;
@@ -142,7 +185,7 @@ fn of_device_run(
     graph: GraphFilter,
     changes: &mut Vec<EdgeChange>,
 ) -> Result<(), StoreError> {
-    let touched = (0..nodes.len()).filter(|&index| run.touches(end, nodes[index]));
+    let touched = (0..nodes.len()).filter(|&index| run.touches(end, nodes[index], predicate));
     let touched: Vec<usize> = touched.collect();
     if touched.is_empty() {
         return Ok(());

@@ -267,8 +267,8 @@ impl Delta {
 
     /// The segments of runs on the device that may have quads of the pattern, with their signs.
     fn segments(&self, pattern: QuadPattern) -> impl Iterator<Item = (&Arc<Segment>, i32)> {
-        let touches = |run: &DeviceRun, end, node: Option<TermId>| {
-            node.is_none_or(|node| run.touches(end, node))
+        let touches = move |run: &DeviceRun, end, node: Option<TermId>| {
+            node.is_none_or(|node| run.touches(end, node, pattern.predicate))
         };
         let may_match = move |run: &&Arc<DeviceRun>| {
             touches(run, End::Subject, pattern.subject)

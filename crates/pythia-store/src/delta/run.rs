@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use pythia_rdf::TermId;
 
-use super::device::{FilterBuilder, StoredFilter, hash_of_node};
+use super::device::{FilterBuilder, StoredFilter, add_edge, hash_of};
 use crate::pattern::{Component, End, GraphFilter, Order, QuadPattern};
 
 /// Runs with fewer rows have no filters.
@@ -170,10 +170,10 @@ impl Run {
         &self.orders[order as usize]
     }
 
-    /// Whether the node may have rows; false is certain.
-    pub(crate) fn touches(&self, end: End, node: TermId) -> bool {
+    /// Whether the node may have rows, or rows of the predicate; false is certain.
+    pub(crate) fn touches(&self, end: End, node: TermId, predicate: Option<TermId>) -> bool {
         let filters = self.filters.as_ref();
-        filters.is_none_or(|filters| filters[end as usize].may_hold(hash_of_node(node.0)))
+        filters.is_none_or(|filters| filters[end as usize].may_hold(hash_of(node, predicate)))
     }
 
     /// The changes of predicates, sorted.
@@ -204,8 +204,8 @@ impl Run {
             return (order, 0..0, true);
         }
         let touched = match (pattern.subject, pattern.object) {
-            (Some(subject), _) if !self.touches(End::Subject, subject) => false,
-            (_, Some(object)) => self.touches(End::Object, object),
+            (Some(subject), _) if !self.touches(End::Subject, subject, pattern.predicate) => false,
+            (_, Some(object)) => self.touches(End::Object, object, pattern.predicate),
             _ => true,
         };
         let rows = match touched {
@@ -237,6 +237,27 @@ impl Run {
             is_exact,
             pattern.graph,
         )
+    }
+
+    /// Quads more, or fewer, that join a pair.
+    pub(crate) fn probe(
+        &self,
+        predicate: TermId,
+        (subject, object): (TermId, TermId),
+        graph: GraphFilter,
+    ) -> i64 {
+        let touched = self.touches(End::Subject, subject, Some(predicate))
+            && self.touches(End::Object, object, Some(predicate));
+        if !touched {
+            return 0;
+        }
+        let rows = self.rows(Order::Spo);
+        let range = rows.range(&[subject.0, predicate.0, object.0]);
+        let of_graph = |&index: &usize| graph.accepts(TermId(rows.row(index)[3]));
+        range
+            .filter(of_graph)
+            .map(|index| i64::from(rows.sign(index)))
+            .sum()
     }
 
     /// Quads more, or fewer, of a predicate with a subject (or object) in `ids`.
@@ -296,11 +317,12 @@ impl Run {
     }
 }
 
-/// The nodes that rows of SPO or OPS begin with.
+/// The nodes, and nodes with predicates, that rows of SPO or OPS begin with.
 fn filter(rows: &SignedRows) -> StoredFilter {
-    let mut builder = FilterBuilder::new(rows.len() as u64);
+    let mut builder = FilterBuilder::new(2 * rows.len() as u64);
+    let mut last = None;
     for row in &rows.rows {
-        builder.add(hash_of_node(row[0]));
+        add_edge(&mut builder, &mut last, [row[0], row[1]]);
     }
     builder.finish()
 }

@@ -78,8 +78,8 @@ impl ParsedLoad {
         let options = target.snapshot.base().options();
         let writer = DeviceRunWriter::new(storage, target.id, options);
         let terms_max = parsed.terms_max();
-        // Nodes are at most as many.
-        let rows_max = parsed.quads().min(terms_max);
+        // Nodes with predicates are mostly no more; if they are, the filters admit some more.
+        let rows_max = parsed.quads().min(terms_max.saturating_mul(4));
         let order = |order| writer.order(order, rows_max);
         let orders = PerOrder {
             spo: order(Order::Spo)?,

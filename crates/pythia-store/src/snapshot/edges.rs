@@ -192,7 +192,7 @@ pub(crate) fn append_list(
 }
 
 /// See [`super::Snapshot::probe`].
-pub(super) fn probe(
+pub(crate) fn probe(
     base: &Segment,
     predicate: TermId,
     pairs: &[(TermId, TermId)],

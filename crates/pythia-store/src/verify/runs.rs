@@ -83,13 +83,15 @@ impl Check<'_> {
 fn nodes(run: &Arc<DeviceRun>) -> Result<(), StoreError> {
     for (end, order) in [(End::Subject, Order::Spo), (End::Object, Order::Ops)] {
         let mut rows = RunRows::new(std::slice::from_ref(run), order)?;
-        let mut last = 0;
-        while let Some(([node, ..], _)) = rows.next_row()? {
-            if node != last && !run.touches(end, TermId(node)) {
+        let mut last = [0; 2];
+        while let Some(([node, predicate, ..], _)) = rows.next_row()? {
+            let admits = |predicate| run.touches(end, TermId(node), predicate);
+            let is_new = last != [node, predicate];
+            if is_new && !(admits(None) && admits(Some(TermId(predicate)))) {
                 let message = format!("the filter of {end:?} does not admit {:?}", TermId(node));
                 return Err(StoreError::corrupt(run.directory_file(), None, message));
             }
-            last = node;
+            last = [node, predicate];
         }
     }
     Ok(())

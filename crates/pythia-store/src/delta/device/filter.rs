@@ -4,7 +4,7 @@
 //! that asking touches one cache line (Putze et al., "Cache-, hash- and space-efficient Bloom
 //! filters"). A filter is begun for as many members as there may be, and folded when their number is known.
 
-use pythia_rdf::TermKey;
+use pythia_rdf::{TermId, TermKey};
 
 use crate::StoreError;
 use crate::codec::{Reader, Writer};
@@ -150,6 +150,21 @@ fn bit(hash: u64, salt: u32) -> u32 {
 #[inline]
 pub(crate) fn hash_of_node(node: u64) -> u64 {
     mix(node)
+}
+
+/// The hash of a node, or of a node with a predicate.
+#[inline]
+pub(crate) fn hash_of(node: TermId, predicate: Option<TermId>) -> u64 {
+    match predicate {
+        None => hash_of_node(node.0),
+        Some(predicate) => hash_of_edge(node.0, predicate.0),
+    }
+}
+
+/// The hash of a node with a predicate. It is part of the format.
+#[inline]
+pub(crate) fn hash_of_edge(node: u64, predicate: u64) -> u64 {
+    mix(node ^ mix(predicate))
 }
 
 /// The hash of a term's key. It is part of the format.

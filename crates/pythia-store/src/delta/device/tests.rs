@@ -67,8 +67,8 @@ fn check(run: &DeviceRun, model: &Model) {
     assert_eq!(run.entry().added.quads, added);
     assert_eq!(run.entry().changes(), model.quads.len() as u64);
     for quad in model.quads.keys() {
-        assert!(run.touches(End::Subject, TermId(quad[0])));
-        assert!(run.touches(End::Object, TermId(quad[2])));
+        assert!(run.touches(End::Subject, TermId(quad[0]), Some(TermId(quad[1]))));
+        assert!(run.touches(End::Object, TermId(quad[2]), Some(TermId(quad[1]))));
     }
     let keys: Vec<TermKey<'_>> = model.terms.keys().map(OwnedKey::as_key).collect();
     let ids: Vec<TermId> = model.terms.values().copied().collect();

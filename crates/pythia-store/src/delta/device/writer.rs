@@ -6,7 +6,7 @@ use pythia_io::Storage;
 use pythia_rdf::{TermId, TermKey};
 
 use super::entry::{RunEntry, RunId};
-use super::filter::{FilterBuilder, StoredFilter, hash_of_node};
+use super::filter::{FilterBuilder, StoredFilter, hash_of_edge, hash_of_node};
 use super::terms::{MAP_NAME, RunTerms, RunTermsWriter};
 use super::{ADDED, DIRECTORY_NAME, MAGIC, REMOVED, VERSION};
 use crate::StoreError;
@@ -59,7 +59,9 @@ impl DeviceRunWriter {
         Ok(RunOrderWriter {
             added: added.order(order)?,
             removed: removed.order(order)?,
-            nodes: by_node.then(|| FilterBuilder::new(rows_max)),
+            // A row brings a node and an edge at most.
+            nodes: by_node.then(|| FilterBuilder::new(rows_max.saturating_mul(2))),
+            last: None,
         })
     }
 
@@ -132,6 +134,21 @@ pub struct RunOrderWriter {
     removed: OrderWriter,
     /// The nodes that the order is sorted by, in SPO and OPS.
     nodes: Option<FilterBuilder>,
+    /// The last node and predicate that it was given.
+    last: Option<[u64; 2]>,
+}
+
+/// Adds the node and the edge that a row begins with to a filter.
+pub(crate) fn add_edge(filter: &mut FilterBuilder, last: &mut Option<[u64; 2]>, edge: [u64; 2]) {
+    let before = last.replace(edge);
+    if before == Some(edge) {
+        return;
+    }
+    let [node, predicate] = edge;
+    if before.is_none_or(|before| before[0] != node) {
+        filter.add(hash_of_node(node));
+    }
+    filter.add(hash_of_edge(node, predicate));
 }
 
 /// An order of a run, written.
@@ -147,7 +164,7 @@ impl RunOrderWriter {
     #[inline]
     pub fn push(&mut self, row: [u64; 4], added: bool) -> Result<(), StoreError> {
         if let Some(nodes) = &mut self.nodes {
-            nodes.add(hash_of_node(row[0]));
+            add_edge(nodes, &mut self.last, [row[0], row[1]]);
         }
         match added {
             true => self.added.push(row),
