@@ -38,7 +38,8 @@ impl Catalog {
     ) -> Result<Self, LogError> {
         let mut found: BTreeMap<(u32, u64), CatalogFile> = BTreeMap::new();
         let mut unused = Vec::new();
-        for storage in archive.into_iter().chain(devices) {
+        // What moves to the archive meanwhile is seen twice, not missed.
+        for storage in devices.iter().chain(archive) {
             for name in list_folder(&**storage)? {
                 let Some((device, sequence)) = parse_file_name(&name) else {
                     continue;
@@ -57,7 +58,7 @@ impl Catalog {
                     sequence,
                     header,
                 };
-                found.insert((device, sequence), file);
+                found.entry((device, sequence)).or_insert(file);
             }
         }
         let mut files: Vec<CatalogFile> = found.into_values().collect();

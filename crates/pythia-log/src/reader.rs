@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pythia_io::Storage;
 
@@ -16,7 +17,9 @@ use crate::{LogError, StoreId};
 
 /// How often a reader looks again when the log changed under it: a writer may be at work, and files
 /// move to the archive.
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: usize = 20;
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A log to be read, whether or not a process is writing to it.
 #[derive(Clone, Debug)]
@@ -77,7 +80,11 @@ impl LogReader {
     /// is further than the next commit's.
     pub fn commits_from(&self, position: Position) -> Result<Commits, LogError> {
         let mut last = Err(LogError::NoDevice);
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                // Files were on their way into the archive.
+                std::thread::sleep(PAUSE);
+            }
             last = self.try_from(position);
             match &last {
                 Err(LogError::Lost { .. } | LogError::Missing { .. }) => {}
@@ -231,12 +238,15 @@ impl Commits {
 
     /// Like [`Self::fill`]; if the log changed meanwhile, looks at it anew.
     fn fill_or_look_again(&mut self) -> Result<bool, LogError> {
-        match self.fill() {
-            Err(LogError::Lost { .. } | LogError::Missing { .. }) => {}
-            Err(LogError::Io(error)) if error.is_not_found() => {}
-            filled => return filled,
+        for _ in 0..ATTEMPTS {
+            match self.fill() {
+                Err(LogError::Lost { .. } | LogError::Missing { .. }) => {}
+                Err(LogError::Io(error)) if error.is_not_found() => {}
+                filled => return filled,
+            }
+            std::thread::sleep(PAUSE);
+            *self = self.reader.commits_from(self.position)?;
         }
-        *self = self.reader.commits_from(self.position)?;
         self.fill()
     }
 }

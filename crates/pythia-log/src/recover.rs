@@ -35,13 +35,27 @@ pub(crate) fn recover(
 ) -> Result<Recovered, LogError> {
     let catalog = Catalog::list(devices, None, store)?;
     let mut walk = match Walk::new(catalog, from) {
-        Err(LogError::Missing { first: None, .. }) => return Err(gone(from, None)),
+        // Nobody lets go of commits that are still to be replayed, so the device has lost them.
+        Err(LogError::Missing { first, .. }) => {
+            let there = match first {
+                Some(first) => format!("the log begins with commit {first}"),
+                None => "there is no log".to_owned(),
+            };
+            return Err(gone(
+                from,
+                format!("{there}, the store has changes up to commit {from}"),
+            ));
+        }
         walk => walk?,
     };
     while walk.next_group()?.is_some() {}
     let end = walk.place();
     if end.position < from.0 {
-        return Err(gone(from, Some(end)));
+        let evidence = format!(
+            "the log ends before commit {}, the store has changes up to commit {from}",
+            end.position
+        );
+        return Err(gone(Position(end.position), evidence));
     }
     let catalog = walk.catalog;
     let archived = archived_names(archive, store)?;
@@ -66,16 +80,12 @@ pub(crate) fn recover(
     })
 }
 
-/// The log has lost its end, or all of it.
-fn gone(from: Position, end: Option<Place>) -> LogError {
-    let evidence = match end {
-        Some(end) => format!("the log ends before commit {}", end.position),
-        None => "there is no log".to_owned(),
-    };
+/// The log has lost its beginning, its end, or all of it.
+fn gone(position: Position, evidence: String) -> LogError {
     LogError::Lost {
-        position: end.map_or(from, |end| Position(end.position)),
+        position,
         place: format!("the folder {FOLDER}"),
-        evidence: format!("{evidence}, the store has changes up to commit {from}"),
+        evidence,
     }
 }
 
