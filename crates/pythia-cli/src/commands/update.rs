@@ -74,10 +74,13 @@ impl Update {
         let base = self.base()?;
         let update = pythia::Update::parse(&text, base.as_deref())
             .map_err(|error| point_at(&text, error, "the update cannot be read"))?;
+        let mut write = WriteOptions::default();
+        // A command that ends at once leaves that to `pythia optimize`, or to who has the store open.
+        write.maintenance.rewrite_quads_min = u64::MAX;
         let database = Database::open_with(
             &self.store.location,
             Options {
-                write: Some(WriteOptions::default()),
+                write: Some(write),
                 ..self.limits.options(self.store.cache)
             },
         )?;

@@ -29,6 +29,8 @@ impl Writer {
         progress: &Arc<LoadProgress>,
     ) -> Result<LoadReport, LoadError> {
         let parsed = live::parse(sources, options, progress)?;
+        // A new base would have to replay the load.
+        let _not_rewriting = self.rewriting.lock();
         let _moving = self.maintenance.lock();
         let mut head = self.flushed_head()?;
         self.settle(&head)?;
