@@ -12,7 +12,6 @@ use pythia_rdf::Source;
 
 use crate::StoreError;
 use crate::auxiliary::Auxiliaries;
-use crate::delta::TermStore;
 use crate::delta::device::DeviceRun;
 use crate::device;
 use crate::load::{LoadError, LoadOptions, LoadProgress, LoadReport};
@@ -187,11 +186,11 @@ impl Store {
             let (log, commits) = Log::open(devices, entry.store, entry.position, log_options)?;
             (log, Some(commits))
         };
-        let terms = store.replay(&entry, commits.into_iter().flatten())?;
+        store.replay(&entry, commits.into_iter().flatten())?;
         let options = write.maintenance.clone();
         let in_background = options.in_background;
         let pool = Arc::clone(&store.pool);
-        let writer = Writer::new(Arc::clone(&store.state), terms, log, pool, options, locks);
+        let writer = Writer::new(Arc::clone(&store.state), log, pool, options, locks);
         let writer = Arc::new(writer);
         store.maintainer = in_background.then(|| Maintainer::start(&writer));
         store.writer = Some(writer);
@@ -216,12 +215,12 @@ impl Store {
         Ok(())
     }
 
-    /// Applies the commits that only the log has; gives the terms that they have brought.
+    /// Applies the commits that only the log has.
     fn replay(
         &self,
         log: &LogEntry,
         commits: impl Iterator<Item = Result<Commit, LogError>>,
-    ) -> Result<Arc<TermStore>, StoreError> {
+    ) -> Result<(), StoreError> {
         let mut state = self.state.write();
         let runs = state.manifest.runs.iter();
         let runs = runs.map(|entry| Ok(Arc::new(DeviceRun::open(&self.pool, entry)?)));
@@ -229,10 +228,10 @@ impl Store {
         let last = log.position.0.saturating_sub(1);
         let mut replay = Replay::new(&state.snapshot, runs, last);
         replay.commits(commits)?;
-        let (snapshot, terms, last) = replay.finish();
+        let (snapshot, last) = replay.finish();
         state.snapshot = snapshot;
         state.last = last;
-        Ok(terms)
+        Ok(())
     }
 
     fn assemble(

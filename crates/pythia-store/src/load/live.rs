@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::{Sender, bounded};
 use pythia_io::Storage;
-use pythia_log::{Change, ChangeSet, LogTerm, NO_GRAPH};
+use pythia_log::ChangeSet;
 use pythia_rdf::{OwnedKey, Source, TermId, TermKey, TermKind};
-use rustc_hash::FxHashMap;
 
 use super::error::joined;
 use super::numbering::TermSink;
@@ -26,6 +25,7 @@ use crate::delta::{KindCounts, RunEntry, RunId, kind_index};
 use crate::dictionary::{Dictionary, Keys};
 use crate::pattern::Order;
 use crate::snapshot::Snapshot;
+use crate::write::change_set;
 
 /// Terms looked up at a time.
 const KEYS: usize = 1 << 14;
@@ -290,7 +290,7 @@ pub(crate) fn change_sets<T: Send>(
             if chunk.is_empty() {
                 return Ok(());
             }
-            let set = change_set(snapshot, &chunk)?;
+            let set = change_set(snapshot, &chunk, |_, _| ())?;
             // Terms may be long, and are short again.
             wanted = match set.bytes() {
                 0..CHANGES_BYTES => (2 * wanted).min(*CHANGES.end()),
@@ -316,40 +316,4 @@ pub(crate) fn change_sets<T: Send>(
         }
         taken
     })
-}
-
-fn change_set(snapshot: &Snapshot, rows: &[([u64; 4], bool)]) -> Result<ChangeSet, StoreError> {
-    let mut ids: Vec<TermId> = Vec::new();
-    let mut known: FxHashMap<u64, u32> = FxHashMap::default();
-    let mut place = |id: u64| match id {
-        0 => NO_GRAPH,
-        id => *known.entry(id).or_insert_with(|| {
-            ids.push(TermId(id));
-            ids.len() as u32 - 1
-        }),
-    };
-    let quads: Vec<[u32; 4]> = rows.iter().map(|(row, _)| row.map(&mut place)).collect();
-    let mut set = ChangeSet::new();
-    let mut indexes = vec![NO_GRAPH; ids.len()];
-    let (mut stored, mut stored_places) = (Vec::new(), Vec::new());
-    for (place, &id) in ids.iter().enumerate() {
-        if id.kind().is_dictionary() {
-            stored.push(id);
-            stored_places.push(place);
-        } else {
-            indexes[place] = set.add_term(LogTerm::Inline(id));
-        }
-    }
-    snapshot.decode_keys(&stored, |index, key| {
-        indexes[stored_places[index]] = set.add_term(LogTerm::Key(key));
-    })?;
-    let index = |place: u32| match place {
-        NO_GRAPH => NO_GRAPH,
-        place => indexes[place as usize],
-    };
-    for (quad, &(_, added)) in quads.into_iter().zip(rows) {
-        let quad = quad.map(index);
-        set.push(Change { added, quad });
-    }
-    Ok(set)
 }

@@ -133,7 +133,7 @@ fn apply(head: &Head, proposal: &Proposal) -> Result<(Snapshot, Vec<(Quad, i32)>
         true => Arc::clone(&proposal.run),
         false => Arc::new(Run::new(&changed)),
     };
-    let terms = vec![TermView::new(Arc::clone(&head.terms))];
+    let terms = vec![TermView::new(Arc::clone(head.terms()))];
     let delta = head.delta().with_run(run, terms);
     Ok((head.snapshot.with_delta(delta), changed))
 }
@@ -149,7 +149,7 @@ fn shared_ids(head: &Head, proposal: &Proposal) -> Result<FxHashMap<u64, u64>, S
     let mut found = vec![None; keys.len()];
     head.delta().find_on_device(&keys, &mut found)?;
     let missing = keys.iter().zip(&found).filter(|(_, id)| id.is_none());
-    let mut added = head.terms.add(missing.map(|(key, _)| *key)).into_iter();
+    let mut added = head.terms().add(missing.map(|(key, _)| *key)).into_iter();
     let id = |id: Option<TermId>| id.or_else(|| added.next()).expect("one for each missing");
     let ids: Vec<TermId> = found.iter().copied().map(id).collect();
     let pairs = proposal.new_terms.iter().zip(ids);

@@ -89,7 +89,7 @@ impl Writer {
         device.push(Arc::clone(&run));
         let base_terms = head.snapshot.base_terms();
         let terms = Arc::new(TermStore::new(&first_new(&base_terms, &device)));
-        let delta = Delta::new(base_terms, device, TermView::new(Arc::clone(&terms)));
+        let delta = Delta::new(base_terms, device, TermView::new(terms));
         let snapshot = head.snapshot.with_delta(delta);
         let mut bulk = self.log.begin_bulk()?;
         live::change_sets(
@@ -106,7 +106,6 @@ impl Writer {
         }])?;
         self.log.wait(ticket)?;
         head.last += 1;
-        head.terms = terms;
         let last = head.last;
         // Whoever has not seen the load may have changed what it brings.
         head.recent.forget_all(last);

@@ -260,7 +260,6 @@ impl Writer {
         log_of(&mut manifest).position = Position(last + 1);
         let mut head = self.head.lock();
         let flushed = head.delta().flushed(delta, run);
-        head.terms = Arc::clone(flushed.terms()[0].store());
         let snapshot = head.snapshot.with_delta(flushed);
         self.install(&mut head, manifest, snapshot)?;
         drop(head);
@@ -383,12 +382,11 @@ impl Writer {
         let mut head = self.head.lock();
         self.settle(&head)?;
         replay.commits(self.log.reader().commits_from(from)?)?;
-        let (snapshot, terms, last) = replay.finish();
+        let (snapshot, last) = replay.finish();
         debug_assert_eq!(last, head.last, "the log has what was committed");
-        head.terms = terms;
+        self.install(&mut head, manifest, snapshot)?;
         // Transactions that have begun before hold ids of the old base.
         head.recent.forget_all(last);
-        self.install(&mut head, manifest, snapshot)?;
         drop(head);
         self.background.changed.notify_all();
         Ok(())

@@ -4,6 +4,7 @@
 //! is what makes them durable; then they are a run in memory that every new snapshot sees
 //! ([`commit`]). From there they move to the device and into a new base ([`maintenance`]). When a store is opened, [`replay`] makes those runs again from the log.
 
+mod change_set;
 mod commit;
 mod conflicts;
 mod load;
@@ -22,6 +23,7 @@ use parking_lot::{Mutex, RwLock};
 use pythia_io::BufferPool;
 use pythia_log::{Log, Position};
 
+pub(crate) use change_set::change_set;
 pub(crate) use maintenance::Maintainer;
 pub use maintenance::{MaintenanceOptions, Rewritten};
 pub(crate) use replay::Replay;
@@ -66,8 +68,6 @@ pub(crate) struct Writer {
 /// The state that the next commit builds on: ahead of what readers see by what is being written.
 struct Head {
     snapshot: Snapshot,
-    /// New terms since the base was written.
-    terms: Arc<TermStore>,
     /// The last commit.
     last: u64,
     recent: RecentChanges,
@@ -83,6 +83,11 @@ struct Begun {
 }
 
 impl Head {
+    /// New terms since the base was written, those of commits that failed included.
+    fn terms(&self) -> &Arc<TermStore> {
+        self.delta().terms()[0].store()
+    }
+
     /// Fails once nothing can be committed any more.
     fn check(&self) -> Result<(), StoreError> {
         match &self.failed {
@@ -112,7 +117,6 @@ impl Writer {
     /// The writer of a store in this state, whose last commit is the state's.
     pub(crate) fn new(
         state: Arc<RwLock<State>>,
-        terms: Arc<TermStore>,
         log: Log,
         pool: Arc<BufferPool>,
         options: MaintenanceOptions,
@@ -127,7 +131,6 @@ impl Writer {
             state,
             head: Mutex::new(Head {
                 snapshot,
-                terms,
                 last,
                 recent: RecentChanges::default(),
                 failed: None,

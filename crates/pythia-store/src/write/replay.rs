@@ -135,8 +135,8 @@ impl Replay {
         self.snapshot.delta().expect("it was made with one")
     }
 
-    /// The snapshot, its new terms and its last commit.
-    pub(crate) fn finish(self) -> (Snapshot, Arc<TermStore>, u64) {
-        (self.snapshot, self.terms, self.last)
+    /// The snapshot and its last commit.
+    pub(crate) fn finish(self) -> (Snapshot, u64) {
+        (self.snapshot, self.last)
     }
 }

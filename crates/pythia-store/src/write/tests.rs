@@ -340,3 +340,30 @@ fn scrubbing_finds_a_flipped_bit_and_commits_go_on() {
     assert_eq!(found[0].page, Some(0));
     change(&store, &quads(&[61]), &[]).expect("commits go on");
 }
+
+/// A step of maintenance that fails leaves terms and quads as they were, for readers and commits.
+#[test]
+fn commits_go_on_after_maintenance_has_failed_anywhere() {
+    for after in [After::Flush, After::Rewrite] {
+        let faulty = FaultyStorage::new(empty(), FaultPlan::none());
+        let store = open(Arc::new(faulty.clone())).expect("sound");
+        let mut model = BTreeSet::new();
+        let mut add = |number: usize| {
+            let name = |what: &str| format!("http://example.org/{what}/{number}");
+            let quad = [name("s"), name("p"), name("o"), String::new()];
+            change(&store, std::slice::from_ref(&quad), &[]).expect("the device works again");
+            model.insert(quad);
+            assert_eq!(contents(&store), model, "{after:?} {number}");
+        };
+        for step in 1..40 {
+            add(step);
+            faulty.set_plan(FaultPlan::fail_at(faulty.operations() + step as u64));
+            let outcome = maintain(&store, after);
+            faulty.set_plan(FaultPlan::none());
+            if matches!(outcome, Err(StoreError::Log(_))) {
+                break;
+            }
+            add(1000 + step);
+        }
+    }
+}

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use pythia_log::{Change, ChangeSet, LogTerm, NO_GRAPH, Position};
+use pythia_log::{ChangeSet, Position};
 use pythia_rdf::{OwnedKey, TermId, TermKey};
-use rustc_hash::FxHashMap;
 
+use super::change_set;
 use super::commit::Proposal;
 use super::{Begun, Writer};
 use crate::StoreError;
@@ -146,34 +146,16 @@ impl Transaction {
 
     /// The changes as the log has them, and the new terms among them with their private ids.
     fn logged(&self, run: &Run) -> Result<(ChangeSet, Vec<(TermId, OwnedKey)>), StoreError> {
-        let rows = run.rows(Order::Spo);
-        let mut ids: Vec<TermId> = rows.iter().flat_map(|(row, _)| row.map(TermId)).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        ids.retain(|id| id.is_bound());
-        let mut changes = ChangeSet::new();
-        let mut places: FxHashMap<u64, u32> = FxHashMap::default();
-        let (stored, values): (Vec<TermId>, Vec<TermId>) =
-            ids.into_iter().partition(|id| id.kind().is_dictionary());
-        for id in values {
-            places.insert(id.0, changes.add_term(LogTerm::Inline(id)));
-        }
+        let rows: Vec<_> = run.rows(Order::Spo).iter().collect();
         let mut new_terms = Vec::new();
         let private = TermView::new(Arc::clone(&self.terms));
-        self.view.decode_keys(&stored, |index, key| {
-            let id = stored[index];
+        let changes = change_set(&self.view, &rows, |id, key| {
             if private.contains(id) {
                 new_terms.push((id, key.to_owned_key()));
             }
-            places.insert(id.0, changes.add_term(LogTerm::Key(key)));
         })?;
         // In the order in which they came, so that they keep their ids if nothing came between.
         new_terms.sort_unstable_by_key(|(id, _)| *id);
-        for ([s, p, o, g], added) in rows.iter() {
-            let graph = if g == 0 { NO_GRAPH } else { places[&g] };
-            let quad = [places[&s], places[&p], places[&o], graph];
-            changes.push(Change { added, quad });
-        }
         Ok((changes, new_terms))
     }
 }

@@ -1,0 +1,51 @@
+//! Changed quads as the log has them: with their terms.
+
+use pythia_log::{Change, ChangeSet, LogTerm, NO_GRAPH};
+use pythia_rdf::{TermId, TermKey};
+use rustc_hash::FxHashMap;
+
+use crate::StoreError;
+use crate::snapshot::Snapshot;
+
+/// Signed rows (subject, predicate, object, graph) as the log has them; `each` is given every term of
+/// the dictionary among them with its id.
+pub(crate) fn change_set(
+    snapshot: &Snapshot,
+    rows: &[([u64; 4], bool)],
+    mut each: impl FnMut(TermId, TermKey<'_>),
+) -> Result<ChangeSet, StoreError> {
+    let mut ids: Vec<TermId> = Vec::new();
+    let mut known: FxHashMap<u64, u32> = FxHashMap::default();
+    let mut place = |id: u64| match id {
+        0 => NO_GRAPH,
+        id => *known.entry(id).or_insert_with(|| {
+            ids.push(TermId(id));
+            ids.len() as u32 - 1
+        }),
+    };
+    let quads: Vec<[u32; 4]> = rows.iter().map(|(row, _)| row.map(&mut place)).collect();
+    let mut set = ChangeSet::new();
+    let mut indexes = vec![NO_GRAPH; ids.len()];
+    let (mut stored, mut stored_places) = (Vec::new(), Vec::new());
+    for (place, &id) in ids.iter().enumerate() {
+        if id.kind().is_dictionary() {
+            stored.push(id);
+            stored_places.push(place);
+        } else {
+            indexes[place] = set.add_term(LogTerm::Inline(id));
+        }
+    }
+    snapshot.decode_keys(&stored, |index, key| {
+        each(stored[index], key);
+        indexes[stored_places[index]] = set.add_term(LogTerm::Key(key));
+    })?;
+    let index = |place: u32| match place {
+        NO_GRAPH => NO_GRAPH,
+        place => indexes[place as usize],
+    };
+    for (quad, &(_, added)) in quads.into_iter().zip(rows) {
+        let quad = quad.map(index);
+        set.push(Change { added, quad });
+    }
+    Ok(set)
+}
