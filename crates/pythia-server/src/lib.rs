@@ -1,0 +1,1 @@
+//! SPARQL over HTTP: the server of Pythia.
