@@ -18,4 +18,5 @@ mod sparqltest;
 mod store;
 mod support;
 mod update;
+mod visible;
 mod w3c;
