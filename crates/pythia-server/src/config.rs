@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use pythia::WriteOptions;
 
+pub use crate::auth::config::{JwtConfig, RoleConfig, SecurityConfig, TokenConfig, UserConfig};
+pub use crate::outbound::config::OutboundConfig;
+
 /// All that a server is told.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -17,6 +20,10 @@ pub struct Config {
     pub datasets: Vec<DatasetConfig>,
     /// Limits of requests.
     pub limits: Limits,
+    /// Who may do what.
+    pub security: SecurityConfig,
+    /// Whom SERVICE and LOAD may ask.
+    pub outbound: OutboundConfig,
     /// Origins whose pages may read answers; `*` is any. Default: any, as the protocol is public.
     pub cors_origins: Vec<String>,
 }
@@ -91,6 +98,8 @@ impl Default for Config {
             tls: None,
             datasets: Vec::new(),
             limits: Limits::default(),
+            security: SecurityConfig::default(),
+            outbound: OutboundConfig::default(),
             cors_origins: vec!["*".to_owned()],
         }
     }

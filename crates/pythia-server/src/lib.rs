@@ -24,5 +24,6 @@ mod running;
 mod server;
 mod state;
 
+pub use auth::{hash_password, new_token};
 pub use config::Config;
 pub use server::{Handle, Server, ServerError};

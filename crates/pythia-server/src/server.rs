@@ -83,11 +83,14 @@ impl Server {
             .thread_stack_size(16 << 20)
             .thread_name("pythia")
             .build()?;
+        let outbound = Outbound::new(&config.outbound).map_err(ServerError::Config)?;
+        let auth = Auth::new(&config.security).map_err(ServerError::Config)?;
+        auth.check_bind(&config.bind).map_err(ServerError::Config)?;
         let datasets = open(&config)?;
         let listeners = runtime.block_on(listen::listen(&config))?;
         let settings = Settings {
-            auth: Auth::open(),
-            outbound: Outbound::default(),
+            auth,
+            outbound,
             config,
         };
         Ok(Self {
