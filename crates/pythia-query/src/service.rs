@@ -20,6 +20,13 @@ pub trait ServiceHandler: Send + Sync {
         query: &str,
         deadline: Option<Instant>,
     ) -> Result<ServiceSolutions, ServiceError>;
+
+    /// Whether the endpoint may be asked at all: whoever asks for one that may not has made a mistake, and
+    /// none is made elsewhere.
+    fn check(&self, endpoint: &NamedNode) -> Result<(), ServiceError> {
+        let _ = endpoint;
+        Ok(())
+    }
 }
 
 /// What an endpoint answered.

@@ -11,9 +11,10 @@ mod rules;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use pythia::{HttpService, LoadHandler, Loader, ServiceHandler};
+use oxrdf::NamedNode;
+use pythia::{HttpService, LoadHandler, Loader, ServiceError, ServiceHandler, ServiceSolutions};
 use ureq::config::Config as AgentConfig;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
@@ -49,7 +50,10 @@ impl Outbound {
             load = load.with_folder(folder);
         }
         Ok(Self {
-            service: Arc::new(service),
+            service: Arc::new(Listed {
+                rules,
+                endpoints: service,
+            }),
             load: Arc::new(load),
         })
     }
@@ -62,6 +66,31 @@ impl Outbound {
     /// Opens what LOAD names.
     pub(crate) fn load(&self) -> Arc<dyn LoadHandler> {
         Arc::clone(&self.load)
+    }
+}
+
+/// Asks endpoints that are on the list.
+struct Listed {
+    rules: Arc<Rules>,
+    endpoints: HttpService,
+}
+
+impl ServiceHandler for Listed {
+    fn select(
+        &self,
+        endpoint: &NamedNode,
+        query: &str,
+        deadline: Option<Instant>,
+    ) -> Result<ServiceSolutions, ServiceError> {
+        self.endpoints.select(endpoint, query, deadline)
+    }
+
+    fn check(&self, endpoint: &NamedNode) -> Result<(), ServiceError> {
+        let url: Uri = endpoint
+            .as_str()
+            .parse()
+            .map_err(|_| ServiceError("it is no URL".to_owned()))?;
+        self.rules.check_url(&url).map(|_| ()).map_err(ServiceError)
     }
 }
 

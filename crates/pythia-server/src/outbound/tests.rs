@@ -1,14 +1,9 @@
 //! Servers of this machine, some of which may be asked.
 
+use super::*;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
-
-use oxrdf::NamedNode;
-use pythia::ServiceError;
-
-use super::*;
 
 /// A server that gives the same answer to all, and counts them.
 struct Fixed {

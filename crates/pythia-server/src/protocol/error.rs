@@ -181,9 +181,9 @@ fn status_of(error: &QueryError) -> StatusCode {
         | QueryError::Path(_)
         | QueryError::Load { .. } => StatusCode::BAD_REQUEST,
         QueryError::Graph { .. } => StatusCode::CONFLICT,
-        QueryError::Forbidden { .. } | QueryError::Store(StoreError::ReadOnly) => {
-            StatusCode::FORBIDDEN
-        }
+        QueryError::Forbidden { .. }
+        | QueryError::Refused { .. }
+        | QueryError::Store(StoreError::ReadOnly) => StatusCode::FORBIDDEN,
         QueryError::Store(_) if error.is_retryable() => StatusCode::CONFLICT,
         QueryError::Cancelled => StatusCode::SERVICE_UNAVAILABLE,
         QueryError::Timeout => StatusCode::GATEWAY_TIMEOUT,
