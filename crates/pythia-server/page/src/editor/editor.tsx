@@ -20,6 +20,7 @@ export interface Mistake { line: number; column: number; message: string }
 /** What was typed and undone in each tab, as long as the page is open. */
 const states = new Map<string, EditorState>();
 
+/** `text` is what a tab begins with; after that the editor says what it is. */
 export function Editor(props: {
   tab: string;
   text: string;
@@ -50,12 +51,6 @@ export function Editor(props: {
     editor.setState(stateOf(props.tab, props.text, () => latest.current));
     return () => { if (view.current) states.set(props.tab, view.current.state); };
   }, [props.tab]);
-
-  useEffect(() => {
-    const editor = view.current;
-    if (!editor || editor.state.doc.toString() === props.text) return;
-    editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: props.text } });
-  }, [props.text]);
 
   useEffect(() => {
     if (view.current) showMistake(view.current, props.mistake);

@@ -78,8 +78,8 @@ function wordStyle(word: string, stream: StringStream): string | null {
   if (word === "a") return "keyword";
   if (word === "true" || word === "false") return "bool";
   const called = /^\s*\(/.test(stream.string.slice(stream.pos));
-  if (called && FUNCTIONS.has(word)) return "function";
-  return KEYWORDS.has(word) ? "keyword" : FUNCTIONS.has(word) ? "function" : null;
+  if (called && FUNCTIONS.has(word)) return "variableName.function";
+  return KEYWORDS.has(word) ? "keyword" : FUNCTIONS.has(word) ? "variableName.function" : null;
 }
 
 export function sparql(): LanguageSupport {

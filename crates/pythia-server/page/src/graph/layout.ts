@@ -35,7 +35,7 @@ export class Layout {
   /** `moved` is called after every step. */
   constructor(private readonly moved: () => void) {
     this.simulation = forceSimulation<Placed>().stop().alphaDecay(0.03)
-      .force("charge", forceManyBody<Placed>().strength(-420).distanceMax(600))
+      .force("charge", forceManyBody<Placed>().strength(-600).distanceMax(600))
       .force("x", forceX<Placed>((node) => (node.column ?? 0) * COLUMN).strength((node) => (node.column === null ? 0.02 : 0.5)))
       .force("y", forceY<Placed>(0).strength(0.05))
       .force("apart", apart(() => this.simulation.nodes()));
@@ -51,7 +51,7 @@ export class Layout {
     });
     this.simulation.nodes([...this.placed.values()]);
     this.simulation.force("link", forceLink<Placed, { source: Placed; target: Placed }>(links)
-      .distance(({ source, target }) => (source.width + target.width) / 2 + 70).strength(0.3));
+      .distance(({ source, target }) => (source.width + target.width) / 2 + 84).strength(0.3));
     if (changed) this.run();
     else this.moved();
   }

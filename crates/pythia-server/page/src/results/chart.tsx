@@ -1,11 +1,11 @@
 // Bars, lines, points and shares of the columns one chooses.
 
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { count, shortCount } from "../parts/number.ts";
 import type { Prefixes } from "../rdf/prefixes.ts";
 import { localName, numberOf, termText, timeOf } from "../rdf/term.ts";
 import type { Row } from "../server/result-stream.ts";
-import { linear } from "./scale.ts";
+import { linear, type Scale } from "./scale.ts";
 
 type Kind = "bar" | "line" | "scatter" | "share";
 interface Point { label: string; x: number | null; y: number }
@@ -13,10 +13,10 @@ interface Point { label: string; x: number | null; y: number }
 const KINDS: [Kind, string][] = [["bar", "Bars"], ["line", "Line"], ["scatter", "Points"], ["share", "Shares"]];
 /** More than these cannot be told apart. */
 const MOST: Record<Kind, number> = { bar: 60, line: 5000, scatter: 5000, share: 12 };
-const WIDTH = 860;
 const HEIGHT = 380;
 const LEFT = 64;
 const BOTTOM = 44;
+const BAR = 26;
 
 export function Chart({ columns, rows, prefixes }: { columns: string[]; rows: Row[]; prefixes: Prefixes }) {
   const numeric = columns.filter((column) => rows.slice(0, 100).some((row) => numberOf(row[column]) !== null));
@@ -51,38 +51,63 @@ function Choice<K extends string>(props: { label: string; value: K; options: [K,
 }
 
 function Drawing({ kind, points, x, y }: { kind: Kind; points: Point[]; x: string; y: string }) {
+  const frame = useRef<HTMLDivElement>(null);
+  const width = useWidth(frame);
   if (points.length === 0) return <p class="note">No row has a number here.</p>;
   const what = `${KINDS.find(([key]) => key === kind)?.[1]} of ${y} by ${x}, ${count(points.length)} values`;
-  if (kind === "share") return <Shares points={points} what={what} />;
+  const height = kind === "bar" ? points.length * BAR + 34 : HEIGHT;
   return (
-    <svg class="drawing" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={what}>
-      {kind === "bar" ? <Bars points={points} /> : <Plane points={points} joined={kind === "line"} />}
-      <text class="axis-name" x={LEFT} y={14}>{y}</text>
-      <text class="axis-name" x={WIDTH - 4} y={HEIGHT - 6} text-anchor="end">{x}</text>
-    </svg>
+    <div class="frame" ref={frame}>
+      {kind === "share"
+        ? <Shares points={points} what={what} width={width} />
+        : <svg class="drawing" width={width} height={height} role="img" aria-label={what}>
+            {kind === "bar"
+              ? <Bars points={points} width={width} height={height} />
+              : <>
+                  <Plane points={points} joined={kind === "line"} width={width} />
+                  <text class="axis-name" x={LEFT} y={14}>{y}</text>
+                  <text class="axis-name" x={width - 4} y={HEIGHT - 6} text-anchor="end">{x}</text>
+                </>}
+          </svg>}
+    </div>
   );
 }
 
-function Bars({ points }: { points: Point[] }) {
+/** The width of an element, now and when it changes. */
+function useWidth(element: { current: HTMLElement | null }): number {
+  const [width, setWidth] = useState(600);
+  useLayoutEffect(() => {
+    const observer = new ResizeObserver(([entry]) => setWidth(Math.max(240, Math.floor(entry?.contentRect.width ?? 600))));
+    if (element.current) observer.observe(element.current);
+    return () => observer.disconnect();
+  }, []);
+  return width;
+}
+
+/** Bars lie, so that their names can be read. */
+function Bars({ points, width, height }: { points: Point[]; width: number; height: number }) {
   const values = points.map((point) => point.y);
-  const scale = linear(Math.min(0, ...values), Math.max(0, ...values), HEIGHT - BOTTOM, 26);
-  const step = (WIDTH - LEFT) / points.length;
-  const characters = Math.max(3, Math.floor(step / 6.4));
+  const longest = greatest(points.map(({ label }) => label.length));
+  const names = Math.min(longest * 6.6 + 14, width * 0.38);
+  const characters = Math.floor((names - 14) / 6.4);
+  const scale = linear(Math.min(0, ...values), Math.max(0, ...values), names, width - 56);
   return (
     <>
-      <Grid scale={scale} />
+      {scale.ticks.map((tick) => (
+        <g key={tick}>
+          <line class="grid" x1={scale.place(tick)} x2={scale.place(tick)} y1={0} y2={height - 26} />
+          <text class="tick" x={scale.place(tick)} y={height - 8} text-anchor="middle">{shortCount(tick)}</text>
+        </g>
+      ))}
       {points.map(({ label, y }, at) => {
-        const [top, bottom] = [scale.place(Math.max(0, y)), scale.place(Math.min(0, y))];
+        const [left, right] = [scale.place(Math.min(0, y)), scale.place(Math.max(0, y))];
+        const name = label.length > characters + 1 ? `${label.slice(0, characters)}…` : label;
         return (
           <g key={at}>
-            <rect class="mark-fill" x={LEFT + at * step + step * 0.12} width={step * 0.76} y={top} height={Math.max(1, bottom - top)} rx={2}>
-              <title>{`${label}: ${count(y)}`}</title>
-            </rect>
-            {step > 20 && (
-              <text class="tick" x={LEFT + (at + 0.5) * step} y={HEIGHT - BOTTOM + 16} text-anchor="middle">
-                {label.length > characters ? `${label.slice(0, characters - 1)}…` : label}
-              </text>
-            )}
+            <title>{`${label}: ${count(y)}`}</title>
+            <text class="name" x={names - 8} y={at * BAR + 17} text-anchor="end">{name}</text>
+            <rect class="mark-fill" x={left} width={Math.max(1, right - left)} y={at * BAR + 4} height={BAR - 8} rx={2} />
+            <text class="tick" x={right + 6} y={at * BAR + 17}>{shortCount(y)}</text>
           </g>
         );
       })}
@@ -90,16 +115,16 @@ function Bars({ points }: { points: Point[] }) {
   );
 }
 
-function Plane({ points, joined }: { points: Point[]; joined: boolean }) {
+function Plane({ points, joined, width }: { points: Point[]; joined: boolean; width: number }) {
   const across = points.map(({ x }, at) => x ?? at);
   const times = points.some(({ label, x }) => x !== null && Math.abs(x) > 1e9 && /^-?\d{4}/.test(label));
-  const horizontal = linear(least(across), greatest(across), LEFT + 8, WIDTH - 16);
+  const horizontal = linear(least(across), greatest(across), LEFT + 8, width - 16);
   const values = points.map((point) => point.y);
   const vertical = linear(least(values), greatest(values), HEIGHT - BOTTOM, 26);
   const places = points.map((point, at) => ({ ...point, left: horizontal.place(across[at] ?? 0), top: vertical.place(point.y) }));
   return (
     <>
-      <Grid scale={vertical} />
+      <Grid scale={vertical} width={width} />
       {horizontal.ticks.map((tick) => (
         <text key={tick} class="tick" x={horizontal.place(tick)} y={HEIGHT - BOTTOM + 16} text-anchor="middle">
           {times ? new Date(tick).getUTCFullYear() : shortCount(tick)}
@@ -113,12 +138,12 @@ function Plane({ points, joined }: { points: Point[]; joined: boolean }) {
   );
 }
 
-function Grid({ scale }: { scale: ReturnType<typeof linear> }) {
+function Grid({ scale, width }: { scale: Scale; width: number }) {
   return (
     <>
       {scale.ticks.map((tick) => (
         <g key={tick}>
-          <line class="grid" x1={LEFT} x2={WIDTH} y1={scale.place(tick)} y2={scale.place(tick)} />
+          <line class="grid" x1={LEFT} x2={width} y1={scale.place(tick)} y2={scale.place(tick)} />
           <text class="tick" x={LEFT - 8} y={scale.place(tick) + 4} text-anchor="end">{shortCount(tick)}</text>
         </g>
       ))}
@@ -127,17 +152,17 @@ function Grid({ scale }: { scale: ReturnType<typeof linear> }) {
 }
 
 /** Shares of the whole: a stacked bar with its legend, which is easier to compare than a pie. */
-function Shares({ points, what }: { points: Point[]; what: string }) {
+function Shares({ points, what, width }: { points: Point[]; what: string; width: number }) {
   const positive = points.filter(({ y }) => y > 0);
   const whole = positive.reduce((sum, { y }) => sum + y, 0) || 1;
   let left = 0;
   return (
     <div class="shares">
-      <svg class="drawing" viewBox={`0 0 ${WIDTH} 56`} role="img" aria-label={what}>
+      <svg class="drawing" width={width} height={56} role="img" aria-label={what}>
         {positive.map(({ label, y }, at) => {
-          const width = (y / whole) * WIDTH;
-          const part = <rect key={at} class={`share share-${at % 12}`} x={left} y={0} width={Math.max(0.5, width - 1.5)} height={56}><title>{`${label}: ${count(y)}`}</title></rect>;
-          left += width;
+          const wide = (y / whole) * width;
+          const part = <rect key={at} class={`share share-${at % 12}`} x={left} y={0} width={Math.max(0.5, wide - 1.5)} height={56}><title>{`${label}: ${count(y)}`}</title></rect>;
+          left += wide;
           return part;
         })}
       </svg>

@@ -30,8 +30,9 @@ export function GeoMap({ columns, rows, prefixes }: { columns: string[]; rows: R
         ref={svg} class="map-drawing" viewBox={`${box.x} ${box.y} ${box.width} ${box.height}`} {...handlers}
         role="group" tabIndex={0} aria-label={`Map of ${plural(places.length, "place")}. Arrows move it, plus and minus zoom.`}
       >
+        <clipPath id="world"><rect x={-180} y={-90} width={360} height={180} /></clipPath>
         <rect class="sea" x={-180} y={-90} width={360} height={180} />
-        <path class="land" d={land} />
+        <path class="land" d={land} clip-path="url(#world)" />
         <Graticule box={box} pixel={pixel} />
         {places.map((place, at) => (
           <Shape key={at} place={place} pixel={pixel} chosen={chosen === place.row} choose={() => setChosen(place.row)} />

@@ -59,7 +59,9 @@ function Window(props: {
         <thead>
           <tr aria-rowindex={1}>
             <th class="row-number" scope="col"><span class="unseen">Row</span></th>
-            {columns.map((column) => <Heading key={column} column={column} order={order} setOrder={setOrder} />)}
+            {columns.map((column) => (
+              <Heading key={column} column={column} number={numberOf(rows[0]?.[column]) !== null} order={order} setOrder={setOrder} />
+            ))}
           </tr>
         </thead>
         <tbody>
@@ -86,11 +88,12 @@ function Spacer({ rows, columns }: { rows: number; columns: number }) {
   return <tr class="spacer" aria-hidden="true"><td colSpan={columns} style={{ height: `${rows * ROW_PIXELS}px` }} /></tr>;
 }
 
-function Heading({ column, order, setOrder }: { column: string; order: Order | null; setOrder: (order: Order | null) => void }) {
+function Heading(props: { column: string; number: boolean; order: Order | null; setOrder: (order: Order | null) => void }) {
+  const { column, number, order, setOrder } = props;
   const own = order?.column === column ? order : null;
   const next = !own ? { column, descending: false } : own.descending ? null : { column, descending: true };
   return (
-    <th scope="col" aria-sort={own ? (own.descending ? "descending" : "ascending") : undefined}>
+    <th scope="col" class={number ? "number" : undefined} aria-sort={own ? (own.descending ? "descending" : "ascending") : undefined}>
       <button type="button" onClick={() => setOrder(next)}>
         {column}<span class="order" aria-hidden="true">{own ? (own.descending ? "↓" : "↑") : ""}</span>
       </button>
