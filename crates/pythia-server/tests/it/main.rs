@@ -1,4 +1,5 @@
 //! Servers on this machine, asked over HTTP.
 
+mod connections;
 mod protocol;
 mod support;
