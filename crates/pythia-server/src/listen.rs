@@ -85,7 +85,8 @@ impl Keys {
     }
 }
 
-fn keys(tls: &Tls) -> Result<rustls::ServerConfig, ServerError> {
+/// Reads a certificate and its key.
+pub(crate) fn keys(tls: &Tls) -> Result<rustls::ServerConfig, ServerError> {
     let wrong = |path: &Path, message: String| ServerError::Tls {
         path: path.display().to_string(),
         message,

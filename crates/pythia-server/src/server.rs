@@ -105,6 +105,15 @@ impl Server {
         })
     }
 
+    /// Reads a configuration, and what files it names but stores, without serving anything.
+    pub fn check(source: &ConfigSource) -> Result<Config, ServerError> {
+        let config = source.read()?;
+        if let Some(tls) = &config.tls {
+            listen::keys(tls)?;
+        }
+        Ok(Settings::new(config)?.config)
+    }
+
     /// Where it listens.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listeners.iter().map(|l| l.address).collect()
@@ -130,7 +139,10 @@ impl Server {
     /// change of its file, has the configuration read again; systemd is told how it is.
     pub fn run_as_process(self) -> Result<(), ServerError> {
         let service = Service::new(Arc::clone(&self.state));
+        let addresses = self.addresses();
         let (state, stop) = (Arc::clone(&self.state), self.stop);
+        let names: Vec<_> = state.datasets().by_name.keys().cloned().collect();
+        tracing::info!(?addresses, datasets = ?names, "serving");
         let at_once = self.runtime.block_on(async move {
             let attendant = Attendant::new(Arc::clone(&state), stop.clone())?;
             Ok::<_, io::Error>(tokio::select! {

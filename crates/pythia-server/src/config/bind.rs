@@ -15,7 +15,7 @@ fn addresses(text: &str) -> Result<Vec<SocketAddr>, String> {
 }
 
 /// Reads addresses that stand one after the other, with commas between.
-pub(crate) fn parse(text: &str) -> Result<Vec<SocketAddr>, String> {
+pub fn parse(text: &str) -> Result<Vec<SocketAddr>, String> {
     let mut all = Vec::new();
     for part in text.split(',') {
         for address in addresses(part.trim())? {

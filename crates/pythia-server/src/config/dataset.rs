@@ -1,7 +1,7 @@
 //! A store, how it is opened, and what its requests may use.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pythia::{DirectStorage, MaintenanceOptions, RewriteOptions, StoreError, WriteOptions};
@@ -201,10 +201,25 @@ impl DatasetConfig {
         Ok(options)
     }
 
+    /// Whether a dataset may have this name, as far as its characters go.
+    pub fn is_name(name: &str) -> bool {
+        !name.is_empty() && !name.starts_with('.') && name.chars().all(is_in_name)
+    }
+
+    /// A name for the store in this folder: the folder's, as far as that can be one.
+    pub fn name_for(path: &Path) -> String {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let fitting = |c| if is_in_name(c) { c } else { '-' };
+        let name: String = stem.chars().map(fitting).collect();
+        match Self::is_name(&name) && !RESERVED.contains(&name.as_str()) {
+            true => name,
+            false => "ds".to_owned(),
+        }
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         let name = &self.name;
-        let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-        if name.is_empty() || name.starts_with('.') || !name.chars().all(named) {
+        if !Self::is_name(name) {
             return Err(ConfigError::invalid(format!(
                 "a dataset is named with letters, digits, -, _ and ., unlike {name:?}"
             )));
@@ -221,6 +236,10 @@ impl DatasetConfig {
         }
         Ok(())
     }
+}
+
+fn is_in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
 /// What is wrong with datasets, each by itself or together.

@@ -21,6 +21,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use bind::parse as parse_addresses;
 pub use dataset::{DatasetConfig, WriteConfig};
 pub use error::ConfigError;
 pub use human::{parse_bytes, parse_time};
