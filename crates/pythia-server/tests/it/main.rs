@@ -1,4 +1,5 @@
 //! Servers on this machine, asked over HTTP.
 
+mod explore;
 mod protocol;
 mod support;
