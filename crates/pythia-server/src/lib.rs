@@ -25,4 +25,5 @@ mod server;
 mod state;
 
 pub use config::Config;
+pub use operate::logging;
 pub use server::{Handle, Server, ServerError};

@@ -106,7 +106,7 @@ fn name(
 /// Which of several names is shown: English, one without a language, or the first.
 fn rank(literal: &Literal) -> u8 {
     match literal.language() {
-        Some(language) if language == "en" => 0,
+        Some("en") => 0,
         Some(language) if language.starts_with("en-") => 1,
         None => 2,
         Some(_) => 3,
