@@ -38,6 +38,10 @@ use parameters::Parameters;
 /// Bytes from which an answer is compressed, if the client can read that.
 const COMPRESSED_BYTES: u64 = 1024;
 
+/// Where a request was sent to: the router takes the dataset's name off its path.
+#[derive(Clone)]
+struct SentTo(Uri);
+
 /// What answers requests.
 #[derive(Clone)]
 pub(crate) struct Service {
@@ -73,6 +77,8 @@ impl Service {
             let message = format!("the URL has more than {url_bytes} bytes; send a POST");
             HttpError::new(StatusCode::URI_TOO_LONG, message).into_response()
         } else {
+            let sent_to = SentTo(request.uri().clone());
+            request.extensions_mut().insert(sent_to);
             request.extensions_mut().insert(Peer(peer));
             request.extensions_mut().insert(Arc::clone(&record));
             let Ok(response) = self.router.clone().oneshot(request).await;
@@ -222,20 +228,22 @@ fn media_type_of(headers: &HeaderMap) -> Result<Option<String>, HttpError> {
 
 /// The IRI that a request was sent to, without its query string: the base of relative IRIs
 /// (SPARQL 1.1 Query §4.1.1.2).
-fn base_of(parts: &Parts) -> Option<String> {
+pub(crate) fn base_of(parts: &Parts) -> Option<String> {
     let host = match parts.uri.authority() {
         Some(authority) => authority.as_str(),
         None => parts.headers.get(HOST)?.to_str().ok()?,
     };
     let scheme = parts.uri.scheme_str().unwrap_or("http");
-    let base = format!("{scheme}://{host}{}", parts.uri.path());
+    let sent_to = parts.extensions.get::<SentTo>();
+    let path = sent_to.map_or(&parts.uri, |SentTo(uri)| uri).path();
+    let base = format!("{scheme}://{host}{path}");
     oxrdf::NamedNode::new(base)
         .ok()
         .map(oxrdf::NamedNode::into_string)
 }
 
 /// None of the formats that the client reads is one of these.
-fn not_acceptable(formats: &[ResultFormat]) -> HttpError {
+pub(crate) fn not_acceptable(formats: &[ResultFormat]) -> HttpError {
     let media_types: Vec<&str> = formats.iter().map(|f| f.media_types()[0]).collect();
     HttpError::new(
         StatusCode::NOT_ACCEPTABLE,
