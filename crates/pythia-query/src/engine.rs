@@ -23,6 +23,7 @@ use crate::exec::relational::RowLimit;
 use crate::explain::{Explainer, PlanNode};
 use crate::expression::{CustomFunctions, EvaluationContext, random_seed};
 use crate::governor::{Governor, MemoryBudget};
+use crate::graph_rules::GraphRules;
 use crate::plan::Planner;
 use crate::plan::dataset::Dataset;
 use crate::plan::duplicates::ignored;
@@ -83,6 +84,8 @@ pub struct QueryOptions {
     pub memory_bytes: Option<usize>,
     /// Stop with [`QueryError::RowLimit`] after this many solutions or triples, if there are more.
     pub row_limit: Option<u64>,
+    /// The graphs the query sees. The others are as if the store did not have them.
+    pub visible: GraphRules,
 }
 
 impl fmt::Debug for QueryOptions {
@@ -93,6 +96,7 @@ impl fmt::Debug for QueryOptions {
             .field("row_limit", &self.row_limit)
             .field("service", &self.service.is_some())
             .field("profile", &self.profile)
+            .field("visible", &self.visible)
             .field("functions", &self.functions.keys())
             .finish_non_exhaustive()
     }

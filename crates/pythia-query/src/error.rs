@@ -78,6 +78,13 @@ pub enum QueryError {
         message: String,
     },
 
+    /// An update would change a graph that it may not. Nothing of the operation was done.
+    #[error("{what} may not be changed with the rights this request has")]
+    Forbidden {
+        /// The graph, or which graphs.
+        what: String,
+    },
+
     /// What a transaction has changed, which is in memory until it is committed, does not fit.
     #[error(
         "the transaction's changes need more memory than there is ({0}); raise --memory, or commit in smaller parts"

@@ -1,1 +1,28 @@
 //! SPARQL over HTTP: the server of Pythia.
+//!
+//! The way of a request:
+//!
+//! ```text
+//! connection (listen) → route (protocol) → identity and access (auth) → dataset (state)
+//!     → admission → a thread that runs it (protocol::answer) → body, whole or streamed
+//! ```
+//!
+//! [`config`] says what is served and within what limits; [`auth`] who may do what; [`explore`] what
+//! the page asks besides SPARQL; [`operate`] what operators look at.
+
+mod admission;
+mod auth;
+pub mod config;
+mod exchange;
+mod explore;
+mod listen;
+mod operate;
+mod outbound;
+mod page;
+mod protocol;
+mod running;
+mod server;
+mod state;
+
+pub use config::Config;
+pub use server::{Handle, Server, ServerError};

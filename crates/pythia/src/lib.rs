@@ -66,10 +66,10 @@ pub use oxrdf::{Quad, Term, Triple, Variable};
 pub use pythia_io::{Counters, DeviceProfile};
 pub use pythia_log::{Commit, LogError, Position};
 pub use pythia_query::{
-    CustomFunction, CustomFunctions, HttpService, LoadHandler, Loader, Measured, Path, PathEdge,
-    PlanNode, PreparedQuery, Query, QueryError, QueryOptions, Results, ServiceError,
-    ServiceHandler, ServiceSolutions, SolutionBatch, SolutionStream, SourceError, SpooledSolutions,
-    TripleStream, Update, UpdateOptions, Updated, Usage,
+    CustomFunction, CustomFunctions, GraphRules, HttpService, LoadHandler, Loader, Measured, Path,
+    PathEdge, PlanNode, PreparedQuery, Query, QueryError, QueryForm, QueryOptions, Results,
+    ServiceError, ServiceHandler, ServiceSolutions, SolutionBatch, SolutionStream, SourceError,
+    SpooledSolutions, TripleStream, Update, UpdateOptions, Updated, Usage,
 };
 pub use pythia_rdf::{Compression, ParseReport, RdfFormat, Source};
 pub use pythia_store::auxiliary::reachability::ReachabilityReport;

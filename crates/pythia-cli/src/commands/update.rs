@@ -70,6 +70,7 @@ impl Update {
                 ..QueryOptions::default()
             },
             load: self.loader().map(|loader| Arc::new(loader) as _),
+            ..UpdateOptions::default()
         };
         let base = self.base()?;
         let update = pythia::Update::parse(&text, base.as_deref())

@@ -4,6 +4,7 @@
 //! standard SPARQL; then the parser library reads the query, or each section of the update that
 //! [`statements`] finds. If it refuses, [`grammar`] finds out where and why.
 
+mod beside;
 #[cfg(test)]
 mod fuzz;
 mod grammar;
@@ -30,6 +31,7 @@ use crate::plan::scope::visit_mut;
 use crate::plan::search::is_search;
 use crate::plan::search::request::Request;
 use crate::validate;
+pub use beside::QueryForm;
 use grammar::Language;
 use paths::Rewritten;
 pub use suggest::nearest;

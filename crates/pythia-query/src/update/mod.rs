@@ -30,6 +30,7 @@ use pythia_store::Snapshot;
 use crate::engine::{Engine, QueryOptions};
 use crate::error::QueryError;
 use crate::governor::Governor;
+use crate::graph_rules::GraphRules;
 use crate::syntax::{Action, Operation, Update};
 
 use batch::QuadBatch;
@@ -49,6 +50,9 @@ pub struct UpdateOptions {
     pub query: QueryOptions,
     /// What LOAD may read; without it, LOAD is an error, also if SILENT.
     pub load: Option<Arc<dyn LoadHandler>>,
+    /// The graphs it may change; an operation on another is [`QueryError::Forbidden`]. What it reads
+    /// is what its query may see.
+    pub writable: GraphRules,
 }
 
 /// What an update has done to its transaction.

@@ -47,6 +47,21 @@ pub(super) enum Kind {
 }
 
 impl ResultFormat {
+    const ALL: [Self; 13] = [
+        Self::Json,
+        Self::Xml,
+        Self::Csv,
+        Self::Tsv,
+        Self::Arrow,
+        Self::Parquet,
+        Self::Dot,
+        Self::NTriples,
+        Self::NQuads,
+        Self::Turtle,
+        Self::TriG,
+        Self::RdfXml,
+        Self::JsonLd,
+    ];
     /// The formats that hold tables (and the answer of an ASK), by name.
     pub(super) const TABLES: &str = "json, xml, csv, tsv, arrow or parquet";
     /// The formats that hold graphs, by name.
@@ -90,6 +105,37 @@ impl ResultFormat {
             "jsonld" => Self::JsonLd,
             _ => return None,
         })
+    }
+
+    /// Its media types, the usual one first, then others that stand for it.
+    pub fn media_types(self) -> &'static [&'static str] {
+        match self {
+            Self::Json => &["application/sparql-results+json", "application/json"],
+            Self::Xml => &[
+                "application/sparql-results+xml",
+                "application/xml",
+                "text/xml",
+            ],
+            Self::Csv => &["text/csv"],
+            Self::Tsv => &["text/tab-separated-values"],
+            Self::Arrow => &["application/vnd.apache.arrow.stream"],
+            Self::Parquet => &["application/vnd.apache.parquet"],
+            Self::Dot => &["text/vnd.graphviz"],
+            Self::NTriples => &["application/n-triples", "text/plain"],
+            Self::NQuads => &["application/n-quads", "text/x-nquads"],
+            Self::Turtle => &["text/turtle", "application/x-turtle"],
+            Self::TriG => &["application/trig", "application/x-trig"],
+            Self::RdfXml => &["application/rdf+xml", "application/xml", "text/xml"],
+            Self::JsonLd => &["application/ld+json", "application/json"],
+        }
+    }
+
+    /// The format with this name or media type.
+    pub fn named(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase();
+        Self::ALL
+            .into_iter()
+            .find(|format| format.name() == name || format.media_types().contains(&name.as_str()))
     }
 
     pub(super) fn kind(self) -> Kind {

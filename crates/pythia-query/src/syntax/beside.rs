@@ -1,0 +1,158 @@
+//! What requests say beside the text: the dataset of a query or update (SPARQL 1.1 Protocol §2.1.4,
+//! §2.2.3), and the one graph that an update is about (Graph Store Protocol §5.7).
+
+use oxrdf::NamedNode;
+use spargebra::Query as Algebra;
+use spargebra::algebra::QueryDataset;
+use spargebra::term::{GraphName, GraphNamePattern};
+
+use super::update::{Action, Operation};
+use super::{Query, Update};
+use crate::error::QueryError;
+
+/// What kind of results a query has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueryForm {
+    /// SELECT: a table.
+    Select,
+    /// ASK: yes or no.
+    Ask,
+    /// CONSTRUCT and DESCRIBE: a graph.
+    Graph,
+}
+
+impl Query {
+    /// What kind of results it has.
+    pub fn form(&self) -> QueryForm {
+        match &self.algebra {
+            Algebra::Select { .. } => QueryForm::Select,
+            Algebra::Ask { .. } => QueryForm::Ask,
+            Algebra::Construct { .. } | Algebra::Describe { .. } => QueryForm::Graph,
+        }
+    }
+
+    /// Sets the graphs that it is asked of, in place of those that it names itself.
+    pub fn set_dataset(&mut self, default: Vec<NamedNode>, named: Vec<NamedNode>) {
+        let (Algebra::Select { dataset, .. }
+        | Algebra::Ask { dataset, .. }
+        | Algebra::Construct { dataset, .. }
+        | Algebra::Describe { dataset, .. }) = &mut self.algebra;
+        *dataset = Some(QueryDataset {
+            default,
+            named: Some(named),
+        });
+    }
+}
+
+impl Update {
+    /// Sets the graphs that its WHERE clauses are asked of.
+    ///
+    /// # Errors
+    /// If an operation names such graphs itself, with USING or WITH.
+    pub fn set_using(
+        &mut self,
+        default: Vec<NamedNode>,
+        named: Vec<NamedNode>,
+    ) -> Result<(), QueryError> {
+        for operation in &mut self.operations {
+            let Action::Modify(modify) = &mut operation.action else {
+                continue;
+            };
+            if modify.using.is_some() {
+                return Err(QueryError::Syntax {
+                    line: operation.line,
+                    column: 1,
+                    message:
+                        "the update has USING or WITH, and the request names graphs for it too"
+                            .to_owned(),
+                });
+            }
+            modify.using = Some(QueryDataset {
+                default: default.clone(),
+                named: Some(named.clone()),
+            });
+        }
+        Ok(())
+    }
+
+    /// Makes it about one graph: that is what it means where it names none.
+    ///
+    /// # Errors
+    /// If an operation names graphs, or is one of whole graphs.
+    pub fn set_graph(&mut self, graph: &NamedNode) -> Result<(), QueryError> {
+        let operations = &mut self.operations;
+        operations.iter_mut().try_for_each(|operation| {
+            let only = only(operation, graph);
+            only.ok_or_else(|| QueryError::Syntax {
+                line: operation.line,
+                column: 1,
+                message: "an update of one graph has INSERT and DELETE that name no graph, and \
+                          nothing else"
+                    .to_owned(),
+            })
+        })
+    }
+}
+
+/// Sets the graph of an operation. `None` if it names one, or is none of INSERT and DELETE.
+fn only(operation: &mut Operation, graph: &NamedNode) -> Option<()> {
+    let name = |name: &mut GraphName| {
+        (*name == GraphName::DefaultGraph).then(|| *name = graph.clone().into())
+    };
+    let pattern = |name: &mut GraphNamePattern| {
+        (*name == GraphNamePattern::DefaultGraph).then(|| *name = graph.clone().into())
+    };
+    match &mut operation.action {
+        Action::InsertData(quads) => quads.iter_mut().try_for_each(|q| name(&mut q.graph_name)),
+        Action::DeleteData(quads) => quads.iter_mut().try_for_each(|q| name(&mut q.graph_name)),
+        Action::Modify(modify) => {
+            let (delete, insert) = (modify.delete.iter_mut(), modify.insert.iter_mut());
+            delete.map(|q| &mut q.graph_name).try_for_each(pattern)?;
+            insert.map(|q| &mut q.graph_name).try_for_each(pattern)?;
+            let using = QueryDataset {
+                default: vec![graph.clone()],
+                named: Some(Vec::new()),
+            };
+            modify.using.replace(using).is_none().then_some(())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph() -> NamedNode {
+        NamedNode::new_unchecked("http://ex.org/g")
+    }
+
+    #[test]
+    fn an_update_of_one_graph_names_no_other() {
+        for text in [
+            "INSERT DATA { <urn:a> <urn:b> <urn:c> }",
+            "DELETE DATA { <urn:a> <urn:b> <urn:c> } ; INSERT DATA { <urn:a> <urn:b> 1 }",
+            "DELETE { ?s ?p 1 } INSERT { ?s ?p 2 } WHERE { ?s ?p 1 }",
+        ] {
+            let mut update = Update::parse(text, None).unwrap();
+            update.set_graph(&graph()).unwrap();
+        }
+        for text in [
+            "INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:b> <urn:c> } }",
+            "WITH <urn:g> DELETE { ?s ?p 1 } WHERE { ?s ?p 1 }",
+            "DELETE { ?s ?p 1 } USING <urn:g> WHERE { ?s ?p 1 }",
+            "CLEAR DEFAULT",
+            "LOAD <urn:x>",
+        ] {
+            let mut update = Update::parse(text, None).unwrap();
+            assert!(update.set_graph(&graph()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn using_is_said_once() {
+        let mut update = Update::parse("INSERT { ?s ?p 2 } WHERE { ?s ?p 1 }", None).unwrap();
+        update.set_using(vec![graph()], Vec::new()).unwrap();
+        assert!(update.set_using(vec![graph()], Vec::new()).is_err());
+    }
+}

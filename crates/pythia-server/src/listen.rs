@@ -1,0 +1,233 @@
+//! Connections: accepted, encrypted if that is wanted, served, and closed in time.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use parking_lot::RwLock;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
+
+use crate::config::{Config, Limits, Tls};
+use crate::protocol::Service;
+use crate::server::ServerError;
+use crate::state::State;
+
+/// Streams of one HTTP/2 connection at once.
+const STREAMS: u32 = 100;
+/// Bytes of a request's head, over the URL's.
+const HEAD_BYTES: usize = 32 << 10;
+/// Headers of a request.
+const HEADERS: usize = 100;
+/// How long clients have to take what is left when the server stops.
+const LAST_TIME: Duration = Duration::from_secs(5);
+
+/// A place that is listened on.
+pub(crate) struct Listener {
+    pub(crate) address: SocketAddr,
+    socket: TcpListener,
+    tls: Option<Arc<Keys>>,
+}
+
+/// What connections are encrypted with. It may be replaced while the server runs.
+pub(crate) struct Keys {
+    config: RwLock<Arc<rustls::ServerConfig>>,
+}
+
+/// Listens wherever the configuration says.
+pub(crate) async fn listen(config: &Config) -> Result<Vec<Listener>, ServerError> {
+    let tls = match &config.tls {
+        Some(tls) => Some(Arc::new(Keys {
+            config: RwLock::new(Arc::new(keys(tls)?)),
+        })),
+        None => None,
+    };
+    let mut listeners = Vec::new();
+    for address in &config.bind {
+        let failed = |error| ServerError::Listen {
+            address: *address,
+            error,
+        };
+        let socket = TcpListener::bind(address).await.map_err(failed)?;
+        listeners.push(Listener {
+            address: socket.local_addr().map_err(failed)?,
+            socket,
+            tls: tls.clone(),
+        });
+    }
+    Ok(listeners)
+}
+
+impl Keys {
+    /// Reads the files again; connections from now on use what they have.
+    pub(crate) fn reload(&self, tls: &Tls) -> Result<(), ServerError> {
+        *self.config.write() = Arc::new(keys(tls)?);
+        Ok(())
+    }
+}
+
+fn keys(tls: &Tls) -> Result<rustls::ServerConfig, ServerError> {
+    let wrong = |path: &Path, message: String| ServerError::Tls {
+        path: path.display().to_string(),
+        message,
+    };
+    let chain = CertificateDer::pem_file_iter(&tls.certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| wrong(&tls.certificate, error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_file(&tls.key)
+        .map_err(|error| wrong(&tls.key, error.to_string()))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("ring has all of them")
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(|error| wrong(&tls.certificate, error.to_string()))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// Serves until told to stop; then what runs has its grace time, and is cancelled after it.
+pub(crate) async fn serve(
+    listeners: Vec<Listener>,
+    service: Service,
+    state: Arc<State>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let graceful = Arc::new(GracefulShutdown::new());
+    let room = Arc::new(Semaphore::new(state.settings().config.limits.connections));
+    let mut accepting = Vec::new();
+    for listener in listeners {
+        let acceptor = Acceptor {
+            listener,
+            service: service.clone(),
+            state: Arc::clone(&state),
+            room: Arc::clone(&room),
+        };
+        accepting.push(tokio::spawn(
+            acceptor.run(stop.clone(), Arc::clone(&graceful)),
+        ));
+    }
+    // The sender lives as long as the server's handle or the server itself.
+    let _ = stop.wait_for(|stop| *stop).await;
+    state.drain();
+    for task in accepting {
+        let _ = task.await;
+    }
+    let graceful = Arc::into_inner(graceful).expect("those who accept have ended");
+    let grace = state.settings().config.limits.grace_time;
+    let mut ended = std::pin::pin!(graceful.shutdown());
+    if tokio::time::timeout(grace, &mut ended).await.is_err() {
+        state.running.cancel_all();
+        let _ = tokio::time::timeout(LAST_TIME, ended).await;
+    }
+}
+
+/// Takes connections of one listener.
+struct Acceptor {
+    listener: Listener,
+    service: Service,
+    state: Arc<State>,
+    /// One permit for each connection that may be open.
+    room: Arc<Semaphore>,
+}
+
+impl Acceptor {
+    async fn run(self, mut stop: watch::Receiver<bool>, graceful: Arc<GracefulShutdown>) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.accept() => accepted,
+                _ = stop.wait_for(|stop| *stop) => return,
+            };
+            match accepted {
+                Ok((stream, peer, room)) => {
+                    self.connect(stream, peer.ip(), room, graceful.watcher());
+                }
+                // Out of file descriptors, most often: others have to close first.
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    }
+
+    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+        let room = Arc::clone(&self.room).acquire_owned().await;
+        let room = room.expect("it is never closed");
+        let (stream, peer) = self.listener.socket.accept().await?;
+        Ok((stream, peer, room))
+    }
+
+    fn connect(
+        &self,
+        stream: TcpStream,
+        peer: IpAddr,
+        room: OwnedSemaphorePermit,
+        graceful: Watcher,
+    ) {
+        let _ = stream.set_nodelay(true);
+        let service = self.service.clone();
+        let settings = self.state.settings();
+        let tls = self
+            .listener
+            .tls
+            .as_ref()
+            .map(|keys| Arc::clone(&keys.config.read()));
+        tokio::spawn(async move {
+            let limits = &settings.config.limits;
+            match tls {
+                None => talk(stream, peer, service, limits, graceful).await,
+                Some(tls) => {
+                    let shake = TlsAcceptor::from(tls).accept(stream);
+                    // Who cannot agree on keys in time is left without an answer: there is no way to give one.
+                    if let Ok(Ok(stream)) = tokio::time::timeout(limits.header_time, shake).await {
+                        talk(stream, peer, service, limits, graceful).await;
+                    }
+                }
+            }
+            drop(room);
+        });
+    }
+}
+
+/// Serves one connection.
+async fn talk<S>(stream: S, peer: IpAddr, service: Service, limits: &Limits, graceful: Watcher)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut builder = Builder::new(TokioExecutor::new());
+    let head_bytes = limits.url_bytes + HEAD_BYTES;
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_time)
+        .max_headers(HEADERS)
+        .max_buf_size(head_bytes.max(8 << 10));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX))
+        .keep_alive_interval(limits.stall_time)
+        .keep_alive_timeout(limits.stall_time);
+    let answer = service_fn(move |request: http::Request<Incoming>| {
+        let service = service.clone();
+        async move {
+            let response = service.answer(request.map(Body::new), peer).await;
+            Ok::<_, std::convert::Infallible>(response)
+        }
+    });
+    let connection = builder.serve_connection(TokioIo::new(stream), answer);
+    // An error is the client's going away, or an answer that was cut: both are known where they arose.
+    let _ = graceful.watch(connection.into_owned()).await;
+}

@@ -1,0 +1,236 @@
+//! From work on a thread to the body of an answer.
+//!
+//! What is written fits into the first piece mostly, and is then sent whole, with its length and with
+//! a status that tells how it ended. What is longer is sent piece by piece while it is computed. If
+//! it fails by then the connection is cut (HTTP/1.1) or the stream reset (HTTP/2), before the end
+//! of the body: nothing that is cut looks whole.
+
+use std::io::{self, Write};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
+use http_body::{Frame, SizeHint};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+
+use super::error::HttpError;
+
+/// Bytes of a piece.
+const PIECE_BYTES: usize = 64 << 10;
+/// Pieces between the thread and the connection.
+const PIECES: usize = 4;
+
+/// What a thread writes an answer into.
+pub(crate) struct Output {
+    media_type: &'static str,
+    piece: Vec<u8>,
+    first: Option<oneshot::Sender<First>>,
+    rest: Option<mpsc::Sender<Result<Bytes, io::Error>>>,
+    /// How long the client may leave a piece untaken.
+    stall: Duration,
+    runtime: Handle,
+}
+
+/// What the thread has when it has the first piece.
+enum First {
+    Whole(Result<(&'static str, Bytes), HttpError>),
+    Piece(
+        &'static str,
+        Bytes,
+        mpsc::Receiver<Result<Bytes, io::Error>>,
+    ),
+}
+
+/// Runs work on a thread, and answers with what it writes. If nobody waits for the answer any more,
+/// `cancel` is set.
+pub(crate) async fn answer(
+    stall: Duration,
+    cancel: Arc<AtomicBool>,
+    work: impl FnOnce(&mut Output) -> Result<(), HttpError> + Send + 'static,
+) -> Result<Response, HttpError> {
+    let guard = CancelOnDrop {
+        cancel,
+        armed: true,
+    };
+    let (first, wait) = oneshot::channel();
+    let runtime = Handle::current();
+    tokio::task::spawn_blocking(move || {
+        let mut output = Output {
+            media_type: "application/json",
+            piece: Vec::new(),
+            first: Some(first),
+            rest: None,
+            stall,
+            runtime,
+        };
+        let outcome = work(&mut output);
+        output.finish(outcome);
+    });
+    let (media_type, body) = match wait.await.map_err(|_| crashed())? {
+        First::Whole(outcome) => {
+            guard.disarm();
+            let (media_type, whole) = outcome?;
+            (media_type, Body::from(whole))
+        }
+        First::Piece(media_type, piece, rest) => {
+            let pieces = Pieces {
+                first: Some(piece),
+                rest,
+                guard,
+            };
+            (media_type, Body::new(pieces))
+        }
+    };
+    let mut response = Response::new(body);
+    let media_type = HeaderValue::from_static(media_type);
+    response.headers_mut().insert(CONTENT_TYPE, media_type);
+    Ok(response)
+}
+
+/// Runs work on a thread, and gives what it returns.
+pub(crate) async fn run<T: Send + 'static>(
+    cancel: Arc<AtomicBool>,
+    work: impl FnOnce() -> Result<T, HttpError> + Send + 'static,
+) -> Result<T, HttpError> {
+    let guard = CancelOnDrop {
+        cancel,
+        armed: true,
+    };
+    let outcome = tokio::task::spawn_blocking(work).await;
+    guard.disarm();
+    outcome.unwrap_or_else(|_| Err(crashed()))
+}
+
+/// The answer if the work panicked.
+fn crashed() -> HttpError {
+    HttpError::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "the request failed in a way that it should not; the server's log says how",
+    )
+}
+
+impl Output {
+    /// Says what is going to be written. JSON, unless said otherwise before the first byte.
+    pub(crate) fn is(&mut self, media_type: &'static str) {
+        self.media_type = media_type;
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        let piece = Bytes::from(std::mem::take(&mut self.piece));
+        self.piece.reserve(PIECE_BYTES);
+        let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the client has gone");
+        match (self.first.take(), &self.rest) {
+            (Some(first), _) => {
+                let (rest, receive) = mpsc::channel(PIECES);
+                self.rest = Some(rest);
+                first
+                    .send(First::Piece(self.media_type, piece, receive))
+                    .map_err(|_| gone())
+            }
+            (None, Some(rest)) => match rest.try_send(Ok(piece)) {
+                Ok(()) => Ok(()),
+                Err(mpsc::error::TrySendError::Closed(_)) => Err(gone()),
+                Err(mpsc::error::TrySendError::Full(piece)) => {
+                    let sent = rest.send_timeout(piece, self.stall);
+                    self.runtime.block_on(sent).map_err(|_| gone())
+                }
+            },
+            (None, None) => unreachable!("the rest is there once the first piece is sent"),
+        }
+    }
+
+    fn finish(mut self, outcome: Result<(), HttpError>) {
+        match (self.first.take(), outcome) {
+            (Some(first), outcome) => {
+                let piece = Bytes::from(std::mem::take(&mut self.piece));
+                let whole = outcome.map(|()| (self.media_type, piece));
+                // Nobody waits for it if the client has gone.
+                let _ = first.send(First::Whole(whole));
+            }
+            (None, Ok(())) => {
+                if !self.piece.is_empty() {
+                    let _ = self.send();
+                }
+            }
+            (None, Err(error)) => {
+                if let Some(rest) = &self.rest {
+                    let cut = io::Error::other(error.message);
+                    let sent = rest.send_timeout(Err(cut), self.stall);
+                    let _ = self.runtime.block_on(sent);
+                }
+            }
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.piece.len() + bytes.len() > PIECE_BYTES && !self.piece.is_empty() {
+            self.send()?;
+        }
+        self.piece.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    /// Does nothing: pieces are sent when they are full.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Stops the work of a request whose client has gone.
+struct CancelOnDrop {
+    cancel: Arc<AtomicBool>,
+    armed: bool,
+}
+
+impl CancelOnDrop {
+    fn disarm(mut self) {
+        self.armed = false;
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if self.armed {
+            self.cancel.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A body that comes in pieces.
+struct Pieces {
+    first: Option<Bytes>,
+    rest: mpsc::Receiver<Result<Bytes, io::Error>>,
+    /// Dropped with the body: at its end, when there is nothing left to stop, or before it.
+    #[expect(dead_code, reason = "held to be dropped")]
+    guard: CancelOnDrop,
+}
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if let Some(piece) = self.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        let piece = self.rest.poll_recv(context);
+        piece.map(|piece| piece.map(|piece| piece.map(Frame::data)))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}

@@ -1,0 +1,200 @@
+//! What goes wrong, as HTTP says it.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use pythia::{LoadError, QueryError, StoreError, WriteError};
+
+/// An answer that says what is wrong and what to do.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpError {
+    pub(crate) status: StatusCode,
+    pub(crate) message: String,
+    /// Line and column in the text that was sent, from 1.
+    pub(crate) place: Option<(usize, usize)>,
+    /// The line that is wrong, and a caret.
+    snippet: Option<String>,
+    headers: HeaderMap,
+}
+
+impl HttpError {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            message: message.into(),
+            place: None,
+            snippet: None,
+            headers: HeaderMap::new(),
+        }
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+
+    /// The method cannot be used here; these can.
+    pub(crate) fn method(allowed: &'static str) -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            format!("this can be asked with {allowed}"),
+        )
+        .with_header(ALLOW, HeaderValue::from_static(allowed))
+    }
+
+    /// Nobody who is known asks.
+    pub(crate) fn unauthorized(message: impl Into<String>, challenge: HeaderValue) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, message).with_header(WWW_AUTHENTICATE, challenge)
+    }
+
+    /// May be tried again after some seconds.
+    pub(crate) fn later(status: StatusCode, message: impl Into<String>, seconds: u64) -> Self {
+        Self::new(status, message).with_header(RETRY_AFTER, HeaderValue::from(seconds))
+    }
+
+    pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.append(name, value);
+        self
+    }
+
+    /// The error of a query or update, whose text shows where a syntax error is.
+    pub(crate) fn of_query(error: &QueryError, text: &str) -> Self {
+        let mut answer = Self::new(status_of(error), full_message(error));
+        if let QueryError::Syntax { line, column, .. } = error {
+            answer.place = Some((*line, *column));
+            answer.snippet = error.snippet(text);
+        }
+        if error.is_retryable() {
+            answer = answer.with_header(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        answer
+    }
+
+    /// The error of a load of what was sent.
+    pub(crate) fn of_load(error: &LoadError) -> Self {
+        let status = match error {
+            LoadError::Parse(_) => StatusCode::BAD_REQUEST,
+            LoadError::Temporary { .. } | LoadError::TemporaryLimit { .. } => {
+                StatusCode::INSUFFICIENT_STORAGE
+            }
+            LoadError::Store(StoreError::ReadOnly) => StatusCode::FORBIDDEN,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, full_message(error))
+    }
+
+    /// As plain text, or as problem details (RFC 9457) if that is asked for.
+    pub(crate) fn respond(&self, accept: Option<&HeaderValue>) -> Response {
+        let problem = accept
+            .and_then(|accept| accept.to_str().ok())
+            .is_some_and(|accept| {
+                accept.contains("application/problem+json") || accept.contains("application/json")
+            });
+        let (media_type, body) = match problem {
+            true => ("application/problem+json", self.problem()),
+            false => ("text/plain; charset=utf-8", self.text()),
+        };
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers.clone();
+        let media_type = HeaderValue::from_static(media_type);
+        response.headers_mut().insert(CONTENT_TYPE, media_type);
+        response
+    }
+
+    fn text(&self) -> String {
+        match &self.snippet {
+            Some(snippet) => format!("{}\n{snippet}\n", self.message),
+            None => format!("{}\n", self.message),
+        }
+    }
+
+    fn problem(&self) -> String {
+        let mut problem = serde_json::json!({
+            "type": "about:blank",
+            "title": self.status.canonical_reason().unwrap_or_default(),
+            "status": self.status.as_u16(),
+            "detail": self.message,
+        });
+        if let Some((line, column)) = self.place {
+            problem["line"] = line.into();
+            problem["column"] = column.into();
+        }
+        problem.to_string()
+    }
+}
+
+/// Only the error itself: its body is written where the request's Accept header is known
+/// ([`HttpError::respond`]).
+impl IntoResponse for HttpError {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = self.status;
+        response.extensions_mut().insert(Arc::new(self));
+        response
+    }
+}
+
+impl From<QueryError> for HttpError {
+    fn from(error: QueryError) -> Self {
+        Self::of_query(&error, "")
+    }
+}
+
+impl From<StoreError> for HttpError {
+    fn from(error: StoreError) -> Self {
+        QueryError::Store(error).into()
+    }
+}
+
+impl From<WriteError> for HttpError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Query(error) | WriteError::Cut { error, .. } => error.into(),
+            WriteError::Format { .. } | WriteError::Character { .. } => {
+                Self::new(StatusCode::NOT_ACCEPTABLE, error.to_string())
+            }
+            error => Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        }
+    }
+}
+
+/// The error and what it came from.
+fn full_message(error: &dyn std::error::Error) -> String {
+    let mut message = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !message.contains(&cause_text) {
+            message = format!("{message}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    message
+}
+
+fn status_of(error: &QueryError) -> StatusCode {
+    match error {
+        QueryError::Syntax { .. }
+        | QueryError::Unsupported { .. }
+        | QueryError::Path(_)
+        | QueryError::Load { .. } => StatusCode::BAD_REQUEST,
+        QueryError::Graph { .. } => StatusCode::CONFLICT,
+        QueryError::Store(StoreError::ReadOnly) => StatusCode::FORBIDDEN,
+        QueryError::Store(_) if error.is_retryable() => StatusCode::CONFLICT,
+        QueryError::Cancelled => StatusCode::SERVICE_UNAVAILABLE,
+        QueryError::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        QueryError::Memory(_) | QueryError::Changes(_) | QueryError::Spill { .. } => {
+            StatusCode::INSUFFICIENT_STORAGE
+        }
+        QueryError::Service { .. } => StatusCode::BAD_GATEWAY,
+        QueryError::RowLimit(_) => StatusCode::PAYLOAD_TOO_LARGE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

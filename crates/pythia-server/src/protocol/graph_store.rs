@@ -1,0 +1,355 @@
+//! The graphs of a dataset, read and written as wholes (SPARQL 1.1 Graph Store HTTP Protocol).
+//!
+//! Writing is an update that loads the body, so that it is one commit. What is added and is long goes
+//! past the transaction's memory: through the loader, which is one commit too.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use oxrdf::{GraphNameRef, NamedNode};
+use pythia::{GraphRules, Query, QueryOptions, RdfFormat, Results, Update, write_results};
+use rand::distr::{Alphanumeric, SampleString};
+
+use super::answer::{self, Output};
+use super::error::HttpError;
+use super::negotiate::{DATASETS, GRAPHS, negotiate};
+use super::parameters::{Parameters, iri};
+use super::upload::Upload;
+use super::{base_of, media_type_of, receive, update};
+use crate::exchange::{Exchange, Turn};
+
+const METHODS: &str = "GET, HEAD, PUT, POST, DELETE, PATCH";
+
+/// What a request is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Default,
+    Named(NamedNode),
+    /// All of the dataset.
+    All,
+}
+
+impl Target {
+    fn of(parameters: &Parameters) -> Result<Self, HttpError> {
+        match (parameters.one("graph")?, parameters.one("default")?) {
+            (None, None) => Ok(Self::All),
+            (None, Some(_)) | (Some("default"), None) => Ok(Self::Default),
+            (Some(graph), None) => Ok(Self::Named(iri("graph", graph)?)),
+            (Some(_), Some(_)) => Err(HttpError::bad_request(
+                "there are `graph` and `default`: give one of them",
+            )),
+        }
+    }
+
+    /// As updates write it.
+    /// Refuses who may not write it.
+    fn check_writable(&self, rules: &GraphRules) -> Result<(), HttpError> {
+        let allowed = match self {
+            Self::Default => rules.allows(GraphNameRef::DefaultGraph),
+            Self::Named(graph) => rules.allows(graph.as_ref().into()),
+            Self::All => rules.is_all(),
+        };
+        match allowed {
+            true => Ok(()),
+            false => Err(HttpError::new(
+                StatusCode::FORBIDDEN,
+                "you may not write this graph",
+            )),
+        }
+    }
+
+    fn in_update(&self) -> String {
+        match self {
+            Self::Default => "DEFAULT".to_owned(),
+            Self::Named(graph) => format!("GRAPH {graph}"),
+            Self::All => "ALL".to_owned(),
+        }
+    }
+}
+
+/// Answers for the graph that parameters name.
+pub(crate) async fn indirect(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
+    let target = Target::of(&Parameters::of_uri(request.uri())?)?;
+    graph(exchange, request, target).await
+}
+
+/// The same for reading only.
+pub(crate) async fn reading(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
+    match *request.method() {
+        Method::GET | Method::HEAD => indirect(exchange, request).await,
+        _ => Err(HttpError::method("GET, HEAD")),
+    }
+}
+
+/// Answers for the graph whose IRI the request was sent to.
+pub(crate) async fn direct(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
+    let (parts, body) = request.into_parts();
+    let missing = || HttpError::bad_request("the request's path and Host are no IRI of a graph");
+    let name = base_of(&parts).ok_or_else(missing)?;
+    let target = Target::Named(iri("graph", &name)?);
+    graph(exchange, Request::from_parts(parts, body), target).await
+}
+
+async fn graph(
+    exchange: Exchange,
+    request: Request,
+    target: Target,
+) -> Result<Response, HttpError> {
+    let (parts, body) = request.into_parts();
+    match parts.method.as_str() {
+        "GET" | "HEAD" => read(exchange, &parts, target).await,
+        "PUT" => put(exchange, &parts, body, target).await,
+        "POST" => post(exchange, &parts, body, target).await,
+        "DELETE" => delete(exchange, target).await,
+        "PATCH" => patch(exchange, &parts, body, target).await,
+        _ => Err(HttpError::method(METHODS)),
+    }
+}
+
+async fn read(exchange: Exchange, parts: &Parts, target: Target) -> Result<Response, HttpError> {
+    let formats = match target {
+        Target::All => DATASETS,
+        _ => GRAPHS,
+    };
+    let format = negotiate(parts.headers.get(ACCEPT), formats);
+    let format = format.ok_or_else(|| super::not_acceptable(formats))?;
+    let turn = exchange.turn("graph-read", "").await?;
+    let stall = exchange.caller.settings.config.limits.stall_time;
+    let cancel = Arc::clone(&turn.listed.activity.cancel);
+    answer::answer(stall, cancel, move |output| {
+        output.is(format.media_types()[0]);
+        let options = exchange.query_options(&turn, &exchange.limits());
+        match &target {
+            Target::All => write_dataset(&exchange, format, output),
+            Target::Named(graph) if !exists(&exchange, graph, &options)? => Err(absent(graph)),
+            _ => write_graph(&exchange, &target, format, &options, output),
+        }
+    })
+    .await
+}
+
+fn write_graph(
+    exchange: &Exchange,
+    target: &Target,
+    format: pythia::ResultFormat,
+    options: &QueryOptions,
+    output: &mut Output,
+) -> Result<(), HttpError> {
+    let pattern = match target {
+        Target::Named(graph) => format!("GRAPH {graph} {{ ?s ?p ?o }}"),
+        _ => "?s ?p ?o".to_owned(),
+    };
+    let query = Query::parse(
+        &format!("CONSTRUCT {{ ?s ?p ?o }} WHERE {{ {pattern} }}"),
+        None,
+    )?;
+    let results = exchange.dataset.database.prepare_parsed(&query, options)?;
+    write_results(results.execute()?, format, output)?;
+    Ok(())
+}
+
+fn write_dataset(
+    exchange: &Exchange,
+    format: pythia::ResultFormat,
+    output: &mut Output,
+) -> Result<(), HttpError> {
+    let format = RdfFormat::from_media_type(format.media_types()[0]);
+    let format = format.expect("formats of datasets are formats of RDF");
+    pythia::dump(&exchange.dataset.database.snapshot(), format, output)?;
+    Ok(())
+}
+
+/// Whether there is a graph: whether it has any triple.
+fn exists(
+    exchange: &Exchange,
+    graph: &NamedNode,
+    options: &QueryOptions,
+) -> Result<bool, HttpError> {
+    let query = Query::parse(&format!("ASK {{ GRAPH {graph} {{ ?s ?p ?o }} }}"), None)?;
+    let prepared = exchange.dataset.database.prepare_parsed(&query, options)?;
+    Ok(matches!(prepared.execute()?, Results::Boolean(true)))
+}
+
+fn absent(graph: &NamedNode) -> HttpError {
+    HttpError::not_found(format!("there is no graph {graph}"))
+}
+
+/// Replaces a graph.
+async fn put(
+    exchange: Exchange,
+    parts: &Parts,
+    body: Body,
+    target: Target,
+) -> Result<Response, HttpError> {
+    let format = format_of(&parts.headers, &target)?;
+    let upload = Upload::receive(&exchange.caller, parts, body, format).await?;
+    let turn = exchange.turn("graph-write", "").await?;
+    let clear = format!("DROP SILENT {} ;", target.in_update());
+    let created = write(exchange, turn, upload, target, clear).await?;
+    Ok(done(created, None))
+}
+
+/// Adds to a graph, or makes a new one.
+async fn post(
+    exchange: Exchange,
+    parts: &Parts,
+    body: Body,
+    target: Target,
+) -> Result<Response, HttpError> {
+    let format = format_of(&parts.headers, &target)?;
+    let (target, location) = match (target, format) {
+        // A graph sent to the graph store itself gets a name there (§5.5).
+        (Target::All, Some(format)) if is_store(parts) && !format.supports_datasets() => {
+            let name = Alphanumeric.sample_string(&mut rand::rng(), 20);
+            let store = base_of(parts).unwrap_or_else(|| "http://localhost/store".to_owned());
+            let graph = NamedNode::new_unchecked(format!("{store}/{name}"));
+            (Target::Named(graph.clone()), Some(graph))
+        }
+        (target, _) => (target, None),
+    };
+    let upload = Upload::receive(&exchange.caller, parts, body, format).await?;
+    let turn = exchange.turn("graph-write", "").await?;
+    let created = write(exchange, turn, upload, target, String::new()).await?;
+    Ok(done(created, location))
+}
+
+/// Whether the path is that of a graph store, as in Oxigraph, not of a dataset's data, as in Fuseki.
+fn is_store(parts: &Parts) -> bool {
+    parts.uri.path().ends_with("/store")
+}
+
+/// Writes what was sent into a graph, after a first operation; whether that made the graph.
+async fn write(
+    exchange: Exchange,
+    turn: Turn,
+    upload: Upload,
+    target: Target,
+    before: String,
+) -> Result<bool, HttpError> {
+    let cancel = Arc::clone(&turn.listed.activity.cancel);
+    answer::run(cancel, move || {
+        let options = exchange.query_options(&turn, &exchange.limits());
+        let created = match &target {
+            Target::Named(graph) => !exists(&exchange, graph, &options)?,
+            _ => false,
+        };
+        match before.is_empty()
+            && upload.is_long()
+            && target.check_writable(&exchange.access.write).is_ok()
+        {
+            true => upload.load(&exchange, &target)?,
+            false => upload.update(&exchange, &target, &before, &turn)?,
+        }
+        Ok(created)
+    })
+    .await
+}
+
+async fn delete(exchange: Exchange, target: Target) -> Result<Response, HttpError> {
+    let turn = exchange.turn("graph-write", "").await?;
+    let cancel = Arc::clone(&turn.listed.activity.cancel);
+    answer::run(cancel, move || {
+        let options = exchange.update_options(&turn, &exchange.limits());
+        if let Target::Named(graph) = &target {
+            // Who may not write it is not told whether it is there.
+            target.check_writable(&exchange.access.write)?;
+            if !exists(&exchange, graph, &options.query)? {
+                return Err(absent(graph));
+            }
+        }
+        let update = Update::parse(&format!("DROP SILENT {}", target.in_update()), None)?;
+        update::commit(&exchange, &update, &options, None)
+    })
+    .await?;
+    Ok(done(false, None))
+}
+
+async fn patch(
+    exchange: Exchange,
+    parts: &Parts,
+    body: Body,
+    target: Target,
+) -> Result<Response, HttpError> {
+    let media_type = media_type_of(&parts.headers)?;
+    if media_type.as_deref() != Some("application/sparql-update") {
+        return Err(HttpError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "a graph is patched with application/sparql-update",
+        )
+        .with_header(
+            http::HeaderName::from_static("accept-patch"),
+            HeaderValue::from_static("application/sparql-update"),
+        ));
+    }
+    let received = receive::whole(&exchange.caller, body).await?;
+    let base = base_of(parts);
+    let turn = exchange.turn("graph-write", received.text()?).await?;
+    let cancel = Arc::clone(&turn.listed.activity.cancel);
+    answer::run(cancel, move || {
+        let text = received.text()?;
+        let failed = |error| HttpError::of_query(&error, text);
+        let mut update = Update::parse(text, base.as_deref()).map_err(failed)?;
+        if let Target::Named(graph) = &target {
+            update.set_graph(graph).map_err(failed)?;
+        }
+        let options = exchange.update_options(&turn, &exchange.limits());
+        update::commit(&exchange, &update, &options, None)
+    })
+    .await?;
+    Ok(done(false, None))
+}
+
+fn done(created: bool, location: Option<NamedNode>) -> Response {
+    let mut response = match created {
+        true => StatusCode::CREATED.into_response(),
+        false => StatusCode::NO_CONTENT.into_response(),
+    };
+    let location = location.and_then(|at| HeaderValue::from_str(at.as_str()).ok());
+    if let Some(location) = location {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}
+
+/// The format of what is sent; `None` for a form of several files, which have their own.
+fn format_of(headers: &HeaderMap, target: &Target) -> Result<Option<RdfFormat>, HttpError> {
+    let media_type = media_type_of(headers)?;
+    if media_type.as_deref() == Some("multipart/form-data") {
+        return Ok(None);
+    }
+    let whole = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let format = whole.and_then(RdfFormat::from_media_type);
+    match format {
+        Some(format) if format != RdfFormat::N3 => match target {
+            Target::All => Ok(Some(format)),
+            _ if is_of_quads(format) => Err(HttpError::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                format!(
+                    "{} has graphs of its own; send triples to a graph",
+                    format.name()
+                ),
+            )),
+            _ => Ok(Some(format)),
+        },
+        _ => Err(HttpError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            format!(
+                "{} is no format of RDF: send text/turtle, application/n-triples, application/n-quads, \
+                 application/trig, application/rdf+xml or application/ld+json",
+                whole.unwrap_or("a body without Content-Type")
+            ),
+        )),
+    }
+}
+
+/// Formats made for several graphs. JSON-LD may have them, but is sent for one graph mostly.
+fn is_of_quads(format: RdfFormat) -> bool {
+    matches!(format, RdfFormat::NQuads | RdfFormat::TriG)
+}

@@ -1,0 +1,250 @@
+//! The protocols: SPARQL 1.1 Query and Update over HTTP, the Graph Store Protocol, and what else
+//! this server answers, by path.
+
+pub(crate) mod answer;
+pub(crate) mod error;
+pub(crate) mod graph_store;
+pub(crate) mod negotiate;
+pub(crate) mod parameters;
+mod query;
+pub(crate) mod receive;
+mod update;
+mod upload;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use http::header::{ACCEPT, CONTENT_TYPE, HOST};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use pythia::ResultFormat;
+use tower::ServiceExt;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::SizeAbove;
+use tower_http::cors::{AllowOrigin, CorsLayer};
+use tower_http::decompression::RequestDecompressionLayer;
+
+use crate::exchange::{Caller, Exchange, Peer, QUERY_ID};
+use crate::operate::record::Record;
+use crate::state::State;
+use crate::{explore, operate, page};
+use error::HttpError;
+use parameters::Parameters;
+
+/// Bytes from which an answer is compressed, if the client can read that.
+const COMPRESSED_BYTES: u64 = 1024;
+
+/// Names that no dataset may have, as they are paths of the default one.
+pub(crate) const RESERVED: &[&str] = &[
+    "query", "update", "sparql", "store", "data", "get", "complete", "find", "node", "void",
+    "assets",
+];
+
+/// What answers requests.
+#[derive(Clone)]
+pub(crate) struct Service {
+    state: Arc<State>,
+    router: Router,
+}
+
+impl Service {
+    pub(crate) fn new(state: Arc<State>) -> Self {
+        let router = Router::new()
+            .merge(of_dataset())
+            .nest("/{dataset}", of_dataset())
+            .route("/{dataset}", any(dataset))
+            .merge(operate::routes())
+            .merge(explore::routes_of_server())
+            .merge(page::routes())
+            .fallback(nothing)
+            .layer(CompressionLayer::new().compress_when(SizeAbove::new(COMPRESSED_BYTES)))
+            .layer(RequestDecompressionLayer::new())
+            .layer(cors(&state))
+            .with_state(Arc::clone(&state));
+        Self { state, router }
+    }
+
+    /// Answers a request from an address. Errors become answers too.
+    pub(crate) async fn answer(&self, mut request: Request, peer: IpAddr) -> Response {
+        let record = Arc::new(Record::new(peer));
+        let accept = request.headers().get(ACCEPT).cloned();
+        let url_bytes = self.state.settings().config.limits.url_bytes;
+        let response = if length(request.uri()) > url_bytes {
+            let message = format!("the URL has more than {url_bytes} bytes; send a POST");
+            HttpError::new(StatusCode::URI_TOO_LONG, message).into_response()
+        } else {
+            request.extensions_mut().insert(Peer(peer));
+            request.extensions_mut().insert(Arc::clone(&record));
+            let Ok(response) = self.router.clone().oneshot(request).await;
+            response
+        };
+        self.finish(response, accept.as_ref(), &record)
+    }
+
+    fn finish(
+        &self,
+        mut response: Response,
+        accept: Option<&HeaderValue>,
+        record: &Record,
+    ) -> Response {
+        if let Some(error) = response.extensions_mut().remove::<Arc<HttpError>>() {
+            let written = error.respond(accept);
+            let (parts, body) = written.into_parts();
+            *response.body_mut() = body;
+            response.headers_mut().extend(parts.headers);
+        }
+        let headers = response.headers_mut();
+        let id = record.id.get().map(|id| HeaderValue::from_str(id));
+        if let Some(Ok(id)) = id {
+            headers.insert(QUERY_ID, id);
+        }
+        let nosniff = HeaderValue::from_static("nosniff");
+        headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, nosniff);
+        response
+    }
+}
+
+/// The paths of a dataset.
+fn of_dataset() -> Router<Arc<State>> {
+    Router::new()
+        .route("/query", any(query::query))
+        .route("/update", any(update::update))
+        .route("/sparql", any(sparql))
+        .route("/store", any(graph_store::indirect))
+        .route("/data", any(graph_store::indirect))
+        .route("/get", any(graph_store::reading))
+        .route("/store/{*graph}", any(graph_store::direct))
+        .route("/data/{*graph}", any(graph_store::direct))
+        .merge(explore::routes())
+}
+
+/// A query or an update, whichever it is.
+async fn sparql(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
+    let media_type = media_type_of(request.headers())?;
+    match (request.method(), media_type.as_deref()) {
+        (&Method::POST, Some("application/sparql-update")) => {
+            update::update(exchange, request).await
+        }
+        (&Method::POST, Some("application/x-www-form-urlencoded")) => form(exchange, request).await,
+        _ => query::query(exchange, request).await,
+    }
+}
+
+/// A form with a query or an update.
+async fn form(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
+    let (parts, body) = request.into_parts();
+    let mut parameters = Parameters::of_uri(&parts.uri)?;
+    let form = receive::whole(&exchange.caller, body).await?;
+    parameters.add(&form.bytes)?;
+    match (parameters.take("query")?, parameters.take("update")?) {
+        (Some(text), None) => query::run(exchange, &parts, parameters, form.part(text)).await,
+        (None, Some(text)) => update::run(exchange, &parts, parameters, form.part(text)).await,
+        (None, None) => Err(HttpError::bad_request(
+            "there is nothing to do: give a `query` or an `update`",
+        )),
+        (Some(_), Some(_)) => Err(HttpError::bad_request(
+            "there are a `query` and an `update`: give one of them",
+        )),
+    }
+}
+
+/// A dataset itself, as Fuseki has it: queries, updates, and its graphs.
+async fn dataset(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
+    let parameters = Parameters::of_uri(request.uri())?;
+    let media_type = media_type_of(request.headers())?;
+    let is_text = matches!(
+        media_type.as_deref(),
+        Some(
+            "application/sparql-query"
+                | "application/sparql-update"
+                | "application/x-www-form-urlencoded"
+        )
+    );
+    let is_query = parameters.one("query")?.is_some() || request.method().as_str() == "QUERY";
+    match is_query || (request.method() == Method::POST && is_text) {
+        true => sparql(exchange, request).await,
+        false => graph_store::indirect(exchange, request).await,
+    }
+}
+
+/// There is nothing at this path.
+async fn nothing(_caller: Caller, uri: Uri) -> HttpError {
+    HttpError::not_found(format!(
+        "there is nothing at {}; queries are answered at /query",
+        uri.path()
+    ))
+}
+
+/// Pages of these origins may read answers.
+fn cors(state: &Arc<State>) -> CorsLayer {
+    let state = Arc::clone(state);
+    let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "QUERY"];
+    let methods = methods.map(|method| Method::from_bytes(method.as_bytes()).expect("a method"));
+    let exposed = [QUERY_ID, "pythia-commit", "retry-after", "location", "etag"];
+    CorsLayer::new()
+        .allow_methods(methods)
+        .allow_headers(tower_http::cors::Any)
+        .expose_headers(exposed.map(http::HeaderName::from_static))
+        .max_age(std::time::Duration::from_secs(3600))
+        .allow_origin(AllowOrigin::predicate(move |origin, _| {
+            let settings = state.settings();
+            let origins = &settings.config.cors_origins;
+            origins
+                .iter()
+                .any(|allowed| allowed == "*" || allowed.as_bytes() == origin.as_bytes())
+        }))
+}
+
+/// Bytes of a path and its query string.
+fn length(uri: &Uri) -> usize {
+    uri.path_and_query().map_or(0, |path| path.as_str().len())
+}
+
+/// The media type of a body, in lower case and without parameters, if one is said.
+fn media_type_of(headers: &HeaderMap) -> Result<Option<String>, HttpError> {
+    let Some(value) = headers.get(CONTENT_TYPE) else {
+        return Ok(None);
+    };
+    let broken = |_| HttpError::bad_request("the Content-Type is not ASCII");
+    let text = value.to_str().map_err(broken)?.to_ascii_lowercase();
+    let mut parts = text.split(';').map(str::trim);
+    let media_type = parts.next().unwrap_or_default().to_owned();
+    let charset = parts.find_map(|part| part.strip_prefix("charset="));
+    match charset.map(|charset| charset.trim_matches('"')) {
+        None | Some("utf-8" | "utf8" | "us-ascii") => Ok(Some(media_type)),
+        Some(other) => Err(HttpError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            format!("the text is in {other}; send it in UTF-8"),
+        )),
+    }
+}
+
+/// The IRI that a request was sent to, without its query string: the base of relative IRIs
+/// (SPARQL 1.1 Query §4.1.1.2).
+fn base_of(parts: &Parts) -> Option<String> {
+    let host = match parts.uri.authority() {
+        Some(authority) => authority.as_str(),
+        None => parts.headers.get(HOST)?.to_str().ok()?,
+    };
+    let scheme = parts.uri.scheme_str().unwrap_or("http");
+    let base = format!("{scheme}://{host}{}", parts.uri.path());
+    oxrdf::NamedNode::new(base)
+        .ok()
+        .map(oxrdf::NamedNode::into_string)
+}
+
+/// None of the formats that the client reads is one of these.
+fn not_acceptable(formats: &[ResultFormat]) -> HttpError {
+    let media_types: Vec<&str> = formats.iter().map(|f| f.media_types()[0]).collect();
+    HttpError::new(
+        StatusCode::NOT_ACCEPTABLE,
+        format!(
+            "the Accept header names none of what there is: {}",
+            media_types.join(", ")
+        ),
+    )
+}

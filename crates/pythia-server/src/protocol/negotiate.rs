@@ -1,0 +1,158 @@
+//! Content negotiation: which of the formats at hand a client likes best (RFC 9110 §12.5.1).
+
+use http::HeaderValue;
+use pythia::ResultFormat;
+
+/// What a request may be answered with, the server's favourite first.
+pub(crate) const TABLES: &[ResultFormat] = &[
+    ResultFormat::Json,
+    ResultFormat::Xml,
+    ResultFormat::Csv,
+    ResultFormat::Tsv,
+    ResultFormat::Arrow,
+    ResultFormat::Parquet,
+    ResultFormat::Dot,
+];
+
+/// The same for graphs.
+pub(crate) const GRAPHS: &[ResultFormat] = &[
+    ResultFormat::NTriples,
+    ResultFormat::Turtle,
+    ResultFormat::RdfXml,
+    ResultFormat::JsonLd,
+    ResultFormat::NQuads,
+    ResultFormat::TriG,
+];
+
+/// The same for whole datasets.
+pub(crate) const DATASETS: &[ResultFormat] = &[
+    ResultFormat::NQuads,
+    ResultFormat::TriG,
+    ResultFormat::JsonLd,
+];
+
+/// One of the formats for an Accept header; the first without one. `None` if none is acceptable.
+pub(crate) fn negotiate(
+    accept: Option<&HeaderValue>,
+    formats: &[ResultFormat],
+) -> Option<ResultFormat> {
+    let Some(accept) = accept else {
+        return formats.first().copied();
+    };
+    let ranges: Vec<Range<'_>> = std::str::from_utf8(accept.as_bytes())
+        .unwrap_or_default()
+        .split(',')
+        .filter_map(Range::parse)
+        .collect();
+    if ranges.is_empty() {
+        return formats.first().copied();
+    }
+    let mut best: Option<(u16, ResultFormat)> = None;
+    for format in formats {
+        let quality = quality(&ranges, *format);
+        if quality > best.map_or(0, |(most, _)| most) {
+            best = Some((quality, *format));
+        }
+    }
+    best.map(|(_, format)| format)
+}
+
+/// How much a format is liked, in thousandths: as the most specific range says that it matches.
+fn quality(ranges: &[Range<'_>], format: ResultFormat) -> u16 {
+    let mut found = (0, 0);
+    for media_type in format.media_types() {
+        for range in ranges {
+            if let Some(precision) = range.matches(media_type) {
+                found = found.max((precision, range.quality));
+            }
+        }
+    }
+    found.1
+}
+
+/// A media range of an Accept header.
+struct Range<'a> {
+    kind: &'a str,
+    subtype: &'a str,
+    /// Thousandths.
+    quality: u16,
+}
+
+impl<'a> Range<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let mut parts = text.split(';').map(str::trim);
+        let (kind, subtype) = match parts.next()? {
+            "" => return None,
+            "*" => ("*", "*"),
+            media_type => media_type.split_once('/')?,
+        };
+        let quality = parts.find_map(|part| {
+            let (name, value) = part.split_once('=')?;
+            name.trim()
+                .eq_ignore_ascii_case("q")
+                .then_some(value.trim())
+        });
+        let quality = match quality.map(str::parse::<f32>) {
+            Some(Ok(quality)) => (quality.clamp(0.0, 1.0) * 1000.0) as u16,
+            Some(Err(_)) => return None,
+            None => 1000,
+        };
+        Some(Self {
+            kind,
+            subtype,
+            quality,
+        })
+    }
+
+    /// How precisely it names the type, if it does.
+    fn matches(&self, media_type: &str) -> Option<u8> {
+        let (kind, subtype) = media_type.split_once('/')?;
+        match (self.kind, self.subtype) {
+            ("*", "*") => Some(1),
+            (range, "*") if range.eq_ignore_ascii_case(kind) => Some(2),
+            (range, sub)
+                if range.eq_ignore_ascii_case(kind) && sub.eq_ignore_ascii_case(subtype) =>
+            {
+                Some(3)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(accept: &str) -> Option<&'static str> {
+        let accept = HeaderValue::from_str(accept).unwrap();
+        negotiate(Some(&accept), TABLES).map(ResultFormat::name)
+    }
+
+    #[test]
+    fn the_most_liked_format_is_taken() {
+        assert_eq!(
+            table("text/csv, application/sparql-results+xml;q=0.9"),
+            Some("csv")
+        );
+        assert_eq!(
+            table("text/csv;q=0.5, application/sparql-results+xml;q=0.9"),
+            Some("xml")
+        );
+        assert_eq!(
+            table("text/*;q=0.3, text/tab-separated-values"),
+            Some("tsv")
+        );
+        assert_eq!(table("*/*"), Some("json"));
+        assert_eq!(table("application/json"), Some("json"));
+        assert_eq!(table("text/html, */*;q=0.1"), Some("json"));
+        assert_eq!(
+            table("application/sparql-results+json;q=0, */*"),
+            Some("xml")
+        );
+        assert_eq!(table("image/png"), None);
+        assert_eq!(table("TEXT/CSV; Q=0.7"), Some("csv"));
+        assert_eq!(table(""), Some("json"));
+        assert_eq!(negotiate(None, GRAPHS).map(ResultFormat::name), Some("nt"));
+    }
+}

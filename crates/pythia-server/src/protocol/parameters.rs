@@ -1,0 +1,237 @@
+//! The parameters of a request, wherever the protocol has them: the path's query string, or a form.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use http::{StatusCode, Uri};
+use oxrdf::NamedNode;
+
+use super::error::HttpError;
+use crate::config::Limits;
+
+/// Names and values, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Parameters {
+    pairs: Vec<(String, String)>,
+}
+
+impl Parameters {
+    /// Those of a path's query string.
+    pub(crate) fn of_uri(uri: &Uri) -> Result<Self, HttpError> {
+        let mut parameters = Self::default();
+        parameters.add(uri.query().unwrap_or_default().as_bytes())?;
+        Ok(parameters)
+    }
+
+    /// Adds those of a form.
+    pub(crate) fn add(&mut self, form: &[u8]) -> Result<(), HttpError> {
+        for part in form
+            .split(|byte| *byte == b'&')
+            .filter(|part| !part.is_empty())
+        {
+            let mut sides = part.splitn(2, |byte| *byte == b'=');
+            let name = decoded(sides.next().unwrap_or_default())?;
+            let value = decoded(sides.next().unwrap_or_default())?;
+            self.pairs.push((name, value));
+        }
+        Ok(())
+    }
+
+    /// All values of a parameter.
+    pub(crate) fn all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s str> {
+        let pairs = self.pairs.iter().filter(move |(key, _)| key == name);
+        pairs.map(|(_, value)| value.as_str())
+    }
+
+    /// The value of a parameter that may be there once.
+    pub(crate) fn one<'s>(&'s self, name: &'s str) -> Result<Option<&'s str>, HttpError> {
+        let mut values = self.all(name);
+        match (values.next(), values.next()) {
+            (value, None) => Ok(value),
+            _ => Err(HttpError::bad_request(format!(
+                "the parameter {name} is there more than once"
+            ))),
+        }
+    }
+
+    /// The same, taken out.
+    pub(crate) fn take(&mut self, name: &str) -> Result<Option<String>, HttpError> {
+        self.one(name)?;
+        let place = self.pairs.iter().position(|(key, _)| key == name);
+        Ok(place.map(|place| self.pairs.swap_remove(place).1))
+    }
+
+    /// The values of a parameter, which are IRIs.
+    pub(crate) fn iris(&self, name: &str) -> Result<Vec<NamedNode>, HttpError> {
+        self.all(name).map(|iri| self::iri(name, iri)).collect()
+    }
+
+    /// The server's limits, or lower ones that the client asks for.
+    pub(crate) fn lower(&self, limits: &Limits) -> Result<RequestLimits, HttpError> {
+        let timeout = match self.one("timeout")? {
+            None => limits.timeout,
+            Some(text) => match text.parse::<f64>() {
+                Ok(seconds) if seconds > 0.0 => {
+                    let asked = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+                    asked.min(limits.timeout)
+                }
+                _ => return Err(invalid("timeout", text, "seconds, as 2.5")),
+            },
+        };
+        let memory = match self.one("memory")? {
+            None => None,
+            Some(text) => Some(
+                bytes(text)
+                    .ok_or_else(|| invalid("memory", text, "bytes, as 64M (with K, M or G)"))?,
+            ),
+        };
+        let rows = match self.one("rows")? {
+            None => None,
+            Some(text) => Some(
+                text.parse::<u64>()
+                    .map_err(|_| invalid("rows", text, "a number of results"))?,
+            ),
+        };
+        Ok(RequestLimits {
+            timeout,
+            memory_bytes: least(memory, limits.query_memory_bytes),
+            rows: least(rows, limits.rows),
+        })
+    }
+}
+
+/// Limits of one request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestLimits {
+    pub(crate) timeout: Duration,
+    pub(crate) memory_bytes: Option<usize>,
+    pub(crate) rows: Option<u64>,
+}
+
+impl RequestLimits {
+    /// The server's, for requests that lower none.
+    pub(crate) fn of(limits: &Limits) -> Self {
+        Self {
+            timeout: limits.timeout,
+            memory_bytes: limits.query_memory_bytes,
+            rows: limits.rows,
+        }
+    }
+}
+
+/// An IRI that a parameter has.
+pub(crate) fn iri(name: &str, iri: &str) -> Result<NamedNode, HttpError> {
+    NamedNode::new(iri)
+        .map_err(|error| HttpError::bad_request(format!("{name}: <{iri}> is no IRI: {error}")))
+}
+
+fn least<T: Ord>(asked: Option<T>, most: Option<T>) -> Option<T> {
+    match (asked, most) {
+        (Some(asked), Some(most)) => Some(asked.min(most)),
+        (asked, most) => asked.or(most),
+    }
+}
+
+fn invalid(name: &str, value: &str, wanted: &str) -> HttpError {
+    HttpError::bad_request(format!("{name}={value}: expected {wanted}"))
+}
+
+/// A number of bytes, as 512, 64M or 1G.
+fn bytes(text: &str) -> Option<usize> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        _ => return None,
+    };
+    digits.parse::<usize>().ok()?.checked_mul(1 << shift)
+}
+
+/// A name or value: `+` is a space, the rest percent-encoded UTF-8.
+fn decoded(text: &[u8]) -> Result<String, HttpError> {
+    let broken = |at: usize| {
+        HttpError::new(
+            StatusCode::BAD_REQUEST,
+            format!("a parameter is not percent-encoded UTF-8 at its byte {at}"),
+        )
+    };
+    let mut at = 0;
+    while let Some(percent) = text[at..].iter().position(|byte| *byte == b'%') {
+        at += percent;
+        let digits = text.get(at + 1..at + 3);
+        if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
+            return Err(broken(at));
+        }
+        at += 3;
+    }
+    let spaced: Cow<'_, [u8]> = match text.contains(&b'+') {
+        true => text
+            .iter()
+            .map(|b| if *b == b'+' { b' ' } else { *b })
+            .collect::<Vec<u8>>()
+            .into(),
+        false => text.into(),
+    };
+    let bytes = percent_encoding::percent_decode(&spaced).collect::<Vec<u8>>();
+    String::from_utf8(bytes).map_err(|error| broken(error.utf8_error().valid_up_to()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(query: &str) -> Result<Parameters, HttpError> {
+        let mut parameters = Parameters::default();
+        parameters.add(query.as_bytes())?;
+        Ok(parameters)
+    }
+
+    #[test]
+    fn values_are_decoded() {
+        let parameters = of("query=a+b%20%C3%A9&x=&y&g=1&g=2").unwrap();
+        assert_eq!(parameters.one("query").unwrap(), Some("a b é"));
+        assert_eq!(parameters.one("x").unwrap(), Some(""));
+        assert_eq!(parameters.one("y").unwrap(), Some(""));
+        assert_eq!(parameters.one("z").unwrap(), None);
+        assert!(parameters.one("g").is_err());
+        assert_eq!(parameters.all("g").collect::<Vec<_>>(), ["1", "2"]);
+        for broken in ["query=%", "query=%4", "query=%zz", "query=%FF"] {
+            assert_eq!(of(broken).unwrap_err().status, StatusCode::BAD_REQUEST);
+        }
+    }
+
+    #[test]
+    fn clients_only_lower_limits() {
+        let limits = Limits {
+            rows: Some(100),
+            query_memory_bytes: Some(1 << 20),
+            ..Limits::default()
+        };
+        let lowered = of("timeout=1.5&memory=64K&rows=200").unwrap();
+        let lowered = lowered.lower(&limits).unwrap();
+        assert_eq!(lowered.timeout, Duration::from_millis(1500));
+        assert_eq!(
+            (lowered.memory_bytes, lowered.rows),
+            (Some(64 << 10), Some(100))
+        );
+        let asked = of("timeout=1e9&memory=64G")
+            .unwrap()
+            .lower(&limits)
+            .unwrap();
+        assert_eq!(
+            (asked.timeout, asked.memory_bytes),
+            (limits.timeout, Some(1 << 20))
+        );
+        for wrong in [
+            "timeout=x",
+            "timeout=-1",
+            "timeout=NaN",
+            "memory=1X",
+            "rows=many",
+        ] {
+            assert!(of(wrong).unwrap().lower(&limits).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! SPARQL queries (SPARQL 1.1 Protocol §2.1), with what this server adds: limits, plans, progress.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::Request;
+use axum::response::Response;
+use http::header::ACCEPT;
+use http::request::Parts;
+use http::{HeaderValue, StatusCode};
+use oxrdf::NamedNode;
+use pythia::{PreparedQuery, Query, QueryForm, QueryOptions, ResultFormat, write_results};
+
+use super::answer::{Output, answer};
+use super::error::HttpError;
+use super::media_type_of;
+use super::negotiate::{GRAPHS, TABLES, negotiate};
+use super::parameters::{Parameters, RequestLimits};
+use super::receive::{self, Received};
+use crate::exchange::{Exchange, Turn};
+
+/// Methods of a query.
+const METHODS: &str = "GET, HEAD, POST, QUERY";
+
+/// Answers at the path of queries.
+pub(crate) async fn query(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
+    let (parts, body) = request.into_parts();
+    let mut parameters = Parameters::of_uri(&parts.uri)?;
+    let text = match parts.method.as_str() {
+        "GET" | "HEAD" => match parameters.take("query")? {
+            Some(text) => text.into(),
+            None => return crate::explore::description(&exchange, &parts).await,
+        },
+        "POST" | "QUERY" => match media_type_of(&parts.headers)?.as_deref() {
+            Some("application/sparql-query") => receive::whole(&exchange.caller, body).await?,
+            Some("application/x-www-form-urlencoded") => {
+                let form = receive::whole(&exchange.caller, body).await?;
+                parameters.add(&form.bytes)?;
+                form.part(parameters.take("query")?.ok_or_else(missing)?)
+            }
+            other => return Err(unsupported(other)),
+        },
+        _ => return Err(HttpError::method(METHODS)),
+    };
+    run(exchange, &parts, parameters, text).await
+}
+
+fn missing() -> HttpError {
+    HttpError::bad_request("there is no query: give it as the parameter `query`")
+}
+
+fn unsupported(media_type: Option<&str>) -> HttpError {
+    HttpError::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        format!(
+            "a query is sent as application/sparql-query or as the field `query` of \
+             application/x-www-form-urlencoded, not as {}",
+            media_type.unwrap_or("a body without Content-Type")
+        ),
+    )
+}
+
+/// What is wanted of a query instead of its results.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Explain {
+    Plan,
+    Analyze,
+}
+
+/// A query with all that came with it.
+struct Asked {
+    text: Received,
+    base: Option<String>,
+    default_graphs: Vec<NamedNode>,
+    named_graphs: Vec<NamedNode>,
+    limits: RequestLimits,
+    explain: Option<Explain>,
+    profile: bool,
+    /// A format by name, which goes before the Accept header.
+    format: Option<ResultFormat>,
+    accept: Option<HeaderValue>,
+}
+
+/// Runs a query whose text was received.
+pub(crate) async fn run(
+    exchange: Exchange,
+    parts: &Parts,
+    parameters: Parameters,
+    text: Received,
+) -> Result<Response, HttpError> {
+    let limits = &exchange.caller.settings.config.limits;
+    let asked = Asked {
+        base: super::base_of(parts),
+        default_graphs: parameters.iris("default-graph-uri")?,
+        named_graphs: parameters.iris("named-graph-uri")?,
+        limits: parameters.lower(limits)?,
+        explain: explain(&parameters)?,
+        profile: parameters.one("profile")? == Some("true"),
+        format: format(&parameters)?,
+        accept: parts.headers.get(ACCEPT).cloned(),
+        text,
+    };
+    let stall = limits.stall_time;
+    let turn = exchange.turn("query", asked.text.text()?).await?;
+    let cancel = Arc::clone(&turn.listed.activity.cancel);
+    answer(stall, cancel, move |output| {
+        asked.answer(&exchange, &turn, output)
+    })
+    .await
+}
+
+fn explain(parameters: &Parameters) -> Result<Option<Explain>, HttpError> {
+    match parameters.one("explain")? {
+        None => Ok(None),
+        Some("plan") => Ok(Some(Explain::Plan)),
+        Some("analyze") => Ok(Some(Explain::Analyze)),
+        Some(other) => Err(HttpError::bad_request(format!(
+            "explain={other}: expected plan or analyze"
+        ))),
+    }
+}
+
+/// The format that `format` (or `output`, as Fuseki has it) names.
+fn format(parameters: &Parameters) -> Result<Option<ResultFormat>, HttpError> {
+    let name = match parameters.one("format")? {
+        Some(name) => Some(name),
+        None => parameters.one("output")?,
+    };
+    let Some(name) = name else {
+        return Ok(None);
+    };
+    match ResultFormat::named(name) {
+        Some(format) => Ok(Some(format)),
+        None => Err(HttpError::bad_request(format!(
+            "format={name}: expected json, xml, csv, tsv, nt, ttl, rdfxml, jsonld or a media type"
+        ))),
+    }
+}
+
+impl Asked {
+    fn answer(
+        &self,
+        exchange: &Exchange,
+        turn: &Turn,
+        output: &mut Output,
+    ) -> Result<(), HttpError> {
+        let text = self.text.text()?;
+        let failed = |error| HttpError::of_query(&error, text);
+        let started = Instant::now();
+        let mut query = Query::parse(text, self.base.as_deref()).map_err(failed)?;
+        if !self.default_graphs.is_empty() || !self.named_graphs.is_empty() {
+            query.set_dataset(self.default_graphs.clone(), self.named_graphs.clone());
+        }
+        let format = match self.explain {
+            None => Some(self.format_of(query.form())?),
+            Some(_) => None,
+        };
+        let options = self.options(exchange, turn);
+        let prepared = exchange.dataset.database.prepare_parsed(&query, &options);
+        let prepared = Arc::new(prepared.map_err(failed)?);
+        // Nobody else sets it: the activity is of this request alone.
+        let _ = turn.listed.activity.plan.set(Arc::clone(&prepared));
+        let rows = match (self.explain, format) {
+            (None, Some(format)) => {
+                output.is(format.media_types()[0]);
+                write_results(prepared.execute().map_err(failed)?, format, output)?.rows
+            }
+            (explain, _) => {
+                let rows = match explain {
+                    Some(Explain::Analyze) => drain(&prepared)?,
+                    _ => 0,
+                };
+                io::Write::write_all(output, prepared.explain_json().as_bytes())
+                    .map_err(pythia::WriteError::from)?;
+                rows
+            }
+        };
+        exchange.caller.record.set_run(started.elapsed(), rows);
+        Ok(())
+    }
+
+    fn options(&self, exchange: &Exchange, turn: &Turn) -> QueryOptions {
+        QueryOptions {
+            profile: self.profile || self.explain == Some(Explain::Analyze),
+            ..exchange.query_options(turn, &self.limits)
+        }
+    }
+
+    fn format_of(&self, form: QueryForm) -> Result<ResultFormat, HttpError> {
+        let formats = match form {
+            QueryForm::Select | QueryForm::Ask => TABLES,
+            QueryForm::Graph => GRAPHS,
+        };
+        if let Some(format) = self.format {
+            // `xml` and `json` name formats of both kinds.
+            let same = |other: &&ResultFormat| {
+                format
+                    .media_types()
+                    .iter()
+                    .any(|media_type| other.media_types().contains(media_type))
+            };
+            let found = formats.iter().find(|other| **other == format);
+            if let Some(found) = found.or_else(|| formats.iter().find(same)) {
+                return Ok(*found);
+            }
+        }
+        let found = match self.format {
+            Some(_) => None,
+            None => negotiate(self.accept.as_ref(), formats),
+        };
+        found.ok_or_else(|| super::not_acceptable(formats))
+    }
+}
+
+/// Runs a query for what it takes; how many results it has.
+fn drain(prepared: &PreparedQuery) -> Result<u64, HttpError> {
+    let results = prepared.execute()?;
+    let format = match &results {
+        pythia::Results::Graph(_) => ResultFormat::NTriples,
+        _ => ResultFormat::Tsv,
+    };
+    Ok(write_results(results, format, io::sink())?.rows)
+}

@@ -1,0 +1,138 @@
+//! SPARQL updates (SPARQL 1.1 Protocol §2.2).
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, StatusCode};
+use pythia::{Update, UpdateOptions, UpdateReport};
+
+use super::answer;
+use super::error::HttpError;
+use super::media_type_of;
+use super::parameters::Parameters;
+use super::receive::{self, Received};
+use crate::exchange::Exchange;
+
+/// An update with the same key is done once. Draft of the IETF's HTTPAPI group.
+const KEY: &str = "idempotency-key";
+/// The number of the commit, in the answer.
+const COMMIT: HeaderName = HeaderName::from_static("pythia-commit");
+
+/// Answers at the path of updates.
+pub(crate) async fn update(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
+    let (parts, body) = request.into_parts();
+    if parts.method != http::Method::POST {
+        return Err(HttpError::method("POST"));
+    }
+    let mut parameters = Parameters::of_uri(&parts.uri)?;
+    let text = match media_type_of(&parts.headers)?.as_deref() {
+        Some("application/sparql-update") => receive::whole(&exchange.caller, body).await?,
+        Some("application/x-www-form-urlencoded") => {
+            let form = receive::whole(&exchange.caller, body).await?;
+            parameters.add(&form.bytes)?;
+            let missing =
+                || HttpError::bad_request("there is no update: give it as the field `update`");
+            form.part(parameters.take("update")?.ok_or_else(missing)?)
+        }
+        other => {
+            return Err(HttpError::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                format!(
+                    "an update is sent as application/sparql-update or as the field `update` of \
+                     application/x-www-form-urlencoded, not as {}",
+                    other.unwrap_or("a body without Content-Type")
+                ),
+            ));
+        }
+    };
+    run(exchange, &parts, parameters, text).await
+}
+
+/// Runs an update whose text was received.
+pub(crate) async fn run(
+    exchange: Exchange,
+    parts: &Parts,
+    parameters: Parameters,
+    text: Received,
+) -> Result<Response, HttpError> {
+    let base = super::base_of(parts);
+    let default = parameters.iris("using-graph-uri")?;
+    let named = parameters.iris("using-named-graph-uri")?;
+    let limits = parameters.lower(&exchange.caller.settings.config.limits)?;
+    let key = key(parts)?;
+    let turn = exchange.turn("update", text.text()?).await?;
+    let cancel = Arc::clone(&turn.listed.activity.cancel);
+    let report = answer::run(cancel, move || {
+        let text = text.text()?;
+        let failed = |error| HttpError::of_query(&error, text);
+        let mut update = Update::parse(text, base.as_deref()).map_err(failed)?;
+        if !default.is_empty() || !named.is_empty() {
+            update.set_using(default, named).map_err(failed)?;
+        }
+        let options = exchange.update_options(&turn, &limits);
+        commit(&exchange, &update, &options, key.as_deref())
+    })
+    .await?;
+    Ok(told(&report, parts.headers.get(ACCEPT)))
+}
+
+/// Runs an update, and notes what it took.
+pub(super) fn commit(
+    exchange: &Exchange,
+    update: &Update,
+    options: &UpdateOptions,
+    key: Option<&str>,
+) -> Result<UpdateReport, HttpError> {
+    let started = Instant::now();
+    let database = &exchange.dataset.database;
+    let report = database.update_parsed(update, options, key)?;
+    let changed = report.added + report.removed;
+    exchange.caller.record.set_run(started.elapsed(), changed);
+    Ok(report)
+}
+
+/// The key of an update that is to be done once.
+fn key(parts: &Parts) -> Result<Option<String>, HttpError> {
+    /// As the log has room for.
+    const LONGEST: usize = 200;
+    let Some(key) = parts.headers.get(KEY) else {
+        return Ok(None);
+    };
+    match key.to_str() {
+        Ok(key) if (1..=LONGEST).contains(&key.len()) => Ok(Some(key.to_owned())),
+        _ => Err(HttpError::bad_request(format!(
+            "{KEY} must be 1 to {LONGEST} printable characters"
+        ))),
+    }
+}
+
+/// What was done: nothing to read, unless JSON is asked for.
+fn told(report: &UpdateReport, accept: Option<&HeaderValue>) -> Response {
+    let json = accept
+        .and_then(|accept| accept.to_str().ok())
+        .is_some_and(|accept| accept.contains("application/json"));
+    let mut response = match json {
+        false => StatusCode::NO_CONTENT.into_response(),
+        true => {
+            let report = serde_json::json!({
+                "position": report.position,
+                "added": report.added,
+                "removed": report.removed,
+                "operations": report.operations,
+            });
+            let media_type = HeaderValue::from_static("application/json");
+            let mut response = Response::new(Body::from(report.to_string()));
+            response.headers_mut().insert(CONTENT_TYPE, media_type);
+            response
+        }
+    };
+    if let Some(position) = report.position {
+        response.headers_mut().insert(COMMIT, position.into());
+    }
+    response
+}

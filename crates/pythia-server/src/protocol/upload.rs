@@ -1,0 +1,234 @@
+//! RDF that is sent to be stored: parsed while it is received, or kept if it is short.
+
+use std::fmt;
+use std::io::{Cursor, Read};
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use oxrdf::NamedNode;
+use parking_lot::Mutex;
+use pythia::{
+    Compression, LoadHandler, LoadOptions, LoadProgress, RdfFormat, Source, SourceError, Update,
+    UpdateOptions,
+};
+
+use super::error::HttpError;
+use super::graph_store::Target;
+use super::receive::{BodyReader, Failure, Received};
+use super::{base_of, receive, update};
+use crate::exchange::{Caller, Exchange, Turn};
+
+/// Bodies up to this are kept, so that their commit can be tried again.
+const KEPT_BYTES: usize = 1 << 20;
+/// What bodies are called in the update that loads them.
+const BODY: &str = "urn:pythia:body";
+
+/// What was sent.
+pub(super) struct Upload {
+    files: Vec<File>,
+    base: Option<String>,
+}
+
+struct File {
+    format: RdfFormat,
+    content: Content,
+}
+
+enum Content {
+    Kept(Received),
+    Stream(Mutex<Option<BodyReader>>, Failure),
+}
+
+impl Upload {
+    /// Takes a body: in this format, or a form of files.
+    pub(super) async fn receive(
+        caller: &Caller,
+        parts: &Parts,
+        body: Body,
+        format: Option<RdfFormat>,
+    ) -> Result<Self, HttpError> {
+        let files = match format {
+            None => files_of_form(caller, parts, body).await?,
+            Some(format) => {
+                let content = match receive::short(caller, body, KEPT_BYTES).await? {
+                    receive::Short::Whole(received) => Content::Kept(received),
+                    receive::Short::Longer(begun, rest) => {
+                        let reader = BodyReader::new(caller, begun, rest);
+                        let failure = reader.failure();
+                        Content::Stream(Mutex::new(Some(reader)), failure)
+                    }
+                };
+                vec![File { format, content }]
+            }
+        };
+        Ok(Self {
+            files,
+            base: base_of(parts),
+        })
+    }
+
+    /// Whether it comes while it is read.
+    pub(super) fn is_long(&self) -> bool {
+        let is_long = |file: &File| matches!(file.content, Content::Stream(..));
+        self.files.iter().any(is_long)
+    }
+
+    /// Adds it to a graph with the loader.
+    pub(super) fn load(self, exchange: &Exchange, target: &Target) -> Result<(), HttpError> {
+        let started = Instant::now();
+        let base = self.base(target);
+        let mut sources = Vec::new();
+        for file in &self.files {
+            let source = file.open().map_err(|error| spent(&error))?;
+            let graph = match target {
+                Target::Named(graph) => Some(graph.clone()),
+                _ => None,
+            };
+            let source = source.with_base(base.clone()).with_graph(graph);
+            sources.push(source.with_blank_node_scope(Some(rand::random())));
+        }
+        let options = LoadOptions {
+            memory_bytes: exchange.dataset.config.memory_bytes / 2,
+            ..LoadOptions::default()
+        };
+        let store = exchange.dataset.database.store();
+        let report = store.load(sources, &options, &Arc::<LoadProgress>::default());
+        let report =
+            report.map_err(|error| self.failure().unwrap_or_else(|| HttpError::of_load(&error)))?;
+        let quads = report.quads;
+        exchange.caller.record.set_run(started.elapsed(), quads);
+        Ok(())
+    }
+
+    /// Adds it to a graph in one transaction, after what is done before.
+    pub(super) fn update(
+        self,
+        exchange: &Exchange,
+        target: &Target,
+        before: &str,
+        turn: &Turn,
+    ) -> Result<(), HttpError> {
+        let mut text = before.to_owned();
+        for number in 0..self.files.len() {
+            text += &format!("LOAD <{BODY}:{number}>");
+            if let Target::Named(graph) = target {
+                text += &format!(" INTO GRAPH {graph}");
+            }
+            text += " ;";
+        }
+        let update = Update::parse(&text, None)?;
+        let base = self.base(target);
+        let upload = Arc::new(Opened { upload: self, base });
+        let options = UpdateOptions {
+            load: Some(Arc::clone(&upload) as Arc<dyn LoadHandler>),
+            ..exchange.update_options(turn, &exchange.limits())
+        };
+        match update::commit(exchange, &update, &options, None) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(upload.upload.failure().unwrap_or(error)),
+        }
+    }
+
+    /// What relative IRIs are resolved against: the graph's IRI (§4.2).
+    fn base(&self, target: &Target) -> Option<String> {
+        match target {
+            Target::Named(graph) => Some(graph.as_str().to_owned()),
+            _ => self.base.clone(),
+        }
+    }
+
+    /// Why a body could not be read to its end.
+    fn failure(&self) -> Option<HttpError> {
+        self.files.iter().find_map(|file| match &file.content {
+            Content::Kept(_) => None,
+            Content::Stream(_, failure) => failure.lock().clone(),
+        })
+    }
+}
+
+/// The body can be read once, and its first reading was in vain.
+fn spent(_: &SourceError) -> HttpError {
+    HttpError::later(
+        StatusCode::CONFLICT,
+        "others changed the same quads while this was being stored; send it again",
+        1,
+    )
+}
+
+impl File {
+    fn open(&self) -> Result<Source, SourceError> {
+        let reader: Box<dyn Read + Send> = match &self.content {
+            Content::Kept(received) => Box::new(Cursor::new(received.bytes.clone())),
+            Content::Stream(reader, failure) => match reader.lock().take() {
+                Some(reader) => Box::new(reader),
+                None => {
+                    let error = SourceError("the body was read before".to_owned());
+                    *failure.lock() = Some(spent(&error));
+                    return Err(error);
+                }
+            },
+        };
+        let name = "body".to_owned();
+        let source = Source::from_reader(name, reader, self.format, Compression::None);
+        source.map_err(|error| SourceError(error.to_string()))
+    }
+}
+
+/// Gives what was sent to the LOADs of an update.
+struct Opened {
+    upload: Upload,
+    base: Option<String>,
+}
+
+impl LoadHandler for Opened {
+    fn open(&self, iri: &NamedNode, _deadline: Option<Instant>) -> Result<Source, SourceError> {
+        let number = iri.as_str().rsplit(':').next();
+        let number = number.and_then(|number| number.parse::<usize>().ok());
+        let file = number.and_then(|number| self.upload.files.get(number));
+        let file = file.ok_or_else(|| SourceError(format!("{iri} was not sent")))?;
+        Ok(file.open()?.with_base(self.base.clone()))
+    }
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Opened")
+    }
+}
+
+/// The files of a form (`multipart/form-data`), each with its own format.
+async fn files_of_form(caller: &Caller, parts: &Parts, body: Body) -> Result<Vec<File>, HttpError> {
+    let broken = |error: multer::Error| HttpError::bad_request(format!("the form: {error}"));
+    let media_type = parts.headers.get(CONTENT_TYPE);
+    let media_type = media_type.and_then(|value| value.to_str().ok());
+    let boundary = multer::parse_boundary(media_type.unwrap_or_default()).map_err(broken)?;
+    let received = receive::whole(caller, body).await?;
+    let bytes = received.bytes.clone();
+    let stream = futures::stream::once(async move { Ok::<Bytes, std::io::Error>(bytes) });
+    let mut form = multer::Multipart::new(stream, boundary);
+    let mut files = Vec::new();
+    while let Some(field) = form.next_field().await.map_err(broken)? {
+        let by_type = field.content_type().map(ToString::to_string);
+        let by_type = by_type.and_then(|media_type| RdfFormat::from_media_type(&media_type));
+        let extension = field.file_name().and_then(|name| name.rsplit('.').next());
+        let by_name = extension.and_then(RdfFormat::from_extension);
+        let format = by_type.or(by_name).ok_or_else(|| {
+            HttpError::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "a part of the form has no Content-Type of RDF, and no file name that tells",
+            )
+        })?;
+        let bytes = field.bytes().await.map_err(broken)?;
+        let content = Content::Kept(received.part(bytes));
+        files.push(File { format, content });
+    }
+    match files.is_empty() {
+        true => Err(HttpError::bad_request("the form has no files")),
+        false => Ok(files),
+    }
+}

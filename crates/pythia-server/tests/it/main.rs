@@ -1,0 +1,4 @@
+//! Servers on this machine, asked over HTTP.
+
+mod protocol;
+mod support;
