@@ -2,3 +2,5 @@
 
 mod protocol;
 mod support;
+mod w3c;
+mod wire;

@@ -104,9 +104,8 @@ fn services<'a>(graph: &'a Graph, endpoint: &str) -> Vec<NamedOrBlankNodeRef<'a>
     let service = format!("{SD}Service");
     let service = NamedNodeRef::new_unchecked(&service);
     let typed = graph.subjects_for_predicate_object(rdf::TYPE, service);
-    let of_it = |node: &NamedOrBlankNodeRef<'_>| {
-        graph.contains(TripleRef::new(*node, property, endpoint))
-    };
+    let of_it =
+        |node: &NamedOrBlankNodeRef<'_>| graph.contains(TripleRef::new(*node, property, endpoint));
     typed.filter(of_it).collect()
 }
 
@@ -161,8 +160,7 @@ fn is_a(graph: &Graph, node: TermRef<'_>, class: &str) -> Result<(), String> {
     }
     let types = graph.objects_for_subject_predicate(resource, rdf::TYPE);
     let types: Vec<&str> = types.filter_map(local).collect();
-    let below =
-        |name: &&str| *name == class || (*name, class) == ("Dataset", "GraphCollection");
+    let below = |name: &&str| *name == class || (*name, class) == ("Dataset", "GraphCollection");
     match types.is_empty() || types.iter().any(below) {
         true => Ok(()),
         false => Err(format!("{node} is {types:?} and no sd:{class}")),
