@@ -33,8 +33,8 @@ pub use memory::MemoryStorage;
 pub use model::{DeviceModel, LogModel, ModelClock, ModelStatistics, ModelledStorage};
 pub use page::{PageMismatch, SEAL_BYTES, seal_page, verify_page};
 pub use pool::{
-    BUDGET_BYTES_MIN, BufferPool, Counters, GroupCounters, PAGE_BYTES_MAX, Page, PageWriter,
-    PagedFile,
+    BUDGET_BYTES_MIN, BufferPool, Counters, GroupCounters, PAGE_BYTES_MAX, Page, PageCounts,
+    PageTally, PageWriter, PagedFile,
 };
 pub use probe::{DeviceIdentity, DeviceProfile, Origin};
 pub use reader::SequentialReader;

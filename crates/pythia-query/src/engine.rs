@@ -73,8 +73,8 @@ pub struct QueryOptions {
     pub timeout: Option<Duration>,
     /// Set to stop the query with [`QueryError::Cancelled`].
     pub cancel: Option<Arc<AtomicBool>>,
-    /// Measure what each part of the plan costs, for [`PreparedQuery::explain`] after the results
-    /// are read.
+    /// Measure what each part of the plan costs, for [`PreparedQuery::plan`] while the results are
+    /// read and afterwards.
     pub profile: bool,
     /// Asks the endpoints of `SERVICE`. Without it, `SERVICE` is an error, also if SILENT.
     pub service: Option<Arc<dyn ServiceHandler>>,
@@ -221,7 +221,7 @@ impl Engine {
 
 impl PreparedQuery {
     /// The plan as text: one line per operator and step, inputs indented, with estimated rows and,
-    /// with [`QueryOptions::profile`] and after the results were read, what each part took.
+    /// with [`QueryOptions::profile`], what each part took so far.
     pub fn explain(&self) -> String {
         self.plan().to_string()
     }
@@ -231,12 +231,10 @@ impl PreparedQuery {
         serde_json::to_string_pretty(&self.plan()).expect("a plan has only names and numbers")
     }
 
-    /// What [`Self::explain`] tells, as a tree.
+    /// What [`Self::explain`] tells, as a tree. Other threads may ask while one reads the results, and
+    /// see what was measured so far; it takes no more than a walk over the plan.
     pub fn plan(&self) -> PlanNode {
-        let explainer = Explainer {
-            context: &self.context,
-        };
-        explainer.plan(self.plan.as_ref())
+        Explainer::new(&self.context).plan(self.plan.as_ref())
     }
 
     /// The variables of the solutions, in order.

@@ -5,6 +5,7 @@ use std::fmt::{self, Write};
 
 use datafusion_physical_plan::ExecutionPlan;
 use pythia_rdf::TermId;
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::exec::context::QueryContext;
@@ -129,10 +130,20 @@ impl fmt::Display for PlanNode {
 
 /// What it takes to describe a plan: the query's terms, and what was measured.
 pub(crate) struct Explainer<'a> {
-    pub(crate) context: &'a QueryContext,
+    context: &'a QueryContext,
+    /// What its parts took so far, if that is measured.
+    measured: Option<FxHashMap<PartId, Measured>>,
 }
 
-impl Explainer<'_> {
+impl<'a> Explainer<'a> {
+    /// Describes plans of this query, with what was measured up to now.
+    pub(crate) fn new(context: &'a QueryContext) -> Self {
+        Self {
+            context,
+            measured: context.profile.as_ref().map(|profile| profile.parts()),
+        }
+    }
+
     /// A plan with all below it.
     pub(crate) fn plan(&self, plan: &dyn ExecutionPlan) -> PlanNode {
         let mut node = match plan.downcast_ref::<SolutionExec>() {
@@ -146,9 +157,9 @@ impl Explainer<'_> {
 
     /// What was measured of a part.
     pub(crate) fn measured(&self, part: PartId) -> Option<Measured> {
-        let profile = self.context.profile.as_ref()?;
+        let measured = self.measured.as_ref()?;
         // A part that never ran took nothing.
-        Some(profile.part(part).unwrap_or_default())
+        Some(measured.get(&part).copied().unwrap_or_default())
     }
 
     /// A constant as text: the term, or its id if it cannot be read.

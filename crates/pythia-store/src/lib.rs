@@ -38,3 +38,5 @@ pub use segment::{
 pub use snapshot::{ReadCosts, Snapshot};
 pub use statistics::{PredicateStatistics, Statistics};
 pub use store::{OpenOptions, Store, StoreLock};
+
+pub use pythia_io::PageTally;

@@ -23,9 +23,11 @@ use crate::statistics::Statistics;
 
 mod count;
 mod edges;
+mod terms;
 
 pub(crate) use count::{count, count_range};
 pub(crate) use edges::{append_list, expand, probe};
+pub(crate) use terms::{keep_first, keys_with_prefix};
 
 #[cfg(test)]
 mod tests;

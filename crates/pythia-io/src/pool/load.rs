@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::arena::FrameBuffer;
 use super::paged_file::{FileInner, Window};
-use super::{Claim, Frame, Lookup, Page, PageKey, READ_AHEAD};
+use super::{Claim, Frame, Lookup, Page, PageKey, READ_AHEAD, tally};
 use crate::storage::{ReadRequest, merge_reads};
 use crate::{IoError, verify_page};
 
@@ -197,6 +197,9 @@ impl FileInner {
         self.pool.storage.read_batch(&mut reads)?;
         self.counters
             .submitted(depth, reads.len(), reads.len() * self.page_bytes);
+        if uses != READ_AHEAD {
+            tally::read(reads.len());
+        }
         drop(reads);
         for (key, frame) in &claims.pending {
             self.verify(*key, frame)?;

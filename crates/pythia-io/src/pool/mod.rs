@@ -14,6 +14,7 @@ mod counters;
 mod load;
 mod paged_file;
 mod shard;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -35,6 +36,7 @@ use shard::{Claim, Lookup, Shard};
 
 pub use counters::{Counters, GroupCounters};
 pub use paged_file::PagedFile;
+pub use tally::{PageCounts, PageTally};
 pub use writer::PageWriter;
 
 /// The smallest budget of a pool: 1 MiB, enough for a few windows of pages of each size.

@@ -18,7 +18,7 @@ use hashbrown::hash_table::Entry;
 
 use super::counters::GROUPS_MAX;
 use super::load::Ticket;
-use super::{Frame, Page, PageKey};
+use super::{Frame, Page, PageKey, tally};
 
 /// Uses remembered per page.
 const USES_MAX: u8 = 3;
@@ -99,7 +99,12 @@ impl Shard {
                 residence: Residence::Cached(frame),
                 ..
             }) => {
-                self.hits[group] += u64::from(frame.touch(USES_MAX));
+                if frame.touch(USES_MAX) {
+                    self.hits[group] += 1;
+                    tally::hit();
+                } else {
+                    tally::read(1);
+                }
                 Lookup::Hit(Page(Arc::clone(frame)))
             }
             Some(Slot {

@@ -69,6 +69,8 @@ fn pages_come_back_and_are_cached() {
     assert_eq!((counters.cache_hits, counters.device_pages), (3, 3));
     assert_eq!((counters.device_batches, counters.bytes), (3, 3 * 4096));
     assert_eq!((counters.depth_max, counters.depth_sum), (1, 3));
+    let tally = PageTally::of_this_thread().counts();
+    assert_eq!((tally.cache_hits, tally.device_pages), (3, 3));
 
     let before = pool.counters();
     pool.clear();

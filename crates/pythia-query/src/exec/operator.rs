@@ -193,10 +193,9 @@ impl ExecutionPlan for SolutionExec {
             .collect::<Result<Vec<_>>>()?;
         let context = QueryContext::of(&task)?;
         let profile = context.profile.clone();
-        let snapshot = context.snapshot.clone();
         let solutions = self.operator.run(inputs, self.schema(), context);
         Ok(match profile {
-            Some(profile) => measured(solutions, self.part, profile, snapshot),
+            Some(profile) => measured(solutions, self.part, profile),
             None => solutions,
         })
     }

@@ -121,7 +121,6 @@ pub(crate) fn build(
                 step: source,
                 part: step.part,
                 profile: Arc::clone(profile),
-                snapshot: shared.snapshot.clone(),
             });
         }
     }

@@ -2,11 +2,10 @@
 //! where a query asks for it.
 //!
 //! Parts call one another synchronously (a step pulls from the step before it, a stream polls its
-//! input), so measurements nest on the thread's stack, and what a part's inputs cost is taken off
-//! what it costs itself. Pages are counted by the store's pool for all queries together: measure
-//! one query at a time.
+//! input), so measurements nest, and what a part's inputs cost is taken off what it costs itself.
+//! A query's thread measures, and pages are those that this thread asked for; any other thread may
+//! look at any time, and sees the parts under way with what they have taken so far.
 
-use std::cell::RefCell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +17,7 @@ use datafusion_common::Result;
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
-use pythia_store::Snapshot;
+use pythia_store::PageTally;
 use rustc_hash::FxHashMap;
 
 use super::batch::Batch;
@@ -40,10 +39,28 @@ impl PartId {
     }
 }
 
-/// What was measured of one query's parts.
+/// What was measured of one query's parts, by one thread at a time.
 #[derive(Default)]
 pub(crate) struct Profile {
-    parts: Mutex<FxHashMap<PartId, Measured>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    parts: FxHashMap<PartId, Measured>,
+    /// The measurements under way, each inside the one before.
+    running: Vec<Running>,
+    /// The pages of the thread that they are under way on.
+    pages: Arc<PageTally>,
+}
+
+/// A measurement under way.
+struct Running {
+    part: PartId,
+    started: Instant,
+    before: Cost,
+    /// What measurements inside it took.
+    inside: Cost,
 }
 
 /// What running something took.
@@ -54,71 +71,125 @@ struct Cost {
     pages_from_device: u64,
 }
 
-thread_local! {
-    /// For each measurement under way on this thread, what those inside it took.
-    static INSIDE: RefCell<Vec<Cost>> = const { RefCell::new(Vec::new()) };
+impl Cost {
+    /// Pages that a thread has asked for so far.
+    fn of_pages(tally: &PageTally) -> Self {
+        let pages = tally.counts();
+        Self {
+            time: Duration::ZERO,
+            pages_from_cache: pages.cache_hits,
+            pages_from_device: pages.device_pages,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.time += other.time;
+        self.pages_from_cache += other.pages_from_cache;
+        self.pages_from_device += other.pages_from_device;
+    }
+
+    fn less(self, other: Self) -> Self {
+        Self {
+            time: self.time.saturating_sub(other.time),
+            pages_from_cache: self.pages_from_cache.saturating_sub(other.pages_from_cache),
+            pages_from_device: (self.pages_from_device).saturating_sub(other.pages_from_device),
+        }
+    }
+}
+
+impl Measured {
+    fn charge(&mut self, cost: Cost) {
+        self.time_us += cost.time.as_nanos() as f64 / 1e3;
+        self.pages_from_cache += cost.pages_from_cache;
+        self.pages_from_device += cost.pages_from_device;
+    }
+}
+
+impl Running {
+    /// What it took up to now, with all inside it.
+    fn taken(&self, now: Instant, pages: Cost) -> Cost {
+        Cost {
+            time: now.saturating_duration_since(self.started),
+            ..pages.less(self.before)
+        }
+    }
 }
 
 impl Profile {
     /// Forgets everything.
     pub(crate) fn clear(&self) {
-        self.parts.lock().clear();
+        *self.state.lock() = State::default();
     }
 
-    /// What a part has cost; `None` if it did not run.
-    pub(crate) fn part(&self, part: PartId) -> Option<Measured> {
-        self.parts.lock().get(&part).copied()
+    /// What the parts that ran have cost, up to now.
+    pub(crate) fn parts(&self) -> FxHashMap<PartId, Measured> {
+        let state = self.state.lock();
+        let mut parts = state.parts.clone();
+        let (now, pages) = (Instant::now(), Cost::of_pages(&state.pages));
+        let mut inner = Cost::default();
+        for running in state.running.iter().rev() {
+            let taken = running.taken(now, pages);
+            let own = taken.less(running.inside).less(inner);
+            parts.entry(running.part).or_default().charge(own);
+            inner = taken;
+        }
+        parts
     }
 
     /// Adds nodes that a part has visited.
     pub(crate) fn note_visits(&self, part: PartId, visits: u64) {
-        self.parts.lock().entry(part).or_default().nodes_visited += visits;
+        let mut state = self.state.lock();
+        state.parts.entry(part).or_default().nodes_visited += visits;
     }
 
     /// Runs something for a part; `rows` tells how many solutions it gave, if any.
     fn measure<T>(
         &self,
         part: PartId,
-        snapshot: &Snapshot,
         run: impl FnOnce() -> T,
         rows: impl FnOnce(&T) -> Option<usize>,
     ) -> T {
-        let depth = INSIDE.with_borrow_mut(|inside| {
-            inside.push(Cost::default());
-            inside.len()
-        });
-        let pages_before = snapshot.counters().total();
-        let started = Instant::now();
+        let depth = self.begin(part);
         let result = run();
-        let time = started.elapsed();
-        let pages = snapshot.counters().total();
-        let all = Cost {
-            time,
-            pages_from_cache: pages.cache_hits - pages_before.cache_hits,
-            pages_from_device: pages.device_pages - pages_before.device_pages,
-        };
-        let inside = INSIDE.with_borrow_mut(|inside| {
-            inside.truncate(depth);
-            let own = inside.pop().unwrap_or_default();
-            if let Some(outer) = inside.last_mut() {
-                outer.time += all.time;
-                outer.pages_from_cache += all.pages_from_cache;
-                outer.pages_from_device += all.pages_from_device;
-            }
-            own
+        self.end(depth, rows(&result));
+        result
+    }
+
+    /// Begins a measurement inside those under way, and says how many these are.
+    fn begin(&self, part: PartId) -> usize {
+        let mut state = self.state.lock();
+        if state.running.is_empty() {
+            state.pages = PageTally::of_this_thread();
+        }
+        let before = Cost::of_pages(&state.pages);
+        state.running.push(Running {
+            part,
+            started: Instant::now(),
+            before,
+            inside: Cost::default(),
         });
-        let mut parts = self.parts.lock();
-        let measured = parts.entry(part).or_default();
-        if let Some(rows) = rows(&result) {
+        state.running.len() - 1
+    }
+
+    /// Ends the measurement inside so many others.
+    fn end(&self, depth: usize, rows: Option<usize>) {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        // What is above it was left by a panic.
+        state.running.truncate(depth + 1);
+        let Some(running) = state.running.pop() else {
+            return;
+        };
+        let taken = running.taken(now, Cost::of_pages(&state.pages));
+        if let Some(outer) = state.running.last_mut() {
+            outer.inside.add(taken);
+        }
+        let measured = state.parts.entry(running.part).or_default();
+        measured.charge(taken.less(running.inside));
+        if let Some(rows) = rows {
             measured.rows += rows as u64;
             measured.batches += 1;
         }
-        let micros = all.time.saturating_sub(inside.time).as_nanos() as f64 / 1e3;
-        measured.time_us += micros;
-        measured.pages_from_cache += all.pages_from_cache.saturating_sub(inside.pages_from_cache);
-        measured.pages_from_device +=
-            (all.pages_from_device).saturating_sub(inside.pages_from_device);
-        result
     }
 }
 
@@ -127,7 +198,6 @@ pub(crate) struct MeasuredStep {
     pub(crate) step: Box<dyn RowSource>,
     pub(crate) part: PartId,
     pub(crate) profile: Arc<Profile>,
-    pub(crate) snapshot: Snapshot,
 }
 
 impl RowSource for MeasuredStep {
@@ -140,11 +210,9 @@ impl RowSource for MeasuredStep {
             step,
             part,
             profile,
-            snapshot,
         } = self;
         profile.measure(
             *part,
-            snapshot,
             || step.next(),
             |result| match result {
                 Ok(Some(batch)) => Some(batch.rows),
@@ -155,18 +223,12 @@ impl RowSource for MeasuredStep {
 }
 
 /// An operator's solutions, measured.
-pub(crate) fn measured(
-    solutions: Solutions,
-    part: PartId,
-    profile: Arc<Profile>,
-    snapshot: Snapshot,
-) -> Solutions {
+pub(crate) fn measured(solutions: Solutions, part: PartId, profile: Arc<Profile>) -> Solutions {
     let schema = solutions.schema();
     let stream = MeasuredStream {
         solutions,
         part,
         profile,
-        snapshot,
     };
     Box::pin(RecordBatchStreamAdapter::new(schema, stream))
 }
@@ -175,7 +237,6 @@ struct MeasuredStream {
     solutions: Solutions,
     part: PartId,
     profile: Arc<Profile>,
-    snapshot: Snapshot,
 }
 
 impl Stream for MeasuredStream {
@@ -186,16 +247,80 @@ impl Stream for MeasuredStream {
             solutions,
             part,
             profile,
-            snapshot,
         } = &mut *self;
         profile.measure(
             *part,
-            snapshot,
             || solutions.poll_next_unpin(context),
             |result| match result {
                 Poll::Ready(Some(Ok(batch))) => Some(batch.num_rows()),
                 _ => None,
             },
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_under_way_are_seen_with_what_they_took() {
+        let profile = Profile::default();
+        let [outer, inner] = [PartId::next(), PartId::next()];
+        let time = |part| profile.parts().get(&part).map(|m| m.time_us);
+        let pause = || std::thread::sleep(Duration::from_millis(2));
+        profile.measure(
+            outer,
+            || {
+                profile.measure(inner, pause, |()| Some(7));
+                let (outer_time, inner_time) = (time(outer), time(inner));
+                assert!(outer_time.is_some() && inner_time >= Some(2e3));
+                assert_eq!(profile.parts()[&inner].rows, 7);
+                pause();
+                // What has ended takes no more; what is under way does.
+                assert_eq!(time(inner), inner_time);
+                assert!(
+                    time(outer)
+                        .zip(outer_time)
+                        .is_some_and(|(now, then)| now >= then + 2e3)
+                );
+                profile.measure(
+                    inner,
+                    || {
+                        let outer_time = time(outer);
+                        pause();
+                        // While something inside runs, the time is that part's.
+                        assert_eq!(time(outer), outer_time);
+                        assert!(
+                            time(inner)
+                                .zip(inner_time)
+                                .is_some_and(|(now, then)| now >= then + 2e3)
+                        );
+                    },
+                    |()| None,
+                );
+            },
+            |()| Some(1),
+        );
+        let parts = profile.parts();
+        assert_eq!((parts[&inner].rows, parts[&inner].batches), (7, 1));
+        assert_eq!((parts[&outer].rows, parts[&outer].batches), (1, 1));
+    }
+
+    #[test]
+    fn a_measurement_that_panicked_is_forgotten() {
+        let profile = Profile::default();
+        let [outer, inner] = [PartId::next(), PartId::next()];
+        let failing = || profile.measure(inner, || panic!("as told"), |()| None);
+        profile.measure(
+            outer,
+            || {
+                let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(failing));
+                assert!(failed.is_err());
+            },
+            |()| Some(1),
+        );
+        assert_eq!(profile.parts()[&outer].rows, 1);
+        assert!(profile.state.lock().running.is_empty());
     }
 }

@@ -18,7 +18,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use http::header::{ACCEPT, CONTENT_TYPE, HOST};
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use pythia::ResultFormat;
@@ -95,6 +95,7 @@ impl Service {
             let written = error.respond(accept);
             let (parts, body) = written.into_parts();
             *response.body_mut() = body;
+            response.headers_mut().remove(CONTENT_LENGTH);
             response.headers_mut().extend(parts.headers);
         }
         let headers = response.headers_mut();

@@ -30,3 +30,356 @@ fn queries_are_answered_by_every_method() {
         }
     }
 }
+
+#[test]
+fn answers_come_in_the_format_that_is_liked_best() {
+    let served = Served::with(DATA);
+    let format = |query: &str, accept: &str| {
+        let answer = served.query(query, accept);
+        (
+            answer.status.as_u16(),
+            answer.header("content-type").map(str::to_owned),
+        )
+    };
+    let table = "SELECT * { ?s ?p ?o }";
+    for (accept, wanted) in [
+        ("*/*", "application/sparql-results+json"),
+        (
+            "application/sparql-results+xml, */*;q=0.1",
+            "application/sparql-results+xml",
+        ),
+        (
+            "text/csv;q=0.1, text/tab-separated-values",
+            "text/tab-separated-values",
+        ),
+        (
+            "application/vnd.apache.arrow.stream",
+            "application/vnd.apache.arrow.stream",
+        ),
+    ] {
+        assert_eq!(
+            format(table, accept),
+            (200, Some(wanted.to_owned())),
+            "{accept}"
+        );
+    }
+    let graph = "CONSTRUCT WHERE { ?s ?p ?o }";
+    for (accept, wanted) in [
+        ("*/*", "application/n-triples"),
+        ("text/turtle", "text/turtle"),
+        (
+            "application/rdf+xml;q=0.5, application/ld+json",
+            "application/ld+json",
+        ),
+    ] {
+        assert_eq!(
+            format(graph, accept),
+            (200, Some(wanted.to_owned())),
+            "{accept}"
+        );
+    }
+    assert_eq!(served.query(graph, "text/csv").status, 406);
+    let named = served.get("/query?query=ASK%7B%7D&format=xml", &[]);
+    assert_eq!(
+        named.header("content-type"),
+        Some("application/sparql-results+xml")
+    );
+    let named = served.get(
+        "/query?query=CONSTRUCT%20WHERE%7B?s%20?p%20?o%7D&output=xml",
+        &[],
+    );
+    assert_eq!(named.header("content-type"), Some("application/rdf+xml"));
+}
+
+#[test]
+fn requests_name_graphs() {
+    let served = Served::with(DATA);
+    let query = "query=SELECT%20*%20%7B%20?s%20?p%20?o%20%7D";
+    let rows = |parameters: &str| {
+        let answer = served.get(
+            &format!("/query?{query}{parameters}"),
+            &[("accept", "text/csv")],
+        );
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.text().lines().count() - 1
+    };
+    assert_eq!(rows(""), 3);
+    assert_eq!(rows("&default-graph-uri=http://ex.org/g"), 1);
+    assert_eq!(rows("&named-graph-uri=http://ex.org/g"), 0);
+    let insert = "INSERT { ?s ?p 1 } WHERE { ?s ?p ?o }";
+    let path = "/update?using-graph-uri=http://ex.org/g";
+    let headers = [("content-type", "application/sparql-update")];
+    assert_eq!(
+        served
+            .send("POST", path, &headers, insert.as_bytes())
+            .status,
+        204
+    );
+    assert_eq!(rows(""), 4);
+    let with = format!("WITH <http://ex.org/g> {insert}");
+    let refused = served.send("POST", path, &headers, with.as_bytes());
+    assert_eq!(refused.status, 400);
+    let wrong = served.get(&format!("/query?{query}&default-graph-uri=no%20iri"), &[]);
+    assert_eq!(wrong.status, 400);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    let served = Served::with(DATA);
+    let wrong = "SELECT * {\n  ?s ?p }";
+    let text = served.query(wrong, "*/*");
+    assert_eq!(text.status, 400);
+    assert_eq!(
+        text.header("content-type"),
+        Some("text/plain; charset=utf-8")
+    );
+    assert!(
+        text.text().starts_with("line 2, column 9: "),
+        "{}",
+        text.text()
+    );
+    assert!(text.text().contains("2 |   ?s ?p }\n"), "{}", text.text());
+    let problem = served.query(
+        wrong,
+        "application/sparql-results+json, application/json;q=0.9",
+    );
+    assert_eq!(
+        problem.header("content-type"),
+        Some("application/problem+json")
+    );
+    let problem = problem.json();
+    assert_eq!(
+        (&problem["line"], &problem["column"]),
+        (&2.into(), &9.into())
+    );
+    for (method, path, media_type, body, status) in [
+        ("POST", "/query", "text/plain", "ASK {}", 415),
+        (
+            "POST",
+            "/query",
+            "application/sparql-query; charset=utf-16",
+            "ASK {}",
+            415,
+        ),
+        ("PUT", "/query", "application/sparql-query", "ASK {}", 405),
+        ("GET", "/update", "", "", 405),
+        ("POST", "/update", "application/sparql-query", "ASK {}", 415),
+        (
+            "POST",
+            "/update",
+            "application/x-www-form-urlencoded",
+            "query=ASK%7B%7D",
+            400,
+        ),
+        (
+            "POST",
+            "/sparql",
+            "application/x-www-form-urlencoded",
+            "query=ASK%7B%7D&update=",
+            400,
+        ),
+        (
+            "POST",
+            "/sparql",
+            "application/x-www-form-urlencoded",
+            "query=%",
+            400,
+        ),
+        ("GET", "/query?query=ASK%7B%7D&query=ASK%7B%7D", "", "", 400),
+        ("GET", "/query?query=ASK%7B%7D&timeout=soon", "", "", 400),
+        ("GET", "/query?query=%FF", "", "", 400),
+        ("GET", "/none/query?query=ASK%7B%7D", "", "", 404),
+        ("GET", "/query/none", "", "", 404),
+        ("GET", "/store?graph=urn:none", "", "", 404),
+        ("GET", "/store?graph=no", "", "", 400),
+        ("GET", "/store?graph=urn:a&default", "", "", 400),
+        ("PUT", "/store?default", "text/csv", "a,b", 415),
+        ("PUT", "/store?default", "application/n-quads", "", 415),
+        ("PUT", "/get?default", "text/turtle", "", 405),
+        (
+            "PUT",
+            "/store?default",
+            "text/turtle",
+            "<urn:a> <urn:b> ",
+            400,
+        ),
+        ("DELETE", "/store?graph=urn:none", "", "", 404),
+        ("PATCH", "/store?default", "text/turtle", "", 415),
+    ] {
+        let headers = [("content-type", media_type)];
+        let headers = &headers[usize::from(media_type.is_empty())..];
+        let answer = served.send(method, path, headers, body.as_bytes());
+        assert_eq!(
+            answer.status,
+            status,
+            "{method} {path} {body}: {}",
+            answer.text()
+        );
+        assert!(!answer.body.is_empty(), "{method} {path} {body}");
+    }
+}
+
+#[test]
+fn graphs_are_stored() {
+    let served = Served::with(DATA);
+    let turtle = [("content-type", "text/turtle")];
+    let graph = "/store?graph=http://ex.org/new/";
+    let get = |path: &str| served.get(path, &[("accept", "application/n-triples")]);
+    assert_eq!(
+        served.send("PUT", graph, &turtle, b"<a> <b> 'c' .").status,
+        201
+    );
+    let triple = "<http://ex.org/new/a> <http://ex.org/new/b> \"c\" .\n";
+    assert_eq!(get(graph).text(), triple);
+    assert_eq!(
+        served.send("PUT", graph, &turtle, b"<a> <b> 'd' .").status,
+        204
+    );
+    assert_eq!(get(graph).text(), triple.replace("\"c\"", "\"d\""));
+    assert_eq!(
+        served.send("POST", graph, &turtle, b"<a> <b> 'c' .").status,
+        204
+    );
+    assert_eq!(get(graph).text().lines().count(), 2);
+    let update = [("content-type", "application/sparql-update")];
+    let patch = b"DELETE WHERE { ?s ?p 'd' }";
+    assert_eq!(served.send("PATCH", graph, &update, patch).status, 204);
+    assert_eq!(get(graph).text(), triple);
+    let elsewhere = b"CLEAR DEFAULT";
+    assert_eq!(served.send("PATCH", graph, &update, elsewhere).status, 400);
+    assert_eq!(served.send("HEAD", graph, &[], b"").status, 200);
+    assert_eq!(served.send("DELETE", graph, &[], b"").status, 204);
+    assert_eq!(get(graph).status, 404);
+    // The rest of the dataset is as it was.
+    let all = served.get("/ds", &[]);
+    assert_eq!(all.header("content-type"), Some("application/n-quads"));
+    assert_eq!(all.text().lines().count(), 4);
+    let created = served.send("POST", "/store", &turtle, b"<urn:a> <urn:b> 1 .");
+    assert_eq!(created.status, 201);
+    let location = created.header("location").expect("a name");
+    let direct = location
+        .strip_prefix(&served.url(""))
+        .expect("in this store");
+    assert_eq!(get(direct).text().lines().count(), 1);
+    let quads = [("content-type", "application/n-quads")];
+    let quad = b"<urn:a> <urn:b> \"q\" <urn:g> .\n";
+    assert_eq!(served.send("POST", "/ds/data", &quads, quad).status, 204);
+    assert_eq!(get("/data?graph=urn:g").text(), "<urn:a> <urn:b> \"q\" .\n");
+    assert_eq!(served.send("PUT", "/ds", &quads, quad).status, 204);
+    assert_eq!(served.get("/store", &[]).text().as_bytes(), quad);
+    assert_eq!(served.send("DELETE", "/store", &[], b"").status, 204);
+    assert_eq!(served.get("/store", &[]).text(), "");
+}
+
+#[test]
+fn files_of_a_form_are_stored() {
+    let served = Served::with("");
+    let form = "--x\r\nContent-Disposition: form-data; name=\"a\"; filename=\"a.nt\"\r\n\r\n\
+                <urn:a> <urn:b> \"1\" .\r\n--x\r\n\
+                Content-Disposition: form-data; name=\"b\"\r\nContent-Type: text/turtle\r\n\r\n\
+                <urn:a> <urn:b> '2' .\r\n--x--\r\n";
+    let headers = [("content-type", "multipart/form-data; boundary=x")];
+    let stored = served.send("POST", "/store?default", &headers, form.as_bytes());
+    assert_eq!(stored.status, 204, "{}", stored.text());
+    assert_eq!(served.get("/store?default", &[]).text().lines().count(), 2);
+    let broken = served.send("POST", "/store?default", &headers, b"--y\r\n");
+    assert_eq!(broken.status, 400);
+}
+
+#[test]
+fn long_bodies_are_loaded_while_they_come() {
+    let served = Served::with(DATA);
+    let many: String = (0..60_000)
+        .map(|i| format!("<urn:s{i}> <urn:p> \"a value that is {i}\" .\n"))
+        .collect();
+    assert!(many.len() > 2 << 20);
+    let triples = [("content-type", "application/n-triples")];
+    for method in ["POST", "PUT"] {
+        let graph = format!("/store?graph=urn:{method}");
+        assert_eq!(
+            served
+                .send(method, &graph, &triples, many.as_bytes())
+                .status,
+            201
+        );
+        assert_eq!(served.get(&graph, &[]).text().lines().count(), 60_000);
+        let broken = format!("{many}<urn:s> <urn:p> .\n");
+        let refused = served.send(method, &graph, &triples, broken.as_bytes());
+        assert_eq!(refused.status, 400);
+        assert!(refused.text().contains("60001"), "{}", refused.text());
+        assert_eq!(served.get(&graph, &[]).text().lines().count(), 60_000);
+    }
+}
+
+#[test]
+fn an_update_with_a_key_is_done_once() {
+    let served = Served::with(DATA);
+    let headers = [
+        ("content-type", "application/sparql-update"),
+        ("idempotency-key", "order-7"),
+        ("accept", "application/json"),
+    ];
+    let send = |update: &str| served.send("POST", "/update", &headers, update.as_bytes());
+    let first = send("INSERT DATA { <urn:a> <urn:b> 1 }");
+    assert_eq!(first.json()["added"], 1);
+    let second = send("INSERT DATA { <urn:a> <urn:b> 2 }");
+    assert_eq!(second.json()["position"], first.json()["position"]);
+    assert_eq!(
+        second.header("pythia-commit"),
+        first.header("pythia-commit")
+    );
+    let ask = served.query("ASK { <urn:a> <urn:b> 2 }", "text/csv");
+    assert_eq!(ask.text(), "false");
+}
+
+/// Solutions that never end, for this data.
+const ENDLESS: &str = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l . ?m ?n ?o . ?q ?r ?s .
+                       ?t ?u ?v . ?w ?x ?y . ?z ?aa ?ab . ?ac ?ad ?ae . ?af ?ag ?ah . ?ai ?aj ?ak .
+                       ?al ?am ?an . ?ao ?ap ?aq . ?ar ?as ?at . ?au ?av ?aw }";
+
+#[test]
+fn what_fails_in_mid_stream_is_cut_so_that_it_is_seen() {
+    let served = Served::with(DATA);
+    let headers = [
+        ("content-type", "application/sparql-query"),
+        ("accept", "text/csv"),
+    ];
+    let mut request = ureq::post(served.url("/query?timeout=0.3"));
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let mut response = request.send(ENDLESS).expect("it begins");
+    assert_eq!(response.status(), 200);
+    let read = response
+        .body_mut()
+        .with_config()
+        .limit(u64::MAX)
+        .read_to_vec();
+    read.expect_err("it is cut");
+    // Before the first byte, the status tells.
+    let counted = ENDLESS.replace('*', "(COUNT(*) AS ?n)");
+    let late = served.send("POST", "/query?timeout=0.3", &headers, counted.as_bytes());
+    assert!(
+        [504, 200].contains(&late.status.as_u16()),
+        "{}",
+        late.text()
+    );
+    let rows = served.send("POST", "/query?rows=5", &headers, ENDLESS.as_bytes());
+    assert_eq!(rows.status, 413);
+}
+
+#[test]
+fn plans_are_told() {
+    let served = Served::with(DATA);
+    let headers = [("content-type", "application/sparql-query")];
+    let query = b"SELECT * { ?s <http://ex.org/p> ?o }";
+    let plan = served.send("POST", "/query?explain=plan", &headers, query);
+    assert_eq!(plan.header("content-type"), Some("application/json"));
+    assert!(plan.json().is_object());
+    let measured = served.send("POST", "/query?explain=analyze", &headers, query);
+    assert!(
+        measured.text().contains("\"rows\": 3"),
+        "{}",
+        measured.text()
+    );
+}

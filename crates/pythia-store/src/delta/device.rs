@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use pythia_io::{BufferPool, IoError, PagedFile};
-use pythia_rdf::{TermId, TermKey};
+use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
 use crate::StoreError;
 use crate::codec::Reader;
@@ -132,6 +132,16 @@ impl DeviceRun {
     /// have cost no page; the others' pages are read as one batch.
     pub fn find_batch(&self, keys: &[TermKey<'_>]) -> Result<Vec<Option<TermId>>, StoreError> {
         self.terms.find_batch(keys)
+    }
+
+    /// The first `limit` of the run's new terms whose keys start with `prefix`, in order of their keys.
+    pub(crate) fn terms_with_prefix(
+        &self,
+        kind: TermKind,
+        prefix: &[u8],
+        limit: usize,
+    ) -> Result<Vec<(OwnedKey, TermId)>, StoreError> {
+        self.terms.with_prefix(kind, prefix, limit)
     }
 
     /// Calls `f` with the index in `ids` and the key of each that is one of the run's new terms, in

@@ -17,7 +17,7 @@ mod terms;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use pythia_rdf::{TermId, TermKey, TermKind};
+use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
 pub(crate) use changes::ChangeStream;
 pub use device::{RunEntry, RunId, TermSpan};
@@ -256,6 +256,24 @@ impl Delta {
         };
         let end = self.terms.last().map_or(0, |view| view.ends()[index]);
         TermId::new(kind, self.base_terms[index]).0..TermId::new(kind, end).0
+    }
+
+    /// The new terms whose keys start with `prefix`: the first `limit` of each place they are kept in, and
+    /// so among them the first of all.
+    pub(crate) fn terms_with_prefix(
+        &self,
+        kind: TermKind,
+        prefix: &[u8],
+        limit: usize,
+    ) -> Result<Vec<(OwnedKey, TermId)>, StoreError> {
+        let mut found = Vec::new();
+        for run in &self.device {
+            found.extend(run.terms_with_prefix(kind, prefix, limit)?);
+        }
+        for view in &self.terms {
+            found.extend(view.with_prefix(kind, prefix, limit));
+        }
+        Ok(found)
     }
 
     /// Whether any quad of the predicate differs from the base.

@@ -12,6 +12,8 @@ use parking_lot::RwLock;
 use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 use rustc_hash::FxBuildHasher;
 
+use crate::snapshot::keep_first;
+
 /// Terms of each dictionary kind, in the order of [`TermKind::DICTIONARY`].
 pub(crate) type KindCounts = [u64; TermKind::DICTIONARY.len()];
 
@@ -195,6 +197,35 @@ impl TermView {
         }
         let payload = self.store.kinds.read()[index].find(key.bytes)?;
         (payload < self.ends[index]).then(|| TermId::new(key.kind, payload))
+    }
+
+    /// The first `limit` terms whose keys start with `prefix`, in order of their keys. Looks at all terms
+    /// of the kind.
+    pub(crate) fn with_prefix(
+        &self,
+        kind: TermKind,
+        prefix: &[u8],
+        limit: usize,
+    ) -> Vec<(OwnedKey, TermId)> {
+        let mut found = Vec::new();
+        let Some(index) = kind_index(kind) else {
+            return found;
+        };
+        let kinds = self.store.kinds.read();
+        let terms = &kinds[index];
+        for payload in self.first[index]..self.ends[index] {
+            let bytes = terms.key((payload - terms.first) as usize);
+            if bytes.starts_with(prefix) {
+                let key = TermKey { kind, bytes };
+                found.push((key.to_owned_key(), TermId::new(kind, payload)));
+            }
+            if found.len() / 2 > limit {
+                keep_first(&mut found, limit);
+            }
+        }
+        drop(kinds);
+        keep_first(&mut found, limit);
+        found
     }
 
     /// Whether the id is of one of these terms.

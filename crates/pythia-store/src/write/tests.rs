@@ -12,7 +12,7 @@ use super::MaintenanceOptions;
 use crate::store::{OpenOptions, Store, WriteOptions};
 use crate::testing::{SMALL_PAGES, write_segment};
 use crate::verify::{VerifyOptions, verify};
-use crate::{Order, QuadPattern, StoreError};
+use crate::{Order, QuadPattern, Snapshot, StoreError};
 
 /// A quad of names.
 type Named = [String; 4];
@@ -140,6 +140,33 @@ fn maintain(store: &Store, after: After) -> Result<(), StoreError> {
     }
 }
 
+/// Terms by the beginnings of their keys, against all terms one by one.
+fn check_prefixes(snapshot: &Snapshot) {
+    let [old, new] = snapshot.ids_with_prefix(TermKind::Iri, b"").expect("sound");
+    let ids: Vec<TermId> = old.chain(new.clone()).map(TermId).collect();
+    let mut terms = Vec::new();
+    let collect = |index: usize, key: TermKey<'_>| terms.push((key.to_owned_key(), ids[index]));
+    snapshot.decode_keys(&ids, collect).expect("sound");
+    terms.sort_unstable();
+    for prefix in ["http://example.org/o1", "http://example.org/0004", "i"] {
+        for limit in [0, 3, usize::MAX] {
+            let prefix = prefix.as_bytes();
+            let matching = terms
+                .iter()
+                .filter(|(key, _)| key.bytes.starts_with(prefix));
+            let found = snapshot.terms_with_prefix(TermKind::Iri, prefix, limit);
+            let expected: Vec<_> = matching.clone().take(limit).cloned().collect();
+            assert_eq!(found.expect("sound"), expected);
+            let found = snapshot.new_terms_with_prefix(TermKind::Iri, prefix, limit);
+            let matching = matching.filter(|(_, id)| new.contains(&id.0));
+            assert_eq!(
+                found.expect("sound"),
+                matching.take(limit).cloned().collect::<Vec<_>>()
+            );
+        }
+    }
+}
+
 fn quads(numbers: &[u8]) -> Vec<Named> {
     numbers.iter().map(|&number| named(number)).collect()
 }
@@ -165,6 +192,7 @@ proptest! {
             prop_assert_eq!(contents(&store), model.clone());
             maintain(&store, *after).expect("memory");
             prop_assert_eq!(contents(&store), model.clone());
+            check_prefixes(&store.snapshot());
         }
         let position = store.position();
         drop(store);

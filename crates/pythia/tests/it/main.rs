@@ -13,6 +13,7 @@ mod optimize;
 mod optimizer;
 mod outcome;
 mod paths;
+mod progress;
 mod property_paths;
 mod sparqltest;
 mod store;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pythia_io::{BufferPool, IoError, PageWriter, PagedFile, Storage};
-use pythia_rdf::{TermId, TermKey, TermKind};
+use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
 use super::entry::TermSpan;
 use super::filter::{FilterBuilder, StoredFilter, hash_of_key};
@@ -17,6 +17,7 @@ use crate::codec::{Reader, Writer};
 use crate::dictionary::{Dictionary, DictionaryDirectory, DictionaryWriter, Keys};
 use crate::segment::Segment;
 use crate::segment::column::{Column, ColumnDirectory, ColumnFile, ColumnWriter};
+use crate::snapshot::keys_with_prefix;
 
 /// The paged file that maps ranks and serial numbers.
 pub(super) const MAP_NAME: &str = "terms.pages";
@@ -257,6 +258,24 @@ impl RunTerms {
                 .map(|span| span.id(serial));
         }
         Ok(ids)
+    }
+
+    /// The first `limit` terms whose keys start with `prefix`, in order of their keys.
+    pub(super) fn with_prefix(
+        &self,
+        kind: TermKind,
+        prefix: &[u8],
+        limit: usize,
+    ) -> Result<Vec<(OwnedKey, TermId)>, StoreError> {
+        let mut found = keys_with_prefix(self.dictionary(), kind, prefix, limit)?;
+        let ranks: Vec<TermId> = found.iter().map(|&(_, rank)| rank).collect();
+        let serials = self.mapped(&ranks, Direction::Serials)?;
+        if let Some(span) = self.span_of_kind(kind as u8) {
+            for ((_, id), serial) in found.iter_mut().zip(serials) {
+                *id = span.id(serial);
+            }
+        }
+        Ok(found)
     }
 
     fn span_of_kind(&self, kind: u8) -> Option<&TermSpan> {

@@ -1,0 +1,57 @@
+//! How many pages a thread has asked pools for, so that what queries take can be told apart while
+//! several run: a query runs on one thread at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The pages that one thread has asked pools for since it began. Other threads may look.
+#[derive(Debug, Default)]
+pub struct PageTally {
+    cache_hits: AtomicU64,
+    device_pages: AtomicU64,
+}
+
+/// Pages asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageCounts {
+    /// Found in memory.
+    pub cache_hits: u64,
+    /// Read from the device, here or ahead of their use.
+    pub device_pages: u64,
+}
+
+thread_local! {
+    static TALLY: Arc<PageTally> = Arc::default();
+}
+
+impl PageTally {
+    /// That of the calling thread.
+    pub fn of_this_thread() -> Arc<Self> {
+        TALLY.with(Arc::clone)
+    }
+
+    /// What it has counted so far.
+    pub fn counts(&self) -> PageCounts {
+        PageCounts {
+            cache_hits: self.cache_hits.load(Relaxed),
+            device_pages: self.device_pages.load(Relaxed),
+        }
+    }
+}
+
+/// Counts a page found in memory for this thread.
+#[inline]
+pub(super) fn hit() {
+    TALLY.with(|tally| add(&tally.cache_hits, 1));
+}
+
+/// Counts pages read from the device for this thread.
+pub(super) fn read(pages: usize) {
+    TALLY.with(|tally| add(&tally.device_pages, pages as u64));
+}
+
+/// Only its own thread writes a tally, so that a load and a store do.
+#[inline]
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Relaxed) + more, Relaxed);
+}

@@ -1,0 +1,66 @@
+//! Terms by the beginnings of their keys.
+
+use pythia_rdf::{OwnedKey, TermId, TermKind};
+
+use super::Snapshot;
+use crate::StoreError;
+use crate::dictionary::Dictionary;
+
+/// The first `limit` keys of a dictionary that start with `prefix`, with their ranks as payloads.
+pub(crate) fn keys_with_prefix(
+    dictionary: &Dictionary,
+    kind: TermKind,
+    prefix: &[u8],
+    limit: usize,
+) -> Result<Vec<(OwnedKey, TermId)>, StoreError> {
+    let ranks = dictionary.prefix_range(kind, prefix)?;
+    let end = ranks.end.min(ranks.start.saturating_add(limit as u64));
+    let mut keys = dictionary.iter_range(kind, ranks.start..end);
+    let mut found = Vec::new();
+    while let Some((id, key)) = keys.next()? {
+        found.push((key.to_owned_key(), id));
+    }
+    Ok(found)
+}
+
+/// The first `limit` in order of their keys.
+pub(crate) fn keep_first(found: &mut Vec<(OwnedKey, TermId)>, limit: usize) {
+    found.sort_unstable();
+    found.truncate(limit);
+}
+
+impl Snapshot {
+    /// The first `limit` terms of a dictionary kind whose keys start with `prefix`, in order of their
+    /// keys. A term that changes brought stays one when the last quad that had it is gone, so what is
+    /// found need not be in any quad. Reads the pages of the terms, and at most two more for the base
+    /// and for each run of changes on the device; new terms in memory are looked at one by one.
+    pub fn terms_with_prefix(
+        &self,
+        kind: TermKind,
+        prefix: &[u8],
+        limit: usize,
+    ) -> Result<Vec<(OwnedKey, TermId)>, StoreError> {
+        let mut found = keys_with_prefix(&self.base.dictionary, kind, prefix, limit)?;
+        if let Some(delta) = &self.delta {
+            found.extend(delta.terms_with_prefix(kind, prefix, limit)?);
+            keep_first(&mut found, limit);
+        }
+        Ok(found)
+    }
+
+    /// As [`Self::terms_with_prefix`], of the terms that are new since the base was written: those in the
+    /// second range of [`Self::ids_with_prefix`].
+    pub fn new_terms_with_prefix(
+        &self,
+        kind: TermKind,
+        prefix: &[u8],
+        limit: usize,
+    ) -> Result<Vec<(OwnedKey, TermId)>, StoreError> {
+        let mut found = match &self.delta {
+            Some(delta) => delta.terms_with_prefix(kind, prefix, limit)?,
+            None => Vec::new(),
+        };
+        keep_first(&mut found, limit);
+        Ok(found)
+    }
+}
