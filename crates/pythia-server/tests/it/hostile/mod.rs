@@ -7,7 +7,6 @@ mod slow;
 mod sparql;
 
 use std::io::{BufReader, Read, Write};
-use std::net::Shutdown;
 use std::time::Duration;
 
 use pythia_server::config::Config;
@@ -39,13 +38,12 @@ fn served() -> Served {
     Served::configured(DATA, strict)
 }
 
-/// What comes back for these bytes, after which nothing more is sent; nothing if the connection is
-/// closed without an answer.
+/// What comes back for these bytes, after which nothing more is sent, until the server closes the
+/// connection; nothing if it does so without an answer.
 fn send(served: &Served, bytes: &[u8]) -> Option<Answer> {
     let mut connection = wire::connect(served.address).expect("a connection");
     // A server may refuse before it has read all.
     let _ = connection.write_all(bytes);
-    let _ = connection.shutdown(Shutdown::Write);
     let mut received = Vec::new();
     let _ = connection.read_to_end(&mut received);
     if received.is_empty() {

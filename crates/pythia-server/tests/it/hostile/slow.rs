@@ -32,6 +32,19 @@ fn heads_must_come_in_time() {
 }
 
 #[test]
+fn connections_must_be_used() {
+    let served = served();
+    // Nothing, the beginning of a method, and the beginning of HTTP/2.
+    for text in ["", "GE", "PRI * HTTP", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+        let mut client = begin(&served, text);
+        let started = Instant::now();
+        let _ = client.read_to_end(&mut Vec::new());
+        assert!(started.elapsed() < LONG, "{text:?}: still waiting");
+    }
+    assert_alive(&served, "connections without a request");
+}
+
+#[test]
 fn bodies_must_not_stall() {
     let served = served();
     for path in ["/query", "/update", "/store?default"] {
@@ -94,7 +107,8 @@ fn answers_must_be_taken() {
     let started = Instant::now();
     assert_alive(&served, "answers that nobody takes");
     assert!(started.elapsed() < LONG);
-    // What was begun for them ends: all of them are cut off.
+    // What was begun for them ends, one pair after the other: all of them are cut off.
+    std::thread::sleep(Duration::from_secs(3));
     for mut client in clients {
         let mut taken = Vec::new();
         let ended = client.read_to_end(&mut taken);
