@@ -3,5 +3,8 @@
 mod connections;
 mod explore;
 mod operate;
+mod hostile;
 mod protocol;
 mod support;
+mod w3c;
+mod wire;
