@@ -2,8 +2,9 @@
 
 mod connections;
 mod explore;
-mod operate;
 mod hostile;
+mod operate;
+mod page;
 mod protocol;
 mod support;
 mod w3c;
