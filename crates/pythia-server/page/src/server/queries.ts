@@ -28,7 +28,8 @@ export interface RunningQuery {
   text: string;
   started_ms_ago: number;
   state: "queued" | "running";
-  rows: number;
+  /** Results so far, where they are counted. */
+  rows: number | null;
   plan: PlanNode | null;
 }
 
