@@ -17,17 +17,18 @@ use spargebra::algebra::{GraphPattern, QueryDataset};
 use spargebra::term::TriplePattern;
 
 use crate::error::QueryError;
-use crate::exec::context::QueryContext;
+use crate::exec::context::{QueryContext, VisibleTerms};
 use crate::exec::operator::SolutionExec;
 use crate::exec::relational::RowLimit;
 use crate::explain::{Explainer, PlanNode};
-use crate::expression::{CustomFunctions, EvaluationContext, random_seed};
+use crate::expression::{CustomFunctions, EvaluationContext, TermResolver, random_seed};
 use crate::governor::{Governor, MemoryBudget};
 use crate::graph_rules::GraphRules;
 use crate::plan::Planner;
 use crate::plan::dataset::Dataset;
 use crate::plan::duplicates::ignored;
 use crate::plan::scope::in_scope;
+use crate::plan::visible::Visible;
 use crate::result::{Results, SolutionStream, TripleStream};
 use crate::service::ServiceHandler;
 use crate::spill::SpillSpace;
@@ -176,13 +177,17 @@ impl Engine {
         options: &QueryOptions,
     ) -> Result<PreparedQuery, QueryError> {
         let (form, pattern, dataset, base) = take_apart(&query.algebra);
-        let evaluation =
-            EvaluationContext::new(Arc::new(snapshot.clone()), DateTime::now(), random_seed())
-                .with_base_iri(base)
-                .with_functions(Arc::clone(&options.functions))
-                .with_governor(governor);
+        let visible = Visible::of(&options.visible, snapshot, &governor)?.map(Arc::new);
+        let resolver: Arc<dyn TermResolver> = match &visible {
+            None => Arc::new(snapshot.clone()),
+            Some(visible) => Arc::new(VisibleTerms::new(snapshot, visible, &governor)),
+        };
+        let evaluation = EvaluationContext::new(resolver, DateTime::now(), random_seed())
+            .with_base_iri(base)
+            .with_functions(Arc::clone(&options.functions))
+            .with_governor(governor);
         evaluation.check()?;
-        let dataset = Arc::new(Dataset::of_query(dataset, &evaluation)?);
+        let dataset = Arc::new(Dataset::of_query(dataset, &evaluation, visible)?);
         let wanted = match form {
             Form::Ask => Default::default(),
             _ => in_scope(pattern),

@@ -26,4 +26,5 @@ mod stall;
 mod state;
 
 pub use config::Config;
+pub use operate::logging;
 pub use server::{Handle, Server, ServerError};

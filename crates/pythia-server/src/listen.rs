@@ -72,6 +72,13 @@ pub(crate) async fn listen(config: &Config) -> Result<Vec<Listener>, ServerError
     Ok(listeners)
 }
 
+impl Listener {
+    /// What its connections are encrypted with, if they are.
+    pub(crate) fn keys(&self) -> Option<Arc<Keys>> {
+        self.tls.clone()
+    }
+}
+
 impl Keys {
     /// Reads the files again; connections from now on use what they have.
     pub(crate) fn reload(&self, tls: &Tls) -> Result<(), ServerError> {
@@ -80,7 +87,8 @@ impl Keys {
     }
 }
 
-fn keys(tls: &Tls) -> Result<rustls::ServerConfig, ServerError> {
+/// Reads a certificate and its key.
+pub(crate) fn keys(tls: &Tls) -> Result<rustls::ServerConfig, ServerError> {
     let wrong = |path: &Path, message: String| ServerError::Tls {
         path: path.display().to_string(),
         message,
@@ -180,6 +188,7 @@ impl Acceptor {
         let _ = stream.set_nodelay(true);
         let service = self.service.clone();
         let settings = self.state.settings();
+        let open = self.state.operations.metrics.connected();
         let tls = self
             .listener
             .tls
@@ -197,7 +206,7 @@ impl Acceptor {
                     }
                 }
             }
-            drop(room);
+            drop((room, open));
         });
     }
 }

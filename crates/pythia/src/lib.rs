@@ -63,8 +63,9 @@ pub use update::UpdateReport;
 pub use write::{ResultFormat, WriteError, WriteReport, write_results};
 
 pub use oxrdf::{Quad, Term, Triple, Variable};
-pub use pythia_io::{Counters, DeviceProfile};
+pub use pythia_io::{Counters, DeviceProfile, DirectStorage, GroupCounters};
 pub use pythia_log::{Commit, LogError, Position};
+pub use pythia_query::syntax::nearest as nearest_word;
 pub use pythia_query::{
     CustomFunction, CustomFunctions, GraphRules, HttpService, LoadHandler, Loader, Measured, Path,
     PathEdge, PlanNode, PreparedQuery, Query, QueryError, QueryForm, QueryOptions, Results,
@@ -77,7 +78,8 @@ pub use pythia_store::load::{
     LoadError, LoadOptions, LoadProgress, LoadReport, load_into as load, parse_only,
 };
 pub use pythia_store::report::{DegreeDistribution, OrderContents, OrderReport, StoreReport};
-pub use pythia_store::store::WriteOptions;
+pub use pythia_store::rewrite::RewriteOptions;
+pub use pythia_store::store::{WriteOptions, check_folder as check_store};
 pub use pythia_store::verify::{Problem, VerifyOptions, VerifyProgress, VerifyReport};
 pub use pythia_store::write::Committed;
 pub use pythia_store::write::{MaintenanceOptions, Rewritten};

@@ -11,6 +11,7 @@ pub(crate) mod optimize;
 pub(crate) mod probe;
 pub(crate) mod query;
 pub(crate) mod restore;
+pub(crate) mod serve;
 pub(crate) mod stats;
 pub(crate) mod update;
 pub(crate) mod verify;

@@ -11,7 +11,7 @@ use datafusion_execution::runtime_env::RuntimeEnv;
 use oxrdf::{Term, TermRef};
 use parking_lot::Mutex;
 use pythia_rdf::{TermId, TermKind};
-use pythia_store::{Component, End, GraphFilter, Order, QuadPattern, Snapshot};
+use pythia_store::{Component, End, Order, QuadPattern, Snapshot};
 
 use super::exists::ExistsState;
 use super::profile::Profile;
@@ -19,7 +19,9 @@ use crate::engine::QueryOptions;
 use crate::error::QueryError;
 use crate::expression::{EvaluationContext, TermResolver};
 use crate::governor::Governor;
+use crate::plan::counts::Counts;
 use crate::plan::dataset::Dataset;
+use crate::plan::visible::{Visible, named_graphs};
 use crate::service::ServiceHandler;
 
 /// The state of one running query. Operators find it in their task context, so that plan nodes
@@ -108,31 +110,13 @@ impl QueryContext {
     pub(crate) fn dataset_graphs(&self) -> Result<Vec<TermId>, QueryError> {
         match &self.dataset.named {
             Some(named) => Ok(named.clone()),
-            None => self.named_graphs(),
+            None => named_graphs(&self.snapshot, &self.governor),
         }
     }
 
-    /// The ids of all named graphs of the store, sorted. Known without reading unless there are very many.
-    pub(crate) fn named_graphs(&self) -> Result<Vec<TermId>, QueryError> {
-        let statistics = &self.snapshot.statistics().graphs;
-        let mut graphs: Vec<TermId> = statistics.graphs.iter().map(|(graph, _)| *graph).collect();
-        if !statistics.is_complete() {
-            let pattern = QuadPattern {
-                graph: GraphFilter::Named,
-                ..QuadPattern::default()
-            };
-            let mut scan = self
-                .snapshot
-                .scan(&pattern, Order::Spo, &[Component::Graph])?;
-            while let Some(found) = scan.next()? {
-                self.check()?;
-                graphs.extend(found.columns[0].iter().map(|graph| TermId(*graph)));
-                graphs.sort_unstable();
-                graphs.dedup();
-            }
-        }
-        graphs.retain(|graph| graph.is_bound());
-        Ok(graphs)
+    /// What may be known of the store's numbers.
+    pub(crate) fn counts(&self) -> Counts<'_> {
+        Counts::new(&self.snapshot, self.dataset.visible.as_deref())
     }
 
     /// The context of the running query.
@@ -159,6 +143,71 @@ impl TermResolver for Snapshot {
 
     fn sorted_payloads(&self, kind: TermKind) -> u64 {
         Self::sorted_payloads(self, kind)
+    }
+}
+
+/// The dictionary of the store, for a query that does not see all graphs. Terms of the others are
+/// terms as any that a query can make; only degrees tell of quads.
+pub(crate) struct VisibleTerms {
+    snapshot: Snapshot,
+    visible: Arc<Visible>,
+    governor: Arc<Governor>,
+}
+
+impl VisibleTerms {
+    pub(crate) fn new(
+        snapshot: &Snapshot,
+        visible: &Arc<Visible>,
+        governor: &Arc<Governor>,
+    ) -> Self {
+        Self {
+            governor: Arc::clone(governor),
+            snapshot: snapshot.clone(),
+            visible: Arc::clone(visible),
+        }
+    }
+
+    /// How many visible quads have the term at an end.
+    fn degree(&self, end: End, id: TermId) -> Result<u64, QueryError> {
+        let mut pattern = QuadPattern::default();
+        let order = match end {
+            End::Subject => {
+                pattern.subject = Some(id);
+                Order::Spo
+            }
+            End::Object => {
+                pattern.object = Some(id);
+                Order::Ops
+            }
+        };
+        let mut scan = self.snapshot.scan(&pattern, order, &[Component::Graph])?;
+        let mut degree = 0;
+        while let Some(found) = scan.next()? {
+            self.governor.check()?;
+            let graphs = found.columns[0].iter();
+            degree += graphs
+                .filter(|graph| self.visible.accepts(TermId(**graph)))
+                .count() as u64;
+        }
+        Ok(degree)
+    }
+}
+
+impl TermResolver for VisibleTerms {
+    fn resolve(&self, term: TermRef<'_>) -> Result<Option<TermId>, QueryError> {
+        Ok(self.snapshot.resolve(term)?)
+    }
+
+    fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
+        Ok(self.snapshot.decode(ids)?)
+    }
+
+    fn degrees(&self, end: End, ids: &[TermId]) -> Result<Vec<u64>, QueryError> {
+        ids.iter().map(|id| self.degree(end, *id)).collect()
+    }
+
+    fn sorted_payloads(&self, kind: TermKind) -> u64 {
+        self.snapshot.sorted_payloads(kind)
     }
 }
 

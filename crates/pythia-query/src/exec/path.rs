@@ -31,6 +31,7 @@ use super::step::{PathGraph, PathStep, Position};
 use crate::error::QueryError;
 use crate::governor::Held;
 use crate::plan::automaton::Automaton;
+use crate::plan::dataset::ABSENT;
 
 /// How many start nodes are searched from together, if memory lasts.
 const STARTS: usize = 1024;
@@ -174,6 +175,8 @@ impl PathSearch {
     fn graphs(&self, row: usize) -> Vec<GraphFilter> {
         match self.path.graph {
             PathGraph::Merged => self.context.dataset.default_filters(),
+            // No search begins by reading all of the store for a graph that is not there.
+            PathGraph::One(ABSENT) => Vec::new(),
             PathGraph::One(graph) => vec![GraphFilter::One(graph)],
             PathGraph::Slot(slot) => {
                 vec![GraphFilter::One(TermId(self.current.value(slot, row)))]
@@ -322,7 +325,7 @@ impl PathSearch {
         starts: &[TermId],
     ) -> Result<Option<Reached>, QueryError> {
         let automaton = self.path.direction().automaton;
-        let enough = first_edges(&self.context, automaton) / EDGES_PER_VISIT;
+        let enough = first_edges(&self.context, automaton)? / EDGES_PER_VISIT;
         let least = starts.len().saturating_sub(1) as u64 * VISITS_PER_START;
         let left = match &self.whole {
             Whole::Read(_) => return Ok(None),

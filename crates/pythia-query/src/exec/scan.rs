@@ -255,7 +255,7 @@ impl RowSource for Graphs {
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
         while let Some(batch) = self.input.next()? {
             if self.graphs.is_none() {
-                self.graphs = Some(self.context.named_graphs()?);
+                self.graphs = Some(self.context.dataset_graphs()?);
             }
             let graphs = self.graphs.as_deref().unwrap_or_default();
             let mut rows = Vec::new();

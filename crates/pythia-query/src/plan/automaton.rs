@@ -5,9 +5,11 @@
 
 use oxrdf::NamedNode;
 use pythia_rdf::TermId;
-use pythia_store::{QuadPattern, Statistics};
+use pythia_store::{QuadPattern, StoreError};
 use rustc_hash::{FxHashMap, FxHashSet};
 use spargebra::algebra::PropertyPathExpression as Path;
+
+use super::counts::Counts;
 
 /// Which edges a transition follows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,16 +33,20 @@ pub(crate) struct Transition {
 
 impl Transition {
     /// How many edges it may follow, and from how many nodes.
-    pub(crate) fn counts(&self, statistics: &Statistics) -> (f64, f64) {
+    pub(crate) fn counts(&self, counts: Counts<'_>) -> Result<(f64, f64), StoreError> {
         let (edges, subjects, objects) = match &self.edges {
-            Edges::Predicate(predicate) => (statistics.predicate(*predicate))
-                .map_or((0, 0, 0), |p| (p.quads, p.subjects, p.objects)),
-            Edges::Except(_) => (statistics.quads, statistics.subjects, statistics.objects),
+            Edges::Predicate(predicate) => {
+                let known = counts.predicate(*predicate)?;
+                known.map_or((0.0, 0.0, 0.0), |p| {
+                    (p.quads as f64, p.subjects as f64, p.objects as f64)
+                })
+            }
+            Edges::Except(_) => counts.all(),
         };
-        match self.inverse {
-            false => (edges as f64, subjects as f64),
-            true => (edges as f64, objects as f64),
-        }
+        Ok(match self.inverse {
+            false => (edges, subjects),
+            true => (edges, objects),
+        })
     }
 
     /// The edges it may follow from a node, and those it leaves out, in all graphs.

@@ -8,6 +8,7 @@ use pythia_store::{End, GraphFilter, QuadPattern, Snapshot};
 
 use super::builder::Builder;
 use super::cached::push_cached;
+use super::counts::Counts;
 use super::order::{Search, Start, members_of};
 use super::push_down::{Confined, FilterHint};
 use super::ways::Way;
@@ -28,7 +29,7 @@ pub(crate) struct Triple {
     pub(crate) predicate: Place,
     pub(crate) object: Place,
     pub(crate) graph: GraphPlace,
-    /// Exact number of quads its constants match.
+    /// Number of quads its constants match: exact, unless the query sees some of many graphs.
     pub(crate) count: f64,
     distinct_subjects: f64,
     distinct_objects: f64,
@@ -54,7 +55,7 @@ pub(crate) enum Element {
 
 impl Triple {
     pub(crate) fn new(
-        snapshot: &Snapshot,
+        counts: Counts<'_>,
         subject: Place,
         predicate: Place,
         object: Place,
@@ -73,14 +74,16 @@ impl Triple {
                 GraphPlace::Slot(_) => GraphFilter::Named,
             },
         };
-        let count = snapshot.count(&pattern)? as f64;
-        let statistics = snapshot.statistics();
+        let count = counts.expected(&pattern)?;
         let (subjects, objects) = match pattern.predicate {
-            Some(predicate) => match statistics.predicate(predicate) {
+            Some(predicate) => match counts.predicate(predicate)? {
                 Some(p) => (p.subjects as f64, p.objects as f64),
                 None => (0.0, 0.0),
             },
-            None => (statistics.subjects as f64, statistics.objects as f64),
+            None => {
+                let (_, subjects, objects) = counts.all();
+                (subjects, objects)
+            }
         };
         Ok(Self {
             subject,
@@ -91,7 +94,7 @@ impl Triple {
             distinct_subjects: subjects.min(count).max(1.0),
             distinct_objects: objects.min(count).max(1.0),
             confined: None,
-            distinct_predicates: (statistics.predicates.len() as f64).min(count).max(1.0),
+            distinct_predicates: counts.predicates().min(count).max(1.0),
         })
     }
 
@@ -126,13 +129,14 @@ impl Triple {
 pub(crate) fn join_elements(
     builder: &mut Builder,
     snapshot: &Snapshot,
+    counts: Counts<'_>,
     elements: &[Element],
     filters: &[FilterHint],
     mut placed: impl FnMut(&mut Builder) -> Result<(), QueryError>,
 ) -> Result<(), QueryError> {
     placed(builder)?;
     let mut left: Vec<usize> = (0..elements.len()).collect();
-    let search = Search::new(elements, filters, builder.slots.len(), snapshot);
+    let search = Search::new(elements, filters, builder.slots.len(), snapshot, counts);
     while !left.is_empty() {
         let start = Start {
             known: &builder.known,

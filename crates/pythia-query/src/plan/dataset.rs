@@ -1,4 +1,10 @@
-//! The graphs a query is asked of (SPARQL 1.1 §13.2): FROM and FROM NAMED, or all of the store.
+//! The graphs a query is asked of (SPARQL 1.1 §13.2): FROM and FROM NAMED, or all of the store; of
+//! these, the graphs it may see.
+//!
+//! All that a query reads is read from the graphs named here, so a graph that it may not see is as one
+//! that is not there.
+
+use std::sync::Arc;
 
 use oxrdf::NamedNode;
 use pythia_rdf::{TermId, TermKind};
@@ -6,14 +12,15 @@ use pythia_store::GraphFilter;
 use spargebra::algebra::QueryDataset;
 
 use super::builder::GraphScope;
+use super::visible::Visible;
 use crate::error::QueryError;
 use crate::expression::EvaluationContext;
 
 /// The id of a graph that no store has.
-const ABSENT: TermId = TermId::new(TermKind::Computed, TermId::PAYLOAD_MAX);
+pub(crate) const ABSENT: TermId = TermId::new(TermKind::Computed, TermId::PAYLOAD_MAX);
 
 /// The dataset of a query.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Dataset {
     /// Where patterns outside GRAPH are matched.
     pub(crate) default: GraphScope,
@@ -21,23 +28,33 @@ pub(crate) struct Dataset {
     pub(crate) merged: Vec<TermId>,
     /// The graphs that GRAPH sees, sorted; all named graphs of the store if `None`.
     pub(crate) named: Option<Vec<TermId>>,
+    /// The graphs that may be seen at all, if not all may.
+    pub(crate) visible: Option<Arc<Visible>>,
 }
 
 impl Dataset {
-    /// The dataset that a query's clauses describe. With any of them, what they do not name is
-    /// not there.
+    /// The dataset that a query's clauses describe, of what is visible. With any of them, what they
+    /// do not name is not there.
     pub(crate) fn of_query(
         clauses: Option<&QueryDataset>,
         evaluation: &EvaluationContext,
+        visible: Option<Arc<Visible>>,
     ) -> Result<Self, QueryError> {
+        let sees = |graph: &TermId| visible.as_ref().is_none_or(|v| v.accepts(*graph));
+        let all_named = || visible.as_ref().and_then(|v| v.named.clone());
         let Some(clauses) = clauses else {
             return Ok(Self {
-                default: GraphScope::DEFAULT,
+                default: match sees(&TermId::DEFAULT_GRAPH) {
+                    true => GraphScope::DEFAULT,
+                    false => GraphScope::Fixed(GraphFilter::One(ABSENT)),
+                },
                 merged: Vec::new(),
-                named: None,
+                named: all_named(),
+                visible,
             });
         };
         let mut merged = ids_of(&clauses.default, evaluation)?;
+        merged.retain(sees);
         let default = match &merged[..] {
             [] => GraphScope::Fixed(GraphFilter::One(ABSENT)),
             [graph] => GraphScope::Fixed(GraphFilter::One(*graph)),
@@ -46,13 +63,19 @@ impl Dataset {
         if default != GraphScope::Merged {
             merged.clear();
         }
+        let named = match &clauses.named {
+            Some(named) => {
+                let mut named = ids_of(named, evaluation)?;
+                named.retain(sees);
+                Some(named)
+            }
+            None => all_named(),
+        };
         Ok(Self {
             default,
             merged,
-            named: match &clauses.named {
-                Some(named) => Some(ids_of(named, evaluation)?),
-                None => None,
-            },
+            named,
+            visible,
         })
     }
 

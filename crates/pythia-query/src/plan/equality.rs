@@ -117,7 +117,7 @@ impl Planner<'_> {
                 let Some(predicate) = self.snapshot.resolve(predicate.as_ref().into())? else {
                     return Ok(false);
                 };
-                let statistics = self.snapshot.statistics().predicate(predicate);
+                let statistics = self.counts().predicate(predicate)?;
                 Ok(statistics.is_some_and(|statistics| {
                     let mut kinds = statistics.object_kinds.iter();
                     kinds.all(|kind| matches!(kind, TermKind::Iri | TermKind::BlankNode))

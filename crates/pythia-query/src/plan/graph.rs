@@ -1,8 +1,7 @@
 //! Planning `GRAPH`.
 
 use oxrdf::Variable;
-use pythia_rdf::TermId;
-use pythia_store::{GraphFilter, QuadPattern};
+use pythia_store::GraphFilter;
 use spargebra::algebra::GraphPattern;
 use spargebra::term::NamedNodePattern;
 
@@ -10,8 +9,8 @@ use super::builder::{Builder, GraphScope, Planned};
 use super::join::hash_join;
 use super::scope::{can_seed, certain, in_scope};
 use super::sequence::needs_evaluation_per_graph;
+use super::visible::has_graph;
 use super::{PlanError, Planner, Planning};
-use crate::error::QueryError;
 use crate::exec::each_graph::EachGraph;
 use crate::exec::join::JoinKind;
 use crate::exec::operator::SolutionExec;
@@ -30,7 +29,7 @@ impl Planner<'_> {
         match name {
             NamedNodePattern::NamedNode(node) => {
                 match self.snapshot.resolve(node.as_ref().into())? {
-                    Some(id) if self.dataset.names(id) && self.has_graph(id)? => {
+                    Some(id) if self.dataset.names(id) && has_graph(self.snapshot, id)? => {
                         let scope = GraphScope::Fixed(GraphFilter::One(id));
                         self.extend(builder, inner, &scope)
                     }
@@ -60,17 +59,6 @@ impl Planner<'_> {
         }
     }
 
-    fn has_graph(&self, graph: TermId) -> Result<bool, QueryError> {
-        if let Some(quads) = self.snapshot.statistics().graphs.quads(graph) {
-            return Ok(quads > 0);
-        }
-        let pattern = QuadPattern {
-            graph: GraphFilter::One(graph),
-            ..QuadPattern::default()
-        };
-        Ok(self.snapshot.count(&pattern)? > 0)
-    }
-
     pub(super) fn push_graphs(&self, builder: &mut Builder, slot: usize) {
         if builder.known.certain.contains(&slot) {
             let rows = builder.known.rows;
@@ -89,7 +77,7 @@ impl Planner<'_> {
             builder.bind(slot, named.len() as f64);
             return;
         }
-        let graphs = self.snapshot.statistics().graphs.graphs.len() as f64;
+        let graphs = self.counts().named_graphs();
         let rows = builder.known.rows * graphs.max(1.0);
         builder.push(StepKind::Graphs(Position::New(slot)), rows);
         builder.known.sorted = None;

@@ -18,6 +18,9 @@ use super::{PlanError, Planner, Planning, sequence};
 use crate::error::QueryError;
 use crate::exec::step::{PathGraph, PathStep, Position};
 
+/// With more graphs than this, `GRAPH ?g` reads all graphs and keeps what is of those.
+const GRAPHS_FIRST_MAX: usize = 4;
+
 /// A group's operands, taken apart: what can be joined in any order, and what follows in order.
 #[derive(Default)]
 pub(super) struct Group<'p> {
@@ -89,7 +92,8 @@ impl Planner<'_> {
         match self.elements(builder, &group, graph)? {
             Some((mut elements, mut unfinished)) => {
                 let hints = self.push_down(builder, &filters, &mut elements)?;
-                join_elements(builder, self.snapshot, &elements, &hints, |builder| {
+                let (snapshot, counts) = (self.snapshot, self.counts());
+                join_elements(builder, snapshot, counts, &elements, &hints, |builder| {
                     self.finish_elements(builder, &mut unfinished)?;
                     self.place_filters(builder, &mut filters, graph)
                 })?;
@@ -108,8 +112,8 @@ impl Planner<'_> {
     }
 
     /// The group's triple patterns and paths with their constants as ids, and what is left to do
-    /// once they are joined; `None` if one of them names a term or graph the store does not have,
-    /// so that nothing can match.
+    /// once they are joined; `None` if one of them has a term, or a graph, with which the store has
+    /// no quad, so that nothing can match.
     pub(super) fn elements(
         &self,
         builder: &mut Builder,
@@ -119,15 +123,11 @@ impl Planner<'_> {
         if *graph == GraphScope::Absent {
             return Ok(None);
         }
-        if let GraphScope::Variable(variable) = graph
-            && (!group.paths.is_empty() || self.dataset.named.is_some())
-            && !builder.is_certain(variable)
-        {
-            let slot = builder.slot(variable);
-            self.push_graphs(builder, slot);
-        }
         let mut elements = Vec::new();
         let mut unfinished = Vec::new();
+        if let GraphScope::Variable(variable) = graph {
+            self.confine_graphs(builder, variable, group, &mut unfinished);
+        }
         for triple in &group.triples {
             let place = match graph {
                 GraphScope::Fixed(filter) => GraphPlace::Filter(*filter),
@@ -148,13 +148,40 @@ impl Planner<'_> {
             if let (GraphScope::Merged, GraphPlace::Slot(slot)) = (graph, place) {
                 unfinished.push(Unfinished::Merged([s, p, o], slot));
             }
-            elements.push(Element::Triple(Triple::new(self.snapshot, s, p, o, place)?));
+            let triple = Triple::new(self.counts(), s, p, o, place)?;
+            if triple.count == 0.0 {
+                return Ok(None);
+            }
+            elements.push(Element::Triple(triple));
         }
         for (subject, path, object) in &group.paths {
             let path = self.path(builder, subject, path, object, graph, &mut unfinished)?;
             elements.push(Element::Path(path));
         }
         Ok(Some((elements, unfinished)))
+    }
+
+    /// Sees to it that the graphs of `GRAPH ?g` are some of the dataset's: beforehand where they are
+    /// few, or where a path has to start in one; else each triple pattern is read once for all graphs,
+    /// and not once for each of many.
+    fn confine_graphs(
+        &self,
+        builder: &mut Builder,
+        variable: &Variable,
+        group: &Group<'_>,
+        unfinished: &mut Vec<Unfinished>,
+    ) {
+        let slot = builder.slot(variable);
+        let is_bound = builder.is_certain(variable);
+        let has_path = !group.paths.is_empty();
+        match &self.dataset.named {
+            Some(named) if !is_bound && !has_path && named.len() > GRAPHS_FIRST_MAX => {
+                unfinished.push(Unfinished::Named(slot));
+            }
+            Some(_) => self.push_graphs(builder, slot),
+            None if !is_bound && has_path => self.push_graphs(builder, slot),
+            None => {}
+        }
     }
 
     pub(super) fn path(
@@ -184,7 +211,7 @@ impl Planner<'_> {
             subject,
             object,
             counted: counted.filter(|slot| [subject, object].contains(&Position::New(*slot))),
-            estimate: estimate(self.snapshot, &forward, &backward, subject, object)?,
+            estimate: estimate(self.counts(), &forward, &backward, subject, object)?,
             graph: match graph {
                 GraphScope::Fixed(GraphFilter::One(graph)) => PathGraph::One(*graph),
                 GraphScope::Variable(variable) => PathGraph::Slot(builder.slot(variable)),

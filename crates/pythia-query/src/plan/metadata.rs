@@ -1,7 +1,7 @@
 //! Aggregates and lists of predicates that the store's counts answer, without reading quads.
 //!
 //! Counts per predicate and per end are of all graphs: they are used only where one graph holds
-//! every quad. Counts of a pattern's constants are exact for any graph.
+//! every quad, and all graphs may be seen. Counts of a pattern's constants are exact for any graph.
 
 use oxrdf::{Literal, Variable};
 use pythia_rdf::TermId;
@@ -114,12 +114,16 @@ impl Planner<'_> {
         }
         let variables = triple_variables(pattern);
         let repeated = (1..variables.len()).any(|i| variables[..i].contains(&variables[i]));
-        let statistics: &Statistics = self.snapshot.statistics();
         (!repeated).then(|| Counted {
             pattern,
             variables,
             graph: *graph,
-            whole: statistics.graphs.quads(*graph) == Some(statistics.quads),
+            whole: self
+                .counts()
+                .of_store()
+                .is_some_and(|statistics: &Statistics| {
+                    statistics.graphs.quads(*graph) == Some(statistics.quads)
+                }),
         })
     }
 
@@ -129,7 +133,7 @@ impl Planner<'_> {
             let Some(pattern) = this.quad_pattern(counted)? else {
                 return Ok(Some(0));
             };
-            Ok(Some(this.snapshot.count(&pattern)?))
+            Ok(Some(this.counts().exact(&pattern)?))
         };
         let number = match count {
             Count::Solutions(Some(v)) if !counted.variables.contains(v) => Some(0),

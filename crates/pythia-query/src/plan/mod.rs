@@ -9,6 +9,7 @@ pub(crate) mod automaton;
 pub(crate) mod bgp;
 pub(crate) mod builder;
 mod cached;
+pub(crate) mod counts;
 pub(crate) mod dataset;
 pub(crate) mod duplicates;
 mod equality;
@@ -28,6 +29,7 @@ pub(crate) mod search;
 mod sequence;
 mod service;
 mod triple_term;
+pub(crate) mod visible;
 mod ways;
 
 use std::sync::Arc;
@@ -39,6 +41,7 @@ use spargebra::algebra::{Expression, GraphPattern};
 use spargebra::term::GroundTerm;
 
 use self::builder::{Builder, GraphScope, Planned};
+use self::counts::Counts;
 use self::dataset::Dataset;
 use self::group::{Group, take_apart};
 use self::join::hash_join;
@@ -89,6 +92,11 @@ impl<'a> Planner<'a> {
             inserted: Vec::new(),
             counted: None,
         }
+    }
+
+    /// What may be known of the store's numbers.
+    fn counts(&self) -> Counts<'a> {
+        Counts::new(self.snapshot, self.dataset.visible.as_deref())
     }
 
     /// Plans a pattern by itself. `needed` are the variables the caller wants, `None` all.

@@ -15,6 +15,7 @@ use std::cell::RefCell;
 use super::bgp::{Element, Place, Triple};
 use super::builder::Knowledge;
 use super::cached::{self, CachedPair};
+use super::counts::Counts;
 use super::push_down::FilterHint;
 use super::ways::{Joined, Way};
 
@@ -43,7 +44,8 @@ pub(super) struct Start<'a> {
 pub(super) struct Search<'a> {
     elements: &'a [Element],
     filters: &'a [FilterHint],
-    statistics: &'a Statistics,
+    /// None, if it may not be known.
+    statistics: Option<&'a Statistics>,
     reads: ReadCosts,
     /// Per element: if it is a triple pattern with a variable subject and a constant predicate,
     /// the elements before the 64th that have the same subject and a constant predicate as well.
@@ -77,9 +79,9 @@ impl<'a> Search<'a> {
         elements: &'a [Element],
         filters: &'a [FilterHint],
         slots: usize,
-        snapshot: &'a Snapshot,
+        snapshot: &Snapshot,
+        counts: Counts<'a>,
     ) -> Self {
-        let statistics = snapshot.statistics();
         let mut mentions = vec![0.0; slots];
         let mut subjects: FxHashMap<usize, u64> = FxHashMap::default();
         for (index, element) in elements.iter().enumerate() {
@@ -104,7 +106,7 @@ impl<'a> Search<'a> {
         Self {
             elements,
             filters,
-            statistics,
+            statistics: counts.of_store(),
             reads: snapshot.read_costs(),
             stars: elements.iter().map(star).collect(),
             links: RefCell::default(),
@@ -273,6 +275,7 @@ impl<'a> Search<'a> {
 
     /// Solutions after joining a pattern to others of its star, by what subjects have together.
     fn star_rows(&self, state: &State, element: usize) -> Option<f64> {
+        let statistics = self.statistics?;
         let having = self.stars[element] & state.mask;
         let (Element::Triple(triple), Some((_, predicate)), true) = (
             &self.elements[element],
@@ -286,10 +289,10 @@ impl<'a> Search<'a> {
             let members = (0..64).filter(|index| having >> index & 1 == 1);
             let predicates = members.filter_map(|index| star_key(&self.elements[index]));
             let predicates: Vec<TermId> = predicates.map(|(_, predicate)| predicate).collect();
-            let sets = &self.statistics.characteristic;
+            let sets = &statistics.characteristic;
             sets.links_per_subject(&predicates, predicate)
         });
-        let all = self.statistics.predicate(predicate)?.quads.max(1) as f64;
+        let all = statistics.predicate(predicate)?.quads.max(1) as f64;
         // What is left of the links by a constant object or by the graph, and by an object that
         // is bound already.
         let rows = state.joined.rows * links? * triple.count / all;

@@ -1,8 +1,9 @@
 //! How much a path is expected to find, from the number of its first edges.
 
-use pythia_store::{Snapshot, StoreError};
+use pythia_store::StoreError;
 
 use super::automaton::Automaton;
+use super::counts::Counts;
 use crate::exec::step::{PathEstimate, Position};
 
 /// How many times as many nodes as its first step a path is expected to reach.
@@ -20,14 +21,14 @@ struct FirstEdges {
 /// How much a path is expected to find between these ends. Reads at most a page for each first edge
 /// of an end that is a constant.
 pub(super) fn estimate(
-    snapshot: &Snapshot,
+    counts: Counts<'_>,
     forward: &Automaton,
     backward: &Automaton,
     subject: Position,
     object: Position,
 ) -> Result<PathEstimate, StoreError> {
-    let ahead = first_edges(snapshot, forward, subject)?;
-    let back = first_edges(snapshot, backward, object)?;
+    let ahead = first_edges(counts, forward, subject)?;
+    let back = first_edges(counts, backward, object)?;
     let empty = f64::from(u8::from(forward.accepts_empty()));
     Ok(PathEstimate {
         objects: (ahead.here * GROWTH).min(back.starts) + empty,
@@ -38,16 +39,16 @@ pub(super) fn estimate(
 }
 
 fn first_edges(
-    snapshot: &Snapshot,
+    counts: Counts<'_>,
     automaton: &Automaton,
     start: Position,
 ) -> Result<FirstEdges, StoreError> {
     let mut edges = FirstEdges::default();
     for transition in &automaton.transitions[0] {
-        let (all, starts) = transition.counts(snapshot.statistics());
+        let (all, starts) = transition.counts(counts)?;
         edges.starts += starts;
         edges.here += match start {
-            Position::Constant(node) => snapshot.count(&transition.edges_of(node))? as f64,
+            Position::Constant(node) => counts.expected(&transition.edges_of(node))?,
             _ => all / starts.max(1.0),
         };
     }

@@ -95,7 +95,7 @@ impl Planner<'_> {
         };
         let mut kinds = KindSet::default();
         for (end, predicate) in elements.iter().filter_map(scanned) {
-            kinds.0 |= self.kinds_at(end, predicate).0;
+            kinds.0 |= self.kinds_at(end, predicate)?.0;
         }
         if kinds == KindSet::default() {
             return Ok(());
@@ -116,12 +116,12 @@ impl Planner<'_> {
     }
 
     /// The kinds of the terms that the predicate's quads have at an end.
-    fn kinds_at(&self, end: End, predicate: TermId) -> KindSet {
-        let statistics = self.snapshot.statistics().predicate(predicate);
-        statistics.map_or(KindSet::default(), |predicate| match end {
+    fn kinds_at(&self, end: End, predicate: TermId) -> Result<KindSet, QueryError> {
+        let counts = self.counts().predicate(predicate)?;
+        Ok(counts.map_or(KindSet::default(), |predicate| match end {
             End::Subject => predicate.subject_kinds,
             End::Object => predicate.object_kinds,
-        })
+        }))
     }
 
     /// Notes for a pattern the ids among `wanted` that there are at its end, and counts them.
@@ -136,7 +136,7 @@ impl Planner<'_> {
             return Ok(());
         };
         let there = self
-            .kinds_at(end, predicate)
+            .kinds_at(end, predicate)?
             .iter()
             .map(|kind| TermId::new(kind, 0).0..TermId::new(kind, TermId::PAYLOAD_MAX).0 + 1);
         let mut ids = intersection(wanted, &normal(there.collect()));

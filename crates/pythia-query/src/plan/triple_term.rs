@@ -20,6 +20,8 @@ pub(super) enum Unfinished {
     /// The quad was looked for in all named graphs: only those merged into the default graph
     /// count, and each triple once.
     Merged([Place; 3], usize),
+    /// The slot holds a graph that was found among all of the store: only the dataset's count.
+    Named(usize),
     /// The slot holds a triple term with these parts.
     TripleTerm {
         slot: usize,
@@ -86,6 +88,7 @@ impl Planner<'_> {
                     let rows = builder.known.rows;
                     builder.push(StepKind::Merged(pattern), rows);
                 }
+                Unfinished::Named(graph) => self.push_graphs(builder, graph),
                 Unfinished::TripleTerm { slot, parts, .. }
                     if builder.known.certain.contains(&slot) =>
                 {
@@ -127,6 +130,7 @@ impl Unfinished {
             Self::Merged(places, graph) => {
                 builder.known.certain.contains(graph) && places.iter().all(is_bound)
             }
+            Self::Named(graph) => builder.known.certain.contains(graph),
             Self::TripleTerm { slot, parts, .. } => {
                 builder.known.certain.contains(slot) || parts.iter().all(is_bound)
             }

@@ -1,7 +1,8 @@
 //! Whole graphs: CLEAR, DROP, CREATE, ADD, COPY and MOVE.
 //!
 //! A graph is there if it has a quad, so CLEAR and DROP are one. An operation on a graph that is not
-//! there, or CREATE of one that is, fails if it is not SILENT; a failed one changes nothing.
+//! there, or CREATE of one that is, fails if it is not SILENT; a failed one changes nothing. Of a graph
+//! that the update may not see, no failure tells whether it is there.
 
 use oxrdf::{NamedNode, TermRef};
 use pythia_rdf::TermId;
@@ -29,7 +30,7 @@ impl Runner<'_> {
             GraphTarget::AllGraphs => GraphFilter::Any,
             GraphTarget::NamedNode(node) => match existing(&snapshot, node)? {
                 Some(id) => GraphFilter::One(id),
-                None if silent => return Ok(()),
+                None if silent || !self.sees(node) => return Ok(()),
                 None => return Err(absent(line, node)),
             },
         };
@@ -42,7 +43,7 @@ impl Runner<'_> {
         silent: bool,
         graph: &NamedNode,
     ) -> Result<(), QueryError> {
-        if !silent && existing(&self.snapshot(), graph)?.is_some() {
+        if !silent && self.sees(graph) && existing(&self.snapshot(), graph)?.is_some() {
             let message =
                 format!("the graph {graph} is there already; CREATE SILENT lets that pass");
             return Err(QueryError::Graph { line, message });
@@ -61,18 +62,31 @@ impl Runner<'_> {
     ) -> Result<(), QueryError> {
         let snapshot = self.snapshot();
         let source = match from {
-            GraphName::DefaultGraph => TermId::DEFAULT_GRAPH,
-            GraphName::NamedNode(node) => match existing(&snapshot, node)? {
-                Some(id) => id,
-                None if silent => return Ok(()),
-                None => return Err(absent(line, node)),
-            },
+            GraphName::DefaultGraph if self.options.query.visible.allows_default() => {
+                Some(TermId::DEFAULT_GRAPH)
+            }
+            GraphName::DefaultGraph => None,
+            GraphName::NamedNode(node) => {
+                let seen = match self.sees(node) {
+                    true => existing(&snapshot, node)?,
+                    false => None,
+                };
+                match seen {
+                    Some(id) => Some(id),
+                    None if silent => return Ok(()),
+                    None => return Err(absent(line, node)),
+                }
+            }
         };
         let destination = self.graph_id(to)?;
         if verb != Transfer::Add {
             let filter = GraphFilter::One(destination);
             each_quad(&snapshot, filter, governor, |rows| self.remove(rows))?;
         }
+        let Some(source) = source else {
+            // The default graph is empty where it cannot be seen.
+            return Ok(());
+        };
         each_quad(&snapshot, GraphFilter::One(source), governor, |rows| {
             let copied: Vec<Row> = rows
                 .iter()
@@ -84,6 +98,11 @@ impl Runner<'_> {
                 Transfer::Add | Transfer::Copy => Ok(()),
             }
         })
+    }
+
+    /// Whether the update may know that the graph is there.
+    fn sees(&self, graph: &NamedNode) -> bool {
+        self.options.query.visible.allows_named(graph.as_ref())
     }
 
     /// The id of a graph that may get its first quad.

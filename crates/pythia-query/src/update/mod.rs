@@ -15,6 +15,7 @@ mod batch;
 mod graphs;
 pub mod load;
 mod modify;
+mod permission;
 pub mod quads;
 mod rows;
 mod transaction;
@@ -35,6 +36,7 @@ use crate::syntax::{Action, Operation, Update};
 
 use batch::QuadBatch;
 use load::LoadHandler;
+use permission::Permission;
 pub use transaction::Transaction;
 
 /// A quad as raw ids: subject, predicate, object, graph.
@@ -78,10 +80,15 @@ impl Engine {
         options: &UpdateOptions,
     ) -> Result<Updated, QueryError> {
         let timeout = options.query.timeout;
+        let permission = Permission::new(&options.writable);
+        for operation in &update.operations {
+            permission.check(operation)?;
+        }
         let mut runner = Runner {
             engine: self,
             transaction,
             options,
+            permission,
             deadline: timeout.map(|timeout| Instant::now() + timeout),
             request: rand::random(),
             updated: Updated::default(),
@@ -99,6 +106,7 @@ struct Runner<'a> {
     engine: &'a Engine,
     transaction: &'a mut Transaction,
     options: &'a UpdateOptions,
+    permission: Permission<'a>,
     deadline: Option<Instant>,
     /// Makes new blank nodes differ from those of any other update.
     request: u64,
@@ -143,11 +151,17 @@ impl Runner<'_> {
     }
 
     fn insert(&mut self, rows: &[Row]) -> Result<(), QueryError> {
+        let transaction = &self.transaction;
+        self.permission
+            .check_rows(rows, || transaction.snapshot())?;
         self.updated.added += self.transaction.insert(rows)?;
         Ok(())
     }
 
     fn remove(&mut self, rows: &[Row]) -> Result<(), QueryError> {
+        let transaction = &self.transaction;
+        self.permission
+            .check_rows(rows, || transaction.snapshot())?;
         self.updated.removed += self.transaction.remove(rows)?;
         Ok(())
     }

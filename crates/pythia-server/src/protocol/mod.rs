@@ -38,12 +38,6 @@ use parameters::Parameters;
 /// Bytes from which an answer is compressed, if the client can read that.
 const COMPRESSED_BYTES: u64 = 1024;
 
-/// Names that no dataset may have, as they are paths of the default one.
-pub(crate) const RESERVED: &[&str] = &[
-    "query", "update", "sparql", "store", "data", "get", "complete", "find", "node", "void",
-    "assets",
-];
-
 /// Where a request was sent to: routes below a dataset's name see the rest of the path only.
 #[derive(Clone)]
 struct Sent(Uri);
@@ -74,7 +68,9 @@ impl Service {
 
     /// Answers a request from an address. Errors become answers too.
     pub(crate) async fn answer(&self, mut request: Request, peer: IpAddr) -> Response {
-        let record = Arc::new(Record::new(peer));
+        let traceparent = request.headers().get("traceparent").cloned();
+        let record = Record::new(peer, request.method().clone(), traceparent);
+        let record = Arc::new(record);
         let accept = request.headers().get(ACCEPT).cloned();
         let url_bytes = self.state.settings().config.limits.url_bytes;
         let response = if length(request.uri()) > url_bytes {
@@ -88,14 +84,14 @@ impl Service {
             let Ok(response) = self.router.clone().oneshot(request).await;
             response
         };
-        self.finish(response, accept.as_ref(), &record)
+        self.finish(response, accept.as_ref(), record)
     }
 
     fn finish(
         &self,
         mut response: Response,
         accept: Option<&HeaderValue>,
-        record: &Record,
+        record: Arc<Record>,
     ) -> Response {
         if let Some(error) = response.extensions_mut().remove::<Arc<HttpError>>() {
             let written = error.respond(accept);
@@ -111,7 +107,7 @@ impl Service {
         }
         let nosniff = HeaderValue::from_static("nosniff");
         headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, nosniff);
-        response
+        operate::recorded(response, record, &self.state)
     }
 }
 

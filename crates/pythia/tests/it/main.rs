@@ -19,4 +19,5 @@ mod sparqltest;
 mod store;
 mod support;
 mod update;
+mod visible;
 mod w3c;

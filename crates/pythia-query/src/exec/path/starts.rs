@@ -90,10 +90,13 @@ pub(super) fn start_nodes(
 }
 
 /// How many edges the first step of a path can follow, in all graphs.
-pub(super) fn first_edges(context: &QueryContext, automaton: &Automaton) -> u64 {
-    let statistics = context.snapshot.statistics();
-    let edges = automaton.transitions[0]
-        .iter()
-        .map(|t| t.counts(statistics).0);
-    edges.sum::<f64>() as u64
+pub(super) fn first_edges(
+    context: &QueryContext,
+    automaton: &Automaton,
+) -> Result<u64, QueryError> {
+    let mut edges = 0.0;
+    for transition in &automaton.transitions[0] {
+        edges += transition.counts(context.counts())?.0;
+    }
+    Ok(edges as u64)
 }

@@ -200,14 +200,14 @@ impl<'a> Wave<'a> {
     /// How many links the next step is expected to follow: counted on the pages of a few nodes,
     /// estimated for many.
     pub(super) fn links_expected(&self) -> Result<f64, QueryError> {
-        let (snapshot, mut links) = (&self.context.snapshot, 0.0);
+        let (counts, mut links) = (self.context.counts(), 0.0);
         let are_counted = self.front.len() <= NODES_COUNTED_MAX;
         for visit in &self.front {
             for transition in &self.transitions[visit.state as usize] {
                 links += if are_counted {
-                    snapshot.count(&transition.edges_of(visit.node))? as f64
+                    counts.expected(&transition.edges_of(visit.node))?
                 } else {
-                    let (edges, nodes) = transition.counts(snapshot.statistics());
+                    let (edges, nodes) = transition.counts(counts)?;
                     edges / nodes.max(1.0)
                 };
             }
@@ -244,9 +244,13 @@ impl<'a> Wave<'a> {
         for group in front.chunk_by(|a, b| a.state == b.state) {
             let transitions = &all[group[0].state as usize];
             let nodes = group.chunk_by(|a, b| a.node == b.node).count();
-            let (scanned, expanded): (Vec<_>, Vec<_>) = transitions
-                .iter()
-                .partition(|transition| self.is_scan_cheaper(transition, nodes));
+            let (mut scanned, mut expanded) = (Vec::new(), Vec::new());
+            for transition in transitions {
+                match self.is_scan_cheaper(transition, nodes)? {
+                    true => scanned.push(transition),
+                    false => expanded.push(transition),
+                }
+            }
             for transition in scanned {
                 if self.follow_column(transition, group, arrived)?.is_break() {
                     return Ok(ControlFlow::Break(()));
@@ -270,12 +274,12 @@ impl<'a> Wave<'a> {
     }
 
     /// Whether reading all links of a predicate takes less than visiting the tuples of so many nodes.
-    fn is_scan_cheaper(&self, transition: &Transition, nodes: usize) -> bool {
+    fn is_scan_cheaper(&self, transition: &Transition, nodes: usize) -> Result<bool, QueryError> {
         let Edges::Predicate(predicate) = transition.edges else {
-            return false;
+            return Ok(false);
         };
-        let counts = self.context.snapshot.statistics().predicate(predicate);
-        counts.is_some_and(|counts| counts.quads <= nodes as u64 * ROWS_PER_VISIT)
+        let counts = self.context.counts().predicate(predicate)?;
+        Ok(counts.is_some_and(|counts| counts.quads <= nodes as u64 * ROWS_PER_VISIT))
     }
 
     /// Follows one transition from some visits, whose distinct nodes are `nodes`.

@@ -1,0 +1,402 @@
+//! Queries and updates that may not see or change all graphs: to them, the others are not there.
+
+use std::collections::BTreeSet;
+
+use oxigraph::io::{RdfFormat, RdfParser};
+use pythia::{
+    Database, GraphRules, Loader, PlanNode, Query, QueryError, QueryOptions, Update, UpdateOptions,
+    UpdateReport,
+};
+
+use crate::differential::generator::Generator;
+use crate::support::{answer_of, contents, database, dataset, quads_of, writable};
+
+/// Data sets, and queries asked of each.
+const DATA_SETS: u64 = 60;
+const QUERIES: u64 = 40;
+
+fn seeing(entries: &[&str]) -> QueryOptions {
+    QueryOptions {
+        visible: GraphRules::parse(entries).expect("rules"),
+        ..QueryOptions::default()
+    }
+}
+
+fn changing(entries: &[&str]) -> UpdateOptions {
+    UpdateOptions {
+        writable: GraphRules::parse(entries).expect("rules"),
+        ..UpdateOptions::default()
+    }
+}
+
+/// An answer's sorted lines, or what kind of error there is.
+fn asked(database: &Database, query: &str, options: &QueryOptions) -> Result<Vec<String>, String> {
+    let answer = database
+        .prepare(query, options)
+        .and_then(|prepared| answer_of(prepared.execute()?));
+    match answer {
+        Ok(answer) => Ok(answer.sorted().lines),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Rules, and whether they let the graph of a line of N-Quads be seen.
+type Rules = (&'static [&'static str], fn(&str) -> bool);
+
+/// The graph that ends a line of the generator's data; empty for the default graph.
+fn graph_of(line: &str) -> &str {
+    let quad = line.trim_end_matches(" .").trim_end();
+    ["<http://e/g0>", "<http://e/g1>", "<http://e/g2>"]
+        .into_iter()
+        .find(|graph| quad.ends_with(*graph))
+        .unwrap_or("")
+}
+
+const RULES: [Rules; 6] = [
+    (&["default"], |graph| graph.is_empty()),
+    (&["default", "http://e/g1"], |graph| {
+        graph.is_empty() || graph == "<http://e/g1>"
+    }),
+    (&["http://e/g*"], |graph| !graph.is_empty()),
+    (&["http://e/g0", "http://e/g2*", "http://e/none"], |graph| {
+        ["<http://e/g0>", "<http://e/g2>"].contains(&graph)
+    }),
+    (&["default", "http://e/n*"], |graph| graph.is_empty()),
+    (&[], |_| false),
+];
+
+#[test]
+fn a_restricted_query_answers_as_over_a_store_of_what_it_sees() {
+    for seed in 0..DATA_SETS {
+        let mut generator = Generator::new(0x5EE0 + seed);
+        let data = generator.data();
+        // Half of the stores hold a part of their quads as changes.
+        let all = if seed % 2 == 0 {
+            database(&data.join("\n"))
+        } else {
+            with_changes(&data)
+        };
+        let (entries, sees) = RULES[(seed % RULES.len() as u64) as usize];
+        let visible: Vec<String> = data.iter().filter(|l| sees(graph_of(l))).cloned().collect();
+        let some = database(&visible.join("\n"));
+        for _ in 0..QUERIES {
+            let mut query = generator.query();
+            query.retain(|line| !line.starts_with("LIMIT "));
+            let query = query.join("\n");
+            let expected = asked(&some, &query, &QueryOptions::default());
+            let found = asked(&all, &query, &seeing(entries));
+            assert_eq!(found, expected, "{entries:?} {query}\n{}", data.join("\n"));
+        }
+    }
+}
+
+/// A store some of whose quads were inserted after it was loaded.
+fn with_changes(data: &[String]) -> Database {
+    let is_late = |(number, line): &(usize, &String)| number % 3 == 0 && !line.contains("_:");
+    let (late, early): (Vec<_>, Vec<_>) = data.iter().enumerate().partition(is_late);
+    let text = |lines: Vec<(usize, &String)>| -> String {
+        lines
+            .into_iter()
+            .map(|(_, line)| format!("{line}\n"))
+            .collect()
+    };
+    let database = writable(&text(early));
+    let late = text(late);
+    let quads = RdfParser::from_format(RdfFormat::NQuads).for_slice(late.as_bytes());
+    let quads: Vec<oxrdf::Quad> = quads.map(|quad| quad.expect("a quad")).collect();
+    let mut transaction = database.transaction().expect("writable");
+    transaction
+        .insert_all(quads.iter().map(oxrdf::Quad::as_ref))
+        .expect("inserted");
+    transaction.commit().expect("committed");
+    database
+}
+
+/// The operators of a plan with what is expected of them; the order of columns is left to chance.
+fn operators(plan: &PlanNode) -> Vec<(String, Option<f64>)> {
+    let parts = plan.parts().into_iter();
+    let parts = parts.filter(|part| part.operator != "Project");
+    parts
+        .map(|part| (part.operator.clone(), part.estimated_rows))
+        .collect()
+}
+
+#[test]
+fn what_is_hidden_shows_in_no_plan() {
+    for seed in 0..DATA_SETS {
+        let mut generator = Generator::new(0xB11D + seed);
+        let data = generator.data();
+        let (entries, sees) = RULES[(seed % RULES.len() as u64) as usize];
+        let (visible, hidden): (Vec<String>, Vec<String>) =
+            data.iter().cloned().partition(|line| sees(graph_of(line)));
+        let other = Generator::new(0xF00D + seed).data();
+        let others = other.iter().filter(|line| !sees(graph_of(line))).cloned();
+        let one = database(&[visible.clone(), hidden].concat().join("\n"));
+        let two: BTreeSet<String> = visible.into_iter().chain(others).collect();
+        let two = database(&two.into_iter().collect::<Vec<_>>().join("\n"));
+        for _ in 0..QUERIES {
+            let query = generator.query().join("\n");
+            // A parser makes up names of variables: one for both.
+            let parsed = Query::parse(&query, None).expect("a query");
+            let plans = [&one, &two].map(|database| {
+                let prepared = database.prepare_parsed(&parsed, &seeing(entries));
+                prepared
+                    .map(|prepared| operators(&prepared.plan()))
+                    .map_err(|error| error.to_string())
+            });
+            assert_eq!(
+                plans[0],
+                plans[1],
+                "{entries:?} {query}\n{}",
+                data.join("\n")
+            );
+        }
+    }
+}
+
+/// Three graphs that all say something of the same nodes.
+const DATA: &str = "
+<http://e/a> <http://e/p> <http://e/b> .
+<http://e/b> <http://e/p> <http://e/c> <http://e/hidden> .
+<http://e/a> <http://e/q> \"secret\" <http://e/hidden> .
+<http://e/a> <http://e/p> <http://e/d> <http://e/open/1> .
+<http://e/d> <http://e/q> \"known\" <http://e/open/2> .
+";
+
+/// What each query answers if the hidden graph cannot be seen.
+#[test]
+fn nothing_tells_of_a_hidden_graph() {
+    let database = database(DATA);
+    let options = seeing(&["default", "http://e/open/*"]);
+    let asked = |query: &str| asked(&database, &format!("BASE <http://e/> {query}"), &options);
+    let number = |n: u32| {
+        let integer = "<http://www.w3.org/2001/XMLSchema#integer>";
+        Ok(vec![format!("\"{n}\"^^{integer}")])
+    };
+    let nothing = Ok(Vec::<String>::new());
+    for (query, expected) in [
+        (
+            "SELECT (COUNT(*) AS ?n) { GRAPH ?g { ?s ?p ?o } }",
+            number(2),
+        ),
+        ("SELECT (COUNT(*) AS ?n) { GRAPH ?g {} }", number(2)),
+        (
+            "SELECT (COUNT(*) AS ?n) { GRAPH <hidden> { ?s ?p ?o } }",
+            number(0),
+        ),
+        (
+            "SELECT (COUNT(*) AS ?n) FROM <hidden> { ?s ?p ?o }",
+            number(0),
+        ),
+        (
+            "SELECT (COUNT(*) AS ?n) FROM <hidden> FROM <open/1> { ?s ?p ?o }",
+            number(1),
+        ),
+        (
+            "SELECT ?o FROM NAMED <hidden> { GRAPH ?g { ?s ?p ?o } }",
+            nothing.clone(),
+        ),
+        (
+            "SELECT ?o { VALUES ?g { <hidden> } GRAPH ?g { ?s ?p ?o } }",
+            nothing.clone(),
+        ),
+        (
+            "SELECT ?o { BIND(<hidden> AS ?g) GRAPH ?g { <a> <q>* ?o } }",
+            nothing.clone(),
+        ),
+        (
+            "SELECT ?o { GRAPH ?g { ?s <q> ?o } FILTER(?g = <hidden>) }",
+            nothing.clone(),
+        ),
+        ("SELECT ?o { GRAPH ?g { <a> <p>/<q> ?o } }", nothing.clone()),
+        ("SELECT ?o { GRAPH ?g { <b> <p>+ ?o } }", nothing.clone()),
+        ("DESCRIBE <b>", nothing.clone()),
+        (
+            "CONSTRUCT { ?s ?p ?o } { GRAPH <hidden> { ?s ?p ?o } }",
+            nothing.clone(),
+        ),
+        (
+            "ASK { FILTER EXISTS { GRAPH <hidden> { ?s ?p ?o } } }",
+            Ok(vec!["false".to_owned()]),
+        ),
+        (
+            "SELECT (<urn:pythia:graph#outDegree>(?x) AS ?n) { VALUES ?x { <a> } }",
+            number(2),
+        ),
+        (
+            "SELECT (<urn:pythia:graph#outDegree>(?x) AS ?n) { VALUES ?x { <b> } }",
+            number(0),
+        ),
+        (
+            "SELECT (<urn:pythia:graph#inDegree>(?x) AS ?n) { VALUES ?x { <d> } }",
+            number(1),
+        ),
+    ] {
+        assert_eq!(asked(query), expected, "{query}");
+    }
+    let paths = "PATHS START ?s = <a> END ?e VIA <p>+";
+    assert_eq!(asked(paths).expect("paths").len(), 1);
+    let paths = asked("SELECT ?path FROM <hidden> { <b> ??path ?o }");
+    assert_eq!(paths.unwrap_or_default().len(), 0);
+}
+
+/// Many graphs of which some are visible: they are read in another way, and guessed at.
+#[test]
+fn many_visible_graphs_are_those_of_a_store_without_the_others() {
+    let line = |graph: usize, n: usize| {
+        let kind = if graph % 3 == 0 { "hidden" } else { "open" };
+        format!(
+            "<http://e/n{n}> <http://e/p> <http://e/n{}> <http://e/{kind}/{graph}> .",
+            n * 7 % 50
+        )
+    };
+    let lines = |wanted: fn(usize) -> bool| -> String {
+        let quads = (0..60)
+            .filter(|g| wanted(*g))
+            .flat_map(|g| (0..50).map(move |n| (g, n)));
+        quads.map(|(g, n)| line(g, n + g % 5) + "\n").collect()
+    };
+    let all = database(&lines(|_| true));
+    let some = database(&lines(|graph| graph % 3 != 0));
+    let options = seeing(&["http://e/open/*"]);
+    for query in [
+        "SELECT * { GRAPH ?g { ?s <http://e/p> ?o } }",
+        "SELECT * { GRAPH ?g { ?s <http://e/p> ?o . ?o <http://e/p> ?x } }",
+        "SELECT * { GRAPH ?g { <http://e/n3> ?p ?o } }",
+        "SELECT ?g (COUNT(*) AS ?n) { GRAPH ?g { ?s ?p ?o } } GROUP BY ?g",
+        "SELECT * { GRAPH ?g { <http://e/n3> <http://e/p>+ ?o } }",
+        "SELECT * { GRAPH ?g { ?s <http://e/p> ?o MINUS { ?o <http://e/p> <http://e/n0> } } }",
+        "SELECT * { GRAPH ?g { OPTIONAL { ?s <http://e/p> <http://e/n1> } } }",
+    ] {
+        let expected = asked(&some, query, &QueryOptions::default());
+        assert_eq!(asked(&all, query, &options), expected, "{query}");
+        let parsed = Query::parse(query, None).expect("a query");
+        let plan = |database: &Database| {
+            let prepared = database.prepare_parsed(&parsed, &options);
+            prepared.expect(query).explain()
+        };
+        assert_eq!(plan(&all), plan(&some), "{query}");
+    }
+}
+
+fn update(
+    database: &Database,
+    text: &str,
+    options: &UpdateOptions,
+) -> Result<UpdateReport, QueryError> {
+    let update = Update::parse(text, Some("http://e/")).expect(text);
+    database.update_parsed(&update, options, None)
+}
+
+#[test]
+fn a_graph_that_may_not_be_written_is_not_and_nothing_else_is_then() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let base = Loader::iri_of_folder(&folder.path().canonicalize().expect("a folder"));
+    std::fs::write(
+        folder.path().join("x.nq"),
+        "<a:s> <a:p> <a:o> <http://e/other> .",
+    )
+    .expect("written");
+    let options = UpdateOptions {
+        load: Some(std::sync::Arc::new(
+            Loader::new().with_folder(folder.path()),
+        )),
+        query: seeing(&["default", "http://e/open/*"]),
+        ..changing(&["default", "http://e/open/*"])
+    };
+    let load = format!("LOAD SILENT <{base}/x.nq>");
+    let before = dataset(DATA);
+    for (text, what) in [
+        (
+            "INSERT DATA { <x> <p> 1 } ; INSERT DATA { GRAPH <hidden> { <x> <p> 1 } }",
+            "<http://e/hidden>",
+        ),
+        (
+            "DELETE DATA { GRAPH <none> { <x> <p> 1 } }",
+            "<http://e/none>",
+        ),
+        (
+            "INSERT { GRAPH <none> { ?s ?p ?o } } WHERE { ?s ?p ?o FILTER(false) }",
+            "<http://e/none>",
+        ),
+        (
+            "INSERT { GRAPH ?g { ?s ?p ?o } } WHERE { ?s ?p ?o BIND(<hidden> AS ?g) }",
+            "<http://e/hidden>",
+        ),
+        (
+            "DELETE { GRAPH ?g { ?s ?p ?o } } WHERE { ?s ?p ?o BIND(<hidden> AS ?g) }",
+            "<http://e/hidden>",
+        ),
+        ("CLEAR SILENT GRAPH <hidden>", "<http://e/hidden>"),
+        ("DROP GRAPH <none>", "<http://e/none>"),
+        ("DROP NAMED", "all named graphs"),
+        ("CLEAR SILENT ALL", "all graphs"),
+        ("CREATE GRAPH <hidden>", "<http://e/hidden>"),
+        ("COPY <open/1> TO <hidden>", "<http://e/hidden>"),
+        ("MOVE <hidden> TO <open/1>", "<http://e/hidden>"),
+        ("ADD SILENT <none> TO <hidden>", "<http://e/hidden>"),
+        (
+            "LOAD SILENT <http://nowhere/> INTO GRAPH <hidden>",
+            "<http://e/hidden>",
+        ),
+        (&load, "<http://e/other>"),
+    ] {
+        let database = writable(DATA);
+        match update(&database, text, &options) {
+            Err(QueryError::Forbidden { what: told }) => assert!(told.contains(what), "{told}"),
+            other => panic!("{text}: {other:?}"),
+        }
+        assert_eq!(contents(&database), before, "{text}");
+    }
+}
+
+#[test]
+fn an_update_changes_what_it_sees_and_may_change() {
+    let options = UpdateOptions {
+        query: seeing(&["default", "http://e/open/*"]),
+        ..changing(&["default", "http://e/open/*"])
+    };
+    for (text, same_as) in [
+        (
+            "INSERT { GRAPH ?g { ?s <n> ?o } } WHERE { GRAPH ?g { ?s ?p ?o } }",
+            "INSERT { GRAPH ?g { ?s <n> ?o } } WHERE { GRAPH ?g { ?s ?p ?o } FILTER(?g != <hidden>) }",
+        ),
+        ("INSERT { ?s <n> ?o } USING <hidden> WHERE { ?s ?p ?o }", ""),
+        ("COPY DEFAULT TO <open/1>", "COPY DEFAULT TO <open/1>"),
+        ("COPY SILENT <hidden> TO <open/1>", ""),
+        ("CLEAR GRAPH <open/2>", "CLEAR GRAPH <open/2>"),
+        (
+            "INSERT DATA { GRAPH <open/3> { <x> <p> 1 } }",
+            "INSERT DATA { GRAPH <open/3> { <x> <p> 1 } }",
+        ),
+    ] {
+        let [restricted, free] = [writable(DATA), writable(DATA)];
+        update(&restricted, text, &options).expect(text);
+        update(&free, same_as, &UpdateOptions::default()).expect(same_as);
+        assert_eq!(quads_of(&restricted), quads_of(&free), "{text}");
+    }
+}
+
+/// To copy a hidden graph fails as to copy one that is not there.
+#[test]
+fn failures_do_not_tell_whether_a_hidden_graph_is_there() {
+    let options = UpdateOptions {
+        query: seeing(&["default"]),
+        ..changing(&["*"])
+    };
+    for text in [
+        "ADD <@> TO DEFAULT",
+        "COPY <@> TO DEFAULT",
+        "MOVE <@> TO DEFAULT",
+        "CREATE GRAPH <@>",
+        "DROP GRAPH <@>",
+    ] {
+        let outcome = |graph: &str| {
+            let outcome = update(&writable(DATA), &text.replace('@', graph), &options);
+            outcome
+                .map(|_| ())
+                .map_err(|error| error.to_string().replace(graph, "@"))
+        };
+        assert_eq!(outcome("hidden"), outcome("none"), "{text}");
+    }
+}
