@@ -236,7 +236,7 @@ fn media_type_of(headers: &HeaderMap) -> Result<Option<String>, HttpError> {
 
 /// The IRI that a request was sent to, without its query string: the base of relative IRIs
 /// (SPARQL 1.1 Query §4.1.1.2).
-fn base_of(parts: &Parts) -> Option<String> {
+pub(crate) fn base_of(parts: &Parts) -> Option<String> {
     let Sent(uri) = parts.extensions.get()?;
     let host = match uri.authority() {
         Some(authority) => authority.as_str(),
@@ -250,7 +250,7 @@ fn base_of(parts: &Parts) -> Option<String> {
 }
 
 /// None of the formats that the client reads is one of these.
-fn not_acceptable(formats: &[ResultFormat]) -> HttpError {
+pub(crate) fn not_acceptable(formats: &[ResultFormat]) -> HttpError {
     let media_types: Vec<&str> = formats.iter().map(|f| f.media_types()[0]).collect();
     HttpError::new(
         StatusCode::NOT_ACCEPTABLE,

@@ -18,8 +18,10 @@ use crate::support::{self, Served};
 const DATA: &str = "<urn:a> <urn:p> 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 .";
 
 fn block_on<F: Future>(future: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all();
-    let runtime = { runtime }.build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     runtime.block_on(async {
         let limited = tokio::time::timeout(Duration::from_secs(60), future);
         limited.await.expect("an answer in time")

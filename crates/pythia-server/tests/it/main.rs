@@ -1,8 +1,10 @@
 //! Servers on this machine, asked over HTTP.
 
 mod connections;
+mod explore;
 mod hostile;
 mod operate;
+mod page;
 mod protocol;
 mod support;
 mod w3c;
