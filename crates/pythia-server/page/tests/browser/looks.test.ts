@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { assertAccessible, assertFits, open, picture, run, YAGO, type Bench } from "./support.ts";
+import { assertAccessible, assertFits, type Bench, finished, open, picture, run, YAGO } from "./support.ts";
 
 let bench: Bench;
 before(async () => { bench = await open(); });
@@ -18,7 +18,7 @@ for (const phone of [false, true]) {
     test(`${look}: the query view`, async () => {
       const page = await bench.page({ phone, dark });
       await run(page, QUERY);
-      await page.getByText(/^\d+ results in/).waitFor();
+      await finished(page, /^\d+ results in/);
       for (const way of ["Table", "Chart", "JSON"]) {
         await page.getByRole("tab", { name: way }).click();
         await assertAccessible(page, way);
@@ -26,7 +26,7 @@ for (const phone of [false, true]) {
         await picture(page, `${look}-${way.toLowerCase()}`);
       }
       await page.getByRole("button", { name: "Measure" }).click();
-      await page.getByText("Measured in").waitFor();
+      await finished(page, "Measured in");
       await assertAccessible(page, "the plan");
       await assertFits(page);
       await picture(page, `${look}-plan`);
@@ -40,7 +40,7 @@ for (const phone of [false, true]) {
       await assertFits(page);
       await picture(page, `${look}-choices`);
       await page.goto(`${bench.url}/${NODE}`);
-      await page.getByRole("complementary", { name: "Details" }).getByRole("heading", { name: "hasChild" }).waitFor();
+      await page.getByRole("complementary", { name: "Details" }).getByRole("heading", { name: "hasChild" }).first().waitFor();
       await assertAccessible(page, "a neighbourhood");
       await assertFits(page);
       await picture(page, `${look}-explore`);

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import { assertAccessible, open, picture, run, write, YAGO, type Bench } from "./support.ts";
+import { assertAccessible, type Bench, finished, open, picture, run, write, YAGO } from "./support.ts";
 
 const PREDICATES = "SELECT ?predicate (COUNT(*) AS ?triples) { ?s ?predicate ?o } GROUP BY ?predicate ORDER BY DESC(?triples)";
 /** It would take days. */
@@ -23,7 +23,7 @@ test("a query is written with completion from the data, and run", async () => {
   await option.click();
   await page.keyboard.type(" ?child }");
   await page.keyboard.press("ControlOrMeta+Enter");
-  await page.getByText(/^2 results in/).waitFor();
+  await finished(page, /^2 results in/);
   await page.getByRole("link", { name: /Hollande/ }).waitFor();
   await picture(page, "query-table");
 });
@@ -38,7 +38,7 @@ test("a well-known prefix declares itself", async () => {
 test("results are sorted, filtered, charted and downloaded", async () => {
   const page = await bench.page();
   await run(page, PREDICATES);
-  await page.getByText(/^43 results in/).waitFor();
+  await finished(page, /^43 results in/);
   const first = () => page.locator("tbody tr td:nth-child(2)").first().innerText();
   assert.equal(await first(), "rdf:type");
   await page.getByRole("button", { name: "triples" }).click();
@@ -49,7 +49,7 @@ test("results are sorted, filtered, charted and downloaded", async () => {
   await page.getByRole("tab", { name: "Chart" }).click();
   await page.getByRole("img", { name: "Bars of triples by predicate, 43 values" }).waitFor();
   await picture(page, "query-chart");
-  for (const kind of ["line", "scatter", "share"]) await page.getByLabel("Chart").first().selectOption(kind);
+  for (const kind of ["line", "scatter", "share"]) await page.getByRole("combobox", { name: /^Chart/ }).selectOption(kind);
   await picture(page, "query-shares");
   const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "CSV" }).click()]);
   assert.match(await readFile(await file.path(), "utf8"), /^predicate,triples\r\n/);
@@ -71,7 +71,7 @@ test("a long query shows its progress and is cancelled, here and on the server",
   await page.locator(".progress .plan").waitFor();
   await picture(page, "query-progress");
   await page.keyboard.press("Escape");
-  await page.getByText(/^Cancelled after/).waitFor();
+  await finished(page, /^Cancelled after/);
   const running = async () => (await (await fetch(`${bench.url}/$/queries`)).json() as { queries: unknown[] }).queries.length;
   const end = Date.now() + 10_000;
   while (await running() > 0) assert.ok(Date.now() < end, "the server works on");
@@ -90,10 +90,10 @@ test("a plan is shown, and measured", async () => {
   const page = await bench.page();
   await write(page, `PREFIX y: <${YAGO}> SELECT ?a ?b { ?a y:hasChild ?b . ?b y:wasBornIn y:Paris }`);
   await page.getByRole("button", { name: "Plan" }).click();
-  await page.getByText("Planned in").waitFor();
+  await finished(page, "Planned in");
   assert.ok(await page.locator(".plan .part").count() > 1);
   await page.getByRole("button", { name: "Measure" }).click();
-  await page.getByText("Measured in").waitFor();
+  await finished(page, "Measured in");
   await page.locator(".plan meter").first().waitFor();
   await picture(page, "query-plan");
 });
@@ -101,11 +101,11 @@ test("a plan is shown, and measured", async () => {
 test("triples and paths are drawn as graphs", async () => {
   const page = await bench.page();
   await run(page, `CONSTRUCT WHERE { <${YAGO}Nicolas_Sarkozy> <${YAGO}hasChild> ?child }`);
-  await page.getByText(/^2 triples in/).waitFor();
+  await finished(page, /^2 triples in/);
   await page.getByRole("group", { name: /^Graph of 3 nodes/ }).waitFor();
   await picture(page, "query-graph");
   await run(page, `PATHS START ?a = <${YAGO}Nicolas_Sarkozy> END ?b = <${YAGO}Athens> VIA ?p MAX LENGTH 6`);
-  await page.getByText(/^1 result in/).waitFor();
+  await finished(page, /^1 result in/);
   await page.getByRole("tab", { name: "Graph" }).click();
   await page.getByRole("button", { name: /^Athens, end of the paths/ }).waitFor();
 });
@@ -129,7 +129,7 @@ test("queries are kept in tabs, and shared by links", async () => {
 test("a huge result is cut to what the page keeps, and says so", async () => {
   const page = await bench.page();
   await run(page, "SELECT * { ?s ?p ?o }");
-  await page.getByText(/^The first 20,000 results in/).waitFor();
+  await finished(page, /^The first 20,000 results in/);
   await page.locator(".table-scroll").evaluate((table) => { table.scrollTop = table.scrollHeight; });
   await page.getByRole("cell", { name: "20000", exact: true }).waitFor();
 });

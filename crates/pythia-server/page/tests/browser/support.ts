@@ -85,6 +85,11 @@ export async function run(page: Page, query: string): Promise<void> {
   await page.keyboard.press("ControlOrMeta+Enter");
 }
 
+/** Waits until a run ended as the page says beside the button. */
+export async function finished(page: Page, how: RegExp | string): Promise<void> {
+  await page.locator(".summary", { hasText: how }).waitFor();
+}
+
 /** Nothing is wider than the window. */
 export async function assertFits(page: Page): Promise<void> {
   const [content, window] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
