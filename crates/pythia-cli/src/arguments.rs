@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pythia::{Database, Options};
+pub(crate) use pythia_server::config::parse_bytes as bytes;
 
 /// Where the store is, and how much memory to use for it.
 #[derive(Args)]
@@ -65,28 +66,6 @@ impl StoreArguments {
     }
 }
 
-/// Reads a size: a number with an optional K, M, G or T (powers of 1024).
-pub(crate) fn bytes(text: &str) -> Result<usize, String> {
-    let upper = text.trim().to_ascii_uppercase();
-    let upper = upper.trim_end_matches("IB").trim_end_matches('B');
-    let (number, shift) = match upper.as_bytes().last() {
-        Some(b'K') => (&upper[..upper.len() - 1], 10),
-        Some(b'M') => (&upper[..upper.len() - 1], 20),
-        Some(b'G') => (&upper[..upper.len() - 1], 30),
-        Some(b'T') => (&upper[..upper.len() - 1], 40),
-        _ => (upper, 0),
-    };
-    let number: f64 = number
-        .trim()
-        .parse()
-        .map_err(|_| "write a size as a number with K, M, G or T, for example 512M".to_owned())?;
-    let value = number * (1_u64 << shift) as f64;
-    if value < 0.0 || value > usize::MAX as f64 {
-        return Err("the size is out of range".to_owned());
-    }
-    Ok(value as usize)
-}
-
 /// A number of bytes for people.
 pub(crate) fn human_bytes(bytes: u64) -> String {
     let mut value = bytes as f64;
@@ -120,12 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_and_written() {
-        assert_eq!(bytes("4096"), Ok(4096));
-        assert_eq!(bytes("64M"), Ok(64 << 20));
-        assert_eq!(bytes("1.5g"), Ok(3 << 29));
-        assert_eq!(bytes("2GiB"), Ok(2 << 30));
-        assert!(bytes("many").is_err());
+    fn sizes_and_counts_are_written() {
         assert_eq!(human_bytes(1536), "1.5 KiB");
         assert_eq!(human_count(1_234_567), "1,234,567");
         assert_eq!(human_count(12), "12");

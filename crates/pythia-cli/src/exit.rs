@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use pythia::{BackupError, FeedError, LoadError, LogError, QueryError, StoreError, WriteError};
 use pythia_io::IoError;
 use pythia_rdf::ParseError;
+use pythia_server::ServerError;
 
 /// Failed while running.
 const RUNTIME: u8 = 1;
@@ -59,6 +60,8 @@ fn code(error: &anyhow::Error) -> u8 {
             } else if let Some(WriteError::Format { .. } | WriteError::Character { .. }) =
                 cause.downcast_ref::<WriteError>()
             {
+                Some(USAGE)
+            } else if let Some(ServerError::Config(_)) = cause.downcast_ref::<ServerError>() {
                 Some(USAGE)
             } else if let Some(error) = cause.downcast_ref::<BackupError>() {
                 backup_code(error)

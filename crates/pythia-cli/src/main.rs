@@ -1,4 +1,4 @@
-//! The `pythia` command: load, query, inspect and benchmark a store.
+//! The `pythia` command: load, query, serve, inspect and benchmark a store.
 
 mod arguments;
 mod commands;
@@ -34,6 +34,7 @@ enum Command {
     Load(commands::load::Load),
     Query(commands::query::Query),
     Update(commands::update::Update),
+    Serve(commands::serve::Serve),
     Optimize(commands::optimize::Optimize),
     Compact(commands::compact::Compact),
     Log(commands::log::Log),
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         Command::Load(command) => command.run(),
         Command::Query(command) => command.run(),
         Command::Update(command) => command.run(),
+        Command::Serve(command) => command.run(),
         Command::Optimize(command) => command.run(),
         Command::Compact(command) => command.run(),
         Command::Log(command) => command.run(),

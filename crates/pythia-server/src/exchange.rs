@@ -12,6 +12,7 @@ use rand::distr::{Alphanumeric, SampleString};
 
 use crate::admission::{Client, Permit, Shed};
 use crate::auth::{Access, Identity};
+use crate::operate::metrics::ShedReason;
 use crate::operate::record::Record;
 use crate::protocol::error::HttpError;
 use crate::protocol::parameters::RequestLimits;
@@ -160,6 +161,7 @@ impl Exchange {
         let state = &self.caller.state;
         let _ = self.caller.record.operation.set(operation);
         if state.is_draining() {
+            state.operations.metrics.shed(ShedReason::Stopping);
             return Err(HttpError::later(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the server is about to stop",
@@ -173,6 +175,11 @@ impl Exchange {
             let message = format!("a request with the {QUERY_ID} {} is running", self.id);
             HttpError::new(StatusCode::CONFLICT, message)
         })?;
+        let _ = self
+            .caller
+            .record
+            .activity
+            .set(Arc::clone(&listed.activity));
         let limits = &self.caller.settings.config.limits;
         let permit = state.admission.admit(&client, limits).await;
         self.caller
@@ -215,20 +222,24 @@ impl Exchange {
 
     fn shed(&self, shed: Shed, waited: Duration) -> HttpError {
         let seconds = self.caller.state.admission.retry_after();
-        let (status, message) = match shed {
+        let (reason, status, message) = match shed {
             Shed::Full => (
+                ShedReason::QueueFull,
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the server is busy and its queue is full; try again later".to_owned(),
             ),
             Shed::ClientFull => (
+                ShedReason::ClientQueueFull,
                 StatusCode::TOO_MANY_REQUESTS,
                 "you have too many requests waiting; try again later".to_owned(),
             ),
             Shed::Late => (
+                ShedReason::QueueTime,
                 StatusCode::SERVICE_UNAVAILABLE,
                 format!("the server was too busy for {waited:?}; try again later"),
             ),
         };
+        self.caller.state.operations.metrics.shed(reason);
         HttpError::later(status, message, seconds)
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -23,6 +24,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::config::{Config, Limits, Tls};
 use crate::protocol::Service;
 use crate::server::ServerError;
+use crate::stall::Stalling;
 use crate::state::State;
 
 /// Streams of one HTTP/2 connection at once.
@@ -70,6 +72,13 @@ pub(crate) async fn listen(config: &Config) -> Result<Vec<Listener>, ServerError
     Ok(listeners)
 }
 
+impl Listener {
+    /// What its connections are encrypted with, if they are.
+    pub(crate) fn keys(&self) -> Option<Arc<Keys>> {
+        self.tls.clone()
+    }
+}
+
 impl Keys {
     /// Reads the files again; connections from now on use what they have.
     pub(crate) fn reload(&self, tls: &Tls) -> Result<(), ServerError> {
@@ -78,7 +87,8 @@ impl Keys {
     }
 }
 
-fn keys(tls: &Tls) -> Result<rustls::ServerConfig, ServerError> {
+/// Reads a certificate and its key.
+pub(crate) fn keys(tls: &Tls) -> Result<rustls::ServerConfig, ServerError> {
     let wrong = |path: &Path, message: String| ServerError::Tls {
         path: path.display().to_string(),
         message,
@@ -178,6 +188,7 @@ impl Acceptor {
         let _ = stream.set_nodelay(true);
         let service = self.service.clone();
         let settings = self.state.settings();
+        let open = self.state.operations.metrics.connected();
         let tls = self
             .listener
             .tls
@@ -195,7 +206,7 @@ impl Acceptor {
                     }
                 }
             }
-            drop(room);
+            drop((room, open));
         });
     }
 }
@@ -220,14 +231,25 @@ where
         .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX))
         .keep_alive_interval(limits.stall_time)
         .keep_alive_timeout(limits.stall_time);
+    let has_asked = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&has_asked);
     let answer = service_fn(move |request: http::Request<Incoming>| {
+        asked.store(true, Ordering::Relaxed);
         let service = service.clone();
         async move {
             let response = service.answer(request.map(Body::new), peer).await;
             Ok::<_, std::convert::Infallible>(response)
         }
     });
-    let connection = builder.serve_connection(TokioIo::new(stream), answer);
-    // An error is the client's going away, or an answer that was cut: both are known where they arose.
-    let _ = graceful.watch(connection.into_owned()).await;
+    let stream = TokioIo::new(Stalling::new(stream, limits.stall_time));
+    let connection = builder.serve_connection(stream, answer);
+    let mut connection = std::pin::pin!(graceful.watch(connection.into_owned()));
+    // Time for a head runs from its first byte, and only once it is clear that it is none of HTTP/2: a
+    // client that sends nothing, or half a preface, is not waited for.
+    let first = tokio::time::timeout(limits.header_time, &mut connection).await;
+    if first.is_err() && has_asked.load(Ordering::Relaxed) {
+        // An error is the client's going away, or an answer that was cut: both are known where they
+        // arose.
+        let _ = connection.await;
+    }
 }

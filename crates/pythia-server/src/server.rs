@@ -3,32 +3,35 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use pythia::QueryError;
 use tokio::sync::watch;
 
-use crate::auth::Auth;
-use crate::config::Config;
+use crate::config::{Config, ConfigError, ConfigSource};
 use crate::listen::{self, Listener};
-use crate::outbound::Outbound;
-use crate::protocol::{self, Service};
+use crate::operate::Operations;
+use crate::operate::service::Attendant;
+use crate::protocol::Service;
 use crate::state::{Dataset, Datasets, Settings, State};
+
+/// How long threads whose work was cancelled may take to see it.
+const LAST_TIME: Duration = Duration::from_secs(5);
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
     /// The configuration asks for what cannot be.
-    #[error("{0}")]
-    Config(String),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// A store does not open.
-    #[error("dataset {name}: {error}")]
+    #[error("open the dataset {name}")]
     Dataset {
         /// The dataset's name.
         name: String,
         /// Why.
         #[source]
-        error: Box<QueryError>,
+        error: Box<dyn std::error::Error + Send + Sync>,
     },
     /// It cannot listen.
     #[error("listen on {address}: {error}")]
@@ -76,6 +79,12 @@ impl Handle {
 impl Server {
     /// Opens the datasets, and begins to listen. From now on connections wait to be served.
     pub fn start(config: Config) -> Result<Self, ServerError> {
+        Self::start_from(ConfigSource::fixed(config))
+    }
+
+    /// The same with a configuration that can be read again while the server runs.
+    pub fn start_from(source: ConfigSource) -> Result<Self, ServerError> {
+        let config = source.read()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .max_blocking_threads(config.limits.running + 64)
@@ -83,22 +92,27 @@ impl Server {
             .thread_stack_size(16 << 20)
             .thread_name("pythia")
             .build()?;
-        let outbound = Outbound::new(&config.outbound).map_err(ServerError::Config)?;
-        let auth = Auth::new(&config.security).map_err(ServerError::Config)?;
-        auth.check_bind(&config.bind).map_err(ServerError::Config)?;
-        let datasets = open(&config)?;
-        let listeners = runtime.block_on(listen::listen(&config))?;
-        let settings = Settings {
-            auth,
-            outbound,
-            config,
-        };
+        let settings = Settings::new(config)?;
+        let config = &settings.config;
+        let datasets = open(config)?;
+        let listeners = runtime.block_on(listen::listen(config))?;
+        let keys = listeners.first().and_then(Listener::keys);
+        let operations = Operations::start(config, source, keys)?;
         Ok(Self {
             runtime,
             listeners,
-            state: Arc::new(State::new(settings, datasets)),
+            state: Arc::new(State::new(settings, datasets, operations)),
             stop: watch::Sender::new(false),
         })
+    }
+
+    /// Reads a configuration, and what files it names but stores, without serving anything.
+    pub fn check(source: &ConfigSource) -> Result<Config, ServerError> {
+        let config = source.read()?;
+        if let Some(tls) = &config.tls {
+            listen::keys(tls)?;
+        }
+        Ok(Settings::new(config)?.config)
     }
 
     /// Where it listens.
@@ -116,43 +130,39 @@ impl Server {
     /// Serves until it is told to stop, and what runs by then has ended or is cancelled.
     pub fn run(self) {
         let service = Service::new(Arc::clone(&self.state));
-        let (state, stop) = (self.state, self.stop);
+        let (state, stop) = (Arc::clone(&self.state), self.stop);
         self.runtime.block_on(async move {
             listen::serve(self.listeners, service, state, stop.subscribe()).await;
         });
     }
+
+    /// The same as a process of its own: SIGTERM and SIGINT stop it, a second one at once; SIGHUP, and a
+    /// change of its file, has the configuration read again; systemd is told how it is.
+    pub fn run_as_process(self) -> Result<(), ServerError> {
+        let service = Service::new(Arc::clone(&self.state));
+        let addresses = self.addresses();
+        let (state, stop) = (Arc::clone(&self.state), self.stop);
+        let names: Vec<_> = state.datasets().by_name.keys().cloned().collect();
+        tracing::info!(?addresses, datasets = ?names, "serving");
+        let at_once = self.runtime.block_on(async move {
+            let attendant = Attendant::new(Arc::clone(&state), stop.clone())?;
+            Ok::<_, io::Error>(tokio::select! {
+                () = listen::serve(self.listeners, service, state, stop.subscribe()) => false,
+                () = attendant.attend() => true,
+            })
+        })?;
+        match at_once {
+            true => self.runtime.shutdown_background(),
+            false => self.runtime.shutdown_timeout(LAST_TIME),
+        }
+        // Whoever holds the state last writes what is left of the logs, and closes the stores.
+        drop(self.state);
+        Ok(())
+    }
 }
 
 fn open(config: &Config) -> Result<Datasets, ServerError> {
-    let mut open = Vec::new();
-    for dataset in &config.datasets {
-        let name = dataset.name.as_str();
-        check_name(name)?;
-        if open.iter().any(|other: &Arc<Dataset>| *other.name == *name) {
-            return Err(ServerError::Config(format!(
-                "there are two datasets {name}"
-            )));
-        }
-        let opened = Dataset::open(dataset).map_err(|error| ServerError::Dataset {
-            name: name.to_owned(),
-            error: Box::new(error),
-        })?;
-        open.push(Arc::new(opened));
-    }
-    Ok(Datasets::of(open))
-}
-
-/// Whether a dataset can have this name in paths.
-pub(crate) fn check_name(name: &str) -> Result<(), ServerError> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let wrong = if name.is_empty() || name.starts_with('.') || !name.chars().all(fits) {
-        "use letters, digits, -, _ and ."
-    } else if protocol::RESERVED.contains(&name) {
-        "that is a path of the default dataset"
-    } else {
-        return Ok(());
-    };
-    Err(ServerError::Config(format!(
-        "a dataset cannot be called {name:?}: {wrong}"
-    )))
+    let open = config.datasets.iter().map(Dataset::open);
+    let open = open.map(|dataset| dataset.map(Arc::new));
+    Ok(Datasets::of(open.collect::<Result<_, _>>()?))
 }

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
-use pythia::{Database, Options, QueryError};
+use pythia::{Database, LoadOptions};
 use tokio::sync::Semaphore;
 
 use crate::admission::Admission;
 use crate::auth::Auth;
-use crate::config::{Config, DatasetConfig};
+use crate::config::{Config, ConfigError, DatasetConfig};
+use crate::operate::Operations;
 use crate::outbound::Outbound;
 use crate::running::Running;
+use crate::server::ServerError;
 
 /// One per server.
 pub(crate) struct State {
@@ -24,6 +26,8 @@ pub(crate) struct State {
     pub(crate) running: Arc<Running>,
     /// Bytes that request texts may still take in memory.
     pub(crate) receiving: Arc<Semaphore>,
+    /// What operators look at.
+    pub(crate) operations: Operations,
     /// Told to stop: nothing new is begun.
     draining: AtomicBool,
 }
@@ -33,6 +37,19 @@ pub(crate) struct Settings {
     pub(crate) config: Config,
     pub(crate) auth: Auth,
     pub(crate) outbound: Outbound,
+}
+
+impl Settings {
+    pub(crate) fn new(config: Config) -> Result<Self, ConfigError> {
+        let auth = Auth::new(&config.security).map_err(ConfigError::invalid)?;
+        auth.check_bind(&config.bind)
+            .map_err(ConfigError::invalid)?;
+        Ok(Self {
+            auth,
+            outbound: Outbound::new(&config.outbound).map_err(ConfigError::invalid)?,
+            config,
+        })
+    }
 }
 
 /// The datasets by name, and which of them answers at the root.
@@ -45,31 +62,62 @@ pub(crate) struct Datasets {
 /// An open store.
 pub(crate) struct Dataset {
     pub(crate) name: Arc<str>,
-    pub(crate) database: Database,
+    pub(crate) database: Arc<Database>,
     pub(crate) config: DatasetConfig,
 }
 
 impl Dataset {
-    pub(crate) fn open(config: &DatasetConfig) -> Result<Self, QueryError> {
-        let options = Options {
-            cache_bytes: config.cache_bytes,
-            memory_bytes: config.memory_bytes,
-            write: (!config.read_only).then(|| config.write.clone()),
-            ..Options::default()
-        };
+    /// Opens a store. If its folder is new or empty, and it is to be written, it becomes an empty one.
+    pub(crate) fn open(config: &DatasetConfig) -> Result<Self, ServerError> {
+        let database = open_or_create(config).map_err(|error| ServerError::Dataset {
+            name: config.name.clone(),
+            error,
+        })?;
         Ok(Self {
             name: config.name.as_str().into(),
-            database: Database::open_with(&config.path, options)?,
+            database: Arc::new(database),
             config: config.clone(),
+        })
+    }
+
+    /// The same store, at the root or not.
+    pub(crate) fn served_as(self: &Arc<Self>, default: bool) -> Arc<Self> {
+        if self.config.default == default {
+            return Arc::clone(self);
+        }
+        Arc::new(Self {
+            name: Arc::clone(&self.name),
+            database: Arc::clone(&self.database),
+            config: DatasetConfig {
+                default,
+                ..self.config.clone()
+            },
         })
     }
 }
 
+fn open_or_create(
+    config: &DatasetConfig,
+) -> Result<Database, Box<dyn std::error::Error + Send + Sync>> {
+    if !config.read_only && pythia::check_store(&config.path).is_err() {
+        pythia::load(
+            &config.path,
+            Vec::new(),
+            &LoadOptions::default(),
+            &Arc::default(),
+        )?;
+        tracing::info!(dataset = config.name, path = %config.path.display(), "made an empty store");
+    }
+    Ok(Database::open_with(&config.path, config.options()?)?)
+}
+
 impl Datasets {
+    /// The one that says so answers at the root, or the only one.
     pub(crate) fn of(open: Vec<Arc<Dataset>>) -> Self {
         let default = open.iter().find(|dataset| dataset.config.default);
+        let only = open.first().filter(|_| open.len() == 1);
         Self {
-            default: default.or(open.first()).cloned(),
+            default: default.or(only).cloned(),
             by_name: open
                 .into_iter()
                 .map(|dataset| (dataset.config.name.clone(), dataset))
@@ -87,7 +135,7 @@ impl Datasets {
 }
 
 impl State {
-    pub(crate) fn new(settings: Settings, datasets: Datasets) -> Self {
+    pub(crate) fn new(settings: Settings, datasets: Datasets, operations: Operations) -> Self {
         let limits = &settings.config.limits;
         Self {
             admission: Admission::new(),
@@ -95,6 +143,7 @@ impl State {
             receiving: Arc::new(Semaphore::new(
                 limits.receive_bytes.min(Semaphore::MAX_PERMITS),
             )),
+            operations,
             draining: AtomicBool::new(false),
             settings: RwLock::new(Arc::new(settings)),
             datasets: RwLock::new(Arc::new(datasets)),
@@ -107,6 +156,12 @@ impl State {
 
     pub(crate) fn datasets(&self) -> Arc<Datasets> {
         Arc::clone(&self.datasets.read())
+    }
+
+    /// What requests from now on find.
+    pub(crate) fn replace(&self, settings: Settings, datasets: Datasets) {
+        *self.settings.write() = Arc::new(settings);
+        *self.datasets.write() = Arc::new(datasets);
     }
 
     /// From now on, nothing new is begun.

@@ -34,9 +34,11 @@
 
 mod advise;
 mod backup;
+pub mod completion;
 mod database;
 mod dump;
 mod feed;
+pub mod ids;
 mod moment;
 mod optimize;
 mod solution;
@@ -50,7 +52,7 @@ pub use backup::{
     restore, restore_storage,
 };
 pub use database::{Database, Options};
-pub use dump::dump;
+pub use dump::{dump, dump_visible};
 pub use feed::{Feed, FeedError, write_patch};
 pub use moment::{format_time, parse_time};
 pub use optimize::{
@@ -60,24 +62,26 @@ pub use optimize::{
 pub use solution::{FromTerm, Solution, SolutionError, Solutions, solutions};
 pub use transaction::Transaction;
 pub use update::UpdateReport;
-pub use write::{ResultFormat, WriteError, WriteReport, write_results};
+pub use write::{ResultFormat, WriteError, WriteReport, write_json_term, write_results};
 
 pub use oxrdf::{Quad, Term, Triple, Variable};
-pub use pythia_io::{Counters, DeviceProfile};
+pub use pythia_io::{Counters, DeviceProfile, DirectStorage, GroupCounters};
 pub use pythia_log::{Commit, LogError, Position};
+pub use pythia_query::syntax::{nearest as nearest_word, well_known_prefixes};
 pub use pythia_query::{
     CustomFunction, CustomFunctions, GraphRules, HttpService, LoadHandler, Loader, Measured, Path,
     PathEdge, PlanNode, PreparedQuery, Query, QueryError, QueryForm, QueryOptions, Results,
     ServiceError, ServiceHandler, ServiceSolutions, SolutionBatch, SolutionStream, SourceError,
     SpooledSolutions, TripleStream, Update, UpdateOptions, Updated, Usage,
 };
-pub use pythia_rdf::{Compression, ParseReport, RdfFormat, Source};
+pub use pythia_rdf::{Compression, ParseReport, RdfFormat, RdfWriter, Source};
 pub use pythia_store::auxiliary::reachability::ReachabilityReport;
 pub use pythia_store::load::{
     LoadError, LoadOptions, LoadProgress, LoadReport, load_into as load, parse_only,
 };
 pub use pythia_store::report::{DegreeDistribution, OrderContents, OrderReport, StoreReport};
-pub use pythia_store::store::WriteOptions;
+pub use pythia_store::rewrite::RewriteOptions;
+pub use pythia_store::store::{WriteOptions, check_folder as check_store};
 pub use pythia_store::verify::{Problem, VerifyOptions, VerifyProgress, VerifyReport};
 pub use pythia_store::write::Committed;
 pub use pythia_store::write::{MaintenanceOptions, Rewritten};

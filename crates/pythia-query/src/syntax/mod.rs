@@ -10,6 +10,7 @@ mod fuzz;
 mod grammar;
 mod limits;
 mod paths;
+mod place;
 mod statements;
 mod suggest;
 
@@ -34,7 +35,8 @@ use crate::validate;
 pub use beside::QueryForm;
 use grammar::Language;
 use paths::Rewritten;
-pub use suggest::nearest;
+pub use place::{Expected, Place, SOUGHT};
+pub use suggest::{function_names, nearest, well_known_prefixes};
 use token::{Kind, Token, tokens};
 pub use update::Update;
 pub(crate) use update::{Action, Modify, Operation, Transfer};

@@ -40,6 +40,16 @@ const PREFIXES: [(&str, &str); 36] = [
     ("yago", "http://yago-knowledge.org/resource/"),
 ];
 
+/// Prefixes that many use, with their IRIs, sorted.
+pub fn well_known_prefixes() -> &'static [(&'static str, &'static str)] {
+    &PREFIXES
+}
+
+/// The names of SPARQL's functions.
+pub fn function_names() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.iter().map(|function| function.name)
+}
+
 /// The IRI that a prefix commonly stands for.
 pub(super) fn prefix_iri(prefix: &str) -> Option<&'static str> {
     let known = PREFIXES.iter().find(|(name, _)| *name == prefix)?;

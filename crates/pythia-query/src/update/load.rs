@@ -62,7 +62,7 @@ impl Loader {
     /// Allows what HTTP servers have. Whoever may update can then make this program ask any server that
     /// it reaches.
     #[must_use]
-    pub fn with_http(mut self) -> Self {
+    pub fn with_http(self) -> Self {
         let config = Agent::config_builder()
             .timeout_connect(Some(Duration::from_secs(10)))
             .user_agent(concat!("pythia/", env!("CARGO_PKG_VERSION")))

@@ -25,15 +25,9 @@ impl Parameters {
 
     /// Adds those of a form.
     pub(crate) fn add(&mut self, form: &[u8]) -> Result<(), HttpError> {
-        for part in form
-            .split(|byte| *byte == b'&')
-            .filter(|part| !part.is_empty())
-        {
-            let mut sides = part.splitn(2, |byte| *byte == b'=');
-            let name = decoded(sides.next().unwrap_or_default())?;
-            let value = decoded(sides.next().unwrap_or_default())?;
-            self.pairs.push((name, value));
-        }
+        check(form)?;
+        let pairs = form_urlencoded::parse(form).into_owned();
+        self.pairs.extend(pairs);
         Ok(())
     }
 
@@ -149,33 +143,25 @@ fn bytes(text: &str) -> Option<usize> {
     digits.parse::<usize>().ok()?.checked_mul(1 << shift)
 }
 
-/// A name or value: `+` is a space, the rest percent-encoded UTF-8.
-fn decoded(text: &[u8]) -> Result<String, HttpError> {
+/// Refuses what is not percent-encoded UTF-8, as parsing would put other characters in its place.
+fn check(form: &[u8]) -> Result<(), HttpError> {
     let broken = |at: usize| {
         HttpError::new(
             StatusCode::BAD_REQUEST,
-            format!("a parameter is not percent-encoded UTF-8 at its byte {at}"),
+            format!("the parameters are not percent-encoded UTF-8 at byte {at}"),
         )
     };
-    let mut at = 0;
-    while let Some(percent) = text[at..].iter().position(|byte| *byte == b'%') {
-        at += percent;
-        let digits = text.get(at + 1..at + 3);
+    for at in memchr::memchr_iter(b'%', form) {
+        let digits = form.get(at + 1..at + 3);
         if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
             return Err(broken(at));
         }
-        at += 3;
     }
-    let spaced: Cow<'_, [u8]> = match text.contains(&b'+') {
-        true => text
-            .iter()
-            .map(|b| if *b == b'+' { b' ' } else { *b })
-            .collect::<Vec<u8>>()
-            .into(),
-        false => text.into(),
-    };
-    let bytes = percent_encoding::percent_decode(&spaced).collect::<Vec<u8>>();
-    String::from_utf8(bytes).map_err(|error| broken(error.utf8_error().valid_up_to()))
+    let decoded: Cow<'_, [u8]> = percent_encoding::percent_decode(form).into();
+    match std::str::from_utf8(&decoded) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(broken(error.valid_up_to())),
+    }
 }
 
 #[cfg(test)]

@@ -159,6 +159,7 @@ impl Asked {
         let options = self.options(exchange, turn);
         let prepared = exchange.dataset.database.prepare_parsed(&query, &options);
         let prepared = Arc::new(prepared.map_err(failed)?);
+        exchange.caller.record.set_prepared(started.elapsed());
         // Nobody else sets it: the activity is of this request alone.
         let _ = turn.listed.activity.plan.set(Arc::clone(&prepared));
         let rows = match (self.explain, format) {
@@ -182,7 +183,9 @@ impl Asked {
 
     fn options(&self, exchange: &Exchange, turn: &Turn) -> QueryOptions {
         QueryOptions {
-            profile: self.profile || self.explain == Some(Explain::Analyze),
+            profile: self.profile
+                || self.explain == Some(Explain::Analyze)
+                || exchange.caller.settings.config.log.measure,
             ..exchange.query_options(turn, &self.limits)
         }
     }

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use pythia::{Compression, RdfFormat, Source};
 use pythia_server::Server;
-use pythia_server::config::{Config, DatasetConfig};
+use pythia_server::config::{Config, ConfigSource, DatasetConfig};
 use ureq::Agent;
 use ureq::http::{HeaderMap, Method, Request, StatusCode};
 
@@ -44,7 +44,16 @@ impl Served {
             ..Config::default()
         };
         change(&mut config);
-        let server = Server::start(config).expect("a server");
+        Self::run(Server::start(config).expect("a server"), folder)
+    }
+
+    /// A server with this configuration.
+    pub(crate) fn from(source: ConfigSource) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        Self::run(Server::start_from(source).expect("a server"), folder)
+    }
+
+    fn run(server: Server, folder: tempfile::TempDir) -> Self {
         let (address, handle) = (server.addresses()[0], server.handle());
         let agent = Agent::config_builder()
             .http_status_as_error(false)

@@ -71,7 +71,8 @@ fn member(out: &mut impl Write, name: &str, value: &str) -> io::Result<()> {
     string(out, value)
 }
 
-fn term<W: Write>(out: &mut W, value: &Term) -> io::Result<()> {
+/// Writes a term as SPARQL Query Results JSON has it.
+pub fn term<W: Write>(out: &mut W, value: &Term) -> io::Result<()> {
     match value {
         Term::NamedNode(node) => iri(out, node),
         Term::BlankNode(node) => {

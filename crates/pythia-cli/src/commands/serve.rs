@@ -1,0 +1,256 @@
+//! `pythia serve`.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use pythia_server::config::{
+    Config, ConfigSource, DatasetConfig, LogFormat, parse_addresses, parse_time,
+};
+use pythia_server::{Server, logging};
+
+use crate::arguments::bytes;
+use crate::exit::UsageError;
+
+/// Serve stores over HTTP: SPARQL, graphs, and a page to explore them
+///
+///   pythia serve -l yago.pythia
+///   pythia serve -l yago=yago.pythia -l notes=notes.pythia --read-only
+///   pythia serve --config /etc/pythia/pythia.toml
+///
+/// A folder that is new or empty becomes an empty store. What is not said here comes from the environment
+/// (PYTHIA_SERVE_LIMITS__TIMEOUT=5s is `timeout` in the table `limits`), then from the file; see
+/// docs/server.md. SIGTERM and Ctrl-C stop it when what runs has ended, a second one at once; SIGHUP
+/// has the configuration read again.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Serve {
+    /// The folder of a store; with a name, it is at /NAME/query, without one, at /query too. May be given
+    /// several times
+    #[arg(short, long, env = "PYTHIA_LOCATION", value_name = "[NAME=]STORE")]
+    location: Vec<String>,
+
+    /// A file of configuration (TOML)
+    #[arg(long, env = "PYTHIA_SERVE_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Where to listen; may be given several times [default: 127.0.0.1:7878]
+    #[arg(short, long, value_name = "ADDRESS:PORT")]
+    bind: Vec<String>,
+
+    /// Take no updates
+    #[arg(long)]
+    read_only: bool,
+
+    /// Memory for pages of each store, a hard limit (for example 64M, 2G) [default: 256M]
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    cache: Option<usize>,
+
+    /// Memory for what the queries of each store hold [default: 1G]
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    memory: Option<usize>,
+
+    /// Memory for what one query holds [default: what all may hold]
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    query_memory: Option<usize>,
+
+    /// Stop queries and updates after this time (for example 30s, 5m) [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    timeout: Option<Duration>,
+
+    /// Give at most this many results
+    #[arg(long, value_name = "N")]
+    max_rows: Option<u64>,
+
+    /// Write every request to standard error
+    #[arg(long)]
+    access_log: bool,
+
+    /// How to write what happens [default: text]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    log_format: Option<Format>,
+
+    /// Say whether the configuration is sound, and end
+    #[arg(long)]
+    check_config: bool,
+
+    /// Print the configuration, with all that is default, and end
+    #[arg(long)]
+    print_config: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    /// Lines for people
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+/// What flags say.
+struct Flags {
+    datasets: Vec<DatasetConfig>,
+    bind: Vec<SocketAddr>,
+    serve: Serve,
+}
+
+impl Serve {
+    pub(crate) fn run(self) -> Result<()> {
+        let (check_only, print_only) = (self.check_config, self.print_config);
+        let file = self.config.clone();
+        let flags = Flags::new(self)?;
+        let source = ConfigSource::new(file, Arc::new(move |config| flags.apply(config)));
+        let config = Server::check(&source)?;
+        if print_only {
+            io::stdout().write_all(config.to_toml().as_bytes())?;
+            return Ok(());
+        }
+        if config.datasets.is_empty() {
+            let message = "there is nothing to serve: name a store with -l, or datasets in a file with --config";
+            return Err(UsageError(message.to_owned()).into());
+        }
+        if check_only {
+            writeln!(
+                io::stdout(),
+                "the configuration is sound; it has {}",
+                listed(&config)
+            )?;
+            return Ok(());
+        }
+        logging::install(&config.log);
+        let server = Server::start_from(source)?;
+        if config.log.format == LogFormat::Text {
+            greet(&config, &server.addresses());
+        }
+        server.run_as_process()?;
+        Ok(())
+    }
+}
+
+impl Flags {
+    fn new(serve: Serve) -> Result<Self> {
+        let wrong = |message: String| UsageError(format!("--bind: {message}"));
+        let mut bind = Vec::new();
+        for text in &serve.bind {
+            bind.extend(parse_addresses(text).map_err(wrong)?);
+        }
+        Ok(Self {
+            datasets: datasets(&serve.location),
+            bind,
+            serve,
+        })
+    }
+
+    fn apply(&self, config: &mut Config) {
+        let Self { serve, .. } = self;
+        for dataset in &self.datasets {
+            config.datasets.retain(|other| other.name != dataset.name);
+            if config.datasets.iter().any(|other| other.default) {
+                config.datasets.push(DatasetConfig {
+                    default: false,
+                    ..dataset.clone()
+                });
+            } else {
+                config.datasets.push(dataset.clone());
+            }
+        }
+        if !self.bind.is_empty() {
+            config.bind.clone_from(&self.bind);
+        }
+        for dataset in &mut config.datasets {
+            dataset.read_only |= serve.read_only;
+            dataset.cache_bytes = serve.cache.unwrap_or(dataset.cache_bytes);
+            dataset.memory_bytes = serve.memory.unwrap_or(dataset.memory_bytes);
+        }
+        let limits = &mut config.limits;
+        limits.timeout = serve.timeout.unwrap_or(limits.timeout);
+        limits.query_memory_bytes = serve.query_memory.or(limits.query_memory_bytes);
+        limits.rows = serve.max_rows.or(limits.rows);
+        config.log.access |= serve.access_log;
+        config.log.format = match serve.log_format {
+            Some(Format::Text) => LogFormat::Text,
+            Some(Format::Json) => LogFormat::Json,
+            None => config.log.format,
+        };
+    }
+}
+
+/// The datasets that `-l` names. The first without a name of its own is at the root.
+fn datasets(locations: &[String]) -> Vec<DatasetConfig> {
+    let mut datasets: Vec<DatasetConfig> = Vec::new();
+    for location in locations {
+        let named = location
+            .split_once('=')
+            .filter(|(name, _)| DatasetConfig::is_name(name));
+        let dataset = match named {
+            Some((name, path)) => DatasetConfig::new(name, path),
+            None => DatasetConfig {
+                default: !datasets.iter().any(|other| other.default),
+                ..DatasetConfig::new(DatasetConfig::name_for(Path::new(location)), location)
+            },
+        };
+        datasets.push(dataset);
+    }
+    datasets
+}
+
+/// The datasets in words.
+fn listed(config: &Config) -> String {
+    let names: Vec<&str> = config.datasets.iter().map(|d| d.name.as_str()).collect();
+    match names[..] {
+        [name] => format!("the dataset {name}"),
+        _ => format!("the datasets {}", names.join(", ")),
+    }
+}
+
+fn greet(config: &Config, addresses: &[SocketAddr]) {
+    let scheme = match config.tls {
+        Some(_) => "https",
+        None => "http",
+    };
+    eprintln!("serving {}", listed(config));
+    for address in addresses {
+        let base = format!("{scheme}://{address}");
+        eprintln!(
+            "  open {base}/ in a browser; SPARQL clients ask {base}/{}",
+            endpoint(config)
+        );
+    }
+}
+
+/// The path of queries that there surely is.
+fn endpoint(config: &Config) -> String {
+    let at_root = config.datasets.len() == 1 || config.datasets.iter().any(|d| d.default);
+    match config.datasets.first() {
+        Some(first) if !at_root => format!("{}/query", first.name),
+        _ => "query".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_are_named_or_get_the_name_of_their_folder() {
+        let locations = ["b=/srv/x", "/srv/yago.pythia", "/srv/a=b/c d", "/srv/query"];
+        let datasets = datasets(&locations.map(str::to_owned));
+        let told: Vec<(&str, &str, bool)> = datasets
+            .iter()
+            .map(|d| (d.name.as_str(), d.path.to_str().expect("text"), d.default))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("b", "/srv/x", false),
+                ("yago", "/srv/yago.pythia", true),
+                ("c-d", "/srv/a=b/c d", false),
+                ("ds", "/srv/query", false),
+            ]
+        );
+    }
+}

@@ -1,0 +1,3 @@
+//! The `pythia` command as a process.
+
+mod serve;

@@ -1,0 +1,224 @@
+//! What may stand at a place of a query that is still being written, for completion.
+//!
+//! The text need not be a query yet: tokens are read with a machine that knows no more of the grammar than
+//! where triples, groups and expressions are ([`machine`]). What is around the place becomes patterns to
+//! ask the store for what would fit there.
+
+mod machine;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use super::suggest::well_known_prefixes;
+use super::token::{Flaw, Kind, Lexer, Token};
+use machine::{Machine, Top};
+
+/// The variable that stands in patterns for what is to be completed.
+pub const SOUGHT: &str = "pythiaSought";
+
+/// Tokens that are looked at: more are not read, and so do not help.
+const TOKENS_MAX: usize = 20_000;
+
+/// A place in a text, and what is known of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The bytes of the text that a completion replaces.
+    pub span: Range<usize>,
+    /// What of that stands before the cursor.
+    pub typed: String,
+    /// What may stand there.
+    pub expected: Expected,
+    /// Bodies of groups in which `?pythiaSought` has what fits the rest of the query: the most demanding
+    /// first. All names in them are in full. Empty where the query says nothing about it.
+    pub patterns: Vec<String>,
+    /// The prefixes that the text declares, with their IRIs.
+    pub prefixes: Vec<(String, String)>,
+    /// The base that the text declares.
+    pub base: Option<String>,
+    /// The variables of the whole text, without their signs, in order.
+    pub variables: Vec<String>,
+}
+
+/// What may stand at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// Nothing that could be told: inside of a string, a comment, or the pattern of another endpoint.
+    Nothing,
+    /// A keyword outside of groups.
+    Clause,
+    /// The name of a prefix to be declared.
+    PrefixName,
+    /// A variable that results are to have, or be sorted by.
+    Projection,
+    /// The name of a graph.
+    Graph,
+    /// A triple's subject, or a keyword of a group.
+    Subject,
+    /// A triple's predicate.
+    Predicate,
+    /// A triple's object.
+    Object,
+    /// A class: the object of `a`.
+    Class,
+    /// What follows a triple.
+    AfterTriple,
+    /// Part of an expression.
+    Expression,
+}
+
+impl Place {
+    /// The place of the cursor, a byte of the text between characters.
+    pub fn at(text: &str, cursor: usize) -> Self {
+        let span = word_at(text, cursor);
+        let mut machine = Machine::default();
+        let before = Tokens::of(&text[..span.start]);
+        before.list.iter().for_each(|token| machine.take(*token));
+        let typed = text[span.start..cursor].to_owned();
+        let expected = match before.is_open {
+            true => Expected::Nothing,
+            false => expected(&machine, &typed),
+        };
+        let mut place = Self {
+            typed,
+            expected,
+            patterns: Vec::new(),
+            variables: Vec::new(),
+            prefixes: Vec::new(),
+            base: None,
+            span: span.clone(),
+        };
+        let after = Tokens::of(&text[span.end..]);
+        if machine.seek() {
+            let mut whole = machine.clone();
+            after.list.iter().for_each(|token| whole.take(*token));
+            place.patterns = [whole.pattern(), machine.clone().pattern()]
+                .into_iter()
+                .flatten()
+                .collect();
+            place.patterns.dedup();
+        }
+        // Declarations and variables are those of the whole text.
+        after.list.iter().for_each(|token| machine.take(*token));
+        place.variables = machine.variables;
+        place.prefixes = machine.prefixes;
+        place.base = machine.base;
+        place
+    }
+}
+
+/// The tokens of a part of a text.
+struct Tokens<'t> {
+    list: Vec<Token<'t>>,
+    /// It ends inside a string or a comment.
+    is_open: bool,
+}
+
+impl<'t> Tokens<'t> {
+    fn of(text: &'t str) -> Self {
+        let mut lexer = Lexer::new(text);
+        let mut list = Vec::new();
+        let mut end = 0;
+        let mut is_open = false;
+        while list.len() < TOKENS_MAX {
+            let mut token = lexer.next();
+            match token.kind {
+                Kind::End => break,
+                Kind::Bad(Flaw::OpenString) => {
+                    is_open = true;
+                    break;
+                }
+                Kind::Bad(_) if token.text.starts_with('<') => token = lexer.less_than(token),
+                Kind::Bad(_) => continue,
+                _ => {}
+            }
+            end = token.end;
+            list.push(token);
+        }
+        let rest = &text[end..];
+        is_open |= rest
+            .rfind('#')
+            .is_some_and(|at| !rest[at..].contains(['\n', '\r']));
+        Self { list, is_open }
+    }
+}
+
+/// The word that the cursor is in or behind.
+fn word_at(text: &str, cursor: usize) -> Range<usize> {
+    let before = &text[..cursor];
+    let start = match open_iri(before) {
+        Some(start) => start,
+        None => {
+            let tokens = Tokens::of(before);
+            let last = tokens.list.last().filter(|token| token.end == cursor);
+            match last {
+                Some(token) if is_word(token) => token.start,
+                _ => cursor,
+            }
+        }
+    };
+    let token = Lexer::new(&text[start..]).next();
+    let reaches = token.start == 0 && start + token.end > cursor;
+    let end = match reaches && start < cursor && is_word(&token) {
+        true => start + token.end,
+        false => cursor,
+    };
+    start..end
+}
+
+fn is_word(token: &Token<'_>) -> bool {
+    match token.kind {
+        Kind::Word | Kind::Name | Kind::Variable | Kind::Iri => true,
+        Kind::Sign => token.text == "?",
+        _ => false,
+    }
+}
+
+/// Where an IRI starts whose end is not there yet.
+fn open_iri(before: &str) -> Option<usize> {
+    let start = before.rfind('<')?;
+    let inside = &before[start + 1..];
+    let is_iri = !inside.contains(|c: char| c <= ' ' || "<>\"{}|^`\\=".contains(c));
+    let follows = before[..start].chars().next_back();
+    let is_first = follows.is_none_or(|c| c.is_whitespace() || "{.;,(/|^!".contains(c));
+    // In an expression it would be a comparison, which has something before it, and mostly space behind.
+    (is_iri && is_first && !Tokens::of(&before[..start]).is_open).then_some(start)
+}
+
+fn expected(machine: &Machine, typed: &str) -> Expected {
+    match machine.top() {
+        Top::Elsewhere => Expected::Nothing,
+        Top::Clause(word) => match word {
+            "PREFIX" => Expected::PrefixName,
+            "FROM" | "NAMED" | "WITH" | "USING" | "INTO" | "TO" | "GRAPH" => Expected::Graph,
+            "SELECT" | "DISTINCT" | "REDUCED" | "BY" | "ASC" | "DESC" | "DESCRIBE" => {
+                Expected::Projection
+            }
+            _ if typed.starts_with(['?', '$']) => Expected::Projection,
+            _ => Expected::Clause,
+        },
+        Top::Graph => Expected::Graph,
+        Top::Subject => Expected::Subject,
+        Top::Predicate => Expected::Predicate,
+        Top::Object { of_type: true } => Expected::Class,
+        Top::Object { of_type: false } => Expected::Object,
+        Top::AfterTriple => Expected::AfterTriple,
+        Top::Expression => Expected::Expression,
+    }
+}
+
+/// The IRI of a prefixed name, with the text's prefixes or well-known ones.
+fn expand(name: &str, prefixes: &[(String, String)]) -> Option<String> {
+    let (prefix, local) = name.split_once(':')?;
+    let declared = prefixes.iter().rev().find(|(known, _)| known == prefix);
+    let known = || {
+        well_known_prefixes()
+            .iter()
+            .find(|(known, _)| *known == prefix)
+    };
+    let iri = match declared {
+        Some((_, iri)) => iri.as_str(),
+        None => known()?.1,
+    };
+    Some(format!("{iri}{}", local.replace('\\', "")))
+}

@@ -1,0 +1,296 @@
+//! A store, how it is opened, and what its requests may use.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pythia::{DirectStorage, MaintenanceOptions, RewriteOptions, StoreError, WriteOptions};
+use serde::{Deserialize, Serialize};
+
+use super::{ConfigError, human};
+
+/// Names that mean something else at the root.
+const RESERVED: [&str; 12] = [
+    "query",
+    "update",
+    "sparql",
+    "store",
+    "data",
+    "get",
+    "complete",
+    "find",
+    "node",
+    "void",
+    "assets",
+    ".well-known",
+];
+
+/// A store and what its requests may use.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DatasetConfig {
+    /// Its name in paths.
+    #[serde(skip)]
+    pub name: String,
+    /// The folder of its store. One that is new or empty becomes an empty store, unless it is
+    /// read-only.
+    pub path: PathBuf,
+    /// Serves queries only; the store may then be open for reading elsewhere too.
+    pub read_only: bool,
+    /// Answers at the root too; so does the only dataset of a server.
+    pub default: bool,
+    /// Bytes of pages kept in memory.
+    #[serde(rename = "cache", with = "human")]
+    pub cache_bytes: usize,
+    /// Bytes that running queries may hold together.
+    #[serde(rename = "memory", with = "human")]
+    pub memory_bytes: usize,
+    /// Where temporary files are made. Default: where the system has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spill_folder: Option<PathBuf>,
+    /// Bytes that temporary files may have together. Default: what the disk has.
+    #[serde(
+        rename = "spill_limit",
+        with = "human::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub spill_bytes: Option<u64>,
+    /// Log and maintenance, for datasets that are written.
+    pub write: WriteConfig,
+}
+
+/// How a store is written.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WriteConfig {
+    /// Folders on other devices that the log is written to as well, from the first time that the
+    /// store is opened for writing.
+    pub log_folders: Vec<PathBuf>,
+    /// Where files of the log go when nothing needs them any more. Default: they are removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_archive: Option<PathBuf>,
+    /// Bytes of such files that stay in the log. Default 256 MiB.
+    #[serde(rename = "log_retain", with = "human")]
+    pub log_retain_bytes: u64,
+    /// Memory for changes; beyond, they go to the device. Default 64 MiB.
+    #[serde(rename = "changes_memory", with = "human")]
+    pub changes_memory_bytes: usize,
+    /// A new base is written when this many hundredths of it have changed. Default 10.
+    pub rewrite_percent: u64,
+    /// Fewer changed quads than these are not worth a new base. Default 65536.
+    pub rewrite_quads_min: u64,
+    /// Memory for sorting while a new base is written. Default 256 MiB.
+    #[serde(rename = "rewrite_memory", with = "human")]
+    pub rewrite_memory_bytes: usize,
+    /// Bytes per second that merging and rewriting may write. Default: no limit.
+    #[serde(
+        rename = "maintenance_rate",
+        with = "human::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub maintenance_bytes_per_second: Option<u64>,
+    /// Bytes per second at which all pages are read again and again, to find what goes bad.
+    /// Default: they are not.
+    #[serde(
+        rename = "scrub_rate",
+        with = "human::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub scrub_bytes_per_second: Option<u64>,
+}
+
+impl Default for DatasetConfig {
+    fn default() -> Self {
+        let defaults = pythia::Options::default();
+        Self {
+            name: String::new(),
+            path: PathBuf::new(),
+            read_only: false,
+            default: false,
+            cache_bytes: defaults.cache_bytes,
+            memory_bytes: defaults.memory_bytes,
+            spill_folder: None,
+            spill_bytes: None,
+            write: WriteConfig::default(),
+        }
+    }
+}
+
+impl Default for WriteConfig {
+    fn default() -> Self {
+        let WriteOptions {
+            log_folders,
+            log,
+            maintenance,
+        } = WriteOptions::default();
+        Self {
+            log_folders,
+            log_archive: None,
+            log_retain_bytes: log.retain_bytes,
+            changes_memory_bytes: maintenance.memory_bytes,
+            rewrite_percent: maintenance.rewrite_percent,
+            rewrite_quads_min: maintenance.rewrite_quads_min,
+            rewrite_memory_bytes: maintenance.rewrite.memory_bytes,
+            maintenance_bytes_per_second: maintenance.bytes_per_second,
+            scrub_bytes_per_second: maintenance.scrub_bytes_per_second,
+        }
+    }
+}
+
+impl DatasetConfig {
+    /// The store in a folder, for queries and updates, with the library's limits.
+    pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        Self {
+            name: name.into(),
+            path: path.into(),
+            ..Self::default()
+        }
+    }
+
+    /// How the store is opened.
+    pub(crate) fn options(&self) -> Result<pythia::Options, StoreError> {
+        let write = match self.read_only {
+            true => None,
+            false => Some(self.write_options()?),
+        };
+        Ok(pythia::Options {
+            cache_bytes: self.cache_bytes,
+            memory_bytes: self.memory_bytes,
+            spill_folder: self.spill_folder.clone(),
+            spill_bytes: self.spill_bytes.unwrap_or(u64::MAX),
+            write,
+        })
+    }
+
+    /// How what was changed is maintained.
+    pub(crate) fn maintenance(&self) -> MaintenanceOptions {
+        // Beside the store, where there must be room for the new base anyway.
+        let beside = self.spill_folder.as_ref().unwrap_or(&self.path);
+        MaintenanceOptions {
+            memory_bytes: self.write.changes_memory_bytes,
+            rewrite_percent: self.write.rewrite_percent,
+            rewrite_quads_min: self.write.rewrite_quads_min,
+            bytes_per_second: self.write.maintenance_bytes_per_second,
+            scrub_bytes_per_second: self.write.scrub_bytes_per_second,
+            rewrite: RewriteOptions {
+                memory_bytes: self.write.rewrite_memory_bytes,
+                tmp: beside.clone(),
+                ..RewriteOptions::default()
+            },
+            ..MaintenanceOptions::default()
+        }
+    }
+
+    /// Whether both open a store in the same way.
+    pub(crate) fn opens_like(&self, other: &Self) -> bool {
+        let other = Self {
+            default: self.default,
+            ..other.clone()
+        };
+        *self == other
+    }
+
+    fn write_options(&self) -> Result<WriteOptions, StoreError> {
+        let mut options = WriteOptions::default();
+        options.log_folders.clone_from(&self.write.log_folders);
+        options.log.retain_bytes = self.write.log_retain_bytes;
+        if let Some(folder) = &self.write.log_archive {
+            options.log.archive = Some(Arc::new(DirectStorage::open(folder, true)?));
+        }
+        options.maintenance = self.maintenance();
+        Ok(options)
+    }
+
+    /// Whether a dataset may have this name, as far as its characters go.
+    pub fn is_name(name: &str) -> bool {
+        !name.is_empty() && !name.starts_with('.') && name.chars().all(is_in_name)
+    }
+
+    /// A name for the store in this folder: the folder's, as far as that can be one.
+    pub fn name_for(path: &Path) -> String {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let fitting = |c| if is_in_name(c) { c } else { '-' };
+        let name: String = stem.chars().map(fitting).collect();
+        match Self::is_name(&name) && !RESERVED.contains(&name.as_str()) {
+            true => name,
+            false => "ds".to_owned(),
+        }
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let name = &self.name;
+        if !Self::is_name(name) {
+            return Err(ConfigError::invalid(format!(
+                "a dataset is named with letters, digits, -, _ and ., unlike {name:?}"
+            )));
+        }
+        if RESERVED.contains(&name.as_str()) {
+            return Err(ConfigError::invalid(format!(
+                "a dataset cannot be named {name}: /{name} is a path of the server"
+            )));
+        }
+        if self.path.as_os_str().is_empty() {
+            return Err(ConfigError::invalid(format!(
+                "datasets.{name} has no path: name the folder of its store"
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn is_in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
+}
+
+/// What is wrong with datasets, each by itself or together.
+pub(super) fn check_all(datasets: &[DatasetConfig]) -> Result<(), ConfigError> {
+    for (i, dataset) in datasets.iter().enumerate() {
+        dataset.check()?;
+        let before = &datasets[..i];
+        if before.iter().any(|other| other.name == dataset.name) {
+            return Err(ConfigError::invalid(format!(
+                "there are two datasets named {}",
+                dataset.name
+            )));
+        }
+        if let Some(other) = before.iter().find(|other| other.path == dataset.path) {
+            return Err(ConfigError::invalid(format!(
+                "the datasets {} and {} have the same path",
+                other.name, dataset.name
+            )));
+        }
+    }
+    let defaults: Vec<&str> = datasets
+        .iter()
+        .filter(|dataset| dataset.default)
+        .map(|dataset| dataset.name.as_str())
+        .collect();
+    if let [first, second, ..] = defaults[..] {
+        return Err(ConfigError::invalid(format!(
+            "the datasets {first} and {second} are both said to be the default"
+        )));
+    }
+    Ok(())
+}
+
+/// Datasets as a table with their names as keys.
+pub(super) mod by_name {
+    use serde::{Deserializer, Serializer};
+
+    use super::{BTreeMap, DatasetConfig, Deserialize};
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<DatasetConfig>, D::Error> {
+        let named = BTreeMap::<String, DatasetConfig>::deserialize(from)?;
+        let with_name = |(name, dataset)| DatasetConfig { name, ..dataset };
+        Ok(named.into_iter().map(with_name).collect())
+    }
+
+    pub(in crate::config) fn serialize<S: Serializer>(
+        datasets: &[DatasetConfig],
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_map(datasets.iter().map(|dataset| (&dataset.name, dataset)))
+    }
+}

@@ -1,0 +1,108 @@
+//! What requests may take.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ConfigError, human};
+
+/// What requests may take.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Time of a query or update. Default 60 s.
+    #[serde(with = "human")]
+    pub timeout: Duration,
+    /// Bytes a query may hold of those that all may hold; `None` is all of them.
+    #[serde(
+        rename = "query_memory",
+        with = "human::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub query_memory_bytes: Option<usize>,
+    /// Results a query may give; `None` is any number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
+    /// Bytes of a query or an update. Default 16 MiB.
+    #[serde(rename = "text_size", with = "human")]
+    pub text_bytes: u64,
+    /// Bytes of RDF sent to the graph store. Default 64 GiB.
+    #[serde(rename = "upload_size", with = "human")]
+    pub upload_bytes: u64,
+    /// Bytes that texts being received may hold in memory together. Default 256 MiB.
+    #[serde(rename = "receive_memory", with = "human")]
+    pub receive_bytes: usize,
+    /// Bytes of path and query string. Default 64 KiB.
+    #[serde(rename = "url_size", with = "human")]
+    pub url_bytes: usize,
+    /// Time to send the head of a request. Default 10 s.
+    #[serde(with = "human")]
+    pub header_time: Duration,
+    /// Time between two pieces of a request's body, or of an answer that the client takes. Default 30 s.
+    #[serde(with = "human")]
+    pub stall_time: Duration,
+    /// Open connections; beyond, new ones wait. Default 4096.
+    pub connections: usize,
+    /// Queries and updates that run at once. Default: 8 per core, at least 16.
+    pub running: usize,
+    /// Requests that wait for one of these to end. Default 1024.
+    pub queued: usize,
+    /// Of these, those of one client. Default 256.
+    pub queued_per_client: usize,
+    /// How long they wait. Default 5 s.
+    #[serde(with = "human")]
+    pub queue_time: Duration,
+    /// How long running requests may go on when the server is told to stop. Default 30 s.
+    #[serde(with = "human")]
+    pub grace_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            timeout: Duration::from_secs(60),
+            query_memory_bytes: None,
+            rows: None,
+            text_bytes: 16 << 20,
+            upload_bytes: 64 << 30,
+            receive_bytes: 256 << 20,
+            url_bytes: 64 << 10,
+            header_time: Duration::from_secs(10),
+            stall_time: Duration::from_secs(30),
+            connections: 4096,
+            running: (8 * cores).max(16),
+            queued: 1024,
+            queued_per_client: 256,
+            queue_time: Duration::from_secs(5),
+            grace_time: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Limits {
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let counts = [
+            ("timeout", u64::from(!self.timeout.is_zero())),
+            ("text_size", self.text_bytes),
+            ("url_size", self.url_bytes as u64),
+            ("header_time", u64::from(!self.header_time.is_zero())),
+            ("stall_time", u64::from(!self.stall_time.is_zero())),
+            ("connections", self.connections as u64),
+            ("running", self.running as u64),
+        ];
+        for (name, value) in counts {
+            if value == 0 {
+                let message = format!("limits.{name} is 0, so no request could be answered");
+                return Err(ConfigError::invalid(message));
+            }
+        }
+        if (self.receive_bytes as u64) < self.text_bytes {
+            return Err(ConfigError::invalid(
+                "limits.receive_memory is less than limits.text_size, so the largest query would \
+                 never be received",
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,378 @@
+//! What can follow in a query that is being written: `POST /complete`.
+//!
+//! The triples around the cursor, with a variable for what is being typed, are asked of the graph: a
+//! sample of their solutions says which predicates, classes or nodes come next, and how often. Where
+//! that says nothing, statistics do.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use oxrdf::{NamedNode, Term};
+use pythia::completion::{Expected, Place, SOUGHT};
+use pythia::ids::TermId;
+use pythia::{QueryError, well_known_prefixes};
+use serde::{Deserialize, Serialize};
+
+use super::find::find_ids;
+use super::labels::labels;
+use super::reader::{Limits, Reader};
+use super::void::{classes, graphs, properties};
+use super::words::{self, Kind, Match, Written};
+
+/// Solutions looked at to tell what follows.
+const SAMPLE: usize = 10_000;
+/// Different terms among them that are looked at.
+const TERMS: usize = 500;
+/// Time for the solutions of one pattern.
+const PATTERN_TIME: Duration = Duration::from_millis(200);
+/// Things by name that are tried.
+const NAMED: usize = 60;
+/// Suggestions, unless asked otherwise, and at most.
+const USUAL: usize = 20;
+const MOST: usize = 200;
+
+/// What is asked.
+#[derive(Debug, Deserialize)]
+pub(super) struct Request {
+    query: String,
+    /// In UTF-16 code units.
+    cursor: usize,
+    limit: Option<usize>,
+}
+
+/// What can be put in place of a part of the text.
+#[derive(Debug, Serialize)]
+pub(super) struct Completion {
+    /// In UTF-16 code units.
+    from: usize,
+    to: usize,
+    items: Vec<Item>,
+}
+
+/// A suggestion.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Item {
+    pub(super) insert: String,
+    pub(super) iri: Option<String>,
+    pub(super) label: Option<String>,
+    pub(super) kind: Kind,
+    pub(super) count: Option<u64>,
+    /// The declaration that it needs.
+    pub(super) prefix: Option<Prefix>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Prefix {
+    pub(super) name: String,
+    pub(super) iri: String,
+}
+
+/// A term that may follow, and how often it would.
+struct Candidate {
+    term: Term,
+    count: Option<u64>,
+}
+
+/// What can follow at the cursor.
+pub(super) fn complete(reader: &Reader, request: &Request) -> Result<Completion, QueryError> {
+    let text = &request.query;
+    let cursor = byte_of(text, request.cursor);
+    let limit = request.limit.unwrap_or(USUAL).min(MOST);
+    let place = Place::at(text, cursor);
+    let mut items = match place.typed.starts_with(['?', '$']) && place.expected != Expected::Nothing
+    {
+        true => words::variables(&place),
+        false => suggest(reader, &place, limit)?,
+    };
+    items.truncate(limit);
+    let units = |bytes: usize| text[..bytes].encode_utf16().count();
+    Ok(Completion {
+        from: units(place.span.start),
+        to: units(place.span.end),
+        items,
+    })
+}
+
+/// The byte of a place in UTF-16 code units; the end if it is beyond.
+fn byte_of(text: &str, units: usize) -> usize {
+    let mut passed = 0;
+    for (byte, c) in text.char_indices() {
+        if passed >= units {
+            return byte;
+        }
+        passed += c.len_utf16();
+    }
+    text.len()
+}
+
+fn suggest(reader: &Reader, place: &Place, limit: usize) -> Result<Vec<Item>, QueryError> {
+    let mut items = match place.expected {
+        Expected::Nothing | Expected::PrefixName | Expected::Clause | Expected::Expression => {
+            Vec::new()
+        }
+        Expected::Projection | Expected::AfterTriple => Vec::new(),
+        Expected::Graph => {
+            let mut known = graphs(reader)?;
+            known.sort_by_key(|(_, quads)| std::cmp::Reverse(*quads));
+            listed(reader, place, &known, Kind::Graph)?
+        }
+        Expected::Predicate => predicates(reader, place, limit)?,
+        Expected::Class => of_type(reader, place, limit)?,
+        Expected::Object | Expected::Subject => nodes(reader, place, limit)?,
+    };
+    let words = words::words(place);
+    // Keywords, where one seems to be typed, are what is meant; else they only add to what is.
+    match place.expected {
+        Expected::Subject if place.typed.is_empty() => {
+            items.splice(0..0, words);
+        }
+        _ => items.extend(words),
+    }
+    Ok(items)
+}
+
+fn predicates(reader: &Reader, place: &Place, limit: usize) -> Result<Vec<Item>, QueryError> {
+    let found = around(reader, place)?;
+    let mut items = items(reader, place, found, Kind::Predicate)?;
+    if items.len() < limit {
+        let known = match properties(reader) {
+            Ok(known) => known,
+            Err(QueryError::Timeout) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let more = listed(reader, place, &known, Kind::Predicate)?;
+        // What the query's own solutions say comes first, and its counts are of these.
+        add(&mut items, more);
+    }
+    Ok(items)
+}
+
+fn of_type(reader: &Reader, place: &Place, limit: usize) -> Result<Vec<Item>, QueryError> {
+    let found = around(reader, place)?;
+    let mut items = items(reader, place, found, Kind::Class)?;
+    if items.len() < limit {
+        let known = match classes(reader) {
+            Ok((known, _)) => known,
+            Err(QueryError::Timeout) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        add(&mut items, listed(reader, place, &known, Kind::Class)?);
+    }
+    Ok(items)
+}
+
+fn nodes(reader: &Reader, place: &Place, limit: usize) -> Result<Vec<Item>, QueryError> {
+    let found = around(reader, place)?;
+    let mut items = items(reader, place, found, Kind::Node)?;
+    if items.len() < limit && !place.typed.is_empty() {
+        let named = by_name(reader, place)?;
+        add(&mut items, named);
+    }
+    Ok(items)
+}
+
+/// Adds suggestions for what is not suggested yet.
+fn add(items: &mut Vec<Item>, more: Vec<Item>) {
+    let known: HashSet<String> = items.iter().map(|item| item.insert.clone()).collect();
+    items.extend(
+        more.into_iter()
+            .filter(|item| !known.contains(&item.insert)),
+    );
+}
+
+/// What the solutions of the triples around have in the place, the most frequent first.
+fn around(reader: &Reader, place: &Place) -> Result<Vec<Candidate>, QueryError> {
+    // Variables alone say nothing that statistics do not say better.
+    let patterns = place.patterns.iter();
+    for pattern in patterns.filter(|pattern| pattern.contains(['<', '"', '\''])) {
+        let counts = sample(reader, place, pattern)?;
+        if !counts.is_empty() {
+            let mut found: Vec<(Term, u64)> = counts.into_iter().collect();
+            found.sort_by(|(a, a_count), (b, b_count)| {
+                let order = b_count.cmp(a_count);
+                order.then_with(|| a.to_string().cmp(&b.to_string()))
+            });
+            found.truncate(TERMS);
+            let found = found.into_iter().map(|(term, count)| Candidate {
+                term,
+                count: Some(count),
+            });
+            return Ok(found.collect());
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// How often terms stand for what is sought, in the solutions found in time.
+fn sample(reader: &Reader, place: &Place, pattern: &str) -> Result<HashMap<Term, u64>, QueryError> {
+    let query = format!("{}SELECT ?{SOUGHT} {{ {pattern} }}", base(place));
+    let limits = Limits {
+        time: PATTERN_TIME,
+        rows: SAMPLE,
+    };
+    let mut counts = HashMap::new();
+    let outcome = reader.each(&query, limits, |solution| {
+        if let Some(term) = solution.get(SOUGHT) {
+            *counts.entry(term.clone()).or_default() += 1;
+        }
+    });
+    tolerated(reader, outcome)?;
+    Ok(counts)
+}
+
+fn base(place: &Place) -> String {
+    match &place.base {
+        Some(base) => format!("BASE <{base}> "),
+        None => String::new(),
+    }
+}
+
+/// Goes on after what a query that is half guessed may fail with.
+fn tolerated(reader: &Reader, outcome: Result<(), QueryError>) -> Result<(), QueryError> {
+    match outcome {
+        Err(QueryError::Store(error)) => Err(error.into()),
+        // The request's own time and leave are another matter than the pattern's.
+        _ => reader.check(),
+    }
+}
+
+/// Nodes by their names, of which those that fit the query come first.
+fn by_name(reader: &Reader, place: &Place) -> Result<Vec<Item>, QueryError> {
+    let ids = find_ids(reader, &place.typed, NAMED)?;
+    let terms = reader.snapshot.decode(&ids)?;
+    let mut fitting = HashSet::new();
+    if let Some(pattern) = place.patterns.first() {
+        let values: Vec<String> = terms.iter().map(Term::to_string).collect();
+        let query = format!(
+            "{}SELECT DISTINCT ?{SOUGHT} {{ VALUES ?{SOUGHT} {{ {} }} {pattern} }}",
+            base(place),
+            values.join(" ")
+        );
+        let limits = Limits {
+            time: PATTERN_TIME,
+            rows: NAMED,
+        };
+        let outcome = reader.each(&query, limits, |solution| {
+            fitting.extend(solution.get(SOUGHT).cloned());
+        });
+        tolerated(reader, outcome)?;
+    }
+    let names = labels(reader, &ids)?;
+    let written = Written::of(place);
+    let mut found: Vec<(bool, Item)> = Vec::new();
+    for (id, term) in ids.iter().zip(terms) {
+        let is_fitting = fitting.contains(&term);
+        let item = written.item(&term, names.get(id).cloned(), None, Kind::Node);
+        found.push((is_fitting, item));
+    }
+    found.sort_by_key(|(is_fitting, _)| !is_fitting);
+    Ok(found.into_iter().map(|(_, item)| item).collect())
+}
+
+/// Suggestions of terms with known ids and counts.
+fn listed(
+    reader: &Reader,
+    place: &Place,
+    known: &[(TermId, u64)],
+    kind: Kind,
+) -> Result<Vec<Item>, QueryError> {
+    let known = &known[..known.len().min(TERMS)];
+    let ids: Vec<TermId> = known.iter().map(|(id, _)| *id).collect();
+    let terms = reader.snapshot.decode(&ids)?.into_iter();
+    let candidates = terms.zip(known).map(|(term, (_, count))| Candidate {
+        term,
+        count: Some(*count),
+    });
+    items(reader, place, candidates.collect(), kind)
+}
+
+/// The candidates that what is typed may mean, the best first.
+fn items(
+    reader: &Reader,
+    place: &Place,
+    candidates: Vec<Candidate>,
+    kind: Kind,
+) -> Result<Vec<Item>, QueryError> {
+    let mut ids = Vec::new();
+    for candidate in &candidates {
+        ids.push(match candidate.term {
+            Term::NamedNode(_) => reader.resolve(&candidate.term)?,
+            _ => None,
+        });
+    }
+    let known: Vec<TermId> = ids.iter().flatten().copied().collect();
+    let names = labels(reader, &known)?;
+    let written = Written::of(place);
+    let mut found: Vec<(Match, Item)> = Vec::new();
+    for (candidate, id) in candidates.iter().zip(ids) {
+        // A blank node cannot be written.
+        if matches!(candidate.term, Term::BlankNode(_)) {
+            continue;
+        }
+        let label = id.and_then(|id| names.get(&id).cloned());
+        if let Some(matched) = written.matches(&candidate.term, label.as_deref()) {
+            let item = written.item(&candidate.term, label, candidate.count, kind);
+            found.push((matched, item));
+        }
+    }
+    // In the order of their counts within each kind of match.
+    found.sort_by_key(|(matched, _)| *matched);
+    Ok(found.into_iter().map(|(_, item)| item).collect())
+}
+
+impl Written<'_> {
+    fn item(&self, term: &Term, label: Option<String>, count: Option<u64>, kind: Kind) -> Item {
+        let (insert, prefix) = self.write(term, kind);
+        Item {
+            insert,
+            iri: match term {
+                Term::NamedNode(node) => Some(node.as_str().to_owned()),
+                _ => None,
+            },
+            label,
+            kind,
+            count,
+            prefix,
+        }
+    }
+
+    /// A term as it is written in the query, and what must be declared for that.
+    fn write(&self, term: &Term, kind: Kind) -> (String, Option<Prefix>) {
+        match term {
+            Term::NamedNode(node)
+                if kind == Kind::Predicate
+                    && node.as_ref() == oxrdf::vocab::rdf::TYPE
+                    && !self.is_name() =>
+            {
+                ("a".to_owned(), None)
+            }
+            Term::NamedNode(node) => self.name(node),
+            term => (term.to_string(), None),
+        }
+    }
+
+    fn name(&self, node: &NamedNode) -> (String, Option<Prefix>) {
+        let iri = node.as_str();
+        let in_full = || (format!("<{iri}>"), None);
+        if self.typed().starts_with('<') {
+            return in_full();
+        }
+        let declared = self.prefixes().iter();
+        let declared = declared.map(|(name, iri)| (name.as_str(), iri.as_str()));
+        if let Some((name, local)) = words::shortest(iri, declared) {
+            return (format!("{name}:{local}"), None);
+        }
+        let is_free = |name: &str| self.prefixes().iter().all(|(known, _)| known != name);
+        let known = well_known_prefixes().iter().copied();
+        match words::shortest(iri, known.filter(|(name, _)| is_free(name))) {
+            Some((name, local)) => {
+                let prefix = Prefix {
+                    name: name.to_owned(),
+                    iri: iri[..iri.len() - local.len()].to_owned(),
+                };
+                (format!("{name}:{local}"), Some(prefix))
+            }
+            None => in_full(),
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Things by name: `GET /find?text=…`.
+//!
+//! Names and IRIs lie sorted in the store, so what starts with a text is one range of each naming
+//! predicate, and one of each namespace. Of what is found there, up to a bound, that comes first of which
+//! most is said.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use oxrdf::{Term, vocab::rdf};
+use pythia::QueryError;
+use pythia::ids::{Component, Order, TermId, TermKey, TermKind};
+use serde::Serialize;
+
+use super::labels::{labels, naming};
+use super::namespaces::{expand, namespaces};
+use super::reader::{Reader, from};
+
+/// Things looked at for one answer.
+const CANDIDATES: usize = 512;
+/// Of these, from one range of names.
+const OF_RANGE: usize = 256;
+/// Of these, from one namespace.
+const OF_NAMESPACE: usize = 32;
+/// Predicates looked at where none is known to name things.
+const PREDICATES: usize = 64;
+/// Types given of a thing.
+const TYPES: usize = 5;
+
+/// A thing that is called so.
+#[derive(Debug, Serialize)]
+pub(super) struct Item {
+    iri: String,
+    label: Option<String>,
+    types: Vec<String>,
+    matched: Matched,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Matched {
+    Label,
+    Iri,
+}
+
+/// By which name a thing was found.
+struct Found {
+    matched: Matched,
+    label: Option<TermId>,
+    is_exact: bool,
+}
+
+/// Things in the order in which they were found.
+#[derive(Default)]
+struct Candidates {
+    nodes: Vec<TermId>,
+    found: HashMap<TermId, Found>,
+}
+
+impl Candidates {
+    fn is_full(&self) -> bool {
+        self.nodes.len() >= CANDIDATES
+    }
+
+    fn add(&mut self, node: TermId, found: Found) {
+        if node.kind() != TermKind::Iri || self.is_full() {
+            return;
+        }
+        match self.found.get_mut(&node) {
+            None => {
+                self.nodes.push(node);
+                self.found.insert(node, found);
+            }
+            Some(before) if found.is_exact && !before.is_exact => *before = found,
+            Some(_) => {}
+        }
+    }
+}
+
+/// The things with a name or an IRI that starts with the text.
+pub(super) fn find(reader: &Reader, text: &str, limit: usize) -> Result<Vec<Item>, QueryError> {
+    let nodes = find_nodes(reader, text, limit)?;
+    let ids: Vec<TermId> = nodes.iter().map(|(node, _)| *node).collect();
+    let terms = reader.snapshot.decode(&ids)?;
+    let matched: Vec<TermId> = nodes.iter().filter_map(|(_, found)| found.label).collect();
+    let mut matched = reader.snapshot.decode(&matched)?.into_iter();
+    let mut names = labels(reader, &ids)?;
+    let mut items = Vec::new();
+    for ((node, found), term) in nodes.iter().zip(terms) {
+        let Term::NamedNode(iri) = term else { continue };
+        let label = match found.label.and_then(|_| matched.next()) {
+            Some(Term::Literal(literal)) => Some(literal.value().to_owned()),
+            _ => names.remove(node),
+        };
+        items.push(Item {
+            iri: iri.into_string(),
+            label,
+            types: types(reader, *node, TYPES)?,
+            matched: found.matched,
+        });
+    }
+    Ok(items)
+}
+
+/// Only the things, for completion.
+pub(super) fn find_ids(
+    reader: &Reader,
+    text: &str,
+    limit: usize,
+) -> Result<Vec<TermId>, QueryError> {
+    let found = find_nodes(reader, text, limit)?;
+    Ok(found.into_iter().map(|(node, _)| node).collect())
+}
+
+fn find_nodes(
+    reader: &Reader,
+    text: &str,
+    limit: usize,
+) -> Result<Vec<(TermId, Found)>, QueryError> {
+    let text = text.trim();
+    let mut candidates = Candidates::default();
+    if !text.is_empty() {
+        by_label(reader, text, &mut candidates)?;
+        by_iri(reader, text, &mut candidates)?;
+    }
+    let mut nodes = candidates.nodes.clone();
+    nodes.sort_unstable();
+    let degrees = reader.degrees(&nodes)?;
+    let mut ranked: Vec<(TermId, u64)> = nodes.into_iter().zip(degrees).collect();
+    // What nothing is said of was only ever in quads that are gone, or hidden.
+    ranked.retain(|(_, degree)| *degree > 0);
+    ranked.sort_by_key(|(node, degree)| {
+        let is_exact = candidates.found[node].is_exact;
+        (!is_exact, std::cmp::Reverse(*degree), *node)
+    });
+    ranked.truncate(limit);
+    let mut found = candidates.found;
+    let found = ranked.into_iter().map(|(node, _)| {
+        let found = found.remove(&node).expect("candidates are found");
+        (node, found)
+    });
+    Ok(found.collect())
+}
+
+/// The classes of a node, the first few.
+pub(super) fn types(reader: &Reader, node: TermId, most: usize) -> Result<Vec<String>, QueryError> {
+    let Some(is_a) = reader.snapshot.resolve(rdf::TYPE.into())? else {
+        return Ok(Vec::new());
+    };
+    let wanted = [Component::Subject, Component::Object];
+    let mut rows = reader.rows(&from(node, Some(is_a)), Order::Pso, wanted)?;
+    let mut classes = Vec::new();
+    while classes.len() < most
+        && let Some([_, class]) = rows.next()?
+    {
+        if class.kind() == TermKind::Iri {
+            classes.push(class);
+        }
+    }
+    let terms = reader.snapshot.decode(&classes)?.into_iter();
+    Ok(terms
+        .filter_map(|term| match term {
+            Term::NamedNode(class) => Some(class.into_string()),
+            _ => None,
+        })
+        .collect())
+}
+
+fn by_label(reader: &Reader, text: &str, candidates: &mut Candidates) -> Result<(), QueryError> {
+    let mut predicates = naming(&reader.snapshot)?;
+    if predicates.is_empty() {
+        let all = reader.snapshot.statistics().predicates.iter();
+        let of_text = all.filter(|known| {
+            let kinds = known.object_kinds;
+            kinds.contains(TermKind::String) || kinds.contains(TermKind::LangString)
+        });
+        predicates = of_text
+            .map(|known| known.predicate)
+            .take(PREDICATES)
+            .collect();
+    }
+    for variant in variants(text) {
+        for kind in [TermKind::String, TermKind::LangString] {
+            let names = Names::starting(reader, kind, &variant)?;
+            for predicate in &predicates {
+                if candidates.is_full() {
+                    return Ok(());
+                }
+                by_names(reader, *predicate, &names, candidates)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Literals of one kind that start with a text.
+struct Names {
+    ids: Vec<Range<u64>>,
+    /// Those that are just the text.
+    exact: HashSet<TermId>,
+}
+
+impl Names {
+    fn starting(reader: &Reader, kind: TermKind, text: &str) -> Result<Self, QueryError> {
+        let [old, new] = reader.snapshot.ids_with_prefix(kind, text.as_bytes())?;
+        let mut ids = vec![old];
+        if !new.is_empty() {
+            let terms = (reader.snapshot).new_terms_with_prefix(kind, text.as_bytes(), OF_RANGE)?;
+            ids.extend(terms.iter().map(|(_, id)| id.0..id.0 + 1));
+        }
+        ids.retain(|ids| !ids.is_empty());
+        let exact = match ids.is_empty() {
+            true => HashSet::new(),
+            false => exact_ids(reader, kind, text)?,
+        };
+        Ok(Self { ids, exact })
+    }
+}
+
+/// Things that a predicate gives one of these names.
+fn by_names(
+    reader: &Reader,
+    predicate: TermId,
+    names: &Names,
+    candidates: &mut Candidates,
+) -> Result<(), QueryError> {
+    let mut taken = 0;
+    for objects in &names.ids {
+        let mut rows = reader.rows_in(predicate, objects.clone())?;
+        while taken < OF_RANGE
+            && let Some([label, node]) = rows.next()?
+        {
+            taken += 1;
+            let found = Found {
+                matched: Matched::Label,
+                label: Some(label),
+                is_exact: names.exact.contains(&label),
+            };
+            candidates.add(node, found);
+        }
+    }
+    Ok(())
+}
+
+/// The ids of terms of this kind whose text is just this.
+fn exact_ids(reader: &Reader, kind: TermKind, text: &str) -> Result<HashSet<TermId>, QueryError> {
+    let mut key = text.as_bytes().to_vec();
+    if kind == TermKind::LangString {
+        // The language follows the text behind two zero bytes.
+        key.extend([0, 0]);
+        let terms = reader.snapshot.terms_with_prefix(kind, &key, OF_RANGE)?;
+        return Ok(terms.into_iter().map(|(_, id)| id).collect());
+    }
+    let found = reader.snapshot.resolve_key(TermKey { kind, bytes: &key })?;
+    Ok(found.into_iter().collect())
+}
+
+fn by_iri(reader: &Reader, text: &str, candidates: &mut Candidates) -> Result<(), QueryError> {
+    let typed = text.trim_start_matches('<').trim_end_matches('>');
+    let mut prefixes = Vec::new();
+    if typed.contains(':') {
+        prefixes.push(typed.to_owned());
+        prefixes.extend(expand(typed));
+    }
+    if !text.starts_with('<') {
+        let locals = variants(text);
+        let locals: Vec<String> = locals.iter().map(|local| local.replace(' ', "_")).collect();
+        for namespace in namespaces(&reader.snapshot)? {
+            prefixes.extend(locals.iter().map(|local| format!("{namespace}{local}")));
+        }
+    }
+    for prefix in prefixes {
+        if candidates.is_full() {
+            break;
+        }
+        reader.check()?;
+        let terms =
+            (reader.snapshot).terms_with_prefix(TermKind::Iri, prefix.as_bytes(), OF_NAMESPACE)?;
+        for (key, node) in terms {
+            let found = Found {
+                matched: Matched::Iri,
+                label: None,
+                is_exact: key.bytes == prefix.as_bytes(),
+            };
+            candidates.add(node, found);
+        }
+    }
+    Ok(())
+}
+
+/// The text as it may be written in names: as typed, with capitals, small, all capitals.
+fn variants(text: &str) -> Vec<String> {
+    let capital = |word: &str| {
+        let mut chars = word.chars();
+        let first = chars.next().into_iter().flat_map(char::to_uppercase);
+        first.chain(chars).collect::<String>()
+    };
+    let small = text.to_lowercase();
+    let title: Vec<String> = small.split(' ').map(capital).collect();
+    let mut variants = vec![
+        text.to_owned(),
+        capital(text),
+        title.join(" "),
+        capital(&small),
+        text.to_uppercase(),
+        small,
+    ];
+    let mut seen = HashSet::new();
+    variants.retain(|variant| seen.insert(variant.clone()));
+    variants
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_looked_for_as_it_may_be_written() {
+        assert_eq!(
+            variants("new york"),
+            ["new york", "New york", "New York", "NEW YORK"]
+        );
+        assert_eq!(variants("USA"), ["USA", "Usa", "usa"]);
+        assert_eq!(variants("école"), ["école", "École", "ÉCOLE"]);
+    }
+}

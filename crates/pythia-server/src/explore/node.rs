@@ -1,0 +1,326 @@
+//! What is around a node: `GET /node?iri=…`. Its triples, by direction and predicate.
+
+use std::collections::HashMap;
+
+use oxrdf::{BlankNode, NamedNode, Term};
+use pythia::ids::{Component, Order, QuadPattern, TermId};
+use pythia::{QueryError, write_json_term};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::find::types;
+use super::labels::labels;
+use super::reader::{Reader, Rows, from, to};
+use crate::protocol::error::HttpError;
+use crate::protocol::parameters::{Parameters, iri};
+
+/// Types given of a node.
+const TYPES: usize = 50;
+/// Groups of a direction.
+const GROUPS: usize = 1000;
+/// Items of all groups together, where all groups are asked for.
+const ITEMS: usize = 4000;
+/// Items of a group, unless asked otherwise: where all groups are asked for, and where one is.
+const FIRST_ITEMS: usize = 10;
+const PAGE_ITEMS: usize = 50;
+/// The most that may be asked for.
+const ITEMS_MAX: usize = 1000;
+
+/// What is asked.
+#[derive(Debug)]
+pub(super) struct Request {
+    node: Term,
+    directions: Vec<Direction>,
+    predicate: Option<NamedNode>,
+    limit: usize,
+    offset: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Direction {
+    Out,
+    In,
+}
+
+/// A node and what is around it.
+#[derive(Debug, Serialize)]
+pub(super) struct Node {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    iri: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bnode: Option<String>,
+    label: Option<String>,
+    types: Vec<String>,
+    groups: Vec<Group>,
+}
+
+/// The triples of a node with a predicate, in a direction.
+#[derive(Debug, Serialize)]
+struct Group {
+    predicate: String,
+    direction: Direction,
+    count: u64,
+    items: Vec<Item>,
+    more: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Item {
+    term: Value,
+    label: Option<String>,
+}
+
+/// A group before its terms are known.
+struct Ids {
+    predicate: TermId,
+    direction: Direction,
+    count: u64,
+    items: Vec<TermId>,
+}
+
+impl Request {
+    pub(super) fn node(&self) -> &Term {
+        &self.node
+    }
+
+    pub(super) fn of(parameters: &Parameters) -> Result<Self, HttpError> {
+        let node: Term = match (parameters.one("iri")?, parameters.one("bnode")?) {
+            (Some(text), None) => iri("iri", text)?.into(),
+            (None, Some(label)) => BlankNode::new(label)
+                .map_err(|_| {
+                    HttpError::bad_request(format!("bnode={label}: no label of a blank node"))
+                })?
+                .into(),
+            _ => {
+                let message = "say which node: iri=IRI, or bnode=LABEL";
+                return Err(HttpError::bad_request(message));
+            }
+        };
+        let directions = match parameters.one("direction")? {
+            None | Some("both") => vec![Direction::Out, Direction::In],
+            Some("out") => vec![Direction::Out],
+            Some("in") => vec![Direction::In],
+            Some(other) => {
+                let message = format!("direction={other}: expected out, in or both");
+                return Err(HttpError::bad_request(message));
+            }
+        };
+        let predicate = parameters.one("predicate")?;
+        let predicate = predicate.map(|text| iri("predicate", text)).transpose()?;
+        let usual = match predicate {
+            Some(_) => PAGE_ITEMS,
+            None => FIRST_ITEMS,
+        };
+        Ok(Self {
+            node,
+            directions,
+            predicate,
+            limit: number(parameters, "limit", usual)?.min(ITEMS_MAX),
+            offset: number(parameters, "offset", 0)?,
+        })
+    }
+}
+
+/// A parameter that is a number.
+pub(super) fn number(
+    parameters: &Parameters,
+    name: &str,
+    usual: usize,
+) -> Result<usize, HttpError> {
+    let Some(text) = parameters.one(name)? else {
+        return Ok(usual);
+    };
+    text.parse()
+        .map_err(|_| HttpError::bad_request(format!("{name}={text}: expected a number")))
+}
+
+/// The node and its groups. One that nothing visible is said of has none.
+pub(super) fn node(reader: &Reader, request: &Request) -> Result<Node, QueryError> {
+    let mut groups = Vec::new();
+    let id = reader.resolve(&request.node)?;
+    if let Some(id) = id {
+        for direction in &request.directions {
+            match &request.predicate {
+                Some(predicate) => groups.extend(page(reader, id, *direction, predicate, request)?),
+                None => all_groups(reader, id, *direction, request, &mut groups)?,
+            }
+        }
+    }
+    let is_seen = |id: &TermId| {
+        let any = reader.count(&from(*id, None), 1)? + reader.count(&to(*id, None), 1)?;
+        Ok::<_, QueryError>(any > 0)
+    };
+    let id = match id {
+        Some(id) if is_seen(&id)? => Some(id),
+        _ => None,
+    };
+    let nodes = groups.iter().flat_map(|group| group.items.iter().copied());
+    let labels = labels(reader, &nodes.chain(id).collect::<Vec<_>>())?;
+    let (iri, bnode) = match &request.node {
+        Term::NamedNode(node) => (Some(node.as_str().to_owned()), None),
+        Term::BlankNode(node) => (None, Some(node.as_str().to_owned())),
+        _ => (None, None),
+    };
+    Ok(Node {
+        iri,
+        bnode,
+        label: id.and_then(|id| labels.get(&id).cloned()),
+        types: match id {
+            Some(id) => types(reader, id, TYPES)?,
+            None => Vec::new(),
+        },
+        groups: shown(reader, groups, &labels, request.offset)?,
+    })
+}
+
+/// The pattern of a node's triples in a direction, the order they are read in, and the other end.
+fn triples(
+    node: TermId,
+    direction: Direction,
+    predicate: Option<TermId>,
+) -> (QuadPattern, Order, Component) {
+    match direction {
+        Direction::Out => (from(node, predicate), Order::Spo, Component::Object),
+        Direction::In => (to(node, predicate), Order::Ops, Component::Subject),
+    }
+}
+
+/// One group, a page of it.
+fn page(
+    reader: &Reader,
+    node: TermId,
+    direction: Direction,
+    predicate: &NamedNode,
+    request: &Request,
+) -> Result<Option<Ids>, QueryError> {
+    let Some(predicate) = reader.snapshot.resolve(predicate.as_ref().into())? else {
+        return Ok(None);
+    };
+    let (pattern, order, other) = triples(node, direction, Some(predicate));
+    let mut rows = reader.rows(&pattern, order, [Component::Predicate, other])?;
+    let (mut items, mut count) = (Vec::new(), 0);
+    while items.len() < request.limit
+        && let Some([_, item]) = rows.next()?
+    {
+        count += 1;
+        if count > request.offset as u64 {
+            items.push(item);
+        }
+    }
+    count = match reader.is_plain() {
+        true => reader.snapshot.count(&pattern)?,
+        false => {
+            while rows.next()?.is_some() {
+                count += 1;
+            }
+            count
+        }
+    };
+    Ok((count > 0).then_some(Ids {
+        predicate,
+        direction,
+        count,
+        items,
+    }))
+}
+
+/// All groups of a direction, each with its first items.
+fn all_groups(
+    reader: &Reader,
+    node: TermId,
+    direction: Direction,
+    request: &Request,
+    groups: &mut Vec<Ids>,
+) -> Result<(), QueryError> {
+    let (pattern, order, other) = triples(node, direction, None);
+    let mut rows = reader.rows(&pattern, order, [Component::Predicate, other])?;
+    let mut head = rows.next()?;
+    let mut room = ITEMS.saturating_sub(groups.iter().map(|group| group.items.len()).sum());
+    let most = groups.len() + GROUPS;
+    while let Some([predicate, first]) = head
+        && groups.len() < most
+    {
+        let mut group = Ids {
+            predicate,
+            direction,
+            count: 1,
+            items: vec![first],
+        };
+        head = fill(reader, node, &mut rows, &mut group, request.limit.min(room))?;
+        group.items.truncate(request.limit.min(room));
+        room -= group.items.len();
+        groups.push(group);
+    }
+    Ok(())
+}
+
+/// Reads a group up to its end: its first items, and how many there are. Gives the next group's first row.
+fn fill(
+    reader: &Reader,
+    node: TermId,
+    rows: &mut Rows<'_>,
+    group: &mut Ids,
+    limit: usize,
+) -> Result<Option<[TermId; 2]>, QueryError> {
+    let mut head = rows.next()?;
+    while let Some([predicate, item]) = head
+        && predicate == group.predicate
+    {
+        group.count += 1;
+        if group.items.len() < limit {
+            group.items.push(item);
+        } else if reader.is_plain() {
+            // The rest is known without reading it.
+            let (pattern, ..) = triples(node, group.direction, Some(predicate));
+            group.count = reader.snapshot.count(&pattern)?;
+            rows.seek(TermId(predicate.0 + 1))?;
+            return rows.next();
+        }
+        head = rows.next()?;
+    }
+    Ok(head)
+}
+
+/// The groups with their terms.
+fn shown(
+    reader: &Reader,
+    groups: Vec<Ids>,
+    labels: &HashMap<TermId, String>,
+    offset: usize,
+) -> Result<Vec<Group>, QueryError> {
+    let predicates: Vec<TermId> = groups.iter().map(|group| group.predicate).collect();
+    let predicates = reader.snapshot.decode(&predicates)?;
+    let items: Vec<TermId> = groups
+        .iter()
+        .flat_map(|group| group.items.clone())
+        .collect();
+    let mut terms = reader.snapshot.decode(&items)?.into_iter();
+    let mut shown = Vec::new();
+    for (group, predicate) in groups.into_iter().zip(predicates) {
+        let Term::NamedNode(predicate) = predicate else {
+            continue;
+        };
+        let seen = (offset + group.items.len()) as u64;
+        let items = group.items.iter().zip(terms.by_ref());
+        let items = items.map(|(id, term)| Item {
+            term: json(&term),
+            label: labels.get(id).cloned(),
+        });
+        shown.push(Group {
+            predicate: predicate.into_string(),
+            direction: group.direction,
+            count: group.count,
+            items: items.collect(),
+            more: seen < group.count,
+        });
+    }
+    Ok(shown)
+}
+
+/// A term as in SPARQL's JSON results.
+fn json(term: &Term) -> Value {
+    let mut text = Vec::new();
+    write_json_term(&mut text, term).expect("memory takes all");
+    serde_json::from_slice(&text).expect("what was written is JSON")
+}

@@ -1,0 +1,87 @@
+//! What runs: `/$/queries`, with the plan of each and what its parts have taken so far. Who asks sees, and
+//! stops, their own; who looks after a dataset all that runs on it.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Request};
+use axum::response::{IntoResponse, Response};
+use http::{Method, StatusCode};
+use pythia::PlanNode;
+use serde::Serialize;
+
+use super::{json, reading};
+use crate::admission::Client;
+use crate::exchange::Caller;
+use crate::protocol::error::HttpError;
+use crate::running::Activity;
+
+/// A query or update under way.
+#[derive(Debug, Serialize)]
+struct Running {
+    id: Arc<str>,
+    dataset: Arc<str>,
+    client: String,
+    text: String,
+    started_ms_ago: u128,
+    state: &'static str,
+    /// Solutions so far, if they are counted: where the query was sent with `profile=true`.
+    rows: Option<u64>,
+    /// The plan, once there is one.
+    plan: Option<PlanNode>,
+}
+
+impl Running {
+    fn of(activity: &Activity) -> Self {
+        let plan = activity.plan.get().map(|query| query.plan());
+        Self {
+            id: Arc::clone(&activity.id),
+            dataset: Arc::clone(&activity.dataset),
+            client: match &activity.client {
+                Client::User(name) => name.to_string(),
+                Client::Address(address) => address.to_string(),
+            },
+            text: activity.text.clone(),
+            started_ms_ago: activity.started.elapsed().as_millis(),
+            state: match activity.has_begun() {
+                true => "running",
+                false => "queued",
+            },
+            rows: plan.as_ref().and_then(|plan| Some(plan.measured?.rows)),
+            plan,
+        }
+    }
+}
+
+/// All that the caller may see.
+pub(super) async fn list(caller: Caller, request: Request) -> Result<Response, HttpError> {
+    reading(request)?;
+    let all = caller.state.running.all();
+    let seen = all.iter().filter(|activity| may_see(&caller, activity));
+    let queries: Vec<Running> = seen.map(|activity| Running::of(activity)).collect();
+    json(&serde_json::json!({ "queries": queries }))
+}
+
+/// One of them, to look at or to stop.
+pub(super) async fn one(
+    caller: Caller,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, HttpError> {
+    let activity = caller.state.running.get(&id);
+    let activity = activity.filter(|activity| may_see(&caller, activity));
+    // Somebody else's is as if it were not there.
+    let gone = || HttpError::not_found(format!("nothing runs as {id}; it may have ended"));
+    let activity = activity.ok_or_else(gone)?;
+    match *request.method() {
+        Method::GET | Method::HEAD => json(&Running::of(&activity)),
+        Method::DELETE => {
+            activity.cancel();
+            Ok(StatusCode::NO_CONTENT.into_response())
+        }
+        _ => Err(HttpError::method("GET, HEAD, DELETE")),
+    }
+}
+
+fn may_see(caller: &Caller, activity: &Activity) -> bool {
+    activity.client == caller.client() || caller.identity.access(&activity.dataset).admin
+}

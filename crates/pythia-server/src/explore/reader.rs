@@ -1,0 +1,280 @@
+//! Reading the graph as its asker may see it: rows of visible graphs only, within the time there is.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use oxrdf::{GraphNameRef, Term};
+use pythia::ids::{Component, End, GraphFilter, IdBatch, Order, QuadPattern, QuadScan, TermId};
+use pythia::{
+    GraphRules, PreparedQuery, Query, QueryError, QueryOptions, Results, Snapshot, Solution,
+};
+
+use crate::state::Dataset;
+
+/// Bytes that a query for the page may hold.
+const MEMORY_BYTES: usize = 64 << 20;
+
+/// What one request reads with.
+pub(super) struct Reader {
+    dataset: Arc<Dataset>,
+    pub(super) snapshot: Snapshot,
+    rules: GraphRules,
+    /// Which graphs were found to be visible, or not.
+    known: RefCell<HashMap<TermId, bool>>,
+    deadline: Instant,
+    cancel: Arc<AtomicBool>,
+}
+
+/// Two free components of the rows of a scan, the rows of hidden graphs left out and what is in several
+/// visible graphs given once.
+pub(super) struct Rows<'r> {
+    reader: &'r Reader,
+    scan: QuadScan,
+    batch: IdBatch,
+    next: usize,
+    last: Option<[TermId; 2]>,
+}
+
+impl Reader {
+    pub(super) fn new(
+        dataset: Arc<Dataset>,
+        rules: GraphRules,
+        timeout: Duration,
+        cancel: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            snapshot: dataset.database.snapshot(),
+            dataset,
+            rules,
+            known: RefCell::default(),
+            deadline: Instant::now() + timeout,
+            cancel,
+        }
+    }
+
+    /// An error once the request is cancelled or out of time.
+    pub(super) fn check(&self) -> Result<(), QueryError> {
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(QueryError::Cancelled);
+        }
+        if Instant::now() >= self.deadline {
+            return Err(QueryError::Timeout);
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is hidden.
+    pub(super) fn sees_all(&self) -> bool {
+        self.rules.is_all()
+    }
+
+    /// Whether a quad of one graph is at most one triple of what is seen, so that counts of quads are
+    /// counts of triples: all is seen, and all is in one graph.
+    pub(super) fn is_plain(&self) -> bool {
+        let graphs = &self.snapshot.statistics().graphs;
+        let used = graphs.graphs.iter().filter(|(_, quads)| *quads > 0);
+        self.sees_all() && graphs.is_complete() && used.take(2).count() < 2
+    }
+
+    /// Whether the asker may see a graph.
+    pub(super) fn sees(&self, graph: TermId) -> Result<bool, QueryError> {
+        if self.sees_all() {
+            return Ok(true);
+        }
+        if graph == TermId::DEFAULT_GRAPH {
+            return Ok(self.rules.allows(GraphNameRef::DefaultGraph));
+        }
+        if let Some(known) = self.known.borrow().get(&graph) {
+            return Ok(*known);
+        }
+        let seen = match &self.snapshot.decode(&[graph])?[..] {
+            [Term::NamedNode(node)] => self.rules.allows(node.as_ref().into()),
+            [Term::BlankNode(node)] => self.rules.allows(node.as_ref().into()),
+            _ => false,
+        };
+        self.known.borrow_mut().insert(graph, seen);
+        Ok(seen)
+    }
+
+    /// The visible rows of a pattern: these two of its free components.
+    pub(super) fn rows(
+        &self,
+        pattern: &QuadPattern,
+        order: Order,
+        wanted: [Component; 2],
+    ) -> Result<Rows<'_>, QueryError> {
+        let [first, second] = wanted;
+        let wanted = [first, second, Component::Graph];
+        Ok(self.rows_of(self.snapshot.scan(pattern, order, &wanted)?))
+    }
+
+    /// The visible rows of a predicate whose objects are in a range of ids: object and subject.
+    pub(super) fn rows_in(
+        &self,
+        predicate: TermId,
+        objects: std::ops::Range<u64>,
+    ) -> Result<Rows<'_>, QueryError> {
+        let pattern = QuadPattern {
+            predicate: Some(predicate),
+            ..QuadPattern::default()
+        };
+        let wanted = [Component::Object, Component::Subject, Component::Graph];
+        let scan = self
+            .snapshot
+            .scan_range(&pattern, Order::Pos, objects, &wanted)?;
+        Ok(self.rows_of(scan))
+    }
+
+    fn rows_of(&self, scan: QuadScan) -> Rows<'_> {
+        Rows {
+            reader: self,
+            scan,
+            batch: IdBatch::default(),
+            next: 0,
+            last: None,
+        }
+    }
+
+    /// How many visible triples match; no more than about `most` are counted one by one.
+    pub(super) fn count(&self, pattern: &QuadPattern, most: u64) -> Result<u64, QueryError> {
+        if self.is_plain() {
+            return Ok(self.snapshot.count(pattern)?);
+        }
+        let (order, wanted) = match (pattern.subject, pattern.predicate) {
+            (Some(_), None) => (Order::Spo, [Component::Predicate, Component::Object]),
+            (Some(_), Some(_)) => (Order::Pso, [Component::Subject, Component::Object]),
+            (None, Some(_)) => (Order::Pos, [Component::Object, Component::Subject]),
+            (None, None) => (Order::Ops, [Component::Predicate, Component::Subject]),
+        };
+        let mut rows = self.rows(pattern, order, wanted)?;
+        let mut count = 0;
+        while count < most && rows.next()?.is_some() {
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// How much is said of each node (sorted, distinct), in what is seen: of hubs where something is
+    /// hidden or several graphs say the same, "very much".
+    pub(super) fn degrees(&self, nodes: &[TermId]) -> Result<Vec<u64>, QueryError> {
+        /// More than this is very much.
+        const COUNTED: u64 = 1000;
+        if self.sees_all() {
+            let out = self.snapshot.degrees(End::Subject, nodes)?;
+            let into = self.snapshot.degrees(End::Object, nodes)?;
+            return Ok(out.iter().zip(into).map(|(a, b)| a + b).collect());
+        }
+        let degree = |node: &TermId| {
+            self.check()?;
+            let out = self.count(&from(*node, None), COUNTED)?;
+            Ok(out + self.count(&to(*node, None), COUNTED)?)
+        };
+        nodes.iter().map(degree).collect()
+    }
+
+    /// The id of a term that some quad may have.
+    pub(super) fn resolve(&self, term: &Term) -> Result<Option<TermId>, QueryError> {
+        Ok(self.snapshot.resolve(term.as_ref())?)
+    }
+
+    /// Calls `f` with the solutions of a query over what is seen, at most so many, that are found in so
+    /// much time. If there is an error, it comes after what was found before it.
+    pub(super) fn each(
+        &self,
+        text: &str,
+        limits: Limits,
+        mut f: impl FnMut(Solution),
+    ) -> Result<(), QueryError> {
+        let query = Query::parse(text, None)?;
+        let Results::Solutions(solutions) = self.prepare(&query, limits)?.execute()? else {
+            return Err(QueryError::unsupported("a query that is no SELECT"));
+        };
+        for solution in pythia::solutions(solutions).take(limits.rows) {
+            f(solution?);
+        }
+        Ok(())
+    }
+
+    fn prepare(&self, query: &Query, limits: Limits) -> Result<PreparedQuery, QueryError> {
+        self.check()?;
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let options = QueryOptions {
+            timeout: Some(limits.time.min(left)),
+            cancel: Some(Arc::clone(&self.cancel)),
+            memory_bytes: Some(MEMORY_BYTES),
+            visible: self.rules.clone(),
+            ..QueryOptions::default()
+        };
+        self.dataset.database.prepare_parsed(query, &options)
+    }
+}
+
+/// What a query on the way to an answer may take.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) time: Duration,
+    pub(super) rows: usize,
+}
+
+impl Rows<'_> {
+    /// The next two ids.
+    pub(super) fn next(&mut self) -> Result<Option<[TermId; 2]>, QueryError> {
+        loop {
+            if self.next == self.batch.rows {
+                self.reader.check()?;
+                self.next = 0;
+                if !self.scan.next_into(&mut self.batch)? {
+                    self.batch.rows = 0;
+                    return Ok(None);
+                }
+            }
+            let row = self.next;
+            self.next += 1;
+            let id = |column: usize| TermId(self.batch.columns[column][row]);
+            let ids = [id(0), id(1)];
+            if self.last != Some(ids) && self.reader.sees(id(2))? {
+                self.last = Some(ids);
+                return Ok(Some(ids));
+            }
+        }
+    }
+
+    /// Skips to rows whose first component is not below `id`, where that is what they are sorted by.
+    pub(super) fn seek(&mut self, id: TermId) -> Result<(), QueryError> {
+        let rest = &self
+            .batch
+            .columns
+            .first()
+            .map_or(&[][..], |c| &c[self.next..self.batch.rows]);
+        let skipped = rest.partition_point(|other| *other < id.0);
+        let is_beyond = skipped == rest.len();
+        self.next += skipped;
+        if is_beyond {
+            self.scan.seek(id)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a node is the subject of.
+pub(super) fn from(node: TermId, predicate: Option<TermId>) -> QuadPattern {
+    QuadPattern {
+        subject: Some(node),
+        predicate,
+        object: None,
+        graph: GraphFilter::Any,
+    }
+}
+
+/// What a node is the object of.
+pub(super) fn to(node: TermId, predicate: Option<TermId>) -> QuadPattern {
+    QuadPattern {
+        subject: None,
+        predicate,
+        object: Some(node),
+        graph: GraphFilter::Any,
+    }
+}

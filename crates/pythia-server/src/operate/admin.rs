@@ -1,0 +1,285 @@
+//! Paths that begin with `/$/`: whether the server is well, what it has, and work on its stores. Where
+//! Fuseki has the same, it is asked and answered as there.
+
+use std::path::Path as FilePath;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Path;
+use axum::response::Response;
+use axum::routing::{MethodRouter, get, post};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, StatusCode};
+use pythia::Position;
+use serde_json::{Value, json};
+
+use super::statistics;
+use super::tasks::Task;
+use super::{metrics, time_text};
+use crate::config::MetricsFor;
+use crate::exchange::{Caller, Exchange};
+use crate::protocol::answer;
+use crate::protocol::error::HttpError;
+use crate::state::{Dataset, State};
+
+/// The paths of operators.
+pub(crate) fn routes() -> Router<Arc<State>> {
+    Router::new()
+        .route("/$/ping", reading(get(ping).post(ping)))
+        .route("/$/health", reading(get(health)))
+        .route("/$/ready", reading(get(ready)))
+        .route("/$/metrics", reading(get(metrics)))
+        .route("/$/server", reading(get(server)))
+        .route("/$/datasets", reading(get(datasets)))
+        .route("/$/datasets/{dataset}", reading(get(dataset)))
+        .route("/$/stats", reading(get(statistics::of_all)))
+        .route("/$/stats/", reading(get(statistics::of_all)))
+        .route("/$/stats/{dataset}", reading(get(statistics::of_one)))
+        .route("/$/compact/{dataset}", doing(post(compact)))
+        .route("/$/backup/{dataset}", doing(post(backup)))
+        .route("/$/tasks", reading(get(tasks)))
+        .route("/$/tasks/{task}", reading(get(task)))
+        .route("/$/reload", doing(post(reload)))
+}
+
+fn reading(router: MethodRouter<Arc<State>>) -> MethodRouter<Arc<State>> {
+    router.fallback(|| async { HttpError::method("GET, HEAD") })
+}
+
+fn doing(router: MethodRouter<Arc<State>>) -> MethodRouter<Arc<State>> {
+    router.fallback(|| async { HttpError::method("POST") })
+}
+
+/// An answer that is never taken from a cache.
+fn fresh(media_type: &'static str, text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+pub(super) fn as_json(value: &Value) -> Response {
+    fresh("application/json", format!("{value:#}\n"))
+}
+
+fn plain(text: impl Into<String>) -> Response {
+    fresh("text/plain; charset=utf-8", text.into())
+}
+
+/// The time, as a sign of life.
+async fn ping() -> Response {
+    plain(time_text(SystemTime::now()))
+}
+
+/// Whether the process lives.
+async fn health() -> Response {
+    plain("healthy\n")
+}
+
+/// Whether requests should be sent here.
+async fn ready(caller: Caller) -> Response {
+    let (status, text) = match caller.state.is_draining() {
+        false => (StatusCode::OK, "ready\n"),
+        true => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
+    };
+    let mut response = plain(text);
+    *response.status_mut() = status;
+    response
+}
+
+async fn metrics(caller: Caller) -> Result<Response, HttpError> {
+    let allowed = match caller.settings.config.operate.metrics {
+        MetricsFor::All => true,
+        MetricsFor::Loopback => caller.peer.to_canonical().is_loopback() || is_admin(&caller),
+        MetricsFor::Admins => is_admin(&caller),
+    };
+    if !allowed {
+        return Err(HttpError::new(
+            StatusCode::FORBIDDEN,
+            "metrics are for admins, and for this machine; operate.metrics says for whom",
+        ));
+    }
+    let text = answer::run(Arc::default(), move || Ok(metrics::render(&caller.state))).await?;
+    Ok(fresh(metrics::MEDIA_TYPE, text))
+}
+
+/// Whether somebody may look after all of the server.
+fn is_admin(caller: &Caller) -> bool {
+    let datasets = caller.state.datasets();
+    let mut names = datasets.by_name.keys();
+    names.all(|name| caller.identity.access(name).admin)
+}
+
+fn check_admin(is_admin: bool) -> Result<(), HttpError> {
+    match is_admin {
+        true => Ok(()),
+        false => Err(HttpError::new(
+            StatusCode::FORBIDDEN,
+            "only who has a role with admin = true may do this",
+        )),
+    }
+}
+
+async fn server(caller: Caller) -> Response {
+    let operations = &caller.state.operations;
+    let uptime = operations.started.elapsed().unwrap_or_default();
+    as_json(&json!({
+        "name": "Pythia",
+        "version": env!("CARGO_PKG_VERSION"),
+        "startDateTime": time_text(operations.started),
+        "uptime": uptime.as_secs(),
+        "datasets": visible(&caller),
+    }))
+}
+
+async fn datasets(caller: Caller) -> Response {
+    as_json(&json!({ "datasets": visible(&caller) }))
+}
+
+async fn dataset(exchange: Exchange) -> Result<Response, HttpError> {
+    if exchange.access.read.is_none() {
+        return Err(HttpError::new(
+            StatusCode::FORBIDDEN,
+            "you may not read this dataset",
+        ));
+    }
+    Ok(as_json(&described(&exchange.dataset)))
+}
+
+/// The datasets that the caller may read.
+fn visible(caller: &Caller) -> Vec<Value> {
+    let datasets = caller.state.datasets();
+    let readable = datasets.by_name.iter().filter(|(name, _)| {
+        let access = caller.identity.access(name);
+        access.admin || !access.read.is_none()
+    });
+    readable.map(|(_, dataset)| described(dataset)).collect()
+}
+
+/// A dataset as Fuseki describes it.
+fn described(dataset: &Dataset) -> Value {
+    let service = |kind: &str, description: &str, endpoints: &[&str]| {
+        json!({
+            "srv.type": kind,
+            "srv.description": description,
+            "srv.endpoints": endpoints,
+        })
+    };
+    let mut services = vec![
+        service("query", "SPARQL Query", &["query", "sparql"]),
+        service("gsp-r", "Graph Store Protocol (Read)", &["get"]),
+    ];
+    if !dataset.config.read_only {
+        services.push(service("update", "SPARQL Update", &["update"]));
+        services.push(service(
+            "gsp-rw",
+            "Graph Store Protocol",
+            &["data", "store"],
+        ));
+    }
+    json!({
+        "ds.name": format!("/{}", dataset.name),
+        "ds.state": true,
+        "ds.services": services,
+    })
+}
+
+async fn compact(exchange: Exchange) -> Result<Response, HttpError> {
+    check_admin(exchange.access.admin)?;
+    let dataset = Arc::clone(&exchange.dataset);
+    if dataset.config.read_only {
+        return Err(HttpError::new(
+            StatusCode::FORBIDDEN,
+            "the dataset is read-only, so it has no changes to merge",
+        ));
+    }
+    begin(&exchange, "Compact", move || {
+        let done = dataset.database.store().rewrite();
+        let done = done.map_err(|error| error.to_string())?;
+        Ok(format!(
+            "wrote a base of {} quads, {} bytes",
+            done.quads, done.bytes
+        ))
+    })
+}
+
+async fn backup(exchange: Exchange) -> Result<Response, HttpError> {
+    check_admin(exchange.access.admin)?;
+    let operate = &exchange.caller.settings.config.operate;
+    let Some(folder) = &operate.backup_folder else {
+        return Err(HttpError::new(
+            StatusCode::FORBIDDEN,
+            "there is no folder for backups: set operate.backup_folder",
+        ));
+    };
+    let folder = folder.join(&*exchange.dataset.name);
+    let store = exchange.dataset.config.path.clone();
+    begin(&exchange, "Backup", move || back_up(&store, &folder))
+}
+
+fn back_up(store: &FilePath, folder: &FilePath) -> Result<String, String> {
+    let failed = |error: &dyn std::error::Error| format!("{}: {error}", folder.display());
+    std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+    let report = pythia::backup(store, folder).map_err(|error| failed(&error))?;
+    Ok(format!(
+        "copied {} bytes in {} files and {} commits, kept {} files; it ends with commit {}",
+        report.copied_bytes,
+        report.copied_files,
+        report.commits,
+        report.kept_files,
+        report.last.unwrap_or(Position(0)),
+    ))
+}
+
+/// Begins a task for a dataset, and tells its number.
+fn begin(
+    exchange: &Exchange,
+    what: &'static str,
+    work: impl FnOnce() -> Result<String, String> + Send + 'static,
+) -> Result<Response, HttpError> {
+    let tasks = &exchange.caller.state.operations.tasks;
+    match tasks.start(what, &exchange.dataset.name, work) {
+        Ok(task) => Ok(as_json(&json!({ "taskId": task.id.to_string() }))),
+        Err(other) => Err(HttpError::new(
+            StatusCode::CONFLICT,
+            format!("task {} is at work on the dataset; see /$/tasks", other.id),
+        )),
+    }
+}
+
+async fn tasks(caller: Caller) -> Result<Response, HttpError> {
+    check_admin(is_admin(&caller))?;
+    let tasks = caller.state.operations.tasks.all();
+    let told: Vec<Value> = tasks.iter().map(|task| task.to_json()).collect();
+    Ok(as_json(&Value::Array(told)))
+}
+
+async fn task(caller: Caller, Path(id): Path<String>) -> Result<Response, HttpError> {
+    check_admin(is_admin(&caller))?;
+    let task = id.parse().ok();
+    let task: Option<Arc<Task>> = task.and_then(|id| caller.state.operations.tasks.get(id));
+    match task {
+        Some(task) => Ok(as_json(&task.to_json())),
+        None => Err(HttpError::not_found(format!(
+            "there is no task {id}, or it was too long ago"
+        ))),
+    }
+}
+
+/// Reads the configuration again.
+async fn reload(caller: Caller) -> Result<Response, HttpError> {
+    check_admin(is_admin(&caller))?;
+    let state = Arc::clone(&caller.state);
+    answer::run(Arc::default(), move || match state.reload() {
+        Ok(reloaded) => Ok(as_json(&reloaded.to_json())),
+        // What is wrong is in a file of the server, not in the request.
+        Err(error) => Err(HttpError::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            format!("nothing was changed: {error}"),
+        )),
+    })
+    .await
+}

@@ -1,0 +1,278 @@
+//! Counts of what the server does, for Prometheus.
+//!
+//! Recording a request adds to a few atomic numbers that are found by their place in a table: no lock
+//! that anybody waits for, no allocation. Everything else is read where it is kept anyway when somebody
+//! asks ([`render`]).
+
+mod process;
+mod render;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+
+use super::record::Record;
+
+use process::Process;
+pub(crate) use render::{MEDIA_TYPE, render};
+
+/// What requests are counted as; what else there is counts as the last.
+const OPERATIONS: [&str; 10] = [
+    "query",
+    "update",
+    "graph-read",
+    "graph-write",
+    "complete",
+    "find",
+    "node",
+    "void",
+    "description",
+    "other",
+];
+
+/// Statuses that are counted by themselves; any other counts as the first of its hundred.
+const STATUSES: [u16; 29] = [
+    100, 200, 201, 202, 204, 206, 300, 304, 400, 401, 403, 404, 405, 406, 408, 409, 412, 413, 414,
+    415, 422, 429, 431, 500, 501, 502, 503, 504, 507,
+];
+
+/// Upper bounds of the histograms' buckets in microseconds; there is one more without bound.
+const BOUNDS_US: [u64; 16] = [
+    500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
+    2_500_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000,
+];
+
+/// Why a request was turned away before it ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShedReason {
+    /// The queue was full.
+    QueueFull,
+    /// The client's part of it was full.
+    ClientQueueFull,
+    /// Its turn did not come in time.
+    QueueTime,
+    /// The server was about to stop.
+    Stopping,
+}
+
+impl ShedReason {
+    const ALL: [Self; 4] = [
+        Self::QueueFull,
+        Self::ClientQueueFull,
+        Self::QueueTime,
+        Self::Stopping,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::ClientQueueFull => "client_queue_full",
+            Self::QueueTime => "queue_time",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
+/// All that is counted. One per server.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    /// By dataset, in the order in which they were first asked for something.
+    datasets: RwLock<Vec<(Arc<str>, Arc<Counts>)>>,
+    /// Requests that are about no dataset.
+    server: Counts,
+    shed: [AtomicU64; ShedReason::ALL.len()],
+    connections: AtomicU64,
+    connections_open: AtomicU64,
+    /// Lines that were not logged because too many waited.
+    lines_lost: AtomicU64,
+}
+
+/// How requests went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Those that were done.
+    pub(crate) good: u64,
+    /// Those that were refused, or failed.
+    pub(crate) bad: u64,
+}
+
+/// What is counted of the requests of one dataset.
+#[derive(Debug, Default)]
+struct Counts {
+    operations: [OperationCounts; OPERATIONS.len()],
+}
+
+#[derive(Debug, Default)]
+struct OperationCounts {
+    /// By status.
+    requests: [AtomicU64; STATUSES.len()],
+    /// From the first byte of the request to the last of the answer.
+    total: Histogram,
+    /// Before its turn.
+    queued: Histogram,
+    /// On a thread.
+    run: Histogram,
+    rows: AtomicU64,
+    bytes: AtomicU64,
+    /// Answers that were cut.
+    aborted: AtomicU64,
+}
+
+/// Times by size.
+#[derive(Debug, Default)]
+struct Histogram {
+    buckets: [AtomicU64; BOUNDS_US.len() + 1],
+    sum_us: AtomicU64,
+}
+
+impl Histogram {
+    fn observe(&self, time: Duration) {
+        let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let bucket = BOUNDS_US.partition_point(|&bound| bound < us);
+        self.buckets[bucket].fetch_add(1, Relaxed);
+        self.sum_us.fetch_add(us, Relaxed);
+    }
+}
+
+impl Metrics {
+    /// Counts a request whose answer has gone out.
+    pub(crate) fn record(&self, record: &Record) {
+        match record.dataset.get() {
+            None => self.server.record(record),
+            Some(dataset) => match self.find(dataset) {
+                Some(counts) => counts.record(record),
+                None => self.add(dataset).record(record),
+            },
+        }
+    }
+
+    /// Counts a request that was turned away before it ran.
+    pub(crate) fn shed(&self, reason: ShedReason) {
+        self.shed[reason as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Counts a connection for as long as what is returned lives.
+    pub(crate) fn connected(self: &Arc<Self>) -> OpenConnection {
+        self.connections.fetch_add(1, Relaxed);
+        self.connections_open.fetch_add(1, Relaxed);
+        OpenConnection(Arc::clone(self))
+    }
+
+    /// Counts a line that was not logged.
+    pub(crate) fn lost_line(&self) {
+        self.lines_lost.fetch_add(1, Relaxed);
+    }
+
+    /// How requests to a dataset went, by operation; those that never happened, and those of operators, are
+    /// left out.
+    pub(crate) fn tally(&self, dataset: &Arc<str>) -> Vec<(&'static str, Tally)> {
+        let Some(counts) = self.find(dataset) else {
+            return Vec::new();
+        };
+        let asked = OPERATIONS.iter().zip(&counts.operations);
+        let asked = asked.take(OPERATIONS.len() - 1);
+        let tallies = asked.map(|(name, counts)| {
+            let mut tally = Tally::default();
+            for (status, count) in STATUSES.iter().zip(&counts.requests) {
+                match status {
+                    ..400 => tally.good += count.load(Relaxed),
+                    _ => tally.bad += count.load(Relaxed),
+                }
+            }
+            (*name, tally)
+        });
+        tallies
+            .filter(|(_, tally)| tally.good + tally.bad > 0)
+            .collect()
+    }
+
+    fn find(&self, dataset: &Arc<str>) -> Option<Arc<Counts>> {
+        let datasets = self.datasets.read();
+        let found = datasets.iter().find(|(name, _)| name == dataset);
+        found.map(|(_, counts)| Arc::clone(counts))
+    }
+
+    fn add(&self, dataset: &Arc<str>) -> Arc<Counts> {
+        let mut datasets = self.datasets.write();
+        if let Some((_, counts)) = datasets.iter().find(|(name, _)| name == dataset) {
+            return Arc::clone(counts);
+        }
+        let counts = Arc::<Counts>::default();
+        datasets.push((Arc::clone(dataset), Arc::clone(&counts)));
+        counts
+    }
+}
+
+impl Counts {
+    fn record(&self, record: &Record) {
+        let name = record.operation.get().copied().unwrap_or("other");
+        let known = OPERATIONS.iter().position(|other| *other == name);
+        let counts = &self.operations[known.unwrap_or(OPERATIONS.len() - 1)];
+        counts.requests[place_of(record.status())].fetch_add(1, Relaxed);
+        counts.total.observe(record.total());
+        if let Some(run) = record.run() {
+            counts.run.observe(run);
+            counts.queued.observe(record.queued());
+        }
+        counts.rows.fetch_add(record.rows(), Relaxed);
+        counts.bytes.fetch_add(record.bytes(), Relaxed);
+        if record.is_aborted() {
+            counts.aborted.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// Where a status is counted.
+fn place_of(status: u16) -> usize {
+    STATUSES
+        .binary_search(&status)
+        .or_else(|_| STATUSES.binary_search(&(status / 100 * 100)))
+        .unwrap_or(0)
+}
+
+/// A connection that is open as long as this lives.
+#[derive(Debug)]
+pub(crate) struct OpenConnection(Arc<Metrics>);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.connections_open.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_counted_in_the_bucket_that_bounds_them() {
+        let histogram = Histogram::default();
+        for us in [0, 500, 501, 60_000_000, 60_000_001] {
+            histogram.observe(Duration::from_micros(us));
+        }
+        let counts = histogram
+            .buckets
+            .each_ref()
+            .map(|bucket| bucket.load(Relaxed));
+        assert_eq!(counts[..3], [2, 1, 0]);
+        assert_eq!(counts[15..], [1, 1]);
+        assert_eq!(histogram.sum_us.load(Relaxed), 120_001_002);
+    }
+
+    #[test]
+    fn every_status_has_a_place() {
+        assert!(STATUSES.is_sorted());
+        assert_eq!(STATUSES[place_of(429)], 429);
+        assert_eq!(STATUSES[place_of(418)], 400);
+        assert_eq!(STATUSES[place_of(999)], 100);
+    }
+
+    #[test]
+    fn shed_reasons_are_where_they_are_listed() {
+        for (i, reason) in ShedReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, i);
+        }
+    }
+}

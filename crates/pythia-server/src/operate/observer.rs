@@ -1,0 +1,132 @@
+//! The access log, the log of slow queries and traces: written by a thread of their own, so that no request
+//! waits for whoever reads them.
+//!
+//! What cannot be written as fast as it comes is lost, and counted.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::record::Record;
+use super::trace::Tracer;
+
+/// Requests that may wait to be written.
+const WAITING: usize = 8192;
+/// Bytes of a slow query's text that are written.
+const TEXT_BYTES: usize = 4096;
+
+/// Takes note of requests that have ended.
+#[derive(Debug)]
+pub(crate) struct Observer {
+    /// `None` once it ends.
+    sender: Option<SyncSender<Ended>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A request that has ended, and what is to be written of it.
+pub(crate) struct Ended {
+    pub(crate) record: Arc<Record>,
+    /// It goes into the access log.
+    pub(crate) access: bool,
+    /// It took longer than a slow query may.
+    pub(crate) slow: bool,
+    pub(crate) tracer: Option<Arc<Tracer>>,
+}
+
+impl Observer {
+    pub(crate) fn start() -> Self {
+        let (sender, receiver) = sync_channel(WAITING);
+        let thread = std::thread::Builder::new().name("request log".to_owned());
+        // Without a thread the channel is closed, and what is sent is counted as lost.
+        let thread = thread.spawn(move || write_all(&receiver)).ok();
+        Self {
+            sender: Some(sender),
+            thread,
+        }
+    }
+
+    /// Writes it when there is time; false if there is none, and it is lost.
+    pub(crate) fn observe(&self, ended: Ended) -> bool {
+        let sender = self.sender.as_ref();
+        sender.is_some_and(|sender| sender.try_send(ended).is_ok())
+    }
+}
+
+/// What waits is still written.
+impl Drop for Observer {
+    fn drop(&mut self) {
+        self.sender = None;
+        if let Some(thread) = self.thread.take() {
+            // If it panicked, that was reported then.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn write_all(receiver: &Receiver<Ended>) {
+    for ended in receiver {
+        let record = &ended.record;
+        if ended.access {
+            write_access(record);
+        }
+        if ended.slow {
+            write_slow(record);
+        }
+        if let Some(tracer) = &ended.tracer {
+            tracer.send(record);
+        }
+    }
+}
+
+fn write_access(record: &Record) {
+    tracing::info!(
+        target: "pythia::access",
+        id = record.id.get().map(|id| &**id),
+        client = %record.peer,
+        user = record.user.get().map(|user| &**user),
+        dataset = record.dataset.get().map(|dataset| &**dataset),
+        operation = record.operation.get(),
+        method = record.method.as_str(),
+        status = record.status(),
+        bytes = record.bytes(),
+        rows = record.rows(),
+        queued_ms = ms(record.queued()),
+        run_ms = record.run().map(ms),
+        total_ms = ms(record.total()),
+        aborted = record.is_aborted().then_some(true),
+        "request"
+    );
+}
+
+fn write_slow(record: &Record) {
+    let activity = record.activity.get();
+    let plan = activity.and_then(|activity| activity.plan.get());
+    let plan = plan.map(|prepared| prepared.explain());
+    tracing::warn!(
+        target: "pythia::slow",
+        id = record.id.get().map(|id| &**id),
+        client = %record.peer,
+        user = record.user.get().map(|user| &**user),
+        dataset = record.dataset.get().map(|dataset| &**dataset),
+        operation = record.operation.get(),
+        status = record.status(),
+        rows = record.rows(),
+        queued_ms = ms(record.queued()),
+        prepare_ms = ms(record.prepared()),
+        run_ms = record.run().map(ms),
+        total_ms = ms(record.total()),
+        text = activity.map(|activity| beginning(&activity.text)),
+        plan = plan.as_deref(),
+        "slow query"
+    );
+}
+
+/// Milliseconds with three digits after the point.
+fn ms(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e3
+}
+
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES)]
+}

@@ -1,0 +1,208 @@
+//! Long work of operators in the background: compacting and backing up. One at a time for each dataset.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::time_text;
+
+/// Ended tasks that are remembered.
+const REMEMBERED: usize = 100;
+
+/// All tasks since the server was started, as far as they are remembered.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    list: Mutex<List>,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    /// The number of the last one.
+    last: u64,
+    tasks: VecDeque<Arc<Task>>,
+}
+
+/// A task, running or ended.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) id: u64,
+    what: &'static str,
+    dataset: Arc<str>,
+    started: SystemTime,
+    ended: OnceLock<Ended>,
+}
+
+#[derive(Debug)]
+struct Ended {
+    at: SystemTime,
+    /// What was done, or why it was not.
+    outcome: Result<String, String>,
+}
+
+impl Tasks {
+    /// Begins a task.
+    ///
+    /// # Errors
+    /// The one that is running for the dataset already.
+    pub(crate) fn start(
+        &self,
+        what: &'static str,
+        dataset: &Arc<str>,
+        work: impl FnOnce() -> Result<String, String> + Send + 'static,
+    ) -> Result<Arc<Task>, Arc<Task>> {
+        let task = self.list.lock().add(what, dataset)?;
+        let running = Arc::clone(&task);
+        let thread = std::thread::Builder::new().name(what.to_owned());
+        let spawned = thread.spawn(move || {
+            // However it ends, the task does: another one may begin then.
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            running.end(outcome.unwrap_or_else(|_| Err("it panicked".to_owned())));
+        });
+        if let Err(error) = spawned {
+            task.end(Err(format!("no thread for it: {error}")));
+        }
+        Ok(task)
+    }
+
+    /// All that are remembered, the oldest first.
+    pub(crate) fn all(&self) -> Vec<Arc<Task>> {
+        self.list.lock().tasks.iter().cloned().collect()
+    }
+
+    pub(crate) fn get(&self, id: u64) -> Option<Arc<Task>> {
+        let list = self.list.lock();
+        list.tasks.iter().find(|task| task.id == id).cloned()
+    }
+}
+
+impl List {
+    fn add(&mut self, what: &'static str, dataset: &Arc<str>) -> Result<Arc<Task>, Arc<Task>> {
+        let mut running = self.tasks.iter().filter(|task| task.is_running());
+        if let Some(other) = running.find(|task| task.dataset == *dataset) {
+            return Err(Arc::clone(other));
+        }
+        while self.tasks.len() >= REMEMBERED {
+            match self.tasks.iter().position(|task| !task.is_running()) {
+                Some(ended) => self.tasks.remove(ended),
+                // As many as there are datasets at most.
+                None => break,
+            };
+        }
+        self.last += 1;
+        let task = Arc::new(Task {
+            id: self.last,
+            what,
+            dataset: Arc::clone(dataset),
+            started: SystemTime::now(),
+            ended: OnceLock::new(),
+        });
+        self.tasks.push_back(Arc::clone(&task));
+        Ok(task)
+    }
+}
+
+impl Task {
+    pub(crate) fn is_running(&self) -> bool {
+        self.ended.get().is_none()
+    }
+
+    fn end(&self, outcome: Result<String, String>) {
+        match &outcome {
+            Ok(done) => {
+                tracing::info!(
+                    task = self.id,
+                    dataset = &*self.dataset,
+                    "{}: {done}",
+                    self.what
+                );
+            }
+            Err(error) => {
+                tracing::error!(
+                    task = self.id,
+                    dataset = &*self.dataset,
+                    "{}: {error}",
+                    self.what
+                );
+            }
+        }
+        let at = SystemTime::now();
+        // Only its own thread ends it.
+        let _ = self.ended.set(Ended { at, outcome });
+    }
+
+    /// As Fuseki tells it, with what came of it.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut told = json!({
+            "taskId": self.id.to_string(),
+            "task": self.what,
+            "dataset": format!("/{}", self.dataset),
+            "started": time_text(self.started),
+        });
+        if let Some(ended) = self.ended.get() {
+            told["finished"] = time_text(ended.at).into();
+            told["success"] = ended.outcome.is_ok().into();
+            let (Ok(message) | Err(message)) = &ended.outcome;
+            told["message"] = message.as_str().into();
+        }
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn wait(task: &Task) {
+        while task.is_running() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_dataset_has_one_task_at_a_time() {
+        let tasks = Tasks::default();
+        let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
+        let (go, wait_for) = channel::<()>();
+        let first = tasks.start("compact", &a, move || {
+            wait_for.recv().map_err(|error| error.to_string())?;
+            Ok("done".to_owned())
+        });
+        let first = first.expect("the first");
+        assert!(first.to_json().get("finished").is_none());
+        let refused = tasks.start("backup", &a, || unreachable!("it is refused"));
+        assert_eq!(refused.expect_err("one is running").id, first.id);
+        let other = tasks.start("backup", &b, || Err("no".to_owned()));
+        let other = other.expect("another dataset");
+        wait(&other);
+        assert_eq!(other.to_json()["success"], false);
+        go.send(()).expect("it waits");
+        wait(&first);
+        assert_eq!(first.to_json()["message"], "done");
+        assert!(tasks.start("backup", &a, || Ok(String::new())).is_ok());
+    }
+
+    #[test]
+    fn old_tasks_are_forgotten_and_panics_end_them() {
+        let tasks = Tasks::default();
+        let dataset: Arc<str> = "a".into();
+        for _ in 0..REMEMBERED + 5 {
+            wait(
+                &tasks
+                    .start("x", &dataset, || Ok(String::new()))
+                    .expect("none runs"),
+            );
+        }
+        assert_eq!(tasks.all().len(), REMEMBERED);
+        assert!(tasks.get(5).is_none() && tasks.get(6).is_some());
+        let panics = tasks.start("x", &dataset, || panic!("as it is told to"));
+        let panics = panics.expect("none runs");
+        wait(&panics);
+        assert_eq!(panics.to_json()["success"], false);
+    }
+}
