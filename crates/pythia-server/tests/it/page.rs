@@ -14,7 +14,10 @@ fn page_is_served_with_a_policy_that_forbids_foreign_code() {
     let served = Served::with("");
     let page = served.get("/", &[]);
     assert_eq!(page.status, 200);
-    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(
+        page.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
     let policy = page.header("content-security-policy").expect("a policy");
     assert!(policy.starts_with("default-src 'self';"), "{policy}");
     assert!(!policy.contains("unsafe"), "{policy}");
