@@ -162,9 +162,6 @@ def print_all(dataset, reports, results, differing, temperature):
 
 def write_json(chosen, dataset, machine, reports, results, differing):
     """Everything that was measured, with the machine and the command."""
-    RESULTS.mkdir(exist_ok=True)
-    now = datetime.datetime.now()
-    path = RESULTS / f"{now:%Y-%m-%d-%H%M%S}-{dataset.name}.json"
     for name, outcomes in results.items():
         reports[name]["queries"] = {
             id_: {"rows": outcome.rows, "value": outcome.value, "error": outcome.error,
@@ -172,10 +169,7 @@ def write_json(chosen, dataset, machine, reports, results, differing):
             for id_, outcome in outcomes.items()
         }
     record = {
-        "time": now.isoformat(timespec="seconds"),
-        "command": sys.argv,
-        "commit": processes.output(["git", "-C", data.REPOSITORY, "rev-parse", "HEAD"]),
-        "machine": machine,
+        **occasion(machine),
         "data": {"name": dataset.name, "bytes": dataset.path.stat().st_size},
         "queries": [{"id": query["id"], "template": query["template"], "query": query["query"]}
                     for query in dataset.queries],
@@ -185,7 +179,25 @@ def write_json(chosen, dataset, machine, reports, results, differing):
         "differences": [{"id": id_, "answers": told, "known": why}
                         for id_, told, why in differing],
     }
-    path.write_text(json.dumps(record, indent=1, ensure_ascii=False), encoding="utf-8")
+    return write_record(record, dataset.name)
+
+
+def occasion(machine):
+    """When, how and on what something was measured."""
+    return {
+        "time": datetime.datetime.now().isoformat(timespec="seconds"),
+        "command": sys.argv,
+        "commit": processes.output(["git", "-C", data.REPOSITORY, "rev-parse", "HEAD"]),
+        "machine": machine,
+    }
+
+
+def write_record(record, name, path=None):
+    """Writes a record where it is wanted, or to bench/results under the time."""
+    if path is None:
+        RESULTS.mkdir(exist_ok=True)
+        path = RESULTS / f"{datetime.datetime.now():%Y-%m-%d-%H%M%S}-{name}.json"
+    Path(path).write_text(json.dumps(record, indent=1, ensure_ascii=False), encoding="utf-8")
     return path
 
 

@@ -303,7 +303,7 @@ def split_lines(path, folder, parts):
 
 
 class Pythia(Engine):
-    """This repository's binary. It has no server yet: its queries run in process."""
+    """This repository's binary, in process."""
 
     name = "pythia"
     how = "in process"
@@ -340,6 +340,26 @@ class Pythia(Engine):
         return outcomes, int(total.value) if total.value else None
 
 
+class PythiaServer(HttpEngine):
+    """This repository's binary as a server."""
+
+    name = "pythia"
+
+    def setup(self):
+        return processes.output([program(), "--version"])
+
+    def load(self, path):
+        return processes.run([program(), "load", "-l", self.store, "--quiet",
+                              "--memory", self.memory, path], self.log)
+
+    def serve(self):
+        port = processes.free_port()
+        child = processes.Child(
+            [program(), "serve", "-l", self.store, "--bind", f"127.0.0.1:{port}",
+             "--cache", self.memory, "--timeout", f"{int(self.timeout_s)}s"], self.log)
+        return child, Endpoint(port, "/query", self.timeout_s + 5)
+
+
 def lexical_form(term):
     """What SPARQL JSON calls the value of a term in N-Triples syntax."""
     if term is None:
@@ -365,3 +385,4 @@ def program():
 
 
 ENGINES = {engine.name: engine for engine in (Pythia, Oxigraph, Virtuoso, Jena)}
+SERVERS = {engine.name: engine for engine in (PythiaServer, Oxigraph)}

@@ -6,6 +6,7 @@
 //!   databases beside this one.
 //! - [`graph`]: the path paper's custom graph benchmark (§3), on a device and on modelled ones;
 //! - [`hops`]: a store's hops and frontiers, cold, beside the device's own reads;
+//! - [`http`]: load on a running server;
 //! - [`probe`]: what a device can do, and what `pythia probe` prints of it;
 //! - [`reachability`]: paths between two known ends, by searches and by labels;
 //! - [`search`]: best-first search with batches of 1 to 64 nodes, and k shortest paths;
@@ -19,6 +20,7 @@
 
 pub mod graph;
 pub mod hops;
+pub mod http;
 pub mod latency;
 pub mod machine;
 pub mod page;

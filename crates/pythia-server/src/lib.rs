@@ -22,6 +22,7 @@ mod page;
 mod protocol;
 mod running;
 mod server;
+mod stall;
 mod state;
 
 pub use config::Config;

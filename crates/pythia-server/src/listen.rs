@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -23,6 +24,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::config::{Config, Limits, Tls};
 use crate::protocol::Service;
 use crate::server::ServerError;
+use crate::stall::Stalling;
 use crate::state::State;
 
 /// Streams of one HTTP/2 connection at once.
@@ -229,14 +231,25 @@ where
         .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX))
         .keep_alive_interval(limits.stall_time)
         .keep_alive_timeout(limits.stall_time);
+    let has_asked = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&has_asked);
     let answer = service_fn(move |request: http::Request<Incoming>| {
+        asked.store(true, Ordering::Relaxed);
         let service = service.clone();
         async move {
             let response = service.answer(request.map(Body::new), peer).await;
             Ok::<_, std::convert::Infallible>(response)
         }
     });
-    let connection = builder.serve_connection(TokioIo::new(stream), answer);
-    // An error is the client's going away, or an answer that was cut: both are known where they arose.
-    let _ = graceful.watch(connection.into_owned()).await;
+    let stream = TokioIo::new(Stalling::new(stream, limits.stall_time));
+    let connection = builder.serve_connection(stream, answer);
+    let mut connection = std::pin::pin!(graceful.watch(connection.into_owned()));
+    // Time for a head runs from its first byte, and only once it is clear that it is none of HTTP/2: a
+    // client that sends nothing, or half a preface, is not waited for.
+    let first = tokio::time::timeout(limits.header_time, &mut connection).await;
+    if first.is_err() && has_asked.load(Ordering::Relaxed) {
+        // An error is the client's going away, or an answer that was cut: both are known where they
+        // arose.
+        let _ = connection.await;
+    }
 }

@@ -1,12 +1,114 @@
-//! The page.
+//! The page: files that were built into the program (see `build.rs`), and how browsers may keep
+//! and use them.
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
+use axum::extract::Path;
+use axum::response::Response;
+use axum::routing::get;
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    HeaderName, IF_NONE_MATCH, REFERRER_POLICY, VARY,
+};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
+use crate::protocol::error::HttpError;
 use crate::state::State;
 
-/// The paths of the page.
+/// A file of the page.
+struct Asset {
+    /// Where it is, without the slash at the beginning.
+    path: &'static str,
+    media_type: &'static str,
+    hash: &'static str,
+    bytes: &'static [u8],
+    /// The same, compressed.
+    gzip: &'static [u8],
+}
+
+static ASSETS: &[Asset] = include!(concat!(env!("OUT_DIR"), "/assets.rs"));
+
+const INDEX: &str = "index.html";
+
+/// Nothing but what this server sends, no inline scripts or styles, and no frames around it.
+const POLICY: &str = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'";
+
+/// The paths of the page. Everybody may have it: it holds no data, and asks who is there itself.
 pub(crate) fn routes() -> Router<Arc<State>> {
     Router::new()
+        .route("/", get(async |headers: HeaderMap| asset(INDEX, &headers)))
+        .route(
+            "/assets/{*path}",
+            get(async |Path(path): Path<String>, headers: HeaderMap| {
+                asset(&format!("assets/{path}"), &headers)
+            }),
+        )
+}
+
+fn asset(path: &str, headers: &HeaderMap) -> Result<Response, HttpError> {
+    let asset = ASSETS.iter().find(|asset| asset.path == path);
+    let asset =
+        asset.ok_or_else(|| HttpError::not_found(format!("the page has no file {path}")))?;
+    let compressed = accepts_gzip(headers);
+    let etag = match compressed {
+        true => format!("\"{}-gzip\"", asset.hash),
+        false => format!("\"{}\"", asset.hash),
+    };
+    let known = matches(headers, &etag);
+    let body = match (known, compressed) {
+        (true, _) => Body::empty(),
+        (false, true) => Body::from(asset.gzip),
+        (false, false) => Body::from(asset.bytes),
+    };
+    let mut response = Response::new(body);
+    let is_index = path == INDEX;
+    // All other names change with what they name.
+    let keep = match is_index {
+        true => "no-cache",
+        false => "public, max-age=31536000, immutable",
+    };
+    let mut set = |name: HeaderName, value: &str| {
+        let value = HeaderValue::from_str(value).expect("ASCII");
+        response.headers_mut().insert(name, value);
+    };
+    set(ETAG, &etag);
+    set(CACHE_CONTROL, keep);
+    set(VARY, "accept-encoding");
+    if is_index {
+        set(CONTENT_SECURITY_POLICY, POLICY);
+        set(REFERRER_POLICY, "no-referrer");
+    }
+    if known {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        return Ok(response);
+    }
+    set(CONTENT_TYPE, asset.media_type);
+    if compressed {
+        set(CONTENT_ENCODING, "gzip");
+    }
+    Ok(response)
+}
+
+/// Whether the client has the file already.
+fn matches(headers: &HeaderMap, etag: &str) -> bool {
+    let tags = headers.get_all(IF_NONE_MATCH).iter();
+    tags.filter_map(|tags| tags.to_str().ok())
+        .flat_map(|tags| tags.split(','))
+        .map(|tag| tag.trim().trim_start_matches("W/"))
+        .any(|tag| tag == etag || tag == "*")
+}
+
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let codings = headers.get_all(ACCEPT_ENCODING).iter();
+    codings
+        .filter_map(|codings| codings.to_str().ok())
+        .flat_map(|codings| codings.split(','))
+        .any(|coding| {
+            let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+            let refused = weight.trim().strip_prefix("q=").map(str::parse) == Some(Ok(0.0));
+            name.trim().eq_ignore_ascii_case("gzip") && !refused
+        })
 }

@@ -1,9 +1,10 @@
 //! Writing out all that a store holds.
 
+use std::collections::HashMap;
 use std::io::Write;
 
 use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
-use pythia_query::QueryError;
+use pythia_query::{GraphRules, QueryError};
 use pythia_rdf::write::RdfWriter;
 use pythia_rdf::{RdfFormat, TermId};
 use pythia_store::{Snapshot, StoreError};
@@ -17,18 +18,34 @@ pub fn dump(
     format: RdfFormat,
     out: impl Write,
 ) -> Result<WriteReport, WriteError> {
+    dump_visible(snapshot, &GraphRules::all(), format, out)
+}
+
+/// The same of the graphs that rules allow. Memory grows with the number of graphs only.
+pub fn dump_visible(
+    snapshot: &Snapshot,
+    rules: &GraphRules,
+    format: RdfFormat,
+    out: impl Write,
+) -> Result<WriteReport, WriteError> {
     let mut writer = RdfWriter::new(out, format, &[]).expect("no prefixes, so none is wrong");
     let mut report = WriteReport::default();
-    let failed = |error: StoreError| WriteError::Query(QueryError::Store(error));
+    let mut visible = Visible::new(snapshot, rules);
     let mut quads = snapshot.quads().map_err(failed)?;
     while let Some(batch) = quads.next().map_err(failed)? {
-        let mut ids: Vec<TermId> = Vec::with_capacity(batch.rows * 4);
+        let mut rows = Vec::with_capacity(batch.rows);
         for row in 0..batch.rows {
-            let present = batch.columns.iter().map(|column| TermId(column[row]));
+            if visible.shows(TermId(batch.columns[3][row]))? {
+                rows.push(row);
+            }
+        }
+        let mut ids: Vec<TermId> = Vec::with_capacity(rows.len() * 4);
+        for row in &rows {
+            let present = batch.columns.iter().map(|column| TermId(column[*row]));
             ids.extend(present.filter(|id| id.is_bound()));
         }
         let mut terms = snapshot.decode(&ids).map_err(failed)?.into_iter();
-        for row in 0..batch.rows {
+        for row in rows {
             let mut next = |column: usize| {
                 let bound = batch.columns[column][row] != 0;
                 bound.then(|| terms.next()).flatten()
@@ -42,6 +59,44 @@ pub fn dump(
     }
     writer.finish()?.flush()?;
     Ok(report)
+}
+
+fn failed(error: StoreError) -> WriteError {
+    WriteError::Query(QueryError::Store(error))
+}
+
+/// Which graphs of a snapshot rules allow, as they are met.
+struct Visible<'a> {
+    snapshot: &'a Snapshot,
+    rules: &'a GraphRules,
+    known: HashMap<TermId, bool>,
+}
+
+impl<'a> Visible<'a> {
+    fn new(snapshot: &'a Snapshot, rules: &'a GraphRules) -> Self {
+        let known = HashMap::from([(TermId::DEFAULT_GRAPH, rules.allows_default())]);
+        Self {
+            snapshot,
+            rules,
+            known,
+        }
+    }
+
+    fn shows(&mut self, graph: TermId) -> Result<bool, WriteError> {
+        if self.rules.is_all() {
+            return Ok(true);
+        }
+        if let Some(shown) = self.known.get(&graph) {
+            return Ok(*shown);
+        }
+        let name = self.snapshot.decode(&[graph]).map_err(failed)?.pop();
+        let shown = match name {
+            Some(Term::NamedNode(name)) => self.rules.allows_named(name.as_ref()),
+            _ => self.rules.allows_all_named(),
+        };
+        self.known.insert(graph, shown);
+        Ok(shown)
+    }
 }
 
 /// The quad of these terms, if each can stand in its place.

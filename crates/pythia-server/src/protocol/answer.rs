@@ -34,6 +34,8 @@ pub(crate) struct Output {
     piece: Vec<u8>,
     first: Option<oneshot::Sender<First>>,
     rest: Option<mpsc::Sender<Result<Bytes, io::Error>>>,
+    /// Set once the last piece is on its way. Pieces that end without it are not all.
+    is_whole: Arc<AtomicBool>,
     /// How long the client may leave a piece untaken.
     stall: Duration,
     runtime: Handle,
@@ -62,12 +64,15 @@ pub(crate) async fn answer(
     };
     let (first, wait) = oneshot::channel();
     let runtime = Handle::current();
+    let is_whole = Arc::new(AtomicBool::new(false));
+    let whole = Arc::clone(&is_whole);
     tokio::task::spawn_blocking(move || {
         let mut output = Output {
             media_type: "application/json",
             piece: Vec::new(),
             first: Some(first),
             rest: None,
+            is_whole: whole,
             stall,
             runtime,
         };
@@ -83,7 +88,8 @@ pub(crate) async fn answer(
         First::Piece(media_type, piece, rest) => {
             let pieces = Pieces {
                 first: Some(piece),
-                rest,
+                rest: Some(rest),
+                is_whole,
                 guard,
             };
             (media_type, Body::new(pieces))
@@ -156,9 +162,8 @@ impl Output {
                 let _ = first.send(First::Whole(whole));
             }
             (None, Ok(())) => {
-                if !self.piece.is_empty() {
-                    let _ = self.send();
-                }
+                let sent = self.piece.is_empty() || self.send().is_ok();
+                self.is_whole.store(sent, Ordering::Release);
             }
             (None, Err(error)) => {
                 if let Some(rest) = &self.rest {
@@ -209,7 +214,9 @@ impl Drop for CancelOnDrop {
 /// A body that comes in pieces.
 struct Pieces {
     first: Option<Bytes>,
-    rest: mpsc::Receiver<Result<Bytes, io::Error>>,
+    /// Nothing after the end, or an error.
+    rest: Option<mpsc::Receiver<Result<Bytes, io::Error>>>,
+    is_whole: Arc<AtomicBool>,
     /// Dropped with the body: at its end, when there is nothing left to stop, or before it.
     #[expect(dead_code, reason = "held to be dropped")]
     guard: CancelOnDrop,
@@ -226,8 +233,20 @@ impl http_body::Body for Pieces {
         if let Some(piece) = self.first.take() {
             return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
-        let piece = self.rest.poll_recv(context);
-        piece.map(|piece| piece.map(|piece| piece.map(Frame::data)))
+        let Some(rest) = &mut self.rest else {
+            return Poll::Ready(None);
+        };
+        let piece = match std::task::ready!(rest.poll_recv(context)) {
+            // The thread has given up, as nobody took what it had, or it panicked.
+            None if !self.is_whole.load(Ordering::Acquire) => {
+                Some(Err(io::Error::other("the answer was not finished")))
+            }
+            piece => piece,
+        };
+        if !matches!(piece, Some(Ok(_))) {
+            self.rest = None;
+        }
+        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
     }
 
     fn size_hint(&self) -> SizeHint {

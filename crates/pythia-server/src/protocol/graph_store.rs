@@ -160,7 +160,8 @@ fn write_dataset(
 ) -> Result<(), HttpError> {
     let format = RdfFormat::from_media_type(format.media_types()[0]);
     let format = format.expect("formats of datasets are formats of RDF");
-    pythia::dump(&exchange.dataset.database.snapshot(), format, output)?;
+    let snapshot = exchange.dataset.database.snapshot();
+    pythia::dump_visible(&snapshot, &exchange.access.read, format, output)?;
     Ok(())
 }
 

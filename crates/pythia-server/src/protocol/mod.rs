@@ -38,9 +38,9 @@ use parameters::Parameters;
 /// Bytes from which an answer is compressed, if the client can read that.
 const COMPRESSED_BYTES: u64 = 1024;
 
-/// Where a request was sent to: the router takes the dataset's name off its path.
+/// Where a request was sent to: routes below a dataset's name see the rest of the path only.
 #[derive(Clone)]
-struct SentTo(Uri);
+struct Sent(Uri);
 
 /// What answers requests.
 #[derive(Clone)]
@@ -69,16 +69,19 @@ impl Service {
     /// Answers a request from an address. Errors become answers too.
     pub(crate) async fn answer(&self, mut request: Request, peer: IpAddr) -> Response {
         let traceparent = request.headers().get("traceparent").cloned();
+        let settings = self.state.settings();
+        let config = &settings.config;
+        let peer = config.trusted_proxies.client(peer, request.headers());
         let record = Record::new(peer, request.method().clone(), traceparent);
         let record = Arc::new(record);
         let accept = request.headers().get(ACCEPT).cloned();
-        let url_bytes = self.state.settings().config.limits.url_bytes;
+        let url_bytes = config.limits.url_bytes;
         let response = if length(request.uri()) > url_bytes {
             let message = format!("the URL has more than {url_bytes} bytes; send a POST");
             HttpError::new(StatusCode::URI_TOO_LONG, message).into_response()
         } else {
-            let sent_to = SentTo(request.uri().clone());
-            request.extensions_mut().insert(sent_to);
+            let sent = Sent(request.uri().clone());
+            request.extensions_mut().insert(sent);
             request.extensions_mut().insert(Peer(peer));
             request.extensions_mut().insert(Arc::clone(&record));
             let Ok(response) = self.router.clone().oneshot(request).await;
@@ -133,8 +136,16 @@ async fn sparql(exchange: Exchange, request: Request) -> Result<Response, HttpEr
             update::update(exchange, request).await
         }
         (&Method::POST, Some("application/x-www-form-urlencoded")) => form(exchange, request).await,
+        (&Method::GET, _) if has(request.uri(), "update")? => {
+            Err(HttpError::bad_request("an update is sent by POST"))
+        }
         _ => query::query(exchange, request).await,
     }
+}
+
+/// Whether the query string has a parameter.
+fn has(uri: &Uri, name: &str) -> Result<bool, HttpError> {
+    Ok(Parameters::of_uri(uri)?.all(name).next().is_some())
 }
 
 /// A form with a query or an update.
@@ -157,7 +168,6 @@ async fn form(exchange: Exchange, request: Request) -> Result<Response, HttpErro
 
 /// A dataset itself, as Fuseki has it: queries, updates, and its graphs.
 async fn dataset(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
-    let parameters = Parameters::of_uri(request.uri())?;
     let media_type = media_type_of(request.headers())?;
     let is_text = matches!(
         media_type.as_deref(),
@@ -167,8 +177,9 @@ async fn dataset(exchange: Exchange, request: Request) -> Result<Response, HttpE
                 | "application/x-www-form-urlencoded"
         )
     );
-    let is_query = parameters.one("query")?.is_some() || request.method().as_str() == "QUERY";
-    match is_query || (request.method() == Method::POST && is_text) {
+    let uri = request.uri();
+    let is_sparql = has(uri, "query")? || has(uri, "update")? || request.method() == "QUERY";
+    match is_sparql || (request.method() == Method::POST && is_text) {
         true => sparql(exchange, request).await,
         false => graph_store::indirect(exchange, request).await,
     }
@@ -229,14 +240,13 @@ fn media_type_of(headers: &HeaderMap) -> Result<Option<String>, HttpError> {
 /// The IRI that a request was sent to, without its query string: the base of relative IRIs
 /// (SPARQL 1.1 Query §4.1.1.2).
 pub(crate) fn base_of(parts: &Parts) -> Option<String> {
-    let host = match parts.uri.authority() {
+    let Sent(uri) = parts.extensions.get()?;
+    let host = match uri.authority() {
         Some(authority) => authority.as_str(),
         None => parts.headers.get(HOST)?.to_str().ok()?,
     };
-    let scheme = parts.uri.scheme_str().unwrap_or("http");
-    let sent_to = parts.extensions.get::<SentTo>();
-    let path = sent_to.map_or(&parts.uri, |SentTo(uri)| uri).path();
-    let base = format!("{scheme}://{host}{path}");
+    let scheme = uri.scheme_str().unwrap_or("http");
+    let base = format!("{scheme}://{host}{}", uri.path());
     oxrdf::NamedNode::new(base)
         .ok()
         .map(oxrdf::NamedNode::into_string)

@@ -2,6 +2,10 @@
 
 mod connections;
 mod explore;
+mod hostile;
 mod operate;
+mod page;
 mod protocol;
 mod support;
+mod w3c;
+mod wire;

@@ -2,6 +2,7 @@
 
 mod graph;
 mod hops;
+mod http;
 mod kills;
 mod queries;
 mod reachability;
@@ -21,6 +22,7 @@ use serde_json::Value;
 
 use self::graph::Graph;
 use self::hops::Hops;
+use self::http::Http;
 use self::kills::Kills;
 use self::queries::Queries;
 use self::reachability::Reachability;
@@ -48,6 +50,7 @@ enum Workload {
     Hops(Hops),
     Graph(Graph),
     Search(Search),
+    Http(Http),
 }
 
 impl Bench {
@@ -62,6 +65,7 @@ impl Bench {
             Workload::Hops(command) => command.run(),
             Workload::Graph(command) => command.run(),
             Workload::Search(command) => command.run(),
+            Workload::Http(command) => command.run(),
         }
     }
 }

@@ -488,9 +488,9 @@ impl Machine {
         let sought = format!("?{SOUGHT}");
         let mut known = vec![sought.clone()];
         known.extend(self.closed.iter().find_map(|frame| frame.graph.clone()));
-        let all: Vec<&[String; 3]> = self.closed.iter().flat_map(|f| &f.triples).collect();
+        let all: Triples<'_> = self.closed.iter().flat_map(|f| &f.triples).collect();
         let is_wanted = linked(&all, known);
-        let wanted: Vec<&[String; 3]> = kept(&all, &is_wanted);
+        let wanted: Triples<'_> = kept(&all, &is_wanted);
         let in_graph = self.closed.iter().any(|frame| frame.graph.is_some());
         let sampled = match in_graph {
             true => None,
@@ -523,29 +523,37 @@ pub(super) struct Pattern {
     pub(super) sampled: Option<String>,
 }
 
+type Triples<'t> = Vec<&'t [String; 3]>;
+
 fn written(triples: &[&[String; 3]]) -> String {
     let text = |[subject, path, object]: &&[String; 3]| format!("{subject} {path} {object} . ");
     triples.iter().map(text).collect()
 }
 
-fn kept<'t>(triples: &[&'t [String; 3]], keep: &[bool]) -> Vec<&'t [String; 3]> {
+fn kept<'t>(triples: &[&'t [String; 3]], keep: &[bool]) -> Triples<'t> {
     let both = triples.iter().zip(keep);
-    both.filter(|(_, keep)| **keep).map(|(triple, _)| *triple).collect()
+    both.filter(|(_, keep)| **keep)
+        .map(|(triple, _)| *triple)
+        .collect()
 }
 
 /// A pattern in which triples that what is sought hangs on are matched first, and only so often. `None` if
 /// it hangs on none.
 fn sampled(triples: &[&[String; 3]]) -> Option<String> {
     let sought = format!("?{SOUGHT}");
-    let (goal, context): (Vec<_>, Vec<_>) = triples.iter().partition(|t| t.contains(&sought));
+    let (goal, context): (Triples<'_>, Triples<'_>) =
+        triples.iter().partition(|t| t.contains(&sought));
     let is_around = |term: &&String| {
         term.starts_with('?') && **term != sought && context.iter().any(|t| t.contains(term))
     };
-    let start = goal.iter().flat_map(|triple| triple.iter()).find(is_around)?;
+    let start = goal
+        .iter()
+        .flat_map(|triple| triple.iter())
+        .find(is_around)?;
     let is_first = linked(&context, vec![start.clone()]);
     let is_rest: Vec<bool> = is_first.iter().map(|first| !first).collect();
     let (first, rest) = (kept(&context, &is_first), kept(&context, &is_rest));
-    let outside: Vec<_> = goal.iter().chain(&rest).collect();
+    let outside: Vec<&&[String; 3]> = goal.iter().chain(&rest).collect();
     let mut shared: Vec<&str> = Vec::new();
     for term in first.iter().flat_map(|triple| triple.iter()) {
         let is_outside = outside.iter().any(|triple| triple.contains(term));

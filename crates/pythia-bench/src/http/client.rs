@@ -1,0 +1,197 @@
+//! One connection that is asked over and over. What it sends is prepared, and what it reads is only
+//! counted: client and server share a machine, and what the client takes the server lacks.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use super::Options;
+
+/// The longest line of a head.
+const LINE_BYTES: u64 = 64 << 10;
+
+/// A query by GET, as clients send short ones.
+pub(super) fn query(options: &Options, text: &str) -> Vec<u8> {
+    let mut target = format!("{}/query?query=", options.dataset);
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                target.push(char::from(byte));
+            }
+            other => target.push_str(&format!("%{other:02X}")),
+        }
+    }
+    format!(
+        "GET {target} HTTP/1.1\r\nHost: {}\r\n\
+         Accept: application/sparql-results+json, application/n-triples;q=0.9\r\n\r\n",
+        options.address
+    )
+    .into_bytes()
+}
+
+/// An update by POST.
+pub(super) fn update(options: &Options, text: &str) -> Vec<u8> {
+    format!(
+        "POST {}/update HTTP/1.1\r\nHost: {}\r\nContent-Type: application/sparql-update\r\n\
+         Content-Length: {}\r\n\r\n{text}",
+        options.dataset,
+        options.address,
+        text.len()
+    )
+    .into_bytes()
+}
+
+/// What is noted of an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) has_retry_after: bool,
+    pub(super) bytes: u64,
+}
+
+/// A connection that is made when it is needed.
+pub(super) struct Connection {
+    address: SocketAddr,
+    patience: Duration,
+    stream: Option<BufReader<TcpStream>>,
+}
+
+impl Connection {
+    pub(super) fn new(address: SocketAddr, patience: Duration) -> Self {
+        Self {
+            address,
+            patience,
+            stream: None,
+        }
+    }
+
+    /// Sends a request and reads its answer to the end. After an error the next one is sent over a new
+    /// connection.
+    pub(super) fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => self.connect()?,
+        };
+        stream.get_mut().write_all(request)?;
+        let (answer, is_kept) = read(&mut stream)?;
+        if is_kept {
+            self.stream = Some(stream);
+        }
+        Ok(answer)
+    }
+
+    fn connect(&self) -> io::Result<BufReader<TcpStream>> {
+        let stream = TcpStream::connect_timeout(&self.address, self.patience)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(self.patience))?;
+        stream.set_write_timeout(Some(self.patience))?;
+        Ok(BufReader::with_capacity(32 << 10, stream))
+    }
+}
+
+/// How the end of a body is known.
+enum Length {
+    Known(u64),
+    Chunked,
+    /// The end of the connection.
+    Open,
+}
+
+/// Reads an answer; tells whether the connection stays.
+pub(super) fn read(from: &mut impl BufRead) -> io::Result<(Answer, bool)> {
+    let mut line = Vec::new();
+    read_line(from, &mut line)?;
+    let status = line.get(9..12).and_then(|status| {
+        let status = std::str::from_utf8(status).ok()?;
+        status.parse().ok()
+    });
+    let status = status.ok_or_else(|| invalid("no status"))?;
+    let mut length = Length::Open;
+    let mut is_kept = true;
+    let mut has_retry_after = false;
+    loop {
+        read_line(from, &mut line)?;
+        if line.is_empty() {
+            break;
+        }
+        line.make_ascii_lowercase();
+        if let Some(value) = line.strip_prefix(b"content-length:") {
+            length = Length::Known(number(value, 10)?);
+        } else if line.starts_with(b"transfer-encoding:") {
+            length = Length::Chunked;
+        } else if line.starts_with(b"retry-after:") {
+            has_retry_after = true;
+        } else if line == b"connection: close" {
+            is_kept = false;
+        }
+    }
+    let bytes = match length {
+        _ if status == 204 => 0,
+        Length::Known(bytes) => {
+            skip(from, bytes)?;
+            bytes
+        }
+        Length::Chunked => read_chunks(from, &mut line)?,
+        Length::Open => {
+            is_kept = false;
+            io::copy(from, &mut io::sink())?
+        }
+    };
+    let answer = Answer {
+        status,
+        has_retry_after,
+        bytes,
+    };
+    Ok((answer, is_kept))
+}
+
+fn read_chunks(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
+    let mut bytes = 0;
+    loop {
+        read_line(from, line)?;
+        let size = number(line, 16)?;
+        if size == 0 {
+            // Trailers, to the empty line.
+            while !line.is_empty() {
+                read_line(from, line)?;
+            }
+            return Ok(bytes);
+        }
+        skip(from, size + 2)?;
+        bytes += size;
+    }
+}
+
+/// Reads a line without its end.
+fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<()> {
+    line.clear();
+    io::Read::take(from, LINE_BYTES).read_until(b'\n', line)?;
+    if line.pop() != Some(b'\n') {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    line.pop_if(|last| *last == b'\r');
+    Ok(())
+}
+
+fn skip(from: &mut impl BufRead, mut bytes: u64) -> io::Result<()> {
+    while bytes > 0 {
+        let there = from.fill_buf()?.len();
+        if there == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let taken = there.min(usize::try_from(bytes).unwrap_or(usize::MAX));
+        from.consume(taken);
+        bytes -= taken as u64;
+    }
+    Ok(())
+}
+
+fn number(text: &[u8], radix: u32) -> io::Result<u64> {
+    let text = std::str::from_utf8(text).map_err(|_| invalid("no number"))?;
+    let text = text.split(';').next().unwrap_or_default().trim();
+    u64::from_str_radix(text, radix).map_err(|_| invalid("no number"))
+}
+
+fn invalid(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}

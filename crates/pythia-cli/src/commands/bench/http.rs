@@ -1,0 +1,87 @@
+//! `pythia bench http`: load on a running server.
+
+use std::fs;
+use std::net::ToSocketAddrs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use pythia_bench::http;
+
+use super::{seconds, show};
+use crate::exit::UsageError;
+
+/// Load a running server with queries and updates of a file, over HTTP
+///
+/// One JSON object a line, with "template" and "query" or "update"; each request is one of them at random.
+/// Without --rate each connection sends its next request when the last is answered, which measures the
+/// highest rate. With it requests come at random times, whatever became of those before, and latency
+/// counts from when a request was due.
+///
+///   pythia bench http --url http://127.0.0.1:7878 points.jsonl
+///   pythia bench http --url http://127.0.0.1:7878 points.jsonl --rate 5000 --connections 64
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct Http {
+    /// Requests
+    #[arg(value_name = "FILE.jsonl")]
+    file: PathBuf,
+
+    /// The server, and the path of a dataset if it is not the default one
+    #[arg(long, default_value = "http://127.0.0.1:7878")]
+    url: String,
+
+    /// Connections that send at once
+    #[arg(long, default_value_t = 8)]
+    connections: usize,
+
+    /// Requests a second, of all connections together
+    #[arg(long, value_name = "NUMBER")]
+    rate: Option<f64>,
+
+    /// How long requests are sent
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+
+    /// When a request without an answer has failed
+    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
+    patience: f64,
+
+    /// What random choices begin with
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Write all figures as JSON; - is standard output, in place of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Http {
+    pub(super) fn run(self) -> Result<()> {
+        let usage = || UsageError("--url is http://ADDRESS:PORT, with a path or none".to_owned());
+        let place = self.url.strip_prefix("http://").ok_or_else(usage)?;
+        let (authority, path) = place.split_at(place.find('/').unwrap_or(place.len()));
+        let mut addresses = authority
+            .to_socket_addrs()
+            .with_context(|| format!("find {authority}"))?;
+        let options = http::Options {
+            address: addresses.next().ok_or_else(usage)?,
+            dataset: path.trim_end_matches('/').to_owned(),
+            connections: self.connections,
+            rate: self.rate,
+            time: seconds("--seconds", self.seconds)?,
+            patience: seconds("--patience", self.patience)?,
+            seed: self.seed,
+        };
+        let text = fs::read_to_string(&self.file)
+            .with_context(|| format!("read requests from {}", self.file.display()))?;
+        let requests =
+            http::read(&text, &options).with_context(|| self.file.display().to_string())?;
+        let report = http::run(&requests, &options)?;
+        show(
+            self.json.as_deref(),
+            &report.text(),
+            serde_json::to_value(&report)?,
+        )
+    }
+}

@@ -1,0 +1,101 @@
+// The frame of the page: views, dataset, theme, sign-in, what screen readers are told.
+
+import { useEffect } from "preact/hooks";
+import { signal } from "@preact/signals";
+import { authorization, dataset, signOut } from "./server/connection.ts";
+import { datasets, loadDatasets } from "./server/datasets.ts";
+import { link, route, type View } from "./route.ts";
+import { status } from "./parts/status.ts";
+import { SignIn } from "./sign-in.tsx";
+import { QueryView } from "./query/view.tsx";
+import { ExploreView } from "./explore/view.tsx";
+import { StatisticsView } from "./statistics/view.tsx";
+import { setTheme, theme } from "./theme.ts";
+
+const VIEWS: [View, string][] = [["query", "Query"], ["explore", "Explore"], ["statistics", "Statistics"]];
+
+const ready = signal(false);
+
+export function App() {
+  useEffect(() => {
+    // Who signed in may see others.
+    void loadDatasets().finally(() => { ready.value = true; });
+  }, [authorization.value]);
+  const { view } = route.value;
+  useEffect(() => {
+    document.title = `${VIEWS.find(([key]) => key === view)?.[1]} · Pythia`;
+  }, [view]);
+  return (
+    <>
+      <a class="skip" href="#main" onClick={skip}>Skip to content</a>
+      <header class="top">
+        <span class="brand"><Mark />Pythia</span>
+        <nav aria-label="Views">
+          {VIEWS.map(([key, label]) => (
+            <a key={key} href={link(key)} aria-current={key === view ? "page" : undefined}>{label}</a>
+          ))}
+        </nav>
+        <div class="top-end">
+          <DatasetChoice />
+          {authorization.value && <button type="button" class="quiet" onClick={signOut}>Sign out</button>}
+          <ThemeButton />
+        </div>
+      </header>
+      <main id="main" tabIndex={-1} key={dataset.value ?? ""}>
+        {ready.value && view === "query" && <QueryView />}
+        {ready.value && view === "explore" && <ExploreView />}
+        {ready.value && view === "statistics" && <StatisticsView />}
+      </main>
+      <div role="status" class="unseen">{status.value}</div>
+      <SignIn />
+    </>
+  );
+}
+
+function skip(event: Event) {
+  // The address behind "#" belongs to the views.
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+function DatasetChoice() {
+  if (datasets.value.length < 2) return null;
+  return (
+    <label class="dataset">
+      <span class="unseen">Dataset</span>
+      <select value={dataset.value ?? ""} onChange={(event) => { dataset.value = event.currentTarget.value; }}>
+        {datasets.value.map((name) => <option key={name} value={name}>{name}</option>)}
+      </select>
+    </label>
+  );
+}
+
+function ThemeButton() {
+  const dark = theme.value === "dark";
+  return (
+    <button
+      type="button" class="quiet icon" aria-label={dark ? "Use light colours" : "Use dark colours"}
+      title={dark ? "Light" : "Dark"} onClick={() => setTheme(dark ? "light" : "dark")}
+    >
+      <svg viewBox="0 0 20 20" width="18" height="18" aria-hidden="true">
+        {dark
+          ? <g fill="none" stroke="currentColor" stroke-width="1.6" stroke-linecap="round">
+              <circle cx="10" cy="10" r="3.6" />
+              <path d="M10 1.8v2M10 16.2v2M1.8 10h2M16.2 10h2M4.2 4.2l1.4 1.4M14.4 14.4l1.4 1.4M4.2 15.8l1.4-1.4M14.4 5.6l1.4-1.4" />
+            </g>
+          : <path d="M16.5 12.3A7 7 0 0 1 7.7 3.5a7 7 0 1 0 8.8 8.8Z" fill="none" stroke="currentColor" stroke-width="1.6" stroke-linejoin="round" />}
+      </svg>
+    </button>
+  );
+}
+
+function Mark() {
+  return (
+    <svg viewBox="0 0 32 32" width="22" height="22" aria-hidden="true" class="mark">
+      <path d="M8 23 16 9l8 14" fill="none" stroke="currentColor" stroke-width="2.6" />
+      <circle cx="16" cy="8" r="4.6" fill="currentColor" />
+      <circle cx="7" cy="24" r="4.6" fill="currentColor" />
+      <circle cx="25" cy="24" r="4.6" fill="currentColor" />
+    </svg>
+  );
+}

@@ -1,0 +1,103 @@
+// The query editor: CodeMirror in a shadow root, where its styles are style sheets made by script,
+// which the content security policy allows, and not <style> elements, which it forbids.
+
+import { useEffect, useRef } from "preact/hooks";
+import { defaultKeymap, history, historyKeymap, indentWithTab, toggleComment } from "@codemirror/commands";
+import { acceptCompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+import { bracketMatching, indentOnInput, indentUnit } from "@codemirror/language";
+import { lintKeymap, setDiagnostics } from "@codemirror/lint";
+import { EditorState } from "@codemirror/state";
+import {
+  drawSelection, EditorView, highlightActiveLine, highlightSpecialChars, keymap, lineNumbers, placeholder,
+} from "@codemirror/view";
+import { dataCompletion } from "./completion.ts";
+import { editorTheme } from "./theme.ts";
+import { sparql } from "./sparql-mode.ts";
+
+/** Where a query is wrong, from 1. */
+export interface Mistake { line: number; column: number; message: string }
+
+/** What was typed and undone in each tab, as long as the page is open. */
+const states = new Map<string, EditorState>();
+
+/** `text` is what a tab begins with; after that the editor says what it is. */
+export function Editor(props: {
+  tab: string;
+  text: string;
+  mistake: Mistake | null;
+  change: (text: string) => void;
+  run: () => void;
+}) {
+  const host = useRef<HTMLDivElement>(null);
+  const view = useRef<EditorView | null>(null);
+  const latest = useRef(props);
+  latest.current = props;
+
+  useEffect(() => {
+    if (!host.current) return;
+    const root = host.current.shadowRoot ?? host.current.attachShadow({ mode: "open" });
+    const editor = new EditorView({ root, parent: root });
+    view.current = editor;
+    return () => {
+      states.set(latest.current.tab, editor.state);
+      editor.destroy();
+      view.current = null;
+    };
+  }, []);
+
+  useEffect(() => {
+    const editor = view.current;
+    if (!editor) return;
+    editor.setState(stateOf(props.tab, props.text, () => latest.current));
+    return () => { if (view.current) states.set(props.tab, view.current.state); };
+  }, [props.tab]);
+
+  useEffect(() => {
+    if (view.current) showMistake(view.current, props.mistake);
+  }, [props.mistake]);
+
+  return <div class="editor" ref={host} />;
+}
+
+function stateOf(tab: string, text: string, props: () => { change: (text: string) => void; run: () => void }): EditorState {
+  const kept = states.get(tab);
+  if (kept?.doc.toString() === text) return kept;
+  const run = () => { props().run(); return true; };
+  return EditorState.create({
+    doc: text,
+    extensions: [
+      keymap.of([{ key: "Mod-Enter", run }, { key: "Mod-/", run: toggleComment }, { key: "Tab", run: acceptCompletion }]),
+      keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...lintKeymap, ...defaultKeymap]),
+      // Tab indents only what is selected or begun; Escape, then Tab leaves the editor.
+      keymap.of([indentWithTab]),
+      lineNumbers(), highlightSpecialChars(), history(), drawSelection(), highlightActiveLine(),
+      bracketMatching(), closeBrackets(), indentOnInput(), indentUnit.of("  "), EditorView.lineWrapping,
+      sparql(), editorTheme(), dataCompletion(),
+      placeholder("SELECT * { ?s ?p ?o } LIMIT 10"),
+      EditorView.contentAttributes.of({
+        "aria-label": "SPARQL query. Control and Enter runs it. Escape, then Tab leaves the editor.",
+        tabindex: "0", autocapitalize: "off", autocorrect: "off", spellcheck: "false",
+      }),
+      EditorView.updateListener.of((update) => {
+        if (!update.docChanged) return;
+        props().change(update.state.doc.toString());
+      }),
+    ],
+  });
+}
+
+function showMistake(editor: EditorView, mistake: Mistake | null): void {
+  const { state } = editor;
+  if (!mistake || mistake.line > state.doc.lines) {
+    editor.dispatch(setDiagnostics(state, []));
+    return;
+  }
+  const line = state.doc.line(mistake.line);
+  // The server counts characters, CodeMirror UTF-16 units.
+  const before = [...line.text].slice(0, mistake.column - 1).join("").length;
+  const word = /^(?:[^\s{}()[\];,]+|.)/u.exec(line.text.slice(before))?.[0].length ?? 0;
+  const from = Math.min(line.from + before, line.to);
+  const range = word > 0 ? { from, to: from + word } : { from: Math.max(line.from, from - 1), to: line.to };
+  editor.dispatch(setDiagnostics(state, [{ ...range, severity: "error", message: mistake.message }]));
+  editor.dispatch({ selection: { anchor: from }, scrollIntoView: true });
+}

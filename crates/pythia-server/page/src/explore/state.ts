@@ -1,0 +1,227 @@
+// What the explorer shows, and the steps that change it. It outlives its view, so that one can go
+// to the query view and come back.
+
+import { effect, signal } from "@preact/signals";
+import { Draft, EMPTY, neighboursOf, type Graph } from "../graph/model.ts";
+import { announce } from "../parts/status.ts";
+import { plural } from "../parts/number.ts";
+import { RDF_TYPE, termKey, type PathParts } from "../rdf/term.ts";
+import { dataset, Problem } from "../server/connection.ts";
+import { neighbourhood, neighbours, type Group, type Neighbourhood, type Node } from "../server/explore.ts";
+import { cancelQuery, labelsOf, newQueryId, rowsOf } from "../server/queries.ts";
+import { CHOICES, pathQuery, type PathChoices } from "./path-query.ts";
+
+/** A node of the graph with what is around it. */
+export interface Details extends Neighbourhood { key: string; node: Node }
+
+export interface FoundPath { path: PathParts; length: number; cost: number }
+
+export const choices = signal<PathChoices>({ ...CHOICES, predicates: "not", listed: [RDF_TYPE] });
+export const graph = signal<Graph>(EMPTY);
+export const chosen = signal<string | null>(null);
+/** What is around the chosen node, once it is known. */
+export const details = signal<Details | null>(null);
+export const paths = signal<FoundPath[] | null>(null);
+/** The query whose paths are shown. */
+export const pathText = signal<string | null>(null);
+export const searching = signal(false);
+export const trouble = signal<string | null>(null);
+export const canUndo = signal(false);
+
+/** Neighbours that one click adds, over all predicates. */
+const OPENED = 14;
+/** Neighbours of each predicate that are asked for first, and of one predicate at once. */
+const FIRST = 8;
+const PAGE = 25;
+const STEPS = 100;
+
+let past: Graph[] = [];
+let search: { id: string; abort: AbortController } | null = null;
+
+// Another dataset has other nodes.
+let shownDataset = dataset.peek();
+effect(() => {
+  if (dataset.value === shownDataset) return;
+  shownDataset = dataset.value;
+  clear();
+});
+
+export function clear(): void {
+  past = [];
+  canUndo.value = false;
+  graph.value = EMPTY;
+  chosen.value = details.value = paths.value = pathText.value = trouble.value = null;
+}
+
+export function undo(): void {
+  const before = past.pop();
+  if (!before) return;
+  graph.value = before;
+  canUndo.value = past.length > 0;
+  if (chosen.value !== null && !before.nodes.has(chosen.value)) unchoose();
+  announce("Undone");
+}
+
+/** Shows a node, in the graph there is or as its first. */
+export async function visit(node: Node): Promise<void> {
+  const key = termKey(node);
+  if (!graph.value.nodes.has(key)) change((draft) => draft.node(node));
+  await open(key);
+}
+
+/** Chooses a node: its details are shown. */
+export async function choose(key: string): Promise<Details | null> {
+  chosen.value = key;
+  trouble.value = null;
+  if (details.value?.key === key) return details.value;
+  details.value = null;
+  const node = graph.value.nodes.get(key)?.term;
+  if (node?.type !== "uri" && node?.type !== "bnode") return null;
+  try {
+    const found = { ...await neighbourhood(node, FIRST), key, node };
+    if (chosen.value === key) details.value = found;
+    return found;
+  } catch (error) {
+    trouble.value = messageOf(error);
+    return null;
+  }
+}
+
+export function unchoose(): void {
+  chosen.value = details.value = null;
+}
+
+/** Adds some neighbours of a node, a few of each predicate; folds them away if they are there. */
+export async function open(key: string): Promise<void> {
+  const found = await choose(key);
+  if (!found) return;
+  const before = graph.value;
+  const more = change((draft) => {
+    draft.node(found.node, { label: found.label });
+    for (const [group, items] of share(found.groups, before, key)) {
+      draft.neighbours(key, group.predicate, group.direction, items);
+    }
+  });
+  const added = graph.value.nodes.size - before.nodes.size;
+  if (more === 0) announce(`${plural(added, "node")} added`);
+}
+
+export function collapse(key: string): void {
+  change((draft) => draft.collapse(key));
+}
+
+export function remove(key: string): void {
+  change((draft) => draft.remove(key));
+  if (chosen.value === key) unchoose();
+}
+
+/** Pinning is no step to undo: it changes nothing but the place. */
+export function pin(key: string, pinned: boolean): void {
+  const draft = new Draft(graph.value);
+  draft.pin(key, pinned);
+  graph.value = draft.done();
+}
+
+/** Adds neighbours that the details list. */
+export function add(of: string, group: Group, items = group.items): void {
+  change((draft) => draft.neighbours(of, group.predicate, group.direction, items));
+}
+
+/** The next page of a predicate's neighbours, into the details. */
+export async function more(of: Details, group: Group): Promise<void> {
+  try {
+    const page = await neighbours(of.node, group, group.items.length, PAGE);
+    if (!page || details.value?.key !== of.key) return;
+    const longer = { ...group, items: [...group.items, ...page.items], more: page.more };
+    details.value = { ...details.value, groups: details.value.groups.map((one) => (one === group ? longer : one)) };
+    announce(`${plural(page.items.length, "neighbour")} more`);
+  } catch (error) {
+    trouble.value = messageOf(error);
+  }
+}
+
+export async function findPaths(): Promise<void> {
+  stopSearch();
+  const text = pathQuery(choices.value);
+  const mine = search = { id: newQueryId(), abort: new AbortController() };
+  searching.value = true;
+  trouble.value = null;
+  announce("Searching paths");
+  try {
+    const rows = await rowsOf(text, mine.abort.signal, mine.id);
+    const found = rows.flatMap(({ path, length, cost }) =>
+      path?.type === "literal" && path.path
+        ? [{ path: path.path, length: Number(length?.value), cost: Number(cost?.value) }]
+        : []);
+    paths.value = found;
+    pathText.value = text;
+    announce(found.length === 0 ? "No path found" : `${plural(found.length, "path")} found`);
+    if (found.length > 0) draw(found);
+  } catch (error) {
+    if (!mine.abort.signal.aborted) trouble.value = messageOf(error);
+  } finally {
+    if (search === mine) {
+      search = null;
+      searching.value = false;
+    }
+  }
+}
+
+export function stopSearch(): void {
+  if (!search) return;
+  void cancelQuery(search.id).catch(() => {});
+  search.abort.abort();
+}
+
+/** The paths take the place of what was drawn; undoing brings that back. */
+function draw(found: FoundPath[]): void {
+  remember();
+  const draft = new Draft();
+  for (const { path } of found) draft.path(path);
+  graph.value = draft.done();
+  unchoose();
+  const terms = [...graph.value.nodes.values()].map(({ term }) => term);
+  // Labels come when they come; names from the IRIs do until then.
+  void labelsOf(terms, new AbortController().signal).then((labels) => {
+    const labelled = new Draft(graph.value);
+    labelled.labels(labels);
+    graph.value = labelled.done();
+  }).catch(() => {});
+}
+
+function change(step: (draft: Draft) => void): number {
+  const draft = new Draft(graph.value);
+  step(draft);
+  remember();
+  graph.value = draft.done();
+  if (draft.refused > 0) {
+    trouble.value = `${plural(draft.refused, "node")} left out: so many cannot be told apart. Remove or collapse some.`;
+  }
+  return draft.refused;
+}
+
+function remember(): void {
+  past = [...past, graph.value].slice(-STEPS);
+  canUndo.value = true;
+}
+
+/** Some neighbours of each predicate in turn, the rarest predicates first, as they say most. */
+function share(groups: Group[], shown: Graph, key: string): [Group, Group["items"]][] {
+  const there = neighboursOf(shown, key);
+  const left = groups
+    .filter(({ predicate }) => predicate !== RDF_TYPE)
+    .sort((a, b) => a.count - b.count)
+    .map((group) => ({ group, items: group.items.filter(({ term }) => term.type !== "literal" && !there.has(termKey(term))) }))
+    .filter(({ items }) => items.length > 0);
+  const each = Math.max(1, Math.floor(OPENED / Math.max(1, left.length)));
+  let room = OPENED;
+  return left.flatMap(({ group, items }) => {
+    const some = items.slice(0, Math.min(each, room));
+    room -= some.length;
+    return some.length > 0 ? [[group, some] as [Group, Group["items"]]] : [];
+  });
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Problem ? error.message : String(error);
+}

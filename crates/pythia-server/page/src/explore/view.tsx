@@ -1,0 +1,103 @@
+// The explorer: two things and the paths between them, or one and what is around it.
+
+import { useEffect } from "preact/hooks";
+import { GraphDrawing } from "../graph/drawing.tsx";
+import { GraphList } from "../graph/list.tsx";
+import { CopyButton } from "../parts/copy.tsx";
+import { plural } from "../parts/number.ts";
+import { Prefixes } from "../rdf/prefixes.ts";
+import { iri as named, pathText as chain } from "../rdf/term.ts";
+import { link, route } from "../route.ts";
+import { Details } from "./details.tsx";
+import { PathForm } from "./path-form.tsx";
+import {
+  canUndo, choices, choose, chosen, clear, findPaths, graph, open, paths, pathText, pin, remove, trouble, undo, visit,
+} from "./state.ts";
+
+const prefixes = Prefixes.of("");
+
+export function ExploreView() {
+  const { parameters } = route.value;
+  const [node, from, to] = ["node", "from", "to"].map((name) => parameters.get(name));
+  useEffect(() => {
+    if (from && to) {
+      choices.value = { ...choices.value, from, to };
+      void findPaths();
+    } else if (node) {
+      choices.value = { ...choices.value, from: node };
+      void visit(named(node));
+    }
+  }, [node, from, to]);
+  useEffect(() => {
+    const keys = (event: KeyboardEvent) => {
+      const typing = (event.target as Element).closest?.("input, textarea, select");
+      if (event.key === "z" && (event.ctrlKey || event.metaKey) && !typing) { event.preventDefault(); undo(); }
+    };
+    addEventListener("keydown", keys);
+    return () => removeEventListener("keydown", keys);
+  }, []);
+
+  const shown = graph.value;
+  const detailed = chosen.value !== null;
+  return (
+    <div class={detailed ? "explore-view detailed" : "explore-view"}>
+      <h1 class="unseen">Explore</h1>
+      <section class="explore-side" aria-label="Search">
+        <PathForm />
+        <Found />
+      </section>
+      <section class="explore-main" aria-label="Graph">
+        {trouble.value && <pre class="problem" role="alert">{trouble.value}</pre>}
+        {shown.nodes.size === 0
+          ? <Welcome />
+          : <>
+              <GraphDrawing
+                graph={shown} chosen={chosen.value} prefixes={prefixes}
+                actions={{ choose: (key) => void choose(key), open: (key) => void open(key), pin, remove }}
+                label="Graph. Arrow keys go from node to node, Enter expands one, P pins it, Delete removes it."
+              />
+              <div class="graph-tools" role="group" aria-label="Graph">
+                <button type="button" class="quiet" disabled={!canUndo.value} onClick={undo}>Undo</button>
+                <button type="button" class="quiet" onClick={clear}>Clear</button>
+                <span class="note">{plural(shown.nodes.size, "node")}, {plural(shown.edges.size, "edge")}</span>
+              </div>
+              <GraphList graph={shown} chosen={chosen.value} choose={(key) => void choose(key)} />
+            </>}
+      </section>
+      <Details />
+    </div>
+  );
+}
+
+function Welcome() {
+  return (
+    <div class="welcome">
+      <p>Choose a thing to see what is around it. Choose two, and the shortest paths between them are drawn.</p>
+    </div>
+  );
+}
+
+function Found() {
+  const found = paths.value;
+  const text = pathText.value;
+  if (!found || text === null) return null;
+  const weighed = found.some(({ cost, length }) => cost !== length);
+  return (
+    <div class="found">
+      <h2>{found.length === 0 ? "No path" : plural(found.length, "path")}</h2>
+      {found.length === 0 && <p class="note">None within these choices. Longer paths, or both directions, may find some.</p>}
+      <ol>
+        {found.slice(0, 20).map(({ path, length, cost }, at) => (
+          <li key={at}><span class="note numbers">{weighed ? `${cost} · ` : ""}{plural(length, "edge")}</span> {chain(path, prefixes)}</li>
+        ))}
+      </ol>
+      {found.length > 20 && <p class="note">and {found.length - 20} more</p>}
+      <details class="query-text">
+        <summary>The query</summary>
+        <pre tabIndex={0} aria-label="Query of the paths">{text}</pre>
+        <CopyButton label="Copy" text={() => text} />
+        <a href={link("query", { query: text })}>Open in the editor</a>
+      </details>
+    </div>
+  );
+}

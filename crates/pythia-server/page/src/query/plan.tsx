@@ -1,0 +1,83 @@
+// A plan as a tree that folds, with what was expected beside what happened.
+
+import { count, duration, shortCount } from "../parts/number.ts";
+import type { PlanNode } from "../server/queries.ts";
+
+/** An estimate off by more than this is worth a look. */
+const OFF = 10;
+
+export function PlanTree({ plan }: { plan: PlanNode }) {
+  const whole = Math.max(1, ...parts(plan).map((part) => part.time_us ?? 0));
+  return (
+    <div class="plan">
+      <ul><Part node={plan} longest={whole} step={false} /></ul>
+    </div>
+  );
+}
+
+function Part({ node, longest, step }: { node: PlanNode; longest: number; step: boolean }) {
+  const steps = node.steps ?? [];
+  const inputs = node.inputs ?? [];
+  const line = <Line node={node} longest={longest} step={step} />;
+  if (steps.length + inputs.length === 0) return <li class="leaf">{line}</li>;
+  return (
+    <li>
+      <details open>
+        <summary>{line}</summary>
+        <ul>
+          {steps.map((below, at) => <Part key={`step${at}`} node={below} longest={longest} step />)}
+          {inputs.map((below, at) => <Part key={`input${at}`} node={below} longest={longest} step={false} />)}
+        </ul>
+      </details>
+    </li>
+  );
+}
+
+function Line({ node, longest, step }: { node: PlanNode; longest: number; step: boolean }) {
+  return (
+    <span class={step ? "part step" : "part"}>
+      <span class="part-name"><b>{node.operator}</b> <span class="part-detail">{node.detail}</span></span>
+      <span class="part-numbers numbers">
+        <Rows node={node} />
+        {node.time_us !== undefined && (
+          <span class="part-time" title={timeTitle(node)}>
+            <meter class="bar" aria-label={`Time of ${node.operator}`} min={0} max={longest} value={node.time_us} />
+            {duration(node.time_us / 1000)}
+          </span>
+        )}
+      </span>
+    </span>
+  );
+}
+
+function Rows({ node }: { node: PlanNode }) {
+  const { rows, estimated_rows: estimated } = node;
+  if (rows === undefined) {
+    return estimated === undefined ? null : <span title={`${count(estimated)} rows expected`}>~{shortCount(estimated)} rows</span>;
+  }
+  const ratio = estimated === undefined ? 1 : Math.max(rows, 1) / Math.max(estimated, 1);
+  const off = ratio > OFF || ratio < 1 / OFF;
+  return (
+    <span>
+      {count(rows)} {rows === 1 ? "row" : "rows"}
+      {estimated !== undefined && (
+        <span class={off ? "estimate off" : "estimate"} title={`${count(estimated)} rows expected`}>
+          {off ? " ≠ " : " ≈ "}{shortCount(estimated)} expected
+        </span>
+      )}
+    </span>
+  );
+}
+
+function timeTitle(node: PlanNode): string {
+  const lines = [`${duration((node.time_us ?? 0) / 1000)}, without what is below`];
+  if (node.batches) lines.push(`${count(node.batches)} batches`);
+  if (node.pages_from_cache) lines.push(`${count(node.pages_from_cache)} pages from cache`);
+  if (node.pages_from_device) lines.push(`${count(node.pages_from_device)} pages from the device`);
+  if (node.nodes_visited) lines.push(`${count(node.nodes_visited)} nodes visited`);
+  return lines.join("\n");
+}
+
+function parts(node: PlanNode): PlanNode[] {
+  return [node, ...(node.steps ?? []).flatMap(parts), ...(node.inputs ?? []).flatMap(parts)];
+}

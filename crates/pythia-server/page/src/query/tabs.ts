@@ -1,0 +1,76 @@
+// The queries one works on, kept in this browser.
+
+import { effect, signal } from "@preact/signals";
+import { forget } from "./run.ts";
+
+export interface QueryTab { id: string; name: string; text: string }
+
+interface Kept { tabs: QueryTab[]; chosen: string }
+
+const KEY = "pythia.queries";
+const FIRST = `SELECT ?subject ?predicate ?object {
+  ?subject ?predicate ?object
+}
+LIMIT 100
+`;
+
+const kept = read();
+
+export const tabs = signal<QueryTab[]>(kept.tabs);
+export const chosen = signal<string>(kept.chosen);
+
+effect(() => {
+  const value: Kept = { tabs: tabs.value, chosen: chosen.value };
+  try {
+    localStorage.setItem(KEY, JSON.stringify(value));
+  } catch {
+    // A full or forbidden storage keeps nothing; the page works on.
+  }
+});
+
+export function tab(): QueryTab {
+  return tabs.value.find(({ id }) => id === chosen.value) ?? tabs.value[0] ?? open(FIRST);
+}
+
+export function open(text: string): QueryTab {
+  const made = fresh(text);
+  tabs.value = [...tabs.value, made];
+  chosen.value = made.id;
+  return made;
+}
+
+/** Shows a query that came with a link: in its tab if there is one. */
+export function show(text: string): void {
+  const same = tabs.value.find((one) => one.text.trim() === text.trim());
+  if (same) chosen.value = same.id;
+  else open(text);
+}
+
+export function edit(id: string, change: Partial<Pick<QueryTab, "name" | "text">>): void {
+  tabs.value = tabs.value.map((one) => (one.id === id ? { ...one, ...change } : one));
+}
+
+export function close(id: string): void {
+  const at = tabs.value.findIndex((one) => one.id === id);
+  const left = tabs.value.filter((one) => one.id !== id);
+  forget(id);
+  tabs.value = left.length > 0 ? left : [fresh(FIRST)];
+  if (chosen.value === id) chosen.value = (tabs.value[Math.max(0, at - 1)] ?? tabs.value[0])?.id ?? "";
+}
+
+function fresh(text: string): QueryTab {
+  const numbers = tabs.peek().map(({ name }) => Number(/^Query (\d+)$/.exec(name)?.[1] ?? 0));
+  return { id: crypto.getRandomValues(new Uint32Array(2)).join("-"), name: `Query ${Math.max(0, ...numbers) + 1}`, text };
+}
+
+function read(): Kept {
+  try {
+    const value = JSON.parse(localStorage.getItem(KEY) ?? "") as Kept;
+    const whole = value.tabs.filter((one) => typeof one.text === "string" && typeof one.id === "string");
+    if (whole.length > 0) return { tabs: whole, chosen: value.chosen };
+  } catch {
+    // Nothing kept, or not by this version.
+  }
+  const first = { id: "first", name: "Query 1", text: FIRST };
+  return { tabs: [first], chosen: first.id };
+}

@@ -1,0 +1,79 @@
+// Namespace prefixes: those everybody knows, and those a query declares.
+
+const WELL_KNOWN: Record<string, string> = {
+  rdf: "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+  rdfs: "http://www.w3.org/2000/01/rdf-schema#",
+  owl: "http://www.w3.org/2002/07/owl#",
+  xsd: "http://www.w3.org/2001/XMLSchema#",
+  skos: "http://www.w3.org/2004/02/skos/core#",
+  dc: "http://purl.org/dc/elements/1.1/",
+  dcterms: "http://purl.org/dc/terms/",
+  foaf: "http://xmlns.com/foaf/0.1/",
+  schema: "http://schema.org/",
+  void: "http://rdfs.org/ns/void#",
+  sd: "http://www.w3.org/ns/sparql-service-description#",
+  prov: "http://www.w3.org/ns/prov#",
+  sh: "http://www.w3.org/ns/shacl#",
+  geo: "http://www.opengis.net/ont/geosparql#",
+  geof: "http://www.opengis.net/def/function/geosparql/",
+  wgs84: "http://www.w3.org/2003/01/geo/wgs84_pos#",
+  dcat: "http://www.w3.org/ns/dcat#",
+  org: "http://www.w3.org/ns/org#",
+  time: "http://www.w3.org/2006/time#",
+  dbr: "http://dbpedia.org/resource/",
+  dbo: "http://dbpedia.org/ontology/",
+  dbp: "http://dbpedia.org/property/",
+  wd: "http://www.wikidata.org/entity/",
+  wdt: "http://www.wikidata.org/prop/direct/",
+  wikibase: "http://wikiba.se/ontology#",
+  y: "http://yago-knowledge.org/resource/",
+  path: "urn:pythia:path#",
+};
+
+const DECLARATION = /\bPREFIX\s+([\p{L}][\p{L}\p{N}_.-]*|):\s*<([^<>"{}|^`\\\s]*)>/giu;
+/** Local names that need no escapes. */
+const LOCAL = /^[\p{L}\p{N}_](?:[\p{L}\p{N}_.-]*[\p{L}\p{N}_-])?$/u;
+
+export class Prefixes {
+  private readonly byNamespace: [namespace: string, name: string][];
+
+  private constructor(readonly declared: ReadonlyMap<string, string>) {
+    const known = Object.entries(WELL_KNOWN).filter(([name]) => !declared.has(name));
+    this.byNamespace = [...declared, ...known].map(([name, namespace]) => [namespace, name]);
+    // The longest namespace names an IRI best.
+    this.byNamespace.sort(([a], [b]) => b.length - a.length);
+  }
+
+  /** The declarations of a query, before what everybody knows. */
+  static of(query: string): Prefixes {
+    const found = new Map<string, string>();
+    for (const [, name, namespace] of query.matchAll(DECLARATION)) {
+      if (namespace) found.set(name ?? "", namespace);
+    }
+    return new Prefixes(found);
+  }
+
+  /** `foaf:name` for an IRI, or null where no prefix fits. */
+  shorten(iri: string): string | null {
+    for (const [namespace, name] of this.byNamespace) {
+      if (iri.startsWith(namespace) && LOCAL.test(iri.slice(namespace.length))) {
+        return `${name}:${iri.slice(namespace.length)}`;
+      }
+    }
+    return null;
+  }
+}
+
+/** The namespace of a prefix everybody knows. */
+export function wellKnown(prefix: string): string | undefined {
+  return Object.hasOwn(WELL_KNOWN, prefix) ? WELL_KNOWN[prefix] : undefined;
+}
+
+/** Where a declaration is to be inserted, and what: after BASE and the declarations there are. */
+export function declaration(query: string, name: string, namespace: string): { at: number; text: string } | null {
+  if (Prefixes.of(query).declared.has(name)) return null;
+  const prologue = /^(?:\s*(?:#[^\n]*\n|(?:PREFIX\s+[^\s<]*\s*<[^>]*>|BASE\s*<[^>]*>)[ \t]*\n?))*/iu.exec(query)?.[0] ?? "";
+  const text = `PREFIX ${name}: <${namespace}>\n`;
+  const ends = prologue === "" || prologue.endsWith("\n");
+  return { at: prologue.length, text: ends ? text : `\n${text}` };
+}

@@ -1,0 +1,57 @@
+// One term in a table: links to the explorer, paths as chains, long texts cut.
+
+import { nodeLink } from "../route.ts";
+import type { Prefixes } from "../rdf/prefixes.ts";
+import { literalNote, numberOf, termText, type PathParts, type Term } from "../rdf/term.ts";
+
+const LONG = 160;
+
+export function Cell({ term, prefixes, show }: { term: Term | undefined; prefixes: Prefixes; show: (text: string) => void }) {
+  if (!term) return null;
+  switch (term.type) {
+    case "uri": return <Link iri={term.value} prefixes={prefixes} />;
+    case "bnode": return <span class="blank">_:{term.value}</span>;
+    case "triple": return <span class="triple">{termText(term, prefixes)}</span>;
+    case "literal": {
+      if (term.path) return <Path path={term.path} prefixes={prefixes} />;
+      const note = literalNote(term, prefixes);
+      return (
+        <>
+          <span class={numberOf(term) === null ? "literal" : "literal numbers"}>
+            {term.value.length > LONG ? `${term.value.slice(0, LONG)}…` : term.value}
+          </span>
+          {note && <span class="literal-note">{note}</span>}
+          {term.value.length > LONG && (
+            <button type="button" class="more" onClick={() => show(term.value)}>All</button>
+          )}
+        </>
+      );
+    }
+  }
+}
+
+function Link({ iri, prefixes }: { iri: string; prefixes: Prefixes }) {
+  return <a href={nodeLink(iri)} title={iri}>{prefixes.shorten(iri) ?? iri}</a>;
+}
+
+function Path({ path, prefixes }: { path: PathParts; prefixes: Prefixes }) {
+  return (
+    <span class="path">
+      {path.nodes.map((node, at) => {
+        const edge = path.edges[at];
+        return (
+          <>
+            {node.type === "uri" ? <Link iri={node.value} prefixes={prefixes} /> : <span>{termText(node, prefixes)}</span>}
+            {edge && (
+              <span class="path-edge">
+                {edge.inverse ? "← " : "─ "}
+                {edge.predicate ? termText(edge.predicate, prefixes) : ""}
+                {edge.inverse ? " ─" : " →"}
+              </span>
+            )}
+          </>
+        );
+      })}
+    </span>
+  );
+}

@@ -1,0 +1,102 @@
+// Requests to the server this page came from, with the credentials of this browser tab.
+
+import { signal } from "@preact/signals";
+
+/** What the server or the network had against a request. */
+export class Problem extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly line?: number,
+    readonly column?: number,
+  ) {
+    super(message);
+  }
+}
+
+const KEY = "pythia.authorization";
+
+/** The value of the Authorization header, kept as long as the browser tab. */
+export const authorization = signal<string | null>(sessionStorage.getItem(KEY));
+
+/** Set while the server waits for somebody to sign in. */
+export const signingIn = signal<{ refused: boolean; answer: (header: string | null) => void } | null>(null);
+
+/** The chosen dataset's name; null for the one at the root. */
+export const dataset = signal<string | null>(null);
+
+/** An address of the server, wherever a proxy put it. */
+export function address(path: string): string {
+  return new URL(path, document.baseURI.replace(/#.*$/, "")).href;
+}
+
+/** An address of the chosen dataset. */
+export function datasetAddress(service: string, parameters: Record<string, string | number | boolean> = {}): string {
+  const name = dataset.value;
+  const url = new URL(address(name === null ? service : `${encodeURIComponent(name)}/${service}`));
+  for (const [key, value] of Object.entries(parameters)) url.searchParams.set(key, String(value));
+  return url.href;
+}
+
+/** The response, or a Problem if it is not a success. Asks to sign in where that is what is missing. */
+export async function request(url: string, init: RequestInit = {}): Promise<Response> {
+  for (let attempt = 0; ; attempt++) {
+    const response = await send(url, init);
+    if (response.status === 401 && await signIn(attempt > 0 || authorization.value !== null)) continue;
+    if (!response.ok) throw await problemOf(response);
+    return response;
+  }
+}
+
+export async function requestJson<T>(url: string, init: RequestInit = {}): Promise<T> {
+  const response = await request(url, { ...init, headers: { Accept: "application/json", ...init.headers } });
+  return await response.json() as T;
+}
+
+/** Forgets who signed in. */
+export function signOut(): void {
+  sessionStorage.removeItem(KEY);
+  authorization.value = null;
+}
+
+async function send(url: string, init: RequestInit): Promise<Response> {
+  const headers = new Headers(init.headers);
+  if (authorization.value) headers.set("Authorization", authorization.value);
+  // The browser's own dialog would come before ours.
+  headers.set("X-Requested-With", "XMLHttpRequest");
+  try {
+    return await fetch(url, { ...init, headers, credentials: "same-origin" });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new Problem("The server does not answer. Is it running?", 0);
+  }
+}
+
+let asking: Promise<string | null> | null = null;
+
+async function signIn(refused: boolean): Promise<boolean> {
+  // One dialog, however many requests wait for it.
+  asking ??= new Promise<string | null>((resolve) => {
+    signingIn.value = { refused, answer: resolve };
+  });
+  const header = await asking;
+  asking = null;
+  signingIn.value = null;
+  if (header === null) return false;
+  sessionStorage.setItem(KEY, header);
+  authorization.value = header;
+  return true;
+}
+
+async function problemOf(response: Response): Promise<Problem> {
+  const text = await response.text();
+  if (response.headers.get("Content-Type")?.includes("json")) {
+    try {
+      const { title, detail, line, column } = JSON.parse(text) as Record<string, never>;
+      return new Problem(detail ?? title ?? response.statusText, response.status, line, column);
+    } catch {
+      // What is not JSON is shown as it came.
+    }
+  }
+  return new Problem(text.trim() || `The server answered ${response.status} ${response.statusText}.`, response.status);
+}

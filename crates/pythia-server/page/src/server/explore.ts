@@ -1,0 +1,57 @@
+// What the server offers to find things and look around them, and completion.
+
+import type { Blank, Iri, Term } from "../rdf/term.ts";
+import { datasetAddress, request, requestJson } from "./connection.ts";
+
+export interface Found { iri: string; label: string | null; types: string[]; matched: "label" | "iri" }
+
+export type Direction = "out" | "in";
+
+export interface Neighbour { term: Term; label: string | null }
+export interface Group { predicate: string; direction: Direction; count: number; items: Neighbour[]; more: boolean }
+/** A node one can ask about. */
+export type Node = Iri | Blank;
+export interface Neighbourhood { label: string | null; types: string[]; groups: Group[] }
+
+export interface Suggestion {
+  insert: string;
+  iri: string | null;
+  label: string | null;
+  kind: "predicate" | "class" | "node" | "graph" | "prefix" | "variable" | "keyword" | "function";
+  count: number | null;
+  prefix: { name: string; iri: string } | null;
+}
+export interface Completions { from: number; to: number; items: Suggestion[] }
+
+export async function find(text: string, limit: number, signal: AbortSignal): Promise<Found[]> {
+  return (await requestJson<{ items: Found[] }>(datasetAddress("find", { text, limit }), { signal })).items;
+}
+
+/** A node with the first few neighbours of each predicate. */
+export function neighbourhood(node: Node, limit: number): Promise<Neighbourhood> {
+  return requestJson(datasetAddress("node", { ...naming(node), direction: "both", limit }));
+}
+
+/** A page of the neighbours over one predicate. */
+export async function neighbours(
+  node: Node, group: Pick<Group, "predicate" | "direction">, offset: number, limit: number,
+): Promise<Group | undefined> {
+  const { predicate, direction } = group;
+  const url = datasetAddress("node", { ...naming(node), direction, predicate, limit, offset });
+  return (await requestJson<Neighbourhood>(url)).groups[0];
+}
+
+/** What can stand at the cursor, an offset in UTF-16 units. */
+export async function complete(query: string, cursor: number, limit: number, signal: AbortSignal): Promise<Completions> {
+  const response = await request(datasetAddress("complete"), {
+    method: "POST",
+    headers: { "Content-Type": "application/json", Accept: "application/json" },
+    body: JSON.stringify({ query, cursor, limit }),
+    signal,
+  });
+  return await response.json() as Completions;
+}
+
+function naming(node: Node): Record<string, string> {
+  return node.type === "uri" ? { iri: node.value } : { bnode: node.value };
+}
