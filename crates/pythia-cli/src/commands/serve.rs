@@ -39,7 +39,7 @@ pub(crate) struct Serve {
     config: Option<PathBuf>,
 
     /// Where to listen; may be given several times [default: 127.0.0.1:7878]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(short, long, value_name = "ADDRESS:PORT")]
     bind: Vec<String>,
 
     /// Take no updates

@@ -144,11 +144,8 @@ fn a_new_store_is_made_served_and_closed() {
     let store = path(folder.path(), "new.pythia");
     let arguments = ["serve", "-l", &store, "--bind", ANY_PORT, "--access-log"];
     let mut serving = Serving::start(&mut pythia(&arguments));
-    assert!(
-        serving
-            .line_with("in a browser")
-            .contains("http://127.0.0.1:")
-    );
+    let page = format!("open http://{}/ in a browser", serving.address);
+    assert!(serving.seen.iter().any(|line| line.contains(&page)));
     assert!(serving.is_ok(&format!("/{ASK}")));
     assert!(serving.is_ok(&format!("/new/{ASK}")));
     let line = serving.line_with("pythia::access");

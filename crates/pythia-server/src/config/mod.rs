@@ -14,6 +14,7 @@ pub(crate) mod human;
 mod limits;
 mod operating;
 mod print;
+mod proxies;
 mod source;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -27,6 +28,7 @@ pub use error::ConfigError;
 pub use human::{parse_bytes, parse_time};
 pub use limits::Limits;
 pub use operating::{Level, LogConfig, LogFormat, MetricsFor, OperateConfig, TracingConfig};
+pub use proxies::Proxies;
 pub(crate) use source::FileState;
 pub use source::{ConfigSource, Overlay};
 
@@ -47,6 +49,8 @@ pub struct Config {
     pub limits: Limits,
     /// Origins whose pages may read answers; `*` is any. Default: any, as the protocol is public.
     pub cors_origins: Vec<String>,
+    /// Proxies that are believed when they say whom a request comes from (`X-Forwarded-For`).
+    pub trusted_proxies: Proxies,
     /// What it writes about what it does.
     pub log: LogConfig,
     /// Where it sends traces.
@@ -73,6 +77,7 @@ impl Default for Config {
             datasets: Vec::new(),
             limits: Limits::default(),
             cors_origins: vec!["*".to_owned()],
+            trusted_proxies: Proxies::default(),
             log: LogConfig::default(),
             tracing: TracingConfig::default(),
             operate: OperateConfig::default(),

@@ -69,10 +69,13 @@ impl Service {
     /// Answers a request from an address. Errors become answers too.
     pub(crate) async fn answer(&self, mut request: Request, peer: IpAddr) -> Response {
         let traceparent = request.headers().get("traceparent").cloned();
+        let settings = self.state.settings();
+        let config = &settings.config;
+        let peer = config.trusted_proxies.client(peer, request.headers());
         let record = Record::new(peer, request.method().clone(), traceparent);
         let record = Arc::new(record);
         let accept = request.headers().get(ACCEPT).cloned();
-        let url_bytes = self.state.settings().config.limits.url_bytes;
+        let url_bytes = config.limits.url_bytes;
         let response = if length(request.uri()) > url_bytes {
             let message = format!("the URL has more than {url_bytes} bytes; send a POST");
             HttpError::new(StatusCode::URI_TOO_LONG, message).into_response()

@@ -4,7 +4,7 @@ use crate::support::Served;
 
 /// The script that the page loads.
 fn script(page: &str) -> &str {
-    let from = page.find("./assets/").expect("a script") + 1;
+    let from = page.find("src=\"./assets/").expect("a script") + "src=\".".len();
     let end = page[from..].find('"').expect("a quote");
     &page[from..from + end]
 }
@@ -14,7 +14,10 @@ fn page_is_served_with_a_policy_that_forbids_foreign_code() {
     let served = Served::with("");
     let page = served.get("/", &[]);
     assert_eq!(page.status, 200);
-    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(
+        page.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
     let policy = page.header("content-security-policy").expect("a policy");
     assert!(policy.starts_with("default-src 'self';"), "{policy}");
     assert!(!policy.contains("unsafe"), "{policy}");

@@ -61,7 +61,10 @@ impl Page<'_> {
         let mut metric = self.0.encode_descriptor(name, help, None, kind)?;
         for (labels, value) in values {
             let labels = labels.as_ref();
-            write(&mut metric.encode_family(&labels)?, value)?;
+            match labels {
+                [] => write(&mut metric, value)?,
+                labels => write(&mut metric.encode_family(&labels)?, value)?,
+            }
         }
         Ok(())
     }
