@@ -73,6 +73,7 @@ impl Service {
         let peer = config.trusted_proxies.client(peer, request.headers());
         let record = Arc::new(Record::new(peer, &request));
         let accept = request.headers().get(ACCEPT).cloned();
+        let asks_itself = page::asks_itself(request.headers());
         let url_bytes = config.limits.url_bytes;
         let response = if length(request.uri()) > url_bytes {
             let message = format!("the URL has more than {url_bytes} bytes; send a POST");
@@ -85,7 +86,11 @@ impl Service {
             let Ok(response) = self.router.clone().oneshot(request).await;
             response
         };
-        self.finish(response, accept.as_ref(), record)
+        let mut response = self.finish(response, accept.as_ref(), record);
+        if asks_itself {
+            page::challenge_script(response.headers_mut());
+        }
+        response
     }
 
     fn finish(
