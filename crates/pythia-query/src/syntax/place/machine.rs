@@ -1,12 +1,13 @@
 //! Reads tokens of a query and keeps account of what is open: groups, triples under way, parentheses.
 
 use super::super::token::{Kind, Token};
+use super::pattern::{Pattern, Triples, kept, linked, sampled, written};
 use super::{SOUGHT, expand};
 
 /// Groups and parentheses that may be open at once; what is deeper is not looked at.
 const DEPTH_MAX: usize = 200;
-/// Triples of the query that a pattern has at most: those nearest to the place.
-const TRIPLES_MAX: usize = 12;
+/// Variables that are known by name.
+const VARIABLES_MAX: usize = 1000;
 
 const TYPE: &str = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>";
 
@@ -140,7 +141,8 @@ impl Machine {
     pub(super) fn take(&mut self, token: Token<'_>) {
         if token.kind == Kind::Variable {
             let name = &token.text[1..];
-            if !self.variables.iter().any(|known| known == name) {
+            let is_room = self.variables.len() < VARIABLES_MAX;
+            if is_room && !self.variables.iter().any(|known| known == name) {
                 self.variables.push(name.to_owned());
             }
         }
@@ -471,9 +473,8 @@ impl Machine {
         true
     }
 
-    /// The triples around what is sought that have to do with it, as the body of a group. `None` if there
-    /// are none.
-    pub(super) fn pattern(mut self) -> Option<String> {
+    /// The triples around what is sought that have to do with it. `None` if there are none.
+    pub(super) fn pattern(mut self) -> Option<Pattern> {
         let depth = self.sought_depth?;
         // What was opened behind the place, and not closed, is of no use.
         self.frames.truncate(depth);
@@ -483,11 +484,20 @@ impl Machine {
         let sought = format!("?{SOUGHT}");
         let mut known = vec![sought.clone()];
         known.extend(self.closed.iter().find_map(|frame| frame.graph.clone()));
-        let mut wanted = linked(&self.closed, known).into_iter();
+        let all: Triples<'_> = self.closed.iter().flat_map(|f| &f.triples).collect();
+        let is_wanted = linked(&all, known);
+        let wanted: Triples<'_> = kept(&all, &is_wanted);
+        let in_graph = self.closed.iter().any(|frame| frame.graph.is_some());
+        let sampled = match in_graph {
+            true => None,
+            false => sampled(&wanted),
+        };
+        let mut is_wanted = is_wanted.into_iter();
         let mut body = String::new();
         for frame in &self.closed {
-            let triples = frame.triples.iter().filter(|_| wanted.next() == Some(true));
-            let triples: String = triples.map(|[s, p, o]| format!("{s} {p} {o} . ")).collect();
+            let triples = frame.triples.iter();
+            let triples: Vec<_> = triples.filter(|_| is_wanted.next() == Some(true)).collect();
+            let triples = written(&triples);
             let inner = body;
             body = match (&frame.graph, triples.is_empty() && inner.is_empty()) {
                 (_, true) => String::new(),
@@ -495,27 +505,9 @@ impl Machine {
                 (None, _) => format!("{triples}{inner}"),
             };
         }
-        body.contains(&sought).then_some(body)
-    }
-}
-
-/// Which of all triples have to do, directly or through others, with the known variables.
-fn linked(frames: &[Frame], mut known: Vec<String>) -> Vec<bool> {
-    let all = frames.iter().flat_map(|frame| &frame.triples);
-    let mut linked = vec![false; all.clone().count()];
-    let mut taken = 0;
-    loop {
-        let before = taken;
-        for (triple, linked) in all.clone().zip(&mut linked) {
-            let has_known = triple.iter().any(|term| known.contains(term));
-            if !*linked && has_known && taken < TRIPLES_MAX {
-                *linked = true;
-                taken += 1;
-                known.extend(triple.iter().filter(|term| term.starts_with('?')).cloned());
-            }
-        }
-        if taken == before {
-            return linked;
-        }
+        body.contains(&sought).then_some(Pattern {
+            whole: body,
+            sampled,
+        })
     }
 }
