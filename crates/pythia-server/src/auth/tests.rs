@@ -164,3 +164,30 @@ async fn a_page_of_another_origin_changes_nothing_with_a_password_that_a_browser
         .expect("known");
     assert!(robot.asking_by(&other, &[]).access("any").write.is_all());
 }
+
+#[test]
+fn security_is_read_from_toml_and_printed_without_secrets() {
+    let text = format!(
+        "[security]\nanonymous = 'guest'\n\
+         [[security.roles]]\nname = 'guest'\ndatasets = ['*']\nread = ['default']\n\
+         [[security.users]]\nname = 'ada'\npassword_hash = '{}'\nroles = ['guest']\n\
+         [[security.tokens]]\nname = 'robot'\nsha256 = '{}'\nroles = []\n\
+         [outbound]\nallow = ['https://query.example/*', '10.0.0.0/8']\n",
+        hash_password("enchantress").expect("a hash"),
+        new_token().1,
+    );
+    let read: crate::Config = toml::from_str(&text).expect("a configuration");
+    assert!(Auth::new(&read.security).is_ok());
+    assert_eq!(read.outbound.allow.len(), 2);
+    let printed = read.to_toml();
+    assert!(printed.contains("name = \"ada\""), "{printed}");
+    for secret in ["argon2id", &read.security.tokens[0].sha256] {
+        assert!(!printed.contains(secret), "{printed}");
+    }
+    let slip = text.replace("anonymous", "anonymus");
+    assert!(toml::from_str::<crate::Config>(&slip).is_err());
+    let missing = text.replace("'guest'\ndatasets", "'other'\ndatasets");
+    let missing: crate::Config = toml::from_str(&missing).expect("a configuration");
+    let wrong = Auth::new(&missing.security).err().expect("wrong");
+    assert!(wrong.contains("there is no role guest"), "{wrong}");
+}
