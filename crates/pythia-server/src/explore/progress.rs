@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Request};
 use axum::response::{IntoResponse, Response};
+use http::request::Parts;
 use http::{Method, StatusCode};
 use pythia::PlanNode;
 use serde::Serialize;
@@ -54,9 +55,12 @@ impl Running {
 
 /// All that the caller may see.
 pub(super) async fn list(caller: Caller, request: Request) -> Result<Response, HttpError> {
-    reading(request)?;
+    let parts = reading(request)?;
+    let is_foreign = is_foreign(&caller, &parts);
     let all = caller.state.running.all();
-    let seen = all.iter().filter(|activity| may_see(&caller, activity));
+    let seen = all
+        .iter()
+        .filter(|activity| may_see(&caller, is_foreign, activity));
     let queries: Vec<Running> = seen.map(|activity| Running::of(activity)).collect();
     json(&serde_json::json!({ "queries": queries }))
 }
@@ -67,13 +71,19 @@ pub(super) async fn one(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, HttpError> {
+    let (parts, _) = request.into_parts();
+    let is_foreign = is_foreign(&caller, &parts);
     let activity = caller.state.running.get(&id);
-    let activity = activity.filter(|activity| may_see(&caller, activity));
+    let activity = activity.filter(|activity| may_see(&caller, is_foreign, activity));
     // Somebody else's is as if it were not there.
     let gone = || HttpError::not_found(format!("nothing runs as {id}; it may have ended"));
     let activity = activity.ok_or_else(gone)?;
-    match *request.method() {
+    match parts.method {
         Method::GET | Method::HEAD => json(&Running::of(&activity)),
+        Method::DELETE if is_foreign => Err(HttpError::new(
+            StatusCode::FORBIDDEN,
+            "a page of another origin may not stop it",
+        )),
         Method::DELETE => {
             activity.cancel();
             Ok(StatusCode::NO_CONTENT.into_response())
@@ -82,6 +92,12 @@ pub(super) async fn one(
     }
 }
 
-fn may_see(caller: &Caller, activity: &Activity) -> bool {
-    activity.client == caller.client() || caller.identity.access(&activity.dataset).admin
+fn is_foreign(caller: &Caller, parts: &Parts) -> bool {
+    let origins = &caller.settings.config.cors_origins;
+    caller.identity.is_foreign(parts, origins)
+}
+
+fn may_see(caller: &Caller, is_foreign: bool, activity: &Activity) -> bool {
+    let is_admin = || caller.identity.access(&activity.dataset).admin;
+    activity.client == caller.client() || (!is_foreign && is_admin())
 }
