@@ -6,6 +6,8 @@
 - processes: children that are measured and never outlive the script
 - sparql_http: one query over one kept connection
 - report: counts compared, tables
+- points, server_rate, overload, hostile: what Pythia's server is asked by bench/server,
+  bench/overload and bench/hostile
 
 Python 3.9 or later, standard library only.
 """

@@ -13,6 +13,7 @@ from . import processes
 REPOSITORY = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pythia" / "peers"
 BSBM_10M_PRODUCTS = 28480
+BSBM_1M_PRODUCTS = 2848
 
 _INSTANCE = re.compile(
     r"<http://www4\.wiwiss\.fu-berlin\.de/bizer/bsbm/v01/instances/"
@@ -74,6 +75,22 @@ def find(choice, queries, pythia):
     return Dataset(path.name.split(".nt")[0], plain(path), queries_path, retarget)
 
 
+def bsbm(choice, pythia):
+    """Name and plain file of BSBM data: bsbm-1m, bsbm-10m or a file. Made if it is not there."""
+    if choice == "bsbm-10m":
+        return choice, generated_bsbm(pythia)
+    shared = shared_data()
+    if choice != "bsbm-1m":
+        path = Path(choice)
+    elif shared:
+        path = shared / "bsbm-1m.nt.zst"
+    else:
+        return choice, generated_bsbm(pythia, choice, BSBM_1M_PRODUCTS)
+    if not path.exists():
+        raise Missing(f"no data at {path}")
+    return path.name.split(".nt")[0], plain(path)
+
+
 def default_queries(name, shared):
     """The query file that belongs to the data."""
     if "yago" in name:
@@ -121,14 +138,14 @@ def plain(path):
     return target
 
 
-def generated_bsbm(pythia):
-    """BSBM of about 10 million triples by our own generator, kept in the cache."""
-    target = CACHE / "data" / "bsbm-10m.nt"
+def generated_bsbm(pythia, name="bsbm-10m", products=BSBM_10M_PRODUCTS):
+    """BSBM by our own generator, kept in the cache."""
+    target = CACHE / "data" / f"{name}.nt"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name("bsbm-10m-part.nt")
+        part = target.with_name(f"{name}-part.nt")
         print(f"generate {target}", flush=True)
-        processes.run([pythia(), "generate", "bsbm", "--products", BSBM_10M_PRODUCTS, "-o", part],
+        processes.run([pythia(), "generate", "bsbm", "--products", products, "-o", part],
                       CACHE / "generate.log")
         part.rename(target)
     return target

@@ -155,7 +155,7 @@ def query_table(queries, results, reports, temperature="warm"):
     empty = ", ".join(f"{name} {milliseconds(reports[name]['empty_s'])}" for name in names
                       if reports[name].get("empty_s") is not None)
     return table(f"Latency per query, median / p95, {temperature}, one client", header, rows, [
-        "Peers are asked over HTTP on loopback; Pythia, which has no server yet, in process, with its",
+        "Peers are asked over HTTP on loopback; Pythia in process, with its",
         "results written as SPARQL JSON to memory. Nothing is subtracted from either.",
         f"What a query that asks nothing, ASK {{}}, takes in the same way (ms): {empty}.",
     ])

@@ -64,27 +64,26 @@ def main(given=None):
 def measure(chosen):
     """Loads, compares, measures by turns, and prints."""
     data.ensure_tool("wrk", "wrk")
-    dataset = data.find(chosen.data, None, engines.program)
-    queries = points.queries(dataset.path, chosen.queries)
+    name, path = data.bsbm(chosen.data, engines.program)
+    queries = points.queries(path, chosen.queries)
     machine = command.describe_machine()
-    print(f"{dataset.name}: {len(queries)} queries, {chosen.connections} connections, "
+    print(f"{name}: {len(queries)} queries, {chosen.connections} connections, "
           f"{machine['cores']} cores, load average {machine['load_average']:.1f} before", flush=True)
     works, servers = [], {}
     try:
-        for name in chosen.peers:
-            work = data.CACHE / "work" / f"server-{name}-{dataset.name}"
-            works.append(work)
-            servers[name] = start(name, work, chosen, dataset)
+        for peer in chosen.peers:
+            works.append(data.CACHE / "work" / f"server-{peer}-{name}")
+            servers[peer] = start(peer, works[-1], chosen, path)
         different = differences(queries[:chosen.check], servers)
         for line in different:
             print(f"  answers differ: {line}")
         runs = by_turns(chosen, queries, servers, works[0])
         entries = summaries(runs)
-        for name, (_, child, endpoint) in servers.items():
-            rate = entries[name]["per_second"] / 2
-            entries[name]["half_load"] = half_load(chosen, queries, endpoint, rate, works[0])
-            entries[name]["peak_bytes"] = child.peak_now()
-        versions = {name: version for name, (version, _, _) in servers.items()}
+        for peer, (_, child, endpoint) in servers.items():
+            rate = entries[peer]["per_second"] / 2
+            entries[peer]["half_load"] = half_load(chosen, queries, endpoint, rate, works[0])
+            entries[peer]["peak_bytes"] = child.peak_now()
+        versions = {peer: version for peer, (version, _, _) in servers.items()}
     finally:
         for _, child, endpoint in servers.values():
             endpoint.close()
@@ -92,21 +91,21 @@ def measure(chosen):
         for work in works:
             shutil.rmtree(work, ignore_errors=True)
     print(tables(entries))
-    write(chosen, dataset, machine, versions, entries, different)
+    write(chosen, name, machine, versions, entries, different)
     failed = sum(run["failed"] + run["refused"] for of in runs.values() for run in of)
     if failed:
         print(f"{failed} requests failed", file=sys.stderr)
     return 1 if failed or different else 0
 
 
-def start(name, work, chosen, dataset):
+def start(name, work, chosen, path):
     """Loads a store of its own, and serves it. Gives version, child and endpoint."""
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     engine = engines.SERVERS[name](work, chosen.memory, 60, False)
     version = engine.setup()
     print(f"{name}: {version}: load", flush=True)
-    engine.load(dataset.path)
+    engine.load(path)
     child, endpoint = engine.serve()
     endpoint.wait(child, engines.READY_SECONDS)
     return version, child, endpoint
@@ -214,18 +213,18 @@ def tables(entries):
         ["server", "offered/s", "answered/s", "p50 ms", "p99 ms", "max ms", "peak MB"], rows)
 
 
-def write(chosen, dataset, machine, versions, entries, different):
+def write(chosen, name, machine, versions, entries, different):
     """All figures, with the machine and the command."""
     record = {
         **command.occasion(machine),
-        "data": dataset.name,
+        "data": name,
         "versions": versions,
         "settings": {"queries": chosen.queries, "connections": chosen.connections,
                      "seconds": chosen.seconds, "pairs": chosen.pairs, "memory": chosen.memory},
         "servers": entries,
         "differences": different,
     }
-    path = command.write_record(record, f"server-{dataset.name}", chosen.json)
+    path = command.write_record(record, f"server-{name}", chosen.json)
     print(f"all figures: {path}")
 
 

@@ -60,6 +60,15 @@ pub enum QueryError {
         message: String,
     },
 
+    /// Another endpoint may not be asked (`SERVICE`).
+    #[error("SERVICE {endpoint}: {message}")]
+    Refused {
+        /// The endpoint.
+        endpoint: String,
+        /// Why not.
+        message: String,
+    },
+
     /// LOAD failed.
     #[error("LOAD <{iri}>: {message}")]
     Load {

@@ -20,6 +20,13 @@ pub trait ServiceHandler: Send + Sync {
         query: &str,
         deadline: Option<Instant>,
     ) -> Result<ServiceSolutions, ServiceError>;
+
+    /// Whether the endpoint may be asked at all: whoever asks for one that may not has made a mistake, and
+    /// none is made elsewhere.
+    fn check(&self, endpoint: &NamedNode) -> Result<(), ServiceError> {
+        let _ = endpoint;
+        Ok(())
+    }
 }
 
 /// What an endpoint answered.
@@ -35,28 +42,102 @@ pub struct ServiceSolutions {
 #[error("{0}")]
 pub struct ServiceError(pub String);
 
-/// Asks endpoints over HTTP with the SPARQL 1.1 Protocol.
+/// Asks endpoints over HTTP with the SPARQL 1.1 Protocol. One that says it is busy (429, 503) is asked
+/// again, in the time that it says, some times.
 #[derive(Debug)]
 pub struct HttpService {
     agent: Agent,
+    response_bytes: u64,
 }
 
 /// Accepted result formats.
 const ACCEPT: &str = "application/sparql-results+json, application/sparql-results+xml;q=0.9, \
                       text/tab-separated-values;q=0.5";
-/// How long to wait for an answer to start, without another deadline.
+/// How long an endpoint may be silent.
 const WAIT: Duration = Duration::from_secs(60);
+/// How often a busy endpoint is asked.
+const TRIES_MAX: u32 = 4;
+/// How long to wait for one that does not say how long, the first time.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Nobody is waited for longer.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 impl Default for HttpService {
     fn default() -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_connect(Some(Duration::from_secs(10)))
+            .timeout_per_read(Some(WAIT))
+            .timeout_per_write(Some(WAIT))
             .user_agent(concat!("pythia/", env!("CARGO_PKG_VERSION")))
             .build();
+        Self::new(config.into(), u64::MAX)
+    }
+}
+
+impl HttpService {
+    /// With an HTTP client of its own, which may refuse to ask some, and must not make errors of
+    /// statuses; of an answer at most so many bytes are read.
+    pub fn new(agent: Agent, response_bytes: u64) -> Self {
         Self {
-            agent: config.into(),
+            agent,
+            response_bytes,
         }
+    }
+
+    /// Asks, and asks again while the endpoint is busy.
+    fn ask(
+        &self,
+        endpoint: &NamedNode,
+        query: &str,
+        deadline: Option<Instant>,
+    ) -> Result<ureq::http::Response<ureq::Body>, ServiceError> {
+        let mut tries = 1;
+        loop {
+            let request = self.agent.post(endpoint.as_str());
+            let request = within(request, deadline);
+            let response = request
+                .header("Accept", ACCEPT)
+                .send_form([("query", query)])
+                .map_err(|error| ServiceError(told(&error)))?;
+            let is_busy = matches!(response.status().as_u16(), 429 | 503);
+            let pause = pause(&response, tries);
+            let is_late = deadline.is_some_and(|at| Instant::now() + pause >= at);
+            if !is_busy || tries == TRIES_MAX || is_late {
+                return Ok(response);
+            }
+            std::thread::sleep(pause);
+            tries += 1;
+        }
+    }
+}
+
+/// How long an endpoint wants to be left alone.
+fn pause(response: &ureq::http::Response<ureq::Body>, tries: u32) -> Duration {
+    let said = response.headers().get("retry-after");
+    let seconds = said.and_then(|said| said.to_str().ok()?.trim().parse().ok());
+    let pause = seconds.map_or(PAUSE * 2_u32.pow(tries - 1), Duration::from_secs);
+    pause.min(PAUSE_MAX)
+}
+
+/// The request, to be done with before a deadline.
+pub(crate) fn within<Any>(
+    request: ureq::RequestBuilder<Any>,
+    deadline: Option<Instant>,
+) -> ureq::RequestBuilder<Any> {
+    let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+    request.config().timeout_global(left).build()
+}
+
+/// What went wrong with a request, in its own words.
+pub(crate) fn told(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Other(error) => error.to_string(),
+        ureq::Error::Io(error) => match error.get_ref() {
+            Some(error) => error.to_string(),
+            None => error.to_string(),
+        },
+        error => error.to_string(),
     }
 }
 
@@ -67,13 +148,12 @@ impl ServiceHandler for HttpService {
         query: &str,
         deadline: Option<Instant>,
     ) -> Result<ServiceSolutions, ServiceError> {
-        let wait = deadline.map_or(WAIT, |at| at.saturating_duration_since(Instant::now()));
-        let request = self.agent.post(endpoint.as_str());
-        let request = request.config().timeout_global(Some(wait)).build();
-        let mut response = request
-            .header("Accept", ACCEPT)
-            .send_form([("query", query)])
-            .map_err(|error| ServiceError(error.to_string()))?;
+        let mut response = self.ask(endpoint, query, deadline)?;
+        if response.status().is_redirection() {
+            return Err(ServiceError(
+                "redirects to another place: ask that one".to_owned(),
+            ));
+        }
         if !response.status().is_success() {
             return Err(ServiceError(refusal(&mut response)));
         }
@@ -86,7 +166,8 @@ impl ServiceHandler for HttpService {
                 "answered with {media_type}, which is no SPARQL result format"
             )));
         };
-        let body = response.into_body().into_reader();
+        let body = response.into_body().into_with_config();
+        let body = body.limit(self.response_bytes).reader();
         let parser = QueryResultsParser::from_format(format).for_reader(body);
         match parser.map_err(|error| ServiceError(error.to_string()))? {
             ReaderQueryResultsParserOutput::Solutions(solutions) => Ok(from_parser(solutions)),

@@ -59,7 +59,7 @@ impl FromRequestParts<Arc<State>> for Caller {
         let Peer(peer) = *parts.extensions.get().expect("set where it is received");
         let record: &Arc<Record> = parts.extensions.get().expect("set where it is received");
         let record = Arc::clone(record);
-        let identity = settings.auth.identify(&parts.headers, peer)?;
+        let identity = settings.auth.identify(&parts.headers, peer).await?;
         if let Some(user) = &identity.user {
             let _ = record.user.set(Arc::clone(user));
         }
@@ -103,11 +103,17 @@ impl FromRequestParts<Arc<State>> for Exchange {
         let _ = caller.record.id.set(Arc::clone(&id));
         let datasets = state.datasets();
         let dataset = datasets.get(name).cloned();
-        let access = caller.identity.access(match (&dataset, name) {
+        let asked: &str = match (&dataset, name) {
             (Some(dataset), _) => &dataset.name,
             (None, Some(name)) => name,
             (None, None) => "",
-        });
+        };
+        let origins = &caller.settings.config.cors_origins;
+        let access = caller.identity.access_by(parts, origins, asked);
+        if access.is_none() {
+            // As well if there is no such dataset.
+            return Err(caller.identity.refuse(&format!("the dataset {asked}")));
+        }
         let dataset = dataset.ok_or_else(|| match name {
             Some(name) => HttpError::not_found(format!(
                 "there is no dataset {name}; /$/datasets lists what there is"
@@ -195,6 +201,7 @@ impl Exchange {
             memory_bytes: limits.memory_bytes,
             row_limit: limits.rows,
             visible: self.access.read.clone(),
+            service: Some(self.caller.settings.outbound.service()),
             ..QueryOptions::default()
         }
     }
@@ -204,7 +211,7 @@ impl Exchange {
         UpdateOptions {
             query: self.query_options(turn, limits),
             writable: self.access.write.clone(),
-            ..UpdateOptions::default()
+            load: Some(self.caller.settings.outbound.load()),
         }
     }
 

@@ -25,6 +25,7 @@ mod server;
 mod stall;
 mod state;
 
+pub use auth::{hash_password, new_token};
 pub use config::Config;
 pub use operate::logging;
 pub use server::{Handle, Server, ServerError};

@@ -41,9 +41,12 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn new(config: Config) -> Result<Self, ConfigError> {
+        let auth = Auth::new(&config.security).map_err(ConfigError::invalid)?;
+        auth.check_bind(&config.bind)
+            .map_err(ConfigError::invalid)?;
         Ok(Self {
-            auth: Auth::open(),
-            outbound: Outbound::default(),
+            auth,
+            outbound: Outbound::new(&config.outbound).map_err(ConfigError::invalid)?,
             config,
         })
     }

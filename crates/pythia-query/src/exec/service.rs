@@ -1,29 +1,47 @@
 //! `SERVICE`: solutions joined with what other endpoints answer.
 //!
 //! The terms that solutions already have are sent along as VALUES, some solutions at a time (a
-//! bound join), so that an endpoint answers only what can be joined.
+//! bound join), so that an endpoint answers only what can be joined. Several requests are under way at
+//! once, each read by a thread of its own ([`answer`]); what comes back is joined as it comes
+//! ([`asked`]), first of the request that was sent first.
+//!
+//! Where a solution binds nothing that could be sent, all of the pattern's solutions are asked for, and
+//! kept for the next solution like it.
 
+mod answer;
+mod asked;
+mod request;
+
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::stream;
-use hashbrown::HashSet;
-use oxrdf::{BlankNode, NamedNode, Term, Triple, Variable};
+use hashbrown::{HashMap, HashSet};
+use oxrdf::{NamedNode, Term, Variable};
 use pythia_rdf::TermId;
 use spargebra::algebra::GraphPattern;
-use spargebra::term::{GroundTerm, GroundTriple};
 
+use self::answer::Answer;
+use self::asked::{Asked, Found, Whole};
 use super::batch::{id_columns, record_batch};
 use super::context::QueryContext;
 use super::operator::{Operator, Solutions, pull, solutions};
 use crate::error::QueryError;
+use crate::service::ServiceError;
 
-/// How many solutions are sent along with one request.
-const SOLUTIONS_SENT: usize = 200;
-/// How many pairs of solutions are looked at between two looks at the clock.
-const PAIRS_CHECKED: usize = 1 << 16;
+/// How many solutions are sent along with one request: at first, and at least and at most.
+const SENT: usize = 64;
+const SENT_MIN: usize = 16;
+const SENT_MAX: usize = 512;
+/// How many requests are under way at most; they begin one by one.
+const UNDER_WAY_MAX: usize = 4;
+/// An endpoint that answers faster is asked for more at once; one that takes longer, for less.
+const FAST: Duration = Duration::from_millis(500);
+const SLOW: Duration = Duration::from_secs(5);
 
 /// Joins solutions with a pattern that an endpoint answers.
 #[derive(Debug, Clone)]
@@ -32,6 +50,8 @@ pub(crate) struct Service {
     pub(crate) pattern: GraphPattern,
     /// Whether a failing endpoint counts as one solution that binds nothing.
     pub(crate) silent: bool,
+    /// Whether a solution that nothing joins stays as it is: OPTIONAL.
+    pub(crate) optional: bool,
     /// The variables asked for, and the column of the output each one fills.
     pub(crate) asked: Vec<Variable>,
     pub(crate) columns: Vec<usize>,
@@ -53,10 +73,12 @@ impl Operator for Service {
     }
 
     fn describe(&self, _: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let optional = if self.optional { "optional " } else { "" };
         let silent = if self.silent { "silent " } else { "" };
+        write!(f, "{optional}{silent}")?;
         match &self.endpoint {
-            Endpoint::Fixed(endpoint) => write!(f, "{silent}{endpoint}")?,
-            Endpoint::Column(column) => write!(f, "{silent}column {column}")?,
+            Endpoint::Fixed(endpoint) => write!(f, "{endpoint}")?,
+            Endpoint::Column(column) => write!(f, "column {column}")?,
         }
         write!(f, " {{ {} }}", self.pattern)
     }
@@ -68,9 +90,15 @@ impl Operator for Service {
         context: Arc<QueryContext>,
     ) -> Solutions {
         let joiner = Joiner {
-            service: self.clone(),
+            service: Arc::new(self.clone()),
             input: inputs.remove(0),
-            current: None,
+            is_over: false,
+            waiting: Rows::new(self.left),
+            to_ask: VecDeque::new(),
+            under_way: VecDeque::new(),
+            pace: Pace::default(),
+            whole: HashMap::new(),
+            failed: HashSet::new(),
             requests: 0,
             schema: Arc::clone(&schema),
             context,
@@ -84,287 +112,272 @@ impl Operator for Service {
     }
 }
 
+impl Service {
+    /// The variables asked for that the input has: their places among those asked for.
+    fn shared(&self) -> impl Iterator<Item = usize> {
+        (0..self.asked.len()).filter(|asked| self.columns[*asked] < self.left)
+    }
+}
+
+/// Some solutions, column by column.
+#[derive(Debug, Default)]
+struct Rows {
+    columns: Vec<Vec<u64>>,
+    count: usize,
+}
+
+impl Rows {
+    fn new(columns: usize) -> Self {
+        Self {
+            columns: vec![Vec::new(); columns],
+            count: 0,
+        }
+    }
+
+    fn append(&mut self, batch: &RecordBatch) {
+        for (column, more) in self.columns.iter_mut().zip(id_columns(batch)) {
+            column.extend_from_slice(more);
+        }
+        self.count += batch.num_rows();
+    }
+
+    /// Takes the first ones out.
+    fn take(&mut self, count: usize) -> Self {
+        let count = count.min(self.count);
+        let columns = self.columns.iter_mut();
+        let taken = columns.map(|column| column.drain(..count).collect());
+        let taken = Self {
+            columns: taken.collect(),
+            count,
+        };
+        self.count -= count;
+        taken
+    }
+
+    /// Those of some rows.
+    fn pick(&self, rows: &[usize]) -> Self {
+        let pick = |column: &Vec<u64>| rows.iter().map(|row| column[*row]).collect();
+        Self {
+            columns: self.columns.iter().map(pick).collect(),
+            count: rows.len(),
+        }
+    }
+}
+
+/// How much is asked at once.
+struct Pace {
+    sent: usize,
+    under_way: usize,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            sent: SENT,
+            under_way: 1,
+        }
+    }
+}
+
+impl Pace {
+    fn note(&mut self, took: Duration) {
+        self.under_way = (self.under_way + 1).min(UNDER_WAY_MAX);
+        if took < FAST {
+            self.sent = (self.sent * 2).min(SENT_MAX);
+        } else if took > SLOW {
+            self.sent = (self.sent / 2).max(SENT_MIN);
+        }
+    }
+}
+
 struct Joiner {
-    service: Service,
+    service: Arc<Service>,
     input: Solutions,
-    /// An input batch by column, its rows, and how many of them have been joined.
-    current: Option<(Vec<Vec<u64>>, usize, usize)>,
+    is_over: bool,
+    /// Solutions that nothing was asked for yet.
+    waiting: Rows,
+    /// What is to be asked next, and the solutions it is asked for.
+    to_ask: VecDeque<(Question, Rows)>,
+    under_way: VecDeque<Asked>,
+    pace: Pace,
+    /// All that endpoints have to say, for solutions that bind nothing.
+    whole: HashMap<NamedNode, Whole>,
+    /// Endpoints that have failed and are asked no more, where that is SILENT.
+    failed: HashSet<NamedNode>,
     /// Requests sent so far: tells the blank nodes of different answers apart.
     requests: usize,
     schema: SchemaRef,
     context: Arc<QueryContext>,
 }
 
-/// An endpoint, `None` if it is no IRI, and the rows that name it.
-type RowsOfEndpoint = (Option<NamedNode>, Vec<usize>);
-
-/// What an endpoint answered, as ids: per row one for each variable asked for, 0 if unbound.
-type Answer = Vec<Vec<u64>>;
+/// What is asked for some solutions.
+struct Question {
+    /// `None` if it is no IRI.
+    endpoint: Option<NamedNode>,
+    /// Whether the solutions bind something to send along.
+    binds: bool,
+}
 
 impl Joiner {
     async fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
         loop {
             self.context.check()?;
-            let Some((columns, rows, done)) = self.current.take() else {
-                let Some(batch) = pull(&mut self.input).await? else {
-                    return Ok(None);
-                };
-                let columns = id_columns(&batch)
-                    .into_iter()
-                    .map(<[u64]>::to_vec)
-                    .collect();
-                self.current = Some((columns, batch.num_rows(), 0));
-                continue;
+            self.ask_more().await?;
+            let Some(asked) = self.under_way.front_mut() else {
+                return Ok(None);
             };
-            if done >= rows {
-                continue;
-            }
-            let to = (done + SOLUTIONS_SENT).min(rows);
-            let mut joined = self.join(&columns, done, to)?;
-            self.current = Some((columns, rows, to));
-            let rows = joined[0].len();
-            if rows > 0 {
-                joined.truncate(self.schema.fields().len());
-                return Ok(Some(record_batch(&self.schema, joined, rows)?));
-            }
-        }
-    }
-
-    /// Joins input rows `from..to`. The output has one more column than the schema wants if that
-    /// has none, so that its rows can be counted.
-    fn join(
-        &mut self,
-        columns: &[Vec<u64>],
-        from: usize,
-        to: usize,
-    ) -> Result<Vec<Vec<u64>>, QueryError> {
-        let mut output: Vec<Vec<u64>> = vec![Vec::new(); self.schema.fields().len().max(1)];
-        for (endpoint, rows) in self.by_endpoint(columns, from, to)? {
-            let answer = match endpoint {
-                Some(endpoint) => self.ask(&endpoint, columns, &rows),
-                None => Err(QueryError::Service {
-                    endpoint: "an endpoint that is no IRI".to_owned(),
-                    message: "it cannot be asked".to_owned(),
-                }),
-            };
-            let answer = match answer {
-                Err(QueryError::Service { .. }) if self.service.silent => {
-                    vec![vec![0; self.service.asked.len()]]
+            let mut output: Vec<Vec<u64>> = vec![Vec::new(); self.schema.fields().len().max(1)];
+            let found = asked.next(&self.service, &self.context, &mut output)?;
+            if let Found::End {
+                took,
+                failed,
+                whole,
+            } = found
+            {
+                let asked = self.under_way.pop_front().expect("there was a first");
+                self.pace.note(took);
+                if let Some(endpoint) = asked.endpoint {
+                    if failed {
+                        self.failed.insert(endpoint);
+                    } else if let Some(whole) = whole {
+                        self.whole.insert(endpoint, whole);
+                    }
                 }
-                other => other?,
-            };
-            self.pair(columns, &rows, &answer, &mut output)?;
+            }
+            let rows = output[0].len();
+            if rows > 0 {
+                output.truncate(self.schema.fields().len());
+                return Ok(Some(record_batch(&self.schema, output, rows)?));
+            }
         }
-        Ok(output)
     }
 
-    /// The rows by endpoint.
-    fn by_endpoint(
-        &self,
-        columns: &[Vec<u64>],
-        from: usize,
-        to: usize,
-    ) -> Result<Vec<RowsOfEndpoint>, QueryError> {
-        let column = match &self.service.endpoint {
-            Endpoint::Fixed(endpoint) => {
-                return Ok(vec![(Some(endpoint.clone()), (from..to).collect())]);
+    /// Sends requests, as long as there are solutions to send along and more may be under way.
+    async fn ask_more(&mut self) -> Result<(), QueryError> {
+        while self.under_way.len() < self.pace.under_way {
+            if self.under_way.iter().any(|asked| asked.is_for_all) {
+                return Ok(());
             }
-            Endpoint::Column(column) => &columns[*column],
+            if let Some((question, rows)) = self.to_ask.pop_front() {
+                let asked = self.ask(question, rows)?;
+                self.under_way.push_back(asked);
+                continue;
+            }
+            while !self.is_over && self.waiting.count < self.pace.sent {
+                match pull(&mut self.input).await? {
+                    Some(batch) => self.waiting.append(&batch),
+                    None => self.is_over = true,
+                }
+            }
+            if self.waiting.count == 0 {
+                return Ok(());
+            }
+            let rows = self.waiting.take(self.pace.sent);
+            self.to_ask = self.questions(&rows)?;
+        }
+        Ok(())
+    }
+
+    /// The rows by what is asked for them.
+    fn questions(&self, rows: &Rows) -> Result<VecDeque<(Question, Rows)>, QueryError> {
+        let binds = |row: usize| {
+            let mut shared = self.service.shared();
+            shared.any(|asked| rows.columns[self.service.columns[asked]][row] != 0)
         };
-        let mut groups: Vec<(u64, Vec<usize>)> = Vec::new();
-        for (row, &id) in (from..to).zip(&column[from..to]) {
-            match groups.iter_mut().find(|(endpoint, _)| *endpoint == id) {
-                Some((_, rows)) => rows.push(row),
-                None => groups.push((id, vec![row])),
+        let mut groups: Vec<((u64, bool), Vec<usize>)> = Vec::new();
+        for row in 0..rows.count {
+            let endpoint = match &self.service.endpoint {
+                Endpoint::Fixed(_) => 0,
+                Endpoint::Column(column) => rows.columns[*column][row],
+            };
+            let key = (endpoint, binds(row));
+            match groups.iter_mut().find(|(other, _)| *other == key) {
+                Some((_, members)) => members.push(row),
+                None => groups.push((key, vec![row])),
             }
         }
-        let named = groups.into_iter().map(|(id, rows)| {
-            let term = match id {
-                0 => None,
-                id => Some(self.context.evaluation.decode(&[TermId(id)])?.remove(0)),
+        let questions = groups.into_iter().map(|((id, binds), members)| {
+            let endpoint = match &self.service.endpoint {
+                Endpoint::Fixed(endpoint) => Some(endpoint.clone()),
+                Endpoint::Column(_) if id == 0 => None,
+                Endpoint::Column(_) => {
+                    match self.context.evaluation.decode(&[TermId(id)])?.remove(0) {
+                        Term::NamedNode(endpoint) => Some(endpoint),
+                        _ => None,
+                    }
+                }
             };
-            Ok(match term {
-                Some(Term::NamedNode(endpoint)) => (Some(endpoint), rows),
-                _ => (None, rows),
-            })
+            Ok((Question { endpoint, binds }, rows.pick(&members)))
         });
-        named.collect()
+        questions.collect()
     }
 
     /// Asks an endpoint for what can be joined with the rows.
-    fn ask(
-        &mut self,
-        endpoint: &NamedNode,
-        columns: &[Vec<u64>],
-        rows: &[usize],
-    ) -> Result<Answer, QueryError> {
-        let context = Arc::clone(&self.context);
-        let failed = |message: String| QueryError::Service {
-            endpoint: endpoint.to_string(),
-            message,
-        };
+    fn ask(&mut self, question: Question, rows: Rows) -> Result<Asked, QueryError> {
+        let Question { endpoint, binds } = question;
+        let context = &self.context;
         let Some(handler) = &context.service else {
             return Err(QueryError::unsupported_hint(
                 "SERVICE, as no client for other endpoints is set,",
                 "set QueryOptions::service, such as to HttpService",
             ));
         };
-        let query = self.query(columns, rows)?;
-        let solutions = handler
-            .select(endpoint, &query, context.governor().deadline())
-            .map_err(|error| failed(error.to_string()))?;
-        self.requests += 1;
-        let places: Vec<Option<usize>> = self
-            .service
-            .asked
-            .iter()
-            .map(|asked| solutions.variables.iter().position(|v| v == asked))
-            .collect();
-        let query = context.evaluation.blank_node_seed();
-        let scope = format!("s{query:016x}r{}_", self.requests);
-        let mut answer = Vec::new();
-        for row in solutions.rows {
-            let row = row.map_err(|error| failed(error.to_string()))?;
-            context.check()?;
-            context.reserve(places.len() * 8 + 24)?;
-            let ids = places.iter().map(|place| {
-                let term = place.and_then(|place| row.get(place).cloned().flatten());
-                let term = term.map(|term| foreign(term, &scope));
-                term.map_or(Ok(0), |term| Ok(context.evaluation.intern(term)?.0))
-            });
-            answer.push(ids.collect::<Result<Vec<u64>, QueryError>>()?);
-        }
-        Ok(answer)
-    }
-
-    /// The query that asks for what can be joined with the rows.
-    fn query(&self, columns: &[Vec<u64>], rows: &[usize]) -> Result<String, QueryError> {
-        let shared: Vec<usize> = (0..self.service.asked.len())
-            .filter(|asked| self.service.columns[*asked] < self.service.left)
-            .collect();
-        let mut pattern = self.service.pattern.clone();
-        let mut seen: HashSet<Vec<u64>> = HashSet::new();
-        let mut bindings = Vec::new();
-        for &row in rows {
-            let ids: Vec<u64> = shared
-                .iter()
-                .map(|asked| columns[self.service.columns[*asked]][row])
-                .collect();
-            if seen.insert(ids.clone()) {
-                let terms = ids.into_iter().map(|id| self.sendable(id));
-                bindings.push(terms.collect::<Result<Vec<_>, _>>()?);
-            }
-        }
-        // A row that binds nothing asks for everything.
-        if bindings.iter().all(|row| row.iter().any(Option::is_some)) {
-            let variables = shared
-                .iter()
-                .map(|asked| self.service.asked[*asked].clone());
-            pattern = GraphPattern::Join {
-                left: Box::new(GraphPattern::Values {
-                    variables: variables.collect(),
-                    bindings,
-                }),
-                right: Box::new(pattern),
-            };
-        }
-        let query = spargebra::Query::Select {
-            dataset: None,
-            pattern: GraphPattern::Project {
-                inner: Box::new(pattern),
-                variables: self.service.asked.clone(),
-            },
-            base_iri: None,
+        let Some(iri) = &endpoint else {
+            let error = ServiceError("it cannot be asked, as it is no IRI".to_owned());
+            let answer = Answer::failed(error, "an endpoint");
+            return Ok(Asked::new(
+                &self.service,
+                None,
+                rows,
+                answer,
+                false,
+                context,
+            ));
         };
-        Ok(query.to_string())
-    }
-
-    /// A term as it can be sent; `None` for what another endpoint cannot know.
-    fn sendable(&self, id: u64) -> Result<Option<GroundTerm>, QueryError> {
-        if id == 0 {
-            return Ok(None);
+        if self.failed.contains(iri) {
+            let answer = Answer::failed(ServiceError("it failed before".to_owned()), iri.as_str());
+            return Ok(Asked::new(
+                &self.service,
+                endpoint,
+                rows,
+                answer,
+                false,
+                context,
+            ));
         }
-        let term = self.context.evaluation.decode(&[TermId(id)])?.remove(0);
-        Ok(ground(term))
-    }
-
-    /// Appends the compatible pairs of input rows and answered rows.
-    fn pair(
-        &self,
-        columns: &[Vec<u64>],
-        rows: &[usize],
-        answer: &Answer,
-        output: &mut [Vec<u64>],
-    ) -> Result<(), QueryError> {
-        let left = self.service.left;
-        let mut looked_at = 0;
-        for &row in rows {
-            for found in answer {
-                looked_at += 1;
-                if looked_at % PAIRS_CHECKED == 0 {
-                    self.context.check()?;
-                }
-                let filled = || self.service.columns.iter().zip(found);
-                let compatible = filled().all(|(column, id)| {
-                    *column >= left || *id == 0 || [0, *id].contains(&columns[*column][row])
-                });
-                if !compatible {
-                    continue;
-                }
-                for (column, values) in output.iter_mut().enumerate() {
-                    values.push(columns.get(column).map_or(0, |column| column[row]));
-                }
-                for (column, id) in filled() {
-                    let value = output[*column].last_mut().expect("pushed above");
-                    if *value == 0 {
-                        *value = *id;
-                    }
-                }
-            }
+        if !binds && let Some(whole) = self.whole.get(iri) {
+            let answer = Answer::kept(whole);
+            return Ok(Asked::new(
+                &self.service,
+                endpoint,
+                rows,
+                answer,
+                false,
+                context,
+            ));
         }
-        Ok(())
-    }
-}
-
-/// A term without blank nodes, as VALUES takes it.
-fn ground(term: Term) -> Option<GroundTerm> {
-    Some(match term {
-        Term::NamedNode(node) => node.into(),
-        Term::Literal(literal) => literal.into(),
-        Term::BlankNode(_) => return None,
-        Term::Triple(triple) => {
-            let Triple {
-                subject,
-                predicate,
-                object,
-            } = *triple;
-            let oxrdf::NamedOrBlankNode::NamedNode(subject) = subject else {
-                return None;
-            };
-            GroundTerm::Triple(Box::new(GroundTriple {
-                subject,
-                predicate,
-                object: ground(object)?,
-            }))
-        }
-    })
-}
-
-/// A term of an answer, its blank nodes renamed: they are none of ours, and of no other answer.
-fn foreign(term: Term, scope: &str) -> Term {
-    match term {
-        Term::BlankNode(node) => {
-            BlankNode::new_unchecked(format!("{scope}{}", node.as_str())).into()
-        }
-        Term::Triple(triple) => {
-            let subject = foreign(triple.subject.into(), scope);
-            let object = foreign(triple.object, scope);
-            match subject {
-                Term::NamedNode(node) => Triple::new(node, triple.predicate, object).into(),
-                Term::BlankNode(node) => Triple::new(node, triple.predicate, object).into(),
-                other => other,
-            }
-        }
-        other => other,
+        handler
+            .check(iri)
+            .or_else(|error| match self.service.silent {
+                true => Ok(()),
+                false => Err(QueryError::Refused {
+                    endpoint: iri.to_string(),
+                    message: error.to_string(),
+                }),
+            })?;
+        let query = request::query(&self.service, context, binds.then_some(&rows))?;
+        self.requests += 1;
+        let number = self.requests;
+        let answer = Answer::ask(handler, iri, query, number, context)?;
+        let is_last = self.is_over && self.waiting.count == 0 && self.to_ask.is_empty();
+        let is_for_all = !binds && !is_last;
+        Ok(Asked::new(
+            &self.service,
+            endpoint,
+            rows,
+            answer,
+            is_for_all,
+            context,
+        ))
     }
 }

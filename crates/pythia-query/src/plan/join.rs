@@ -6,7 +6,7 @@ use spargebra::algebra::{Expression, GraphPattern};
 
 use super::builder::{Builder, GraphScope, Planned};
 use super::scope::{can_seed, certain, in_scope};
-use super::{PlanError, Planner, Planning, sequence};
+use super::{PlanError, Planner, Planning, search, sequence};
 use crate::error::QueryError;
 use crate::exec::join::{HashJoin, JoinKind};
 use crate::exec::operator::SolutionExec;
@@ -49,6 +49,19 @@ impl Planner<'_> {
         let shared_are_certain = in_scope(right)
             .iter()
             .all(|v| !builder.is_bound(v) || builder.is_certain(v));
+        if let (
+            GraphPattern::Service {
+                name,
+                inner,
+                silent,
+            },
+            None,
+            true,
+        ) = (right, condition, shared_are_certain && !builder.nested)
+            && !search::is_search(name)
+        {
+            return self.service(builder, name, inner, *silent, true);
+        }
         if shared_are_certain && can_seed(right, &builder.joined_variables()) {
             let inside = builder.inside(|builder| {
                 self.extend(builder, right, graph)?;

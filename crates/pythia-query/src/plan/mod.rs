@@ -176,7 +176,7 @@ impl<'a> Planner<'a> {
                 name,
                 inner,
                 silent,
-            } => self.service(builder, name, inner, *silent),
+            } => self.service(builder, name, inner, *silent, false),
             other if !sequence::is_sequence(other) => {
                 Err(QueryError::unsupported("this kind of group (LATERAL)").into())
             }

@@ -15,13 +15,15 @@ use crate::exec::service::{Endpoint, Service};
 const ROWS_UNKNOWN: f64 = 1000.0;
 
 impl Planner<'_> {
-    /// Joins the pipeline with a pattern that an endpoint answers.
+    /// Joins the pipeline with a pattern that an endpoint answers; what nothing joins stays as it is, if
+    /// that is `optional`.
     pub(super) fn service(
         &self,
         builder: &mut Builder,
         name: &NamedNodePattern,
         pattern: &GraphPattern,
         silent: bool,
+        optional: bool,
     ) -> Planning {
         if builder.nested {
             return Err(PlanError::Alone);
@@ -58,12 +60,13 @@ impl Planner<'_> {
             endpoint,
             pattern: pattern.clone(),
             silent,
+            optional,
             columns: columns.collect(),
             asked,
             left: left.variables.len(),
         };
         let mut bound = left.certain;
-        if !silent {
+        if !silent && !optional {
             bound.extend(
                 certain(pattern)
                     .into_iter()

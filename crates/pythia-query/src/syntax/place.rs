@@ -32,6 +32,9 @@ pub struct Place {
     /// Bodies of groups in which `?pythiaSought` has what fits the rest of the query: the most demanding
     /// first. All names in them are in full. Empty where the query says nothing about it.
     pub patterns: Vec<String>,
+    /// The same bodies, where what is sought hangs on other triples: only the first solutions of these are
+    /// gone on from, so that answers come soon, and from different nodes.
+    pub samples: Vec<String>,
     /// The prefixes that the text declares, with their IRIs.
     pub prefixes: Vec<(String, String)>,
     /// The base that the text declares.
@@ -83,6 +86,7 @@ impl Place {
             typed,
             expected,
             patterns: Vec::new(),
+            samples: Vec::new(),
             variables: Vec::new(),
             prefixes: Vec::new(),
             base: None,
@@ -92,11 +96,13 @@ impl Place {
         if machine.seek() {
             let mut whole = machine.clone();
             after.list.iter().for_each(|token| whole.take(*token));
-            place.patterns = [whole.pattern(), machine.clone().pattern()]
-                .into_iter()
-                .flatten()
-                .collect();
+            let both = [whole.pattern(), machine.clone().pattern()];
+            for pattern in both.into_iter().flatten() {
+                place.patterns.push(pattern.whole);
+                place.samples.extend(pattern.sampled);
+            }
             place.patterns.dedup();
+            place.samples.dedup();
         }
         // Declarations and variables are those of the whole text.
         after.list.iter().for_each(|token| machine.take(*token));
@@ -120,7 +126,7 @@ impl<'t> Tokens<'t> {
         let mut list = Vec::new();
         let mut end = 0;
         let mut is_open = false;
-        while list.len() < TOKENS_MAX {
+        for _ in 0..TOKENS_MAX {
             let mut token = lexer.next();
             match token.kind {
                 Kind::End => break,

@@ -1,7 +1,7 @@
 //! LOAD: what an IRI names, parsed and inserted.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use super::rows::Rows;
 use super::{Runner, Transaction, name};
 use crate::error::QueryError;
 use crate::governor::Governor;
+use crate::service::{told, within};
 
 /// Says what LOAD may read, and opens it. An embedding program may bring its own.
 pub trait LoadHandler: Send + Sync {
@@ -41,7 +42,8 @@ pub struct SourceError(pub String);
 #[derive(Debug, Default)]
 pub struct Loader {
     folder: Option<PathBuf>,
-    agent: Option<Agent>,
+    /// With the bytes that one source may have.
+    agent: Option<(Agent, u64)>,
 }
 
 impl Loader {
@@ -60,12 +62,19 @@ impl Loader {
     /// Allows what HTTP servers have. Whoever may update can then make this program ask any server that
     /// it reaches.
     #[must_use]
-    pub fn with_http(mut self) -> Self {
+    pub fn with_http(self) -> Self {
         let config = Agent::config_builder()
             .timeout_connect(Some(Duration::from_secs(10)))
             .user_agent(concat!("pythia/", env!("CARGO_PKG_VERSION")))
             .build();
-        self.agent = Some(config.into());
+        self.with_agent(config.into(), u64::MAX)
+    }
+
+    /// Allows what an HTTP client asks for, which may refuse some of it; of one source at most so many
+    /// bytes.
+    #[must_use]
+    pub fn with_agent(mut self, agent: Agent, bytes_max: u64) -> Self {
+        self.agent = Some((agent, bytes_max));
         self
     }
 
@@ -89,16 +98,21 @@ impl Loader {
                 "files may not be loaded: allow a folder (--load-folder)".to_owned(),
             ));
         };
-        let canonical = |path: &Path| {
-            let real = path.canonicalize();
-            real.map_err(|error| SourceError(format!("{}: {error}", path.display())))
+        let failed = |path: &Path, error| SourceError(format!("{}: {error}", path.display()));
+        let real = folder.canonicalize().map_err(|e| failed(folder, e))?;
+        let outside = || SourceError(format!("only files in {} may be loaded", real.display()));
+        let is_below = |path: &Path| {
+            let climbs = path.components().any(|part| part == Component::ParentDir);
+            !climbs && (path.starts_with(&real) || path.starts_with(folder))
         };
-        let (folder, path) = (canonical(folder)?, canonical(path)?);
-        if !path.starts_with(&folder) {
-            return Err(SourceError(format!(
-                "only files in {} may be loaded",
-                folder.display()
-            )));
+        let path = match path.canonicalize() {
+            Ok(path) => path,
+            // Whether a file outside is there is not told.
+            Err(error) if is_below(path) => return Err(failed(path, error)),
+            Err(_) => return Err(outside()),
+        };
+        if !path.starts_with(&real) {
+            return Err(outside());
         }
         Source::from_path(&path, None, None).map_err(|error| SourceError(error.to_string()))
     }
@@ -106,18 +120,22 @@ impl Loader {
     fn http(&self, iri: &NamedNode, deadline: Option<Instant>) -> Result<Source, SourceError> {
         const ACCEPT: &str = "application/n-quads, application/n-triples, application/trig;q=0.9, \
                               text/turtle;q=0.9, application/rdf+xml;q=0.7, application/ld+json;q=0.5";
-        let Some(agent) = &self.agent else {
+        let Some((agent, bytes_max)) = &self.agent else {
             return Err(SourceError(
                 "nothing may be loaded over HTTP: allow it (--load-http)".to_owned(),
             ));
         };
-        let wait = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        let request = agent.get(iri.as_str());
-        let request = request.config().timeout_global(wait).build();
+        let request = within(agent.get(iri.as_str()), deadline);
         let response = request
             .header("Accept", ACCEPT)
             .call()
-            .map_err(|error| SourceError(error.to_string()))?;
+            .map_err(|error| SourceError(told(&error)))?;
+        if !response.status().is_success() {
+            return Err(SourceError(format!(
+                "refused with status {}",
+                response.status()
+            )));
+        }
         let path = iri.as_str().split(['?', '#']).next().unwrap_or_default();
         let (by_name, compression) = detect(Path::new(path));
         let media_type = response.headers().get("content-type");
@@ -129,7 +147,8 @@ impl Loader {
                 "the server answered with {media_type}, which is no RDF format"
             )));
         };
-        let reader = response.into_body().into_reader();
+        let body = response.into_body().into_with_config();
+        let reader = body.limit(*bytes_max).reader();
         let source = Source::from_reader(iri.as_str().to_owned(), reader, format, compression);
         source.map_err(|error| SourceError(error.to_string()))
     }

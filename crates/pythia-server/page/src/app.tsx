@@ -18,8 +18,9 @@ const ready = signal(false);
 
 export function App() {
   useEffect(() => {
+    // Who signed in may see others.
     void loadDatasets().finally(() => { ready.value = true; });
-  }, []);
+  }, [authorization.value]);
   const { view } = route.value;
   useEffect(() => {
     document.title = `${VIEWS.find(([key]) => key === view)?.[1]} · Pythia`;

@@ -1,54 +1,333 @@
 //! Who asks, and what they may do.
+//!
+//! ```text
+//! Authorization → basic: user, password → argon2 ─┐
+//!               → bearer: token → hash known ─────┼→ Identity (roles) ── dataset ──→ Access
+//!                         JWT → key of a file ────┘                                (graphs to read
+//! none          → the anonymous role ─────────────┘                                 and to write)
+//! ```
+//!
+//! What an [`Access`] does not allow is not checked after the fact: queries and updates are run with
+//! its rules, so that other graphs are not there for them.
 
-use std::net::IpAddr;
+mod attempts;
+mod basic;
+pub(crate) mod config;
+mod jwt;
+mod origin;
+mod password;
+mod remembered;
+mod role;
+mod token;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
-use http::HeaderMap;
+use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, StatusCode, request::Parts};
 use pythia::GraphRules;
 
+use self::attempts::Attempts;
+use self::config::SecurityConfig;
+use self::jwt::Signed;
+use self::password::Passwords;
+use self::remembered::Remembered;
+use self::role::{Role, Roles};
+use self::token::Tokens;
 use crate::protocol::error::HttpError;
 
+pub use self::password::hash_password;
+pub(crate) use self::role::Access;
+pub use self::token::new_token;
+
+/// How long a signed token is believed without being checked again.
+const SIGNED_TIME: Duration = Duration::from_secs(60);
+
 /// Tells who a request is from.
-pub(crate) struct Auth {}
+pub(crate) struct Auth {
+    /// None, if everybody may do everything.
+    known: Option<Known>,
+    /// Whether that is so on purpose.
+    is_open_to_all: bool,
+}
+
+/// Those who are known.
+struct Known {
+    users: HashMap<String, Identity>,
+    passwords: Passwords,
+    tokens: Tokens,
+    signed: Option<Signed>,
+    roles: Roles,
+    anonymous: Identity,
+    remembered: Remembered<Identity>,
+    attempts: Attempts,
+}
 
 /// Who a request is from.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     /// The user's name; `None` if nobody said who they are.
     pub(crate) user: Option<Arc<str>>,
+    /// What they may do; everything if `None`.
+    roles: Option<Arc<[Arc<Role>]>>,
+    /// Whether a browser would not have said so by itself.
+    is_deliberate: bool,
+    /// The ways to say who one is.
+    challenges: Challenges,
 }
 
-/// What somebody may do with a dataset.
-#[derive(Clone, Debug)]
-pub(crate) struct Access {
-    /// The graphs that its queries see.
-    pub(crate) read: GraphRules,
-    /// The graphs that its updates may change.
-    pub(crate) write: GraphRules,
-    /// May look after the server.
-    pub(crate) admin: bool,
+/// The schemes that a server takes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Challenges {
+    basic: bool,
+    bearer: bool,
 }
 
 impl Auth {
-    pub(crate) fn open() -> Self {
-        Self {}
+    /// As configured.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration, or with the files it names.
+    pub(crate) fn new(config: &SecurityConfig) -> Result<Self, String> {
+        let known = match config.is_empty() {
+            true => None,
+            false => Some(Known::new(config).map_err(|wrong| format!("security: {wrong}"))?),
+        };
+        Ok(Self {
+            known,
+            is_open_to_all: config.open,
+        })
     }
 
-    pub(crate) fn identify(
+    /// Whether everybody may do everything.
+    pub(crate) fn is_open(&self) -> bool {
+        self.known.is_none()
+    }
+
+    /// Whether it may listen there: where everybody may do everything, others than this machine's users
+    /// reach it only if that is wanted.
+    pub(crate) fn check_bind(&self, addresses: &[SocketAddr]) -> Result<(), String> {
+        let is_local = |address: &&SocketAddr| address.ip().to_canonical().is_loopback();
+        match addresses.iter().find(|address| !is_local(address)) {
+            Some(address) if self.is_open() && !self.is_open_to_all => Err(format!(
+                "everybody who reaches {address} could read and change everything: configure who may \
+                 do what ([security]), or say that this is wanted (security.open = true)"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Who has sent a request. Checking a password for the first time takes some ten milliseconds.
+    pub(crate) async fn identify(
         &self,
-        _headers: &HeaderMap,
-        _peer: IpAddr,
+        headers: &HeaderMap,
+        peer: IpAddr,
     ) -> Result<Identity, HttpError> {
-        Ok(Identity { user: None })
+        let Some(known) = &self.known else {
+            return Ok(Identity::everybody());
+        };
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        let Some(value) = values.next() else {
+            return Ok(known.anonymous.clone());
+        };
+        let text = value.to_str().ok().filter(|_| values.next().is_none());
+        let (scheme, credentials) = text
+            .and_then(|text| text.trim().split_once(' '))
+            .ok_or_else(|| known.unknown("the Authorization header cannot be read", false))?;
+        let takes = known.anonymous.challenges;
+        match scheme.to_ascii_lowercase().as_str() {
+            "basic" if takes.basic => known.basic(credentials.trim(), peer).await,
+            "bearer" if takes.bearer => known.bearer(credentials.trim(), peer),
+            _ => Err(known.unknown("this server takes no such credentials", false)),
+        }
+    }
+}
+
+impl Known {
+    fn new(config: &SecurityConfig) -> Result<Self, String> {
+        let roles = Roles::new(&config.roles)?;
+        let mut users = HashMap::new();
+        let passwords = Passwords::new(&config.users)?;
+        for user in &config.users {
+            let named = roles.named(&user.roles, &format!("user {}", user.name))?;
+            users.insert(user.name.clone(), Identity::named(&user.name, named));
+        }
+        let tokens = Tokens::new(&config.tokens, &roles)?;
+        let anonymous = roles.named(config.anonymous.as_slice(), "anonymous")?;
+        let signed = config.jwt.as_ref().map(Signed::new).transpose()?;
+        let challenges = Challenges {
+            basic: !passwords.is_empty(),
+            bearer: !tokens.is_empty() || signed.is_some(),
+        };
+        Ok(Self {
+            anonymous: Identity {
+                user: None,
+                roles: Some(anonymous),
+                is_deliberate: false,
+                challenges,
+            },
+            users,
+            passwords,
+            tokens,
+            signed,
+            roles,
+            remembered: Remembered::new(),
+            attempts: Attempts::new(config.failures_per_minute.max(1)),
+        })
+    }
+
+    async fn basic(&self, credentials: &str, peer: IpAddr) -> Result<Identity, HttpError> {
+        let now = Instant::now();
+        let key = self.remembered.key(credentials.as_bytes());
+        if let Some(identity) = self.remembered.get(&key, now) {
+            return Ok(identity);
+        }
+        let (user, password) = basic::parse(credentials).ok_or_else(|| {
+            self.unknown("the credentials are not user:password in base64", false)
+        })?;
+        self.begin(peer, now)?;
+        let is_right = self.passwords.check(&user, &password).await;
+        let Some(identity) = self.users.get(&user).filter(|_| is_right) else {
+            return Err(self.unknown("the user's name or the password is wrong", false));
+        };
+        self.attempts.succeeded(peer);
+        self.remembered
+            .put(key, identity.clone(), now + remembered::TIME, now);
+        Ok(identity.clone())
+    }
+
+    fn bearer(&self, token: &str, peer: IpAddr) -> Result<Identity, HttpError> {
+        let now = Instant::now();
+        if let Some(identity) = self.tokens.find(token) {
+            return Ok(Identity {
+                is_deliberate: true,
+                ..identity.clone()
+            });
+        }
+        let key = self.remembered.key(token.as_bytes());
+        if let Some(identity) = self.remembered.get(&key, now) {
+            return Ok(identity);
+        }
+        self.begin(peer, now)?;
+        let claims = match &self.signed {
+            Some(signed) => signed.check(token),
+            None => Err("the token is not known"),
+        };
+        let claims = claims.map_err(|wrong| self.unknown(wrong, true))?;
+        self.attempts.succeeded(peer);
+        let names: Vec<&str> = claims.roles.iter().map(String::as_str).collect();
+        let identity = Identity {
+            is_deliberate: true,
+            ..Identity::named(&claims.user, self.roles.known(&names))
+        };
+        let left = claims.expires.duration_since(SystemTime::now());
+        let until = now + left.unwrap_or_default().min(SIGNED_TIME);
+        self.remembered.put(key, identity.clone(), until, now);
+        Ok(identity)
+    }
+
+    fn begin(&self, peer: IpAddr, now: Instant) -> Result<(), HttpError> {
+        self.attempts.begin(peer, now).map_err(|seconds| {
+            HttpError::later(
+                StatusCode::TOO_MANY_REQUESTS,
+                "too many failed attempts to say who is asking; try again later",
+                seconds,
+            )
+        })
+    }
+
+    /// Whoever it is, they are not known.
+    fn unknown(&self, message: &'static str, is_token: bool) -> HttpError {
+        let wrong = is_token.then_some(message);
+        self.anonymous
+            .challenges
+            .unauthorized(message.to_owned(), wrong)
+    }
+}
+
+impl Challenges {
+    fn unauthorized(self, message: String, wrong_token: Option<&'static str>) -> HttpError {
+        let mut error = HttpError::new(StatusCode::UNAUTHORIZED, message);
+        if self.basic {
+            let basic = HeaderValue::from_static("Basic realm=\"pythia\", charset=\"UTF-8\"");
+            error = error.with_header(WWW_AUTHENTICATE, basic);
+        }
+        if self.bearer {
+            let bearer = match wrong_token {
+                None => "Bearer realm=\"pythia\"".to_owned(),
+                Some(wrong) => format!(
+                    "Bearer realm=\"pythia\", error=\"invalid_token\", error_description=\"{wrong}\""
+                ),
+            };
+            let bearer = HeaderValue::from_str(&bearer).expect("our own words");
+            error = error.with_header(WWW_AUTHENTICATE, bearer);
+        }
+        error
     }
 }
 
 impl Identity {
-    pub(crate) fn access(&self, _dataset: &str) -> Access {
+    /// Anybody, where everybody may do everything.
+    fn everybody() -> Self {
+        Self {
+            user: None,
+            roles: None,
+            is_deliberate: false,
+            challenges: Challenges::default(),
+        }
+    }
+
+    fn named(user: &str, roles: Arc<[Arc<Role>]>) -> Self {
+        Self {
+            user: Some(user.into()),
+            roles: Some(roles),
+            is_deliberate: false,
+            challenges: Challenges::default(),
+        }
+    }
+
+    /// What they may do with a dataset.
+    pub(crate) fn access(&self, dataset: &str) -> Access {
+        match &self.roles {
+            None => Access::all(),
+            Some(roles) => Access::of(roles, dataset),
+        }
+    }
+
+    /// What they may do with a dataset by this very request: a page of another origin changes nothing
+    /// with a password that the browser knows, nor where everybody may do everything.
+    pub(crate) fn access_by(&self, request: &Parts, origins: &[String], dataset: &str) -> Access {
+        let access = self.access(dataset);
+        if self.is_deliberate
+            || !origin::is_foreign(&request.headers, request.uri.authority(), origins)
+        {
+            return access;
+        }
         Access {
-            read: GraphRules::all(),
-            write: GraphRules::all(),
-            admin: true,
+            write: GraphRules::none(),
+            admin: false,
+            ..access
+        }
+    }
+
+    /// Says that something may not be done: who has not said who they are is asked to.
+    pub(crate) fn refuse(&self, what: &str) -> HttpError {
+        match &self.user {
+            None if self.challenges.basic || self.challenges.bearer => {
+                self.challenges.unauthorized(
+                    format!("{what} is not for everybody: say who you are"),
+                    None,
+                )
+            }
+            _ => HttpError::new(
+                StatusCode::FORBIDDEN,
+                format!("{what} is not for you: none of your roles allows it"),
+            ),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

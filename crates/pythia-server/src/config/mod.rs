@@ -22,6 +22,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::auth::config::{JwtConfig, RoleConfig, SecurityConfig, TokenConfig, UserConfig};
+pub use crate::outbound::config::OutboundConfig;
 pub use bind::parse as parse_addresses;
 pub use dataset::{DatasetConfig, WriteConfig};
 pub use error::ConfigError;
@@ -51,6 +53,10 @@ pub struct Config {
     pub cors_origins: Vec<String>,
     /// Proxies that are believed when they say whom a request comes from (`X-Forwarded-For`).
     pub trusted_proxies: Proxies,
+    /// Who may do what.
+    pub security: SecurityConfig,
+    /// Whom SERVICE and LOAD may ask.
+    pub outbound: OutboundConfig,
     /// What it writes about what it does.
     pub log: LogConfig,
     /// Where it sends traces.
@@ -78,6 +84,8 @@ impl Default for Config {
             limits: Limits::default(),
             cors_origins: vec!["*".to_owned()],
             trusted_proxies: Proxies::default(),
+            security: SecurityConfig::default(),
+            outbound: OutboundConfig::default(),
             log: LogConfig::default(),
             tracing: TracingConfig::default(),
             operate: OperateConfig::default(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use oxrdf::{NamedNode, Term};
 use pythia::completion::{Expected, Place, SOUGHT};
-use pythia::ids::TermId;
+use pythia::ids::{QuadPattern, TermId};
 use pythia::{QueryError, well_known_prefixes};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,10 @@ const SAMPLE: usize = 10_000;
 const TERMS: usize = 500;
 /// Time for the solutions of one pattern.
 const PATTERN_TIME: Duration = Duration::from_millis(200);
+/// Time for what is known of the whole dataset, where it must be counted.
+const STATISTICS_TIME: Duration = Duration::from_millis(300);
+/// Instances of a class that are counted one by one.
+const COUNTED: u64 = 10_000;
 /// Things by name that are tried.
 const NAMED: usize = 60;
 /// Suggestions, unless asked otherwise, and at most.
@@ -135,10 +139,9 @@ fn predicates(reader: &Reader, place: &Place, limit: usize) -> Result<Vec<Item>,
     let found = around(reader, place)?;
     let mut items = items(reader, place, found, Kind::Predicate)?;
     if items.len() < limit {
-        let known = match properties(reader) {
-            Ok(known) => known,
+        let known = match properties(&reader.within(STATISTICS_TIME)) {
             Err(QueryError::Timeout) => Vec::new(),
-            Err(error) => return Err(error),
+            known => known?,
         };
         let more = listed(reader, place, &known, Kind::Predicate)?;
         // What the query's own solutions say comes first, and its counts are of these.
@@ -151,11 +154,9 @@ fn of_type(reader: &Reader, place: &Place, limit: usize) -> Result<Vec<Item>, Qu
     let found = around(reader, place)?;
     let mut items = items(reader, place, found, Kind::Class)?;
     if items.len() < limit {
-        let known = match classes(reader) {
-            Ok((known, _)) => known,
-            Err(QueryError::Timeout) => Vec::new(),
-            Err(error) => return Err(error),
-        };
+        let reader_of_all = reader.within(STATISTICS_TIME);
+        let count = |pattern: &QuadPattern| reader_of_all.estimate(pattern, COUNTED);
+        let (known, _) = classes(&reader_of_all, count)?;
         add(&mut items, listed(reader, place, &known, Kind::Class)?);
     }
     Ok(items)
@@ -183,7 +184,7 @@ fn add(items: &mut Vec<Item>, more: Vec<Item>) {
 /// What the solutions of the triples around have in the place, the most frequent first.
 fn around(reader: &Reader, place: &Place) -> Result<Vec<Candidate>, QueryError> {
     // Variables alone say nothing that statistics do not say better.
-    let patterns = place.patterns.iter();
+    let patterns = place.samples.iter().chain(&place.patterns);
     for pattern in patterns.filter(|pattern| pattern.contains(['<', '"', '\''])) {
         let counts = sample(reader, place, pattern)?;
         if !counts.is_empty() {

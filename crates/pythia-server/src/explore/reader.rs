@@ -55,6 +55,18 @@ impl Reader {
         }
     }
 
+    /// The same for a part of the work, which has no more time than this.
+    pub(super) fn within(&self, time: Duration) -> Self {
+        Self {
+            dataset: Arc::clone(&self.dataset),
+            snapshot: self.snapshot.clone(),
+            rules: self.rules.clone(),
+            known: self.known.clone(),
+            deadline: self.deadline.min(Instant::now() + time),
+            cancel: Arc::clone(&self.cancel),
+        }
+    }
+
     /// An error once the request is cancelled or out of time.
     pub(super) fn check(&self) -> Result<(), QueryError> {
         if self.cancel.load(Ordering::Relaxed) {
@@ -157,8 +169,17 @@ impl Reader {
         Ok(count)
     }
 
-    /// How much is said of each node (sorted, distinct), in what is seen: of hubs where something is
-    /// hidden or several graphs say the same, "very much".
+    /// About how many visible triples match, quickly: what several graphs say may count more than once,
+    /// and no more than about `most` are counted one by one.
+    pub(super) fn estimate(&self, pattern: &QuadPattern, most: u64) -> Result<u64, QueryError> {
+        match self.sees_all() {
+            true => Ok(self.snapshot.count(pattern)?),
+            false => self.count(pattern, most),
+        }
+    }
+
+    /// How much is said of each node (sorted, distinct), in what is seen; where something is hidden, of
+    /// hubs only "very much".
     pub(super) fn degrees(&self, nodes: &[TermId]) -> Result<Vec<u64>, QueryError> {
         /// More than this is very much.
         const COUNTED: u64 = 1000;
@@ -168,7 +189,6 @@ impl Reader {
             return Ok(out.iter().zip(into).map(|(a, b)| a + b).collect());
         }
         let degree = |node: &TermId| {
-            self.check()?;
             let out = self.count(&from(*node, None), COUNTED)?;
             Ok(out + self.count(&to(*node, None), COUNTED)?)
         };

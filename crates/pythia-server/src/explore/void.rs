@@ -1,6 +1,8 @@
 //! What is in a dataset, as VoID (<https://www.w3.org/TR/void/>): counts that the store keeps, of what the
 //! asker sees.
 
+use std::cmp::Reverse;
+
 use oxrdf::{NamedNode, Term, vocab::rdf};
 use pythia::QueryError;
 use pythia::ids::{Component, GraphFilter, Order, QuadPattern, TermId, TermKind};
@@ -12,8 +14,6 @@ use super::reader::{Reader, to};
 const PARTS: usize = 1000;
 /// Graphs that are listed: the first ones.
 const GRAPHS: usize = 10_000;
-/// Instances of a class that are counted one by one, where counts are not at hand.
-const COUNTED: u64 = 1_000_000;
 
 /// Describes the dataset, which is queried at `endpoint`. What cannot be counted in time is left out.
 pub(super) fn describe(
@@ -42,16 +42,14 @@ pub(super) fn describe(
         out.count(&subject, &void("distinctSubjects"), statistics.subjects);
         out.count(&subject, &void("distinctObjects"), statistics.objects);
     }
-    let parts = properties(reader).and_then(|properties| Ok((properties, classes(reader)?)));
-    match parts {
-        Ok((properties, classes)) => {
-            say_properties(reader, &mut out, &subject, &properties)?;
-            say_classes(reader, &mut out, &subject, &classes)?;
-            Ok(out)
-        }
-        Err(QueryError::Timeout) => Ok(out),
-        Err(error) => Err(error),
+    match properties(reader) {
+        Ok(properties) => say_properties(reader, &mut out, &subject, &properties)?,
+        Err(QueryError::Timeout) => {}
+        Err(error) => return Err(error),
     }
+    let exact = |pattern: &QuadPattern| reader.count(pattern, u64::MAX);
+    say_classes(reader, &mut out, &subject, &classes(reader, exact)?)?;
+    Ok(out)
 }
 
 /// Triples of all graphs together that the asker sees, if that is known.
@@ -99,16 +97,33 @@ pub(super) fn properties(reader: &Reader) -> Result<Vec<(TermId, u64)>, QueryErr
             properties.push((known.predicate, quads));
         }
     }
-    properties.sort_by_key(|(predicate, quads)| (std::cmp::Reverse(*quads), *predicate));
+    properties.sort_by_key(|(predicate, quads)| (Reverse(*quads), *predicate));
     Ok(properties)
 }
 
-/// The classes that the asker sees, with their instances, the largest first: no more than [`PARTS`], and
-/// whether that is all.
-pub(super) fn classes(reader: &Reader) -> Result<(Vec<(TermId, u64)>, bool), QueryError> {
+/// The classes that the asker sees, with their instances as `count` counts them, the largest first: no more
+/// than [`PARTS`], and as many as are found in time; and whether that is all.
+pub(super) fn classes(
+    reader: &Reader,
+    count: impl Fn(&QuadPattern) -> Result<u64, QueryError>,
+) -> Result<(Vec<(TermId, u64)>, bool), QueryError> {
     let mut classes = Vec::new();
+    let is_all = match collect_classes(reader, count, &mut classes) {
+        Err(QueryError::Timeout) => false,
+        outcome => outcome?,
+    };
+    classes.sort_by_key(|(class, instances)| (Reverse(*instances), *class));
+    Ok((classes, is_all))
+}
+
+/// False if there are more.
+fn collect_classes(
+    reader: &Reader,
+    count: impl Fn(&QuadPattern) -> Result<u64, QueryError>,
+    classes: &mut Vec<(TermId, u64)>,
+) -> Result<bool, QueryError> {
     let Some(is_a) = reader.snapshot.resolve(rdf::TYPE.into())? else {
-        return Ok((classes, true));
+        return Ok(true);
     };
     let pattern = QuadPattern {
         predicate: Some(is_a),
@@ -116,20 +131,17 @@ pub(super) fn classes(reader: &Reader) -> Result<(Vec<(TermId, u64)>, bool), Que
     };
     let wanted = [Component::Object, Component::Subject];
     let mut rows = reader.rows(&pattern, Order::Pos, wanted)?;
-    let mut is_all = true;
     while let Some([class, _]) = rows.next()? {
         if classes.len() == PARTS {
-            is_all = false;
-            break;
+            return Ok(false);
         }
         reader.check()?;
         if class.kind() == TermKind::Iri {
-            classes.push((class, reader.count(&to(class, Some(is_a)), COUNTED)?));
+            classes.push((class, count(&to(class, Some(is_a)))?));
         }
         rows.seek(TermId(class.0 + 1))?;
     }
-    classes.sort_by_key(|(class, instances)| (std::cmp::Reverse(*instances), *class));
-    Ok((classes, is_all))
+    Ok(true)
 }
 
 /// The named graphs that the asker sees, with their triples: the first ones.

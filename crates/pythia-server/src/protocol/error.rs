@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use pythia::{LoadError, QueryError, StoreError, WriteError};
 
@@ -46,11 +46,6 @@ impl HttpError {
             format!("this can be asked with {allowed}"),
         )
         .with_header(ALLOW, HeaderValue::from_static(allowed))
-    }
-
-    /// Nobody who is known asks.
-    pub(crate) fn unauthorized(message: impl Into<String>, challenge: HeaderValue) -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, message).with_header(WWW_AUTHENTICATE, challenge)
     }
 
     /// May be tried again after some seconds.
@@ -186,7 +181,9 @@ fn status_of(error: &QueryError) -> StatusCode {
         | QueryError::Path(_)
         | QueryError::Load { .. } => StatusCode::BAD_REQUEST,
         QueryError::Graph { .. } => StatusCode::CONFLICT,
-        QueryError::Store(StoreError::ReadOnly) => StatusCode::FORBIDDEN,
+        QueryError::Forbidden { .. }
+        | QueryError::Refused { .. }
+        | QueryError::Store(StoreError::ReadOnly) => StatusCode::FORBIDDEN,
         QueryError::Store(_) if error.is_retryable() => StatusCode::CONFLICT,
         QueryError::Cancelled => StatusCode::SERVICE_UNAVAILABLE,
         QueryError::Timeout => StatusCode::GATEWAY_TIMEOUT,

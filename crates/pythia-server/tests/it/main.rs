@@ -2,6 +2,7 @@
 
 mod connections;
 mod explore;
+mod guard;
 mod hostile;
 mod operate;
 mod page;

@@ -4,7 +4,7 @@ use crate::support::Served;
 
 /// The script that the page loads.
 fn script(page: &str) -> &str {
-    let from = page.find("./assets/").expect("a script") + 1;
+    let from = page.find("src=\"./assets/").expect("a script") + "src=\".".len();
     let end = page[from..].find('"').expect("a quote");
     &page[from..from + end]
 }

@@ -15,8 +15,8 @@ pub(crate) struct Served {
     handle: pythia_server::Handle,
     thread: Option<JoinHandle<()>>,
     agent: Agent,
-    /// The stores.
-    pub(crate) folder: tempfile::TempDir,
+    /// The stores, which go with the server.
+    _folder: tempfile::TempDir,
 }
 
 /// An answer.
@@ -65,7 +65,7 @@ impl Served {
             handle,
             thread: Some(std::thread::spawn(move || server.run())),
             agent: agent.into(),
-            folder,
+            _folder: folder,
         }
     }
 

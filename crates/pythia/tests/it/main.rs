@@ -3,6 +3,7 @@
 mod answers;
 mod backup;
 mod differential;
+mod federation;
 mod formats;
 mod governed;
 mod hops;

@@ -139,6 +139,26 @@ fn patterns_hold_what_is_linked_to_the_place() {
 }
 
 #[test]
+fn samples_go_on_from_some_of_what_is_around() {
+    let sample = |group: &str| at(&format!("{PROLOGUE}{group}")).samples.first().cloned();
+    let expected = |text: &str| Some(text.to_owned());
+    assert_eq!(sample("?x ¦ ?y"), None);
+    assert_eq!(
+        sample("?x e:p ?y . ?x e:q 1 . ?y ¦ }"),
+        expected(
+            "{ SELECT ?y { ?x <http://e/p> ?y . ?x <http://e/q> 1 . } LIMIT 1000 } ?y ?pythiaSought ?pythia1 . "
+        )
+    );
+    // What is behind what is sought is matched after it.
+    assert_eq!(
+        sample("?x e:p ?y . ?y ¦ ?z . ?z e:q ?w }"),
+        expected(
+            "{ SELECT ?y { ?x <http://e/p> ?y . } LIMIT 1000 } ?y ?pythiaSought ?z . ?z <http://e/q> ?w . "
+        )
+    );
+}
+
+#[test]
 fn a_triple_behind_the_place_may_belong_to_another_line() {
     let place = at(&format!("{PROLOGUE}?x ¦\n?y e:p ?z }}"));
     assert_eq!(

@@ -76,7 +76,7 @@ function stateOf(tab: string, text: string, props: () => { change: (text: string
       placeholder("SELECT * { ?s ?p ?o } LIMIT 10"),
       EditorView.contentAttributes.of({
         "aria-label": "SPARQL query. Control and Enter runs it. Escape, then Tab leaves the editor.",
-        autocapitalize: "off", autocorrect: "off", spellcheck: "false",
+        tabindex: "0", autocapitalize: "off", autocorrect: "off", spellcheck: "false",
       }),
       EditorView.updateListener.of((update) => {
         if (!update.docChanged) return;

@@ -3,9 +3,11 @@
 import { CopyButton } from "../parts/copy.tsx";
 import { count } from "../parts/number.ts";
 import { Prefixes } from "../rdf/prefixes.ts";
-import { literalNote, localName, RDF_TYPE, termKey, termName } from "../rdf/term.ts";
-import type { Group, Neighbour, Neighbourhood } from "../server/explore.ts";
-import { add, choices, chosen, collapse, details, graph, more, open, pin, remove, unchoose, visit } from "./state.ts";
+import { iri as named, literalNote, localName, RDF_TYPE, termKey, termName } from "../rdf/term.ts";
+import type { Group, Neighbour } from "../server/explore.ts";
+import {
+  add, choices, choose, chosen, collapse, details, graph, more, open, pin, remove, unchoose, visit, type Details as Around,
+} from "./state.ts";
 
 const prefixes = Prefixes.of("");
 
@@ -23,14 +25,14 @@ export function Details() {
       </div>
       {iri !== null && <p class="iri"><code>{iri}</code> <CopyButton label="Copy" text={() => iri} /></p>}
       <div class="node-actions" role="group" aria-label="Node">
-        {iri !== null && <button type="button" onClick={() => void open(key)}>Expand</button>}
+        {node.term.type !== "literal" && <button type="button" onClick={() => void open(key)}>Expand</button>}
         <button type="button" onClick={() => collapse(key)}>Collapse</button>
         <button type="button" aria-pressed={node.pinned} onClick={() => pin(key, !node.pinned)}>Pin</button>
         <button type="button" onClick={() => remove(key)}>Remove</button>
         {iri !== null && <button type="button" onClick={() => { choices.value = { ...choices.value, from: iri }; }}>From here</button>}
         {iri !== null && <button type="button" onClick={() => { choices.value = { ...choices.value, to: iri }; }}>To here</button>}
       </div>
-      {iri !== null && !found && <p class="note">Looking…</p>}
+      {node.term.type !== "literal" && !found && <p class="note">Looking…</p>}
       {found && <Types types={found.types} />}
       {found && groupsInOrder(found).map((group) => (
         <GroupView key={`${group.direction} ${group.predicate}`} of={found} node={key} group={group} />
@@ -44,13 +46,13 @@ function Types({ types }: { types: string[] }) {
   if (shown.length === 0) return null;
   return (
     <ul class="chips types" aria-label="Types">
-      {shown.map((type) => <li key={type}><button type="button" title={type} onClick={() => void visit(type)}>{localName(type)}</button></li>)}
+      {shown.map((type) => <li key={type}><button type="button" title={type} onClick={() => void visit(named(type))}>{localName(type)}</button></li>)}
       {types.length > shown.length && <li class="note">+{types.length - shown.length}</li>}
     </ul>
   );
 }
 
-function GroupView({ of, node, group }: { of: Neighbourhood; node: string; group: Group }) {
+function GroupView({ of, node, group }: { of: Around; node: string; group: Group }) {
   const things = group.items.filter(({ term }) => term.type !== "literal");
   const name = localName(group.predicate);
   return (
@@ -85,7 +87,7 @@ function Item({ item, node, group }: { item: Neighbour; node: string; group: Gro
     <li>
       <button
         type="button" class="link" title={there ? "Show" : "Draw"}
-        onClick={() => { if (!there) add(node, group, [item]); chosen.value = termKey(term); if (term.type === "uri") void visit(term.value); }}
+        onClick={() => { if (!there) add(node, group, [item]); void choose(termKey(term)); }}
       >{label ?? termName(term)}</button>
       {there && <span class="there" title="Drawn"><span class="unseen">drawn</span></span>}
     </li>
@@ -93,7 +95,7 @@ function Item({ item, node, group }: { item: Neighbour; node: string; group: Gro
 }
 
 /** Literals first, then what goes out, then what comes in; types last, as they are shown above. */
-function groupsInOrder({ groups }: Neighbourhood): Group[] {
+function groupsInOrder({ groups }: Around): Group[] {
   const rank = (group: Group) =>
     (group.predicate === RDF_TYPE ? 8 : 0) + (group.direction === "in" ? 4 : 0) + (group.items[0]?.term.type === "literal" ? 0 : 2);
   return groups.toSorted((a, b) => rank(a) - rank(b));

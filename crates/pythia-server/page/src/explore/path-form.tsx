@@ -1,6 +1,6 @@
 // Two things, and which paths between them are wanted.
 
-import { localName } from "../rdf/term.ts";
+import { iri as named, localName } from "../rdf/term.ts";
 import { choices, findPaths, searching, stopSearch, visit } from "./state.ts";
 import { SearchBox } from "./search-box.tsx";
 import { findPredicates, findThings } from "./searches.ts";
@@ -19,7 +19,7 @@ export function PathForm() {
   };
   const start = (iri: string) => {
     set({ from: iri });
-    if (iri && !to) void visit(iri);
+    if (iri && !to) void visit(named(iri));
   };
   return (
     <form class="path-form" onSubmit={submit}>

@@ -5,18 +5,22 @@ import { effect, signal } from "@preact/signals";
 import { Draft, EMPTY, neighboursOf, type Graph } from "../graph/model.ts";
 import { announce } from "../parts/status.ts";
 import { plural } from "../parts/number.ts";
-import { iri as iriTerm, RDF_TYPE, termKey, type PathParts } from "../rdf/term.ts";
+import { RDF_TYPE, termKey, type PathParts } from "../rdf/term.ts";
 import { dataset, Problem } from "../server/connection.ts";
-import { neighbourhood, neighbours, type Group, type Neighbourhood } from "../server/explore.ts";
+import { neighbourhood, neighbours, type Group, type Neighbourhood, type Node } from "../server/explore.ts";
 import { cancelQuery, labelsOf, newQueryId, rowsOf } from "../server/queries.ts";
 import { CHOICES, pathQuery, type PathChoices } from "./path-query.ts";
+
+/** A node of the graph with what is around it. */
+export interface Details extends Neighbourhood { key: string; node: Node }
 
 export interface FoundPath { path: PathParts; length: number; cost: number }
 
 export const choices = signal<PathChoices>({ ...CHOICES, predicates: "not", listed: [RDF_TYPE] });
 export const graph = signal<Graph>(EMPTY);
 export const chosen = signal<string | null>(null);
-export const details = signal<Neighbourhood | null>(null);
+/** What is around the chosen node, once it is known. */
+export const details = signal<Details | null>(null);
 export const paths = signal<FoundPath[] | null>(null);
 /** The query whose paths are shown. */
 export const pathText = signal<string | null>(null);
@@ -26,8 +30,9 @@ export const canUndo = signal(false);
 
 /** Neighbours that one click adds, over all predicates. */
 const OPENED = 14;
-/** Neighbours of one predicate that are asked for at once. */
-export const PAGE = 25;
+/** Neighbours of each predicate that are asked for first, and of one predicate at once. */
+const FIRST = 8;
+const PAGE = 25;
 const STEPS = 100;
 
 let past: Graph[] = [];
@@ -58,25 +63,22 @@ export function undo(): void {
 }
 
 /** Shows a node, in the graph there is or as its first. */
-export async function visit(iri: string): Promise<void> {
-  const key = termKey(iriTerm(iri));
-  if (!graph.value.nodes.has(key)) change((draft) => draft.node(iriTerm(iri)));
+export async function visit(node: Node): Promise<void> {
+  const key = termKey(node);
+  if (!graph.value.nodes.has(key)) change((draft) => draft.node(node));
   await open(key);
 }
 
 /** Chooses a node: its details are shown. */
-export async function choose(key: string): Promise<Neighbourhood | null> {
+export async function choose(key: string): Promise<Details | null> {
   chosen.value = key;
   trouble.value = null;
-  const term = graph.value.nodes.get(key)?.term;
-  if (term?.type !== "uri") {
-    details.value = null;
-    return null;
-  }
-  if (details.value?.iri === term.value) return details.value;
+  if (details.value?.key === key) return details.value;
   details.value = null;
+  const node = graph.value.nodes.get(key)?.term;
+  if (node?.type !== "uri" && node?.type !== "bnode") return null;
   try {
-    const found = await neighbourhood(term.value, 8);
+    const found = { ...await neighbourhood(node, FIRST), key, node };
     if (chosen.value === key) details.value = found;
     return found;
   } catch (error) {
@@ -95,7 +97,7 @@ export async function open(key: string): Promise<void> {
   if (!found) return;
   const before = graph.value;
   const more = change((draft) => {
-    draft.labels(new Map(found.label === null ? [] : [[found.iri, found.label]]));
+    draft.node(found.node, { label: found.label });
     for (const [group, items] of share(found.groups, before, key)) {
       draft.neighbours(key, group.predicate, group.direction, items);
     }
@@ -126,10 +128,10 @@ export function add(of: string, group: Group, items = group.items): void {
 }
 
 /** The next page of a predicate's neighbours, into the details. */
-export async function more(of: Neighbourhood, group: Group): Promise<void> {
+export async function more(of: Details, group: Group): Promise<void> {
   try {
-    const page = await neighbours(of.iri, group, group.items.length, PAGE);
-    if (!page || details.value?.iri !== of.iri) return;
+    const page = await neighbours(of.node, group, group.items.length, PAGE);
+    if (!page || details.value?.key !== of.key) return;
     const longer = { ...group, items: [...group.items, ...page.items], more: page.more };
     details.value = { ...details.value, groups: details.value.groups.map((one) => (one === group ? longer : one)) };
     announce(`${plural(page.items.length, "neighbour")} more`);

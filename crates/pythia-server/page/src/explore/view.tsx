@@ -6,7 +6,7 @@ import { GraphList } from "../graph/list.tsx";
 import { CopyButton } from "../parts/copy.tsx";
 import { plural } from "../parts/number.ts";
 import { Prefixes } from "../rdf/prefixes.ts";
-import { pathText as chain } from "../rdf/term.ts";
+import { iri as named, pathText as chain } from "../rdf/term.ts";
 import { link, route } from "../route.ts";
 import { Details } from "./details.tsx";
 import { PathForm } from "./path-form.tsx";
@@ -25,7 +25,7 @@ export function ExploreView() {
       void findPaths();
     } else if (node) {
       choices.value = { ...choices.value, from: node };
-      void visit(node);
+      void visit(named(node));
     }
   }, [node, from, to]);
   useEffect(() => {

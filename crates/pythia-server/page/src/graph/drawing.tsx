@@ -33,7 +33,7 @@ export function GraphDrawing(props: {
   useEffect(() => () => layout.stop(), []);
   useEffect(() => layout.show(graph), [graph]);
 
-  const { box, zoom, place, handlers, fit } = usePanZoom(svg, layout.bounds(), 120, 20_000);
+  const { box, zoom, place, handlers, fit } = usePanZoom(svg, layout.bounds(sizeOf(svg.current)), 120, 20_000);
   const stop = focused !== null && graph.nodes.has(focused) ? focused : chosen ?? graph.nodes.keys().next().value ?? null;
   const drag = useDrag(layout, place, actions);
   const nearby = chosen === null ? null : new Set(edgesOf(graph, chosen).map(({ key }) => key));
@@ -84,6 +84,10 @@ export function GraphDrawing(props: {
       <ZoomButtons zoom={zoom} fit={fit} />
     </div>
   );
+}
+
+function sizeOf(svg: SVGSVGElement | null): { width: number; height: number } {
+  return { width: svg?.clientWidth || 640, height: svg?.clientHeight || 400 };
 }
 
 function NodeBox(props: {

@@ -71,17 +71,17 @@ export class Layout {
     cancelAnimationFrame(this.frame);
   }
 
-  bounds(): Box {
+  /** What is drawn and some room. A few nodes are not blown up to fill a drawing of this size. */
+  bounds(size: { width: number; height: number }): Box {
     const nodes = [...this.placed.values()];
-    if (nodes.length === 0) return { x: -300, y: -180, width: 600, height: 360 };
-    const margin = 36;
+    if (nodes.length === 0) return { x: -size.width / 2, y: -size.height / 2, ...size };
+    const margin = 24;
     const left = Math.min(...nodes.map((node) => node.x - node.width / 2)) - margin;
     const right = Math.max(...nodes.map((node) => node.x + node.width / 2)) + margin;
     const top = Math.min(...nodes.map((node) => node.y)) - NODE_HEIGHT - margin;
     const bottom = Math.max(...nodes.map((node) => node.y)) + NODE_HEIGHT + margin;
-    // A few nodes are not blown up to fill the drawing.
-    const width = Math.max(right - left, 640);
-    const height = Math.max(bottom - top, 360);
+    const width = Math.max(right - left, size.width);
+    const height = Math.max(bottom - top, size.height);
     return { x: (left + right - width) / 2, y: (top + bottom - height) / 2, width, height };
   }
 

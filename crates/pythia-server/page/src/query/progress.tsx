@@ -12,7 +12,8 @@ export function Progress({ run }: { run: Run }) {
       <p>
         <span class="pulse" aria-hidden="true" />
         <Elapsed since={run.started} />
-        {progress && <> · {progress.state === "queued" ? "waiting for its turn" : plural(progress.rows, "row")}</>}
+        {progress?.state === "queued" && " · waiting for its turn"}
+        {progress?.state === "running" && progress.rows !== null && ` · ${plural(progress.rows, "row")}`}
       </p>
       {progress?.plan && <PlanTree plan={progress.plan} />}
     </div>

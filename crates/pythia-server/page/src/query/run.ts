@@ -1,13 +1,14 @@
 // One run of a query: its results as they arrive, its progress, how it ended.
 
 import { signal, type Signal } from "@preact/signals";
+import { isUpdate } from "../rdf/first-word.ts";
 import { Prefixes } from "../rdf/prefixes.ts";
 import type { Triple } from "../rdf/term.ts";
 import { announce } from "../parts/status.ts";
 import { duration, plural } from "../parts/number.ts";
 import { Problem } from "../server/connection.ts";
 import {
-  cancelQuery, explain, isUpdate, newQueryId, runningQuery, runQuery, runUpdate, type PlanNode, type RunningQuery,
+  cancelQuery, explain, newQueryId, runningQuery, runQuery, runUpdate, type PlanNode, type RunningQuery,
 } from "../server/queries.ts";
 import type { Row } from "../server/result-stream.ts";
 

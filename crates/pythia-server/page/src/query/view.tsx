@@ -5,7 +5,7 @@ import { Editor } from "../editor/editor.tsx";
 import { CopyButton } from "../parts/copy.tsx";
 import { link, replaceAddress, route } from "../route.ts";
 import { Outcomes } from "../results/outcomes.tsx";
-import { isUpdate } from "../server/queries.ts";
+import { isUpdate } from "../rdf/first-word.ts";
 import { Progress } from "./progress.tsx";
 import { cancel, runOf, start, summary, type Run, type Way } from "./run.ts";
 import { chosen, close, edit, open, show, tab, tabs, type QueryTab } from "./tabs.ts";

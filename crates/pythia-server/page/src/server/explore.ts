@@ -1,6 +1,6 @@
 // What the server offers to find things and look around them, and completion.
 
-import type { Term } from "../rdf/term.ts";
+import type { Blank, Iri, Term } from "../rdf/term.ts";
 import { datasetAddress, request, requestJson } from "./connection.ts";
 
 export interface Found { iri: string; label: string | null; types: string[]; matched: "label" | "iri" }
@@ -9,11 +9,13 @@ export type Direction = "out" | "in";
 
 export interface Neighbour { term: Term; label: string | null }
 export interface Group { predicate: string; direction: Direction; count: number; items: Neighbour[]; more: boolean }
-export interface Neighbourhood { iri: string; label: string | null; types: string[]; groups: Group[] }
+/** A node one can ask about. */
+export type Node = Iri | Blank;
+export interface Neighbourhood { label: string | null; types: string[]; groups: Group[] }
 
 export interface Suggestion {
   insert: string;
-  iri: string;
+  iri: string | null;
   label: string | null;
   kind: "predicate" | "class" | "node" | "graph" | "prefix" | "variable" | "keyword" | "function";
   count: number | null;
@@ -26,16 +28,16 @@ export async function find(text: string, limit: number, signal: AbortSignal): Pr
 }
 
 /** A node with the first few neighbours of each predicate. */
-export function neighbourhood(iri: string, limit: number, signal?: AbortSignal): Promise<Neighbourhood> {
-  return requestJson(datasetAddress("node", { iri, direction: "both", limit }), { signal });
+export function neighbourhood(node: Node, limit: number): Promise<Neighbourhood> {
+  return requestJson(datasetAddress("node", { ...naming(node), direction: "both", limit }));
 }
 
 /** A page of the neighbours over one predicate. */
 export async function neighbours(
-  iri: string, group: Pick<Group, "predicate" | "direction">, offset: number, limit: number,
+  node: Node, group: Pick<Group, "predicate" | "direction">, offset: number, limit: number,
 ): Promise<Group | undefined> {
   const { predicate, direction } = group;
-  const url = datasetAddress("node", { iri, direction, predicate, limit, offset });
+  const url = datasetAddress("node", { ...naming(node), direction, predicate, limit, offset });
   return (await requestJson<Neighbourhood>(url)).groups[0];
 }
 
@@ -48,4 +50,8 @@ export async function complete(query: string, cursor: number, limit: number, sig
     signal,
   });
   return await response.json() as Completions;
+}
+
+function naming(node: Node): Record<string, string> {
+  return node.type === "uri" ? { iri: node.value } : { bnode: node.value };
 }

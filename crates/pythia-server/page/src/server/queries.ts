@@ -28,7 +28,8 @@ export interface RunningQuery {
   text: string;
   started_ms_ago: number;
   state: "queued" | "running";
-  rows: number;
+  /** Results so far, where they are counted. */
+  rows: number | null;
   plan: PlanNode | null;
 }
 
@@ -45,15 +46,6 @@ export interface Sink {
 const TABLE = "application/sparql-results+json";
 const GRAPH = "application/n-triples";
 const ID_HEADER = "Pythia-Query-Id";
-
-/** Whether a text is an update: its first word after the prologue says so. */
-export function isUpdate(text: string): boolean {
-  const words = text
-    .replace(/<[^<>"{}|^`\\\s]*>|#[^\n]*/g, (part) => (part.startsWith("#") ? " " : "<>"))
-    .replace(/\b(?:PREFIX\s+\S*\s*<>|BASE\s*<>|VERSION\s*(["']).*?\1)/giu, " ");
-  const first = /[A-Za-z]+/.exec(words)?.[0]?.toUpperCase() ?? "";
-  return ["INSERT", "DELETE", "LOAD", "CLEAR", "CREATE", "DROP", "COPY", "MOVE", "ADD", "WITH"].includes(first);
-}
 
 export function newQueryId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(9));

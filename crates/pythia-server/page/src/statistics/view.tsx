@@ -115,7 +115,10 @@ function Running() {
         {queries?.map((query) => (
           <li key={query.id}>
             <div class="running-head">
-              <span class="numbers">{query.state === "queued" ? "waiting" : duration(query.started_ms_ago)} · {plural(query.rows, "row")}</span>
+              <span class="numbers">
+                {query.state === "queued" ? "waiting" : duration(query.started_ms_ago)}
+                {query.rows !== null && ` · ${plural(query.rows, "row")}`}
+              </span>
               {query.client && <span class="note">{query.client}</span>}
               <a href={link("query", { query: query.text })}>Open</a>
               <button type="button" class="stop" aria-label={`Cancel query ${query.id}`} onClick={() => cancel(query.id)}>Cancel</button>

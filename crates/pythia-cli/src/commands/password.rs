@@ -1,0 +1,78 @@
+//! `pythia password`: the hash of a password, for a server's configuration.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::exit::UsageError;
+
+/// Print the hash of a password for `password_hash` in a server's configuration
+///
+/// The password is asked for, or is the first line of the input:
+///
+///   pythia password < password.txt
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Password {}
+
+impl Password {
+    pub(crate) fn run(self) -> Result<()> {
+        let password = match io::stdin().is_terminal() {
+            true => asked()?,
+            false => line()?,
+        };
+        let hash = pythia_server::hash_password(&password).map_err(UsageError)?;
+        writeln!(io::stdout(), "{hash}")?;
+        Ok(())
+    }
+}
+
+/// Asks twice, without showing what is typed.
+fn asked() -> Result<String> {
+    let _hidden = Hidden::begin();
+    eprint!("Password: ");
+    let password = line()?;
+    eprint!("\nThe same again: ");
+    let again = line()?;
+    eprintln!();
+    if password != again {
+        return Err(UsageError("these are two different passwords".to_owned()).into());
+    }
+    Ok(password)
+}
+
+fn line() -> Result<String> {
+    let mut line = String::new();
+    io::stdin()
+        .lock()
+        .read_line(&mut line)
+        .context("read the password")?;
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// A terminal that does not show what is typed.
+struct Hidden;
+
+impl Hidden {
+    fn begin() -> Self {
+        stty("-echo");
+        Self
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        stty("echo");
+    }
+}
+
+/// Where there is no such command, what is typed is shown.
+fn stty(setting: &str) {
+    let _ = Command::new("stty")
+        .arg(setting)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+}

@@ -1,0 +1,182 @@
+//! An endpoint's answer, read by a thread of its own, so that the query can be stopped while it waits.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use oxrdf::{BlankNode, NamedNode, Term, Triple, Variable};
+
+use super::asked::Whole;
+use crate::error::QueryError;
+use crate::exec::context::QueryContext;
+use crate::service::{ServiceError, ServiceHandler};
+
+/// Solutions handed over at once, and how often that may be ahead of who takes them.
+const ROWS: usize = 256;
+const AHEAD: usize = 2;
+/// How long to wait between two looks at the clock.
+const WAIT: Duration = Duration::from_millis(20);
+
+/// What an endpoint answers, as it comes.
+pub(super) enum Answer {
+    Coming {
+        parts: Receiver<Part>,
+        endpoint: String,
+        /// What the blank nodes' labels of this answer begin with.
+        scope: String,
+        /// Where the answer has the variables asked for.
+        places: Option<Vec<Variable>>,
+    },
+    Kept(Whole),
+    Failed(Option<QueryError>),
+}
+
+/// A part of an answer. Nothing after a failure, or the end, is part of it.
+pub(super) enum Part {
+    Variables(Vec<Variable>),
+    Rows(Vec<Vec<Option<Term>>>),
+    Failed(ServiceError),
+    End,
+}
+
+/// What there is of an answer now.
+pub(super) enum Next {
+    /// For each solution a term for each of the variables, if it has one.
+    Rows(Vec<Variable>, Vec<Vec<Option<Term>>>),
+    /// Solutions as ids, in the order of what was asked for.
+    Kept(Whole),
+    Failed(QueryError),
+    End,
+}
+
+impl Answer {
+    /// Asks.
+    pub(super) fn ask(
+        handler: &Arc<dyn ServiceHandler>,
+        endpoint: &NamedNode,
+        query: String,
+        number: usize,
+        context: &QueryContext,
+    ) -> Result<Self, QueryError> {
+        let (sender, parts) = sync_channel(AHEAD);
+        let deadline = context.governor().deadline();
+        let (handler, asked) = (Arc::clone(handler), endpoint.clone());
+        thread::Builder::new()
+            .name("service".to_owned())
+            .spawn(move || {
+                let answered = match handler.select(&asked, &query, deadline) {
+                    Ok(answer) => give(answer.variables, answer.rows, &sender),
+                    Err(error) => Err(error),
+                };
+                // Nobody may be there to take it.
+                let _ = sender.send(answered.map_or_else(Part::Failed, |()| Part::End));
+            })
+            .map_err(|error| QueryError::Execution(format!("start a thread: {error}")))?;
+        let seed = context.evaluation.blank_node_seed();
+        Ok(Self::Coming {
+            parts,
+            endpoint: endpoint.to_string(),
+            scope: format!("s{seed:016x}r{number}_"),
+            places: None,
+        })
+    }
+
+    /// The same answer again.
+    pub(super) fn kept(whole: &Whole) -> Self {
+        Self::Kept(Arc::clone(whole))
+    }
+
+    /// No answer.
+    pub(super) fn failed(error: ServiceError, endpoint: &str) -> Self {
+        Self::Failed(Some(failure(endpoint, &error)))
+    }
+
+    /// Waits for the next part.
+    pub(super) fn next(&mut self, context: &QueryContext) -> Result<Next, QueryError> {
+        let (parts, endpoint, scope, places) = match self {
+            Self::Kept(whole) => {
+                let whole = Arc::clone(whole);
+                *self = Self::Failed(None);
+                return Ok(Next::Kept(whole));
+            }
+            Self::Failed(error) => return Ok(error.take().map_or(Next::End, Next::Failed)),
+            Self::Coming {
+                parts,
+                endpoint,
+                scope,
+                places,
+            } => (parts, endpoint, scope, places),
+        };
+        loop {
+            context.check()?;
+            match parts.recv_timeout(WAIT) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Part::Variables(variables)) => *places = Some(variables),
+                Ok(Part::Rows(rows)) => {
+                    let renamed = rows.into_iter().map(|row| {
+                        let row = row.into_iter();
+                        row.map(|term| term.map(|term| foreign(term, scope)))
+                            .collect()
+                    });
+                    let variables = places.clone().unwrap_or_default();
+                    return Ok(Next::Rows(variables, renamed.collect()));
+                }
+                Ok(Part::Failed(error)) => return Ok(Next::Failed(failure(endpoint, &error))),
+                Ok(Part::End) => return Ok(Next::End),
+                Err(RecvTimeoutError::Disconnected) => {
+                    let error = ServiceError("its client broke off".to_owned());
+                    return Ok(Next::Failed(failure(endpoint, &error)));
+                }
+            }
+        }
+    }
+}
+
+/// Hands an answer over, as long as somebody takes it.
+fn give(
+    variables: Vec<Variable>,
+    rows: impl Iterator<Item = Result<Vec<Option<Term>>, ServiceError>>,
+    sender: &SyncSender<Part>,
+) -> Result<(), ServiceError> {
+    let gone = || ServiceError("nobody waits for it".to_owned());
+    let send = |part: Part| sender.send(part).map_err(|_| gone());
+    send(Part::Variables(variables))?;
+    let mut some = Vec::new();
+    for row in rows {
+        some.push(row?);
+        if some.len() == ROWS {
+            send(Part::Rows(std::mem::take(&mut some)))?;
+        }
+    }
+    match some.is_empty() {
+        true => Ok(()),
+        false => send(Part::Rows(some)),
+    }
+}
+
+fn failure(endpoint: &str, error: &ServiceError) -> QueryError {
+    QueryError::Service {
+        endpoint: endpoint.to_owned(),
+        message: error.to_string(),
+    }
+}
+
+/// A term of an answer, its blank nodes renamed: they are none of ours, and of no other answer.
+fn foreign(term: Term, scope: &str) -> Term {
+    match term {
+        Term::BlankNode(node) => {
+            BlankNode::new_unchecked(format!("{scope}{}", node.as_str())).into()
+        }
+        Term::Triple(triple) => {
+            let subject = foreign(triple.subject.into(), scope);
+            let object = foreign(triple.object, scope);
+            match subject {
+                Term::NamedNode(node) => Triple::new(node, triple.predicate, object).into(),
+                Term::BlankNode(node) => Triple::new(node, triple.predicate, object).into(),
+                other => other,
+            }
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,238 @@
+//! Tokens that somebody else has signed (RFC 7519), with keys from a file.
+
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use jsonwebtoken::jwk::{
+    AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm, PublicKeyUse,
+};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use parking_lot::RwLock;
+use serde_json::{Map, Value};
+
+use super::config::JwtConfig;
+
+/// How long the file is not looked at again.
+const LOOK_AFTER: Duration = Duration::from_secs(2);
+/// Bytes of a file of keys.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Keys that a token without the name of its key is tried with.
+const KEYS_TRIED_MAX: usize = 16;
+
+/// Whose tokens are believed.
+#[derive(Debug)]
+pub(super) struct Signed {
+    config: JwtConfig,
+    algorithms: Vec<Algorithm>,
+    keys: RwLock<Keys>,
+}
+
+/// What the file had when it was last looked at.
+#[derive(Debug)]
+struct Keys {
+    keys: Vec<Key>,
+    state: FileState,
+    looked: Instant,
+}
+
+struct Key {
+    id: Option<String>,
+    algorithm: Algorithm,
+    key: DecodingKey,
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Key({:?})", self.id)
+    }
+}
+
+type FileState = Option<(SystemTime, u64)>;
+
+/// What a good token says.
+pub(super) struct Claims {
+    pub(super) user: String,
+    pub(super) roles: Vec<String>,
+    /// Until when.
+    pub(super) expires: SystemTime,
+}
+
+impl Signed {
+    pub(super) fn new(config: &JwtConfig) -> Result<Self, String> {
+        if config.issuer.is_empty() || config.audience.is_empty() {
+            return Err(
+                "jwt: say whose tokens are believed (issuer) and whom they must be for \
+                        (audience)"
+                    .to_owned(),
+            );
+        }
+        let algorithms = config.algorithms.iter().map(|name| match name.as_str() {
+            "RS256" => Ok(Algorithm::RS256),
+            "ES256" => Ok(Algorithm::ES256),
+            "EdDSA" => Ok(Algorithm::EdDSA),
+            other => Err(format!(
+                "jwt: the algorithm {other} is none of RS256, ES256 and EdDSA"
+            )),
+        });
+        let state = state_of(&config.jwks);
+        Ok(Self {
+            algorithms: algorithms.collect::<Result<_, _>>()?,
+            keys: RwLock::new(Keys {
+                keys: read(&config.jwks)?,
+                state,
+                looked: Instant::now(),
+            }),
+            config: config.clone(),
+        })
+    }
+
+    /// What a token says, if its signature, time, issuer and audience are right.
+    ///
+    /// # Errors
+    /// What is wrong, in words that tell nothing of keys.
+    pub(super) fn check(&self, token: &str) -> Result<Claims, &'static str> {
+        let header = decode_header(token).map_err(|_| "the token is malformed")?;
+        if !self.algorithms.contains(&header.alg) {
+            return Err("the token is signed with an algorithm that is not accepted");
+        }
+        self.look_again();
+        let keys = self.keys.read();
+        let fits = |key: &&Key| {
+            let named = header.kid.is_none() || key.id == header.kid;
+            key.algorithm == header.alg && named
+        };
+        let mut wrong = "the token is signed with a key that is not known";
+        for key in keys.keys.iter().filter(fits).take(KEYS_TRIED_MAX) {
+            match decode::<Map<String, Value>>(token, &key.key, &self.validation(header.alg)) {
+                Ok(decoded) => return self.claims(&decoded.claims),
+                Err(error) => wrong = told(&error),
+            }
+        }
+        Err(wrong)
+    }
+
+    fn validation(&self, algorithm: Algorithm) -> Validation {
+        let mut validation = Validation::new(algorithm);
+        validation.leeway = self.config.leeway_seconds;
+        validation.validate_nbf = true;
+        validation.set_issuer(&self.config.issuer);
+        validation.set_audience(&self.config.audience);
+        validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+        validation
+    }
+
+    fn claims(&self, claims: &Map<String, Value>) -> Result<Claims, &'static str> {
+        let user = claims.get(&self.config.user_claim).and_then(Value::as_str);
+        let user = user.filter(|user| !user.is_empty());
+        let expires = claims.get("exp").and_then(Value::as_f64);
+        let expires = expires.and_then(|at| Duration::try_from_secs_f64(at).ok());
+        let expires = expires.and_then(|at| SystemTime::UNIX_EPOCH.checked_add(at));
+        let leeway = Duration::from_secs(self.config.leeway_seconds);
+        Ok(Claims {
+            user: user.ok_or("the token does not say whose it is")?.to_owned(),
+            roles: roles(claims, &self.config.roles_claim),
+            expires: expires.ok_or("the token's exp is no time")? + leeway,
+        })
+    }
+
+    /// Reads the file again if it has changed. Keys stay as they are while it cannot be read.
+    fn look_again(&self) {
+        let now = Instant::now();
+        if now.saturating_duration_since(self.keys.read().looked) < LOOK_AFTER {
+            return;
+        }
+        let state = state_of(&self.config.jwks);
+        let mut keys = self.keys.write();
+        keys.looked = now;
+        if keys.state == state {
+            return;
+        }
+        keys.state = state;
+        match read(&self.config.jwks) {
+            Ok(read) => keys.keys = read,
+            Err(error) => tracing::warn!("{error}; the keys read before stay in use"),
+        }
+    }
+}
+
+fn state_of(path: &Path) -> FileState {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+/// The public keys of a file that can check signatures; there must be one.
+fn read(path: &Path) -> Result<Vec<Key>, String> {
+    let wrong = |what: String| format!("jwt: {}: {what}", path.display());
+    let metadata = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
+    if metadata.len() > FILE_BYTES_MAX {
+        return Err(wrong("is larger than 1 MiB".to_owned()));
+    }
+    let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let set: JwkSet =
+        serde_json::from_slice(&text).map_err(|error| wrong(format!("is no JWK set: {error}")))?;
+    let keys: Vec<Key> = set.keys.iter().filter_map(key).collect();
+    match keys.is_empty() {
+        true => Err(wrong("has no key for RS256, ES256 or EdDSA".to_owned())),
+        false => Ok(keys),
+    }
+}
+
+/// A key that can check signatures of the algorithms that there are; those that are shared secrets
+/// cannot.
+fn key(jwk: &Jwk) -> Option<Key> {
+    if !matches!(
+        jwk.common.public_key_use,
+        None | Some(PublicKeyUse::Signature)
+    ) {
+        return None;
+    }
+    let (algorithm, named) = match &jwk.algorithm {
+        AlgorithmParameters::RSA(_) => (Algorithm::RS256, KeyAlgorithm::RS256),
+        AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => {
+            (Algorithm::ES256, KeyAlgorithm::ES256)
+        }
+        AlgorithmParameters::OctetKeyPair(_) => (Algorithm::EdDSA, KeyAlgorithm::EdDSA),
+        _ => return None,
+    };
+    if jwk.common.key_algorithm.is_some_and(|said| said != named) {
+        return None;
+    }
+    Some(Key {
+        id: jwk.common.key_id.clone(),
+        algorithm,
+        key: DecodingKey::from_jwk(jwk).ok()?,
+    })
+}
+
+fn told(error: &jsonwebtoken::errors::Error) -> &'static str {
+    use jsonwebtoken::errors::ErrorKind;
+    match error.kind() {
+        ErrorKind::ExpiredSignature => "the token has expired",
+        ErrorKind::ImmatureSignature => "the token is not valid yet",
+        ErrorKind::InvalidIssuer => "the token is from an issuer that is not believed",
+        ErrorKind::InvalidAudience => "the token is for somebody else",
+        ErrorKind::MissingRequiredClaim(_) => "the token has no exp, no iss or no aud",
+        ErrorKind::InvalidSignature => "the token's signature is wrong",
+        _ => "the token is malformed",
+    }
+}
+
+/// Names in a claim, which may be inside others.
+fn roles(claims: &Map<String, Value>, path: &str) -> Vec<String> {
+    let found = claims.get(path).or_else(|| {
+        let mut names = path.split('.');
+        let first = claims.get(names.next()?)?;
+        names.try_fold(first, |value, name| value.get(name))
+    });
+    match found {
+        Some(Value::String(text)) => text.split_whitespace().map(str::to_owned).collect(),
+        Some(Value::Array(names)) => {
+            let names = names.iter().filter_map(Value::as_str);
+            names.map(str::to_owned).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! Roles, and what several of them allow together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use pythia::GraphRules;
+
+use super::config::RoleConfig;
+
+/// What somebody may do with a dataset.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    /// The graphs that its queries see.
+    pub(crate) read: GraphRules,
+    /// The graphs that its updates may change; all of them are seen.
+    pub(crate) write: GraphRules,
+    /// May look after the server.
+    pub(crate) admin: bool,
+}
+
+/// A role that was checked.
+#[derive(Debug)]
+pub(super) struct Role {
+    /// All, if `None`.
+    datasets: Option<BTreeSet<String>>,
+    access: Access,
+}
+
+/// The roles that there are.
+#[derive(Debug, Default)]
+pub(super) struct Roles {
+    by_name: BTreeMap<String, Arc<Role>>,
+}
+
+impl Access {
+    pub(crate) fn all() -> Self {
+        Self {
+            read: GraphRules::all(),
+            write: GraphRules::all(),
+            admin: true,
+        }
+    }
+
+    pub(crate) fn none() -> Self {
+        Self {
+            read: GraphRules::none(),
+            write: GraphRules::none(),
+            admin: false,
+        }
+    }
+
+    /// Whether nothing at all may be done.
+    pub(crate) fn is_none(&self) -> bool {
+        !self.admin && self.read.is_none() && self.write.is_none()
+    }
+
+    /// What roles allow together.
+    pub(super) fn of(roles: &[Arc<Role>], dataset: &str) -> Self {
+        let mut matching = roles.iter().filter(|role| role.is_for(dataset));
+        let Some(first) = matching.next() else {
+            return Self::none();
+        };
+        let first = first.access.clone();
+        matching.fold(first, |all, role| Self {
+            read: all.read.union(&role.access.read),
+            write: all.write.union(&role.access.write),
+            admin: all.admin || role.access.admin,
+        })
+    }
+}
+
+impl Role {
+    fn of(config: &RoleConfig) -> Result<Self, String> {
+        let wrong = |message: String| format!("role {}: {message}", config.name);
+        let read = GraphRules::parse(&config.read).map_err(wrong)?;
+        let write = GraphRules::parse(&config.write).map_err(wrong)?;
+        let all = config.datasets.iter().any(|name| name == "*");
+        Ok(Self {
+            datasets: (!all).then(|| config.datasets.iter().cloned().collect()),
+            access: Access {
+                // How many quads a change has added would tell of a graph that cannot be read.
+                read: read.union(&write),
+                write,
+                admin: config.admin,
+            },
+        })
+    }
+
+    fn is_for(&self, dataset: &str) -> bool {
+        let datasets = self.datasets.as_ref();
+        datasets.is_none_or(|datasets| datasets.contains(dataset))
+    }
+}
+
+impl Roles {
+    pub(super) fn new(configs: &[RoleConfig]) -> Result<Self, String> {
+        let mut roles = Self::default();
+        for config in configs {
+            let role = Arc::new(Role::of(config)?);
+            if roles.by_name.insert(config.name.clone(), role).is_some() {
+                return Err(format!("there are two roles {}", config.name));
+            }
+        }
+        Ok(roles)
+    }
+
+    /// The roles with these names, which must be there. `whose` have them.
+    pub(super) fn named(&self, names: &[String], whose: &str) -> Result<Arc<[Arc<Role>]>, String> {
+        let role = |name: &String| {
+            let role = self.by_name.get(name).cloned();
+            role.ok_or_else(|| format!("{whose}: there is no role {name}"))
+        };
+        names.iter().map(role).collect()
+    }
+
+    /// Those of these names that there are.
+    pub(super) fn known(&self, names: &[&str]) -> Arc<[Arc<Role>]> {
+        let roles = names.iter().filter_map(|name| self.by_name.get(*name));
+        roles.cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oxrdf::{GraphNameRef, NamedNodeRef};
+
+    fn role(name: &str, datasets: &[&str], read: &[&str], write: &[&str]) -> RoleConfig {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        RoleConfig {
+            name: name.to_owned(),
+            datasets: owned(datasets),
+            read: owned(read),
+            write: owned(write),
+            admin: false,
+        }
+    }
+
+    #[test]
+    fn roles_of_a_dataset_add_up_and_those_of_others_do_not() {
+        let roles = Roles::new(&[
+            role("reader", &["a", "b"], &["default"], &[]),
+            role("writer", &["b"], &[], &["http://e/w*"]),
+            role("all", &["*"], &["http://e/x"], &[]),
+        ])
+        .expect("right");
+        let both = ["reader".to_owned(), "writer".to_owned()];
+        let both = roles.named(&both, "me").expect("there");
+        let graph = |iri| GraphNameRef::NamedNode(NamedNodeRef::new_unchecked(iri));
+        let b = Access::of(&both, "b");
+        assert!(b.read.allows(GraphNameRef::DefaultGraph));
+        assert!(b.read.allows(graph("http://e/w1")), "writable is readable");
+        assert!(b.write.allows(graph("http://e/w1")));
+        assert!(!b.write.allows(GraphNameRef::DefaultGraph));
+        let a = Access::of(&both, "a");
+        assert!(a.write.is_none() && !a.read.allows(graph("http://e/w1")));
+        assert!(Access::of(&both, "c").is_none());
+        let all = roles.known(&["all", "nobody"]);
+        assert!(Access::of(&all, "c").read.allows(graph("http://e/x")));
+    }
+
+    #[test]
+    fn roles_that_make_no_sense_are_refused() {
+        let double = [role("r", &[], &[], &[]), role("r", &[], &[], &[])];
+        assert!(
+            Roles::new(&double)
+                .expect_err("two")
+                .contains("two roles r")
+        );
+        let wrong = [role("r", &[], &["g1"], &[])];
+        assert!(
+            Roles::new(&wrong)
+                .expect_err("no graph")
+                .contains("role r: \"g1\"")
+        );
+        let missing = Roles::default().named(&["r".to_owned()], "user u");
+        assert_eq!(missing.expect_err("none"), "user u: there is no role r");
+    }
+}

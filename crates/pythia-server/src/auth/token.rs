@@ -1,0 +1,115 @@
+//! Bearer tokens that this server knows by their hashes.
+
+use std::hint::black_box;
+
+use sha2::{Digest, Sha256};
+
+use super::Identity;
+use super::config::TokenConfig;
+use super::role::Roles;
+
+/// What tokens of ours begin with, so that they are found where they should not be.
+const PREFIX: &str = "pythia_";
+
+/// A new token, and the hash of it to put into a configuration.
+pub fn new_token() -> (String, String) {
+    let random: [u8; 32] = rand::random();
+    let token = format!("{PREFIX}{}", hex(&random));
+    let hash = hex(&hash_of(&token));
+    (token, hash)
+}
+
+/// Whose tokens there are, by their hashes.
+#[derive(Debug)]
+pub(super) struct Tokens {
+    tokens: Vec<([u8; 32], Identity)>,
+}
+
+impl Tokens {
+    pub(super) fn new(configs: &[TokenConfig], roles: &Roles) -> Result<Self, String> {
+        let mut tokens: Vec<([u8; 32], Identity)> = Vec::new();
+        for config in configs {
+            let whose = format!("token {}", config.name);
+            let hash = unhex(&config.sha256).ok_or_else(|| {
+                format!("{whose}: sha256 has 64 hexadecimal digits; `pythia token` makes one")
+            })?;
+            if tokens.iter().any(|(other, _)| *other == hash) {
+                return Err(format!("{whose}: another token has the same sha256"));
+            }
+            let roles = roles.named(&config.roles, &whose)?;
+            tokens.push((hash, Identity::named(&config.name, roles)));
+        }
+        Ok(Self { tokens })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// Whose token it is. Takes the same time whatever it is.
+    pub(super) fn find(&self, token: &str) -> Option<&Identity> {
+        let hash = hash_of(token);
+        let mut found = None;
+        for (known, identity) in &self.tokens {
+            if is_same(known, &hash) {
+                found = Some(identity);
+            }
+        }
+        found
+    }
+}
+
+fn hash_of(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+/// Compares all bytes, also after the first that differs.
+fn is_same(a: &[u8; 32], b: &[u8; 32]) -> bool {
+    let different = a
+        .iter()
+        .zip(b)
+        .fold(0, |sum, (a, b)| black_box(sum | (a ^ b)));
+    black_box(different) == 0
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (byte, place) in bytes.iter_mut().zip((0..64).step_by(2)) {
+        *byte = u8::from_str_radix(&text[place..place + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_known_by_its_hash() {
+        let (token, sha256) = new_token();
+        let config = TokenConfig {
+            name: "robot".to_owned(),
+            sha256,
+            roles: Vec::new(),
+        };
+        let tokens = Tokens::new(std::slice::from_ref(&config), &Roles::default()).expect("right");
+        let user = |token: &str| tokens.find(token).and_then(|who| who.user.clone());
+        assert_eq!(user(&token).as_deref(), Some("robot"));
+        assert_eq!(user(&token[1..]), None);
+        assert_eq!(user(""), None);
+        let twice = [config.clone(), config.clone()];
+        assert!(Tokens::new(&twice, &Roles::default()).is_err());
+        let wrong = TokenConfig {
+            sha256: "abc".to_owned(),
+            ..config
+        };
+        assert!(Tokens::new(&[wrong], &Roles::default()).is_err());
+    }
+}
