@@ -530,18 +530,24 @@ fn written(triples: &[&[String; 3]]) -> String {
 
 fn kept<'t>(triples: &[&'t [String; 3]], keep: &[bool]) -> Vec<&'t [String; 3]> {
     let both = triples.iter().zip(keep);
-    both.filter(|(_, keep)| **keep).map(|(triple, _)| *triple).collect()
+    both.filter(|(_, keep)| **keep)
+        .map(|(triple, _)| *triple)
+        .collect()
 }
 
 /// A pattern in which triples that what is sought hangs on are matched first, and only so often. `None` if
 /// it hangs on none.
 fn sampled(triples: &[&[String; 3]]) -> Option<String> {
     let sought = format!("?{SOUGHT}");
-    let (goal, context): (Vec<_>, Vec<_>) = triples.iter().partition(|t| t.contains(&sought));
+    let (goal, context): (Vec<&[String; 3]>, Vec<&[String; 3]>) =
+        triples.iter().partition(|t| t.contains(&sought));
     let is_around = |term: &&String| {
         term.starts_with('?') && **term != sought && context.iter().any(|t| t.contains(term))
     };
-    let start = goal.iter().flat_map(|triple| triple.iter()).find(is_around)?;
+    let start = goal
+        .iter()
+        .flat_map(|triple| triple.iter())
+        .find(is_around)?;
     let is_first = linked(&context, vec![start.clone()]);
     let is_rest: Vec<bool> = is_first.iter().map(|first| !first).collect();
     let (first, rest) = (kept(&context, &is_first), kept(&context, &is_rest));
