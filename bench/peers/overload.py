@@ -95,6 +95,7 @@ def overload(chosen):
     finally:
         shutil.rmtree(work, ignore_errors=True)
     budget = chosen.cache + chosen.memory + FIXED_BYTES
+    during["seconds_asked"] = chosen.seconds
     found = checks(before, during, after, memory.peak_bytes, budget)
     print(table(before, during, after))
     for holds, text in found:
@@ -211,7 +212,7 @@ class Memory:
 def checks(before, during, after, peak_bytes, budget):
     """What must hold, and whether it does."""
     capacity = before["per_second"]
-    goodput = during["per_second"]
+    goodput = steady(during["timeline"], during["seconds_asked"])
     wrong = {status: count for status, count in during["statuses"].items()
              if not status.startswith("2") and status not in ("429", "503")}
     shed = sum(during["statuses"].get(status, 0) for status in ("429", "503"))
@@ -228,6 +229,13 @@ def checks(before, during, after, peak_bytes, budget):
         (recovery is not None and recovery <= RECOVERY_SECONDS_MAX,
          f"{100 * GOODPUT_MIN:.0f} % of capacity again after {recovery} s (at most {RECOVERY_SECONDS_MAX})"),
     ]
+
+
+def steady(timeline, seconds):
+    """Answers a second while it lasted: without the first second, when queues fill, and without what
+    was still answered after the last request was sent."""
+    whole = timeline[1:max(2, int(seconds))]
+    return sum(whole) / len(whole) if whole else 0
 
 
 def recovery_seconds(timeline, capacity):
