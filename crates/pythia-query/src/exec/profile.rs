@@ -173,8 +173,9 @@ impl Profile {
 
     /// Ends the measurement inside so many others.
     fn end(&self, depth: usize, rows: Option<usize>) {
-        let now = Instant::now();
         let mut state = self.state.lock();
+        // Not before: somebody may have looked while this waited, and nothing ever gets less.
+        let now = Instant::now();
         // What is above it was left by a panic.
         state.running.truncate(depth + 1);
         let Some(running) = state.running.pop() else {

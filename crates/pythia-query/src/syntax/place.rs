@@ -5,6 +5,7 @@
 //! ask the store for what would fit there.
 
 mod machine;
+mod pattern;
 #[cfg(test)]
 mod tests;
 

@@ -42,6 +42,15 @@ fn measured(plan: &PlanNode) -> Vec<Measured> {
     parts.map(|part| part.measured.expect("profiled")).collect()
 }
 
+/// Stops a query when it is dropped, also by a test that fails.
+struct Stop<'c>(&'c AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Billions of rows, none of which leaves the query before all are counted.
 const ENDLESS: &str = "SELECT (SUM(STRLEN(STR(?a)) + STRLEN(STR(?c))) AS ?sum) {
     ?a <http://e/next> ?b . ?c <http://e/next> ?d . ?e <http://e/next> ?f }";
@@ -53,8 +62,9 @@ fn a_running_query_tells_what_its_parts_have_taken_so_far() {
     let query = prepare(&database, ENDLESS, &cancel);
     let rows = |plan: &PlanNode| measured(plan).iter().map(|m| m.rows).max();
     thread::scope(|scope| {
-        let running = scope.spawn(|| run(&query));
         let begun = Instant::now();
+        let stop = Stop(&cancel);
+        let running = scope.spawn(|| run(&query));
         let mut before = query.plan();
         let mut grown = 0;
         while grown < 5 && begun.elapsed() < PATIENCE {
@@ -71,7 +81,7 @@ fn a_running_query_tells_what_its_parts_have_taken_so_far() {
             before = now;
             thread::sleep(Duration::from_millis(2));
         }
-        cancel.store(true, Ordering::Relaxed);
+        drop(stop);
         let end = running.join().expect("no panic");
         assert!(matches!(end, Err(QueryError::Cancelled)), "{end:?}");
         assert_eq!(grown, 5, "{before}");
@@ -94,11 +104,12 @@ fn pages_are_those_of_the_query_alone() {
     assert!(alone > 0);
     let other = prepare(&database, ENDLESS, &cancel);
     thread::scope(|scope| {
+        let stop = Stop(&cancel);
         let running = scope.spawn(|| run(&other));
         for _ in 0..5 {
             assert_eq!(pages(), alone);
         }
-        cancel.store(true, Ordering::Relaxed);
+        drop(stop);
         assert!(running.join().expect("no panic").is_err());
     });
 }

@@ -1,17 +1,13 @@
 //! Reads tokens of a query and keeps account of what is open: groups, triples under way, parentheses.
 
 use super::super::token::{Kind, Token};
+use super::pattern::{Pattern, Triples, kept, linked, sampled, written};
 use super::{SOUGHT, expand};
 
 /// Groups and parentheses that may be open at once; what is deeper is not looked at.
 const DEPTH_MAX: usize = 200;
 /// Variables that are known by name.
 const VARIABLES_MAX: usize = 1000;
-/// Triples of the query that a pattern has at most: those nearest to the place.
-const TRIPLES_MAX: usize = 12;
-
-/// Solutions of what is around that are gone on from.
-const SAMPLE: usize = 1000;
 
 const TYPE: &str = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>";
 
@@ -488,9 +484,9 @@ impl Machine {
         let sought = format!("?{SOUGHT}");
         let mut known = vec![sought.clone()];
         known.extend(self.closed.iter().find_map(|frame| frame.graph.clone()));
-        let all: Vec<&[String; 3]> = self.closed.iter().flat_map(|f| &f.triples).collect();
+        let all: Triples<'_> = self.closed.iter().flat_map(|f| &f.triples).collect();
         let is_wanted = linked(&all, known);
-        let wanted: Vec<&[String; 3]> = kept(&all, &is_wanted);
+        let wanted: Triples<'_> = kept(&all, &is_wanted);
         let in_graph = self.closed.iter().any(|frame| frame.graph.is_some());
         let sampled = match in_graph {
             true => None,
@@ -513,77 +509,5 @@ impl Machine {
             whole: body,
             sampled,
         })
-    }
-}
-
-/// The body of a group that has what is sought.
-pub(super) struct Pattern {
-    pub(super) whole: String,
-    /// The same after the first solutions of what is around.
-    pub(super) sampled: Option<String>,
-}
-
-fn written(triples: &[&[String; 3]]) -> String {
-    let text = |[subject, path, object]: &&[String; 3]| format!("{subject} {path} {object} . ");
-    triples.iter().map(text).collect()
-}
-
-fn kept<'t>(triples: &[&'t [String; 3]], keep: &[bool]) -> Vec<&'t [String; 3]> {
-    let both = triples.iter().zip(keep);
-    both.filter(|(_, keep)| **keep)
-        .map(|(triple, _)| *triple)
-        .collect()
-}
-
-/// A pattern in which triples that what is sought hangs on are matched first, and only so often. `None` if
-/// it hangs on none.
-fn sampled(triples: &[&[String; 3]]) -> Option<String> {
-    let sought = format!("?{SOUGHT}");
-    let (goal, context): (Vec<&[String; 3]>, Vec<&[String; 3]>) =
-        triples.iter().partition(|t| t.contains(&sought));
-    let is_around = |term: &&String| {
-        term.starts_with('?') && **term != sought && context.iter().any(|t| t.contains(term))
-    };
-    let start = goal
-        .iter()
-        .flat_map(|triple| triple.iter())
-        .find(is_around)?;
-    let is_first = linked(&context, vec![start.clone()]);
-    let is_rest: Vec<bool> = is_first.iter().map(|first| !first).collect();
-    let (first, rest) = (kept(&context, &is_first), kept(&context, &is_rest));
-    let outside: Vec<_> = goal.iter().chain(&rest).collect();
-    let mut shared: Vec<&str> = Vec::new();
-    for term in first.iter().flat_map(|triple| triple.iter()) {
-        let is_outside = outside.iter().any(|triple| triple.contains(term));
-        if term.starts_with('?') && is_outside && !shared.contains(&term.as_str()) {
-            shared.push(term);
-        }
-    }
-    Some(format!(
-        "{{ SELECT {} {{ {}}} LIMIT {SAMPLE} }} {}{}",
-        shared.join(" "),
-        written(&first),
-        written(&goal),
-        written(&rest)
-    ))
-}
-
-/// Which of the triples have to do, directly or through others, with the known variables.
-fn linked(triples: &[&[String; 3]], mut known: Vec<String>) -> Vec<bool> {
-    let mut linked = vec![false; triples.len()];
-    let mut taken = 0;
-    loop {
-        let before = taken;
-        for (triple, linked) in triples.iter().zip(&mut linked) {
-            let has_known = triple.iter().any(|term| known.contains(term));
-            if !*linked && has_known && taken < TRIPLES_MAX {
-                *linked = true;
-                taken += 1;
-                known.extend(triple.iter().filter(|term| term.starts_with('?')).cloned());
-            }
-        }
-        if taken == before {
-            return linked;
-        }
     }
 }
