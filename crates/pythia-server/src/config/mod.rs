@@ -34,6 +34,9 @@ pub use proxies::Proxies;
 pub(crate) use source::FileState;
 pub use source::{ConfigSource, Overlay};
 
+pub use crate::auth::config::{JwtConfig, RoleConfig, SecurityConfig, TokenConfig, UserConfig};
+pub use crate::outbound::config::OutboundConfig;
+
 /// All that a server is told.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -49,6 +52,10 @@ pub struct Config {
     pub datasets: Vec<DatasetConfig>,
     /// Limits of requests.
     pub limits: Limits,
+    /// Who may do what.
+    pub security: SecurityConfig,
+    /// Whom SERVICE and LOAD may ask.
+    pub outbound: OutboundConfig,
     /// Origins whose pages may read answers; `*` is any. Default: any, as the protocol is public.
     pub cors_origins: Vec<String>,
     /// Proxies that are believed when they say whom a request comes from (`X-Forwarded-For`).
@@ -82,6 +89,8 @@ impl Default for Config {
             tls: None,
             datasets: Vec::new(),
             limits: Limits::default(),
+            security: SecurityConfig::default(),
+            outbound: OutboundConfig::default(),
             cors_origins: vec!["*".to_owned()],
             trusted_proxies: Proxies::default(),
             security: SecurityConfig::default(),

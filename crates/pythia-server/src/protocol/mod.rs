@@ -68,12 +68,10 @@ impl Service {
 
     /// Answers a request from an address. Errors become answers too.
     pub(crate) async fn answer(&self, mut request: Request, peer: IpAddr) -> Response {
-        let traceparent = request.headers().get("traceparent").cloned();
         let settings = self.state.settings();
         let config = &settings.config;
         let peer = config.trusted_proxies.client(peer, request.headers());
-        let record = Record::new(peer, request.method().clone(), traceparent);
-        let record = Arc::new(record);
+        let record = Arc::new(Record::new(peer, &request));
         let accept = request.headers().get(ACCEPT).cloned();
         let asks_itself = page::asks_itself(request.headers());
         let url_bytes = config.limits.url_bytes;
