@@ -34,9 +34,6 @@ pub use proxies::Proxies;
 pub(crate) use source::FileState;
 pub use source::{ConfigSource, Overlay};
 
-pub use crate::auth::config::{JwtConfig, RoleConfig, SecurityConfig, TokenConfig, UserConfig};
-pub use crate::outbound::config::OutboundConfig;
-
 /// All that a server is told.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -60,10 +57,6 @@ pub struct Config {
     pub cors_origins: Vec<String>,
     /// Proxies that are believed when they say whom a request comes from (`X-Forwarded-For`).
     pub trusted_proxies: Proxies,
-    /// Who may do what.
-    pub security: SecurityConfig,
-    /// Whom SERVICE and LOAD may ask.
-    pub outbound: OutboundConfig,
     /// What it writes about what it does.
     pub log: LogConfig,
     /// Where it sends traces.
@@ -93,8 +86,6 @@ impl Default for Config {
             outbound: OutboundConfig::default(),
             cors_origins: vec!["*".to_owned()],
             trusted_proxies: Proxies::default(),
-            security: SecurityConfig::default(),
-            outbound: OutboundConfig::default(),
             log: LogConfig::default(),
             tracing: TracingConfig::default(),
             operate: OperateConfig::default(),

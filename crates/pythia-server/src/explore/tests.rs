@@ -200,8 +200,8 @@ fn a_node_has_its_triples_by_direction_and_predicate() {
         group("type", "out", 1, 1),
     ];
     assert_eq!(groups(&paris), expected);
-    let lives = paris["groups"].as_array().expect("a list").iter();
-    let lives = lives.filter(|group| group["direction"] == "in").next_back();
+    let mut lives = paris["groups"].as_array().expect("a list").iter();
+    let lives = lives.rfind(|group| group["direction"] == "in");
     assert_eq!(
         lives.expect("somebody lives there")["items"][1],
         json!({"term": {"type": "uri", "value": "http://e/bob"}, "label": "Bob"})
