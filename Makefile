@@ -4,10 +4,13 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/pythia/target
 PYTHIA := $(CARGO_TARGET_DIR)/release/pythia
 DEMO_STORE ?= $(CARGO_TARGET_DIR)/demo.pythia
 
-.PHONY: setup demo test lint docs bench build
+.PHONY: setup setup-tests demo test lint docs bench build
 
 setup:
 	@scripts/setup
+
+setup-tests:
+	@scripts/setup tests
 
 build: setup
 	cargo build --release --locked --workspace
@@ -18,10 +21,13 @@ demo: build
 	$(PYTHIA) load -l "$(DEMO_STORE)" testdata/yago/yago-slice.nt.zst
 	@scripts/demo "$(PYTHIA)" "$(DEMO_STORE)" testdata/yago/queries.sparql
 
-# Format, lints and all tests.
-test: setup lint
+# Format, lints and all tests: of the crates, of the benchmarks, of the page in a browser, and of other programs' clients
+# with the server.
+test: setup-tests lint
 	cargo test --locked --workspace
 	python3 -m unittest discover -s bench/tests
+	scripts/test-page
+	scripts/test-clients
 
 lint: setup
 	cargo fmt --all --check

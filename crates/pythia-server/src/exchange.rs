@@ -60,6 +60,7 @@ impl FromRequestParts<Arc<State>> for Caller {
         let record: &Arc<Record> = parts.extensions.get().expect("set where it is received");
         let record = Arc::clone(record);
         let identity = settings.auth.identify(&parts.headers, peer).await?;
+        let identity = identity.asking_by(parts, &settings.config.cors_origins);
         if let Some(user) = &identity.user {
             let _ = record.user.set(Arc::clone(user));
         }
@@ -108,8 +109,7 @@ impl FromRequestParts<Arc<State>> for Exchange {
             (None, Some(name)) => name,
             (None, None) => "",
         };
-        let origins = &caller.settings.config.cors_origins;
-        let access = caller.identity.access_by(parts, origins, asked);
+        let access = caller.identity.access(asked);
         if access.is_none() {
             // As well if there is no such dataset.
             return Err(caller.identity.refuse(&format!("the dataset {asked}")));

@@ -93,10 +93,11 @@ impl Server {
             .thread_name("pythia")
             .build()?;
         let settings = Settings::new(config)?;
-        let datasets = open(&settings.config)?;
-        let listeners = runtime.block_on(listen::listen(&settings.config))?;
+        let config = &settings.config;
+        let datasets = open(config)?;
+        let listeners = runtime.block_on(listen::listen(config))?;
         let keys = listeners.first().and_then(Listener::keys);
-        let operations = Operations::start(&settings.config, source, keys)?;
+        let operations = Operations::start(config, source, keys)?;
         Ok(Self {
             runtime,
             listeners,

@@ -190,6 +190,11 @@ impl Expand {
                 GraphPosition::Bound(slot) => {
                     self.expansion.graph[link] == self.current.value(slot, row)
                 }
+                // Not even the step's measures count what the query does not see.
+                GraphPosition::New(_) if self.attribute.is_none() => {
+                    let visible = self.context.dataset.visible.as_deref();
+                    visible.is_none_or(|seen| seen.accepts(TermId(self.expansion.graph[link])))
+                }
                 _ => true,
             }
     }

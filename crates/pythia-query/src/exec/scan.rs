@@ -96,6 +96,33 @@ impl ScanColumns {
         })
     }
 
+    /// Drops rows of graphs that the query does not see, where all named graphs are read: not even the
+    /// measures of a step count them.
+    fn hide(&self, found: &mut IdBatch, context: &QueryContext) {
+        let (GraphPosition::New(slot), Some(visible)) =
+            (self.pattern.graph, context.dataset.visible.as_deref())
+        else {
+            return;
+        };
+        if visible.named.is_none() {
+            return;
+        }
+        let graphs = std::mem::take(&mut found.columns[self.column_of(slot)]);
+        let is_seen: Vec<bool> = graphs
+            .iter()
+            .map(|id| visible.accepts(TermId(*id)))
+            .collect();
+        found.columns[self.column_of(slot)] = graphs;
+        for column in &mut found.columns {
+            let mut row = 0;
+            column.retain(|_| {
+                row += 1;
+                is_seen[row - 1]
+            });
+        }
+        found.rows = is_seen.into_iter().filter(|seen| *seen).count();
+    }
+
     /// The column of `slot`, which must be one that is read.
     pub(crate) fn column_of(&self, slot: usize) -> usize {
         self.slots
@@ -194,7 +221,8 @@ impl RowSource for Scan {
         loop {
             self.context.check()?;
             if let Some(scan) = &mut self.scan {
-                if let Some(found) = scan.next()? {
+                if let Some(mut found) = scan.next()? {
+                    self.columns.hide(&mut found, &self.context);
                     if found.rows > 0 {
                         return Ok(Some(self.output(found)));
                     }

@@ -74,6 +74,8 @@ pub(crate) struct Identity {
     roles: Option<Arc<[Arc<Role>]>>,
     /// Whether a browser would not have said so by itself.
     is_deliberate: bool,
+    /// Whether a page of another origin asks in their name.
+    is_foreign: bool,
     /// The ways to say who one is.
     challenges: Challenges,
 }
@@ -166,6 +168,7 @@ impl Known {
                 user: None,
                 roles: Some(anonymous),
                 is_deliberate: false,
+                is_foreign: false,
                 challenges,
             },
             users,
@@ -275,6 +278,7 @@ impl Identity {
             user: None,
             roles: None,
             is_deliberate: false,
+            is_foreign: false,
             challenges: Challenges::default(),
         }
     }
@@ -284,37 +288,41 @@ impl Identity {
             user: Some(user.into()),
             roles: Some(roles),
             is_deliberate: false,
+            is_foreign: false,
             challenges: Challenges::default(),
         }
     }
 
     /// What they may do with a dataset.
     pub(crate) fn access(&self, dataset: &str) -> Access {
-        match &self.roles {
+        let access = match &self.roles {
             None => Access::all(),
             Some(roles) => Access::of(roles, dataset),
+        };
+        match self.is_foreign {
+            false => access,
+            true => Access {
+                write: GraphRules::none(),
+                admin: false,
+                ..access
+            },
         }
     }
 
-    /// What they may do with a dataset by this very request: a page of another origin changes nothing
+    /// The same, with what they may do by this very request: a page of another origin changes nothing
     /// with a password that the browser knows, nor where everybody may do everything.
-    pub(crate) fn access_by(&self, request: &Parts, origins: &[String], dataset: &str) -> Access {
-        let access = self.access(dataset);
-        if !self.is_foreign(request, origins) {
-            return access;
-        }
-        Access {
-            write: GraphRules::none(),
-            admin: false,
-            ..access
-        }
+    #[must_use]
+    pub(crate) fn asking_by(self, request: &Parts, origins: &[String]) -> Self {
+        let authority = request.uri.authority();
+        let is_foreign =
+            !self.is_deliberate && origin::is_foreign(&request.headers, authority, origins);
+        Self { is_foreign, ..self }
     }
 
     /// Whether a page of another origin has sent the request, which need not be in the sense of whom it
     /// is from.
-    pub(crate) fn is_foreign(&self, request: &Parts, origins: &[String]) -> bool {
-        !self.is_deliberate
-            && origin::is_foreign(&request.headers, request.uri.authority(), origins)
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.is_foreign
     }
 
     /// Says that something may not be done: who has not said who they are is asked to.

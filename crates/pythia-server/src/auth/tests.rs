@@ -133,14 +133,24 @@ async fn a_page_of_another_origin_changes_nothing_with_a_password_that_a_browser
     };
     let (own, other) = (parts("https://db.example"), parts("https://evil.example"));
     let ada = ask(&auth, Some(RIGHT)).await.expect("known");
-    assert!(ada.access_by(&own, &[], "any").write.is_all());
-    let access = ada.access_by(&other, &["*".to_owned()], "any");
+    assert!(
+        ada.clone()
+            .asking_by(&own, &[])
+            .access("any")
+            .write
+            .is_all()
+    );
+    let access = ada
+        .clone()
+        .asking_by(&other, &["*".to_owned()])
+        .access("any");
     assert!(access.write.is_none() && access.read.is_all());
     let named = ["https://evil.example".to_owned()];
-    assert!(ada.access_by(&other, &named, "any").write.is_all());
+    assert!(ada.asking_by(&other, &named).access("any").write.is_all());
     let open = Auth::new(&SecurityConfig::default()).expect("right");
     let anybody = ask(&open, None).await.expect("anybody");
-    assert!(anybody.access_by(&other, &[], "any").write.is_none());
+    let access = anybody.asking_by(&other, &[]).access("any");
+    assert!(access.write.is_none() && !access.admin);
     let writing = SecurityConfig {
         tokens: vec![TokenConfig {
             roles: vec!["writer".to_owned()],
@@ -152,5 +162,5 @@ async fn a_page_of_another_origin_changes_nothing_with_a_password_that_a_browser
     let robot = ask(&auth, Some(&format!("Bearer {token}")))
         .await
         .expect("known");
-    assert!(robot.access_by(&other, &[], "any").write.is_all());
+    assert!(robot.asking_by(&other, &[]).access("any").write.is_all());
 }

@@ -49,14 +49,14 @@ pub struct Config {
     pub datasets: Vec<DatasetConfig>,
     /// Limits of requests.
     pub limits: Limits,
-    /// Origins whose pages may read answers; `*` is any. Default: any, as the protocol is public.
-    pub cors_origins: Vec<String>,
-    /// Proxies that are believed when they say whom a request comes from (`X-Forwarded-For`).
-    pub trusted_proxies: Proxies,
     /// Who may do what.
     pub security: SecurityConfig,
     /// Whom SERVICE and LOAD may ask.
     pub outbound: OutboundConfig,
+    /// Origins whose pages may read answers; `*` is any. Default: any, as the protocol is public.
+    pub cors_origins: Vec<String>,
+    /// Proxies that are believed when they say whom a request comes from (`X-Forwarded-For`).
+    pub trusted_proxies: Proxies,
     /// What it writes about what it does.
     pub log: LogConfig,
     /// Where it sends traces.
@@ -82,10 +82,10 @@ impl Default for Config {
             tls: None,
             datasets: Vec::new(),
             limits: Limits::default(),
-            cors_origins: vec!["*".to_owned()],
-            trusted_proxies: Proxies::default(),
             security: SecurityConfig::default(),
             outbound: OutboundConfig::default(),
+            cors_origins: vec!["*".to_owned()],
+            trusted_proxies: Proxies::default(),
             log: LogConfig::default(),
             tracing: TracingConfig::default(),
             operate: OperateConfig::default(),

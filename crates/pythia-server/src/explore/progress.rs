@@ -55,12 +55,9 @@ impl Running {
 
 /// All that the caller may see.
 pub(super) async fn list(caller: Caller, request: Request) -> Result<Response, HttpError> {
-    let parts = reading(request)?;
-    let is_foreign = is_foreign(&caller, &parts);
+    reading(request)?;
     let all = caller.state.running.all();
-    let seen = all
-        .iter()
-        .filter(|activity| may_see(&caller, is_foreign, activity));
+    let seen = all.iter().filter(|activity| may_see(&caller, activity));
     let queries: Vec<Running> = seen.map(|activity| Running::of(activity)).collect();
     json(&serde_json::json!({ "queries": queries }))
 }
@@ -72,15 +69,14 @@ pub(super) async fn one(
     request: Request,
 ) -> Result<Response, HttpError> {
     let (parts, _) = request.into_parts();
-    let is_foreign = is_foreign(&caller, &parts);
     let activity = caller.state.running.get(&id);
-    let activity = activity.filter(|activity| may_see(&caller, is_foreign, activity));
+    let activity = activity.filter(|activity| may_see(&caller, activity));
     // Somebody else's is as if it were not there.
     let gone = || HttpError::not_found(format!("nothing runs as {id}; it may have ended"));
     let activity = activity.ok_or_else(gone)?;
     match parts.method {
         Method::GET | Method::HEAD => json(&Running::of(&activity)),
-        Method::DELETE if is_foreign => Err(HttpError::new(
+        Method::DELETE if caller.identity.is_foreign() => Err(HttpError::new(
             StatusCode::FORBIDDEN,
             "a page of another origin may not stop it",
         )),
@@ -92,12 +88,6 @@ pub(super) async fn one(
     }
 }
 
-fn is_foreign(caller: &Caller, parts: &Parts) -> bool {
-    let origins = &caller.settings.config.cors_origins;
-    caller.identity.is_foreign(parts, origins)
-}
-
-fn may_see(caller: &Caller, is_foreign: bool, activity: &Activity) -> bool {
-    let is_admin = || caller.identity.access(&activity.dataset).admin;
-    activity.client == caller.client() || (!is_foreign && is_admin())
+fn may_see(caller: &Caller, activity: &Activity) -> bool {
+    activity.client == caller.client() || caller.identity.access(&activity.dataset).admin
 }

@@ -88,6 +88,8 @@ fn write_access(record: &Record) {
         dataset = record.dataset.get().map(|dataset| &**dataset),
         operation = record.operation.get(),
         method = record.method.as_str(),
+        // Without its query string, which may have anything in it.
+        path = record.uri.path(),
         status = record.status(),
         bytes = record.bytes(),
         rows = record.rows(),

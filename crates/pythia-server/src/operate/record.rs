@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use http::{HeaderValue, Method};
+use axum::extract::Request;
+use http::{HeaderValue, Method, Uri};
 
 use crate::running::Activity;
 
@@ -20,6 +21,7 @@ pub(crate) struct Record {
     pub(crate) started_at: SystemTime,
     pub(crate) peer: IpAddr,
     pub(crate) method: Method,
+    pub(crate) uri: Uri,
     /// Of which trace it is a part (W3C Trace Context), if it says so.
     pub(crate) traceparent: Option<HeaderValue>,
     /// What was asked for, as `query` or `update`, once the route is known.
@@ -42,13 +44,15 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) fn new(peer: IpAddr, method: Method, traceparent: Option<HeaderValue>) -> Self {
+    /// A request that has just come in from an address.
+    pub(crate) fn new(peer: IpAddr, request: &Request) -> Self {
         Self {
             started: Instant::now(),
             started_at: SystemTime::now(),
             peer,
-            method,
-            traceparent,
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            traceparent: request.headers().get("traceparent").cloned(),
             operation: OnceLock::new(),
             dataset: OnceLock::new(),
             user: OnceLock::new(),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::trace::Tracer;
 use super::{logging, notify};
-use crate::config::{Config, DatasetConfig};
+use crate::config::{Config, ConfigError, DatasetConfig};
 use crate::server::ServerError;
 use crate::state::{Dataset, Datasets, Settings, State};
 
@@ -72,6 +72,10 @@ impl State {
         };
         // All that can fail comes first.
         let settings = Settings::new(config)?;
+        // It goes on to listen where it does.
+        let auth = &settings.auth;
+        auth.check_bind(&old.config.bind)
+            .map_err(ConfigError::invalid)?;
         let config = &settings.config;
         let tracer = match config.tracing == old.config.tracing {
             true => None,

@@ -1,6 +1,6 @@
 //! A server as a process of its own: what signals, systemd and a changed file of configuration tell it.
 
-use std::future::{Future, pending};
+use std::future::pending;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,12 +73,10 @@ fn ticks(period: Duration) -> Interval {
 }
 
 /// The next tick; never, if there are none.
-fn tick(interval: &mut Option<Interval>) -> impl Future<Output = ()> {
-    async move {
-        match interval {
-            Some(interval) => drop(interval.tick().await),
-            None => pending().await,
-        }
+async fn tick(interval: &mut Option<Interval>) {
+    match interval {
+        Some(interval) => drop(interval.tick().await),
+        None => pending().await,
     }
 }
 

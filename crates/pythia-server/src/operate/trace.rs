@@ -123,6 +123,7 @@ fn attributes(record: &Record) -> Vec<KeyValue> {
     let mut attributes = vec![
         KeyValue::new("http.request.method", record.method.to_string()),
         KeyValue::new("http.response.status_code", i64::from(record.status())),
+        KeyValue::new("url.path", record.uri.path().to_owned()),
         KeyValue::new("client.address", record.peer.to_string()),
         KeyValue::new("db.system.name", "pythia"),
         KeyValue::new("db.response.returned_rows", record.rows() as i64),

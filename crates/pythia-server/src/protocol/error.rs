@@ -17,7 +17,8 @@ pub(crate) struct HttpError {
     pub(crate) place: Option<(usize, usize)>,
     /// The line that is wrong, and a caret.
     snippet: Option<String>,
-    headers: HeaderMap,
+    /// In a box, as answers that are no errors are moved around with room for one.
+    headers: Box<HeaderMap>,
 }
 
 impl HttpError {
@@ -27,7 +28,7 @@ impl HttpError {
             message: message.into(),
             place: None,
             snippet: None,
-            headers: HeaderMap::new(),
+            headers: Box::default(),
         }
     }
 
@@ -97,7 +98,7 @@ impl HttpError {
         };
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = self.status;
-        *response.headers_mut() = self.headers.clone();
+        *response.headers_mut() = HeaderMap::clone(&self.headers);
         let media_type = HeaderValue::from_static(media_type);
         response.headers_mut().insert(CONTENT_TYPE, media_type);
         response

@@ -68,13 +68,12 @@ impl Service {
 
     /// Answers a request from an address. Errors become answers too.
     pub(crate) async fn answer(&self, mut request: Request, peer: IpAddr) -> Response {
-        let traceparent = request.headers().get("traceparent").cloned();
         let settings = self.state.settings();
         let config = &settings.config;
         let peer = config.trusted_proxies.client(peer, request.headers());
-        let record = Record::new(peer, request.method().clone(), traceparent);
-        let record = Arc::new(record);
+        let record = Arc::new(Record::new(peer, &request));
         let accept = request.headers().get(ACCEPT).cloned();
+        let asks_itself = page::asks_itself(request.headers());
         let url_bytes = config.limits.url_bytes;
         let response = if length(request.uri()) > url_bytes {
             let message = format!("the URL has more than {url_bytes} bytes; send a POST");
@@ -87,7 +86,11 @@ impl Service {
             let Ok(response) = self.router.clone().oneshot(request).await;
             response
         };
-        self.finish(response, accept.as_ref(), record)
+        let mut response = self.finish(response, accept.as_ref(), record);
+        if asks_itself {
+            page::challenge_script(response.headers_mut());
+        }
+        response
     }
 
     fn finish(

@@ -130,7 +130,7 @@ fn who_is_not_known_is_asked_and_learns_of_no_dataset() {
     assert_eq!(forbidden.status, 403);
     let wrong = ask(&served, COUNT, "Bearer pythia_guess");
     assert_eq!(wrong.status, 401);
-    let challenge = wrong.headers.get_all("www-authenticate").iter().last();
+    let challenge = wrong.headers.get_all("www-authenticate").iter().next_back();
     let challenge = challenge
         .and_then(|c| c.to_str().ok())
         .expect("a challenge");

@@ -1,5 +1,8 @@
 //! The page's files, as browsers ask for them.
 
+use pythia_server::config::UserConfig;
+use pythia_server::hash_password;
+
 use crate::support::Served;
 
 /// The script that the page loads.
@@ -61,4 +64,35 @@ fn files_are_kept_by_their_tags_and_compressed_for_those_who_can() {
     );
     assert_eq!((again.status.as_u16(), again.body.len()), (304, 0));
     assert_eq!(served.get("/assets/nothing.js", &[]).status, 404);
+}
+
+#[test]
+fn page_knows_the_prefixes_that_the_server_knows() {
+    let known = include_str!("../../page/src/rdf/prefixes.ts");
+    for (name, iri) in pythia::well_known_prefixes() {
+        let line = format!("  {name}: \"{iri}\",\n");
+        assert!(known.contains(&line), "{line}");
+    }
+}
+
+#[test]
+fn scripts_are_not_challenged_as_browsers_are() {
+    let served = Served::configured("", |config| {
+        config.security.users.push(UserConfig {
+            name: "ada".to_owned(),
+            password_hash: hash_password("enchantress").expect("a hash"),
+            roles: Vec::new(),
+        });
+    });
+    let page = served.get("/", &[]);
+    assert_eq!(page.status, 200, "the page itself is for everybody");
+    for (header, expected) in [("accept", "Basic "), ("x-requested-with", "X-Basic ")] {
+        let asked = served.get("/query?query=ASK%7B%7D", &[(header, "*/*")]);
+        assert_eq!(asked.status, 401);
+        let challenges = asked.headers.get_all("www-authenticate");
+        let mut challenges = challenges.iter().map(|c| c.to_str().expect("text"));
+        let challenge = challenges.next().expect("a challenge");
+        assert!(challenge.starts_with(expected), "{challenge}");
+        assert_eq!(challenges.next(), None);
+    }
 }

@@ -208,7 +208,7 @@ impl Asked {
         };
         for row in candidates {
             self.looked_at += 1;
-            if self.looked_at % PAIRS_CHECKED == 0 {
+            if self.looked_at.is_multiple_of(PAIRS_CHECKED) {
                 context.check()?;
             }
             if self.agrees(service, row, found) {

@@ -17,8 +17,16 @@ import { sparql } from "./sparql-mode.ts";
 /** Where a query is wrong, from 1. */
 export interface Mistake { line: number; column: number; message: string }
 
-/** What was typed and undone in each tab, as long as the page is open. */
+/** What was typed and undone in the tabs one was in last, as long as the page is open. */
 const states = new Map<string, EditorState>();
+const STATES = 30;
+
+function keep(tab: string, state: EditorState): void {
+  states.delete(tab);
+  states.set(tab, state);
+  const [oldest] = states.keys();
+  if (states.size > STATES && oldest !== undefined) states.delete(oldest);
+}
 
 /** `text` is what a tab begins with; after that the editor says what it is. */
 export function Editor(props: {
@@ -39,7 +47,7 @@ export function Editor(props: {
     const editor = new EditorView({ root, parent: root });
     view.current = editor;
     return () => {
-      states.set(latest.current.tab, editor.state);
+      keep(latest.current.tab, editor.state);
       editor.destroy();
       view.current = null;
     };
@@ -49,7 +57,7 @@ export function Editor(props: {
     const editor = view.current;
     if (!editor) return;
     editor.setState(stateOf(props.tab, props.text, () => latest.current));
-    return () => { if (view.current) states.set(props.tab, view.current.state); };
+    return () => { if (view.current) keep(props.tab, view.current.state); };
   }, [props.tab]);
 
   useEffect(() => {

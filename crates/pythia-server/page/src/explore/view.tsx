@@ -6,7 +6,7 @@ import { GraphList } from "../graph/list.tsx";
 import { CopyButton } from "../parts/copy.tsx";
 import { plural } from "../parts/number.ts";
 import { Prefixes } from "../rdf/prefixes.ts";
-import { iri as named, pathText as chain } from "../rdf/term.ts";
+import { iri as named, localName, termKey, termName, type PathParts } from "../rdf/term.ts";
 import { link, route } from "../route.ts";
 import { Details } from "./details.tsx";
 import { PathForm } from "./path-form.tsx";
@@ -88,7 +88,7 @@ function Found() {
       {found.length === 0 && <p class="note">None within these choices. Longer paths, or both directions, may find some.</p>}
       <ol>
         {found.slice(0, 20).map(({ path, length, cost }, at) => (
-          <li key={at}><span class="note numbers">{weighed ? `${cost} · ` : ""}{plural(length, "edge")}</span> {chain(path, prefixes)}</li>
+          <li key={at}><span class="note numbers">{weighed ? `${cost} · ` : ""}{plural(length, "edge")}</span> <Chain path={path} /></li>
         ))}
       </ol>
       {found.length > 20 && <p class="note">and {found.length - 20} more</p>}
@@ -99,5 +99,26 @@ function Found() {
         <a href={link("query", { query: text })}>Open in the editor</a>
       </details>
     </div>
+  );
+}
+
+/** A path in words, each node a button that shows it. */
+function Chain({ path }: { path: PathParts }) {
+  return (
+    <>
+      {path.nodes.map((node, at) => {
+        const key = termKey(node);
+        const edge = path.edges[at];
+        const predicate = edge?.predicate?.type === "uri" ? localName(edge.predicate.value) : "";
+        return (
+          <>
+            <button type="button" class="link" onClick={() => { if (graph.value.nodes.has(key)) void choose(key); }}>
+              {graph.value.nodes.get(key)?.label ?? termName(node)}
+            </button>
+            {edge && <span class="note">{edge.inverse ? ` ← ${predicate} ─ ` : ` ─ ${predicate} → `}</span>}
+          </>
+        );
+      })}
+    </>
   );
 }

@@ -9,7 +9,7 @@ export function count(value: number): string {
 
 /** 1.2K for tight places. */
 export function shortCount(value: number): string {
-  return SHORT.format(value);
+  return value < 1e15 ? SHORT.format(value) : value.toExponential(1).replace("+", "");
 }
 
 export function plural(value: number, one: string, many = `${one}s`): string {

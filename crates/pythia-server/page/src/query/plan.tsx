@@ -6,39 +6,42 @@ import type { PlanNode } from "../server/queries.ts";
 /** An estimate off by more than this is worth a look. */
 const OFF = 10;
 
-export function PlanTree({ plan }: { plan: PlanNode }) {
-  const whole = Math.max(1, ...parts(plan).map((part) => part.time_us ?? 0));
+/** What is still `running` may yet give the rows that were expected. */
+export function PlanTree({ plan, running = false }: { plan: PlanNode; running?: boolean }) {
+  const longest = Math.max(1, ...parts(plan).map((part) => part.time_us ?? 0));
   return (
     <div class="plan">
-      <ul><Part node={plan} longest={whole} step={false} /></ul>
+      <ul><Part node={plan} longest={longest} step={false} running={running} /></ul>
     </div>
   );
 }
 
-function Part({ node, longest, step }: { node: PlanNode; longest: number; step: boolean }) {
+interface PartProps { node: PlanNode; longest: number; step: boolean; running: boolean }
+
+function Part({ node, longest, step, running }: PartProps) {
   const steps = node.steps ?? [];
   const inputs = node.inputs ?? [];
-  const line = <Line node={node} longest={longest} step={step} />;
+  const line = <Line node={node} longest={longest} step={step} running={running} />;
   if (steps.length + inputs.length === 0) return <li class="leaf">{line}</li>;
   return (
     <li>
       <details open>
         <summary>{line}</summary>
         <ul>
-          {steps.map((below, at) => <Part key={`step${at}`} node={below} longest={longest} step />)}
-          {inputs.map((below, at) => <Part key={`input${at}`} node={below} longest={longest} step={false} />)}
+          {steps.map((below, at) => <Part key={`step${at}`} node={below} longest={longest} step running={running} />)}
+          {inputs.map((below, at) => <Part key={`input${at}`} node={below} longest={longest} step={false} running={running} />)}
         </ul>
       </details>
     </li>
   );
 }
 
-function Line({ node, longest, step }: { node: PlanNode; longest: number; step: boolean }) {
+function Line({ node, longest, step, running }: PartProps) {
   return (
     <span class={step ? "part step" : "part"}>
       <span class="part-name"><b>{node.operator}</b> <span class="part-detail">{node.detail}</span></span>
       <span class="part-numbers numbers">
-        <Rows node={node} />
+        <Rows node={node} running={running} />
         {node.time_us !== undefined && (
           <span class="part-time" title={timeTitle(node)}>
             <meter class="bar" aria-label={`Time of ${node.operator}`} min={0} max={longest} value={node.time_us} />
@@ -50,19 +53,19 @@ function Line({ node, longest, step }: { node: PlanNode; longest: number; step: 
   );
 }
 
-function Rows({ node }: { node: PlanNode }) {
+function Rows({ node, running }: { node: PlanNode; running: boolean }) {
   const { rows, estimated_rows: estimated } = node;
   if (rows === undefined) {
     return estimated === undefined ? null : <span title={`${count(estimated)} rows expected`}>~{shortCount(estimated)} rows</span>;
   }
   const ratio = estimated === undefined ? 1 : Math.max(rows, 1) / Math.max(estimated, 1);
-  const off = ratio > OFF || ratio < 1 / OFF;
+  const off = ratio > OFF || (!running && ratio < 1 / OFF);
   return (
     <span>
       {count(rows)} {rows === 1 ? "row" : "rows"}
       {estimated !== undefined && (
         <span class={off ? "estimate off" : "estimate"} title={`${count(estimated)} rows expected`}>
-          {off ? " ≠ " : " ≈ "}{shortCount(estimated)} expected
+          {off ? " ≠ " : running ? " of " : " ≈ "}{shortCount(estimated)} expected
         </span>
       )}
     </span>

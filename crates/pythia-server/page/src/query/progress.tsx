@@ -15,7 +15,7 @@ export function Progress({ run }: { run: Run }) {
         {progress?.state === "queued" && " · waiting for its turn"}
         {progress?.state === "running" && progress.rows !== null && ` · ${plural(progress.rows, "row")}`}
       </p>
-      {progress?.plan && <PlanTree plan={progress.plan} />}
+      {progress?.plan && <PlanTree plan={progress.plan} running />}
     </div>
   );
 }

@@ -110,17 +110,6 @@ export function timeOf(term: Term | undefined): number | null {
   }
 }
 
-/** A path written out as in docs/paths.md, with short names. */
-export function pathText(path: PathParts, prefixes: Prefixes): string {
-  const name = (term: Term) => termText(term, prefixes);
-  return path.nodes.map((node, at) => {
-    const edge = path.edges[at];
-    if (!edge) return name(node);
-    const predicate = edge.predicate ? name(edge.predicate) : "";
-    return `${name(node)} ${edge.inverse ? `←${predicate}─` : `─${predicate}→`} `;
-  }).join("");
-}
-
 function suffix(literal: Literal, datatype: (iri: string) => string): string {
   if (literal["xml:lang"]) return `@${literal["xml:lang"]}`;
   if (!literal.datatype || literal.datatype === `${XSD}string`) return "";

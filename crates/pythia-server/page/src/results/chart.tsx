@@ -33,7 +33,7 @@ export function Chart({ columns, rows, prefixes }: { columns: string[]; rows: Ro
         <Choice label="Chart" value={kind} options={KINDS} choose={setKind} />
         <Choice label={kind === "scatter" || kind === "line" ? "Across" : "Names"} value={x} options={columns.map((column) => [column, column])} choose={setX} />
         <Choice label="Values" value={y} options={numeric.map((column) => [column, column])} choose={setY} />
-        {rows.length > points.length && <span class="note">{count(points.length)} of {count(rows.length)} rows</span>}
+        {kind !== "share" && rows.length > points.length && <span class="note">{count(points.length)} of {count(rows.length)} rows</span>}
       </div>
       <Drawing kind={kind} points={points} x={x} y={y} />
     </div>

@@ -21,8 +21,8 @@ const PANEL = "outcome";
 /** As many rows as are shown as JSON. */
 const RAW = 500;
 
-/** What was looked at last, so that the next run shows the same. */
-let preferred: Way = "table";
+/** What was chosen last, so that the next run shows the same. */
+let preferred: Way | null = null;
 
 export function Outcomes({ run }: { run: Run }) {
   const { outcome } = run;
@@ -53,7 +53,7 @@ function PlanOutcome({ run }: { run: Run }) {
 function Rows(props: { run: Run; columns: string[]; rows: Row[]; ways: Way[] }) {
   const { run, columns, rows, ways } = props;
   const [wanted, setWanted] = useState(preferred);
-  const chosen = ways.includes(wanted) ? wanted : ways[0] ?? "table";
+  const chosen = wanted !== null && ways.includes(wanted) ? wanted : ways[0] ?? "table";
   useEffect(() => { preferred = wanted; }, [wanted]);
   if (columns.length === 0 && rows.length === 0 && run.state !== "running") return <p class="answer">No results.</p>;
   return (

@@ -41,8 +41,11 @@ export function datasetAddress(service: string, parameters: Record<string, strin
 /** The response, or a Problem if it is not a success. Asks to sign in where that is what is missing. */
 export async function request(url: string, init: RequestInit = {}): Promise<Response> {
   for (let attempt = 0; ; attempt++) {
+    const used = authorization.value;
     const response = await send(url, init);
-    if (response.status === 401 && await signIn(attempt > 0 || authorization.value !== null)) continue;
+    // Somebody may have signed in for another request meanwhile.
+    const signedIn = response.status === 401 && (authorization.value !== used || await signIn(attempt > 0 || used !== null));
+    if (signedIn) continue;
     if (!response.ok) throw await problemOf(response);
     return response;
   }

@@ -124,7 +124,7 @@ function Running() {
               <button type="button" class="stop" aria-label={`Cancel query ${query.id}`} onClick={() => cancel(query.id)}>Cancel</button>
             </div>
             <pre tabIndex={0} aria-label={`Text of query ${query.id}`}>{query.text}</pre>
-            {query.plan && <details><summary>Plan</summary><PlanTree plan={query.plan} /></details>}
+            {query.plan && <details><summary>Plan</summary><PlanTree plan={query.plan} running /></details>}
           </li>
         ))}
       </ul>

@@ -2,9 +2,10 @@
 
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
-import { mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium, type Browser, type Page } from "playwright-core";
 
@@ -28,8 +29,9 @@ export interface Bench {
   close: () => Promise<void>;
 }
 
-export async function open(): Promise<Bench> {
-  const server = await serve();
+/** A server, with more configuration than its store if it is to have some, and a browser. */
+export async function open(configuration = ""): Promise<Bench> {
+  const server = await serve(configuration);
   const browser: Browser = await chromium.launch({ executablePath: needed("CHROMIUM"), args: FLAGS });
   return {
     url: server.url,
@@ -96,10 +98,14 @@ export async function assertFits(page: Page): Promise<void> {
   assert.ok((content ?? 0) <= (window ?? 0), `${content} pixels in a window of ${window}`);
 }
 
-async function serve(): Promise<{ url: string; stop: () => void }> {
+async function serve(configuration: string): Promise<{ url: string; stop: () => void }> {
   const port = await freePort();
+  const folder = mkdtempSync(join(tmpdir(), "pythia-page-"));
+  const file = join(folder, "pythia.toml");
+  writeFileSync(file, configuration);
   const child: ChildProcess = spawn(
-    needed("PYTHIA"), ["serve", "-l", `yago=${needed("PYTHIA_STORE")}`, "--bind", `127.0.0.1:${port}`],
+    needed("PYTHIA"),
+    ["serve", "--config", file, "-l", `yago=${needed("PYTHIA_STORE")}`, "--bind", `127.0.0.1:${port}`],
     { stdio: ["ignore", "inherit", "inherit"] },
   );
   const url = `http://127.0.0.1:${port}`;
@@ -108,7 +114,7 @@ async function serve(): Promise<{ url: string; stop: () => void }> {
     assert.ok(child.exitCode === null && Date.now() < end, "the server does not start");
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  return { url, stop: () => { child.kill(); } };
+  return { url, stop: () => { child.kill(); rmSync(folder, { recursive: true }); } };
 }
 
 function freePort(): Promise<number> {
@@ -120,7 +126,8 @@ function freePort(): Promise<number> {
   });
 }
 
-function needed(name: string): string {
+/** A setting that scripts/test-page makes. */
+export function needed(name: string): string {
   const value = process.env[name];
   assert.ok(value, `${name} is not set; run scripts/test-page`);
   return value;

@@ -323,12 +323,11 @@ struct Sample {
     scrub_pages: u64,
 }
 
-/// A name and what it means.
-type What = (&'static str, &'static str);
+/// Whether it is a counter; a name and what it means; where its value is.
+type SampleValue = (bool, (&'static str, &'static str), fn(&Sample) -> u64);
 
 impl Sample {
-    /// Whether it is a counter, its name, and where its value is.
-    const VALUES: &'static [(bool, What, fn(&Self) -> u64)] = &[
+    const VALUES: &'static [SampleValue] = &[
         (false, ("pythia_quads", "Quads"), |s| {
             s.dataset.database.snapshot().statistics().quads
         }),
