@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Request};
 use axum::response::{IntoResponse, Response};
-use http::request::Parts;
 use http::{Method, StatusCode};
 use pythia::PlanNode;
 use serde::Serialize;
