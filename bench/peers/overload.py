@@ -18,8 +18,9 @@ from . import command, data, engines, points, processes, report
 REVIEW = "<http://purl.org/stuff/rev#{}>".format
 BSBM = f"<{points.VOCABULARY}{{}}>".format
 
-# Not all that is answered is worth the same: shares of the requests, in hundredths.
-SHARES = {"point": 80, "join": 12, "aggregate": 3, "update": 5}
+# Shares of the requests, in hundredths. With points alone the machine would be busy with sending ten
+# times as many, not with answering: client and server share it.
+SHARES = {"point": 50, "join": 20, "aggregate": 20, "update": 10}
 
 SAMPLE_SECONDS = 0.1
 GOODPUT_MIN = 0.8
@@ -94,6 +95,7 @@ def overload(chosen):
     finally:
         shutil.rmtree(work, ignore_errors=True)
     budget = chosen.cache + chosen.memory + FIXED_BYTES
+    during["seconds_asked"] = chosen.seconds
     found = checks(before, during, after, memory.peak_bytes, budget)
     print(table(before, during, after))
     for holds, text in found:
@@ -168,8 +170,10 @@ def update(product, number):
 def load(url, requests, work, connections, seconds, rate=None):
     """What became of a load."""
     figures = work / "load.json"
+    # Nice, so that a thousand connections here do not keep the server from running: other machines'
+    # would not.
     processes.run(
-        [engines.program(), "bench", "http", requests, "--url", url, "--connections", connections,
+        ["nice", "-n", "10", engines.program(), "bench", "http", requests, "--url", url, "--connections", connections,
          "--seconds", seconds, *(["--rate", rate] if rate else []), "--json", figures],
         work / "load.log")
     return json.loads(figures.read_text(encoding="utf-8"))
@@ -208,7 +212,7 @@ class Memory:
 def checks(before, during, after, peak_bytes, budget):
     """What must hold, and whether it does."""
     capacity = before["per_second"]
-    goodput = during["per_second"]
+    goodput = steady(during["timeline"], during["seconds_asked"])
     wrong = {status: count for status, count in during["statuses"].items()
              if not status.startswith("2") and status not in ("429", "503")}
     shed = sum(during["statuses"].get(status, 0) for status in ("429", "503"))
@@ -225,6 +229,13 @@ def checks(before, during, after, peak_bytes, budget):
         (recovery is not None and recovery <= RECOVERY_SECONDS_MAX,
          f"{100 * GOODPUT_MIN:.0f} % of capacity again after {recovery} s (at most {RECOVERY_SECONDS_MAX})"),
     ]
+
+
+def steady(timeline, seconds):
+    """Answers a second while it lasted: without the first second, when queues fill, and without what
+    was still answered after the last request was sent."""
+    whole = timeline[1:max(2, int(seconds))]
+    return sum(whole) / len(whole) if whole else 0
 
 
 def recovery_seconds(timeline, capacity):

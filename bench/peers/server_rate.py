@@ -143,7 +143,12 @@ def by_turns(chosen, queries, servers, work):
     for number in range(chosen.pairs):
         order = list(servers) if number % 2 == 0 else list(reversed(servers))
         for name in order:
-            run = wrk(chosen, queries, servers[name][2], work, chosen.seconds)
+            _, child, endpoint = servers[name]
+            try:
+                run = wrk(chosen, queries, endpoint, work, chosen.seconds)
+            except processes.Failed:
+                child.check()
+                raise
             runs[name].append(run)
             print(f"  {name}: {run['per_second']:,.0f}/s, p50 {run['p50_ms']:.2f} ms, "
                   f"p99 {run['p99_ms']:.2f} ms", flush=True)

@@ -58,7 +58,8 @@ class Figures(unittest.TestCase):
     def test_what_must_hold_is_checked(self):
         def figures(**changed):
             return {"per_second": 90, "statuses": {"200": 90, "503": 800}, "failed": {},
-                    "without_retry_after": 0, "sent": 890, "timeline": [10, 85, 90], **changed}
+                    "without_retry_after": 0, "sent": 890, "timeline": [10, 85, 90, 200],
+                    "seconds_asked": 3, **changed}
 
         def failing(during, after=None, peak=10):
             found = overload.checks({"per_second": 100}, during, after or figures(), peak, 100)
@@ -68,9 +69,9 @@ class Figures(unittest.TestCase):
         self.assertEqual(failing(figures(statuses={"200": 1, "500": 1, "429": 1})), ["what"])
         self.assertEqual(failing(figures(statuses={"200": 1})), ["more"])
         self.assertEqual(failing(figures(without_retry_after=1)), ["who"])
-        self.assertEqual(failing(figures(per_second=79)), ["goodput"])
+        self.assertEqual(failing(figures(timeline=[100, 79, 80, 500])), ["goodput"])
         self.assertEqual(failing(figures(), peak=101), ["memory"])
-        self.assertEqual(failing(figures(), figures(timeline=[1, 2])), ["80"])
+        self.assertEqual(failing(figures(), figures(timeline=[1, 2, 3])), ["80"])
 
     def test_recovery_is_the_first_good_second(self):
         self.assertEqual(overload.recovery_seconds([100], 100), 1)

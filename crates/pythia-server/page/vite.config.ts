@@ -1,3 +1,5 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { defineConfig, type Plugin } from "vite";
 
@@ -15,15 +17,14 @@ export default defineConfig({
   },
 });
 
-/** Each file with its compressed twin, so that the server compresses nothing. */
+/** Each file with its compressed twin, made when all is written, so that the server compresses nothing. */
 function compressed(): Plugin {
   return {
     name: "compressed",
-    enforce: "post",
-    generateBundle(_, bundle) {
-      for (const [fileName, file] of Object.entries(bundle)) {
-        const source = gzipSync(file.type === "chunk" ? file.code : file.source, { level: 9 });
-        this.emitFile({ type: "asset", fileName: `${fileName}.gz`, source });
+    writeBundle({ dir = "" }, bundle) {
+      for (const name of Object.keys(bundle)) {
+        const file = join(dir, name);
+        writeFileSync(`${file}.gz`, gzipSync(readFileSync(file), { level: 9 }));
       }
     },
   };

@@ -22,10 +22,10 @@ use crate::exit::UsageError;
 ///   pythia serve -l yago=yago.pythia -l notes=notes.pythia --read-only
 ///   pythia serve --config /etc/pythia/pythia.toml
 ///
-/// A folder that is new or empty becomes an empty store. What is not said here comes from the environment
-/// (PYTHIA_SERVE_LIMITS__TIMEOUT=5s is `timeout` in the table `limits`), then from the file; see
-/// docs/server.md. SIGTERM and Ctrl-C stop it when what runs has ended, a second one at once; SIGHUP
-/// has the configuration read again.
+/// A folder that is new or empty becomes an empty store. What is not said here comes from the
+/// environment (PYTHIA_SERVE_LIMITS__TIMEOUT=5s is `timeout` in the table `limits`), then from the
+/// file; see docs/server.md. SIGTERM and Ctrl-C stop it when what runs has ended, a second one at
+/// once; SIGHUP has the configuration read again.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Serve {

@@ -93,14 +93,11 @@ async fn ready(caller: Caller) -> Response {
 async fn metrics(caller: Caller) -> Result<Response, HttpError> {
     let allowed = match caller.settings.config.operate.metrics {
         MetricsFor::All => true,
-        MetricsFor::Loopback => caller.peer.to_canonical().is_loopback() || is_admin(&caller),
-        MetricsFor::Admins => is_admin(&caller),
+        MetricsFor::Loopback if caller.peer.to_canonical().is_loopback() => true,
+        MetricsFor::Loopback | MetricsFor::Admins => is_admin(&caller),
     };
     if !allowed {
-        return Err(HttpError::new(
-            StatusCode::FORBIDDEN,
-            "metrics are for admins, and for this machine; operate.metrics says for whom",
-        ));
+        return Err(caller.identity.refuse("the path of metrics"));
     }
     let text = answer::run(Arc::default(), move || Ok(metrics::render(&caller.state))).await?;
     Ok(fresh(metrics::MEDIA_TYPE, text))
@@ -113,13 +110,18 @@ fn is_admin(caller: &Caller) -> bool {
     names.all(|name| caller.identity.access(name).admin)
 }
 
-fn check_admin(is_admin: bool) -> Result<(), HttpError> {
-    match is_admin {
+fn check_admin(caller: &Caller, what: &str) -> Result<(), HttpError> {
+    match is_admin(caller) {
         true => Ok(()),
-        false => Err(HttpError::new(
-            StatusCode::FORBIDDEN,
-            "only who has a role with admin = true may do this",
-        )),
+        false => Err(caller.identity.refuse(what)),
+    }
+}
+
+/// The same for what is about one dataset.
+fn check_admin_of(exchange: &Exchange, what: &str) -> Result<(), HttpError> {
+    match exchange.access.admin {
+        true => Ok(()),
+        false => Err(exchange.caller.identity.refuse(what)),
     }
 }
 
@@ -139,24 +141,16 @@ async fn datasets(caller: Caller) -> Response {
     as_json(&json!({ "datasets": visible(&caller) }))
 }
 
-async fn dataset(exchange: Exchange) -> Result<Response, HttpError> {
-    if exchange.access.read.is_none() {
-        return Err(HttpError::new(
-            StatusCode::FORBIDDEN,
-            "you may not read this dataset",
-        ));
-    }
-    Ok(as_json(&described(&exchange.dataset)))
+async fn dataset(exchange: Exchange) -> Response {
+    as_json(&described(&exchange.dataset))
 }
 
 /// The datasets that the caller may read.
 fn visible(caller: &Caller) -> Vec<Value> {
     let datasets = caller.state.datasets();
-    let readable = datasets.by_name.iter().filter(|(name, _)| {
-        let access = caller.identity.access(name);
-        access.admin || !access.read.is_none()
-    });
-    readable.map(|(_, dataset)| described(dataset)).collect()
+    let visible = datasets.by_name.iter();
+    let visible = visible.filter(|(name, _)| !caller.identity.access(name).is_none());
+    visible.map(|(_, dataset)| described(dataset)).collect()
 }
 
 /// A dataset as Fuseki describes it.
@@ -188,7 +182,7 @@ fn described(dataset: &Dataset) -> Value {
 }
 
 async fn compact(exchange: Exchange) -> Result<Response, HttpError> {
-    check_admin(exchange.access.admin)?;
+    check_admin_of(&exchange, "compaction")?;
     let dataset = Arc::clone(&exchange.dataset);
     if dataset.config.read_only {
         return Err(HttpError::new(
@@ -207,7 +201,7 @@ async fn compact(exchange: Exchange) -> Result<Response, HttpError> {
 }
 
 async fn backup(exchange: Exchange) -> Result<Response, HttpError> {
-    check_admin(exchange.access.admin)?;
+    check_admin_of(&exchange, "the making of backups")?;
     let operate = &exchange.caller.settings.config.operate;
     let Some(folder) = &operate.backup_folder else {
         return Err(HttpError::new(
@@ -251,14 +245,14 @@ fn begin(
 }
 
 async fn tasks(caller: Caller) -> Result<Response, HttpError> {
-    check_admin(is_admin(&caller))?;
+    check_admin(&caller, "the list of tasks")?;
     let tasks = caller.state.operations.tasks.all();
     let told: Vec<Value> = tasks.iter().map(|task| task.to_json()).collect();
     Ok(as_json(&Value::Array(told)))
 }
 
 async fn task(caller: Caller, Path(id): Path<String>) -> Result<Response, HttpError> {
-    check_admin(is_admin(&caller))?;
+    check_admin(&caller, "the list of tasks")?;
     let task = id.parse().ok();
     let task: Option<Arc<Task>> = task.and_then(|id| caller.state.operations.tasks.get(id));
     match task {
@@ -271,7 +265,7 @@ async fn task(caller: Caller, Path(id): Path<String>) -> Result<Response, HttpEr
 
 /// Reads the configuration again.
 async fn reload(caller: Caller) -> Result<Response, HttpError> {
-    check_admin(is_admin(&caller))?;
+    check_admin(&caller, "the configuration")?;
     let state = Arc::clone(&caller.state);
     answer::run(Arc::default(), move || match state.reload() {
         Ok(reloaded) => Ok(as_json(&reloaded.to_json())),

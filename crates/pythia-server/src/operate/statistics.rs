@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use http::StatusCode;
 use pythia::{ChangesReport, QueryError};
 use serde_json::{Map, Value, json};
 
@@ -43,10 +42,7 @@ pub(super) async fn of_one(exchange: Exchange) -> Result<Response, HttpError> {
         ..
     } = exchange;
     if !access.admin && !access.read.is_all() {
-        return Err(HttpError::new(
-            StatusCode::FORBIDDEN,
-            "only who may read all graphs of a dataset may see its statistics",
-        ));
+        return Err(caller.identity.refuse("what a dataset holds as a whole"));
     }
     answer::run(Arc::default(), move || {
         told(

@@ -15,7 +15,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, VARY};
 use http::{HeaderValue, StatusCode};
 use http_body::{Frame, SizeHint};
 use tokio::runtime::Handle;
@@ -96,9 +96,22 @@ pub(crate) async fn answer(
         }
     };
     let mut response = Response::new(body);
-    let media_type = HeaderValue::from_static(media_type);
-    response.headers_mut().insert(CONTENT_TYPE, media_type);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, content_type(media_type));
+    headers.insert(VARY, HeaderValue::from_static("accept"));
     Ok(response)
+}
+
+/// Text is UTF-8, and clients that are not told take it for something else.
+fn content_type(media_type: &'static str) -> HeaderValue {
+    match media_type {
+        "text/csv" => HeaderValue::from_static("text/csv; charset=utf-8"),
+        "text/tab-separated-values" => {
+            HeaderValue::from_static("text/tab-separated-values; charset=utf-8")
+        }
+        "text/turtle" => HeaderValue::from_static("text/turtle; charset=utf-8"),
+        other => HeaderValue::from_static(other),
+    }
 }
 
 /// Runs work on a thread, and gives what it returns.

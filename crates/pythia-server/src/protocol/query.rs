@@ -97,7 +97,7 @@ pub(crate) async fn run(
         limits: parameters.lower(limits)?,
         explain: explain(&parameters)?,
         profile: parameters.one("profile")? == Some("true"),
-        format: format(&parameters)?,
+        format: format(&parameters, parts.headers.contains_key(ACCEPT))?,
         accept: parts.headers.get(ACCEPT).cloned(),
         text,
     };
@@ -121,20 +121,21 @@ fn explain(parameters: &Parameters) -> Result<Option<Explain>, HttpError> {
     }
 }
 
-/// The format that `format` (or `output`, as Fuseki has it) names.
-fn format(parameters: &Parameters) -> Result<Option<ResultFormat>, HttpError> {
-    let name = match parameters.one("format")? {
-        Some(name) => Some(name),
-        None => parameters.one("output")?,
-    };
-    let Some(name) = name else {
-        return Ok(None);
-    };
-    match ResultFormat::named(name) {
-        Some(format) => Ok(Some(format)),
-        None => Err(HttpError::bad_request(format!(
+/// The format that `format` (or `output`, as Fuseki has it) names. Clients send both, each several
+/// times, with all the names that some server knows: the first known one counts, and if none is, the
+/// Accept header that they send beside.
+fn format(parameters: &Parameters, has_accept: bool) -> Result<Option<ResultFormat>, HttpError> {
+    let values = parameters.all("format").chain(parameters.all("output"));
+    let names: Vec<&str> = values
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .collect();
+    let known = names.iter().find_map(|name| ResultFormat::named(name));
+    match (known, names.first()) {
+        (None, Some(name)) if !has_accept => Err(HttpError::bad_request(format!(
             "format={name}: expected json, xml, csv, tsv, nt, ttl, rdfxml, jsonld or a media type"
         ))),
+        (known, _) => Ok(known),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use bytes::{Buf, Bytes};
@@ -66,11 +66,11 @@ pub(crate) async fn whole(caller: &Caller, body: Body) -> Result<Received, HttpE
 
 /// Receives a body as long as it has no more bytes than this.
 pub(crate) async fn short(caller: &Caller, body: Body, most: usize) -> Result<Short, HttpError> {
-    let stall = caller.settings.config.limits.stall_time;
+    let mut pace = Pace::new(caller.settings.config.limits.stall_time);
     let mut body = body;
     let mut bytes: Vec<u8> = Vec::new();
     let mut share: Option<OwnedSemaphorePermit> = None;
-    while let Some(piece) = next(&mut body, stall).await? {
+    while let Some(piece) = pace.next(&mut body).await? {
         let more = reserve(&caller.state.receiving, piece.len())?;
         match &mut share {
             Some(share) => share.merge(more),
@@ -100,26 +100,58 @@ fn reserve(memory: &Arc<Semaphore>, bytes: usize) -> Result<OwnedSemaphorePermit
         })
 }
 
-/// The next piece of a body, which must not be long in coming.
-async fn next(body: &mut Body, stall: Duration) -> Result<Option<Bytes>, HttpError> {
-    loop {
-        let frame = tokio::time::timeout(stall, body.frame()).await;
-        let late = || {
-            let message = format!("nothing more of the body came for {stall:?}");
-            HttpError::new(StatusCode::REQUEST_TIMEOUT, message)
-        };
-        match frame.map_err(|_| late())? {
-            None => return Ok(None),
-            Some(Err(error)) => {
-                let message = format!("the body cannot be read: {error}");
-                return Err(HttpError::bad_request(message));
-            }
-            Some(Ok(frame)) => {
-                if let Ok(piece) = frame.into_data() {
-                    return Ok(Some(piece));
+/// Bytes of a body that must come in a second, on average. Who sends a byte now and then would hold
+/// a connection for as long as it likes.
+const BYTES_PER_SECOND_MIN: f64 = 1024.0;
+
+/// How a body comes: no piece may be long in coming, nor all of them together.
+struct Pace {
+    stall: Duration,
+    /// Time that was spent waiting for pieces, and not for what is done with them.
+    waited: Duration,
+    received: u64,
+}
+
+impl Pace {
+    fn new(stall: Duration) -> Self {
+        Self {
+            stall,
+            waited: Duration::ZERO,
+            received: 0,
+        }
+    }
+
+    /// The next piece.
+    async fn next(&mut self, body: &mut Body) -> Result<Option<Bytes>, HttpError> {
+        loop {
+            let since = Instant::now();
+            let frame = tokio::time::timeout(self.patience(), body.frame()).await;
+            self.waited += since.elapsed();
+            let late = || {
+                let message = "the body comes too slowly, or not at all";
+                HttpError::new(StatusCode::REQUEST_TIMEOUT, message)
+            };
+            match frame.map_err(|_| late())? {
+                None => return Ok(None),
+                Some(Err(error)) => {
+                    let message = format!("the body cannot be read: {error}");
+                    return Err(HttpError::bad_request(message));
+                }
+                Some(Ok(frame)) => {
+                    if let Ok(piece) = frame.into_data() {
+                        self.received += piece.len() as u64;
+                        return Ok(Some(piece));
+                    }
                 }
             }
         }
+    }
+
+    /// How long the next piece may take.
+    fn patience(&self) -> Duration {
+        let seconds = self.received as f64 / BYTES_PER_SECOND_MIN;
+        let all = self.stall.saturating_add(Duration::from_secs_f64(seconds));
+        all.saturating_sub(self.waited).min(self.stall)
     }
 }
 
@@ -174,7 +206,8 @@ async fn pass(
     most: u64,
     send: &mpsc::Sender<Bytes>,
 ) -> Result<(), HttpError> {
-    while let Some(piece) = next(&mut body, stall).await? {
+    let mut pace = Pace::new(stall);
+    while let Some(piece) = pace.next(&mut body).await? {
         received += piece.len() as u64;
         if received > most {
             return Err(too_large(most, "limits.upload_bytes"));

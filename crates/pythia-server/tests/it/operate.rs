@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pythia_server::config::{ConfigSource, DatasetConfig, MetricsFor};
+use pythia_server::config::{
+    ConfigSource, DatasetConfig, MetricsFor, Proxies, RoleConfig, TokenConfig,
+};
+use pythia_server::new_token;
 use serde_json::Value;
 
 use crate::support::{Answer, Served};
@@ -134,11 +137,81 @@ fn requests_are_counted_by_what_they_are_and_how_they_end() {
     assert!(text.ends_with("# EOF\n"));
 }
 
+/// Says who asks.
+fn bearer(token: &str) -> String {
+    format!("Bearer {token}")
+}
+
 #[test]
-fn metrics_can_be_kept_from_others() {
-    let served = Served::configured(DATA, |config| config.operate.metrics = MetricsFor::Admins);
-    // Everybody is an admin as long as nothing is said about security.
+fn operators_paths_are_for_admins() {
+    let ((admin, admin_hash), (reader, reader_hash)) = (new_token(), new_token());
+    let token = |name: &str, sha256: String| TokenConfig {
+        name: name.to_owned(),
+        sha256,
+        roles: vec![name.to_owned()],
+    };
+    let everything = || vec!["*".to_owned()];
+    let roles = vec![
+        RoleConfig {
+            name: "admin".to_owned(),
+            datasets: everything(),
+            read: everything(),
+            write: everything(),
+            admin: true,
+        },
+        RoleConfig {
+            name: "reader".to_owned(),
+            datasets: vec!["ds".to_owned()],
+            read: vec!["default".to_owned()],
+            ..RoleConfig::default()
+        },
+    ];
+    let served = Served::configured(DATA, |config| {
+        config.operate.metrics = MetricsFor::Admins;
+        config.security.tokens = vec![token("admin", admin_hash), token("reader", reader_hash)];
+        config.security.roles = roles;
+    });
+    let (admin, reader) = (bearer(&admin), bearer(&reader));
+    let asked_by = |method: &str, path: &str, who: Option<&str>| {
+        let headers: Vec<_> = who.iter().map(|who| ("authorization", *who)).collect();
+        served.send(method, path, &headers, b"")
+    };
+    for (method, path) in [
+        ("GET", "/$/metrics"),
+        ("GET", "/$/tasks"),
+        ("GET", "/$/stats/ds"),
+        ("POST", "/$/reload"),
+        ("POST", "/$/compact/ds"),
+    ] {
+        let status = |who| asked_by(method, path, who).status.as_u16();
+        assert_eq!(status(None), 401, "{path}");
+        assert_eq!(status(Some(&reader)), 403, "{path}");
+        assert_eq!(status(Some(&admin)), 200, "{path}");
+    }
+    for path in ["/$/ping", "/$/health", "/$/ready"] {
+        assert_eq!(asked_by("GET", path, None).status, 200, "{path}");
+    }
+    let listed = |who| asked_by("GET", "/$/datasets", who).json()["datasets"].clone();
+    assert_eq!(listed(None), serde_json::json!([]));
+    assert_eq!(listed(Some(&reader))[0]["ds.name"], "/ds");
+    let stats = asked_by("GET", "/$/stats", Some(&reader)).json();
+    assert_eq!(stats, serde_json::json!({ "datasets": {} }));
+}
+
+#[test]
+fn this_machine_reads_metrics_but_not_whoever_a_proxy_speaks_for() {
+    let served = Served::configured(DATA, |config| {
+        let (_, sha256) = new_token();
+        config.security.tokens = vec![TokenConfig {
+            name: "somebody".to_owned(),
+            sha256,
+            roles: Vec::new(),
+        }];
+        config.trusted_proxies = Proxies::parse(&["127.0.0.0/8"]).expect("a network");
+    });
     assert_eq!(served.get("/$/metrics", &[]).status, 200);
+    let forwarded = [("x-forwarded-for", "192.0.2.7")];
+    assert_eq!(served.get("/$/metrics", &forwarded).status, 401);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Queries, updates and graphs as clients send them.
 
 use crate::support::Served;
+use crate::wire;
 
 const DATA: &str = "
     PREFIX ex: <http://ex.org/>
@@ -18,7 +19,7 @@ fn queries_are_answered_by_every_method() {
     for path in ["/query", "/sparql", "/ds/query", "/ds/sparql", "/ds"] {
         let get = served.get(&format!("{path}?{encoded}"), &[accept]);
         assert_eq!((get.status.as_u16(), get.text()), (200, csv), "{path}");
-        assert_eq!(get.header("content-type"), Some("text/csv"));
+        assert_eq!(get.header("content-type"), Some("text/csv; charset=utf-8"));
         for (method, media_type, body) in [
             ("POST", "application/sparql-query", select),
             ("QUERY", "application/sparql-query; charset=UTF-8", select),
@@ -50,7 +51,7 @@ fn answers_come_in_the_format_that_is_liked_best() {
         ),
         (
             "text/csv;q=0.1, text/tab-separated-values",
-            "text/tab-separated-values",
+            "text/tab-separated-values; charset=utf-8",
         ),
         (
             "application/vnd.apache.arrow.stream",
@@ -66,7 +67,7 @@ fn answers_come_in_the_format_that_is_liked_best() {
     let graph = "CONSTRUCT WHERE { ?s ?p ?o }";
     for (accept, wanted) in [
         ("*/*", "application/n-triples"),
-        ("text/turtle", "text/turtle"),
+        ("text/turtle", "text/turtle; charset=utf-8"),
         (
             "application/rdf+xml;q=0.5, application/ld+json",
             "application/ld+json",
@@ -89,6 +90,34 @@ fn answers_come_in_the_format_that_is_liked_best() {
         &[],
     );
     assert_eq!(named.header("content-type"), Some("application/rdf+xml"));
+    assert_eq!(named.header("vary"), Some("accept"));
+}
+
+/// SPARQLWrapper sends names under all parameters that some server reads, known or not.
+#[test]
+fn the_first_known_name_of_a_format_counts() {
+    let served = Served::with(DATA);
+    let ask = "/query?query=ASK%7B%7D";
+    for (parameters, wanted) in [
+        (
+            "format=tsv&format=text/tab-separated-values",
+            "text/tab-separated-values; charset=utf-8",
+        ),
+        (
+            "format=n3&output=xml&results=n3",
+            "application/sparql-results+xml",
+        ),
+        (
+            "format=x,application/json",
+            "application/sparql-results+json",
+        ),
+        ("format=unheard-of", "text/csv; charset=utf-8"),
+    ] {
+        let answer = served.get(&format!("{ask}&{parameters}"), &[("accept", "text/csv")]);
+        assert_eq!(answer.header("content-type"), Some(wanted), "{parameters}");
+    }
+    let answer = wire::Request::new("GET", &format!("{ask}&format=unheard-of"));
+    assert_eq!(answer.send(served.address).expect("an answer").status, 400);
 }
 
 #[test]

@@ -15,7 +15,7 @@ export interface Placed extends SimulationNodeDatum {
 }
 
 export const NODE_HEIGHT = 30;
-const COLUMN = 230;
+const COLUMN = 200;
 const CHARACTER = 7.1;
 const LONGEST_NAME = 26;
 const GAP = 14;
@@ -37,7 +37,7 @@ export class Layout {
     this.simulation = forceSimulation<Placed>().stop().alphaDecay(0.03)
       .force("charge", forceManyBody<Placed>().strength(-600).distanceMax(600))
       .force("x", forceX<Placed>((node) => (node.column ?? 0) * COLUMN).strength((node) => (node.column === null ? 0.02 : 0.5)))
-      .force("y", forceY<Placed>(0).strength(0.05))
+      .force("y", forceY<Placed>(0).strength(0.025))
       .force("apart", apart(() => this.simulation.nodes()));
   }
 
