@@ -319,6 +319,12 @@ impl Identity {
         Self { is_foreign, ..self }
     }
 
+    /// Whether a page of another origin has sent the request, which need not be in the sense of whom it
+    /// is from.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.is_foreign
+    }
+
     /// Says that something may not be done: who has not said who they are is asked to.
     pub(crate) fn refuse(&self, what: &str) -> HttpError {
         match &self.user {

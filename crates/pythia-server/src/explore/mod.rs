@@ -145,7 +145,7 @@ pub(crate) async fn description(exchange: &Exchange, parts: &Parts) -> Result<Re
     let endpoint = description::Endpoint {
         url: url_of(parts)?,
         updates: !exchange.dataset.config.read_only && !exchange.access.write.is_none(),
-        federated: false,
+        federated: !exchange.caller.settings.config.outbound.allow.is_empty(),
     };
     let time = VOID_TIME.min(exchange.caller.settings.config.limits.timeout);
     let described = run(exchange, "description", "", time, move |reader| {

@@ -67,13 +67,18 @@ pub(super) async fn one(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, HttpError> {
+    let (parts, _) = request.into_parts();
     let activity = caller.state.running.get(&id);
     let activity = activity.filter(|activity| may_see(&caller, activity));
     // Somebody else's is as if it were not there.
     let gone = || HttpError::not_found(format!("nothing runs as {id}; it may have ended"));
     let activity = activity.ok_or_else(gone)?;
-    match *request.method() {
+    match parts.method {
         Method::GET | Method::HEAD => json(&Running::of(&activity)),
+        Method::DELETE if caller.identity.is_foreign() => Err(HttpError::new(
+            StatusCode::FORBIDDEN,
+            "a page of another origin may not stop it",
+        )),
         Method::DELETE => {
             activity.cancel();
             Ok(StatusCode::NO_CONTENT.into_response())

@@ -11,7 +11,6 @@ use axum::extract::Path;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use pythia::Position;
 use serde_json::{Value, json};
@@ -91,11 +90,11 @@ async fn ready(caller: Caller) -> Response {
     response
 }
 
-async fn metrics(caller: Caller, request: Parts) -> Result<Response, HttpError> {
+async fn metrics(caller: Caller) -> Result<Response, HttpError> {
     let allowed = match caller.settings.config.operate.metrics {
         MetricsFor::All => true,
         MetricsFor::Loopback if caller.peer.to_canonical().is_loopback() => true,
-        MetricsFor::Loopback | MetricsFor::Admins => is_admin(&caller, &request),
+        MetricsFor::Loopback | MetricsFor::Admins => is_admin(&caller),
     };
     if !allowed {
         return Err(caller.identity.refuse("the path of metrics"));
@@ -104,16 +103,15 @@ async fn metrics(caller: Caller, request: Parts) -> Result<Response, HttpError> 
     Ok(fresh(metrics::MEDIA_TYPE, text))
 }
 
-/// Whether somebody may look after all of the server, by this very request.
-fn is_admin(caller: &Caller, request: &Parts) -> bool {
-    let origins = &caller.settings.config.cors_origins;
+/// Whether somebody may look after all of the server.
+fn is_admin(caller: &Caller) -> bool {
     let datasets = caller.state.datasets();
     let mut names = datasets.by_name.keys();
-    names.all(|name| caller.identity.access_by(request, origins, name).admin)
+    names.all(|name| caller.identity.access(name).admin)
 }
 
-fn check_admin(caller: &Caller, request: &Parts, what: &str) -> Result<(), HttpError> {
-    match is_admin(caller, request) {
+fn check_admin(caller: &Caller, what: &str) -> Result<(), HttpError> {
+    match is_admin(caller) {
         true => Ok(()),
         false => Err(caller.identity.refuse(what)),
     }
@@ -246,19 +244,15 @@ fn begin(
     }
 }
 
-async fn tasks(caller: Caller, request: Parts) -> Result<Response, HttpError> {
-    check_admin(&caller, &request, "the list of tasks")?;
+async fn tasks(caller: Caller) -> Result<Response, HttpError> {
+    check_admin(&caller, "the list of tasks")?;
     let tasks = caller.state.operations.tasks.all();
     let told: Vec<Value> = tasks.iter().map(|task| task.to_json()).collect();
     Ok(as_json(&Value::Array(told)))
 }
 
-async fn task(
-    caller: Caller,
-    Path(id): Path<String>,
-    request: Parts,
-) -> Result<Response, HttpError> {
-    check_admin(&caller, &request, "the list of tasks")?;
+async fn task(caller: Caller, Path(id): Path<String>) -> Result<Response, HttpError> {
+    check_admin(&caller, "the list of tasks")?;
     let task = id.parse().ok();
     let task: Option<Arc<Task>> = task.and_then(|id| caller.state.operations.tasks.get(id));
     match task {
@@ -270,8 +264,8 @@ async fn task(
 }
 
 /// Reads the configuration again.
-async fn reload(caller: Caller, request: Parts) -> Result<Response, HttpError> {
-    check_admin(&caller, &request, "the configuration")?;
+async fn reload(caller: Caller) -> Result<Response, HttpError> {
+    check_admin(&caller, "the configuration")?;
     let state = Arc::clone(&caller.state);
     answer::run(Arc::default(), move || match state.reload() {
         Ok(reloaded) => Ok(as_json(&reloaded.to_json())),

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use pythia_server::config::{RoleConfig, SecurityConfig};
 use serde_json::{Value, json};
 
 use crate::support::Served;
@@ -164,6 +165,44 @@ fn the_endpoint_describes_itself() {
 }
 
 #[test]
+fn a_graph_that_is_hidden_from_who_asks_is_hidden_everywhere() {
+    let guest = RoleConfig {
+        name: "guest".to_owned(),
+        datasets: vec!["ds".to_owned()],
+        read: vec!["default".to_owned()],
+        write: Vec::new(),
+        admin: false,
+    };
+    let security = SecurityConfig {
+        anonymous: Some("guest".to_owned()),
+        roles: vec![guest],
+        ..SecurityConfig::default()
+    };
+    let served = Served::configured(DATA, |config| config.security = security);
+    assert_eq!(get(&served, "/find?text=Rom"), json!({ "items": [] }));
+    let body = br#"{"query": "SELECT * { ?x ", "cursor": 14}"#;
+    let completed = served.send("POST", "/complete", &[], body);
+    assert!(
+        completed.text().contains("http://e/in"),
+        "{}",
+        completed.text()
+    );
+    let mut answers = vec![completed];
+    let paths = ["/node?iri=http://e/Paris", "/void", "/query"];
+    answers.extend(paths.iter().map(|path| served.get(path, &[])));
+    for answer in answers {
+        assert_eq!(answer.status, 200);
+        let text = answer.text();
+        assert!(
+            !["twin", "Rome", "http://e/g"]
+                .iter()
+                .any(|word| text.contains(word)),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn a_running_query_is_seen_and_stopped() {
     let nodes: String = (0..3000)
         .map(|n| format!("<http://e/{n}> <http://e/p> <http://e/{}> .\n", n + 1))
@@ -206,10 +245,11 @@ fn a_running_query_is_seen_and_stopped() {
         let all = get(&served, "/$/queries");
         assert_eq!(all["queries"].as_array().map(Vec::len), Some(1));
         assert_eq!(all["queries"][0]["state"], "running");
-        assert_eq!(
-            served.send("DELETE", "/$/queries/endless", &[], b"").status,
-            204
-        );
+        let foreign = [("origin", "http://elsewhere.example")];
+        let refused = served.send("DELETE", "/$/queries/endless", &foreign, b"");
+        assert_eq!(refused.status, 403);
+        let stopped = served.send("DELETE", "/$/queries/endless", &[], b"");
+        assert_eq!(stopped.status, 204);
         assert_eq!(running.join().expect("an answer").status, 503);
     });
     assert_eq!(get(&served, "/$/queries"), json!({ "queries": [] }));
