@@ -34,6 +34,7 @@ for (const phone of [false, true]) {
 
     test(`${look}: the explorer`, async () => {
       const page = await bench.page({ phone, dark, at: "#/explore" });
+      await page.getByRole("heading", { name: "Explore" }).waitFor();
       await assertAccessible(page, "the empty explorer");
       await page.getByText("Which paths").click();
       await assertAccessible(page, "the choices of paths");

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -101,20 +101,26 @@ export async function assertFits(page: Page): Promise<void> {
 async function serve(configuration: string): Promise<{ url: string; stop: () => void }> {
   const port = await freePort();
   const folder = mkdtempSync(join(tmpdir(), "pythia-page-"));
-  const file = join(folder, "pythia.toml");
+  const [file, store] = [join(folder, "pythia.toml"), join(folder, "yago.pythia")];
   writeFileSync(file, configuration);
+  // A store has one server.
+  cpSync(needed("PYTHIA_STORE"), store, { recursive: true });
   const child: ChildProcess = spawn(
     needed("PYTHIA"),
-    ["serve", "--config", file, "-l", `yago=${needed("PYTHIA_STORE")}`, "--bind", `127.0.0.1:${port}`],
+    ["serve", "--config", file, "-l", `yago=${store}`, "--bind", `127.0.0.1:${port}`],
     { stdio: ["ignore", "inherit", "inherit"] },
   );
   const url = `http://127.0.0.1:${port}`;
+  const stop = () => { child.kill(); rmSync(folder, { recursive: true }); };
   const end = Date.now() + WAIT_MS;
   while (!(await fetch(`${url}/$/ping`).then((answer) => answer.ok, () => false))) {
-    assert.ok(child.exitCode === null && Date.now() < end, "the server does not start");
+    if (child.exitCode !== null || Date.now() > end) {
+      stop();
+      assert.fail("the server does not start");
+    }
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  return { url, stop: () => { child.kill(); rmSync(folder, { recursive: true }); } };
+  return { url, stop };
 }
 
 function freePort(): Promise<number> {
