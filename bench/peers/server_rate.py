@@ -168,7 +168,7 @@ def wrk(chosen, queries, endpoint, work, seconds):
     if done.returncode != 0 or not lines:
         raise processes.Failed(f"wrk: {(done.stderr or done.stdout).strip()[-300:]}")
     run = json.loads(lines[-1])
-    run["per_second"] = run["requests"] / run["seconds"]
+    run["per_second"] = (run["requests"] - run["refused"]) / run["seconds"]
     return run
 
 
