@@ -98,10 +98,11 @@ impl Server {
         let listeners = runtime.block_on(listen::listen(config))?;
         let keys = listeners.first().and_then(Listener::keys);
         let operations = Operations::start(config, source, keys)?;
+        let listening = listeners.iter().map(|l| l.address).collect();
         Ok(Self {
             runtime,
             listeners,
-            state: Arc::new(State::new(settings, datasets, operations)),
+            state: Arc::new(State::new(settings, datasets, operations, listening)),
             stop: watch::Sender::new(false),
         })
     }
@@ -117,7 +118,7 @@ impl Server {
 
     /// Where it listens.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.listeners.iter().map(|l| l.address).collect()
+        self.state.listening.clone()
     }
 
     /// To tell it what to do while it runs.

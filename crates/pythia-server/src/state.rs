@@ -1,6 +1,7 @@
 //! What all requests share: settings, datasets, and what runs.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,6 +29,8 @@ pub(crate) struct State {
     pub(crate) receiving: Arc<Semaphore>,
     /// What operators look at.
     pub(crate) operations: Operations,
+    /// Where it listens, whatever a newer configuration says.
+    pub(crate) listening: Vec<SocketAddr>,
     /// Told to stop: nothing new is begun.
     draining: AtomicBool,
 }
@@ -135,7 +138,12 @@ impl Datasets {
 }
 
 impl State {
-    pub(crate) fn new(settings: Settings, datasets: Datasets, operations: Operations) -> Self {
+    pub(crate) fn new(
+        settings: Settings,
+        datasets: Datasets,
+        operations: Operations,
+        listening: Vec<SocketAddr>,
+    ) -> Self {
         let limits = &settings.config.limits;
         Self {
             admission: Admission::new(),
@@ -144,6 +152,7 @@ impl State {
                 limits.receive_bytes.min(Semaphore::MAX_PERMITS),
             )),
             operations,
+            listening,
             draining: AtomicBool::new(false),
             settings: RwLock::new(Arc::new(settings)),
             datasets: RwLock::new(Arc::new(datasets)),

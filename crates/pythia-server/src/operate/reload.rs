@@ -74,7 +74,7 @@ impl State {
         let settings = Settings::new(config)?;
         // It goes on to listen where it does.
         let auth = &settings.auth;
-        auth.check_bind(&old.config.bind)
+        auth.check_bind(&self.listening)
             .map_err(ConfigError::invalid)?;
         let config = &settings.config;
         let tracer = match config.tracing == old.config.tracing {

@@ -25,6 +25,8 @@ use super::error::HttpError;
 
 /// Bytes of a piece.
 const PIECE_BYTES: usize = 64 << 10;
+/// Bytes that most answers fit into.
+const FIRST_BYTES: usize = 4 << 10;
 /// Pieces between the thread and the connection.
 const PIECES: usize = 4;
 
@@ -69,7 +71,7 @@ pub(crate) async fn answer(
     tokio::task::spawn_blocking(move || {
         let mut output = Output {
             media_type: "application/json",
-            piece: Vec::new(),
+            piece: Vec::with_capacity(FIRST_BYTES),
             first: Some(first),
             rest: None,
             is_whole: whole,
