@@ -103,6 +103,7 @@ def start(name, work, chosen, path):
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     engine = engines.SERVERS[name](work, chosen.memory, 60, False)
+    engine.limits_time = False
     version = engine.setup()
     print(f"{name}: {version}: load", flush=True)
     engine.load(path)

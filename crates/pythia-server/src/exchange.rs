@@ -44,9 +44,13 @@ pub(crate) struct Exchange {
     pub(crate) id: Arc<str>,
 }
 
-/// The address of who asks, put into each request where it is received.
+/// Who is at the other end of a connection, put into each request where it is received.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) IpAddr);
+pub(crate) struct Peer {
+    pub(crate) address: IpAddr,
+    /// Whether the connection is.
+    pub(crate) is_encrypted: bool,
+}
 
 impl FromRequestParts<Arc<State>> for Caller {
     type Rejection = HttpError;
@@ -56,7 +60,7 @@ impl FromRequestParts<Arc<State>> for Caller {
         state: &Arc<State>,
     ) -> Result<Self, Self::Rejection> {
         let settings = state.settings();
-        let Peer(peer) = *parts.extensions.get().expect("set where it is received");
+        let Peer { address: peer, .. } = *parts.extensions.get().expect("set where it is received");
         let record: &Arc<Record> = parts.extensions.get().expect("set where it is received");
         let record = Arc::clone(record);
         let identity = settings.auth.identify(&parts.headers, peer).await?;

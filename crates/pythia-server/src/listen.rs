@@ -22,6 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Config, Limits, Tls};
+use crate::exchange::Peer;
 use crate::protocol::Service;
 use crate::server::ServerError;
 use crate::stall::Stalling;
@@ -181,7 +182,7 @@ impl Acceptor {
     fn connect(
         &self,
         stream: TcpStream,
-        peer: IpAddr,
+        address: IpAddr,
         room: OwnedSemaphorePermit,
         graceful: Watcher,
     ) {
@@ -194,15 +195,19 @@ impl Acceptor {
             .tls
             .as_ref()
             .map(|keys| Arc::clone(&keys.config.read()));
+        let peer = move |is_encrypted| Peer {
+            address,
+            is_encrypted,
+        };
         tokio::spawn(async move {
             let limits = &settings.config.limits;
             match tls {
-                None => talk(stream, peer, service, limits, graceful).await,
+                None => talk(stream, peer(false), service, limits, graceful).await,
                 Some(tls) => {
                     let shake = TlsAcceptor::from(tls).accept(stream);
                     // Who cannot agree on keys in time is left without an answer: there is no way to give one.
                     if let Ok(Ok(stream)) = tokio::time::timeout(limits.header_time, shake).await {
-                        talk(stream, peer, service, limits, graceful).await;
+                        talk(stream, peer(true), service, limits, graceful).await;
                     }
                 }
             }
@@ -212,7 +217,7 @@ impl Acceptor {
 }
 
 /// Serves one connection.
-async fn talk<S>(stream: S, peer: IpAddr, service: Service, limits: &Limits, graceful: Watcher)
+async fn talk<S>(stream: S, peer: Peer, service: Service, limits: &Limits, graceful: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -11,7 +11,6 @@ pub(crate) mod receive;
 mod update;
 mod upload;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -67,11 +66,13 @@ impl Service {
     }
 
     /// Answers a request from an address. Errors become answers too.
-    pub(crate) async fn answer(&self, mut request: Request, peer: IpAddr) -> Response {
+    pub(crate) async fn answer(&self, mut request: Request, peer: Peer) -> Response {
         let settings = self.state.settings();
         let config = &settings.config;
-        let peer = config.trusted_proxies.client(peer, request.headers());
-        let record = Arc::new(Record::new(peer, &request));
+        let address = config
+            .trusted_proxies
+            .client(peer.address, request.headers());
+        let record = Arc::new(Record::new(address, &request));
         let accept = request.headers().get(ACCEPT).cloned();
         let asks_itself = page::asks_itself(request.headers());
         let url_bytes = config.limits.url_bytes;
@@ -81,7 +82,7 @@ impl Service {
         } else {
             let sent = Sent(request.uri().clone());
             request.extensions_mut().insert(sent);
-            request.extensions_mut().insert(Peer(peer));
+            request.extensions_mut().insert(Peer { address, ..peer });
             request.extensions_mut().insert(Arc::clone(&record));
             let Ok(response) = self.router.clone().oneshot(request).await;
             response
@@ -248,7 +249,11 @@ pub(crate) fn base_of(parts: &Parts) -> Option<String> {
         Some(authority) => authority.as_str(),
         None => parts.headers.get(HOST)?.to_str().ok()?,
     };
-    let scheme = uri.scheme_str().unwrap_or("http");
+    let Peer { is_encrypted, .. } = parts.extensions.get()?;
+    let scheme = match is_encrypted {
+        true => "https",
+        false => "http",
+    };
     let base = format!("{scheme}://{host}{}", uri.path());
     oxrdf::NamedNode::new(base)
         .ok()

@@ -28,6 +28,9 @@ const KEPT_BYTES: usize = 1 << 20;
 /// What bodies are called in the update that loads them.
 const BODY: &str = "urn:pythia:body";
 
+/// And in errors.
+const NAME: &str = "body";
+
 /// What was sent.
 pub(super) struct Upload {
     files: Vec<File>,
@@ -98,8 +101,10 @@ impl Upload {
         };
         let store = exchange.dataset.database.store();
         let report = store.load(sources, &options, &Arc::<LoadProgress>::default());
-        let report =
-            report.map_err(|error| self.failure().unwrap_or_else(|| HttpError::of_load(&error)))?;
+        let report = report.map_err(|error| {
+            let wrong = || about_body(HttpError::of_load(&error));
+            self.failure().unwrap_or_else(wrong)
+        })?;
         let quads = report.quads;
         exchange.caller.record.set_run(started.elapsed(), quads);
         Ok(())
@@ -130,7 +135,7 @@ impl Upload {
         };
         match update::commit(exchange, &update, &options, None) {
             Ok(_) => Ok(()),
-            Err(error) => Err(upload.upload.failure().unwrap_or(error)),
+            Err(error) => Err(upload.upload.failure().unwrap_or_else(|| about_body(error))),
         }
     }
 
@@ -149,6 +154,25 @@ impl Upload {
             Content::Stream(_, failure) => failure.lock().clone(),
         })
     }
+}
+
+/// The error without the LOAD that no client has written, and with its place.
+fn about_body(mut error: HttpError) -> HttpError {
+    if let Some((before, message)) = error.message.split_once(">: ")
+        && before.contains(BODY)
+    {
+        error.message = message.to_owned();
+    }
+    let mut parts = error.message.splitn(4, ':');
+    if parts.next() == Some(NAME) {
+        let mut number = || {
+            parts
+                .next()
+                .and_then(|part| part.trim().parse::<usize>().ok())
+        };
+        error.place = number().zip(number());
+    }
+    error
 }
 
 /// The body can be read once, and its first reading was in vain.
@@ -173,7 +197,7 @@ impl File {
                 }
             },
         };
-        let name = "body".to_owned();
+        let name = NAME.to_owned();
         let source = Source::from_reader(name, reader, self.format, Compression::None);
         source.map_err(|error| SourceError(error.to_string()))
     }

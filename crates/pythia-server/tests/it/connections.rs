@@ -127,6 +127,10 @@ fn connections_are_encrypted() {
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
         let mut client = http2(stream).await;
         assert_eq!(ask(&mut client, "ASK {}").await.1.unwrap(), b"true");
+        // Relative IRIs are of encrypted places.
+        let query = "SELECT (STR(<x>) AS ?o) {}";
+        let (_, body) = ask(&mut client, query).await;
+        assert_eq!(body.unwrap(), b"o\r\nhttps://localhost/x\r\n");
     });
 }
 

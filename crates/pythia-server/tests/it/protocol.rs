@@ -301,6 +301,22 @@ fn graphs_are_stored() {
 }
 
 #[test]
+fn what_is_wrong_in_a_graph_is_said_with_its_place() {
+    let served = Served::with("");
+    let headers = [
+        ("content-type", "text/turtle"),
+        ("accept", "application/json"),
+    ];
+    let wrong = b"<urn:a> <urn:b> 1 .\n<urn:a> <urn:b> .\n";
+    let refused = served.send("PUT", "/store?default", &headers, wrong);
+    assert_eq!(refused.status, 400);
+    let problem = refused.json();
+    assert_eq!(problem["line"], 2, "{problem}");
+    let detail = problem["detail"].as_str().expect("a text");
+    assert!(detail.starts_with("body:2:"), "{detail}");
+}
+
+#[test]
 fn files_of_a_form_are_stored() {
     let served = Served::with("");
     let form = "--x\r\nContent-Disposition: form-data; name=\"a\"; filename=\"a.nt\"\r\n\r\n\
