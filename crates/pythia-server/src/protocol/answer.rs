@@ -6,6 +6,7 @@
 //! of the body: nothing that is cut looks whole.
 
 use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +28,8 @@ use super::error::HttpError;
 const PIECE_BYTES: usize = 64 << 10;
 /// Bytes that most answers fit into.
 const FIRST_BYTES: usize = 4 << 10;
+/// What work that is tried on a thread of connections may take: they all wait for it.
+pub(crate) const AT_ONCE: Duration = Duration::from_millis(2);
 /// Pieces between the thread and the connection.
 const PIECES: usize = 4;
 
@@ -34,10 +37,13 @@ const PIECES: usize = 4;
 pub(crate) struct Output {
     media_type: &'static str,
     piece: Vec<u8>,
+    /// Neither this nor the rest is there where work is tried at once.
     first: Option<oneshot::Sender<First>>,
     rest: Option<mpsc::Sender<Result<Bytes, io::Error>>>,
     /// Set once the last piece is on its way. Pieces that end without it are not all.
     is_whole: Arc<AtomicBool>,
+    /// It was tried at once, and is more than one piece.
+    is_long: bool,
     /// How long the client may leave a piece untaken.
     stall: Duration,
     runtime: Handle,
@@ -65,19 +71,9 @@ pub(crate) async fn answer(
         armed: true,
     };
     let (first, wait) = oneshot::channel();
-    let runtime = Handle::current();
-    let is_whole = Arc::new(AtomicBool::new(false));
-    let whole = Arc::clone(&is_whole);
+    let mut output = Output::new(Some(first), stall);
+    let is_whole = Arc::clone(&output.is_whole);
     tokio::task::spawn_blocking(move || {
-        let mut output = Output {
-            media_type: "application/json",
-            piece: Vec::with_capacity(FIRST_BYTES),
-            first: Some(first),
-            rest: None,
-            is_whole: whole,
-            stall,
-            runtime,
-        };
         let outcome = work(&mut output);
         output.finish(outcome);
     });
@@ -97,11 +93,32 @@ pub(crate) async fn answer(
             (media_type, Body::new(pieces))
         }
     };
+    Ok(response(media_type, body))
+}
+
+/// The same for work that takes less time, mostly, than to wake a thread twice: it is tried here
+/// first. It asks [`Output::is_tried`], and ends with [`StatusCode::GATEWAY_TIMEOUT`] if it has taken
+/// [`AT_ONCE`]; then, or if it writes much, it is begun anew on a thread.
+pub(crate) async fn answer_at_once(
+    stall: Duration,
+    cancel: Arc<AtomicBool>,
+    work: impl Fn(&mut Output) -> Result<(), HttpError> + Send + 'static,
+) -> Result<Response, HttpError> {
+    let mut output = Output::new(None, stall);
+    let tried = catch_unwind(AssertUnwindSafe(|| work(&mut output)));
+    match tried.unwrap_or_else(|_| Err(crashed())) {
+        Ok(()) => Ok(response(output.media_type, output.piece.into())),
+        Err(error) if !output.is_long && error.status != StatusCode::GATEWAY_TIMEOUT => Err(error),
+        Err(_) => answer(stall, cancel, work).await,
+    }
+}
+
+fn response(media_type: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, content_type(media_type));
     headers.insert(VARY, HeaderValue::from_static("accept"));
-    Ok(response)
+    response
 }
 
 /// Text is UTF-8, and clients that are not told take it for something else.
@@ -139,12 +156,34 @@ fn crashed() -> HttpError {
 }
 
 impl Output {
+    fn new(first: Option<oneshot::Sender<First>>, stall: Duration) -> Self {
+        Self {
+            media_type: "application/json",
+            piece: Vec::with_capacity(FIRST_BYTES),
+            first,
+            rest: None,
+            is_whole: Arc::default(),
+            is_long: false,
+            stall,
+            runtime: Handle::current(),
+        }
+    }
+
+    /// Whether this is a try that may take [`AT_ONCE`].
+    pub(crate) fn is_tried(&self) -> bool {
+        self.first.is_none() && self.rest.is_none()
+    }
+
     /// Says what is going to be written. JSON, unless said otherwise before the first byte.
     pub(crate) fn is(&mut self, media_type: &'static str) {
         self.media_type = media_type;
     }
 
     fn send(&mut self) -> io::Result<()> {
+        if self.is_tried() {
+            self.is_long = true;
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let piece = Bytes::from(std::mem::take(&mut self.piece));
         self.piece.reserve(PIECE_BYTES);
         let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the client has gone");
@@ -164,7 +203,7 @@ impl Output {
                     self.runtime.block_on(sent).map_err(|_| gone())
                 }
             },
-            (None, None) => unreachable!("the rest is there once the first piece is sent"),
+            (None, None) => unreachable!("it is no try"),
         }
     }
 

@@ -12,7 +12,7 @@ use http::{HeaderValue, StatusCode};
 use oxrdf::NamedNode;
 use pythia::{PreparedQuery, Query, QueryForm, QueryOptions, ResultFormat, write_results};
 
-use super::answer::{Output, answer};
+use super::answer::{AT_ONCE, Output, answer, answer_at_once};
 use super::error::HttpError;
 use super::media_type_of;
 use super::negotiate::{GRAPHS, TABLES, negotiate};
@@ -104,10 +104,12 @@ pub(crate) async fn run(
     let stall = limits.stall_time;
     let turn = exchange.turn("query", asked.text.text()?).await?;
     let cancel = Arc::clone(&turn.listed.activity.cancel);
-    answer(stall, cancel, move |output| {
-        asked.answer(&exchange, &turn, output)
-    })
-    .await
+    let may_be_quick = asked.may_be_quick();
+    let work = move |output: &mut Output| asked.answer(&exchange, &turn, output);
+    match may_be_quick {
+        true => answer_at_once(stall, cancel, work).await,
+        false => answer(stall, cancel, work).await,
+    }
 }
 
 fn explain(parameters: &Parameters) -> Result<Option<Explain>, HttpError> {
@@ -140,6 +142,19 @@ fn format(parameters: &Parameters, has_accept: bool) -> Result<Option<ResultForm
 }
 
 impl Asked {
+    /// Whether it may take less than it takes to wake a thread: not if it is long, or asks others.
+    fn may_be_quick(&self) -> bool {
+        const TEXT_BYTES: usize = 2048;
+        const ASKS: &[u8] = b"service";
+        let text = &self.text.bytes;
+        let asks = |text: &[u8]| {
+            let mut windows = text.windows(ASKS.len());
+            windows.any(|window| window.eq_ignore_ascii_case(ASKS))
+        };
+        let is_plain = self.explain.is_none() && !self.profile;
+        is_plain && text.len() <= TEXT_BYTES && !asks(text)
+    }
+
     fn answer(
         &self,
         exchange: &Exchange,
@@ -157,12 +172,17 @@ impl Asked {
             None => Some(self.format_of(query.form())?),
             Some(_) => None,
         };
-        let options = self.options(exchange, turn);
+        let mut options = self.options(exchange, turn);
+        if output.is_tried() {
+            options.timeout = Some(AT_ONCE.min(self.limits.timeout));
+        }
         let prepared = exchange.dataset.database.prepare_parsed(&query, &options);
         let prepared = Arc::new(prepared.map_err(failed)?);
         exchange.caller.record.set_prepared(started.elapsed());
-        // Nobody else sets it: the activity is of this request alone.
-        let _ = turn.listed.activity.plan.set(Arc::clone(&prepared));
+        if !output.is_tried() {
+            // Nobody else sets it: the activity is of this request alone.
+            let _ = turn.listed.activity.plan.set(Arc::clone(&prepared));
+        }
         let rows = match (self.explain, format) {
             (None, Some(format)) => {
                 output.is(format.media_types()[0]);
