@@ -104,6 +104,8 @@ pub(crate) async fn answer_at_once(
     cancel: Arc<AtomicBool>,
     work: impl Fn(&mut Output) -> Result<(), HttpError> + Send + 'static,
 ) -> Result<Response, HttpError> {
+    // Others that have come meanwhile get to the queue: what is too much is shed there, not left unread.
+    tokio::task::yield_now().await;
     let mut output = Output::new(None, stall);
     let tried = catch_unwind(AssertUnwindSafe(|| work(&mut output)));
     match tried.unwrap_or_else(|_| Err(crashed())) {
