@@ -21,6 +21,9 @@ use crate::state::{Dataset, Settings, State};
 
 /// The header with the name that a query is listed under.
 pub(crate) const QUERY_ID: &str = "pythia-query-id";
+/// How long a refusal takes where a queue is full. It costs nothing while it waits, and who asks again at
+/// once is slowed down: without it, refusing takes more of a busy machine than answering.
+const REFUSAL_TIME: Duration = Duration::from_millis(500);
 /// Characters such a name may have.
 const ID_LENGTH: usize = 64;
 
@@ -189,7 +192,16 @@ impl Exchange {
         self.caller
             .record
             .set_queued(listed.activity.started.elapsed());
-        let permit = permit.map_err(|shed| self.shed(shed, limits.queue_time))?;
+        let permit = match permit {
+            Ok(permit) => permit,
+            Err(shed) => {
+                drop(listed);
+                if shed != Shed::Late {
+                    tokio::time::sleep(REFUSAL_TIME).await;
+                }
+                return Err(self.shed(shed, limits.queue_time));
+            }
+        };
         listed.activity.begin();
         Ok(Turn {
             listed,
