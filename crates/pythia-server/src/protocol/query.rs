@@ -142,7 +142,8 @@ fn format(parameters: &Parameters, has_accept: bool) -> Result<Option<ResultForm
 }
 
 impl Asked {
-    /// Whether it may take less than it takes to wake a thread: not if it is long, or asks others.
+    /// Whether it may take less than it takes to wake a thread: not if it is long, or asks others, which
+    /// an escape might hide.
     fn may_be_quick(&self) -> bool {
         const TEXT_BYTES: usize = 2048;
         const ASKS: &[u8] = b"service";
@@ -151,7 +152,7 @@ impl Asked {
             let mut windows = text.windows(ASKS.len());
             windows.any(|window| window.eq_ignore_ascii_case(ASKS))
         };
-        let is_plain = self.explain.is_none() && !self.profile;
+        let is_plain = self.explain.is_none() && !self.profile && !text.contains(&b'\\');
         is_plain && text.len() <= TEXT_BYTES && !asks(text)
     }
 
