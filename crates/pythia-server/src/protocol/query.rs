@@ -180,9 +180,10 @@ impl Asked {
         let prepared = exchange.dataset.database.prepare_parsed(&query, &options);
         let prepared = Arc::new(prepared.map_err(failed)?);
         exchange.caller.record.set_prepared(started.elapsed());
+        let plan = &turn.listed.activity.plan;
         if !output.is_tried() {
             // Nobody else sets it: the activity is of this request alone.
-            let _ = turn.listed.activity.plan.set(Arc::clone(&prepared));
+            let _ = plan.set(Arc::clone(&prepared));
         }
         let rows = match (self.explain, format) {
             (None, Some(format)) => {
@@ -199,6 +200,8 @@ impl Asked {
                 rows
             }
         };
+        // That of a try is known when there will be no other.
+        let _ = plan.set(prepared);
         exchange.caller.record.set_run(started.elapsed(), rows);
         Ok(())
     }
