@@ -1,8 +1,11 @@
 //! Who may do what, as it is configured: the table `security`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use crate::config::human;
 
 /// Users, tokens and roles. Without any of them everybody may do everything, and the server listens
 /// on this machine only.
@@ -91,8 +94,8 @@ pub struct JwtConfig {
     #[serde(default = "roles")]
     pub roles_claim: String,
     /// Seconds that clocks may differ. Default 30.
-    #[serde(default = "leeway")]
-    pub leeway_seconds: u64,
+    #[serde(default = "leeway", with = "human")]
+    pub leeway: Duration,
 }
 
 impl Default for SecurityConfig {
@@ -132,6 +135,6 @@ fn roles() -> String {
     "roles".to_owned()
 }
 
-fn leeway() -> u64 {
-    30
+fn leeway() -> Duration {
+    Duration::from_secs(30)
 }

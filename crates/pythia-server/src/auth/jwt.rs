@@ -113,7 +113,7 @@ impl Signed {
 
     fn validation(&self, algorithm: Algorithm) -> Validation {
         let mut validation = Validation::new(algorithm);
-        validation.leeway = self.config.leeway_seconds;
+        validation.leeway = self.config.leeway.as_secs();
         validation.validate_nbf = true;
         validation.set_issuer(&self.config.issuer);
         validation.set_audience(&self.config.audience);
@@ -127,7 +127,7 @@ impl Signed {
         let expires = claims.get("exp").and_then(Value::as_f64);
         let expires = expires.and_then(|at| Duration::try_from_secs_f64(at).ok());
         let expires = expires.and_then(|at| SystemTime::UNIX_EPOCH.checked_add(at));
-        let leeway = Duration::from_secs(self.config.leeway_seconds);
+        let leeway = self.config.leeway;
         Ok(Claims {
             user: user.ok_or("the token does not say whose it is")?.to_owned(),
             roles: roles(claims, &self.config.roles_claim),

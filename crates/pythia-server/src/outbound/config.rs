@@ -1,8 +1,11 @@
 //! Whom the server may ask, as it is configured: the table `outbound`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use crate::config::human;
 
 /// Places that SERVICE and LOAD may reach. Default: none.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -14,10 +17,12 @@ pub struct OutboundConfig {
     /// The folder whose files LOAD may read by `file:` IRIs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_folder: Option<PathBuf>,
-    /// Seconds that one that is asked may be silent; a request ends with its query's time limit. Default
-    /// 60.
-    pub timeout_seconds: u64,
+    /// How long one that is asked may be silent; a request ends with its query's time limit. Default
+    /// 60 s.
+    #[serde(with = "human")]
+    pub timeout: Duration,
     /// Bytes of one answer. Default 1 GiB.
+    #[serde(rename = "response_size", with = "human")]
     pub response_bytes: u64,
 }
 
@@ -26,7 +31,7 @@ impl Default for OutboundConfig {
         Self {
             allow: Vec::new(),
             load_folder: None,
-            timeout_seconds: 60,
+            timeout: Duration::from_secs(60),
             response_bytes: 1 << 30,
         }
     }

@@ -42,7 +42,7 @@ impl Outbound {
     /// Which entry is wrong.
     pub(crate) fn new(config: &OutboundConfig) -> Result<Self, String> {
         let rules = Arc::new(Rules::new(&config.allow)?);
-        let timeout = Duration::from_secs(config.timeout_seconds.max(1));
+        let timeout = config.timeout;
         let service = HttpService::new(agent(&rules, timeout, 0), config.response_bytes);
         let http = agent(&rules, timeout, REDIRECTS_MAX);
         let mut load = Loader::new().with_agent(http, config.response_bytes);

@@ -51,7 +51,7 @@ fn redirect(to: &str) -> String {
 fn outbound(allow: &[String]) -> Outbound {
     let config = OutboundConfig {
         allow: allow.to_vec(),
-        timeout_seconds: 5,
+        timeout: Duration::from_secs(5),
         response_bytes: 1000,
         ..OutboundConfig::default()
     };
