@@ -103,8 +103,10 @@ impl Admission {
 
     /// When it may be worth trying again: when those who wait will be done, in seconds.
     pub(crate) fn retry_after(&self) -> u64 {
-        let (_, waiting) = self.load();
-        let most = self.queues.lock().most.max(1);
+        let (waiting, most) = {
+            let queues = self.queues.lock();
+            (queues.waiting, queues.most.max(1))
+        };
         let usual = self.usual_us.load(Ordering::Relaxed);
         let wait = Duration::from_micros((usual * (waiting + 1) / most) as u64);
         wait.as_secs().clamp(1, 60)

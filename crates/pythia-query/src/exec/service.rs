@@ -312,6 +312,19 @@ impl Joiner {
         questions.collect()
     }
 
+    /// The answer that needs no asking: that of a place that cannot be asked, has failed, or has told all.
+    fn known(&self, endpoint: Option<&NamedNode>, binds: bool) -> Option<Answer> {
+        let failed = |message: &str, place| Answer::failed(ServiceError(message.to_owned()), place);
+        match endpoint {
+            None => Some(failed("it cannot be asked, as it is no IRI", "an endpoint")),
+            Some(iri) if self.failed.contains(iri) => {
+                Some(failed("it failed before", iri.as_str()))
+            }
+            Some(iri) if !binds => self.whole.get(iri).map(Answer::kept),
+            Some(_) => None,
+        }
+    }
+
     /// Asks an endpoint for what can be joined with the rows.
     fn ask(&mut self, question: Question, rows: Rows) -> Result<Asked, QueryError> {
         let Question { endpoint, binds } = question;
@@ -322,40 +335,12 @@ impl Joiner {
                 "set QueryOptions::service, such as to HttpService",
             ));
         };
-        let Some(iri) = &endpoint else {
-            let error = ServiceError("it cannot be asked, as it is no IRI".to_owned());
-            let answer = Answer::failed(error, "an endpoint");
-            return Ok(Asked::new(
-                &self.service,
-                None,
-                rows,
-                answer,
-                false,
-                context,
-            ));
-        };
-        if self.failed.contains(iri) {
-            let answer = Answer::failed(ServiceError("it failed before".to_owned()), iri.as_str());
-            return Ok(Asked::new(
-                &self.service,
-                endpoint,
-                rows,
-                answer,
-                false,
-                context,
-            ));
+        if let Some(answer) = self.known(endpoint.as_ref(), binds) {
+            let service = &self.service;
+            return Ok(Asked::new(service, endpoint, rows, answer, false, context));
         }
-        if !binds && let Some(whole) = self.whole.get(iri) {
-            let answer = Answer::kept(whole);
-            return Ok(Asked::new(
-                &self.service,
-                endpoint,
-                rows,
-                answer,
-                false,
-                context,
-            ));
-        }
+        let iri = endpoint.as_ref();
+        let iri = iri.expect("what is no IRI is known to fail");
         handler
             .check(iri)
             .or_else(|error| match self.service.silent {
