@@ -3,7 +3,7 @@
 
 import { useEffect, useRef } from "preact/hooks";
 import { defaultKeymap, history, historyKeymap, indentWithTab, toggleComment } from "@codemirror/commands";
-import { acceptCompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+import { acceptCompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap } from "@codemirror/autocomplete";
 import { bracketMatching, indentOnInput, indentUnit } from "@codemirror/language";
 import { lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { EditorState } from "@codemirror/state";
@@ -70,7 +70,8 @@ export function Editor(props: {
 function stateOf(tab: string, text: string, props: () => { change: (text: string) => void; run: () => void }): EditorState {
   const kept = states.get(tab);
   if (kept?.doc.toString() === text) return kept;
-  const run = () => { props().run(); return true; };
+  // Suggestions for what was typed last would come over the results.
+  const run = (view: EditorView) => { closeCompletion(view); props().run(); return true; };
   return EditorState.create({
     doc: text,
     extensions: [
