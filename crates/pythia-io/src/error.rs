@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
+use crate::descriptors::descriptors_max;
+
 /// An error of a storage or of the buffer pool.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -12,6 +14,28 @@ pub enum IoError {
     NotFound {
         /// The file's name within its storage.
         name: String,
+    },
+    /// A file that was closed as too many were open, and is not there to be opened again.
+    #[error(
+        "{name}: it was closed as this process may not have more files open, and another process has removed it since: \
+         open the store again, or raise the limit of open files (ulimit -n)"
+    )]
+    Gone {
+        /// The file's name within its storage.
+        name: String,
+    },
+    /// The process has as many files open as it may.
+    #[error(
+        "{name}: cannot {action}: all {most} files that this process may have open are in use; raise the limit (ulimit -n, \
+         or LimitNOFILE of a service), or use fewer connections"
+    )]
+    NoDescriptors {
+        /// What was being done, as a verb phrase.
+        action: &'static str,
+        /// The file's name within its storage.
+        name: String,
+        /// The limit.
+        most: usize,
     },
     /// A name that leaves the storage's root or is not a plain relative path.
     #[error("{name:?} is not a file name within a store: {reason}")]
@@ -166,6 +190,10 @@ impl IoError {
     /// Wraps an operating system error, telling apart missing files and full disks.
     pub fn os(action: &'static str, name: &str, offset: Option<u64>, source: io::Error) -> Self {
         let name = name.to_owned();
+        if matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
+            let most = descriptors_max();
+            return Self::NoDescriptors { action, name, most };
+        }
         match source.kind() {
             io::ErrorKind::NotFound => Self::NotFound { name },
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull {
@@ -185,6 +213,15 @@ impl IoError {
     /// Whether a file or folder was missing.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
+    }
+
+    /// Whether this process may not write there.
+    pub fn is_read_only(&self) -> bool {
+        use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+        let Self::Os { source, .. } = self else {
+            return false;
+        };
+        matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem)
     }
 
     /// Whether data on the device is damaged or cut short.

@@ -19,14 +19,18 @@ use crate::probe::DeviceProfile;
 use crate::storage::{ALIGNMENT, FileVersion, LogFile, ReadFile, ReadRequest, Storage, WriteFile};
 
 /// What goes wrong, and when. Operations are numbered from 1 in the order in which they begin:
-/// opening, creating, each append, sync, close, each batch of reads, rename, remove, list; creating a
-/// log file is two, create and sync; opening and trimming one are one each.
+/// opening, creating, each append, sync, close, each batch of reads, rename, remove, list, making names
+/// durable; creating a log file is two, create and sync; opening and trimming one are one each.
 #[derive(Clone, Debug, Default)]
 pub struct FaultPlan {
     /// Decides what a crash leaves of files that were not synced.
     pub seed: u64,
     /// This operation fails with an I/O error and has no effect.
     pub fail_operation: Option<u64>,
+    /// This operation takes effect and then fails with an I/O error. If it is a rename, the folder was
+    /// not synced: until a later operation syncs it, a crash takes the rename back or not, as the seed
+    /// decides.
+    pub misreport_operation: Option<u64>,
     /// The device crashes as this operation begins; all operations fail from then on.
     pub crash_operation: Option<u64>,
     /// If this operation is an append, half of it is done and then the device crashes; of a write to
@@ -61,6 +65,15 @@ impl FaultPlan {
     pub fn fail_at(number: u64) -> Self {
         Self {
             fail_operation: Some(number),
+            ..Self::default()
+        }
+    }
+
+    /// Operation `number` takes effect and is reported as failed; `seed` decides what a crash takes back.
+    pub fn misreport_at(number: u64, seed: u64) -> Self {
+        Self {
+            seed,
+            misreport_operation: Some(number),
             ..Self::default()
         }
     }
@@ -114,6 +127,8 @@ struct State {
     /// Files that a crash would damage: being written, or closed without a sync.
     volatile: BTreeMap<String, Volatile>,
     logs: log::VolatileLogs,
+    /// Renames that a crash may take back, the oldest first.
+    renames: Vec<Rename>,
     next_writer: u64,
     /// How often the device was started again.
     restarts: u64,
@@ -122,6 +137,14 @@ struct State {
 struct Volatile {
     writer: u64,
     bytes: Arc<Mutex<Vec<u8>>>,
+}
+
+/// A rename that is not durable.
+struct Rename {
+    from: String,
+    to: String,
+    /// What the new name was the name of, if that was a file.
+    replaced: Option<Vec<u8>>,
 }
 
 impl fmt::Debug for Device {
@@ -143,6 +166,7 @@ impl FaultyStorage {
                     crashed: false,
                     volatile: BTreeMap::new(),
                     logs: log::VolatileLogs::default(),
+                    renames: Vec::new(),
                     next_writer: 0,
                     restarts: 0,
                 }),
@@ -184,6 +208,11 @@ impl FaultyStorage {
         Ok(())
     }
 
+    /// What is to go wrong from now on.
+    pub fn plan(&self) -> FaultPlan {
+        self.device.state.lock().plan.clone()
+    }
+
     /// Changes the plan of the running device, without counting anew.
     pub fn set_plan(&self, plan: FaultPlan) {
         self.device.state.lock().plan = plan;
@@ -204,8 +233,24 @@ fn dead(action: &'static str, name: &str) -> IoError {
 }
 
 impl Device {
-    /// Counts an operation and lets happen what the plan has for it.
-    fn begin(&self, action: &'static str, name: &str) -> Result<(), IoError> {
+    /// Counts an operation, lets happen what the plan has for it, and runs it unless that prevents it.
+    fn operate<T>(
+        &self,
+        action: &'static str,
+        name: &str,
+        run: impl FnOnce() -> Result<T, IoError>,
+    ) -> Result<T, IoError> {
+        let misreported = self.begin(action, name)?;
+        let done = run()?;
+        match misreported {
+            true => Err(injected(action, name, libc::EIO)),
+            false => Ok(done),
+        }
+    }
+
+    /// Counts an operation and lets happen what the plan has for it. True if the operation is to be
+    /// reported as failed although it was done.
+    fn begin(&self, action: &'static str, name: &str) -> Result<bool, IoError> {
         let mut state = self.state.lock();
         if state.crashed {
             return Err(dead(action, name));
@@ -219,13 +264,18 @@ impl Device {
         if state.plan.fail_operation == number {
             return Err(injected(action, name, libc::EIO));
         }
-        Ok(())
+        Ok(state.plan.misreport_operation == number)
     }
 
     /// Loses what was not synced, as the seed decides.
     fn crash(&self, state: &mut State) -> Result<(), IoError> {
         state.crashed = true;
         let mut random = Random(state.plan.seed ^ state.operations.rotate_left(32));
+        for rename in std::mem::take(&mut state.renames).into_iter().rev() {
+            if random.below(2) == 0 {
+                rename.take_back(&*self.inner)?;
+            }
+        }
         for (name, volatile) in std::mem::take(&mut state.volatile) {
             let bytes = volatile.bytes.lock();
             match remains(&bytes, &mut random) {
@@ -244,6 +294,20 @@ impl Device {
             {
                 *byte ^= 1 << (flip.bit % 8);
             }
+        }
+    }
+}
+
+impl Rename {
+    fn take_back(self, storage: &dyn Storage) -> Result<(), IoError> {
+        match storage.rename(&self.to, &self.from) {
+            // What was renamed has been removed since.
+            Err(error) if error.is_not_found() => {}
+            renamed => renamed?,
+        }
+        match self.replaced {
+            Some(bytes) => put(storage, &self.to, &bytes, true),
+            None => Ok(()),
         }
     }
 }
@@ -310,9 +374,8 @@ impl FaultyWriter {
     }
 }
 
-impl WriteFile for FaultyWriter {
-    fn append(&mut self, bytes: &[u8]) -> Result<(), IoError> {
-        self.device.begin("write", &self.name)?;
+impl FaultyWriter {
+    fn append_alive(&self, bytes: &[u8]) -> Result<(), IoError> {
         self.check_alive("write")?;
         let mut state = self.device.state.lock();
         let mut file = self.bytes.lock();
@@ -341,35 +404,41 @@ impl WriteFile for FaultyWriter {
         Ok(())
     }
 
-    fn len(&self) -> u64 {
-        self.bytes.lock().len() as u64
-    }
-
-    fn sync(self: Box<Self>) -> Result<(), IoError> {
-        self.device.begin("sync", &self.name)?;
+    fn sync_alive(&self) -> Result<(), IoError> {
         self.check_alive("sync")?;
         let mut state = self.device.state.lock();
         put(&*self.device.inner, &self.name, &self.bytes.lock(), true)?;
         state.volatile.remove(&self.name);
         Ok(())
     }
+}
+
+impl WriteFile for FaultyWriter {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), IoError> {
+        self.device
+            .operate("write", &self.name, || self.append_alive(bytes))
+    }
+
+    fn len(&self) -> u64 {
+        self.bytes.lock().len() as u64
+    }
+
+    fn sync(self: Box<Self>) -> Result<(), IoError> {
+        self.device
+            .operate("sync", &self.name, || self.sync_alive())
+    }
 
     fn close(self: Box<Self>) -> Result<(), IoError> {
-        self.device.begin("close", &self.name)?;
-        self.check_alive("close")?;
-        // Readable from now on, and still to be damaged by a crash.
-        put(&*self.device.inner, &self.name, &self.bytes.lock(), false)
+        self.device.operate("close", &self.name, || {
+            self.check_alive("close")?;
+            // Readable from now on, and still to be damaged by a crash.
+            put(&*self.device.inner, &self.name, &self.bytes.lock(), false)
+        })
     }
 }
 
-impl Storage for FaultyStorage {
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>, IoError> {
-        self.device.begin("open", name)?;
-        self.device.inner.open(name)
-    }
-
-    fn create(&self, name: &str) -> Result<Box<dyn WriteFile>, IoError> {
-        self.device.begin("create", name)?;
+impl FaultyStorage {
+    fn create_volatile(&self, name: &str) -> Result<Box<dyn WriteFile>, IoError> {
         put(&*self.device.inner, name, &[], false)?;
         let mut state = self.device.state.lock();
         let bytes = Arc::new(Mutex::new(Vec::new()));
@@ -388,28 +457,20 @@ impl Storage for FaultyStorage {
         }))
     }
 
-    fn create_log(&self, name: &str, bytes: u64) -> Result<Box<dyn LogFile>, IoError> {
-        log::create(&self.device, name, bytes)
-    }
-
-    fn open_log(&self, name: &str) -> Result<Box<dyn LogFile>, IoError> {
-        log::open(&self.device, name)
-    }
-
-    fn read_batch(&self, reads: &mut [ReadRequest<'_>]) -> Result<(), IoError> {
-        let name = reads.first().map_or("", |read| read.file.name());
-        self.device.begin("read", name)?;
-        self.device.inner.read_batch(reads)?;
-        for read in reads {
-            self.device.flip(read.file.name(), read.offset, read.buffer);
-        }
-        Ok(())
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<(), IoError> {
-        self.device.begin("rename", from)?;
+    /// Renames; the folder is synced unless the operation is to be reported as failed.
+    fn rename_volatile(&self, from: &str, to: &str, is_synced: bool) -> Result<(), IoError> {
+        let replaced = self.device.inner.read_all(to).ok();
         self.device.inner.rename(from, to)?;
         let mut state = self.device.state.lock();
+        if is_synced {
+            state.renames.clear();
+        } else {
+            state.renames.push(Rename {
+                from: from.to_owned(),
+                to: to.to_owned(),
+                replaced,
+            });
+        }
         forget(&mut state.volatile, to);
         let inside = format!("{from}/");
         let moved: Vec<String> = state
@@ -426,20 +487,67 @@ impl Storage for FaultyStorage {
         }
         Ok(())
     }
+}
+
+impl Storage for FaultyStorage {
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>, IoError> {
+        self.device
+            .operate("open", name, || self.device.inner.open(name))
+    }
+
+    fn create(&self, name: &str) -> Result<Box<dyn WriteFile>, IoError> {
+        self.device
+            .operate("create", name, || self.create_volatile(name))
+    }
+
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Box<dyn LogFile>, IoError> {
+        log::create(&self.device, name, bytes)
+    }
+
+    fn open_log(&self, name: &str) -> Result<Box<dyn LogFile>, IoError> {
+        log::open(&self.device, name)
+    }
+
+    fn read_batch(&self, reads: &mut [ReadRequest<'_>]) -> Result<(), IoError> {
+        let name = reads.first().map_or("", |read| read.file.name()).to_owned();
+        self.device
+            .operate("read", &name, || self.device.inner.read_batch(reads))?;
+        for read in reads {
+            self.device.flip(read.file.name(), read.offset, read.buffer);
+        }
+        Ok(())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), IoError> {
+        let misreported = self.device.begin("rename", from)?;
+        self.rename_volatile(from, to, !misreported)?;
+        match misreported {
+            true => Err(injected("sync the folder of", to, libc::EIO)),
+            false => Ok(()),
+        }
+    }
+
+    fn sync_names(&self) -> Result<(), IoError> {
+        self.device.operate("sync the folder", "", || {
+            self.device.state.lock().renames.clear();
+            self.device.inner.sync_names()
+        })
+    }
 
     fn remove(&self, name: &str) -> Result<(), IoError> {
-        self.device.begin("remove", name)?;
-        {
-            let mut state = self.device.state.lock();
-            forget(&mut state.volatile, name);
-            state.logs.forget(name);
-        }
-        self.device.inner.remove(name)
+        self.device.operate("remove", name, || {
+            {
+                let mut state = self.device.state.lock();
+                forget(&mut state.volatile, name);
+                state.logs.forget(name);
+            }
+            self.device.inner.remove(name)
+        })
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>, IoError> {
-        self.device.begin("list folder", folder)?;
-        self.device.inner.list(folder)
+        self.device
+            .operate("list folder", folder, || self.device.inner.list(folder))
     }
 
     fn device(&self) -> DeviceProfile {
@@ -451,8 +559,9 @@ impl Storage for FaultyStorage {
     }
 
     fn read_all(&self, name: &str) -> Result<Vec<u8>, IoError> {
-        self.device.begin("read", name)?;
-        let mut bytes = self.device.inner.read_all(name)?;
+        let mut bytes = self
+            .device
+            .operate("read", name, || self.device.inner.read_all(name))?;
         self.device.flip(name, 0, &mut bytes);
         Ok(bytes)
     }
@@ -504,6 +613,27 @@ mod tests {
             let error = work(&storage).unwrap_err();
             assert!(matches!(error, IoError::Os { .. }), "{error}");
             assert_eq!(storage.operations(), number);
+        }
+    }
+
+    #[test]
+    fn a_rename_that_is_reported_as_failed_was_done_and_may_be_taken_back() {
+        for is_synced in [false, true] {
+            let mut left = std::collections::BTreeSet::new();
+            for seed in 0..20 {
+                let (storage, memory) = faulty(FaultPlan::misreport_at(8, seed));
+                put(&*memory, "b", b"old", true).unwrap();
+                let error = work(&storage).unwrap_err();
+                assert!(error.to_string().contains("sync the folder"), "{error}");
+                assert_eq!(storage.read_all("b").unwrap(), [3; 5_000]);
+                if is_synced {
+                    storage.sync_names().unwrap();
+                }
+                storage.restart(FaultPlan::none()).unwrap();
+                left.insert(memory.read_all("b").unwrap().len());
+            }
+            let expected: &[usize] = if is_synced { &[5_000] } else { &[3, 5_000] };
+            assert!(left.iter().eq(expected), "{left:?}");
         }
     }
 

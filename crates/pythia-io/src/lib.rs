@@ -13,6 +13,7 @@
 //! the pool. No file is mapped into memory, nothing above this crate touches a file of a store.
 
 mod aligned;
+mod descriptors;
 mod device;
 mod error;
 mod faulty;
@@ -26,7 +27,8 @@ mod storage;
 mod subfolder;
 
 pub use aligned::AlignedBuffer;
-pub use device::{Backend, DirectStorage, IoMode};
+pub use descriptors::{descriptors_max, raise_descriptors_max};
+pub use device::{Backend, DirectStorage, FolderLock, IoMode, LockKind};
 pub use error::IoError;
 pub use faulty::{FaultPlan, FaultyStorage, FlippedBit};
 pub use memory::MemoryStorage;

@@ -25,6 +25,13 @@ impl MemoryStorage {
         Self::default()
     }
 
+    /// A storage of its own with the same files.
+    pub fn copy(&self) -> Self {
+        Self {
+            files: Arc::new(RwLock::new(self.files.read().clone())),
+        }
+    }
+
     /// Bytes of all files.
     pub fn size_bytes(&self) -> u64 {
         self.files
@@ -202,6 +209,10 @@ impl Storage for MemoryStorage {
         for (name, bytes) in moved {
             files.insert(format!("{to}{}", &name[from.len()..]), bytes);
         }
+        Ok(())
+    }
+
+    fn sync_names(&self) -> Result<(), IoError> {
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! Invariants every implementation keeps:
 //! - a file's bytes and length never change once its writer is closed; of a log file, its length, until it is trimmed;
 //! - after [`WriteFile::sync`] the file, its name and the folders above it survive a crash;
-//! - [`Storage::rename`] is one atomic, durable step;
+//! - [`Storage::rename`] is one atomic, durable step; where it fails, it was taken or not;
 //! - a batch has been served completely, or has failed, when [`Storage::read_batch`] returns.
 
 use std::fmt::Debug;
@@ -118,7 +118,14 @@ pub trait Storage: Send + Sync + Debug {
     /// (see [`merge_reads`]).
     fn read_batch(&self, reads: &mut [ReadRequest<'_>]) -> Result<(), IoError>;
     /// Replaces `to` by `from` in one atomic step and makes the step durable.
+    ///
+    /// # Errors
+    /// After an error the step was done or not, and if it was, a crash may still take it back: nothing
+    /// that either file needs may be removed.
     fn rename(&self, from: &str, to: &str) -> Result<(), IoError>;
+    /// Makes the names in the root as durable as they are visible: a rename whose process ended, or whose
+    /// call failed, in the middle may be in the kernel's cache alone.
+    fn sync_names(&self) -> Result<(), IoError>;
     /// Removes a file, or a folder with all in it. Missing is not an error.
     fn remove(&self, name: &str) -> Result<(), IoError>;
     /// Names of the files and folders in a folder (`""` is the root), sorted.

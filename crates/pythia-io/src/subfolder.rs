@@ -55,6 +55,10 @@ impl Storage for Subfolder {
         self.inner.rename(&self.path(from), &self.path(to))
     }
 
+    fn sync_names(&self) -> Result<(), IoError> {
+        self.inner.sync_names()
+    }
+
     fn remove(&self, name: &str) -> Result<(), IoError> {
         self.inner.remove(&self.path(name))
     }

@@ -1,12 +1,12 @@
 //! Log files: allocated whole, by writing zeros, and then written in place past the kernel's cache,
 //! so that making a write durable has nothing to change in the file system.
 
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
-use super::sync_folders;
+use rustix::fs::OFlags;
+
+use super::folder::Folder;
 use super::writer::create_new;
 use crate::storage::{ALIGNMENT, LogFile, check_log_write};
 use crate::{AlignedBuffer, IoError};
@@ -25,43 +25,35 @@ pub(super) struct DirectLogFile {
 impl DirectLogFile {
     pub(super) fn create(
         name: &str,
-        path: &Path,
-        root: &Path,
+        folder: &Folder,
         direct: bool,
         bytes: u64,
     ) -> Result<Self, IoError> {
-        let os = |error| IoError::os("create", name, None, error);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(os)?;
-        }
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(os(error)),
-            _ => {}
-        }
+        let created = create_new(name, folder, direct);
         let log = Self {
             name: name.to_owned(),
-            file: create_new(path, direct).map_err(os)?,
+            file: created.map_err(|error| IoError::os("create", name, None, error))?,
             length: bytes.next_multiple_of(ALIGNMENT as u64),
         };
-        let allocated = log
-            .write_zeros()
-            .and_then(|()| sync_folders(path, root, name));
+        let allocated = log.write_zeros().and_then(|()| folder.sync_name(name));
         if let Err(error) = allocated {
             // Half a log file is of no use and takes space that is missing already.
-            let _ = fs::remove_file(path);
+            let _ = folder.remove_file(name);
             return Err(error);
         }
         Ok(log)
     }
 
-    pub(super) fn open(name: &str, path: &Path, direct: bool) -> Result<Self, IoError> {
+    pub(super) fn open(name: &str, folder: &Folder, direct: bool) -> Result<Self, IoError> {
         let os = |error| IoError::os("open", name, None, error);
-        let mut options = OpenOptions::new();
-        options.write(true);
-        let plain = options.clone();
-        let flags = if direct { libc::O_DIRECT } else { 0 };
-        let file = match options.custom_flags(flags).open(path) {
-            Err(error) if direct && error.raw_os_error() == Some(libc::EINVAL) => plain.open(path),
+        let opened = match direct {
+            true => folder.open_file(name, OFlags::WRONLY | OFlags::DIRECT),
+            false => folder.open_file(name, OFlags::WRONLY),
+        };
+        let file = match opened {
+            Err(error) if direct && error.raw_os_error() == Some(libc::EINVAL) => {
+                folder.open_file(name, OFlags::WRONLY)
+            }
             opened => opened,
         };
         let file = file.map_err(os)?;

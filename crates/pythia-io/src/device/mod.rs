@@ -1,11 +1,16 @@
 //! The real device: a folder of the file system, read with direct I/O past the kernel's cache.
 //!
+//! The folder is opened once, and all its files are opened in it ([`folder`]): if it is moved, it is
+//! served from where it is then.
+//!
 //! Reads go through io_uring, many per submission; where that is refused, through a pool of threads
 //! that block in `preadv`; where direct I/O is refused (tmpfs, some network file systems), through
 //! the kernel's cache. The environment variable `PYTHIA_IO` forces one of these.
 //! Writes are large, aligned and sequential. Nothing is ever mapped into memory.
 
+mod folder;
 mod log_file;
+mod open_files;
 mod pread;
 #[cfg(test)]
 mod tests;
@@ -14,18 +19,22 @@ mod uring;
 mod writer;
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
 
 use crate::IoError;
 use crate::probe::{DeviceIdentity, DeviceProfile, brief};
 use crate::storage::{FileVersion, LogFile, ReadFile, ReadRequest, Storage, WriteFile, check_name};
+use folder::Folder;
 use log_file::DirectLogFile;
+use open_files::{DeviceFile, OpenFiles, SharedFile};
 use pread::PreadPool;
 use transfer::{Failure, Transfer, advise_random};
 use uring::RingPool;
@@ -117,9 +126,10 @@ fn choose_engine(
 
 /// A folder of the file system.
 pub struct DirectStorage {
-    root: PathBuf,
+    folder: Arc<Folder>,
     engine: Engine,
     backend: Backend,
+    open_files: Arc<OpenFiles>,
 }
 
 impl fmt::Debug for DirectStorage {
@@ -127,7 +137,7 @@ impl fmt::Debug for DirectStorage {
         write!(
             f,
             "DirectStorage({}, {})",
-            self.root.display(),
+            self.root().display(),
             self.backend
         )
     }
@@ -142,27 +152,11 @@ impl DirectStorage {
 
     /// Opens a folder, creating it if `create`, with the given way of reading.
     pub fn open_with(root: &Path, create: bool, mode: IoMode) -> Result<Self, IoError> {
-        let shown = root.display().to_string();
-        if create && !root.exists() {
-            fs::create_dir_all(root).map_err(|e| IoError::os("create folder", &shown, None, e))?;
-            // The new folder's own name should survive a crash like all in it.
-            if let Some(parent) = root.parent().filter(|parent| *parent != Path::new("")) {
-                sync_folder(parent, &shown)?;
-            }
-        }
-        let metadata = fs::metadata(root).map_err(|e| IoError::os("open", &shown, None, e))?;
-        if !metadata.is_dir() {
-            return Err(IoError::os(
-                "open",
-                &shown,
-                None,
-                io::ErrorKind::NotADirectory.into(),
-            ));
-        }
+        let folder = Folder::open(root, create)?;
         let mut notes = Vec::new();
         let engine = choose_engine(mode, RingPool::new, &mut notes)?;
         let direct = mode != IoMode::Buffered && {
-            let refused = direct_refused(root);
+            let refused = direct_refused(folder.file());
             notes.extend(refused.iter().cloned());
             refused.is_none()
         };
@@ -172,9 +166,10 @@ impl DirectStorage {
             notes,
         };
         Ok(Self {
-            root: root.to_owned(),
+            folder: Arc::new(folder),
             engine,
             backend,
+            open_files: OpenFiles::of_process(),
         })
     }
 
@@ -183,14 +178,42 @@ impl DirectStorage {
         &self.backend
     }
 
-    /// The folder.
+    /// The folder, as it was opened: it may have been moved.
     pub fn root(&self) -> &Path {
-        &self.root
+        self.folder.path()
     }
 
     /// The device the folder is on; `None` where the system does not tell.
     pub fn identity(&self) -> Option<DeviceIdentity> {
-        DeviceIdentity::of(&self.root).ok()
+        DeviceIdentity::of_file(self.folder.file()).ok()
+    }
+
+    /// Locks a file of the folder, which is made if it is missing, for others of this user too; `None` if
+    /// another has it locked. The lock ends with the value, or with the process.
+    pub fn try_lock(&self, name: &str, kind: LockKind) -> Result<Option<FolderLock>, IoError> {
+        check_name(name)?;
+        let file = self.folder.open_file(name, OFlags::RDWR | OFlags::CREATE);
+        let file = file.map_err(|error| IoError::os("open", name, None, error))?;
+        FolderLock::of(file, kind).map_err(|error| IoError::os("lock", name, None, error))
+    }
+
+    /// Locks the folder itself, which nobody can replace under those who have it open. Where the file
+    /// system cannot lock folders, this is no lock.
+    pub fn try_lock_folder(&self, kind: LockKind) -> Result<Option<FolderLock>, IoError> {
+        const REFUSED: [i32; 3] = [libc::ENOTSUP, libc::EBADF, libc::EINVAL];
+        let shown = self.root().display().to_string();
+        let os = |error| IoError::os("lock", &shown, None, error);
+        let folder = self.folder.reopened().map_err(os)?;
+        match FolderLock::of(folder, kind) {
+            Err(error)
+                if error
+                    .raw_os_error()
+                    .is_some_and(|code| REFUSED.contains(&code)) =>
+            {
+                Ok(Some(FolderLock { _file: None }))
+            }
+            locked => locked.map_err(os),
+        }
     }
 
     /// Measures the device for about a quarter of a second by reading a file of the folder. `None`
@@ -200,21 +223,33 @@ impl DirectStorage {
         if !self.backend.direct {
             return Ok(None);
         }
-        open_direct(&self.path(name)?)
-            .and_then(|file| brief(&self.root, &file))
+        check_name(name)?;
+        self.folder
+            .open_file(name, OFlags::RDONLY | OFlags::DIRECT)
+            .and_then(|file| brief(&file))
             .map_err(|error| IoError::os("measure the device by reading", name, None, error))
     }
 
-    fn path(&self, name: &str) -> Result<PathBuf, IoError> {
+    /// Checks a name that is to be another file's, or nobody's: who has the file open keeps it.
+    fn check_replaced(&self, name: &str) -> Result<(), IoError> {
         check_name(name)?;
-        Ok(self.root.join(name))
+        let kept = self.open_files.keep(&self.folder, name);
+        kept.map_err(|e| IoError::os("keep open", name, None, e))
     }
 
     fn read_with_engine(
         &self,
         reads: &mut [ReadRequest<'_>],
     ) -> Result<Result<(), Failure>, IoError> {
-        let transfers = Transfer::split(reads, |read| Ok(device_file(read)?.descriptor()))?;
+        let transfers = Transfer::split(reads, |read| {
+            let file = device_file(read)?;
+            file.handle().map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => IoError::Gone {
+                    name: read.file.name().to_owned(),
+                },
+                _ => IoError::os("open", read.file.name(), None, error),
+            })
+        })?;
         Ok(match &self.engine {
             Engine::Uring(rings) => rings.read(transfers),
             Engine::Pread(pool) => pool.read(transfers),
@@ -224,26 +259,27 @@ impl DirectStorage {
 
 impl Storage for DirectStorage {
     fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>, IoError> {
-        let path = self.path(name)?;
-        let file = DeviceFile::open(name, path, self.backend.direct)
+        check_name(name)?;
+        let file = DeviceFile::open(name, &self.folder, self.backend.direct, &self.open_files)
             .map_err(|e| IoError::os("open", name, None, e))?;
-        Ok(Arc::new(file))
+        Ok(Arc::new(SharedFile(file)))
     }
 
     fn create(&self, name: &str) -> Result<Box<dyn WriteFile>, IoError> {
-        let path = self.path(name)?;
-        let writer = DirectWriter::create(name, path, &self.root, self.backend.direct)?;
+        self.check_replaced(name)?;
+        let writer = DirectWriter::create(name, &self.folder, self.backend.direct)?;
         Ok(Box::new(writer))
     }
 
     fn create_log(&self, name: &str, bytes: u64) -> Result<Box<dyn LogFile>, IoError> {
-        let path = self.path(name)?;
-        let file = DirectLogFile::create(name, &path, &self.root, self.backend.direct, bytes)?;
+        self.check_replaced(name)?;
+        let file = DirectLogFile::create(name, &self.folder, self.backend.direct, bytes)?;
         Ok(Box::new(file))
     }
 
     fn open_log(&self, name: &str) -> Result<Box<dyn LogFile>, IoError> {
-        let file = DirectLogFile::open(name, &self.path(name)?, self.backend.direct)?;
+        check_name(name)?;
+        let file = DirectLogFile::open(name, &self.folder, self.backend.direct)?;
         Ok(Box::new(file))
     }
 
@@ -256,20 +292,20 @@ impl Storage for DirectStorage {
             let file = device_file(read)?;
             let invalid = failure.error.raw_os_error() == Some(libc::EINVAL);
             // Some file systems accept O_DIRECT when opening and refuse it when reading.
-            if invalid && file.give_up_direct(failure.fd) {
+            if invalid && file.give_up_direct(&failure.handle) {
                 continue;
             }
             if failure.error.kind() == io::ErrorKind::UnexpectedEof {
                 return Err(IoError::UnexpectedEnd {
-                    name: file.name.clone(),
+                    name: read.file.name().to_owned(),
                     offset: read.offset,
                     wanted: read.buffer.len() as u64,
-                    length: fs::metadata(&file.path).map_or(0, |metadata| metadata.len()),
+                    length: file.length_now(),
                 });
             }
             return Err(IoError::os(
                 "read",
-                &file.name,
+                read.file.name(),
                 Some(read.offset),
                 failure.error,
             ));
@@ -277,147 +313,102 @@ impl Storage for DirectStorage {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), IoError> {
-        let (source, target) = (self.path(from)?, self.path(to)?);
-        fs::rename(&source, &target).map_err(|e| IoError::os("rename", from, None, e))?;
-        sync_folders(&target, &self.root, to)?;
-        if source.parent() != target.parent() {
-            sync_folders(&source, &self.root, from)?;
+        self.check_replaced(from)?;
+        self.check_replaced(to)?;
+        let renamed = self.folder.rename(from, to);
+        renamed.map_err(|error| IoError::os("rename", from, None, error))?;
+        self.folder.sync_name(to)?;
+        if folder_of(from) != folder_of(to) {
+            self.folder.sync_name(from)?;
         }
         Ok(())
     }
 
+    fn sync_names(&self) -> Result<(), IoError> {
+        self.folder.sync(&self.root().display().to_string())
+    }
+
     fn remove(&self, name: &str) -> Result<(), IoError> {
-        let path = self.path(name)?;
-        let removed = match fs::symlink_metadata(&path) {
-            Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(&path),
-            Ok(_) => fs::remove_file(&path),
-            Err(error) => Err(error),
-        };
-        match removed {
-            Ok(()) => sync_folders(&path, &self.root, name),
+        self.check_replaced(name)?;
+        match self.folder.remove(name) {
+            Ok(()) => self.folder.sync_name(name),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(IoError::os("remove", name, None, error)),
         }
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>, IoError> {
-        let path = if folder.is_empty() {
-            self.root.clone()
-        } else {
-            self.path(folder)?
-        };
-        let os = |error| IoError::os("list folder", folder, None, error);
-        let mut names = Vec::new();
-        for entry in fs::read_dir(path).map_err(os)? {
-            names.push(
-                entry
-                    .map_err(os)?
-                    .file_name()
-                    .to_string_lossy()
-                    .into_owned(),
-            );
+        if !folder.is_empty() {
+            check_name(folder)?;
         }
+        let names = self.folder.list(folder);
+        let mut names = names.map_err(|e| IoError::os("list folder", folder, None, e))?;
         names.sort_unstable();
         Ok(names)
     }
 
     fn read_all(&self, name: &str) -> Result<Vec<u8>, IoError> {
-        fs::read(self.path(name)?).map_err(|e| IoError::os("read", name, None, e))
+        check_name(name)?;
+        let read = || {
+            let mut bytes = Vec::new();
+            let mut file = self.folder.open_file(name, OFlags::RDONLY)?;
+            io::Read::read_to_end(&mut file, &mut bytes)?;
+            Ok(bytes)
+        };
+        read().map_err(|error| IoError::os("read", name, None, error))
     }
 
     fn version(&self, name: &str) -> Result<Option<FileVersion>, IoError> {
-        let metadata = fs::metadata(self.path(name)?);
-        let metadata = metadata.map_err(|e| IoError::os("look at", name, None, e))?;
-        let nanoseconds = metadata.mtime().checked_mul(1_000_000_000);
+        check_name(name)?;
+        let stat = self.folder.stat(name);
+        let stat = stat.map_err(|error| IoError::os("look at", name, None, error))?;
+        let nanoseconds = stat.st_mtime.checked_mul(1_000_000_000);
         Ok(nanoseconds.map(|seconds| FileVersion {
-            number: metadata.ino(),
-            written_ns: seconds + metadata.mtime_nsec(),
+            number: stat.st_ino,
+            written_ns: seconds + stat.st_mtime_nsec as i64,
         }))
     }
 }
 
-/// A file open for reading.
+/// Who else may have a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockKind {
+    /// Others that share it.
+    Shared,
+    /// Nobody.
+    Exclusive,
+}
+
+/// A lock of a folder or of a file in it. It ends with the value, or with the process.
 #[derive(Debug)]
-struct DeviceFile {
-    name: String,
-    path: PathBuf,
-    length: u64,
-    /// Open for direct I/O, where that was allowed, else through the kernel's cache.
-    file: File,
-    direct: bool,
-    /// The same file opened through the kernel's cache, once direct reads have been refused.
-    buffered: OnceLock<File>,
+pub struct FolderLock {
+    _file: Option<File>,
 }
 
-impl DeviceFile {
-    fn open(name: &str, path: PathBuf, direct: bool) -> io::Result<Self> {
-        let (file, direct) = if direct {
-            match open_direct(&path) {
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                    (open_buffered(&path)?, false)
-                }
-                opened => (opened?, true),
-            }
-        } else {
-            (open_buffered(&path)?, false)
+impl FolderLock {
+    fn of(file: File, kind: LockKind) -> io::Result<Option<Self>> {
+        let locked = match kind {
+            LockKind::Shared => file.try_lock_shared(),
+            LockKind::Exclusive => file.try_lock(),
         };
-        let metadata = file.metadata()?;
-        if metadata.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
-        Ok(Self {
-            name: name.to_owned(),
-            path,
-            length: metadata.len(),
-            file,
-            direct,
-            buffered: OnceLock::new(),
-        })
-    }
-
-    fn descriptor(&self) -> RawFd {
-        self.buffered.get().unwrap_or(&self.file).as_raw_fd()
-    }
-
-    /// Goes on through the kernel's cache after a read of `refused` has failed; false if that was
-    /// not direct, or is not possible.
-    fn give_up_direct(&self, refused: RawFd) -> bool {
-        if !self.direct || refused != self.file.as_raw_fd() {
-            return false;
-        }
-        if self.buffered.get().is_some() {
-            return true; // Another thread was first.
-        }
-        // The name may mean another file by now, the descriptor does not.
-        let same = PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
-        match open_buffered(&same).or_else(|_| open_buffered(&self.path)) {
-            Ok(file) => {
-                let _ = self.buffered.set(file);
-                true
-            }
-            Err(_) => false,
+        match locked {
+            Ok(()) => Ok(Some(Self { _file: Some(file) })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
         }
     }
 }
 
-impl ReadFile for DeviceFile {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn len(&self) -> u64 {
-        self.length
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
-    }
+/// The folder that a file is in.
+fn folder_of(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-fn device_file<'r>(read: &ReadRequest<'r>) -> Result<&'r DeviceFile, IoError> {
+fn device_file<'r>(read: &ReadRequest<'r>) -> Result<&'r Arc<DeviceFile>, IoError> {
     let file: &'r dyn ReadFile = read.file;
-    file.as_any()
-        .downcast_ref()
+    let shared = file.as_any().downcast_ref::<SharedFile>();
+    shared
+        .map(|SharedFile(file)| file)
         .ok_or_else(|| IoError::ForeignFile {
             name: file.name().to_owned(),
         })
@@ -430,7 +421,7 @@ pub(crate) fn open_direct(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-fn open_buffered(path: &Path) -> io::Result<File> {
+fn open_buffered(path: &str) -> io::Result<File> {
     let file = File::open(path)?;
     advise_random(file.as_raw_fd());
     Ok(file)
@@ -438,34 +429,13 @@ fn open_buffered(path: &Path) -> io::Result<File> {
 
 /// Says why the file system of a folder refuses direct I/O, if it does: tries it on a nameless new
 /// file. A folder we cannot write to counts as willing; each file is tried when it is opened.
-pub(crate) fn direct_refused(root: &Path) -> Option<String> {
-    let attempt = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_DIRECT | libc::O_TMPFILE)
-        .mode(0o600)
-        .open(root);
-    match attempt {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Some(
+pub(crate) fn direct_refused(folder: &File) -> Option<String> {
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    match rustix::fs::openat(folder, ".", flags, mode) {
+        Err(rustix::io::Errno::INVAL) => Some(
             "the file system refuses direct I/O, reads go through the kernel's cache".to_owned(),
         ),
         _ => None,
     }
-}
-
-/// Makes the entries of the folders from the file at `path` up to the root durable.
-fn sync_folders(path: &Path, root: &Path, name: &str) -> Result<(), IoError> {
-    for folder in path.ancestors().skip(1) {
-        sync_folder(folder, name)?;
-        if folder == root {
-            break;
-        }
-    }
-    Ok(())
-}
-
-fn sync_folder(folder: &Path, name: &str) -> Result<(), IoError> {
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(|e| IoError::os("sync the folder of", name, None, e))
 }

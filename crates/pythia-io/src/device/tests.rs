@@ -281,6 +281,67 @@ fn missing_folders_and_files_in_their_place_are_errors() {
     assert!(matches!(error, IoError::Os { .. }), "{error}");
 }
 
+/// Otherwise what was opened as one store would write to another.
+#[test]
+fn a_folder_that_is_moved_is_served_from_where_it_is() {
+    for mode in [IoMode::Auto, IoMode::Buffered] {
+        let parent = tempfile::tempdir().unwrap();
+        let (path, moved) = (parent.path().join("store"), parent.path().join("moved"));
+        let storage = DirectStorage::open_with(&path, true, mode).unwrap();
+        write(&storage, "a/old", &noise(5000, 1), 5000);
+        let mut begun = storage.create("a/begun").unwrap();
+        let log = storage.create_log("log/a", 4096).unwrap();
+        std::fs::rename(&path, &moved).unwrap();
+        let other = DirectStorage::open_with(&path, true, mode).unwrap();
+        write(&other, "a/old", &noise(3000, 2), 3000);
+
+        begun.append(&[7; 100]).unwrap();
+        begun.sync().unwrap();
+        log.sync().unwrap();
+        write(&storage, "b/c/new", &noise(100, 3), 100);
+        storage.rename("a/old", "renamed").unwrap();
+        storage.sync_names().unwrap();
+        assert_eq!(storage.read_all("renamed").unwrap(), noise(5000, 1));
+        assert_eq!(storage.list("").unwrap(), ["a", "b", "log", "renamed"]);
+        storage.remove("b").unwrap();
+        drop(storage.create_log("log/b", 4096).unwrap());
+        assert!(storage.version("a/begun").unwrap().is_some());
+        assert!(moved.join("a/begun").exists() && moved.join("log/b").exists());
+        assert!(!moved.join("b").exists());
+
+        assert_eq!(other.list("").unwrap(), ["a"]);
+        assert_eq!(other.list("a").unwrap(), ["old"]);
+        assert_eq!(other.read_all("a/old").unwrap(), noise(3000, 2));
+    }
+}
+
+#[test]
+fn a_folder_is_locked_whatever_becomes_of_its_name_and_its_files() {
+    let parent = tempfile::tempdir().unwrap();
+    let (path, moved) = (parent.path().join("store"), parent.path().join("moved"));
+    let storage = DirectStorage::open(&path, true).unwrap();
+    let lock = storage.try_lock_folder(LockKind::Exclusive).unwrap();
+    let file = storage.try_lock("LOCK", LockKind::Shared).unwrap();
+    assert!(lock.is_some() && file.is_some());
+    std::fs::remove_file(path.join("LOCK")).unwrap();
+    std::fs::rename(&path, &moved).unwrap();
+    let again = DirectStorage::open(&moved, false).unwrap();
+    assert!(
+        again
+            .try_lock_folder(LockKind::Exclusive)
+            .unwrap()
+            .is_none()
+    );
+    assert!(again.try_lock_folder(LockKind::Shared).unwrap().is_none());
+    drop(lock);
+    assert!(
+        again
+            .try_lock_folder(LockKind::Exclusive)
+            .unwrap()
+            .is_some()
+    );
+}
+
 #[test]
 fn modes_are_what_they_say() {
     let folder = tempfile::tempdir().unwrap();
@@ -322,8 +383,9 @@ fn a_refused_ring_falls_back_to_threads_or_says_so() {
 
 #[test]
 fn files_that_refuse_direct_io_are_opened_buffered() {
-    let file = DeviceFile::open("version", PathBuf::from("/proc/version"), true).unwrap();
-    assert!(!file.direct);
+    let folder = Arc::new(Folder::open(Path::new("/proc"), false).unwrap());
+    let file = DeviceFile::open("version", &folder, true, &OpenFiles::of_process()).unwrap();
+    assert!(!file.is_direct());
 }
 
 #[test]
@@ -333,17 +395,17 @@ fn direct_reads_refused_late_go_through_the_cache() {
     let bytes = noise(40_000, 3);
     write(&storage, "a", &bytes, 40_000);
     let file = storage.open("a").unwrap();
-    let device: &DeviceFile = file.as_any().downcast_ref().unwrap();
-    let first = device.descriptor();
-    assert!(device.give_up_direct(first));
-    let second = device.descriptor();
-    assert_ne!(second, first);
+    let SharedFile(device) = file.as_any().downcast_ref().unwrap();
+    let first = device.handle().unwrap();
+    assert!(device.give_up_direct(&first));
+    let second = device.handle().unwrap();
+    assert_ne!(second.descriptor(), first.descriptor());
     assert!(
-        device.give_up_direct(first),
+        device.give_up_direct(&first),
         "a second batch that was under way"
     );
     assert!(
-        !device.give_up_direct(second),
+        !device.give_up_direct(&second),
         "buffered reads are the last resort"
     );
     let mut buffer = AlignedBuffer::zeroed(40_960);
@@ -456,4 +518,102 @@ proptest! {
             }
         }
     }
+}
+
+/// A storage of at most four open files, with files `0` to `n - 1`, each of two blocks of its number.
+fn with_four_open(files: u8) -> (tempfile::TempDir, DirectStorage, Vec<Arc<dyn ReadFile>>) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut storage = DirectStorage::open(folder.path(), true).unwrap();
+    storage.open_files = OpenFiles::new(4);
+    let open = |number: u8| {
+        let name = format!("{}/{number}", number % 2);
+        write(&storage, &name, &[number; 2 * ALIGNMENT], 2 * ALIGNMENT);
+        storage.open(&name).unwrap()
+    };
+    let files = (0..files).map(open).collect();
+    (folder, storage, files)
+}
+
+fn first_byte(storage: &DirectStorage, file: &dyn ReadFile) -> Result<u8, IoError> {
+    let mut buffer = AlignedBuffer::zeroed(ALIGNMENT);
+    let offset = ALIGNMENT as u64;
+    storage.read_batch(&mut [ReadRequest {
+        file,
+        offset,
+        buffer: &mut buffer,
+    }])?;
+    Ok(buffer[0])
+}
+
+#[test]
+fn more_files_than_descriptors_are_read() {
+    let (_folder, storage, files) = with_four_open(40);
+    for round in 0..3 {
+        for (number, file) in files.iter().enumerate() {
+            assert_eq!(first_byte(&storage, &**file).unwrap(), number as u8);
+            let open = storage.open_files.open_count();
+            assert!(open <= 4, "{open} open in round {round}");
+        }
+    }
+    // A batch may need more for a moment.
+    let mut buffers: Vec<_> = files
+        .iter()
+        .map(|_| AlignedBuffer::zeroed(ALIGNMENT))
+        .collect();
+    let reads = buffers.iter_mut().zip(&files);
+    let mut reads: Vec<_> = reads
+        .map(|(buffer, file)| ReadRequest {
+            file: &**file,
+            offset: 0,
+            buffer,
+        })
+        .collect();
+    storage.read_batch(&mut reads).unwrap();
+    assert!((0..40).all(|number| buffers[usize::from(number)][0] == number));
+    drop(files);
+    assert_eq!(storage.open_files.open_count(), 0);
+}
+
+#[test]
+fn a_closed_file_is_read_after_its_name_was_given_away() {
+    let (_folder, storage, files) = with_four_open(20);
+    let read = |number: usize| first_byte(&storage, &*files[number]).unwrap();
+    storage.rename("0/18", "0/2").unwrap();
+    write(&storage, "0/4", &[77; 2 * ALIGNMENT], 100);
+    storage.create_log("0/6", 8192).unwrap();
+    assert_eq!([18, 2, 4, 6].map(read), [18, 2, 4, 6]);
+    storage.remove("1").unwrap();
+    assert!(storage.open("1/3").unwrap_err().is_not_found());
+    for number in 0..20 {
+        assert_eq!(read(number), number as u8);
+    }
+}
+
+#[test]
+fn a_closed_file_is_read_after_its_folder_was_moved() {
+    let (folder, storage, files) = with_four_open(20);
+    let moved = folder.path().with_extension("moved");
+    std::fs::rename(folder.path(), &moved).unwrap();
+    for (number, file) in files.iter().enumerate() {
+        assert_eq!(first_byte(&storage, &**file).unwrap(), number as u8);
+    }
+    std::fs::rename(&moved, folder.path()).unwrap();
+}
+
+#[test]
+fn a_closed_file_that_another_process_replaced_is_an_error() {
+    let (folder, storage, files) = with_four_open(20);
+    for file in &files {
+        first_byte(&storage, &**file).unwrap();
+    }
+    let read = |number: usize| first_byte(&storage, &*files[number]);
+    std::fs::remove_file(folder.path().join("0/2")).unwrap();
+    std::fs::write(folder.path().join("0/2"), [2; 2 * ALIGNMENT]).unwrap();
+    std::fs::remove_file(folder.path().join("0/4")).unwrap();
+    for number in [2, 4] {
+        let error = read(number).unwrap_err();
+        assert!(matches!(error, IoError::Gone { .. }), "{error}");
+        assert!(error.to_string().contains("ulimit -n"), "{error}");
+    }
+    assert_eq!(read(19).unwrap(), 19);
 }

@@ -7,7 +7,9 @@
 
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
+use super::open_files::Handle;
 use crate::IoError;
 use crate::storage::{ALIGNMENT, ReadRequest, bytes_in_file, merge_reads};
 
@@ -16,8 +18,8 @@ const STALLS_MAX: u32 = 1_000;
 
 /// One device read and what is left of it.
 pub(super) struct Transfer {
-    /// The file to read from, open as long as the batch lives.
-    pub(super) fd: RawFd,
+    /// The file to read from.
+    handle: Arc<Handle>,
     /// Index of the first request it serves, to name it in errors.
     request: usize,
     offset: u64,
@@ -37,7 +39,7 @@ pub(super) struct Failure {
     /// Index of the request, or of the first of its neighbours.
     pub(super) request: usize,
     /// The file it was read from.
-    pub(super) fd: RawFd,
+    pub(super) handle: Arc<Handle>,
     pub(super) error: io::Error,
 }
 
@@ -49,18 +51,18 @@ pub(super) enum Progress {
 }
 
 impl Transfer {
-    /// Splits a batch into its device reads; `fd` gives each request's file descriptor.
+    /// Splits a batch into its device reads; `handle` gives what each request's file is read through.
     ///
     /// Requests past the end of their file are zeroed there. Nothing is read yet.
     pub(super) fn split(
         reads: &mut [ReadRequest<'_>],
-        mut fd: impl FnMut(&ReadRequest<'_>) -> Result<RawFd, IoError>,
+        mut handle: impl FnMut(&ReadRequest<'_>) -> Result<Arc<Handle>, IoError>,
     ) -> Result<Vec<Self>, IoError> {
         let ranges: Vec<_> = merge_reads(reads).collect();
         let mut transfers = Vec::with_capacity(ranges.len());
         for range in ranges {
             let mut transfer = Self {
-                fd: fd(&reads[range.start])?,
+                handle: handle(&reads[range.start])?,
                 request: range.start,
                 offset: reads[range.start].offset,
                 remaining: 0,
@@ -87,9 +89,14 @@ impl Transfer {
     pub(super) fn failure(&self, error: io::Error) -> Failure {
         Failure {
             request: self.request,
-            fd: self.fd,
+            handle: Arc::clone(&self.handle),
             error,
         }
+    }
+
+    /// The descriptor to read from, open as long as the transfer lives.
+    pub(super) fn descriptor(&self) -> RawFd {
+        self.handle.descriptor()
     }
 
     /// Where the rest of the read begins.
@@ -160,7 +167,7 @@ impl Transfer {
             // belongs to; the kernel writes only within them.
             let count = unsafe {
                 libc::preadv(
-                    self.fd,
+                    self.descriptor(),
                     self.vectors.as_ptr(),
                     self.vectors.len() as libc::c_int,
                     self.offset as libc::off_t,
@@ -189,7 +196,7 @@ mod tests {
 
     fn transfer(lengths: &[usize]) -> Transfer {
         Transfer {
-            fd: -1,
+            handle: Handle::of_nothing(),
             request: 0,
             offset: 8192,
             remaining: lengths.iter().sum(),

@@ -121,7 +121,7 @@ fn submit(
         let Some(&index) = pending.last() else { break };
         let transfer = &transfers[index];
         let vectors = transfer.vectors();
-        let fd = types::Fd(transfer.fd);
+        let fd = types::Fd(transfer.descriptor());
         let entry = match vectors {
             // Most reads are of one page, for which the kernel need not copy a list of buffers.
             [only] => opcode::Read::new(fd, only.iov_base.cast(), only.iov_len as u32)

@@ -1,12 +1,14 @@
 //! Writes of new files: whole aligned blocks, at least a mebibyte at a time, front to back.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
-use super::sync_folders;
+use rustix::fs::OFlags;
+
+use super::folder::Folder;
 use crate::storage::{ALIGNMENT, WriteFile};
 use crate::{AlignedBuffer, IoError};
 
@@ -16,8 +18,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// A new file of a [`super::DirectStorage`].
 pub(super) struct DirectWriter {
     name: String,
-    path: PathBuf,
-    root: PathBuf,
+    folder: Arc<Folder>,
     file: File,
     /// Of [`BUFFER_BYTES`], or empty until needed.
     buffer: AlignedBuffer,
@@ -28,27 +29,12 @@ pub(super) struct DirectWriter {
 }
 
 impl DirectWriter {
-    pub(super) fn create(
-        name: &str,
-        path: PathBuf,
-        root: &Path,
-        direct: bool,
-    ) -> Result<Self, IoError> {
-        let os = |error| IoError::os("create", name, None, error);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(os)?;
-        }
-        // A new file, not the old one emptied: readers may have that open.
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(os(error)),
-            _ => {}
-        }
-        let file = create_new(&path, direct).map_err(os)?;
+    pub(super) fn create(name: &str, folder: &Arc<Folder>, direct: bool) -> Result<Self, IoError> {
+        let created = create_new(name, folder, direct);
         Ok(Self {
             name: name.to_owned(),
-            path,
-            root: root.to_owned(),
-            file,
+            folder: Arc::clone(folder),
+            file: created.map_err(|error| IoError::os("create", name, None, error))?,
             buffer: AlignedBuffer::zeroed(0),
             waiting: 0,
             written: 0,
@@ -123,7 +109,7 @@ impl WriteFile for DirectWriter {
         self.file
             .sync_data()
             .map_err(|e| IoError::os("sync", &self.name, None, e))?;
-        sync_folders(&self.path, &self.root, &self.name)
+        self.folder.sync_name(&self.name)
     }
 
     fn close(mut self: Box<Self>) -> Result<(), IoError> {
@@ -133,27 +119,27 @@ impl WriteFile for DirectWriter {
 
 impl fmt::Debug for DirectWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "DirectWriter({}, {} bytes)",
-            self.path.display(),
-            self.len()
-        )
+        write!(f, "DirectWriter({}, {} bytes)", self.name, self.len())
     }
 }
 
-pub(super) fn create_new(path: &Path, direct: bool) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
+/// Creates a file with the folders it needs. It is a new file, not the old one emptied: readers may have that
+/// open.
+pub(super) fn create_new(name: &str, folder: &Folder, direct: bool) -> io::Result<File> {
+    folder.create_parents(name)?;
+    match folder.remove_file(name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
     if direct {
-        match options.custom_flags(libc::O_DIRECT).open(path) {
+        match folder.open_file(name, flags | OFlags::DIRECT) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 // The file may have been created before the flag was refused.
-                let _ = fs::remove_file(path);
-                options.custom_flags(0);
+                let _ = folder.remove_file(name);
             }
             opened => return opened,
         }
     }
-    options.open(path)
+    folder.open_file(name, flags)
 }

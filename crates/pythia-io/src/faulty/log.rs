@@ -78,37 +78,43 @@ pub(super) fn create(
     name: &str,
     bytes: u64,
 ) -> Result<Box<dyn LogFile>, IoError> {
-    device.begin("create", name)?;
     let length = bytes.next_multiple_of(ALIGNMENT as u64) as usize;
-    reserve(&mut device.state.lock(), name, length as u64)?;
-    let zeros = Arc::new(Mutex::new(vec![0; length]));
-    put(&*device.inner, name, &zeros.lock(), false)?;
-    let mut state = device.state.lock();
-    state.next_writer += 1;
-    let writer = state.next_writer;
-    let bytes = Arc::clone(&zeros);
-    state
-        .volatile
-        .insert(name.to_owned(), Volatile { writer, bytes });
-    drop(state);
-    let synced = device.begin("sync", name);
-    if let Err(error) = synced {
+    device.operate("create", name, || {
+        reserve(&mut device.state.lock(), name, length as u64)?;
+        let zeros = Arc::new(Mutex::new(vec![0; length]));
+        put(&*device.inner, name, &zeros.lock(), false)?;
         let mut state = device.state.lock();
-        if !state.crashed {
-            state.volatile.remove(name);
-            device.inner.remove(name)?;
+        state.logs.forget(name);
+        state.next_writer += 1;
+        let writer = state.next_writer;
+        let bytes = Arc::clone(&zeros);
+        state
+            .volatile
+            .insert(name.to_owned(), Volatile { writer, bytes });
+        Ok(())
+    })?;
+    let misreported = match device.begin("sync", name) {
+        Ok(misreported) => misreported,
+        Err(error) => {
+            let mut state = device.state.lock();
+            if !state.crashed {
+                state.volatile.remove(name);
+                device.inner.remove(name)?;
+            }
+            return Err(error);
         }
-        return Err(error);
-    }
+    };
     device.state.lock().volatile.remove(name);
     device.inner.create_log(name, length as u64)?;
-    open_alive(device, name)
+    match misreported {
+        true => Err(injected("sync", name, libc::EIO)),
+        false => open_alive(device, name),
+    }
 }
 
 /// Opens a log file.
 pub(super) fn open(device: &Arc<Device>, name: &str) -> Result<Box<dyn LogFile>, IoError> {
-    device.begin("open", name)?;
-    open_alive(device, name)
+    device.operate("open", name, || open_alive(device, name))
 }
 
 fn open_alive(device: &Arc<Device>, name: &str) -> Result<Box<dyn LogFile>, IoError> {
@@ -179,42 +185,45 @@ impl LogFile for FaultyLogFile {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), IoError> {
-        self.device.begin("write", self.name())?;
-        check_log_write(self.name(), self.len(), offset, bytes)?;
-        let mut state = self.device.state.lock();
-        self.check_alive(&state, "write")?;
-        if state.plan.tear_operation == Some(state.operations) {
-            self.write(&mut state, offset as usize, bytes)?;
-            self.device.crash(&mut state)?;
-            return Err(dead("write", self.name()));
-        }
-        self.write(&mut state, offset as usize, bytes)
+        self.device.operate("write", self.name(), || {
+            check_log_write(self.name(), self.len(), offset, bytes)?;
+            let mut state = self.device.state.lock();
+            self.check_alive(&state, "write")?;
+            if state.plan.tear_operation == Some(state.operations) {
+                self.write(&mut state, offset as usize, bytes)?;
+                self.device.crash(&mut state)?;
+                return Err(dead("write", self.name()));
+            }
+            self.write(&mut state, offset as usize, bytes)
+        })
     }
 
     fn sync(&self) -> Result<(), IoError> {
-        self.device.begin("sync", self.name())?;
-        let mut state = self.device.state.lock();
-        self.check_alive(&state, "sync")?;
-        let lies = state.plan.lying_sync_from;
-        if lies.is_some_and(|from| state.operations >= from) {
-            return Ok(());
-        }
-        if let Some(log) = state.logs.files.get_mut(self.name()) {
-            log.undo.clear();
-        }
-        Ok(())
+        self.device.operate("sync", self.name(), || {
+            let mut state = self.device.state.lock();
+            self.check_alive(&state, "sync")?;
+            let lies = state.plan.lying_sync_from;
+            if lies.is_some_and(|from| state.operations >= from) {
+                return Ok(());
+            }
+            if let Some(log) = state.logs.files.get_mut(self.name()) {
+                log.undo.clear();
+            }
+            Ok(())
+        })
     }
 
     fn trim(&self, bytes: u64) -> Result<(), IoError> {
-        self.device.begin("trim", self.name())?;
-        let mut state = self.device.state.lock();
-        self.check_alive(&state, "trim")?;
-        if let Some(log) = state.logs.files.get_mut(self.name()) {
-            let kept = |write: &Write| (write.offset + write.old.len()) as u64 <= bytes;
-            log.undo.retain(kept);
-            log.content.truncate(bytes as usize);
-        }
-        self.inner.trim(bytes)
+        self.device.operate("trim", self.name(), || {
+            let mut state = self.device.state.lock();
+            self.check_alive(&state, "trim")?;
+            if let Some(log) = state.logs.files.get_mut(self.name()) {
+                let kept = |write: &Write| (write.offset + write.old.len()) as u64 <= bytes;
+                log.undo.retain(kept);
+                log.content.truncate(bytes as usize);
+            }
+            self.inner.trim(bytes)
+        })
     }
 }
 

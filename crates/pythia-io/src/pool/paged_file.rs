@@ -124,6 +124,11 @@ impl PagedFile {
         }
     }
 
+    /// Returns whether the page is in the pool; not counted as a use of it.
+    pub fn contains(&self, number: u64) -> bool {
+        self.inner.pool.contains(self.inner.key(number))
+    }
+
     /// Pages by number, in the order given: `f` gets the index within `numbers` and the page.
     ///
     /// `numbers` should be sorted and distinct. Pages that are not in the pool are read in windows of

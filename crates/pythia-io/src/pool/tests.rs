@@ -595,6 +595,9 @@ impl Storage for PanickingStorage {
     fn rename(&self, from: &str, to: &str) -> Result<(), IoError> {
         self.0.rename(from, to)
     }
+    fn sync_names(&self) -> Result<(), IoError> {
+        self.0.sync_names()
+    }
     fn remove(&self, name: &str) -> Result<(), IoError> {
         self.0.remove(name)
     }

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::stream::{self, Run, Transfer};
@@ -31,9 +30,9 @@ const DEPTH_MIN: u32 = 32;
 /// processor, not for the device.
 const BUSY: u64 = 4;
 
-/// Measures the device under a folder for about a quarter of a second by reading `file`, which is
+/// Measures the device that a file is on for about a quarter of a second by reading the file, which is
 /// open for direct reads. `None` if the file is too small, or the machine too busy, to tell.
-pub fn brief(folder: &Path, file: &File) -> io::Result<Option<DeviceProfile>> {
+pub fn brief(file: &File) -> io::Result<Option<DeviceProfile>> {
     let bytes = file.metadata()?.len();
     if bytes < FILE_BYTES_MIN {
         return Ok(None);
@@ -51,7 +50,7 @@ pub fn brief(folder: &Path, file: &File) -> io::Result<Option<DeviceProfile>> {
     let sequential = at_random.fold(sequential, u64::max).max(1);
     Ok(Some(DeviceProfile {
         origin: Origin::Brief,
-        identity: Some(DeviceIdentity::of(folder)?),
+        identity: Some(DeviceIdentity::of_file(file)?),
         random,
         sequential_read_bytes: sequential,
         ..DeviceProfile::default()
@@ -131,11 +130,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = tempfile::tempfile_in(folder.path()).unwrap();
         file.set_len(FILE_BYTES_MIN - 1).unwrap();
-        assert_eq!(brief(folder.path(), &file).unwrap(), None);
+        assert_eq!(brief(&file).unwrap(), None);
         file.write_all_at(&vec![1; FILE_BYTES_MIN as usize], 0)
             .unwrap();
         // `None`: other tests keep the machine busy.
-        if let Some(profile) = brief(folder.path(), &file).unwrap() {
+        if let Some(profile) = brief(&file).unwrap() {
             assert!(profile.is_plausible(), "{profile:?}");
             assert_eq!(profile.origin, Origin::Brief);
             assert_eq!(profile.random.len(), SIZES.len());

@@ -1,14 +1,13 @@
 //! Which device a folder is on.
 #![expect(
     unsafe_code,
-    reason = "statvfs is a system call without a safe wrapper"
+    reason = "fstatvfs is a system call without a safe wrapper"
 )]
 
-use std::ffi::CString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -30,12 +29,17 @@ pub struct DeviceIdentity {
 impl DeviceIdentity {
     /// Looks a folder's device up.
     pub fn of(folder: &Path) -> io::Result<Self> {
-        let number = fs::metadata(folder)?.dev();
+        Self::of_file(&File::open(folder)?)
+    }
+
+    /// Looks the device of a file or folder up.
+    pub fn of_file(file: &File) -> io::Result<Self> {
+        let number = file.metadata()?.dev();
         let device = (libc::major(number), libc::minor(number));
         Ok(Self {
             device,
             file_system: file_system(device),
-            file_system_id: statvfs(folder)?.f_fsid,
+            file_system_id: statvfs(file)?.f_fsid,
             model: model(device),
         })
     }
@@ -56,15 +60,14 @@ impl DeviceIdentity {
 
 /// Bytes that may still be written to the file system of a folder.
 pub fn free_bytes(folder: &Path) -> io::Result<u64> {
-    let found = statvfs(folder)?;
+    let found = statvfs(&File::open(folder)?)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-fn statvfs(path: &Path) -> io::Result<libc::statvfs> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
+fn statvfs(file: &File) -> io::Result<libc::statvfs> {
     let mut found = MaybeUninit::uninit();
-    // SAFETY: the path is a C string and `found` has room for the answer.
-    if unsafe { libc::statvfs(path.as_ptr(), found.as_mut_ptr()) } != 0 {
+    // SAFETY: the descriptor is open and `found` has room for the answer.
+    if unsafe { libc::fstatvfs(file.as_raw_fd(), found.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the call succeeded, so it has filled the answer in.

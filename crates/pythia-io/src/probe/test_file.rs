@@ -57,7 +57,7 @@ impl TestFile {
             });
         }
         let bytes = bytes.clamp(TEST_FILE_BYTES_MIN, room) / FILL_BYTES as u64 * FILL_BYTES as u64;
-        let refused = direct_refused(folder);
+        let refused = direct_refused(&File::open(folder).map_err(os("open"))?);
         let direct = if refused.is_none() { libc::O_DIRECT } else { 0 };
         let kind = DeviceIdentity::of(folder).map_err(os("open"))?.file_system;
         let is_memory = matches!(kind.as_str(), "tmpfs" | "ramfs");
