@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pythia_io::{AlignedBuffer, IoError, ReadRequest, Storage};
 
 use crate::format::{BLOCK_BYTES, FOLDER, FileHeader, GroupHeader, Place, parse_file_name};
+use crate::record::{Begun, Record, RecordState};
 use crate::{LogError, StoreId};
 
 /// A file of the log with a header, so one that was written to.
@@ -17,14 +18,33 @@ pub(crate) struct CatalogFile {
     pub(crate) device: u32,
     pub(crate) sequence: u64,
     pub(crate) header: FileHeader,
+    /// Its length.
+    pub(crate) bytes: u64,
+}
+
+/// A file of the log without a header that can be read: it was never used, or its first write was
+/// interrupted, or it is damaged.
+#[derive(Clone, Debug)]
+pub(crate) struct Headless {
+    pub(crate) storage: Arc<dyn Storage>,
+    /// Name within the storage.
+    pub(crate) name: String,
+    pub(crate) device: u32,
+    pub(crate) sequence: u64,
+    /// Whether it has not even the bytes of a header.
+    pub(crate) is_short: bool,
 }
 
 /// All files of a log that were written to, by epoch and where they begin.
 #[derive(Clone, Debug)]
 pub(crate) struct Catalog {
     pub(crate) files: Vec<CatalogFile>,
-    /// Files that were made and never written to, with their storage.
-    pub(crate) unused: Vec<(Arc<dyn Storage>, String)>,
+    pub(crate) headless: Vec<Headless>,
+    /// What the log's first device says of the files that were begun.
+    pub(crate) record: RecordState,
+    pub(crate) store: StoreId,
+    /// Whether folders of the log were listed, and not its archive alone.
+    pub(crate) has_devices: bool,
     /// Where epochs begin: epoch and place, ascending.
     epochs: Vec<(u64, Place)>,
 }
@@ -37,17 +57,33 @@ impl Catalog {
         store: StoreId,
     ) -> Result<Self, LogError> {
         let mut found: BTreeMap<(u32, u64), CatalogFile> = BTreeMap::new();
-        let mut unused = Vec::new();
+        let mut headless = Vec::new();
+        // Read before the files are listed: what it names was begun by then.
+        let record = match devices.first() {
+            Some(first) => RecordState::read(&**first, store)?,
+            None => RecordState::None,
+        };
         // What moves to the archive meanwhile is seen twice, not missed.
-        for storage in devices.iter().chain(archive) {
+        for (index, storage) in devices.iter().chain(archive).enumerate() {
             for name in list_folder(&**storage)? {
                 let Some((device, sequence)) = parse_file_name(&name) else {
                     continue;
                 };
                 let name = format!("{FOLDER}/{name}");
-                let Some(header) = read_header(&**storage, &name)? else {
-                    unused.push((Arc::clone(storage), name));
-                    continue;
+                let (header, bytes) = match read_header(&**storage, &name)? {
+                    Header::Whole(header, bytes) => (header, bytes),
+                    Header::Gone => continue,
+                    bad => {
+                        // What the archive has of it does not count.
+                        headless.extend((index < devices.len()).then(|| Headless {
+                            storage: Arc::clone(storage),
+                            name,
+                            device,
+                            sequence,
+                            is_short: bad == Header::Short,
+                        }));
+                        continue;
+                    }
                 };
                 check_store(&name, store, header.store)?;
                 let storage = Arc::clone(storage);
@@ -57,6 +93,7 @@ impl Catalog {
                     device,
                     sequence,
                     header,
+                    bytes,
                 };
                 found.entry((device, sequence)).or_insert(file);
             }
@@ -74,7 +111,10 @@ impl Catalog {
         }
         Ok(Self {
             files,
-            unused,
+            headless,
+            record,
+            store,
+            has_devices: !devices.is_empty(),
             epochs,
         })
     }
@@ -95,9 +135,12 @@ impl Catalog {
         later.find(|other| *other > epoch)
     }
 
-    /// The latest epoch.
+    /// The latest epoch that is known.
     pub(crate) fn last_epoch(&self) -> u64 {
-        self.epochs.last().map_or(0, |(epoch, _)| *epoch)
+        let recorded = self.record.record().map_or(0, |record| record.epoch);
+        self.epochs
+            .last()
+            .map_or(recorded, |(epoch, _)| (*epoch).max(recorded))
     }
 
     /// The latest place, not after `position`, from which on all groups that still count are in
@@ -132,27 +175,61 @@ impl Catalog {
         next.is_some_and(|next| next.header.upper.group <= group)
     }
 
-    /// The last file of each device.
+    /// The highest number that a file of each device has or had.
     pub(crate) fn last_sequences(&self) -> BTreeMap<u32, u64> {
         let mut last = BTreeMap::new();
-        for file in &self.files {
-            let sequence = last.entry(file.device).or_insert(0);
-            *sequence = file.sequence.max(*sequence);
+        let files = self.files.iter().map(|file| (file.device, file.sequence));
+        let newest = self.record.record().map(|record| &record.newest);
+        let newest = newest.into_iter().flatten();
+        for (device, sequence) in
+            files.chain(newest.map(|(device, begun)| (*device, begun.sequence)))
+        {
+            let highest = last.entry(device).or_insert(0);
+            *highest = sequence.max(*highest);
         }
         last
+    }
+
+    /// What the record is to say of a log that ends at a place and was found durable up to there.
+    pub(crate) fn recovered_record(&self, end: Place) -> Record {
+        let mut newest: BTreeMap<u32, Begun> = BTreeMap::new();
+        for file in &self.files {
+            let begun = Begun {
+                sequence: file.sequence,
+                epoch: file.header.epoch,
+                nonce: file.header.nonce,
+                bytes: 0,
+            };
+            let highest = newest.entry(file.device).or_insert(begun);
+            if highest.sequence < begun.sequence {
+                *highest = begun;
+            }
+        }
+        Record {
+            store: self.store,
+            epoch: self.last_epoch(),
+            durable: end,
+            newest,
+        }
     }
 
     /// Makes durable what was read: it may be in the kernel's cache alone, if its writer died, or is
     /// just about to. Files of whoever may not write to them are left alone.
     pub(crate) fn sync_last(&self) -> Result<(), LogError> {
-        let last = self.last_sequences();
+        let newest = self
+            .recovered_record(Place {
+                group: 1,
+                position: 1,
+            })
+            .newest;
         for file in &self.files {
-            if last.get(&file.device) != Some(&file.sequence) {
+            let last = newest.get(&file.device).map(|begun| begun.sequence);
+            if last != Some(file.sequence) {
                 continue;
             }
             match file.storage.open_log(&file.name) {
                 Ok(log) => log.sync()?,
-                Err(error) if error.is_not_found() || is_read_only(&error) => {}
+                Err(error) if error.is_not_found() || error.is_read_only() => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -172,14 +249,6 @@ impl Catalog {
             .values()
             .any(|file| file.sequence > 1 && file.header.upper.group > group)
     }
-}
-
-fn is_read_only(error: &IoError) -> bool {
-    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
-    let IoError::Os { source, .. } = error else {
-        return false;
-    };
-    matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
 /// The names in a storage's log folder; none if there is no such folder.
@@ -202,14 +271,27 @@ fn check_store(file: &str, expected: StoreId, found: StoreId) -> Result<(), LogE
     })
 }
 
-fn read_header(storage: &dyn Storage, name: &str) -> Result<Option<FileHeader>, LogError> {
+/// What a file's first block is.
+#[derive(PartialEq, Eq)]
+enum Header {
+    /// The header, and the length of the file.
+    Whole(FileHeader, u64),
+    /// There is none, or it is damaged.
+    None,
+    /// The file is shorter.
+    Short,
+    /// The file was removed meanwhile.
+    Gone,
+}
+
+fn read_header(storage: &dyn Storage, name: &str) -> Result<Header, LogError> {
     let file = match storage.open(name) {
         Ok(file) => file,
-        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) if error.is_not_found() => return Ok(Header::Gone),
         Err(error) => return Err(error.into()),
     };
     if file.len() < BLOCK_BYTES as u64 {
-        return Ok(None);
+        return Ok(Header::Short);
     }
     let mut buffer = AlignedBuffer::zeroed(BLOCK_BYTES);
     storage.read_batch(&mut [ReadRequest {
@@ -217,7 +299,8 @@ fn read_header(storage: &dyn Storage, name: &str) -> Result<Option<FileHeader>, 
         offset: 0,
         buffer: &mut buffer,
     }])?;
-    FileHeader::decode(&buffer, name)
+    let header = FileHeader::decode(&buffer, name)?;
+    Ok(header.map_or(Header::None, |header| Header::Whole(header, file.len())))
 }
 
 /// A log file's bytes and the groups in them.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pythia_io::{LogFile, Storage};
 
 use crate::LogError;
-use crate::format::{BLOCK_BYTES, FileHeader, Place, Position, file_name};
+use crate::format::{BLOCK_BYTES, FileHeader, Place, file_name};
 
 /// A device of the log.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ struct OpenFile {
     file: Arc<dyn LogFile>,
     /// Where the next group goes; 0 as long as the header is to be written.
     offset: u64,
+    /// What the header is to have.
+    nonce: u64,
     info: FileInfo,
 }
 
@@ -38,14 +40,16 @@ struct OpenFile {
 pub(crate) struct FileInfo {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) name: String,
+    pub(crate) device: u32,
+    pub(crate) sequence: u64,
     /// Length, all of it allocated.
     pub(crate) bytes: u64,
     /// Bytes with groups in them.
     pub(crate) used_bytes: u64,
     /// Where it begins.
     pub(crate) lower: Place,
-    /// All of its commits are before this position.
-    pub(crate) end: Position,
+    /// All of its groups and commits are before this place.
+    pub(crate) end: Place,
     /// Files with changes that its commits name.
     pub(crate) bulks: Vec<String>,
     /// Whether a copy is in the archive.
@@ -59,6 +63,11 @@ pub(crate) struct Target {
     pub(crate) offset: u64,
     /// Whether the file's header is to be written first.
     pub(crate) is_first: bool,
+    /// The file's number, and the random number that its header has.
+    pub(crate) sequence: u64,
+    pub(crate) nonce: u64,
+    /// The file's length.
+    pub(crate) bytes: u64,
 }
 
 /// The smallest file of a log whose files may be larger, so that small stores stay small.
@@ -124,24 +133,31 @@ impl Device {
     ) -> Result<(), LogError> {
         self.is_preparing = false;
         let file = made?;
+        let sequence = self.next_sequence;
         self.next_sequence += 1;
         self.prepared += 1;
         let info = FileInfo {
             storage: Arc::clone(&self.storage),
             name: file.name().to_owned(),
+            device: self.number,
+            sequence,
             bytes: file.len(),
             used_bytes: BLOCK_BYTES as u64,
             lower: Place {
                 group: 0,
                 position: 0,
             },
-            end: Position(0),
+            end: Place {
+                group: 0,
+                position: 0,
+            },
             bulks: Vec::new(),
             is_archived: false,
         };
         self.next = Some(OpenFile {
             file: file.into(),
             offset: 0,
+            nonce: rand::random::<u64>().max(1),
             info,
         });
         Ok(())
@@ -183,6 +199,9 @@ impl Device {
             file: Arc::clone(&current.file),
             offset: current.offset.max(BLOCK_BYTES as u64),
             is_first: current.offset == 0,
+            sequence: current.info.sequence,
+            nonce: current.nonce,
+            bytes: current.info.bytes,
         };
         Some((target, full))
     }
@@ -195,13 +214,19 @@ impl Device {
     }
 
     /// A group of `bytes` was written.
-    pub(crate) fn advance(&mut self, bytes: u64, end: Position, bulks: &[String]) {
+    pub(crate) fn advance(&mut self, bytes: u64, end: Place, bulks: &[String]) {
         if let Some(current) = &mut self.current {
             current.offset = current.offset.max(BLOCK_BYTES as u64) + bytes;
             current.info.used_bytes = current.offset;
             current.info.end = current.info.end.max(end);
             current.info.bulks.extend_from_slice(bulks);
         }
+    }
+
+    /// Device and number of the current file, if it was written to.
+    pub(crate) fn current_number(&self) -> Option<(u32, u64)> {
+        let written = self.current.as_ref().filter(|file| file.offset > 0);
+        written.map(|file| (file.info.device, file.info.sequence))
     }
 
     /// Where the current file begins, if it was written to.

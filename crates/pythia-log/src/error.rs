@@ -29,7 +29,8 @@ pub enum LogError {
     #[error(
         "{place}: commit {position} and those after it had been acknowledged as durable, and are damaged or missing \
          ({evidence}): the device has lost what it said was written. Nothing was changed; restore from a backup \
-         and the log's archive with `pythia restore`, or put the log's missing files back"
+         and the log's archive with `pythia restore`, or put the log's missing files back; `pythia salvage` shows \
+         which commits are lost, and can go on without them"
     )]
     Lost {
         /// The first commit that is not there.
@@ -38,6 +39,18 @@ pub enum LogError {
         place: String,
         /// What shows that it had been acknowledged.
         evidence: String,
+    },
+    /// A log file that was begun is damaged or missing.
+    #[error(
+        "{file}: {problem}: the device has lost what it said was written. Nothing was changed; put the file \
+         back, or restore from a backup and the log's archive with `pythia restore`; `pythia salvage` shows which \
+         commits are lost with it, and can set it aside to go on without them"
+    )]
+    Damaged {
+        /// The file's name within its folder.
+        file: String,
+        /// What is wrong with it, and what shows that.
+        problem: String,
     },
     /// Commits that have left the log.
     #[error(
@@ -88,6 +101,14 @@ pub enum LogError {
         /// One of its files.
         file: String,
     },
+    /// More devices than a log can have.
+    #[error("a log can be in at most {maximum} folders, not in {count}")]
+    TooManyDevices {
+        /// How many there are.
+        count: usize,
+        /// How many there can be.
+        maximum: usize,
+    },
     /// A log without a device.
     #[error("a log needs at least one folder to be in")]
     NoDevice,
@@ -114,7 +135,7 @@ impl LogError {
     /// Whether data on the device is damaged or missing.
     pub fn is_corruption(&self) -> bool {
         match self {
-            Self::Corrupt { .. } | Self::Lost { .. } => true,
+            Self::Corrupt { .. } | Self::Lost { .. } | Self::Damaged { .. } => true,
             Self::Io(error) => error.is_corruption(),
             _ => false,
         }

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::LogError;
 use crate::bytes::Cursor;
 
-/// The format of log files that this program writes and the newest it reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The format of log files that this program writes and the newest it reads. Files of format 1 were begun
+/// without a record, and have no nonce.
+pub const FORMAT_VERSION: u32 = 2;
 /// The folder of a storage that holds log files.
 pub const FOLDER: &str = "log";
 
@@ -21,7 +22,7 @@ const GROUP_MAGIC: [u8; 4] = *b"PyLG";
 pub(crate) const BLOCK_BYTES: usize = ALIGNMENT;
 /// Bytes of a group before its payload.
 pub(crate) const GROUP_HEADER_BYTES: usize = 64;
-const FILE_HEADER_BYTES: usize = 96;
+const FILE_HEADER_BYTES: usize = 104;
 /// Flag of a group whose payload is compressed.
 pub(crate) const FLAG_ZSTD: u32 = 1;
 /// A payload is never longer, compressed or not.
@@ -130,6 +131,8 @@ pub(crate) struct FileHeader {
     pub(crate) lower: Place,
     /// The device's earlier files hold nothing from there on.
     pub(crate) upper: Place,
+    /// A random number that tells the file from others of its name; 0 in format 1.
+    pub(crate) nonce: u64,
 }
 
 impl FileHeader {
@@ -144,12 +147,13 @@ impl FileHeader {
             out.extend_from_slice(&place.group.to_le_bytes());
             out.extend_from_slice(&place.position.to_le_bytes());
         }
+        out.extend_from_slice(&self.nonce.to_le_bytes());
         let checksum = crc32c::crc32c(&out);
         out.extend_from_slice(&checksum.to_le_bytes());
         block[..out.len()].copy_from_slice(&out);
     }
 
-    /// The header of a file; `None` if none was written, or only a part.
+    /// The header of a file; `None` if none was written, or only a part, or it is damaged.
     pub(crate) fn decode(bytes: &[u8], file: &str) -> Result<Option<Self>, LogError> {
         let Some(bytes) = bytes.get(..FILE_HEADER_BYTES) else {
             return Ok(None);
@@ -160,6 +164,12 @@ impl FileHeader {
         }
         let version = cursor.u32()?;
         if version > FORMAT_VERSION {
+            // A newer format, unless all but the version is as this program writes it.
+            let mut header = bytes.to_vec();
+            header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+            if Self::decode(&header, file)?.is_some() {
+                return Ok(None);
+            }
             return Err(LogError::Version {
                 file: file.to_owned(),
                 found: version,
@@ -181,6 +191,7 @@ impl FileHeader {
             begin: place()?,
             lower: place()?,
             upper: place()?,
+            nonce: if version > 1 { cursor.u64()? } else { 0 },
         };
         let checksum = crc32c::crc32c(&bytes[..FILE_HEADER_BYTES - cursor.left()]);
         Ok((cursor.u32()? == checksum).then_some(header))
@@ -261,7 +272,7 @@ impl GroupHeader {
     }
 }
 
-const _: () = assert!(FILE_HEADER_BYTES == 8 + 4 + 4 + 16 + 8 + 6 * 8 + 4 + 4);
+const _: () = assert!(FILE_HEADER_BYTES == 8 + 4 + 4 + 16 + 8 + 6 * 8 + 8 + 4 + 4);
 const _: () = assert!(GROUP_HEADER_BYTES >= 4 + 4 + 4 * 4 + 4 * 8);
 
 /// Bytes that a group with a payload of this length takes in the file.
@@ -289,6 +300,7 @@ mod tests {
             begin: place(5, 6),
             lower: place(7, 8),
             upper: place(9, 10),
+            nonce: 11,
         }
     }
 

@@ -10,10 +10,14 @@
 //! order; a device that lost it, although it said that it was durable, is found out as far as what is
 //! left can show it. The bytes are in docs/format/log.md.
 
+mod aside;
 mod bulk;
 mod bytes;
 mod catalog;
 mod change;
+mod damage;
+#[cfg(test)]
+mod damage_tests;
 mod device;
 mod error;
 mod format;
@@ -21,8 +25,10 @@ mod group;
 mod keys;
 mod log;
 mod reader;
+mod record;
 mod recover;
 mod retain;
+mod salvage;
 mod shared;
 mod state;
 #[cfg(test)]
@@ -33,8 +39,11 @@ mod walk;
 
 pub use bulk::{Bulk, BulkChunk, BulkWriter};
 pub use change::{Change, ChangeSet, LogTerm, NO_GRAPH};
+pub use damage::Damage;
 pub use error::LogError;
 pub use format::{FOLDER, FORMAT_VERSION, Position, StoreId};
 pub use group::{Changes, Entry, KEY_BYTES_MAX};
 pub use log::{Log, LogOptions, Ticket};
 pub use reader::{Commit, Commits, LogReader};
+pub use record::RECORD_NAME;
+pub use salvage::{Salvage, salvage};

@@ -5,6 +5,7 @@
 //! takes what has been submitted as soon as it is free, and what another is slow to write (FlashLogging,
 //! Bulletin §2.1). Commits are acknowledged in their order.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -16,6 +17,7 @@ use crate::device::Device;
 use crate::format::{Place, Position, bulk_name, group_bytes};
 use crate::group::{Changes, Entry};
 use crate::reader::{Commits, LogReader};
+use crate::record::{DEVICES_MAX, Record, RecordWriter};
 use crate::recover::{archived_names, clear_folder, recover};
 use crate::shared::Shared;
 use crate::state::{Part, State};
@@ -75,6 +77,7 @@ impl Log {
         options: LogOptions,
     ) -> Result<Self, LogError> {
         archived_names(options.archive.as_ref(), store)?;
+        check_count(devices.len())?;
         for storage in &devices {
             clear_folder(&**storage)?;
         }
@@ -82,11 +85,18 @@ impl Log {
             group: 1,
             position: first.0,
         };
+        let record = Record {
+            store,
+            epoch: 1,
+            durable: begin,
+            newest: BTreeMap::new(),
+        };
+        let record = RecordWriter::create(&*devices[0], record)?;
         let devices = (0..).zip(devices);
         let devices = devices
             .map(|(number, storage)| Device::new(number, storage, 1))
             .collect();
-        let log = Self::start(State::new(store, 1, begin, devices), options)?;
+        let log = Self::start(State::new(store, 1, begin, devices), record, options);
         // From now on an empty folder is a log that was lost.
         log.submit(&[])?;
         log.flush()?;
@@ -113,7 +123,11 @@ impl Log {
         from: Position,
         options: LogOptions,
     ) -> Result<(Self, Commits), LogError> {
+        check_count(devices.len())?;
         let recovered = recover(&devices, store, from, options.archive.as_ref())?;
+        let (found, record) = (recovered.found_record.clone(), recovered.record.clone());
+        let record = RecordWriter::open(&*devices[0], found, record)?;
+        recovered.trim()?;
         let last = |number| recovered.last_sequences.get(&number).copied().unwrap_or(0);
         let entries = (0..)
             .zip(&devices)
@@ -122,18 +136,15 @@ impl Log {
         state.keys = recovered.keys;
         state.full = recovered.files;
         let archive = options.archive.clone();
-        let log = Self::start(state, options)?;
-        let commits = LogReader::open(devices, archive, store).commits_from(from)?;
+        let log = Self::start(state, record, options);
+        let commits = LogReader::open(devices, archive, store).replay_from(from)?;
         Ok((log, commits))
     }
 
-    fn start(state: State, options: LogOptions) -> Result<Self, LogError> {
+    pub(crate) fn start(state: State, record: RecordWriter, options: LogOptions) -> Self {
         let device_count = state.devices.len();
-        if device_count == 0 {
-            return Err(LogError::NoDevice);
-        }
         let prepares = options.prepare_ahead;
-        let shared = Arc::new(Shared::new(state, options));
+        let shared = Arc::new(Shared::new(state, record, options));
         let mut threads = Vec::new();
         let mut spawn = |name: String, run: Box<dyn FnOnce(&Shared) + Send>| {
             let shared = Arc::clone(&shared);
@@ -150,7 +161,7 @@ impl Log {
         if prepares {
             spawn("log files".to_owned(), Box::new(Shared::run_files));
         }
-        Ok(Self { shared, threads })
+        Self { shared, threads }
     }
 
     /// Appends commits, which get the next positions, in order. All become durable together with
@@ -242,8 +253,6 @@ impl Log {
 
     fn finish(&mut self) -> Result<(), LogError> {
         let written = if self.shared.state.lock().was_used() {
-            // Shows whoever opens the log that all before was durable; not worth an error.
-            let _ = self.submit(&[]);
             self.flush()
         } else {
             Ok(())
@@ -256,11 +265,26 @@ impl Log {
                 std::panic::resume_unwind(panic);
             }
         }
-        if written.is_ok() {
+        let is_trimmed = written.is_ok() && self.record_end().is_ok();
+        if is_trimmed {
             let mut state = self.shared.state.lock();
             state.devices.iter_mut().for_each(Device::trim);
         }
         written
+    }
+
+    /// Shows whoever opens the log where it ends, and that files may be shorter than they were made. Not worth
+    /// an error to the caller: without it less damage can be told.
+    fn record_end(&self) -> Result<(), LogError> {
+        let mut record = self.shared.record.lock();
+        let (durable, was_used) = {
+            let state = self.shared.state.lock();
+            (state.durable, state.was_used())
+        };
+        match was_used {
+            true => record.end(durable),
+            false => Ok(()),
+        }
     }
 
     /// Waits until nothing is left to be written.
@@ -313,6 +337,17 @@ impl Log {
         let mut writer = self.begin_bulk()?;
         writer.push(changes)?;
         writer.finish()
+    }
+}
+
+fn check_count(devices: usize) -> Result<(), LogError> {
+    match devices {
+        0 => Err(LogError::NoDevice),
+        1..=DEVICES_MAX => Ok(()),
+        count => Err(LogError::TooManyDevices {
+            count,
+            maximum: DEVICES_MAX,
+        }),
     }
 }
 

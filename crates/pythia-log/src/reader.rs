@@ -10,6 +10,7 @@ use pythia_io::Storage;
 use crate::bulk::{Bulk, BulkReader};
 use crate::catalog::Catalog;
 use crate::change::ChangeSet;
+use crate::damage::Damage;
 use crate::format::Position;
 use crate::group::{Body, Record, decode_records};
 use crate::walk::{Group, Walk};
@@ -77,7 +78,7 @@ impl LogReader {
     ///
     /// # Errors
     /// [`LogError::Missing`] if these commits have left the log, [`LogError::Ahead`] if the position
-    /// is further than the next commit's.
+    /// is further than the next commit's, [`LogError::Damaged`] if a file that may hold them is damaged.
     pub fn commits_from(&self, position: Position) -> Result<Commits, LogError> {
         let mut last = Err(LogError::NoDevice);
         for attempt in 0..ATTEMPTS {
@@ -87,12 +88,37 @@ impl LogReader {
             }
             last = self.try_from(position);
             match &last {
-                Err(LogError::Lost { .. } | LogError::Missing { .. }) => {}
-                Err(LogError::Io(error)) if error.is_not_found() => {}
+                Err(error) if may_be_changing(error) => {}
                 _ => break,
             }
         }
         last
+    }
+
+    /// As [`Self::commits_from`], for a store that has all commits before a position and none after: what is
+    /// missing from there on is lost.
+    pub fn replay_from(&self, position: Position) -> Result<Commits, LogError> {
+        let error = match self.commits_from(position) {
+            Ok(commits) => return Ok(commits),
+            Err(error) => error,
+        };
+        let catalog = Catalog::list(&self.devices, None, self.store)?;
+        Err(catalog.lost_for_replay(error, position))
+    }
+
+    /// The files of the log that are damaged or missing, also those that nothing needs any more.
+    pub fn damages(&self) -> Result<Vec<Damage>, LogError> {
+        let mut damages = Vec::new();
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                std::thread::sleep(PAUSE);
+            }
+            damages = Catalog::list(&self.devices, None, self.store)?.damages()?;
+            if damages.is_empty() {
+                break;
+            }
+        }
+        Ok(damages)
     }
 
     /// The first commit that there is; where the log begins, if it has none.
@@ -121,6 +147,7 @@ impl LogReader {
 
     fn try_from(&self, position: Position) -> Result<Commits, LogError> {
         let catalog = Catalog::list(&self.devices, self.archive.as_ref(), self.store)?;
+        catalog.check(position)?;
         let mut commits = Commits::new(Walk::new(catalog, position)?, self.clone());
         commits.skip_to(position)?;
         Ok(commits)
@@ -131,6 +158,15 @@ impl LogReader {
             devices: self.devices.iter().chain(&self.archive).cloned().collect(),
             store: self.store,
         })
+    }
+}
+
+/// Whether looking again may help: a writer may be at work, and files move to the archive.
+fn may_be_changing(error: &LogError) -> bool {
+    match error {
+        LogError::Lost { .. } | LogError::Missing { .. } | LogError::Damaged { .. } => true,
+        LogError::Io(error) => error.is_not_found(),
+        _ => false,
     }
 }
 
@@ -240,8 +276,7 @@ impl Commits {
     fn fill_or_look_again(&mut self) -> Result<bool, LogError> {
         for _ in 0..ATTEMPTS {
             match self.fill() {
-                Err(LogError::Lost { .. } | LogError::Missing { .. }) => {}
-                Err(LogError::Io(error)) if error.is_not_found() => {}
+                Err(error) if may_be_changing(&error) => {}
                 filled => return filled,
             }
             std::thread::sleep(PAUSE);

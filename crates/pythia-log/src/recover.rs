@@ -1,15 +1,19 @@
-//! Opening a log that is there: how far it goes, what it knows, and away with what never was.
+//! Opening a log that is there: how far it goes, what it knows, and aside with what never was.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use pythia_io::Storage;
 
+use crate::aside::{clear_unused, keep_unfinished, remove_unfinished};
 use crate::catalog::{Catalog, CatalogFile, Scan, list_folder};
 use crate::device::FileInfo;
-use crate::format::{FOLDER, FileHeader, Place, Position, is_bulk_name, parse_file_name};
+use crate::format::{
+    BLOCK_BYTES, FOLDER, FileHeader, Place, Position, is_bulk_name, parse_file_name,
+};
 use crate::group::{decode_heads, payload};
 use crate::keys::Keys;
+use crate::record::{Record, RecordState};
 use crate::walk::Walk;
 use crate::{LogError, StoreId};
 
@@ -21,12 +25,18 @@ pub(crate) struct Recovered {
     /// Where the log ends.
     pub(crate) end: Place,
     pub(crate) files: Vec<FileInfo>,
+    /// How long files are without the zeros at their end, where they have any.
+    pub(crate) lengths: Vec<(Arc<dyn Storage>, String, u64)>,
     pub(crate) keys: Keys,
-    /// The last file of each device.
+    /// What the record is to say, and what it says.
+    pub(crate) record: Record,
+    pub(crate) found_record: RecordState,
+    /// The highest number of a file of each device.
     pub(crate) last_sequences: BTreeMap<u32, u64>,
 }
 
-/// Finds the log's end, and makes sure that all before is durable.
+/// Finds the log's end, and makes sure that all before is durable. Nothing is changed before it is known
+/// that no commit from `from` on is lost.
 pub(crate) fn recover(
     devices: &[Arc<dyn Storage>],
     store: StoreId,
@@ -34,59 +44,49 @@ pub(crate) fn recover(
     archive: Option<&Arc<dyn Storage>>,
 ) -> Result<Recovered, LogError> {
     let catalog = Catalog::list(devices, None, store)?;
-    let mut walk = match Walk::new(catalog, from) {
-        // Nobody lets go of commits that are still to be replayed, so the device has lost them.
-        Err(LogError::Missing { first, .. }) => {
-            let there = match first {
-                Some(first) => format!("the log begins with commit {first}"),
-                None => "there is no log".to_owned(),
-            };
-            return Err(gone(
-                from,
-                format!("{there}, the store has changes up to commit {from}"),
-            ));
+    catalog.check(from)?;
+    let walk = Walk::new(catalog.clone(), from).and_then(|mut walk| {
+        while walk.next_group()?.is_some() {}
+        let next = Position(walk.place().position);
+        match next < from {
+            true => Err(LogError::Ahead {
+                position: from,
+                next,
+            }),
+            false => Ok(walk),
         }
-        walk => walk?,
-    };
-    while walk.next_group()?.is_some() {}
+    });
+    let walk = walk.map_err(|error| catalog.lost_for_replay(error, from))?;
     let end = walk.place();
-    if end.position < from.0 {
-        let evidence = format!(
-            "the log ends before commit {}, the store has changes up to commit {from}",
-            end.position
-        );
-        return Err(gone(Position(end.position), evidence));
-    }
-    let catalog = walk.catalog;
     let archived = archived_names(archive, store)?;
     let mut files = Vec::new();
+    let mut lengths = Vec::new();
     let mut found = Found::default();
     for file in &catalog.files {
         let mut info = describe(&catalog, file, end, &mut found)?;
         info.is_archived = archived.contains(&info.name);
+        if info.bytes < file.bytes {
+            lengths.push((Arc::clone(&file.storage), file.name.clone(), info.bytes));
+        }
         files.push(info);
     }
     catalog.sync_last()?;
-    for (storage, name) in &catalog.unused {
-        storage.remove(name)?;
+    for file in &catalog.headless {
+        if !catalog.was_begun(file)? {
+            clear_unused(&*file.storage, &file.name)?;
+        }
     }
-    remove_bulks(devices, &files)?;
+    clear_bulks(devices, &files)?;
     Ok(Recovered {
         epoch: catalog.last_epoch() + 1,
         end,
-        files,
-        keys: found.into_keys(),
+        record: catalog.recovered_record(end),
+        found_record: catalog.record.clone(),
         last_sequences: catalog.last_sequences(),
+        files,
+        lengths,
+        keys: found.into_keys(),
     })
-}
-
-/// The log has lost its beginning, its end, or all of it.
-fn gone(position: Position, evidence: String) -> LogError {
-    LogError::Lost {
-        position,
-        place: format!("the folder {FOLDER}"),
-        evidence,
-    }
 }
 
 /// The log files in the archive, which must be this log's.
@@ -114,7 +114,7 @@ impl Found {
     }
 }
 
-/// What a file holds of the groups that count. It is cut off behind its last group.
+/// What a file holds of the groups that count.
 fn describe(
     catalog: &Catalog,
     file: &CatalogFile,
@@ -122,27 +122,34 @@ fn describe(
     found: &mut Found,
 ) -> Result<FileInfo, LogError> {
     let scan = Scan::read(file)?;
+    // What a crash has left behind the last group stays: it cannot be told from a group that was damaged.
+    let content = scan.bytes.iter().rposition(|byte| *byte != 0);
+    let content = content.map_or(0, |last| (last + 1).next_multiple_of(BLOCK_BYTES));
+    let used = content.max(scan.end);
     let mut info = FileInfo {
         storage: Arc::clone(&file.storage),
         name: file.name.clone(),
-        bytes: scan.end as u64,
+        device: file.device,
+        sequence: file.sequence,
+        bytes: used as u64,
         used_bytes: scan.end as u64,
         lower: file.header.lower,
-        end: Position(0),
+        end: Place {
+            group: 0,
+            position: 0,
+        },
         bulks: Vec::new(),
         is_archived: false,
     };
-    if scan.bytes.len() > scan.end {
-        // Nothing is written to it any more.
-        file.storage.open_log(&file.name)?.trim(info.used_bytes)?;
-    }
     for (offset, header) in &scan.groups {
         let counts = catalog.epoch_of(header.group) == Some(file.header.epoch);
         if !counts || header.group >= end.group {
             continue;
         }
-        let last = header.position + u64::from(header.count);
-        info.end = info.end.max(Position(last));
+        info.end = info.end.max(Place {
+            group: header.group + 1,
+            position: header.position + u64::from(header.count),
+        });
         let (group, at) = (scan.group(*offset, header), *offset as u64);
         let bytes = payload(header, group, &file.name, at)?;
         let heads = decode_heads(&bytes, &file.name, at)?;
@@ -154,14 +161,26 @@ fn describe(
     Ok(info)
 }
 
-/// Removes changes put aside that no commit names.
-fn remove_bulks(devices: &[Arc<dyn Storage>], files: &[FileInfo]) -> Result<(), LogError> {
+impl Recovered {
+    /// Cuts off the zeros at the end of files that nothing is written to any more. The record does not say any
+    /// more how long they were.
+    pub(crate) fn trim(&self) -> Result<(), LogError> {
+        for (storage, name, bytes) in &self.lengths {
+            storage.open_log(name)?.trim(*bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts changes that no commit names out of the way: a load or an update that was interrupted has left them.
+fn clear_bulks(devices: &[Arc<dyn Storage>], files: &[FileInfo]) -> Result<(), LogError> {
     let named: HashSet<&String> = files.iter().flat_map(|file| &file.bulks).collect();
     for storage in devices {
+        remove_unfinished(&**storage)?;
         for name in list_folder(&**storage)? {
             let path = format!("{FOLDER}/{name}");
             if is_bulk_name(&name) && !named.contains(&path) {
-                storage.remove(&path)?;
+                keep_unfinished(&**storage, &path)?;
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pythia_io::{SequentialReader, Storage};
 
 use crate::LogError;
-use crate::device::FileInfo;
+use crate::device::{Device, FileInfo};
 use crate::format::Position;
 use crate::shared::Shared;
 
@@ -25,16 +25,18 @@ impl Shared {
             }
         }
         let mut files = self.files_before(position);
-        files.sort_by_key(|file| file.end);
+        // One that became full only now is archived next time.
+        files.retain(|file| file.is_archived || self.options.archive.is_none());
+        files.sort_by_key(|file| (file.end, file.device, file.sequence));
         let mut kept: u64 = files.iter().map(|file| file.bytes).sum();
         for file in files {
             if kept <= self.options.retain_bytes {
                 break;
             }
-            kept -= file.bytes;
             if !self.forget(&file, position) {
-                break;
+                continue;
             }
+            kept -= file.bytes;
             file.storage.remove(&file.name)?;
             for name in &file.bulks {
                 bulks.remove(name)?;
@@ -46,7 +48,10 @@ impl Shared {
     /// The full files all of whose commits are before a position.
     fn files_before(&self, position: Position) -> Vec<FileInfo> {
         let state = self.state.lock();
-        let before = state.full.iter().filter(|file| file.end <= position);
+        let before = state
+            .full
+            .iter()
+            .filter(|file| file.end.position <= position.0);
         before.cloned().collect()
     }
 
@@ -57,9 +62,26 @@ impl Shared {
         }
     }
 
-    /// Takes a file off the list; false if the log could not be opened from `position` on without.
+    /// Takes a file off the list; false if the log could not be opened from `position` on without, or if
+    /// the device's other files would then not be those from a number on up to the newest that was begun.
     fn forget(&self, file: &FileInfo, position: Position) -> bool {
         let mut state = self.state.lock();
+        let current = state.devices.iter().filter_map(Device::current_number);
+        let full = state
+            .full
+            .iter()
+            .map(|other| (other.device, other.sequence));
+        let same = full
+            .chain(current)
+            .filter(|(device, _)| *device == file.device);
+        let (mut is_oldest, mut is_newest) = (true, true);
+        for (_, sequence) in same {
+            is_oldest &= sequence >= file.sequence;
+            is_newest &= sequence <= file.sequence;
+        }
+        if !is_oldest || is_newest {
+            return false;
+        }
         let others = state.full.iter().filter(|other| other.name != file.name);
         let lowers = others.map(|other| other.lower);
         let current = state
@@ -67,7 +89,13 @@ impl Shared {
             .iter()
             .filter_map(|device| device.current_lower());
         let lowers: Vec<_> = lowers.chain(current).collect();
-        if !lowers.iter().any(|lower| lower.position <= position.0) {
+        // Opening begins at the last of these places, and needs each group from there on. Another device's file may
+        // begin while this one still lacks some of them.
+        let before = lowers.iter().filter(|lower| lower.position <= position.0);
+        if before
+            .max()
+            .is_none_or(|start| start.group < file.end.group)
+        {
             return false;
         }
         state.full.retain(|other| other.name != file.name);

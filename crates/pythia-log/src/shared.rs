@@ -11,6 +11,7 @@ use crate::device::first_file_bytes;
 use crate::format::BLOCK_BYTES;
 use crate::group::seal;
 use crate::log::LogOptions;
+use crate::record::{Begun, RecordWriter};
 use crate::state::{Job, State, Work};
 
 /// Payloads are joined into groups up to this length.
@@ -33,12 +34,14 @@ pub(crate) struct Shared {
     pub(crate) files: Condvar,
     /// One checkpoint at a time.
     pub(crate) checkpoints: Mutex<()>,
+    /// Which files were begun. Locked before the state.
+    pub(crate) record: Mutex<RecordWriter>,
 }
 
 type Guard<'a> = MutexGuard<'a, State>;
 
 impl Shared {
-    pub(crate) fn new(state: State, mut options: LogOptions) -> Self {
+    pub(crate) fn new(state: State, record: RecordWriter, mut options: LogOptions) -> Self {
         options.file_bytes = options.file_bytes.max(FILE_BYTES_MIN);
         Self {
             options,
@@ -47,6 +50,7 @@ impl Shared {
             done: Condvar::new(),
             files: Condvar::new(),
             checkpoints: Mutex::new(()),
+            record: Mutex::new(record),
         }
     }
 
@@ -140,7 +144,25 @@ impl Shared {
         }
         target.file.write_at(target.offset, &bytes)?;
         target.file.sync()?;
+        if target.is_first {
+            self.record_begun(job)?;
+        }
         Ok(bytes.len() as u64)
+    }
+
+    /// Makes the record say that a file was begun, before anything in it is acknowledged: from then on, a
+    /// file without a header is damaged.
+    fn record_begun(&self, job: &Job) -> Result<(), LogError> {
+        let mut record = self.record.lock();
+        let durable = self.state.lock().durable_with(job.group);
+        let header = &job.file_header;
+        let begun = Begun {
+            sequence: job.target.sequence,
+            epoch: header.epoch,
+            nonce: header.nonce,
+            bytes: job.target.bytes,
+        };
+        record.begin(header.device, begun, durable)
     }
 
     /// A device's thread, where there are several: writes what waits, and what others are slow to

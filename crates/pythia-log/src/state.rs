@@ -196,8 +196,8 @@ impl State {
         Some(Job {
             device,
             group,
+            file_header: self.file_header(device, upper, target.nonce),
             target,
-            file_header: self.file_header(device, upper),
             work: Work::New(header, part.payload),
             started,
         })
@@ -224,8 +224,8 @@ impl State {
         Some(Job {
             device,
             group,
+            file_header: self.file_header(device, upper, target.nonce),
             target,
-            file_header: self.file_header(device, upper),
             work: Work::Again(bytes),
             started: Instant::now(),
         })
@@ -259,7 +259,7 @@ impl State {
         Some(target)
     }
 
-    fn file_header(&self, device: usize, upper: Place) -> FileHeader {
+    fn file_header(&self, device: usize, upper: Place, nonce: u64) -> FileHeader {
         FileHeader {
             store: self.store,
             device: self.devices[device].number,
@@ -267,6 +267,7 @@ impl State {
             begin: self.begin,
             lower: self.durable,
             upper,
+            nonce,
         }
     }
 
@@ -274,6 +275,17 @@ impl State {
     pub(crate) fn sealed(&mut self, group: u64, bytes: &Arc<AlignedBuffer>) {
         if let Some(flight) = self.in_flight.get_mut(&group) {
             flight.bytes = Some(Arc::clone(bytes));
+        }
+    }
+
+    /// The first place that is not known to be durable, once a group in flight is.
+    pub(crate) fn durable_with(&self, group: u64) -> Place {
+        match self.in_flight.get(&group) {
+            Some(flight) if group == self.durable.group => Place {
+                group: group + 1,
+                position: flight.end.0,
+            },
+            _ => self.durable,
         }
     }
 
@@ -298,11 +310,15 @@ impl State {
         self.recent.push_back(job.started.elapsed());
         match self.in_flight.get_mut(&job.group) {
             Some(flight) => {
-                device.advance(bytes, flight.end, &flight.bulks);
+                let end = Place {
+                    group: job.group + 1,
+                    position: flight.end.0,
+                };
+                device.advance(bytes, end, &flight.bulks);
                 flight.is_done = true;
             }
             // Written elsewhere, and durable, long ago.
-            None => device.advance(bytes, Position(self.durable.position), &[]),
+            None => device.advance(bytes, self.durable, &[]),
         }
         while let Some(first) = self.in_flight.first_entry().filter(|f| f.get().is_done) {
             let (group, flight) = first.remove_entry();

@@ -10,6 +10,7 @@ use crate::LogError;
 use crate::catalog::{Catalog, Scan};
 use crate::format::{GroupHeader, Place, Position};
 use crate::group;
+use crate::record::RECORD_NAME;
 
 /// Walks a log from a place on.
 #[derive(Debug)]
@@ -47,8 +48,8 @@ struct Found {
 struct Evidence {
     /// All groups up to this one had been acknowledged.
     group: u64,
-    /// The file that says so.
-    file: usize,
+    /// The file that says so; `None`: the record.
+    file: Option<usize>,
 }
 
 /// A group of the log.
@@ -68,6 +69,10 @@ impl Walk {
             let first = catalog.first().map(|place| Position(place.position));
             return Err(LogError::Missing { position, first });
         };
+        let mut evidence = Evidence::default();
+        if let Some(record) = catalog.record.record() {
+            evidence.raise(record.durable.group.saturating_sub(1), None);
+        }
         let wanted = |file: &usize| !catalog.ends_before(&catalog.files[*file], start.group);
         let files = (0..catalog.files.len()).rev().filter(wanted).collect();
         Ok(Self {
@@ -76,7 +81,7 @@ impl Walk {
             loaded: Vec::new(),
             index: BTreeMap::new(),
             next: start,
-            evidence: Evidence::default(),
+            evidence,
             damaged: Vec::new(),
         })
     }
@@ -118,14 +123,15 @@ impl Walk {
         let scan = Scan::read(entry)?;
         let counts = |group| self.catalog.epoch_of(group) == Some(epoch);
         if counts(entry.header.lower.group) {
-            self.evidence.raise(entry.header.lower.group - 1, file);
+            self.evidence
+                .raise(entry.header.lower.group - 1, Some(file));
         }
         let mut last = 0;
         for &(offset, header) in &scan.groups {
             if !counts(header.group) {
                 continue;
             }
-            self.evidence.raise(header.durable_before, file);
+            self.evidence.raise(header.durable_before, Some(file));
             if header.group >= self.next.group {
                 last = last.max(header.group);
                 let found = Found {
@@ -198,13 +204,16 @@ impl Walk {
                     self.catalog.files[*file].name
                 )
             }
-            None => "a file of the log is missing or damaged".to_owned(),
+            None => format!("{} is missing or damaged", self.catalog.suspects(position)),
         };
         let evidence = if later {
             "the log was opened again after them".to_owned()
         } else {
-            let name = &self.catalog.files[self.evidence.file].name;
-            format!("{name} says so")
+            let file = self
+                .evidence
+                .file
+                .map(|file| &*self.catalog.files[file].name);
+            format!("{} says so", file.unwrap_or(RECORD_NAME))
         };
         Err(LogError::Lost {
             position,
@@ -215,7 +224,7 @@ impl Walk {
 }
 
 impl Evidence {
-    fn raise(&mut self, group: u64, file: usize) {
+    fn raise(&mut self, group: u64, file: Option<usize>) {
         if group > self.group {
             *self = Self { group, file };
         }

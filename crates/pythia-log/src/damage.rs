@@ -1,0 +1,215 @@
+//! Log files that are damaged or missing, told from files that were never used.
+//!
+//! A file was begun if the record names it, or a later one of its device; without a record (logs of
+//! format 1), if a later one has a header or if it has whole groups itself. Such a file must have its header.
+//! Any other file without one is empty, or holds a first write that a crash interrupted and that was never
+//! acknowledged.
+
+use std::collections::BTreeSet;
+
+use crate::catalog::{Catalog, CatalogFile, Headless};
+use crate::format::{BLOCK_BYTES, GroupHeader, Position, file_name};
+use crate::record::{RECORD_NAME, RecordState};
+use crate::{LogError, StoreId};
+
+/// A file of the log that should be there whole, and is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file's name within its folder.
+    pub file: String,
+    /// What is wrong with it, and what shows that.
+    pub problem: String,
+    /// Nothing that the file may have held is from this position on; `None` if that is not known.
+    pub(crate) before: Option<Position>,
+}
+
+impl Catalog {
+    /// Fails if a file is damaged or missing that may hold commits from a position on.
+    pub(crate) fn check(&self, from: Position) -> Result<(), LogError> {
+        let mut damages = self.damages()?.into_iter();
+        let needed = damages.find(|damage| damage.before.is_none_or(|before| before > from));
+        match needed {
+            Some(Damage { file, problem, .. }) => Err(LogError::Damaged { file, problem }),
+            None => Ok(()),
+        }
+    }
+
+    /// The files that are damaged or missing.
+    pub(crate) fn damages(&self) -> Result<Vec<Damage>, LogError> {
+        let mut damages = Vec::new();
+        damages.extend(self.record_damage());
+        for headless in &self.headless {
+            damages.extend(self.header_damage(headless)?);
+        }
+        damages.extend(self.newest_damages());
+        Ok(damages)
+    }
+
+    fn record_damage(&self) -> Option<Damage> {
+        let problem = match &self.record {
+            RecordState::Found(..) => return None,
+            RecordState::Damaged => "it is damaged",
+            RecordState::None => {
+                let recorded = |file: &&CatalogFile| self.has_devices && file.header.nonce > 0;
+                self.files.iter().find(recorded)?;
+                "it is missing or empty, and files of the log were begun with it"
+            }
+        };
+        Some(Damage {
+            file: RECORD_NAME.to_owned(),
+            problem: problem.to_owned(),
+            before: None,
+        })
+    }
+
+    /// What shows that a file without a header was begun.
+    fn header_damage(&self, file: &Headless) -> Result<Option<Damage>, LogError> {
+        let wrong = match file.is_short {
+            true => "it is shorter than its header",
+            false => "its header is damaged",
+        };
+        let next = self.next_of(file.device, file.sequence);
+        let evidence = if self.newest_recorded(file.device) >= Some(file.sequence) {
+            format!("{RECORD_NAME} says that it was begun")
+        } else if let Some(next) = next {
+            format!("{} was begun after it", next.name)
+        } else if self.record.record().is_some() {
+            return Ok(None);
+        } else {
+            let groups = file.groups(self.store)?;
+            let Some(first) = groups.iter().map(|group| group.position).min() else {
+                return Ok(None);
+            };
+            format!("it has whole groups of commits, from {first} on")
+        };
+        Ok(Some(Damage {
+            file: file.name.clone(),
+            problem: format!("{wrong}, and {evidence}"),
+            before: next.map(|next| Position(next.header.upper.position)),
+        }))
+    }
+
+    /// The newest files that the record names and that are missing, or others.
+    fn newest_damages(&self) -> Vec<Damage> {
+        let mut damages = Vec::new();
+        let newest = self.record.record().map(|record| &record.newest);
+        for (&device, begun) in newest.into_iter().flatten() {
+            let name = file_name(device, begun.sequence);
+            let is_same = |(d, sequence)| (d, sequence) == (device, begun.sequence);
+            let problem = if let Some(file) =
+                (self.files.iter()).find(|file| is_same((file.device, file.sequence)))
+            {
+                let header = file.header;
+                if (header.epoch, header.nonce) != (begun.epoch, begun.nonce) {
+                    format!("it is not the file of this name that {RECORD_NAME} says was begun")
+                } else if file.bytes < begun.bytes {
+                    let (bytes, made) = (file.bytes, begun.bytes);
+                    format!(
+                        "it has {bytes} bytes, and {RECORD_NAME} says that it was made with {made}"
+                    )
+                } else {
+                    continue;
+                }
+            } else if (self.headless.iter()).any(|file| is_same((file.device, file.sequence)))
+                || self.next_of(device, begun.sequence).is_some()
+            {
+                // The one is told as a damaged header; a later file means that this one may be gone.
+                continue;
+            } else {
+                format!("it is missing, and {RECORD_NAME} says that it was begun")
+            };
+            damages.push(Damage {
+                file: name,
+                problem,
+                before: None,
+            });
+        }
+        damages
+    }
+
+    /// Whether a file without a header was begun, so that its first write was acknowledged.
+    pub(crate) fn was_begun(&self, file: &Headless) -> Result<bool, LogError> {
+        Ok(self.header_damage(file)?.is_some())
+    }
+
+    fn newest_recorded(&self, device: u32) -> Option<u64> {
+        let newest = &self.record.record()?.newest;
+        newest.get(&device).map(|begun| begun.sequence)
+    }
+
+    /// The device's next file that has a header.
+    fn next_of(&self, device: u32, sequence: u64) -> Option<&CatalogFile> {
+        let files = self.files.iter();
+        let later = files.filter(|file| file.device == device && file.sequence > sequence);
+        later.min_by_key(|file| file.sequence)
+    }
+
+    /// The files that may have held a commit, there or not, for messages.
+    pub(crate) fn suspects(&self, commit: Position) -> String {
+        let numbers = self.files.iter().map(|file| (file.device, file.sequence));
+        let there: BTreeSet<(u32, u64)> = numbers.collect();
+        let counts =
+            |file: &CatalogFile| self.epoch_of(file.header.lower.group) == Some(file.header.epoch);
+        let mut names = BTreeSet::new();
+        for file in self.files.iter().filter(|file| counts(file)) {
+            let next = self.next_of(file.device, file.sequence);
+            let ends_before = next.is_some_and(|next| next.header.upper.position <= commit.0);
+            if file.header.lower.position <= commit.0 && !ends_before {
+                names.insert(file.name.clone());
+            }
+        }
+        for file in &self.files {
+            let before = (file.device, file.sequence.saturating_sub(1));
+            if before.1 > 0 && !there.contains(&before) && file.header.upper.position > commit.0 {
+                names.insert(file_name(before.0, before.1));
+            }
+        }
+        match names.is_empty() {
+            true => "a file of the log".to_owned(),
+            false => names.into_iter().collect::<Vec<_>>().join(" or "),
+        }
+    }
+
+    /// What it means to a store that it cannot be given the commits from a position on: nobody lets go of
+    /// commits that are still to be replayed, so the device has lost what is not there.
+    pub(crate) fn lost_for_replay(&self, error: LogError, from: Position) -> LogError {
+        let first = self.first().map(|place| Position(place.position));
+        let (position, there) = match (error, first) {
+            (LogError::Missing { position, .. }, Some(first)) if first < position => {
+                (position, format!("the log begins with commit {first}"))
+            }
+            (LogError::Missing { .. }, Some(first)) => {
+                (from, format!("the log begins with commit {first}"))
+            }
+            (LogError::Missing { .. }, None) => (from, "there is no log".to_owned()),
+            (LogError::Ahead { next, .. }, _) => {
+                (next, format!("the log ends before commit {next}"))
+            }
+            (error, _) => return error,
+        };
+        LogError::Lost {
+            position,
+            place: format!("{} is missing or damaged", self.suspects(position)),
+            evidence: format!("{there}, and the store needs the commits from {from} on"),
+        }
+    }
+}
+
+impl Headless {
+    /// The whole groups in the file.
+    pub(crate) fn groups(&self, store: StoreId) -> Result<Vec<GroupHeader>, LogError> {
+        let bytes = self.storage.read_all(&self.name)?;
+        let mut groups = Vec::new();
+        let mut offset = BLOCK_BYTES;
+        while let Some(rest) = bytes.get(offset..).filter(|rest| !rest.is_empty()) {
+            offset += match GroupHeader::decode(store, rest) {
+                Some((header, true)) => {
+                    groups.push(header);
+                    header.total_bytes()
+                }
+                _ => BLOCK_BYTES,
+            };
+        }
+        Ok(groups)
+    }
+}

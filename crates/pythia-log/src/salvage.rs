@@ -1,0 +1,290 @@
+//! Going on with a log that has lost commits: what is given up, and the files that are set aside for it.
+//!
+//! The commits up to the first that is lost stay. Those after it go too, also if they can be read: they
+//! build on it. A new epoch begins in its place, so that no group behind it counts again.
+
+use std::sync::Arc;
+
+use pythia_io::{IoError, Storage};
+
+use crate::aside::{clear_unused, copy_aside, set_aside};
+use crate::bulk::BulkReader;
+use crate::catalog::{Catalog, Scan};
+use crate::damage::Damage;
+use crate::device::Device;
+use crate::format::{Place, Position};
+use crate::group::{Body, decode_records};
+use crate::log::{Log, LogOptions};
+use crate::record::{RECORD_NAME, Record, RecordState, RecordWriter};
+use crate::state::State;
+use crate::walk::{Group, Walk};
+use crate::{LogError, StoreId};
+
+/// What is wrong with a log, and what going on without it costs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Salvage {
+    /// The files that are damaged or missing.
+    pub damages: Vec<Damage>,
+    /// Why the log cannot be read to its end, if it cannot.
+    pub loss: Option<String>,
+    /// The first commit that is given up, if any was made: the position that the next commit gets.
+    pub next: Position,
+    /// The last commit that is known to have been made; before [`Self::next`] if none is known to be given up.
+    pub last_known: Position,
+    /// The names that files have, or had, that were set aside, and those that they have now.
+    pub set_aside: Vec<(String, String)>,
+}
+
+impl Salvage {
+    /// Whether the log is sound, so that there is nothing to do.
+    pub fn is_sound(&self) -> bool {
+        self.damages.is_empty() && self.loss.is_none()
+    }
+}
+
+/// Finds out what is wrong with the log of a store that needs the commits from a position on. With
+/// `give_up`, sets aside what is damaged, and begins a new epoch behind the last commit that can be read. The
+/// caller sees to it that nobody writes to the log.
+pub fn salvage(
+    devices: &[Arc<dyn Storage>],
+    store: StoreId,
+    from: Position,
+    give_up: bool,
+) -> Result<Salvage, LogError> {
+    let catalog = Catalog::list(devices, None, store)?;
+    let damages = catalog.damages()?;
+    let (end, loss) = readable_end(devices, &catalog, from)?;
+    let scans = Scans::read(&catalog)?;
+    let next = match end {
+        Some(end) if end.position >= from.0 => end,
+        // All before is in the store; there is no telling which groups it was in.
+        _ => Place {
+            group: scans.last_group(&catalog) + 1,
+            position: from.0,
+        },
+    };
+    let mut salvage = Salvage {
+        damages,
+        loss: loss.map(|loss| loss.to_string()),
+        next: Position(next.position),
+        last_known: scans.last_known(&catalog, next),
+        set_aside: Vec::new(),
+    };
+    if give_up && !salvage.is_sound() {
+        let is_lost = salvage.loss.is_some();
+        let aside = scans.files_to_set_aside(&catalog, next, is_lost, &salvage.damages);
+        salvage.set_aside = clear(&catalog, &salvage.damages, aside)?;
+        begin_again(devices, store, next, &catalog)?;
+    }
+    Ok(salvage)
+}
+
+/// Walks the log as far as it can be read; what keeps it from going on, if that is not its end.
+fn readable_end(
+    devices: &[Arc<dyn Storage>],
+    catalog: &Catalog,
+    from: Position,
+) -> Result<(Option<Place>, Option<LogError>), LogError> {
+    let mut walk = match Walk::new(catalog.clone(), from) {
+        Ok(walk) => walk,
+        Err(error @ LogError::Missing { .. }) => return Ok((None, Some(error))),
+        Err(error) => return Err(error),
+    };
+    loop {
+        let place = walk.place();
+        let group = walk.next_group();
+        let checked = group.and_then(|group| {
+            if let Some(group) = &group {
+                check_bulks(devices, catalog, group)?;
+            }
+            Ok(group.is_some())
+        });
+        match checked {
+            Ok(true) => {}
+            Ok(false) if place.position < from.0 => {
+                let next = Position(place.position);
+                let position = from;
+                return Ok((Some(place), Some(LogError::Ahead { position, next })));
+            }
+            Ok(false) => return Ok((Some(place), None)),
+            Err(error) if is_loss(&error) => return Ok((Some(place), Some(error))),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn is_loss(error: &LogError) -> bool {
+    let is_gone = matches!(error, LogError::Io(error) if error.is_not_found());
+    error.is_corruption() || is_gone || matches!(error, LogError::Missing { .. })
+}
+
+/// Reads the changes that the commits of a group have put aside.
+fn check_bulks(
+    devices: &[Arc<dyn Storage>],
+    catalog: &Catalog,
+    group: &Group,
+) -> Result<(), LogError> {
+    let name = &catalog.files[group.file].name;
+    for record in decode_records(&group.header, &group.payload, name, group.offset)? {
+        let Body::Bulk(bulk) = record.body else {
+            continue;
+        };
+        for set in BulkReader::open(&devices[0], catalog.store, &bulk)? {
+            set?;
+        }
+    }
+    Ok(())
+}
+
+/// What is in the log's files, as far as it can be read.
+struct Scans {
+    /// One for each file of the catalog.
+    files: Vec<Scan>,
+    /// Last group and last position in files without a header.
+    headless: Place,
+}
+
+impl Scans {
+    fn read(catalog: &Catalog) -> Result<Self, LogError> {
+        let without_bytes = |scan: Scan| Scan {
+            bytes: Vec::new(),
+            ..scan
+        };
+        let files = catalog
+            .files
+            .iter()
+            .map(|file| Scan::read(file).map(without_bytes));
+        let files = files.collect::<Result<Vec<_>, IoError>>()?;
+        let mut headless = Place {
+            group: 0,
+            position: 0,
+        };
+        for file in &catalog.headless {
+            if !catalog.was_begun(file)? {
+                continue;
+            }
+            for group in file.groups(catalog.store)? {
+                let last = (group.position + u64::from(group.count)).saturating_sub(1);
+                headless.group = headless.group.max(group.group);
+                headless.position = headless.position.max(last);
+            }
+        }
+        Ok(Self { files, headless })
+    }
+
+    /// The highest number that a group has or had.
+    fn last_group(&self, catalog: &Catalog) -> u64 {
+        let groups = self.files.iter().flat_map(|scan| &scan.groups);
+        let groups = groups.map(|(_, header)| header.group);
+        let headers = catalog.files.iter().map(|file| file.header.upper.group);
+        let recorded = catalog.record.record().map(|record| record.durable.group);
+        let all = groups
+            .chain(headers)
+            .chain(recorded)
+            .chain([self.headless.group]);
+        all.max().unwrap_or(0)
+    }
+
+    /// The last commit that anything shows to have been made.
+    fn last_known(&self, catalog: &Catalog, next: Place) -> Position {
+        let mut last = next.position.saturating_sub(1).max(self.headless.position);
+        if let Some(record) = catalog.record.record() {
+            last = last.max(record.durable.position.saturating_sub(1));
+        }
+        for (file, scan) in catalog.files.iter().zip(&self.files) {
+            let counts = |group| catalog.epoch_of(group) == Some(file.header.epoch);
+            if counts(file.header.lower.group) {
+                last = last.max(file.header.lower.position.saturating_sub(1));
+            }
+            for (_, group) in scan.groups.iter().filter(|(_, group)| counts(group.group)) {
+                last = last.max((group.position + u64::from(group.count)).saturating_sub(1));
+            }
+        }
+        Position(last)
+    }
+
+    /// Files that are damaged or have groups that are given up, by their place in the catalog, and whether they are to stay as
+    /// well because others of their groups still count.
+    fn files_to_set_aside(
+        &self,
+        catalog: &Catalog,
+        next: Place,
+        is_lost: bool,
+        damages: &[Damage],
+    ) -> Vec<(usize, bool)> {
+        let mut aside = Vec::new();
+        for (index, (file, scan)) in catalog.files.iter().zip(&self.files).enumerate() {
+            let counts = |group| catalog.epoch_of(group) == Some(file.header.epoch);
+            let counted = scan.groups.iter().map(|(_, header)| header.group);
+            let counted: Vec<u64> = counted.filter(|group| counts(*group)).collect();
+            let is_named = damages.iter().any(|damage| damage.file == file.name);
+            let is_damaged = is_named || (is_lost && !scan.damaged.is_empty());
+            if is_damaged || counted.iter().any(|group| *group >= next.group) {
+                aside.push((index, counted.iter().any(|group| *group < next.group)));
+            }
+        }
+        aside
+    }
+}
+
+/// Moves what is damaged, and what is given up, out of the way.
+fn clear(
+    catalog: &Catalog,
+    damages: &[Damage],
+    aside: Vec<(usize, bool)>,
+) -> Result<Vec<(String, String)>, LogError> {
+    let mut moved = Vec::new();
+    for (index, stays) in aside {
+        let file = &catalog.files[index];
+        let to = match stays {
+            true => copy_aside(&*file.storage, &file.name)?,
+            false => set_aside(&*file.storage, &file.name)?,
+        };
+        moved.push((file.name.clone(), to));
+    }
+    for file in &catalog.headless {
+        if damages.iter().any(|damage| damage.file == file.name) {
+            moved.push((file.name.clone(), set_aside(&*file.storage, &file.name)?));
+        } else {
+            // The files begun from now on have higher numbers, so it would look as if it had been begun before them.
+            clear_unused(&*file.storage, &file.name)?;
+        }
+    }
+    Ok(moved)
+}
+
+/// Begins an epoch at a place, durably, with what files there still are.
+fn begin_again(
+    devices: &[Arc<dyn Storage>],
+    store: StoreId,
+    next: Place,
+    before: &Catalog,
+) -> Result<(), LogError> {
+    let mut last = before.last_sequences();
+    for file in &before.headless {
+        let highest = last.entry(file.device).or_insert(0);
+        *highest = file.sequence.max(*highest);
+    }
+    let epoch = before.last_epoch() + 1;
+    let left = Catalog::list(devices, None, store)?;
+    let record = Record {
+        epoch,
+        ..left.recovered_record(next)
+    };
+    if matches!(left.record, RecordState::Damaged) {
+        copy_aside(&*devices[0], RECORD_NAME)?;
+    }
+    let record = RecordWriter::open(&*devices[0], left.record, record)?;
+    let entries = (0..).zip(devices).map(|(number, storage)| {
+        let last = last.get(&number).copied().unwrap_or(0);
+        Device::new(number, Arc::clone(storage), last + 1)
+    });
+    let options = LogOptions {
+        prepare_ahead: false,
+        ..LogOptions::default()
+    };
+    let state = State::new(store, epoch, next, entries.collect());
+    let log = Log::start(state, record, options);
+    log.submit(&[])?;
+    log.close()
+}
