@@ -2,13 +2,15 @@
 //!
 //! A term is either held inside its [`TermId`] ([`inline`]) or known to a dictionary by its key
 //! ([`mod@key`]). [`parse`] turns files ([`source`], [`mod@format`]) into keys, ids and quads; [`mod@write`]
-//! turns quads into text again.
+//! turns quads into text again, [`language`] tags in their recommended form; [`base`] IRIs are freed of dots.
 
+pub mod base;
 pub mod error;
 pub mod format;
 pub mod id;
 pub mod inline;
 pub mod key;
+pub mod language;
 pub mod parse;
 pub mod source;
 mod triple_text;

@@ -14,6 +14,7 @@ use super::reader::ReadProgress;
 use super::shared::{Cause, Content, Failure, Place, Shared, Task};
 use super::watch::{Counted, LineByLine, Position, Refusal, Watched};
 use super::xml::XmlWatch;
+use crate::base::without_dot_segments;
 use crate::error::{ParseError, shortened};
 use crate::source::Source;
 
@@ -32,17 +33,19 @@ pub(crate) fn parse(
     let mut progress = ReadProgress::new(&source);
     let mut parser = RdfParser::from_format(source.format);
     if let Some(base) = &source.base {
-        parser = parser.with_base_iri(base.as_str()).map_err(|error| {
-            other(
-                index,
-                0,
-                ParseError::Base {
-                    source_name: source.name.clone(),
-                    base: base.clone(),
-                    message: error.to_string(),
-                },
-            )
-        })?;
+        parser = parser
+            .with_base_iri(&*without_dot_segments(base))
+            .map_err(|error| {
+                other(
+                    index,
+                    0,
+                    ParseError::Base {
+                        source_name: source.name.clone(),
+                        base: base.clone(),
+                        message: error.to_string(),
+                    },
+                )
+            })?;
     }
     if let Some(graph) = &source.graph {
         parser = parser.with_default_graph(graph.clone());
@@ -190,7 +193,7 @@ fn judge(
     match error {
         RdfParseError::Syntax(error) => {
             if let Some(location) = error.location() {
-                place.line = location.start.line;
+                place.line = position.line_of_text(location.start.line);
                 place.column = location.start.column + 1;
             } else {
                 // The end of the line the parser stopped in has been read.
