@@ -129,6 +129,33 @@ pub enum StoreError {
         cause: String,
     },
 
+    /// A new state may be the store's or not.
+    #[error(
+        "a new state of the store was being put in place when this failed: {cause}; the store is whole, \
+         in its old state or in the new one: see to the device, then look which before you try again"
+    )]
+    Switching {
+        /// What has failed.
+        cause: IoError,
+    },
+
+    /// A new state that may be the store's or not has yet to be put in place.
+    #[error(
+        "the store takes no commits until a new state of it is in place: {cause}; what was acknowledged is \
+         safe: see to the device, and try again"
+    )]
+    Unsettled {
+        /// Why it is not.
+        cause: Box<StoreError>,
+    },
+
+    /// Somebody else has changed the store's files.
+    #[error(
+        "its MANIFEST is not the one that this process has put there: something else has replaced the store's \
+         files, and nothing was written over them; put them back, then close and open the store"
+    )]
+    Replaced,
+
     /// A store that was opened for reading was to be changed.
     #[error("the store was opened for reading only: open it for writing to change it")]
     ReadOnly,
@@ -140,6 +167,16 @@ pub enum StoreError {
     )]
     Writing {
         /// The place.
+        path: String,
+    },
+
+    /// Another process writes to a folder of the log.
+    #[error(
+        "another process writes to the folder {path} of the log, for this store or for another: wait until it \
+         ends, and give each store folders of its own"
+    )]
+    LogInUse {
+        /// The folder.
         path: String,
     },
 

@@ -15,6 +15,7 @@ pub mod pace;
 pub mod pattern;
 pub mod report;
 pub mod rewrite;
+pub mod salvage;
 pub mod scan;
 pub mod segment;
 pub mod snapshot;

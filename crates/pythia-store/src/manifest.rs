@@ -3,6 +3,11 @@
 //! Three lines: what it is, the contents as JSON, their checksum. It is written beside the old one
 //! and takes its place by one rename, so that a store always is in its old or its new state. What
 //! the manifest does not name is a leftover of something that was interrupted.
+//!
+//! A rename that fails may have been done all the same, and a crash may still take it back. So from the
+//! moment it is tried, nothing is removed that the old or the new manifest names, until a later one is
+//! in place for certain: [`Manifest::switch`] takes over the undoing of what was written ([`Unnamed`]),
+//! and [`Manifest::remove_leftovers`] makes durable what is visible before it removes anything.
 
 use pythia_io::Storage;
 use pythia_log::{Position, StoreId};
@@ -11,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::StoreError;
 use crate::auxiliary::AuxiliaryKind;
 use crate::delta::{RunEntry, RunId};
+use crate::rewrite::unfinished::next_segment;
+use crate::segment::LOADING_NAME;
 
 /// The format of segments that this program writes, and of stores without auxiliary files.
 pub const FORMAT_VERSION: u32 = 2;
@@ -98,6 +105,49 @@ pub struct LogEntry {
     pub devices: Vec<String>,
 }
 
+/// Folders and files that no manifest names yet. Dropped, it removes them: what was to be done has failed.
+#[derive(Debug)]
+pub struct Unnamed<'s> {
+    storage: &'s dyn Storage,
+    names: Vec<String>,
+}
+
+impl<'s> Unnamed<'s> {
+    /// Nothing so far.
+    pub fn new(storage: &'s dyn Storage) -> Self {
+        Self {
+            storage,
+            names: Vec::new(),
+        }
+    }
+
+    /// Adds a folder or a file.
+    pub fn push(&mut self, name: String) {
+        self.names.push(name);
+    }
+
+    /// Removes what was added last.
+    pub fn remove_last(&mut self) {
+        if let Some(name) = self.names.pop() {
+            // Best effort: the next writer removes what is still there.
+            let _ = self.storage.remove(&name);
+        }
+    }
+
+    /// Leaves all where it is: from now on something may name it.
+    pub fn keep(mut self) {
+        self.names.clear();
+    }
+}
+
+impl Drop for Unnamed<'_> {
+    fn drop(&mut self) {
+        while !self.names.is_empty() {
+            self.remove_last();
+        }
+    }
+}
+
 /// The state of a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -148,49 +198,70 @@ impl Manifest {
         }
     }
 
-    /// Makes this the state of the store, in one step.
-    pub fn switch(&self, storage: &dyn Storage) -> Result<(), StoreError> {
+    /// Makes this the state of the store, in one step; `unnamed` is what was written for it.
+    ///
+    /// # Errors
+    /// [`StoreError::Switching`] if it may be the state of the store now: then what was written stays. After
+    /// any other error the store is what it was, and what was written is removed.
+    pub fn switch(
+        &self,
+        storage: &dyn Storage,
+        mut unnamed: Unnamed<'_>,
+    ) -> Result<(), StoreError> {
+        unnamed.push(NEW_MANIFEST_NAME.to_owned());
         let mut file = storage.create(NEW_MANIFEST_NAME)?;
         file.append(&self.to_bytes())?;
         file.sync()?;
-        storage.rename(NEW_MANIFEST_NAME, MANIFEST_NAME)?;
-        Ok(())
+        unnamed.keep();
+        let renamed = storage.rename(NEW_MANIFEST_NAME, MANIFEST_NAME);
+        renamed.map_err(|cause| StoreError::Switching { cause })
     }
 
     /// Removes what an interrupted write has left: segments and auxiliary files that are not this
-    /// manifest's (`None`: no manifest, no segment) and an unfinished manifest.
+    /// manifest's (`None`: no manifest, no segment) and an unfinished manifest. `current` is what was read
+    /// from the storage, or just put there.
     pub fn remove_leftovers(
         current: Option<&Self>,
         storage: &dyn Storage,
     ) -> Result<(), StoreError> {
+        Self::remove_leftovers_but(current, None, storage)
+    }
+
+    /// As [`Self::remove_leftovers`], but keeps what is needed to make a new base of the state `rewritten`.
+    pub(crate) fn remove_leftovers_but(
+        current: Option<&Self>,
+        rewritten: Option<&Self>,
+        storage: &dyn Storage,
+    ) -> Result<(), StoreError> {
+        // The manifest before this one may name what goes now: it must not come back.
+        storage.sync_names()?;
+        let mut named: Vec<String> = current.iter().flat_map(|state| state.folders()).collect();
+        if let Some(rewritten) = rewritten {
+            named.extend(rewritten.folders());
+            named.push(next_segment(rewritten).folder());
+        }
         for name in storage.list("")? {
-            let segment = SegmentId::from_folder(&name);
-            let stale = segment.is_some() && segment != current.map(|manifest| manifest.segment);
-            let is_named = |id| {
-                let mut named = current.iter().flat_map(|manifest| &manifest.auxiliary);
-                named.any(|entry| entry.id == id)
-            };
-            let stale = stale || AuxiliaryId::from_folder(&name).is_some_and(|id| !is_named(id));
-            let is_run = |id| {
-                let mut runs = current.iter().flat_map(|manifest| &manifest.runs);
-                runs.any(|run| run.id == id)
-            };
-            let stale = stale || RunId::from_folder(&name).is_some_and(|id| !is_run(id));
-            if stale || name == NEW_MANIFEST_NAME {
+            let is_of_state = SegmentId::from_folder(&name).is_some()
+                || AuxiliaryId::from_folder(&name).is_some()
+                || RunId::from_folder(&name).is_some();
+            let is_mark = name == LOADING_NAME && current.is_some();
+            if (is_of_state && !named.contains(&name)) || is_mark || name == NEW_MANIFEST_NAME {
                 storage.remove(&name)?;
             }
         }
         Ok(())
     }
 
-    fn to_bytes(&self) -> Vec<u8> {
+    /// The file's bytes.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let json = serde_json::to_string(self).expect("numbers and file names are JSON");
         let body = format!("{FIRST_LINE}\n{json}\n");
         let checksum = crc32c::crc32c(body.as_bytes());
         format!("{body}{checksum:08x}\n").into_bytes()
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, StoreError> {
+    /// Reads what [`Self::to_bytes`] made.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, StoreError> {
         let corrupt = |message: &str| StoreError::corrupt(MANIFEST_NAME, None, message);
         if !bytes.starts_with(FIRST_LINE.as_bytes()) {
             return Err(corrupt("its first line is not that of a Pythia store"));
@@ -257,7 +328,10 @@ mod tests {
     fn it_comes_back() {
         let storage = MemoryStorage::new();
         assert_eq!(Manifest::read(&storage).expect("none is fine"), None);
-        manifest(FORMAT_VERSION).switch(&storage).expect("written");
+        let unnamed = Unnamed::new(&storage);
+        manifest(FORMAT_VERSION)
+            .switch(&storage, unnamed)
+            .expect("written");
         let read = Manifest::read(&storage).expect("just written");
         assert_eq!(read, Some(manifest(FORMAT_VERSION)));
     }

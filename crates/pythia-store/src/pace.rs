@@ -113,6 +113,10 @@ impl Storage for PacedStorage {
         self.inner.rename(from, to)
     }
 
+    fn sync_names(&self) -> Result<(), IoError> {
+        self.inner.sync_names()
+    }
+
     fn remove(&self, name: &str) -> Result<(), IoError> {
         self.inner.remove(name)
     }

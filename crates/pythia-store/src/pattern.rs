@@ -2,6 +2,7 @@
 //!
 //! Everything here speaks of [`TermId`]s, as their raw 64 bits where many travel together.
 
+use crate::scan::Run;
 use pythia_rdf::TermId;
 
 /// Which graphs a pattern looks at.
@@ -157,6 +158,8 @@ pub struct Expansion {
     pub with_predicate: bool,
     /// Whether graphs are wanted.
     pub with_graph: bool,
+    /// The pages read so far, if nodes came in order: kept from one expansion to the next.
+    pub(crate) run: Run,
 }
 
 impl Expansion {
@@ -177,6 +180,15 @@ impl Expansion {
     /// Whether no row and no external list was found.
     pub fn is_empty(&self) -> bool {
         self.other.is_empty() && self.external.is_empty()
+    }
+
+    /// Drops the rows and the room, and keeps the wishes.
+    pub fn free(&mut self) {
+        let run = std::mem::take(&mut self.run);
+        *self = Self {
+            run,
+            ..Self::new(self.with_predicate, self.with_graph)
+        };
     }
 
     /// Drops the rows and keeps the room and the wishes.

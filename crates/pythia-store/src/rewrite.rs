@@ -14,21 +14,23 @@
 //! - The new segment is byte by byte what a load of the same quads would have written.
 //! - Nothing names it before the caller switches the manifest: until then, and after any failure, the
 //!   store is what it was.
+//! - What is finished when a rewrite is interrupted is not written again ([`unfinished`]).
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use pythia_io::Storage;
-use pythia_rdf::{TermId, TermKind};
+use pythia_rdf::{TermId, TermKey, TermKind};
 
 use crate::StoreError;
 use crate::delta::device::DeviceRun;
 use crate::delta::device::merge::MergedTerms;
-use crate::dictionary::DictionaryDirectory;
+use crate::delta::kind_index;
+use crate::dictionary::{DictionaryDirectory, DictionaryWriter};
 use crate::load::joined;
 use crate::load::runs::RunSpace;
-use crate::manifest::SegmentId;
+use crate::manifest::{Manifest, SegmentId};
 use crate::pace::Pace;
 use crate::pattern::Order;
 use crate::segment::{OrderDirectory, Segment, SegmentEntry, SegmentWriter};
@@ -37,12 +39,14 @@ pub mod mapping;
 mod rows;
 #[cfg(test)]
 mod tests;
+pub(crate) mod unfinished;
 mod used;
 
 pub use mapping::IdMapping;
 use mapping::MappingBuilder;
 pub(crate) use rows::CurrentRows;
 use rows::OrderRewriter;
+use unfinished::{Unfinished, is_worth_keeping, next_segment};
 use used::UsedTerms;
 
 /// Terms or rows between two looks at whether to stop.
@@ -80,121 +84,193 @@ pub struct NewBase {
     pub mapping: IdMapping,
 }
 
-/// Writes a base and its runs as a new base into a folder that nothing uses.
+/// Writes the base and the runs of a manifest as a new base, into the folder after the base's: goes on with
+/// what an interrupted rewrite of the same state has finished there.
 ///
-/// Takes memory for the mapping beside that of the options: a bit for each term of the base, and 8 bytes for
-/// each new one.
+/// Takes memory for the mapping beside that of the options: half a byte for each term of the base, and 8 to
+/// 32 bytes for each new one. The time does not depend on where new terms sort.
 ///
 /// # Errors
-/// [`StoreError::Cancelled`] if `pace` says so; whatever fails, the folder is removed.
+/// [`StoreError::Cancelled`] if `pace` says so. After that, and if the device fails, what is finished stays
+/// for the next; after other errors, and on a full disk, the folder is removed.
 pub fn rewrite(
+    from: &Manifest,
     base: &Arc<Segment>,
     runs: &[Arc<DeviceRun>],
     storage: Arc<dyn Storage>,
-    id: SegmentId,
     options: &RewriteOptions,
     pace: &Pace,
 ) -> Result<NewBase, StoreError> {
-    let writer = SegmentWriter::new(pace.limit(storage), id.folder(), base.options());
-    let used = UsedTerms::find(base, runs, pace)?;
-    let (dictionary, mapping) = write_dictionary(base, runs, &used, &writer, pace)?;
-    drop(used);
-    let orders = write_orders(base, runs, &mapping, &writer, options, pace)?;
-    Ok(NewBase {
-        id,
-        segment: writer.seal(dictionary, orders)?,
-        mapping,
-    })
+    let unfinished = Unfinished::begin(Arc::clone(&storage), from)?;
+    let id = next_segment(from);
+    let writer = SegmentWriter::kept(pace.limit(storage), id.folder(), base.options());
+    let rewriting = Rewriting {
+        base,
+        runs,
+        writer,
+        unfinished: &unfinished,
+        options,
+        pace,
+    };
+    let written = rewriting.write(id);
+    if written
+        .as_ref()
+        .is_err_and(|error| !is_worth_keeping(error))
+    {
+        // Best effort: the next writer finds out what it is.
+        let _ = unfinished.discard();
+    }
+    written
 }
 
-/// Merges the base's dictionary with the new terms, without those that no quad uses.
-fn write_dictionary(
-    base: &Arc<Segment>,
-    runs: &[Arc<DeviceRun>],
-    used: &UsedTerms,
-    writer: &SegmentWriter,
-    pace: &Pace,
-) -> Result<(DictionaryDirectory, IdMapping), StoreError> {
-    let mut out = writer.dictionary()?;
-    let mut mapping = MappingBuilder::new(used);
-    let mut new = MergedTerms::new(runs)?;
-    let mut seen = 0_u64;
-    for kind in TermKind::DICTIONARY {
-        let mut old = base.dictionary.iter(kind);
-        loop {
-            let next = old.next()?;
-            // New terms before it, or, at the end, those that are left.
-            while let Some((key, id)) = new.head()
-                && key.kind == kind
-                && next.is_none_or(|(_, old)| key.bytes <= old.bytes)
-            {
-                if next.is_some_and(|(_, old)| key.bytes == old.bytes) {
-                    let message = format!("{id:?} is a term that the base has, too");
-                    return Err(StoreError::corrupt("runs", None, message));
-                }
-                if used.contains(id) {
-                    let before =
-                        next.map_or_else(|| base.dictionary.count(kind), |(id, _)| id.payload());
-                    mapping.new_term(id, before, out.push(key)?);
-                }
-                new.advance()?;
-            }
-            let Some((id, key)) = next else { break };
-            if used.contains(id) {
-                out.push(key)?;
-            }
-            seen += 1;
-            if seen.is_multiple_of(UNCHECKED) {
-                pace.check()?;
+/// A rewrite at work.
+struct Rewriting<'r> {
+    base: &'r Arc<Segment>,
+    runs: &'r [Arc<DeviceRun>],
+    writer: SegmentWriter,
+    unfinished: &'r Unfinished,
+    options: &'r RewriteOptions,
+    pace: &'r Pace,
+}
+
+/// Where the terms of a new dictionary go.
+enum NewTerms {
+    /// To the device.
+    Written(DictionaryWriter),
+    /// Nowhere, as they are there; the ranks of the next of each kind.
+    Finished(Box<DictionaryDirectory>, [u64; TermKind::DICTIONARY.len()]),
+}
+
+impl NewTerms {
+    fn push(&mut self, key: TermKey<'_>) -> Result<TermId, StoreError> {
+        match self {
+            Self::Written(out) => out.push(key),
+            Self::Finished(_, next) => {
+                let place = kind_index(key.kind).expect("keys are of dictionary kinds");
+                next[place] += 1;
+                Ok(TermId::new(key.kind, next[place] - 1))
             }
         }
     }
-    Ok((out.finish()?, mapping.finish()))
-}
 
-/// Writes the orders, some at a time.
-fn write_orders(
-    base: &Arc<Segment>,
-    runs: &[Arc<DeviceRun>],
-    mapping: &IdMapping,
-    writer: &SegmentWriter,
-    options: &RewriteOptions,
-    pace: &Pace,
-) -> Result<Vec<OrderDirectory>, StoreError> {
-    let threads = options.threads.clamp(1, Order::ALL.len());
-    let added = runs.iter().map(|run| run.entry().added.quads).sum();
-    let rewriter = OrderRewriter {
-        base,
-        runs,
-        mapping,
-        added,
-        memory_bytes: options.memory_bytes / threads,
-        space: RunSpace::new(&options.tmp, 0, None),
-        pace,
-    };
-    // The tuples take longest.
-    let queue = Mutex::new(VecDeque::from(Order::ALL));
-    let work = || -> Result<Vec<OrderDirectory>, StoreError> {
-        let mut written = Vec::new();
-        loop {
-            let next = queue.lock().expect("nothing panics holding it").pop_front();
-            let Some(order) = next else {
-                return Ok(written);
-            };
-            written.push(rewriter.write(order, writer.order(order)?)?);
-        }
-    };
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut written = work();
-        for other in others {
-            let other = joined(other.join().map(Ok), "rewriting")?;
-            if let Ok(written) = &mut written {
-                written.extend(other?);
+    fn finish(self, unfinished: &Unfinished) -> Result<DictionaryDirectory, StoreError> {
+        match self {
+            Self::Written(out) => {
+                let directory = out.finish()?;
+                unfinished.put_dictionary(&directory)?;
+                Ok(directory)
+            }
+            Self::Finished(directory, counts) => {
+                if TermKind::DICTIONARY.map(|kind| directory.count(kind)) != counts {
+                    let message = "what is finished has other terms than base and runs";
+                    return Err(StoreError::corrupt("the new base", None, message));
+                }
+                Ok(*directory)
             }
         }
-        written
-    })
+    }
+}
+
+impl Rewriting<'_> {
+    fn write(self, id: SegmentId) -> Result<NewBase, StoreError> {
+        let used = UsedTerms::find(self.base, self.runs, self.pace)?;
+        let (dictionary, mapping) = self.dictionary(&used)?;
+        drop(used);
+        let orders = self.orders(&mapping)?;
+        Ok(NewBase {
+            id,
+            segment: self.writer.seal(dictionary, orders)?,
+            mapping,
+        })
+    }
+
+    /// Merges the base's dictionary with the new terms, without those that no quad uses.
+    fn dictionary(&self, used: &UsedTerms) -> Result<(DictionaryDirectory, IdMapping), StoreError> {
+        let mut out = match self.unfinished.dictionary()? {
+            Some(directory) => NewTerms::Finished(Box::new(directory), Default::default()),
+            None => NewTerms::Written(self.writer.dictionary()?),
+        };
+        let mut mapping = MappingBuilder::new(used);
+        let mut new = MergedTerms::new(self.runs)?;
+        let mut seen = 0_u64;
+        let base = &self.base.dictionary;
+        for kind in TermKind::DICTIONARY {
+            let mut old = base.iter(kind);
+            loop {
+                let next = old.next()?;
+                // New terms before it, or, at the end, those that are left.
+                while let Some((key, id)) = new.head()
+                    && key.kind == kind
+                    && next.is_none_or(|(_, old)| key.bytes <= old.bytes)
+                {
+                    if next.is_some_and(|(_, old)| key.bytes == old.bytes) {
+                        let message = format!("{id:?} is a term that the base has, too");
+                        return Err(StoreError::corrupt("runs", None, message));
+                    }
+                    if used.contains(id) {
+                        let before = next.map_or_else(|| base.count(kind), |(id, _)| id.payload());
+                        mapping.new_term(id, before, out.push(key)?);
+                    }
+                    new.advance()?;
+                }
+                let Some((id, key)) = next else { break };
+                if used.contains(id) {
+                    out.push(key)?;
+                }
+                seen += 1;
+                if seen.is_multiple_of(UNCHECKED) {
+                    self.pace.check()?;
+                }
+            }
+        }
+        Ok((out.finish(self.unfinished)?, mapping.finish()))
+    }
+
+    /// Writes the orders, some at a time.
+    fn orders(&self, mapping: &IdMapping) -> Result<Vec<OrderDirectory>, StoreError> {
+        let threads = self.options.threads.clamp(1, Order::ALL.len());
+        let added = self.runs.iter().map(|run| run.entry().added.quads).sum();
+        let rewriter = OrderRewriter {
+            base: self.base,
+            runs: self.runs,
+            mapping,
+            added,
+            memory_bytes: self.options.memory_bytes / threads,
+            space: RunSpace::new(&self.options.tmp, 0, None),
+            pace: self.pace,
+        };
+        let write = |order: Order| -> Result<OrderDirectory, StoreError> {
+            if let Some(finished) = self.unfinished.order(order)? {
+                return Ok(finished);
+            }
+            let written = rewriter.write(order, self.writer.order(order)?)?;
+            self.unfinished.put_order(&written)?;
+            Ok(written)
+        };
+        // The tuples take longest.
+        let queue = Mutex::new(VecDeque::from(Order::ALL));
+        let work = || -> Result<Vec<OrderDirectory>, StoreError> {
+            let mut written = Vec::new();
+            loop {
+                let next = queue.lock().expect("nothing panics holding it").pop_front();
+                let Some(order) = next else {
+                    return Ok(written);
+                };
+                written.push(write(order)?);
+            }
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut written = work();
+            for other in others {
+                let other = joined(other.join().map(Ok), "rewriting")?;
+                if let Ok(written) = &mut written {
+                    written.extend(other?);
+                }
+            }
+            written
+        })
+    }
 }
 
 /// The place of a dictionary kind's number in [`TermKind::DICTIONARY`].

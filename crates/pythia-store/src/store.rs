@@ -1,11 +1,10 @@
 //! A store: the directory it lives in, its lock and its current state.
 
-use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use pythia_io::{BufferPool, DeviceProfile, DirectStorage, IoError, Storage};
+use pythia_io::{BufferPool, DeviceProfile, DirectStorage, FolderLock, LockKind, Storage};
 
 use pythia_log::{Commit, Log, LogError, LogOptions, LogReader, Position, StoreId};
 use pythia_rdf::Source;
@@ -15,7 +14,8 @@ use crate::auxiliary::Auxiliaries;
 use crate::delta::device::DeviceRun;
 use crate::device;
 use crate::load::{LoadError, LoadOptions, LoadProgress, LoadReport};
-use crate::manifest::{LogEntry, MANIFEST_NAME, Manifest};
+use crate::manifest::{LogEntry, MANIFEST_NAME, Manifest, Unnamed};
+use crate::rewrite::unfinished::{interrupted, remove_remains};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 use crate::write::{
@@ -87,9 +87,8 @@ impl Store {
     /// Any number of processes may have a store open, also beside one that writes; they see it as
     /// it was when they opened it. While one loads into an empty store, none may.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Self, StoreError> {
-        check_folder(path)?;
-        let lock = StoreLock::shared(path)?;
-        let storage: Arc<DirectStorage> = Arc::new(DirectStorage::open(path, false)?);
+        let storage = Arc::new(open_folder(path)?);
+        let lock = StoreLock::shared(&storage)?;
         let mut attempt = 1;
         let mut store = loop {
             let manifest = manifest(&*storage)?;
@@ -125,7 +124,7 @@ impl Store {
         store.open_auxiliaries()?;
         if let Some(log) = log {
             let devices = log_devices(store.pool.storage(), &log.devices)?;
-            let commits = LogReader::open(devices, None, log.store).commits_from(log.position)?;
+            let commits = LogReader::open(devices, None, log.store).replay_from(log.position)?;
             store.replay(&log, commits)?;
         }
         Ok(store)
@@ -141,10 +140,17 @@ impl Store {
         options: OpenOptions,
         write: &WriteOptions,
     ) -> Result<Self, StoreError> {
-        check_folder(path)?;
-        let shared = StoreLock::shared(path)?;
-        let writer = StoreLock::writer(path)?;
-        let storage = Arc::new(DirectStorage::open(path, false)?);
+        Self::open_folder_for_writing(Arc::new(open_folder(path)?), options, write)
+    }
+
+    /// As [`Self::open_for_writing`], for a folder that is open.
+    pub(crate) fn open_folder_for_writing(
+        storage: Arc<DirectStorage>,
+        options: OpenOptions,
+        write: &WriteOptions,
+    ) -> Result<Self, StoreError> {
+        let shared = StoreLock::shared(&storage)?;
+        let writer = StoreLock::writer(&storage)?;
         let device = device::of_store(&storage, &manifest(&*storage)?);
         let locks = shared.into_iter().chain([writer]).collect();
         Self::write_state(storage, device, options, write, locks)
@@ -166,21 +172,30 @@ impl Store {
         device: DeviceProfile,
         options: OpenOptions,
         write: &WriteOptions,
-        locks: Vec<StoreLock>,
+        mut locks: Vec<StoreLock>,
     ) -> Result<Self, StoreError> {
         let mut manifest = manifest(&*storage)?;
-        Manifest::remove_leftovers(Some(&manifest), &*storage)?;
+        let interrupted = interrupted(&*storage, &manifest)?;
+        Manifest::remove_leftovers_but(Some(&manifest), interrupted.as_ref(), &*storage)?;
+        remove_remains(&*storage, manifest.segment)?;
         let format = manifest.format;
         let is_new = manifest.log.is_none();
         let entry = manifest.log.get_or_insert_with(|| new_log(write)).clone();
         manifest.format = manifest.format_needed();
         let mut store = Self::assemble(Arc::clone(&storage), manifest, device, options)?;
         store.open_auxiliaries()?;
-        let devices = log_devices(store.pool.storage(), &entry.devices)?;
+        let mut devices = vec![Arc::clone(store.pool.storage())];
+        for path in &entry.devices {
+            let folder = Arc::new(DirectStorage::open(Path::new(path), true)?);
+            locks.push(StoreLock::log_folder(&folder)?);
+            devices.push(folder);
+        }
         let log_options = write.log.clone();
         let (log, commits) = if is_new {
             let log = Log::create(devices, entry.store, log_options)?;
-            store.manifest().switch(&*storage)?;
+            store
+                .manifest()
+                .switch(&*storage, Unnamed::new(&*storage))?;
             (log, None)
         } else {
             let (log, commits) = Log::open(devices, entry.store, entry.position, log_options)?;
@@ -190,7 +205,8 @@ impl Store {
         let options = write.maintenance.clone();
         let in_background = options.in_background;
         let pool = Arc::clone(&store.pool);
-        let writer = Writer::new(Arc::clone(&store.state), log, pool, options, locks);
+        let state = Arc::clone(&store.state);
+        let writer = Writer::new(state, log, pool, options, interrupted, locks);
         let writer = Arc::new(writer);
         store.maintainer = in_background.then(|| Maintainer::start(&writer));
         store.writer = Some(writer);
@@ -361,7 +377,7 @@ fn folder(path: &Path) -> Result<Arc<dyn Storage>, StoreError> {
 fn was_replaced(error: &StoreError) -> bool {
     match error {
         StoreError::Io(error) => error.is_not_found(),
-        StoreError::Log(LogError::Missing { .. }) => true,
+        StoreError::Log(LogError::Lost { .. } | LogError::Damaged { .. }) => true,
         _ => false,
     }
 }
@@ -391,80 +407,73 @@ pub fn check_folder(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Opens the folder of a store.
+///
+/// # Errors
+/// [`StoreError::NotAStore`] if there is no store.
+pub fn open_folder(path: &Path) -> Result<DirectStorage, StoreError> {
+    check_folder(path)?;
+    Ok(DirectStorage::open(path, false)?)
+}
+
 /// The lock of a store in a folder of the file system. It ends with the value, or with the process.
+///
+/// Readers share `LOCK`. Whoever writes beside them locks the folder itself, which nobody can remove under
+/// those who have it open, and `WRITER`, for file systems that do not lock folders. Whoever wants nobody else
+/// there locks the folder and `LOCK`.
 #[derive(Debug)]
 pub struct StoreLock {
-    _file: File,
+    _locks: Vec<FolderLock>,
 }
 
 impl StoreLock {
     /// A reader's lock. `None` where the file system does not let this process write: then no
     /// loader can be this user's either.
-    pub fn shared(path: &Path) -> Result<Option<Self>, StoreError> {
-        match Self::open(path) {
-            Ok(file) => Self::locked(path, file.try_lock_shared(), file).map(Some),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
-                ) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(failed("open", error)),
+    pub fn shared(storage: &DirectStorage) -> Result<Option<Self>, StoreError> {
+        match storage.try_lock(LOCK_NAME, LockKind::Shared) {
+            Err(error) if error.is_read_only() => Ok(None),
+            lock => Self::of([lock?]).map(Some).ok_or_else(|| locked(storage)),
         }
     }
 
-    /// The lock of whoever changes the store; the folder must exist.
-    pub fn exclusive(path: &Path) -> Result<Self, StoreError> {
-        let file = Self::open(path).map_err(|error| failed("open", error))?;
-        Self::locked(path, file.try_lock(), file)
+    /// The lock of whoever changes the store, alone.
+    pub fn exclusive(storage: &DirectStorage) -> Result<Self, StoreError> {
+        let locks = [
+            storage.try_lock(LOCK_NAME, LockKind::Exclusive)?,
+            storage.try_lock_folder(LockKind::Exclusive)?,
+        ];
+        Self::of(locks).ok_or_else(|| locked(storage))
     }
 
-    /// The lock of the one who changes a store that others read; the folder must exist.
-    pub fn writer(path: &Path) -> Result<Self, StoreError> {
-        let file = Self::open_file(path, WRITER_NAME).map_err(|error| failed("open", error))?;
-        match Self::locked(path, file.try_lock(), file) {
-            Err(StoreError::Locked { path }) => Err(StoreError::Writing { path }),
-            locked => locked,
-        }
+    /// The lock of the one who changes a store that others read.
+    pub fn writer(storage: &DirectStorage) -> Result<Self, StoreError> {
+        let locks = [
+            storage.try_lock_folder(LockKind::Exclusive)?,
+            storage.try_lock(WRITER_NAME, LockKind::Exclusive)?,
+        ];
+        Self::of(locks).ok_or_else(|| StoreError::Writing {
+            path: storage.root().display().to_string(),
+        })
     }
 
-    fn open(path: &Path) -> std::io::Result<File> {
-        Self::open_file(path, LOCK_NAME)
+    /// The lock of the one who writes to a folder of a log beside the store.
+    pub fn log_folder(folder: &DirectStorage) -> Result<Self, StoreError> {
+        let lock = folder.try_lock_folder(LockKind::Exclusive)?;
+        Self::of([lock]).ok_or_else(|| StoreError::LogInUse {
+            path: folder.root().display().to_string(),
+        })
     }
 
-    fn open_file(path: &Path, name: &str) -> std::io::Result<File> {
-        File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path.join(name))
-    }
-
-    fn locked(
-        path: &Path,
-        result: Result<(), TryLockError>,
-        file: File,
-    ) -> Result<Self, StoreError> {
-        match result {
-            Ok(()) => Ok(Self { _file: file }),
-            Err(TryLockError::WouldBlock) => Err(StoreError::Locked {
-                path: path.display().to_string(),
-            }),
-            Err(TryLockError::Error(error)) => Err(failed("lock", error)),
-        }
+    fn of<const N: usize>(locks: [Option<FolderLock>; N]) -> Option<Self> {
+        let _locks = locks.into_iter().collect::<Option<Vec<_>>>()?;
+        Some(Self { _locks })
     }
 }
 
-fn failed(action: &'static str, error: std::io::Error) -> StoreError {
-    StoreError::Io(IoError::Os {
-        action,
-        name: LOCK_NAME.to_owned(),
-        offset: None,
-        source: Arc::new(error),
-    })
+fn locked(storage: &DirectStorage) -> StoreError {
+    StoreError::Locked {
+        path: storage.root().display().to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -562,13 +571,118 @@ mod tests {
         let path = folder.path();
         let first = Store::open(path, OpenOptions::default()).expect("sound");
         let second = Store::open(path, OpenOptions::default()).expect("shared");
-        let refused = StoreLock::exclusive(path).expect_err("in use");
+        let storage = open_folder(path).expect("a store");
+        let refused = StoreLock::exclusive(&storage).expect_err("in use");
         assert!(matches!(refused, StoreError::Locked { .. }), "{refused}");
         drop((first, second));
-        let writer = StoreLock::exclusive(path).expect("free");
+        let writer = StoreLock::exclusive(&storage).expect("free");
         assert!(matches!(refusal(path), StoreError::Locked { .. }));
         drop(writer);
         Store::open(path, OpenOptions::default()).expect("free again");
+    }
+
+    /// Two writers would each write over what the other has written.
+    #[test]
+    fn there_is_one_writer_whatever_files_are_removed() {
+        let folder = folder(1);
+        let path = folder.path();
+        let write = WriteOptions::default();
+        let open = || Store::open_for_writing(path, OpenOptions::default(), &write);
+        let first = open().expect("free");
+        for name in [WRITER_NAME, LOCK_NAME] {
+            fs::remove_file(path.join(name)).expect("there");
+            let refused = open().map(drop).expect_err("in use");
+            assert!(matches!(refused, StoreError::Writing { .. }), "{refused}");
+            let storage = open_folder(path).expect("a store");
+            let refused = StoreLock::exclusive(&storage).expect_err("in use");
+            assert!(matches!(refused, StoreError::Locked { .. }), "{refused}");
+        }
+        drop(first);
+        open().expect("free again");
+    }
+
+    /// Two stores would each write over what the other has written.
+    #[test]
+    fn a_folder_of_a_log_has_one_writer() {
+        let (first, second) = (folder(1), folder(1));
+        let log = tempfile::tempdir().expect("a temporary folder");
+        let write = WriteOptions {
+            log_folders: vec![log.path().to_owned()],
+            ..WriteOptions::default()
+        };
+        let open = |folder: &tempfile::TempDir| {
+            Store::open_for_writing(folder.path(), OpenOptions::default(), &write)
+        };
+        let store = open(&first).expect("free");
+        let refused = open(&second).map(drop).expect_err("in use");
+        assert!(matches!(refused, StoreError::LogInUse { .. }), "{refused}");
+        drop(store);
+        open(&first).expect("free again");
+    }
+
+    /// An open store goes with its folder; what is put in its place is another.
+    #[test]
+    fn a_store_that_is_moved_is_written_to_where_it_is() {
+        let parent = tempfile::tempdir().expect("a temporary folder");
+        let [path, moved] = ["store", "moved"].map(|name| parent.path().join(name));
+        let make = || {
+            let storage = Arc::new(DirectStorage::open(&path, true).expect("a folder"));
+            write_segment(storage, &quads(5), SMALL_PAGES).expect("written");
+        };
+        let open = |path: &Path| {
+            Store::open_for_writing(path, OpenOptions::default(), &WriteOptions::default())
+        };
+        let add = |store: &Store, rank| {
+            let iri = |rank| id(TermKind::Iri, rank);
+            let mut transaction = store.begin().expect("open for writing");
+            let quad = [iri(rank), iri(50), iri(8), 0];
+            assert_eq!(transaction.insert(&[quad]).expect("sound"), 1);
+            transaction.commit().expect("a device");
+            store.flush().expect("a device");
+        };
+        make();
+        let store = open(&path).expect("free");
+        add(&store, 100);
+        fs::rename(&path, &moved).expect("the same file system");
+        make();
+        let other = open(&path).expect("another store");
+        add(&store, 101);
+        add(&other, 102);
+        store.rewrite().expect("a device");
+        drop((store, other));
+        for (path, expected) in [(&moved, 7), (&path, 6)] {
+            let store = Store::open(path, OpenOptions::default()).expect("a store");
+            assert_eq!(store.snapshot().statistics().quads, expected);
+            let storage = Arc::new(open_folder(path).expect("a store"));
+            let report = verify(storage, VerifyOptions::default(), &mut |_| {});
+            assert_eq!(report.problems, []);
+        }
+    }
+
+    /// What stands in the folder now is not what this process has put there.
+    #[test]
+    fn a_writer_whose_files_were_replaced_writes_nothing() {
+        let (mine, theirs) = (folder(5), folder(7));
+        let open = |folder: &tempfile::TempDir| {
+            let write = WriteOptions::default();
+            Store::open_for_writing(folder.path(), OpenOptions::default(), &write)
+        };
+        drop(open(&theirs).expect("free"));
+        let store = open(&mine).expect("free");
+        let manifest = |folder: &tempfile::TempDir| folder.path().join(MANIFEST_NAME);
+        fs::copy(manifest(&theirs), manifest(&mine)).expect("a device");
+        let mut transaction = store.begin().expect("open for writing");
+        let iri = |rank| id(TermKind::Iri, rank);
+        transaction
+            .insert(&[[iri(100), iri(50), iri(8), 0]])
+            .expect("sound");
+        transaction.commit().expect("the log is still its own");
+        let refused = store.flush().expect_err("another store's manifest");
+        assert!(matches!(refused, StoreError::Replaced), "{refused}");
+        let refused = store.flush().expect_err("it has stopped");
+        assert!(matches!(refused, StoreError::Stopped { .. }), "{refused}");
+        let read = |folder| fs::read(manifest(folder)).expect("there");
+        assert_eq!(read(&mine), read(&theirs), "nothing was written over it");
     }
 
     #[test]

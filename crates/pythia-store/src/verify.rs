@@ -16,6 +16,7 @@
 //! A problem does not end the check; what cannot be checked because of it is left out.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use pythia_io::{BufferPool, IoError, PagedFile, Storage};
@@ -375,31 +376,37 @@ impl Check<'_> {
 
 /// Which ids a store can have.
 struct IdRanges {
-    /// Terms per kind, by the kind's number; `None` for a kind that is not in the dictionary.
-    counts: [Option<u64>; 256],
+    /// The payloads of terms, by the kind's number; `None` for a kind that is not in the dictionary.
+    terms: [Option<Vec<Range<u64>>>; 256],
 }
 
 impl IdRanges {
     fn new(dictionary: &Dictionary) -> Self {
-        let mut counts = [None; 256];
+        let mut terms = [const { None }; 256];
         for kind in TermKind::DICTIONARY {
-            counts[kind as usize] = Some(dictionary.count(kind));
+            let base = 0..dictionary.count(kind);
+            terms[kind as usize] = Some(vec![base]);
         }
-        Self { counts }
+        Self { terms }
     }
 
     /// Adds the new terms of a run.
     fn extend(&mut self, run: &RunEntry) {
         for span in &run.terms {
-            let count = &mut self.counts[usize::from(span.kind)];
-            *count = count.map(|count| count.max(span.end()));
+            let Some(ranges) = &mut self.terms[usize::from(span.kind)] else {
+                continue;
+            };
+            match ranges.last_mut() {
+                Some(last) if last.end == span.first => last.end = span.end(),
+                _ => ranges.push(span.first..span.end()),
+            }
         }
     }
 
     fn is_term(&self, id: u64) -> bool {
         let id = TermId(id);
-        match self.counts[usize::from(id.kind_number())] {
-            Some(count) => id.payload() < count,
+        match &self.terms[usize::from(id.kind_number())] {
+            Some(ranges) => ranges.iter().any(|range| range.contains(&id.payload())),
             None => id.kind().is_inline(),
         }
     }

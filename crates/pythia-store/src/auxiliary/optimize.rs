@@ -4,16 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pythia_io::{DirectStorage, PageWriter, Storage};
+use pythia_io::{PageWriter, Storage};
 use pythia_rdf::TermId;
 
 use super::attribute::{self, AttributeWriter};
 use super::{AuxiliaryKind, degrees, reachability};
 use crate::StoreError;
-use crate::manifest::{AuxiliaryEntry, AuxiliaryId, Manifest, ManifestFile};
+use crate::manifest::{AuxiliaryEntry, AuxiliaryId, Manifest, ManifestFile, Unnamed};
 use crate::pattern::{GraphFilter, QuadPattern};
 use crate::snapshot::Snapshot;
-use crate::store::{OpenOptions, Store, StoreLock, check_folder};
+use crate::store::{OpenOptions, Store, StoreLock, open_folder};
 
 /// What to change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,9 +68,9 @@ pub fn optimize_in(
     options: OptimizeOptions,
     change: impl FnOnce(&Store) -> Result<Change, StoreError>,
 ) -> Result<Vec<Added>, StoreError> {
-    check_folder(path)?;
-    let _lock = StoreLock::exclusive(path)?;
-    let storage: Arc<dyn Storage> = Arc::new(DirectStorage::open(path, false)?);
+    let storage = Arc::new(open_folder(path)?);
+    let _lock = StoreLock::exclusive(&storage)?;
+    let storage: Arc<dyn Storage> = storage;
     let store = Store::open_bare(Arc::clone(&storage), options.open())?;
     let change = change(&store)?;
     optimize(storage, &change, options)
@@ -106,8 +106,7 @@ pub fn optimize(
             .retain(|entry| !kind.replaces(&entry.kind));
     }
     manifest.format = manifest.format_needed();
-    manifest.switch(&*storage)?;
-    writer.keep();
+    manifest.switch(&*storage, writer.finish())?;
     // What was dropped; the next writer tries again if this fails.
     let _ = Manifest::remove_leftovers(Some(&manifest), &*storage);
     Ok(added)
@@ -123,13 +122,13 @@ fn refuse_unknown(manifest: &Manifest, change: &Change) -> Result<(), StoreError
     }
 }
 
-/// Writes folders of auxiliary files; those not yet part of the store go when it does.
+/// Writes folders of auxiliary files, which go with it unless [`Self::finish`] hands them over.
 pub(super) struct Writer<'s> {
     storage: &'s dyn Storage,
     snapshot: Snapshot,
     options: OptimizeOptions,
     next: u64,
-    written: Vec<String>,
+    written: Unnamed<'s>,
 }
 
 impl<'s> Writer<'s> {
@@ -146,21 +145,18 @@ impl<'s> Writer<'s> {
             snapshot,
             options,
             next: used.unwrap_or(0) + 1,
-            written: Vec::new(),
+            written: Unnamed::new(storage),
         }
     }
 
-    /// What was written stays.
-    pub(super) fn keep(mut self) {
-        self.written.clear();
+    /// What was written.
+    pub(super) fn finish(self) -> Unnamed<'s> {
+        self.written
     }
 
     /// Removes what the last write has left.
     pub(super) fn discard_last(&mut self) {
-        if let Some(folder) = self.written.pop() {
-            // Best effort: the next writer removes what is still there.
-            let _ = self.storage.remove(&folder);
-        }
+        self.written.remove_last();
     }
 
     pub(super) fn write(&mut self, kind: &AuxiliaryKind) -> Result<AuxiliaryEntry, StoreError> {
@@ -263,14 +259,5 @@ impl<'s> Writer<'s> {
         let mut file = self.storage.create(name)?;
         file.append(bytes)?;
         Ok(file.sync()?)
-    }
-}
-
-impl Drop for Writer<'_> {
-    fn drop(&mut self) {
-        for folder in &self.written {
-            // Best effort: the next writer removes what is still there.
-            let _ = self.storage.remove(folder);
-        }
     }
 }

@@ -60,7 +60,7 @@ pub fn rebuild(
             Err(error) => return Err(error),
         }
     }
-    writer.keep();
+    writer.finish().keep();
     Ok(rebuilt)
 }
 

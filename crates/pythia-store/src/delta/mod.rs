@@ -165,6 +165,12 @@ impl Delta {
         &self.runs
     }
 
+    /// Whether all of it is on the device: quads, and also terms that no quad uses any more, as what
+    /// comes next may use them again.
+    pub(crate) fn is_on_device(&self) -> bool {
+        self.runs.is_empty() && self.terms.iter().all(TermView::is_empty)
+    }
+
     /// The new terms.
     pub(crate) fn terms(&self) -> &[TermView] {
         &self.terms

@@ -6,6 +6,7 @@ use pythia_log::FOLDER;
 use super::RunEntry;
 use super::device::merge::{due, level};
 use crate::StoreError;
+use crate::rewrite::unfinished::interrupted;
 use crate::store::{Store, log_devices};
 use crate::write::MaintenanceOptions;
 
@@ -83,7 +84,9 @@ impl ChangesReport {
         } else if let Some(range) = due(&manifest.runs) {
             let ids = manifest.runs[range].iter().map(|entry| entry.id.0);
             NextStep::Merge(ids.collect())
-        } else if options.is_rewrite_due(&manifest) {
+        } else if interrupted(&**store.pool().storage(), &manifest)?.is_some()
+            || options.is_rewrite_due(&manifest)
+        {
             NextStep::Rewrite
         } else {
             NextStep::Nothing

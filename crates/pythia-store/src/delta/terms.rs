@@ -157,6 +157,11 @@ impl TermView {
         &self.ends
     }
 
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first == self.ends
+    }
+
     /// Those of the terms that `before` does not have, in a store of their own.
     pub(crate) fn after(&self, before: &Self) -> Self {
         let store = TermStore::new(&before.ends);
@@ -171,7 +176,12 @@ impl TermView {
             store.add(keys);
         }
         drop(kinds);
-        Self::new(Arc::new(store))
+        // What commits that have failed, or are not applied yet, have brought keeps its numbers, and is not
+        // seen.
+        Self {
+            ends: self.ends,
+            ..Self::new(Arc::new(store))
+        }
     }
 
     /// The terms with their ids, sorted.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pythia_io::{BufferPool, FaultPlan, FaultyStorage, Storage};
 use pythia_log::{ChangeSet, LogOptions, LogTerm, NO_GRAPH};
@@ -16,7 +17,7 @@ use crate::pattern::Order;
 use crate::snapshot::Snapshot;
 use crate::store::WriteOptions;
 use crate::verify::{VerifyOptions, verify};
-use crate::write::Replay;
+use crate::write::{MaintenanceOptions, RUNS_MAX, Replay};
 use crate::{OpenOptions, Store, StoreError};
 
 /// Loads texts on top of a snapshot, as a run with a number.
@@ -157,6 +158,13 @@ fn a_load_that_fails_leaves_no_run() {
 }
 
 fn open_for_writing(storage: Arc<dyn Storage>) -> Result<Store, StoreError> {
+    open_with(storage, |_| ())
+}
+
+fn open_with(
+    storage: Arc<dyn Storage>,
+    change: impl Fn(&mut MaintenanceOptions),
+) -> Result<Store, StoreError> {
     let open = OpenOptions {
         cache_bytes: 4 << 20,
     };
@@ -169,6 +177,7 @@ fn open_for_writing(storage: Arc<dyn Storage>) -> Result<Store, StoreError> {
         ..WriteOptions::default()
     };
     write.maintenance.in_background = false;
+    change(&mut write.maintenance);
     Store::open_storage_for_writing(storage, open, &write)
 }
 
@@ -241,4 +250,86 @@ fn a_load_onto_a_full_disk_changes_nothing() {
         assert!(error.to_string().contains("no space left"), "{error}");
         assert!(contents(&disk) == before, "a disk of {bytes} bytes");
     }
+}
+
+/// One commit of a new quad; false if another came between.
+fn commit(store: &Store, number: u64) -> bool {
+    let names = ["s", "p", "o"].map(|what| format!("http://example.org/commit/{what}{number}"));
+    let keys = names.each_ref().map(|name| pythia_rdf::TermKey {
+        kind: pythia_rdf::TermKind::Iri,
+        bytes: name.as_bytes(),
+    });
+    let mut transaction = store.begin().expect("a writer");
+    let ids = transaction.ids(&keys).expect("memory");
+    let quad = [ids[0].0, ids[1].0, ids[2].0, 0];
+    transaction.insert(&[quad]).expect("memory");
+    match transaction.commit() {
+        Err(StoreError::Conflict) => false,
+        committed => committed.map(|_| true).expect("memory"),
+    }
+}
+
+/// Loads texts one after the other while another thread commits without a pause; gives how many commits
+/// there were, and the most runs that there were at a time.
+fn load_beside_commits(store: &Store, loads: &[String]) -> (u64, usize) {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let commits = scope.spawn(|| {
+            let (mut commits, mut runs) = (0, 0);
+            // What never ends is to fail, not to hang.
+            while !done.load(Ordering::Relaxed) && runs <= RUNS_MAX {
+                commits += u64::from(commit(store, commits));
+                runs = runs.max(store.manifest().runs.len());
+            }
+            (commits, runs)
+        });
+        for text in loads {
+            let sources = vec![source(text)];
+            let progress = Arc::new(LoadProgress::default());
+            let loaded = store.load(sources, &options(1 << 30, 1), &progress);
+            loaded.expect("memory");
+        }
+        done.store(true, Ordering::Relaxed);
+        commits.join().expect("no commit panics")
+    })
+}
+
+#[test]
+fn loads_end_whatever_commits_and_runs_stay_few() {
+    let disk = disk_with(&texts(0..300));
+    let store = open_for_writing(Arc::clone(&disk)).expect("a store");
+    let loads: Vec<String> = (0..40)
+        .map(|number| texts(1000 + number * 10..1010 + number * 10).concat())
+        .collect();
+    let (commits, runs) = load_beside_commits(&store, &loads);
+    let last = store.manifest().runs.len();
+    assert!(runs.max(last) <= RUNS_MAX, "{runs} runs, {last} in the end");
+    drop(store);
+    let loaded = expected_quads(&[texts(0..300), loads].concat());
+    assert_eq!(contents(&disk).len() as u64, loaded.len() as u64 + commits);
+}
+
+#[test]
+fn a_store_of_too_many_runs_opens_and_gets_fewer() {
+    let disk = disk_with(&texts(0..300));
+    let before = contents(&disk).len() as u64;
+    let store = open_with(Arc::clone(&disk), |maintenance| maintenance.runs_max = 1000);
+    let store = store.expect("a store");
+    for number in 0..120 {
+        assert!(commit(&store, number));
+        assert!(store.flush().expect("memory"));
+    }
+    assert_eq!(store.manifest().runs.len(), 120);
+    drop(store);
+    let reader = Store::open_storage(Arc::clone(&disk), OpenOptions::default()).expect("a store");
+    assert_eq!(reader.snapshot().statistics().quads, before + 120);
+    // The next step that adds one makes room, whoever maintains the store.
+    let store = open_for_writing(Arc::clone(&disk)).expect("a store");
+    assert!(commit(&store, 120));
+    assert!(store.flush().expect("memory"));
+    assert_eq!(store.manifest().runs.len(), RUNS_MAX);
+    store.maintain().expect("memory");
+    assert!(store.manifest().runs.len() < RUNS_MAX);
+    drop(store);
+    assert_eq!(contents(&disk).len() as u64, before + 121);
 }

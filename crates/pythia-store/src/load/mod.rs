@@ -39,7 +39,7 @@ mod vocabulary;
 #[cfg(test)]
 mod live_tests;
 #[cfg(test)]
-mod store_tests;
+pub(crate) mod store_tests;
 #[cfg(test)]
 mod tests;
 
@@ -179,11 +179,11 @@ pub fn load_into(
     let name = path.display().to_string();
     std::fs::create_dir_all(path)
         .map_err(|error| IoError::os("create the folder", &name, None, error))?;
-    if has_quads(path)? {
-        return load_onto(path, sources, options, progress);
-    }
-    let _lock = StoreLock::exclusive(path)?;
     let storage = DirectStorage::open(path, true)?;
+    if has_quads(&storage)? {
+        return load_onto(storage, sources, options, progress);
+    }
+    let _lock = StoreLock::exclusive(&storage)?;
     let known = device::read(&storage).filter(|device| device.identity == storage.identity());
     let segment = options
         .segment
@@ -207,14 +207,14 @@ pub fn load_into(
 }
 
 /// Whether there is a store with quads, or one that was written to.
-fn has_quads(path: &Path) -> Result<bool, LoadError> {
-    let manifest = Manifest::read(&DirectStorage::open(path, true)?)?;
+fn has_quads(storage: &DirectStorage) -> Result<bool, LoadError> {
+    let manifest = Manifest::read(storage)?;
     Ok(manifest.is_some_and(|manifest| manifest.quads > 0 || manifest.log.is_some()))
 }
 
 /// Loads the sources into a store that has quads.
 fn load_onto(
-    path: &Path,
+    storage: DirectStorage,
     sources: Vec<Source>,
     options: &LoadOptions,
     progress: &Arc<LoadProgress>,
@@ -223,7 +223,7 @@ fn load_onto(
     let open = OpenOptions { cache_bytes };
     let mut write = WriteOptions::default();
     write.maintenance.in_background = false;
-    let store = Store::open_for_writing(path, open, &write)?;
+    let store = Store::open_folder_for_writing(Arc::new(storage), open, &write)?;
     let options = LoadOptions {
         memory_bytes: options.memory_bytes.saturating_sub(cache_bytes),
         ..options.clone()

@@ -25,13 +25,13 @@ const COMPONENTS: [Component; 4] = [
     Component::Graph,
 ];
 
-pub(super) fn source(text: &str) -> Source {
+pub(crate) fn source(text: &str) -> Source {
     let bytes = std::io::Cursor::new(text.to_owned().into_bytes());
     let name = "input".to_owned();
     Source::from_reader(name, bytes, RdfFormat::NQuads, Compression::None).expect("a source")
 }
 
-pub(super) fn options(memory_bytes: usize, threads: usize) -> LoadOptions {
+pub(crate) fn options(memory_bytes: usize, threads: usize) -> LoadOptions {
     LoadOptions {
         memory_bytes,
         threads: NonZero::new(threads),
@@ -39,7 +39,7 @@ pub(super) fn options(memory_bytes: usize, threads: usize) -> LoadOptions {
     }
 }
 
-pub(super) fn load_texts(
+pub(crate) fn load_texts(
     storage: &Arc<dyn Storage>,
     texts: &[String],
     options: &LoadOptions,
@@ -53,7 +53,7 @@ pub(super) fn load_texts(
     )
 }
 
-pub(super) fn memory() -> Arc<dyn Storage> {
+pub(crate) fn memory() -> Arc<dyn Storage> {
     Arc::new(MemoryStorage::new())
 }
 
@@ -64,7 +64,7 @@ fn quads_of(storage: &Arc<dyn Storage>, order: Order) -> BTreeSet<String> {
 }
 
 /// All quads of a snapshot, read in one of its orders.
-pub(super) fn quads_in(snapshot: &Snapshot, order: Order) -> BTreeSet<String> {
+pub(crate) fn quads_in(snapshot: &Snapshot, order: Order) -> BTreeSet<String> {
     let pattern = QuadPattern {
         subject: None,
         predicate: None,
@@ -102,7 +102,7 @@ pub(super) fn quads_in(snapshot: &Snapshot, order: Order) -> BTreeSet<String> {
 }
 
 /// The quads of texts, by another parser.
-pub(super) fn expected_quads(texts: &[String]) -> BTreeSet<String> {
+pub(crate) fn expected_quads(texts: &[String]) -> BTreeSet<String> {
     let parser = oxrdfio::RdfParser::from_format(RdfFormat::NQuads);
     let text = texts.concat();
     let quads = parser.for_slice(text.as_bytes());

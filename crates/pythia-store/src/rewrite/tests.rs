@@ -10,7 +10,7 @@ use pythia_rdf::OwnedKey;
 use super::*;
 use crate::auxiliary::{AuxiliaryKind, Change, OptimizeOptions, optimize, rebuild};
 use crate::delta::device::tests::{Model, base_quads, runs, sum};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, Unnamed};
 use crate::testing::{Quad, SMALL_PAGES, TERMS, component, id, open, write_store};
 use crate::verify::{VerifyOptions, verify};
 
@@ -96,21 +96,30 @@ impl Case {
             ..RewriteOptions::default()
         };
         let pace = Pace::default();
-        rewrite(
-            &self.base,
-            &self.runs,
-            Arc::clone(storage),
-            SegmentId(2),
-            &options,
-            &pace,
-        )
+        self.rewrite_paced(storage, &options, &pace)
     }
 
-    fn check(&self, memory_bytes: usize, threads: usize) {
-        let new = self
-            .rewrite(&self.storage, memory_bytes, threads)
-            .expect("memory");
-        assert_eq!(new.segment.quads, self.quads.len() as u64);
+    fn rewrite_paced(
+        &self,
+        storage: &Arc<dyn Storage>,
+        options: &RewriteOptions,
+        pace: &Pace,
+    ) -> Result<NewBase, StoreError> {
+        let storage = Arc::clone(storage);
+        rewrite(&self.from(), &self.base, &self.runs, storage, options, pace)
+    }
+
+    /// The manifest of base and runs.
+    fn from(&self) -> Manifest {
+        let manifest = Manifest::read(&*self.storage).expect("sound");
+        Manifest {
+            runs: self.runs.iter().map(|run| run.entry().clone()).collect(),
+            ..manifest.expect("there")
+        }
+    }
+
+    /// Fails unless a new base is byte by byte what a load of the same quads writes.
+    fn check_files(&self, new: &NewBase) {
         let key = |id: u64| self.keys.get(&TermId(id)).cloned();
         let quads: BTreeSet<_> = self.quads.iter().map(|quad| quad.map(key)).collect();
         assert_eq!(new.segment, fresh(&self.storage, &quads));
@@ -123,6 +132,14 @@ impl Case {
                 file.name
             );
         }
+    }
+
+    fn check(&self, memory_bytes: usize, threads: usize) {
+        let new = self
+            .rewrite(&self.storage, memory_bytes, threads)
+            .expect("memory");
+        assert_eq!(new.segment.quads, self.quads.len() as u64);
+        self.check_files(&new);
         let pool = BufferPool::new(Arc::clone(&self.storage), 4 << 20);
         let entry = &new.segment;
         let segment = Segment::open(&pool, "segment-000002", entry.quads, &entry.files);
@@ -187,8 +204,8 @@ fn rows_that_do_not_fit_are_sorted_in_files() {
     Case::new(&[model]).check(1, 2);
 }
 
-#[test]
-fn what_fails_or_is_cancelled_leaves_nothing() {
+/// A case, and what a rewrite of it does to the device.
+fn small_case() -> (Case, FaultyStorage) {
     let mut model = Model {
         first: [TERMS; TermKind::DICTIONARY.len()],
         ..Model::default()
@@ -197,36 +214,79 @@ fn what_fails_or_is_cancelled_leaves_nothing() {
         .quads
         .insert(*base_quads().first().expect("some"), false);
     let case = Case::new(&[model]);
-    let before = case.storage.list("").expect("memory");
     let calm = FaultyStorage::new(Arc::clone(&case.storage), FaultPlan::none());
     let rewritten: Arc<dyn Storage> = Arc::new(calm.clone());
     case.rewrite(&rewritten, 1 << 20, 1).expect("no faults");
     case.storage.remove("segment-000002").expect("memory");
-    let plans = (1..=calm.operations()).map(FaultPlan::fail_at);
-    let sizes = (0..calm.bytes_appended())
-        .step_by(9_000)
-        .map(FaultPlan::disk_of);
-    for plan in plans.chain(sizes) {
-        let faulty: Arc<dyn Storage> =
-            Arc::new(FaultyStorage::new(Arc::clone(&case.storage), plan.clone()));
-        let error = case.rewrite(&faulty, 1 << 20, 1).expect_err("it fails");
-        assert!(matches!(error, StoreError::Io(_)), "{plan:?}: {error}");
-        assert_eq!(case.storage.list("").expect("memory"), before, "{plan:?}");
+    (case, calm)
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_of_a_rewrite() {
+    let (case, calm) = small_case();
+    let before = case.storage.list("").expect("memory");
+    for bytes in (0..calm.bytes_appended()).step_by(9_000) {
+        let faulty = FaultyStorage::new(Arc::clone(&case.storage), FaultPlan::disk_of(bytes));
+        let faulty: Arc<dyn Storage> = Arc::new(faulty);
+        let written = case.rewrite(&faulty, 1 << 20, 1).map(|_| ());
+        let error = written.expect_err("it is full");
+        assert!(error.to_string().contains("no space left"), "{error}");
+        assert_eq!(case.storage.list("").expect("memory"), before, "{bytes}");
     }
+}
+
+#[test]
+fn a_rewrite_goes_on_where_the_one_before_failed() {
+    let (case, calm) = small_case();
+    let whole = calm.bytes_appended();
+    let mut least = whole;
+    for operation in 1..=calm.operations() {
+        let faulty = FaultyStorage::new(Arc::clone(&case.storage), FaultPlan::fail_at(operation));
+        let storage: Arc<dyn Storage> = Arc::new(faulty);
+        let written = case.rewrite(&storage, 1 << 20, 1).map(|_| ());
+        let error = written.expect_err(&format!("operation {operation} fails"));
+        assert!(matches!(error, StoreError::Io(_)), "{operation}: {error}");
+        let again = FaultyStorage::new(Arc::clone(&case.storage), FaultPlan::none());
+        let storage: Arc<dyn Storage> = Arc::new(again.clone());
+        let new = case.rewrite(&storage, 1 << 20, 1).expect("no faults");
+        case.check_files(&new);
+        assert!(again.bytes_appended() <= least, "fails at {operation}");
+        least = again.bytes_appended();
+        case.storage.remove("segment-000002").expect("memory");
+    }
+    // What is left of the last is the directory.
+    assert!(least < whole / 3, "{least} of {whole} bytes");
+}
+
+#[test]
+fn a_cancelled_rewrite_goes_on_and_one_of_another_state_does_not() {
+    let (case, _) = small_case();
     let pace = Pace::default();
     pace.cancel();
     let options = RewriteOptions::default();
     let storage = Arc::clone(&case.storage);
-    let error = rewrite(
-        &case.base,
-        &case.runs,
-        storage,
-        SegmentId(2),
-        &options,
-        &pace,
-    );
+    let error = case.rewrite_paced(&storage, &options, &pace).map(|_| ());
     assert!(matches!(error, Err(StoreError::Cancelled)), "{error:?}");
-    assert_eq!(case.storage.list("").expect("memory"), before);
+    assert!(storage.exists("segment-000002/FROM").expect("memory"));
+    let new = case.rewrite(&storage, 1 << 20, 1).expect("no faults");
+    case.check_files(&new);
+    storage.remove("segment-000002/pos.part").expect("memory");
+    // A part that is damaged is written again.
+    let name = "segment-000002/spo.part";
+    let mut bytes = case.storage.read_all(name).expect("memory");
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    let mut file = case.storage.create(name).expect("memory");
+    file.append(&bytes).expect("memory");
+    file.sync().expect("memory");
+    let new = case.rewrite(&storage, 1 << 20, 1).expect("no faults");
+    case.check_files(&new);
+    // What was made of other runs is of no use.
+    let mut other = case.from();
+    other.runs.clear();
+    let written = rewrite(&other, &case.base, &[], storage, &options, &Pace::default());
+    let written = written.expect("no faults");
+    assert_eq!(written.segment.quads, base_quads().len() as u64);
 }
 
 /// A run that removes all quads of a predicate, and moves the ids of the others.
@@ -307,7 +367,8 @@ fn auxiliary_files_are_rebuilt_with_new_ids_or_dropped() {
     assert_eq!(kinds[2], AuxiliaryKind::Attribute { predicate, along });
     (manifest.segment, manifest.auxiliary) = (new.id, rebuilt.entries);
     (manifest.quads, manifest.files) = (new.segment.quads, new.segment.files);
-    manifest.switch(&*case.storage).expect("memory");
+    let unnamed = Unnamed::new(&*case.storage);
+    manifest.switch(&*case.storage, unnamed).expect("memory");
     Manifest::remove_leftovers(Some(&manifest), &*case.storage).expect("memory");
     let report = verify(
         Arc::clone(&case.storage),

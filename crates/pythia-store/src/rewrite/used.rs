@@ -18,14 +18,14 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    fn new(count: u64) -> Self {
+    pub(super) fn new(count: u64) -> Self {
         Self {
             words: vec![0; count.div_ceil(64) as usize],
         }
     }
 
     #[inline]
-    fn insert(&mut self, number: u64) {
+    pub(super) fn insert(&mut self, number: u64) {
         self.words[(number / 64) as usize] |= 1 << (number % 64);
     }
 

@@ -26,6 +26,10 @@ pub(crate) struct ColumnScan {
     prefix: Vec<u64>,
     window: VecDeque<(u64, Page)>,
     read_ahead: ReadAhead,
+    /// Rows whose first free component is smaller are skipped once their page is there.
+    sought: Option<u64>,
+    /// Ids of that component that are going to be sought, sorted.
+    expected: Vec<u64>,
     graphs: Vec<u64>,
     values: Vec<u64>,
 }
@@ -62,6 +66,8 @@ impl ColumnScan {
             prefix,
             window: VecDeque::new(),
             read_ahead,
+            sought: None,
+            expected: Vec::new(),
             graphs: Vec::new(),
             values: Vec::new(),
         }
@@ -69,9 +75,17 @@ impl ColumnScan {
 
     /// Appends the next rows to `batch`; it stays empty at the end.
     pub(crate) fn fill(&mut self, batch: &mut IdBatch) -> Result<(), StoreError> {
-        while !self.rows.is_empty() && batch.rows < BATCH_ROWS_MIN {
-            let segment = Arc::clone(&self.segment);
-            let file = segment.columns(self.end);
+        let segment = Arc::clone(&self.segment);
+        let file = segment.columns(self.end);
+        while batch.rows < BATCH_ROWS_MIN {
+            let sought = self.sought.map(|id| self.page_of(id));
+            if let Some(page) = sought {
+                let first = file.directory().page_rows(page).start;
+                self.rows.start = self.rows.start.max(first);
+            }
+            if self.rows.is_empty() {
+                break;
+            }
             let number = file.directory().page_of_row(self.rows.start);
             let page_rows = file.directory().page_rows(number);
             let graphs = file.page_graphs(number, self.graph);
@@ -85,6 +99,16 @@ impl ColumnScan {
             };
             let page = page.clone();
             let view = file.view(number as u64, &page)?;
+            if let Some(id) = self.sought.take()
+                && sought == Some(number)
+            {
+                let position = view.position(&self.key(id), false);
+                let position = position.map_err(|problem| file.corrupt(number as u64, problem))?;
+                self.rows.start = self.rows.start.max(page_rows.start + position as u64);
+                if self.rows.start >= page_rows.end {
+                    continue;
+                }
+            }
             // End on a block, so that the next batch does not decode it again.
             let start = (self.rows.start - page_rows.start) as usize;
             let most = (start + BATCH_ROWS - batch.rows).next_multiple_of(BLOCK_ROWS);
@@ -103,15 +127,31 @@ impl ColumnScan {
     }
 
     /// Skips the rows whose first free component is smaller than `id`.
-    pub(crate) fn seek(&mut self, id: TermId) -> Result<(), StoreError> {
-        if self.prefix.len() > 2 || self.rows.is_empty() {
-            return Ok(());
+    pub(crate) fn seek(&mut self, id: TermId) {
+        if self.prefix.len() <= 2 {
+            self.sought = self.sought.max(Some(id.0));
         }
-        let mut key = self.prefix.clone();
-        key.push(id.0);
-        let row = self.segment.columns(self.end).seek(&key)?;
-        self.rows.start = self.rows.start.max(row).min(self.rows.end);
-        Ok(())
+    }
+
+    /// Notes which ids are going to be sought.
+    pub(crate) fn expect(&mut self, ids: &[u64]) {
+        if self.prefix.len() <= 2 {
+            self.expected.clear();
+            self.expected.extend_from_slice(ids);
+        }
+    }
+
+    /// The key of the first row with an id in the first free component.
+    fn key(&self, id: u64) -> Vec<u64> {
+        self.prefix.iter().copied().chain([id]).collect()
+    }
+
+    /// The page that has this row or is the one before it. Reads nothing.
+    fn page_of(&self, id: u64) -> usize {
+        let directory = self.segment.columns(self.end).directory();
+        directory
+            .pages_before(&self.key(id), false)
+            .saturating_sub(1)
     }
 
     /// Makes the page the window's first.
@@ -125,13 +165,32 @@ impl ColumnScan {
         }
         let last = file.directory().page_of_row(self.rows.end - 1) as u64;
         let wanted = |page: &u64| file.page_graphs(*page as usize, self.graph) != PageGraphs::None;
-        let numbers: Vec<u64> = (number..=last)
-            .filter(wanted)
-            .take(self.read_ahead.next())
-            .collect();
+        let most = self.read_ahead.next();
+        let numbers: Vec<u64> = match self.expected_pages(number, last, most) {
+            Some(expected) => expected.into_iter().filter(wanted).collect(),
+            None => (number..=last).filter(wanted).take(most).collect(),
+        };
         let pages = file.hold(&numbers)?;
         self.window.extend(numbers.into_iter().zip(pages));
         Ok(())
+    }
+
+    /// The page and the next ones that have ids which are expected, unless most pages have some.
+    fn expected_pages(&self, number: u64, last: u64, most: usize) -> Option<Vec<u64>> {
+        let mut pages = vec![number];
+        let mut page = number;
+        let mut ids = &self.expected[..];
+        while pages.len() < most {
+            let there = |id: &u64| self.page_of(*id) as u64 <= page;
+            ids = &ids[ids.partition_point(there)..];
+            match ids.first().map(|id| self.page_of(*id) as u64) {
+                Some(next) if next <= last => page = next,
+                _ => break,
+            }
+            pages.push(page);
+        }
+        let is_dense = page - number < 2 * pages.len() as u64;
+        (!is_dense).then_some(pages)
     }
 
     fn all_rows(

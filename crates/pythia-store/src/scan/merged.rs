@@ -187,6 +187,11 @@ impl MergedScan {
         self.seek_both(id)
     }
 
+    /// As [`QuadScan::expect`].
+    pub(crate) fn expect(&mut self, ids: &[u64]) {
+        self.base.expect(ids);
+    }
+
     fn seek_both(&mut self, id: TermId) -> Result<(), StoreError> {
         self.base.seek(id)?;
         self.changes.seek(id)

@@ -5,6 +5,7 @@
 //! where recent changes touch what is scanned, they are merged into it.
 //! Rows are always sorted by the order's components that the pattern leaves free, then by graph.
 
+mod ahead;
 mod columns;
 mod merged;
 mod node;
@@ -12,9 +13,9 @@ pub(crate) mod of_segment;
 mod sorted;
 mod tuples;
 
-use pythia_io::PagedFile;
 use pythia_rdf::TermId;
 
+pub(crate) use ahead::{ReadAhead, Run};
 pub(crate) use columns::ColumnScan;
 pub(crate) use merged::{MergeKey, MergedScan};
 pub(crate) use node::NodeScan;
@@ -28,8 +29,6 @@ use crate::pattern::{Component, IdBatch, Order, QuadPattern};
 pub const BATCH_ROWS: usize = 4096;
 /// A batch that is not the last has at least so many rows.
 const BATCH_ROWS_MIN: usize = 1024;
-/// Most pages that a scan reads ahead.
-const WINDOW_PAGES_MAX: usize = 32;
 
 /// The quads that match a pattern, in batches.
 ///
@@ -91,12 +90,15 @@ impl QuadScan {
     }
 
     /// Skips rows whose first free component (of the order, after what the pattern binds) is smaller
-    /// than `id`; never goes back. Reads at most one page. Without effect if subject, predicate and
-    /// object are all bound.
+    /// than `id`; never goes back. Reads nothing before rows are asked for, unless the pattern binds a
+    /// node. Without effect if subject, predicate and object are all bound.
     pub fn seek(&mut self, id: TermId) -> Result<(), StoreError> {
         match &mut self.source {
             Source::Empty => Ok(()),
-            Source::Columns(scan) => scan.seek(id),
+            Source::Columns(scan) => {
+                scan.seek(id);
+                Ok(())
+            }
             Source::Tuples(scan) => {
                 scan.seek(id);
                 Ok(())
@@ -107,6 +109,18 @@ impl QuadScan {
                 Ok(())
             }
             Source::Merged(scan) => scan.seek(id),
+        }
+    }
+}
+
+impl QuadScan {
+    /// Says which ids, sorted, will be sought from here on: pages in which none of them is are not
+    /// read ahead, and all others are read in batches. What else is sought is found as well.
+    pub fn expect(&mut self, ids: &[u64]) {
+        match &mut self.source {
+            Source::Columns(scan) => scan.expect(ids),
+            Source::Merged(scan) => scan.expect(ids),
+            Source::Empty | Source::Tuples(_) | Source::Node(_) | Source::Sorted(_) => {}
         }
     }
 }
@@ -173,28 +187,5 @@ impl Projection {
             });
         }
         batch.rows += 1;
-    }
-}
-
-/// How many pages to read at once: few at first, as many queries need no more, then ever more.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReadAhead {
-    pages: usize,
-    most: usize,
-}
-
-impl ReadAhead {
-    pub(crate) fn new(file: &PagedFile) -> Self {
-        let share = file.pool().budget_bytes() / 64 / file.page_bytes();
-        Self {
-            pages: 1,
-            most: share.clamp(1, WINDOW_PAGES_MAX),
-        }
-    }
-
-    pub(crate) fn next(&mut self) -> usize {
-        let pages = self.pages;
-        self.pages = (pages * 4).min(self.most);
-        pages
     }
 }

@@ -162,7 +162,7 @@ impl NodeScan {
                 self.open_list(list.predicate)?;
             }
             if let Some(list) = &mut self.list {
-                list.seek(id)?;
+                list.seek(id);
             }
         }
         Ok(())

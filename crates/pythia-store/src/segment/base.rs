@@ -11,23 +11,28 @@ use super::writer::{OrderDirectory, SegmentOptions, SegmentWriter};
 use crate::StoreError;
 use crate::device;
 use crate::dictionary::DictionaryDirectory;
-use crate::manifest::{FORMAT_VERSION, Manifest, SegmentId};
+use crate::manifest::{FORMAT_VERSION, Manifest, SegmentId, Unnamed};
 use crate::store::LOCK_NAME;
 
 /// A file that is there while a segment is being written. Where it is found without a manifest,
-/// an interrupted load left what is there; anything else in the folder is not ours to remove.
-const LOADING_NAME: &str = "LOADING";
+/// an interrupted load left what is there; anything else in the folder is not ours to remove. Beside a
+/// manifest it says nothing.
+pub(crate) const LOADING_NAME: &str = "LOADING";
+
+/// A file that no interrupted load has left, as far as names tell.
+fn foreign_file(storage: &dyn Storage) -> Result<Option<String>, StoreError> {
+    let is_foreign = |name: &String| {
+        ![LOCK_NAME, LOADING_NAME, "lost+found"].contains(&name.as_str()) && !device::is_ours(name)
+    };
+    Ok(storage.list("")?.into_iter().find(is_foreign))
+}
 
 /// Fails if there are files that no interrupted load has left.
 fn refuse_foreign_files(storage: &dyn Storage) -> Result<(), StoreError> {
-    let names = storage.list("")?;
-    if names.iter().any(|name| name == LOADING_NAME) {
+    if storage.exists(LOADING_NAME)? {
         return Ok(());
     }
-    match names
-        .into_iter()
-        .find(|name| name != LOCK_NAME && name != "lost+found" && !device::is_ours(name))
-    {
+    match foreign_file(storage)? {
         Some(name) => Err(StoreError::ForeignFiles { name }),
         None => Ok(()),
     }
@@ -40,6 +45,8 @@ pub struct BaseWriter {
     id: SegmentId,
     /// `None` once it is sealed.
     segment: Option<SegmentWriter>,
+    /// Whether there is a store for certain, be it the empty one from before.
+    is_store: bool,
 }
 
 impl BaseWriter {
@@ -57,14 +64,16 @@ impl BaseWriter {
         if current.is_none() {
             refuse_foreign_files(&*storage)?;
         }
-        storage.create(LOADING_NAME)?.sync()?;
         Manifest::remove_leftovers(current.as_ref(), &*storage)?;
+        storage.create(LOADING_NAME)?.sync()?;
+        let is_store = current.is_some();
         let id = SegmentId(current.map_or(1, |manifest| manifest.segment.0 + 1));
         let segment = SegmentWriter::new(Arc::clone(&storage), id.folder(), options);
         Ok(Self {
             storage,
             id,
             segment: Some(segment),
+            is_store,
         })
     }
 
@@ -94,11 +103,10 @@ impl BaseWriter {
             runs: Vec::new(),
             log: None,
         };
-        if let Err(error) = manifest.switch(&*self.storage) {
-            // Best effort: the next writer removes what is still there.
-            let _ = self.storage.remove(&self.id.folder());
-            return Err(error);
-        }
+        let mut unnamed = Unnamed::new(&*self.storage);
+        unnamed.push(self.id.folder());
+        manifest.switch(&*self.storage, unnamed)?;
+        self.is_store = true;
         // The empty segment that this one replaces; the next writer tries again if this fails.
         let _ = Manifest::remove_leftovers(Some(&manifest), &*self.storage);
         Ok(self.id)
@@ -107,9 +115,13 @@ impl BaseWriter {
 
 impl Drop for BaseWriter {
     fn drop(&mut self) {
-        // The folder goes before the mark that says whose it is. Beside a manifest the mark says
-        // nothing, so it may stay if this fails.
         drop(self.segment.take());
-        let _ = self.storage.remove(LOADING_NAME);
+        // The mark says whose the files are: it goes only once they are gone, or for certain a store's.
+        // A rename that failed may still be taken back.
+        let is_clear =
+            || -> Result<bool, StoreError> { Ok(foreign_file(&*self.storage)?.is_none()) };
+        if self.is_store || is_clear().unwrap_or(false) {
+            let _ = self.storage.remove(LOADING_NAME);
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! A [`SegmentWriter`] gives one writer for the dictionary and one for each order; they are
 //! independent of each other and may be driven from different threads. [`SegmentWriter::seal`] then
 //! writes the `directory` file. Nothing names the segment's folder before the caller's manifest does;
-//! a writer that is dropped instead of sealed removes it.
+//! a writer that is dropped instead of sealed removes it, unless the folder is somebody else's to keep.
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use super::sealed::{self, DICTIONARY_NAME, DIRECTORY_NAME, SegmentDirectory};
 use super::tuple::{ExternalPolicy, PageSink, TupleDirectory, TupleWriter};
 use crate::StoreError;
 use crate::characteristic::{CharacteristicCounter, CharacteristicSets};
+use crate::codec::{Reader, Writer};
 use crate::dictionary::{DictionaryDirectory, DictionaryWriter};
 use crate::manifest::ManifestFile;
 use crate::pattern::Order;
@@ -63,7 +64,8 @@ pub struct SegmentWriter {
     storage: Arc<dyn Storage>,
     options: SegmentOptions,
     folder: String,
-    sealed: bool,
+    /// Whether the folder stays when this is dropped.
+    stays: bool,
 }
 
 impl SegmentWriter {
@@ -73,8 +75,15 @@ impl SegmentWriter {
             storage,
             options,
             folder,
-            sealed: false,
+            stays: false,
         }
+    }
+
+    /// Starts or goes on with a segment in a folder that stays whatever becomes of the segment.
+    pub(crate) fn kept(storage: Arc<dyn Storage>, folder: String, options: SegmentOptions) -> Self {
+        let mut writer = Self::new(storage, folder, options);
+        writer.stays = true;
+        writer
     }
 
     fn pages(&self, name: &str, page_bytes: usize) -> Result<PageWriter, StoreError> {
@@ -130,7 +139,7 @@ impl SegmentWriter {
             let bytes = self.storage.open(&format!("{folder}/{name}"))?.len();
             files.push(ManifestFile { name, bytes });
         }
-        self.sealed = true;
+        self.stays = true;
         Ok(SegmentEntry {
             quads: directory.statistics.quads,
             files,
@@ -140,7 +149,7 @@ impl SegmentWriter {
 
 impl Drop for SegmentWriter {
     fn drop(&mut self) {
-        if !self.sealed {
+        if !self.stays {
             // Best effort: the next writer removes what is still there.
             let _ = self.storage.remove(&self.folder);
         }
@@ -217,6 +226,48 @@ enum DirectoryKind {
     Tuples(TupleDirectory, Option<CharacteristicSets>),
     /// With PSO, the quads per graph.
     Columns(ColumnDirectory, Option<GraphStatistics>),
+}
+
+impl OrderDirectory {
+    /// The order.
+    pub(crate) fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Appends what [`Self::read`] reads.
+    pub(crate) fn write(&self, out: &mut Writer) {
+        match &self.kind {
+            DirectoryKind::Tuples(directory, characteristic) => {
+                directory.write(out);
+                characteristic.iter().for_each(|sets| sets.write(out));
+            }
+            DirectoryKind::Columns(directory, graphs) => {
+                directory.write(out);
+                graphs.iter().for_each(|graphs| graphs.write(out));
+            }
+        }
+    }
+
+    /// Reads what [`Self::write`] appended for this order.
+    pub(crate) fn read(order: Order, input: &mut Reader<'_>) -> Result<Self, StoreError> {
+        let kind = match order {
+            Order::Spo | Order::Ops => {
+                let directory = TupleDirectory::read(input)?;
+                let characteristic = (order == Order::Spo)
+                    .then(|| CharacteristicSets::read(input))
+                    .transpose()?;
+                DirectoryKind::Tuples(directory, characteristic)
+            }
+            Order::Pso | Order::Pos => {
+                let directory = ColumnDirectory::read(input)?;
+                let graphs = (order == Order::Pso)
+                    .then(|| GraphStatistics::read(input))
+                    .transpose()?;
+                DirectoryKind::Columns(directory, graphs)
+            }
+        };
+        Ok(Self { order, kind })
+    }
 }
 
 impl OrderWriter {

@@ -26,7 +26,9 @@ pub(super) fn expand_changed(
         return expand(base, end, nodes, predicate, graph, out);
     };
     let mut rows = Expansion::new(predicate.is_none() || out.with_predicate, out.with_graph);
+    rows.run = std::mem::take(&mut out.run);
     expand(base, end, nodes, predicate, graph, &mut rows)?;
+    out.run = std::mem::take(&mut rows.run);
     delta::merge(&rows, &changes, predicate, out)
 }
 
@@ -56,7 +58,9 @@ pub(crate) fn expand(
     }
     // Predicates must be known to put external lists in their places.
     let mut inline = Expansion::new(true, out.with_graph);
+    inline.run = std::mem::take(&mut out.run);
     tuples.expand(nodes, predicates, graph, &mut inline)?;
+    out.run = std::mem::take(&mut inline.run);
     splice(base, end, nodes, predicate, graph, inline, out)
 }
 
@@ -69,7 +73,9 @@ fn split_off(out: &mut Expansion, row: usize) -> Expansion {
         other: tail(&mut out.other),
         graph: tail(&mut out.graph),
         external: std::mem::take(&mut out.external),
-        ..*out
+        with_predicate: out.with_predicate,
+        with_graph: out.with_graph,
+        ..Expansion::default()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pythia_io::BufferPool;
-use pythia_log::LogReader;
+use pythia_log::{LogError, LogReader};
 use pythia_rdf::{OwnedKey, TermId};
 
 use super::{Check, IdRanges};
@@ -59,12 +59,15 @@ impl Check<'_> {
         }
     }
 
-    /// Reads the log from the first commit on that neither base nor runs have.
+    /// Looks at all files of the log, and reads it from the first commit on that neither base nor runs have.
     pub(super) fn log(&mut self, pool: &Arc<BufferPool>, log: &LogEntry) {
-        let read = || -> Result<u64, StoreError> {
+        let mut damages = Vec::new();
+        let mut read = || -> Result<u64, StoreError> {
             let devices = log_devices(pool.storage(), &log.devices)?;
+            let reader = LogReader::open(devices, None, log.store);
+            damages = reader.damages()?;
             let mut commits = 0;
-            for commit in LogReader::open(devices, None, log.store).commits_from(log.position)? {
+            for commit in reader.replay_from(log.position)? {
                 for changes in commit?.changes() {
                     changes?;
                 }
@@ -72,8 +75,14 @@ impl Check<'_> {
             }
             Ok(commits)
         };
-        match read() {
+        let commits = read();
+        for damage in &damages {
+            self.problem(&damage.file, None, damage.problem.clone());
+        }
+        match commits {
             Ok(commits) => self.report.commits = commits,
+            // Listed already.
+            Err(StoreError::Log(LogError::Damaged { .. })) if !damages.is_empty() => {}
             Err(error) => self.error("the log", error),
         }
     }

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use pythia_io::{MemoryStorage, Storage};
 use pythia_rdf::{OwnedKey, TermId, TermKind};
 
-use super::{VerifyOptions, VerifyReport, verify};
+use super::{Problem, VerifyOptions, VerifyReport, verify};
 use crate::delta::device::tests::{Model, base_quads, runs, sum};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, Unnamed};
 use crate::testing::{Quad, SMALL_PAGES, TERMS, id, quads, write_store};
 
 fn check(storage: Arc<MemoryStorage>) -> VerifyReport {
@@ -159,7 +159,9 @@ fn with_runs(models: &[Model]) -> Arc<MemoryStorage> {
         let entry = model.write(&as_storage, number as u64 + 1);
         manifest.runs.push(entry.expect("memory"));
     }
-    manifest.switch(&*storage).expect("memory");
+    manifest
+        .switch(&*storage, Unnamed::new(&*storage))
+        .expect("memory");
     storage
 }
 
@@ -179,6 +181,46 @@ fn one_run() -> Model {
     let quad = [iri(TERMS), iri(3), iri(TERMS + 1), 0];
     model.quads.insert(quad, true);
     model
+}
+
+#[test]
+fn a_quad_of_a_term_that_no_dictionary_has_is_found() {
+    let mut later = one_run();
+    let iri = |rank| id(TermKind::Iri, rank);
+    let term = TermId::new(TermKind::Iri, TERMS + 9);
+    later.first = [TERMS + 9; TermKind::DICTIONARY.len()];
+    later.terms.retain(|key, _| key.bytes == b"a");
+    later.terms.iter_mut().for_each(|(_, id)| *id = term);
+    later.quads.clear();
+    later
+        .quads
+        .insert([term.0, iri(3), iri(TERMS + 1), 0], true);
+    let mut first = one_run();
+    first.terms = first
+        .terms
+        .into_iter()
+        .map(|(key, id)| match key.bytes == b"a" {
+            true => (
+                OwnedKey {
+                    bytes: b"c".to_vec(),
+                    ..key
+                },
+                id,
+            ),
+            false => (key, id),
+        })
+        .collect();
+    // That numbers are left out between the runs is no harm ...
+    let report = check(with_runs(&[first.clone(), later.clone()]));
+    assert_eq!(report.problems, []);
+    // ... unless a quad has one of them.
+    later
+        .quads
+        .insert([term.0, iri(3), iri(TERMS + 4), 0], true);
+    let problems = check(with_runs(&[first, later])).problems;
+    assert!(!problems.is_empty());
+    let is_of_run = |problem: &Problem| problem.file.starts_with("run-000002/added/");
+    assert!(problems.iter().all(is_of_run), "{problems:?}");
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Writer {
 
     /// Applies a proposal to the head and hands it to the log.
     fn submit(&self, head: &mut Head, proposal: &Proposal) -> Result<Submitted, StoreError> {
-        head.check()?;
+        self.check(head)?;
         if let Some(position) = proposal
             .key
             .as_deref()

@@ -5,19 +5,19 @@
 
 use std::sync::Arc;
 
-use parking_lot::MutexGuard;
 use pythia_log::{BulkChunk, Changes, Entry, Position};
 use pythia_rdf::Source;
 
 use super::commit::now;
 use super::maintenance::log_of;
 use super::replay::first_new;
-use super::{Head, Writer};
+use super::{Head, NewState, Writer};
 use crate::StoreError;
 use crate::delta::device::DeviceRun;
 use crate::delta::{Delta, RunEntry, TermStore, TermView};
 use crate::load::live::{self, ParsedLoad, RunTarget};
 use crate::load::{LoadError, LoadOptions, LoadProgress, LoadReport};
+use crate::manifest::Unnamed;
 use crate::snapshot::Snapshot;
 
 impl Writer {
@@ -31,36 +31,24 @@ impl Writer {
         let parsed = live::parse(sources, options, progress)?;
         // A new base would have to replay the load.
         let _not_rewriting = self.rewriting.lock();
-        let _moving = self.maintenance.lock();
+        let moving = self.maintenance.lock();
+        self.check(&mut self.head.lock())?;
+        // What is in memory may become two runs, what is loaded another.
+        self.make_room(3)?;
+        // A new base that goes on from before would have to replay this one, too.
+        self.give_up_interrupted()?;
         let mut head = self.flushed_head()?;
-        self.settle(&head)?;
+        self.settle(&mut head)?;
         let (entry, report) = self.write_load(&head.snapshot, parsed)?;
-        let folder = entry.id.folder();
-        let published = match entry.changes() {
-            0 => Err(None),
-            _ => self
-                .publish_load(&mut head, entry, options.threads())
-                .map_err(Some),
-        };
-        if let Err(error) = published {
-            // Best effort: the next writer removes what is still there.
-            let _ = self.pool.storage().remove(&folder);
-            if let Some(error) = error {
-                return Err(error.into());
-            }
+        let unnamed = self.unnamed([entry.id.folder()]);
+        if entry.changes() > 0 {
+            self.publish_load(&mut head, entry, unnamed, options.threads())?;
+            // The load is done. What the log keeps for nothing goes with the next checkpoint.
+            let _ = self.checkpoint(Position(head.last + 1));
         }
+        drop((head, moving));
+        self.background.wake();
         Ok(report)
-    }
-
-    /// The head, held, with all changes on the device.
-    fn flushed_head(&self) -> Result<MutexGuard<'_, Head>, StoreError> {
-        loop {
-            self.flush_alone()?;
-            let head = self.head.lock();
-            if head.delta().runs().is_empty() {
-                return Ok(head);
-            }
-        }
     }
 
     fn write_load(
@@ -80,14 +68,19 @@ impl Writer {
     /// Puts a run into the log, and on top of the head.
     fn publish_load(
         &self,
-        head: &mut MutexGuard<'_, Head>,
+        head: &mut Head,
         entry: RunEntry,
+        unnamed: Unnamed<'_>,
         threads: usize,
     ) -> Result<(), StoreError> {
         let run = Arc::new(DeviceRun::open(&self.pool, &entry)?);
         let mut device = head.delta().device().to_vec();
         device.push(Arc::clone(&run));
         let base_terms = head.snapshot.base_terms();
+        assert!(
+            head.delta().is_on_device(),
+            "the load's rows name terms that are in memory alone"
+        );
         let terms = Arc::new(TermStore::new(&first_new(&base_terms, &device)));
         let delta = Delta::new(base_terms, device, TermView::new(terms));
         let snapshot = head.snapshot.with_delta(delta);
@@ -112,12 +105,9 @@ impl Writer {
         let mut manifest = self.manifest();
         manifest.runs.push(entry);
         log_of(&mut manifest).position = Position(last + 1);
-        if let Err(error) = self.install(head, manifest, snapshot) {
-            // The log has the load, so whoever opens the store next will see it.
-            let message = format!("a load is in the log, but could not be put in place: {error}");
-            head.failed = Some(message);
-            return Err(error);
-        }
-        self.checkpoint(Position(last + 1))
+        // The log has the load: if it cannot be put in place now, that is to be done before anything else.
+        unnamed.keep();
+        head.unsettled = Some(NewState::new(manifest, snapshot));
+        self.check(head)
     }
 }

@@ -1,11 +1,16 @@
 //! What becomes of runs: those in memory go to the device, those on the device become one, and in
-//! the end all become a new base (MaSM and Append/Pack in the Bulletin).
+//! the end all become a new base ([`super::rewriting`]; MaSM and Append/Pack in the Bulletin).
 //!
 //! Every step writes new files aside, switches the manifest once, and then lets readers see the new
 //! state; what it replaces goes when the last snapshot that reads it does. After a crash the store is
-//! in the old state or the new, and what was being written is removed by the next writer. Steps run
+//! in the old state or the new, and the next writer removes what was being written, but for a base that it
+//! can go on with. Steps run
 //! one at a time, beside readers and commits; those wait only while the new state is put in place.
+//!
+//! A store never has more than [`RUNS_MAX`] runs on the device: a step that adds one first makes room for
+//! it. While it does, changes gather in memory, and once there are too many, commits wait.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -13,18 +18,18 @@ use std::thread::JoinHandle;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use pythia_log::Position;
 
-use super::{Head, Replay, Writer};
+use super::{Head, Writer};
 use crate::StoreError;
-use crate::auxiliary::{Auxiliaries, AuxiliaryKind, OptimizeOptions, rebuild};
-use crate::delta::device::merge::{due, merge};
+use crate::delta::device::merge::{due, in_the_way, merge};
 use crate::delta::device::{DeviceRun, write_run};
 use crate::delta::{Run, RunEntry, RunId};
-use crate::manifest::{LogEntry, Manifest, SegmentId};
+use crate::manifest::{LogEntry, Manifest};
 use crate::pattern::Order;
-use crate::rewrite::{RewriteOptions, rewrite};
-use crate::segment::Segment;
+use crate::rewrite::RewriteOptions;
 use crate::snapshot::Snapshot;
 
+/// A store never has more runs on the device than these, each of which every query asks.
+pub const RUNS_MAX: usize = 32;
 /// A round of scrubbing counts as so many bytes at least.
 const SCRUB_BYTES_MIN: usize = 1 << 20;
 
@@ -34,6 +39,8 @@ pub struct MaintenanceOptions {
     /// Memory for runs and new terms; beyond, they go to the device. Commits wait once it is twice
     /// as much.
     pub memory_bytes: usize,
+    /// Runs on the device, at most; what would add another waits until some have become one.
+    pub runs_max: usize,
     /// A new base is written when this many hundredths of it have changed.
     pub rewrite_percent: u64,
     /// Fewer changed quads than these are not worth a new base.
@@ -53,6 +60,7 @@ impl Default for MaintenanceOptions {
     fn default() -> Self {
         Self {
             memory_bytes: 64 << 20,
+            runs_max: RUNS_MAX,
             rewrite_percent: 10,
             rewrite_quads_min: 1 << 16,
             bytes_per_second: None,
@@ -69,17 +77,6 @@ impl MaintenanceOptions {
         let changes: u64 = manifest.runs.iter().map(RunEntry::changes).sum();
         changes >= self.rewrite_quads_min && changes * 100 >= manifest.quads * self.rewrite_percent
     }
-}
-
-/// What a rewrite has done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rewritten {
-    /// Quads of the new base.
-    pub quads: u64,
-    /// Bytes of its files.
-    pub bytes: u64,
-    /// Auxiliary files that could not be built again, with the old ids they were about, and why.
-    pub dropped: Vec<(AuxiliaryKind, String)>,
 }
 
 /// What the threads in the background are told, and say.
@@ -99,8 +96,13 @@ struct Progress {
 }
 
 impl Background {
-    fn wake(&self) {
+    pub(super) fn wake(&self) {
         self.state.lock().wishes += 1;
+        self.changed.notify_all();
+    }
+
+    /// Wakes those who wait for room in memory.
+    pub(super) fn notify(&self) {
         self.changed.notify_all();
     }
 
@@ -182,7 +184,7 @@ impl Writer {
         while self.background.next(&mut done) {
             if self.is_rewrite_due() {
                 // What fails now is tried again after the next commits.
-                let _ = self.rewrite();
+                let _ = self.rewrite_due();
             }
         }
     }
@@ -199,7 +201,7 @@ impl Writer {
     pub(crate) fn maintain(&self) -> Result<(), StoreError> {
         self.move_due()?;
         if self.is_rewrite_due() {
-            self.rewrite()?;
+            self.rewrite_due()?;
         }
         Ok(())
     }
@@ -236,45 +238,88 @@ impl Writer {
         }
     }
 
-    /// Moves the runs in memory to the device; whether there were any.
+    /// Moves what is in memory, runs and new terms, to the device; whether there was anything.
     pub(crate) fn flush(&self) -> Result<bool, StoreError> {
         let _alone = self.maintenance.lock();
         self.flush_alone()
     }
 
+    /// As [`Self::flush`], by who holds `maintenance`.
     pub(super) fn flush_alone(&self) -> Result<bool, StoreError> {
+        self.check(&mut self.head.lock())?;
+        self.make_room(1)?;
         let (frozen, last) = {
             let mut head = self.head.lock();
             let frozen = head.delta().frozen();
             head.snapshot = head.snapshot.with_delta(frozen);
             (head.snapshot.clone(), head.last)
         };
-        let delta = frozen.delta().expect("a writer's snapshots have one");
-        if delta.runs().is_empty() {
+        let Some(entry) = self.write_memory_run(&frozen)? else {
             return Ok(false);
+        };
+        let mut head = self.head.lock();
+        self.put_flushed(&mut head, &frozen, entry, last)?;
+        drop(head);
+        self.checkpoint(Position(last + 1))?;
+        self.background.notify();
+        Ok(true)
+    }
+
+    /// The head, held, with all changes on the device. Whatever commits meanwhile, this ends: what came
+    /// while most was written is written while commits wait, and is no more than memory may hold.
+    ///
+    /// There must be room for two runs.
+    pub(super) fn flushed_head(&self) -> Result<MutexGuard<'_, Head>, StoreError> {
+        self.flush_alone()?;
+        let mut head = self.head.lock();
+        let (snapshot, last) = (head.snapshot.clone(), head.last);
+        if let Some(entry) = self.write_memory_run(&snapshot)? {
+            self.put_flushed(&mut head, &snapshot, entry, last)?;
         }
-        let entry = self.write_memory_run(&frozen)?;
+        Ok(head)
+    }
+
+    /// Puts a run in place of the changes that a snapshot, which had the commits up to `last`, has in
+    /// memory.
+    fn put_flushed(
+        &self,
+        head: &mut Head,
+        written: &Snapshot,
+        entry: RunEntry,
+        last: u64,
+    ) -> Result<(), StoreError> {
+        let unnamed = self.unnamed([entry.id.folder()]);
         let run = Arc::new(DeviceRun::open(&self.pool, &entry)?);
         let mut manifest = self.manifest();
         manifest.runs.push(entry);
         log_of(&mut manifest).position = Position(last + 1);
-        let mut head = self.head.lock();
+        let delta = written.delta().expect("a writer's snapshots have one");
         let flushed = head.delta().flushed(delta, run);
         let snapshot = head.snapshot.with_delta(flushed);
-        self.install(&mut head, manifest, snapshot)?;
-        drop(head);
-        self.checkpoint(Position(last + 1))?;
-        self.background.changed.notify_all();
-        Ok(true)
+        self.install(head, manifest, snapshot, unnamed)
     }
 
     /// Merges device runs of similar size, if there are many; whether there were.
     pub(crate) fn merge_due(&self) -> Result<bool, StoreError> {
         let _alone = self.maintenance.lock();
+        self.check(&mut self.head.lock())?;
+        match due(&self.manifest().runs) {
+            None => Ok(false),
+            Some(range) => self.merge_alone(range).map(|()| true),
+        }
+    }
+
+    /// Merges runs until so many more may be added; by who holds `maintenance`, without the head.
+    pub(super) fn make_room(&self, more: usize) -> Result<(), StoreError> {
+        while let Some(range) = in_the_way(&self.manifest().runs, more, self.options.runs_max) {
+            self.merge_alone(range)?;
+        }
+        Ok(())
+    }
+
+    /// Makes neighbours among the device runs one.
+    fn merge_alone(&self, range: Range<usize>) -> Result<(), StoreError> {
         let mut manifest = self.manifest();
-        let Some(range) = due(&manifest.runs) else {
-            return Ok(false);
-        };
         let runs = {
             let state = self.state.read();
             let delta = state
@@ -285,6 +330,7 @@ impl Writer {
         };
         let storage = Arc::clone(self.pool.storage());
         let entry = merge(storage, self.next_run(), &runs[range.clone()], &self.pace)?;
+        let unnamed = self.unnamed([entry.id.folder()]);
         let run = Arc::new(DeviceRun::open(&self.pool, &entry)?);
         manifest.runs.splice(range.clone(), [entry]);
         let mut device = runs;
@@ -292,124 +338,17 @@ impl Writer {
         let mut head = self.head.lock();
         let merged = head.delta().with_device(device);
         let snapshot = head.snapshot.with_delta(merged);
-        self.install(&mut head, manifest, snapshot)?;
-        Ok(true)
+        self.install(&mut head, manifest, snapshot, unnamed)
     }
 
+    /// Whether so much has changed, or a rewrite was interrupted.
     fn is_rewrite_due(&self) -> bool {
-        self.options.is_rewrite_due(&self.manifest())
-    }
-
-    /// Writes a new base that has all changes so far, with ids in the order of their terms.
-    pub(crate) fn rewrite(&self) -> Result<Rewritten, StoreError> {
-        let _alone = self.rewriting.lock();
-        let (old, base, runs) = {
-            let _moving = self.maintenance.lock();
-            self.flush_alone()?;
-            let state = self.state.read();
-            let delta = state
-                .snapshot
-                .delta()
-                .expect("a writer's snapshots have one");
-            let old = Manifest::clone(&state.manifest);
-            // From here on commits are to be replayed.
-            *self.log_needed.lock() = old.log.as_ref().map(|log| log.position);
-            (
-                old,
-                Arc::clone(state.snapshot.base()),
-                delta.device().to_vec(),
-            )
-        };
-        let rewritten = self.rewrite_from(&old, &base, &runs);
-        *self.log_needed.lock() = None;
-        let rewritten = rewritten?;
-        self.checkpoint(
-            self.manifest()
-                .log
-                .map_or(Position::FIRST, |log| log.position),
-        )?;
-        Ok(rewritten)
-    }
-
-    fn rewrite_from(
-        &self,
-        old: &Manifest,
-        base: &Arc<Segment>,
-        runs: &[Arc<DeviceRun>],
-    ) -> Result<Rewritten, StoreError> {
-        let mut manifest = old.clone();
-        manifest.segment = SegmentId(old.segment.0 + 1);
-        let storage = Arc::clone(self.pool.storage());
-        let options = &self.options.rewrite;
-        let new = rewrite(base, runs, storage, manifest.segment, options, &self.pace)?;
-        manifest.quads = new.segment.quads;
-        manifest.files = new.segment.files.clone();
-        manifest.runs.clear();
-        let segment = Arc::new(Segment::open_base(&self.pool, &manifest)?);
-        let building = OptimizeOptions {
-            memory_bytes: options.memory_bytes,
-            ..OptimizeOptions::default()
-        };
-        let rebuilt = rebuild(
-            &self.pool,
-            &segment,
-            &old.auxiliary,
-            &new.mapping,
-            building,
-            &self.pace,
-        )?;
-        manifest.auxiliary = rebuilt.entries;
-        let auxiliaries = Arc::new(Auxiliaries::open(&self.pool, &manifest)?);
-        self.catch_up(Snapshot::new(segment, auxiliaries), manifest)?;
-        Ok(Rewritten {
-            quads: new.segment.quads,
-            bytes: new.segment.bytes(),
-            dropped: rebuilt.dropped,
-        })
-    }
-
-    /// Applies to a new base what was committed while it was written, then puts it in place.
-    fn catch_up(&self, base: Snapshot, mut manifest: Manifest) -> Result<(), StoreError> {
-        let mut from = log_of(&mut manifest).position;
-        let mut replay = Replay::new(&base, Vec::new(), from.0 - 1);
-        // Most of it while commits go on, the rest while they wait.
-        for _ in 0..2 {
-            replay.commits(self.log.reader().commits_from(from)?)?;
-            from = Position(replay.last() + 1);
-            self.spill(&mut replay, &mut manifest)?;
-        }
-        let _moving = self.maintenance.lock();
-        let mut head = self.head.lock();
-        self.settle(&head)?;
-        replay.commits(self.log.reader().commits_from(from)?)?;
-        let (snapshot, last) = replay.finish();
-        debug_assert_eq!(last, head.last, "the log has what was committed");
-        self.install(&mut head, manifest, snapshot)?;
-        // Transactions that have begun before hold ids of the old base.
-        head.recent.forget_all(last);
-        drop(head);
-        self.background.changed.notify_all();
-        Ok(())
-    }
-
-    /// Moves what was replayed to the device if it is too much for memory.
-    fn spill(&self, replay: &mut Replay, manifest: &mut Manifest) -> Result<(), StoreError> {
-        let snapshot = replay.snapshot();
-        let delta = snapshot.delta().expect("it was made with one");
-        if delta.memory_bytes() <= self.options.memory_bytes {
-            return Ok(());
-        }
-        let entry = self.write_memory_run(&snapshot)?;
-        let run = Arc::new(DeviceRun::open(&self.pool, &entry)?);
-        manifest.runs.push(entry);
-        log_of(manifest).position = Position(replay.last() + 1);
-        replay.flushed(delta, run);
-        Ok(())
+        self.rewriting_from.lock().is_some() || self.options.is_rewrite_due(&self.manifest())
     }
 
     /// Lets the log drop what is before a position, unless a rewrite is to replay it.
     pub(super) fn checkpoint(&self, position: Position) -> Result<(), StoreError> {
-        let needed = *self.log_needed.lock();
+        let needed = self.rewriting_from.lock().as_ref().map(position_of);
         let position = needed.map_or(position, |needed| needed.min(position));
         Ok(self.log.checkpoint(position)?)
     }
@@ -419,9 +358,16 @@ impl Writer {
         RunId(self.runs_made.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Writes the runs that a snapshot has in memory to the device, with the new terms.
-    fn write_memory_run(&self, snapshot: &Snapshot) -> Result<RunEntry, StoreError> {
+    /// Writes the runs that a snapshot has in memory to the device, with the new terms; `None` if there are
+    /// none.
+    pub(super) fn write_memory_run(
+        &self,
+        snapshot: &Snapshot,
+    ) -> Result<Option<RunEntry>, StoreError> {
         let delta = snapshot.delta().expect("a writer's snapshots have one");
+        if delta.is_on_device() {
+            return Ok(None);
+        }
         let runs: Vec<&Run> = delta.runs().iter().map(|run| &**run).collect();
         let merged = Run::merged(&runs);
         let terms = delta.terms()[0].sorted();
@@ -431,42 +377,20 @@ impl Writer {
         let first = &delta.terms()[0].first()[..];
         let rows = (merged.len() as u64, rows);
         let options = snapshot.base().options();
-        write_run(storage, self.next_run(), options, (first, keys), rows)
+        write_run(storage, self.next_run(), options, (first, keys), rows).map(Some)
     }
 
-    /// Waits until all that the head has is durable.
-    pub(super) fn settle(&self, head: &Head) -> Result<(), StoreError> {
-        head.check()?;
-        let ticket = self.log.submit(&[])?;
-        Ok(self.log.wait(ticket)?)
-    }
-
-    /// Makes a state that has all of the head's commits the store's, on the device and for readers.
-    pub(super) fn install(
-        &self,
-        head: &mut MutexGuard<'_, Head>,
-        mut manifest: Manifest,
-        snapshot: Snapshot,
-    ) -> Result<(), StoreError> {
-        self.settle(head)?;
-        manifest.format = manifest.format_needed();
-        manifest.switch(&**self.pool.storage())?;
-        head.snapshot = snapshot.clone();
-        let manifest = Arc::new(manifest);
-        let old = {
-            let mut state = self.state.write();
-            state.snapshot = snapshot;
-            state.last = head.last;
-            std::mem::replace(&mut state.manifest, Arc::clone(&manifest))
+    /// Removes the folders of an old state that neither the present one nor a rewrite needs.
+    pub(super) fn remove_replaced(&self, old: &Manifest) {
+        let needed: Vec<String> = {
+            let from = self.rewriting_from.lock();
+            let of_rewrite = from.iter().flat_map(Manifest::folders);
+            of_rewrite.chain(self.manifest().folders()).collect()
         };
-        for folder in old
-            .folders()
-            .filter(|folder| !manifest.folders().any(|f| f == *folder))
-        {
+        for folder in old.folders().filter(|folder| !needed.contains(folder)) {
             // Who reads its files has them open; if this fails the next writer removes them.
             let _ = self.pool.storage().remove(&folder);
         }
-        Ok(())
     }
 
     /// A copy of the manifest.
@@ -480,4 +404,10 @@ pub(super) fn log_of(manifest: &mut Manifest) -> &mut LogEntry {
         .log
         .as_mut()
         .expect("a store that is written to has a log")
+}
+
+/// The first commit that a state does not have.
+pub(super) fn position_of(manifest: &Manifest) -> Position {
+    let log = manifest.log.as_ref();
+    log.map_or(Position::FIRST, |log| log.position)
 }

@@ -7,9 +7,13 @@
 mod change_set;
 mod commit;
 mod conflicts;
+#[cfg(test)]
+mod fault_tests;
+mod install;
 mod load;
 mod maintenance;
 mod replay;
+mod rewriting;
 mod scrub;
 #[cfg(test)]
 mod tests;
@@ -21,17 +25,19 @@ use std::sync::atomic::AtomicU64;
 
 use parking_lot::{Mutex, RwLock};
 use pythia_io::BufferPool;
-use pythia_log::{Log, Position};
+use pythia_log::Log;
 
 pub(crate) use change_set::change_set;
 pub(crate) use maintenance::Maintainer;
-pub use maintenance::{MaintenanceOptions, Rewritten};
+pub use maintenance::{MaintenanceOptions, RUNS_MAX};
 pub(crate) use replay::Replay;
+pub use rewriting::Rewritten;
 pub use scrub::Scrubbed;
 pub use transaction::{Committed, Transaction};
 
 use crate::StoreError;
 use crate::delta::{Delta, TermStore};
+use crate::manifest::Manifest;
 use crate::pace::Pace;
 use crate::snapshot::Snapshot;
 use crate::store::{State, StoreLock};
@@ -55,8 +61,9 @@ pub(crate) struct Writer {
     maintenance: Mutex<()>,
     /// Held by whoever writes a new base.
     rewriting: Mutex<()>,
-    /// The commits from here on are to be replayed on a new base.
-    log_needed: Mutex<Option<Position>>,
+    /// The state that is becoming a new base, or was when that was interrupted: its runs are kept, and the
+    /// log from its position on, to be replayed.
+    rewriting_from: Mutex<Option<Manifest>>,
     /// The number of the last run that was written.
     runs_made: AtomicU64,
     /// Held as long as anybody may commit.
@@ -73,6 +80,24 @@ struct Head {
     recent: RecentChanges,
     /// Why nothing can be committed any more.
     failed: Option<String>,
+    /// The state that is to be put in place before anything else.
+    unsettled: Option<NewState>,
+}
+
+/// A state that has all of the head's commits, to be put in place. All that it names is durable.
+struct NewState {
+    manifest: Arc<Manifest>,
+    snapshot: Snapshot,
+}
+
+impl NewState {
+    fn new(mut manifest: Manifest, snapshot: Snapshot) -> Self {
+        manifest.format = manifest.format_needed();
+        Self {
+            manifest: Arc::new(manifest),
+            snapshot,
+        }
+    }
 }
 
 /// A snapshot that a transaction has begun with.
@@ -114,12 +139,14 @@ impl Begun {
 }
 
 impl Writer {
-    /// The writer of a store in this state, whose last commit is the state's.
+    /// The writer of a store in this state, whose last commit is the state's. An interrupted rewrite was of
+    /// the state `interrupted`.
     pub(crate) fn new(
         state: Arc<RwLock<State>>,
         log: Log,
         pool: Arc<BufferPool>,
         options: MaintenanceOptions,
+        interrupted: Option<Manifest>,
         locks: Vec<StoreLock>,
     ) -> Self {
         let (snapshot, last, runs_made) = {
@@ -134,6 +161,7 @@ impl Writer {
                 last,
                 recent: RecentChanges::default(),
                 failed: None,
+                unsettled: None,
             }),
             active: Mutex::default(),
             log,
@@ -143,7 +171,7 @@ impl Writer {
             options,
             maintenance: Mutex::default(),
             rewriting: Mutex::default(),
-            log_needed: Mutex::default(),
+            rewriting_from: Mutex::new(interrupted),
             runs_made: AtomicU64::new(runs_made),
             _locks: locks,
             background: Background::default(),

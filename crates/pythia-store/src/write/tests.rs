@@ -9,19 +9,21 @@ use pythia_log::LogOptions;
 use pythia_rdf::{TermId, TermKey, TermKind};
 
 use super::MaintenanceOptions;
+use crate::load::LoadProgress;
+use crate::load::store_tests::{options, source};
 use crate::store::{OpenOptions, Store, WriteOptions};
 use crate::testing::{SMALL_PAGES, write_segment};
 use crate::verify::{VerifyOptions, verify};
 use crate::{Order, QuadPattern, Snapshot, StoreError};
 
 /// A quad of names.
-type Named = [String; 4];
+pub(super) type Named = [String; 4];
 
-const OPEN: OpenOptions = OpenOptions {
+pub(super) const OPEN: OpenOptions = OpenOptions {
     cache_bytes: 4 << 20,
 };
 
-fn write_options() -> WriteOptions {
+pub(super) fn write_options() -> WriteOptions {
     WriteOptions {
         log: LogOptions {
             file_bytes: 64 << 10,
@@ -37,13 +39,13 @@ fn write_options() -> WriteOptions {
 }
 
 /// A store without quads.
-fn empty() -> Arc<MemoryStorage> {
+pub(super) fn empty() -> Arc<MemoryStorage> {
     let storage = Arc::new(MemoryStorage::new());
     write_segment(storage.clone(), &BTreeSet::new(), SMALL_PAGES).expect("memory does not fail");
     storage
 }
 
-fn open(storage: Arc<dyn Storage>) -> Result<Store, StoreError> {
+pub(super) fn open(storage: Arc<dyn Storage>) -> Result<Store, StoreError> {
     Store::open_storage_for_writing(storage, OPEN, &write_options())
 }
 
@@ -55,7 +57,7 @@ fn key(name: &str) -> TermKey<'_> {
 }
 
 /// The quads of a store, by name.
-fn contents(store: &Store) -> BTreeSet<Named> {
+pub(super) fn contents(store: &Store) -> BTreeSet<Named> {
     let snapshot = store.snapshot();
     let mut scan = snapshot.quads().expect("sound");
     let mut quads = BTreeSet::new();
@@ -77,7 +79,11 @@ fn contents(store: &Store) -> BTreeSet<Named> {
 }
 
 /// One transaction that adds and removes quads.
-fn change(store: &Store, add: &[Named], remove: &[Named]) -> Result<super::Committed, StoreError> {
+pub(super) fn change(
+    store: &Store,
+    add: &[Named],
+    remove: &[Named],
+) -> Result<super::Committed, StoreError> {
     let mut transaction = store.begin()?;
     let mut ids = |quads: &[Named]| -> Result<Vec<[u64; 4]>, StoreError> {
         let mut rows = Vec::new();
@@ -112,32 +118,74 @@ fn named(number: u8) -> Named {
 /// Quads to add and to remove, and what to do then.
 type Step = (Vec<u8>, Vec<u8>, After);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum After {
     Nothing,
     Flush,
     Merge,
     Rewrite,
+    /// Removes all quads.
+    Clear,
+    /// Loads quads.
+    Load(Vec<u8>),
+}
+
+impl After {
+    /// What becomes of the quads.
+    fn apply(&self, model: &mut BTreeSet<Named>) {
+        match self {
+            Self::Clear => model.clear(),
+            Self::Load(numbers) => model.extend(quads(numbers)),
+            _ => {}
+        }
+    }
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let numbers = || prop::collection::vec(0..60u8, 0..12);
+    // Often none: then what comes after the step before stands alone.
+    let numbers = || prop_oneof![1 => Just(Vec::new()), 2 => prop::collection::vec(0..60u8, 1..12)];
     let after = prop_oneof![
-        4 => Just(After::Nothing),
+        2 => Just(After::Nothing),
         3 => Just(After::Flush),
         1 => Just(After::Merge),
         1 => Just(After::Rewrite),
+        4 => Just(After::Clear),
+        4 => numbers().prop_map(After::Load),
     ];
     prop::collection::vec((numbers(), numbers(), after), 1..20)
 }
 
-fn maintain(store: &Store, after: After) -> Result<(), StoreError> {
+/// Does what comes after a step to a store with these quads.
+fn maintain(store: &Store, after: &After, model: &BTreeSet<Named>) -> Result<(), StoreError> {
     match after {
         After::Nothing => Ok(()),
         After::Flush => store.flush().map(|_| ()),
         After::Merge => store.maintain(),
         After::Rewrite => store.rewrite().map(|_| ()),
+        After::Clear => {
+            let all: Vec<Named> = model.iter().cloned().collect();
+            change(store, &[], &all).map(|_| ())
+        }
+        After::Load(numbers) => load(store, &quads(numbers)),
     }
+}
+
+/// Quads as N-Quads.
+pub(super) fn lines<'q>(quads: impl IntoIterator<Item = &'q Named>) -> String {
+    let line = |quad: &Named| {
+        let terms = quad.iter().filter(|name| !name.is_empty());
+        let terms = terms.map(|name| format!("<{name}> "));
+        terms.chain([".\n".to_owned()]).collect::<String>()
+    };
+    quads.into_iter().map(line).collect()
+}
+
+/// Loads quads.
+pub(super) fn load(store: &Store, quads: &[Named]) -> Result<(), StoreError> {
+    let progress = Arc::new(LoadProgress::default());
+    let sources = vec![source(&lines(quads))];
+    store.load(sources, &options(1 << 30, 1), &progress)?;
+    Ok(())
 }
 
 /// Terms by the beginnings of their keys, against all terms one by one.
@@ -172,9 +220,9 @@ fn quads(numbers: &[u8]) -> Vec<Named> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn transactions_change_a_set_and_outlive_a_restart(changes in steps(), restart in 0..20usize) {
+    fn changes_and_loads_are_those_of_a_set_and_outlive_a_restart(changes in steps(), restart in 0..20usize) {
         let storage = empty();
         let mut store = open(storage.clone()).expect("sound");
         let mut model: BTreeSet<Named> = BTreeSet::new();
@@ -190,7 +238,8 @@ proptest! {
             prop_assert_eq!(committed.added, model.difference(&before).count() as u64);
             prop_assert_eq!(committed.removed, before.difference(&model).count() as u64);
             prop_assert_eq!(contents(&store), model.clone());
-            maintain(&store, *after).expect("memory");
+            maintain(&store, after, &model).expect("memory");
+            after.apply(&mut model);
             prop_assert_eq!(contents(&store), model.clone());
             check_prefixes(&store.snapshot());
         }
@@ -224,9 +273,14 @@ proptest! {
                     break;
                 }
                 acknowledged = states.len() - 1;
-                if maintain(&store, *after).is_err() {
+                let before = states.last().expect("never empty").clone();
+                let mut next = before.clone();
+                after.apply(&mut next);
+                states.push(next);
+                if maintain(&store, after, &before).is_err() {
                     break;
                 }
+                acknowledged = states.len() - 1;
             }
         }
         faulty.crash().expect("memory");
@@ -235,6 +289,45 @@ proptest! {
         prop_assert!(states[acknowledged..].contains(&found), "{} were acknowledged", acknowledged);
         change(&store, &quads(&[1]), &[]).expect("it can be written to");
     }
+}
+
+/// Terms keep their numbers when the quads that brought them are gone, and whatever a load finds in memory must
+/// be on the device when its run names it.
+#[test]
+fn a_load_may_use_terms_whose_quads_have_cancelled_out() {
+    for reopen in [false, true] {
+        let storage = empty();
+        let mut store = open(storage.clone()).expect("sound");
+        change(&store, &quads(&[1, 2, 3]), &[]).expect("memory");
+        change(&store, &[], &quads(&[1, 2, 3])).expect("memory");
+        if reopen {
+            drop(store);
+            store = open(storage.clone()).expect("sound");
+        }
+        load(&store, &quads(&[2, 7])).expect("memory");
+        let expected: BTreeSet<Named> = quads(&[2, 7]).into_iter().collect();
+        assert_eq!(contents(&store), expected);
+        store.rewrite().expect("memory");
+        assert_eq!(contents(&store), expected);
+        drop(store);
+        let report = verify(storage, VerifyOptions::default(), &mut |_| {});
+        assert_eq!(report.problems, []);
+    }
+}
+
+/// Otherwise commits would wait for memory for ever once such terms fill it.
+#[test]
+fn a_flush_moves_terms_whose_quads_have_cancelled_out() {
+    let store = open(empty()).expect("sound");
+    change(&store, &quads(&[1, 2, 3]), &[]).expect("memory");
+    change(&store, &[], &quads(&[1, 2, 3])).expect("memory");
+    let writer = store.writer().expect("open for writing");
+    let before = writer.memory_bytes();
+    assert!(store.flush().expect("memory"));
+    assert!(writer.memory_bytes() < before / 2);
+    assert!(!store.flush().expect("memory"), "nothing is left to move");
+    change(&store, &quads(&[2]), &[]).expect("memory");
+    assert_eq!(contents(&store), quads(&[2]).into_iter().collect());
 }
 
 #[test]
@@ -386,12 +479,118 @@ fn commits_go_on_after_maintenance_has_failed_anywhere() {
         for step in 1..40 {
             add(step);
             faulty.set_plan(FaultPlan::fail_at(faulty.operations() + step as u64));
-            let outcome = maintain(&store, after);
+            let outcome = maintain(&store, &after, &BTreeSet::new());
             faulty.set_plan(FaultPlan::none());
             if matches!(outcome, Err(StoreError::Log(_))) {
                 break;
             }
             add(1000 + step);
         }
+    }
+}
+
+/// Quads of many new terms: enough that a new base has some files before others.
+fn many(from: u32, count: u32) -> Vec<Named> {
+    let name = |what: &str, number: u32| format!("http://example.org/{what}/{number}");
+    (from..from + count)
+        .map(|n| {
+            [
+                name("s", n),
+                name("p", n % 3),
+                name("o", n % 50),
+                String::new(),
+            ]
+        })
+        .collect()
+}
+
+/// A rewrite that a crash interrupts is gone on with when the store is opened again, also if there were
+/// commits in between, and what is finished is not written again.
+#[test]
+fn an_interrupted_rewrite_is_gone_on_with_after_any_crash() {
+    let disk = || {
+        let disk = empty();
+        let store = open(disk.clone()).expect("sound");
+        for from in [0, 300, 600] {
+            change(&store, &many(from, 300), &[]).expect("memory");
+            store.flush().expect("memory");
+        }
+        disk
+    };
+    let writer = |store: &Store| Arc::clone(store.writer().expect("open for writing"));
+    let calm = FaultyStorage::new(disk(), FaultPlan::none());
+    let store = open(Arc::new(calm.clone())).expect("sound");
+    let (opened, before) = (calm.operations(), calm.bytes_appended());
+    writer(&store).rewrite_due().expect("no faults");
+    let whole = calm.bytes_appended() - before;
+    drop(store);
+    let mut least = u64::MAX;
+    for crash in opened + 1..=calm.operations() {
+        let disk = disk();
+        let faulty = FaultyStorage::new(disk.clone(), FaultPlan::crash_at(crash, crash));
+        let store = open(Arc::new(faulty.clone())).expect("not yet");
+        let _ = writer(&store).rewrite_due();
+        drop(store);
+        faulty.crash().expect("memory");
+        // The runs that it reads may be merged, and there may be commits.
+        let store = open(disk.clone()).expect("after a crash");
+        change(&store, &many(2000, 5), &many(0, 5)).expect("memory");
+        store.flush().expect("memory");
+        while writer(&store).merge_due().expect("memory") {}
+        drop(store);
+        let again = FaultyStorage::new(disk.clone(), FaultPlan::none());
+        let store = open(Arc::new(again.clone())).expect("sound");
+        let before = again.bytes_appended();
+        writer(&store).rewrite_due().expect("no faults");
+        least = least.min(again.bytes_appended() - before);
+        let expected: BTreeSet<Named> =
+            [many(5, 895), many(2000, 5)].concat().into_iter().collect();
+        assert!(contents(&store) == expected, "crash at {crash}");
+        drop(store);
+        let leftovers = |names: Vec<String>| {
+            let is_left = |name: &String| name == "FROM" || name.ends_with(".part");
+            names.into_iter().filter(is_left).count()
+        };
+        let store = open(disk.clone()).expect("sound");
+        let manifest = store.manifest();
+        assert_eq!(
+            leftovers(disk.list(&manifest.segment.folder()).expect("memory")),
+            0
+        );
+        let folders = disk.list("").expect("memory");
+        let of_state = |name: &&String| name.starts_with("run-") || name.starts_with("segment-");
+        assert_eq!(
+            folders.iter().filter(of_state).count(),
+            1 + manifest.runs.len()
+        );
+        drop(store);
+        let report = verify(disk, VerifyOptions::default(), &mut |_| {});
+        assert_eq!(report.problems, [], "crash at {crash}");
+    }
+    assert!(least < whole / 2, "{least} of {whole} bytes at least");
+}
+
+/// One that is asked for has all commits, so it does not go on from an older state.
+#[test]
+fn a_rewrite_that_is_asked_for_has_all_commits() {
+    let faulty = FaultyStorage::new(empty(), FaultPlan::none());
+    let store = open(Arc::new(faulty.clone())).expect("sound");
+    change(&store, &many(0, 300), &[]).expect("memory");
+    store.flush().expect("memory");
+    for commits_between in [false, true] {
+        change(&store, &many(500, 1 + u32::from(commits_between)), &[]).expect("memory");
+        store.flush().expect("memory");
+        faulty.set_plan(FaultPlan::fail_at(faulty.operations() + 40));
+        store.rewrite().expect_err("it fails");
+        faulty.set_plan(FaultPlan::none());
+        let base = store.manifest().segment;
+        let is_left = || faulty.exists(&format!("segment-{:06}/FROM", base.0 + 1));
+        assert!(is_left().expect("memory"));
+        if commits_between {
+            change(&store, &many(600, 1), &[]).expect("memory");
+        }
+        store.rewrite().expect("no faults");
+        assert_eq!(store.manifest().runs.len(), 0);
+        assert_eq!(store.manifest().quads, contents(&store).len() as u64);
     }
 }

@@ -8,7 +8,7 @@ use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage};
 use pythia_rdf::{TermId, TermKind};
 
 use crate::auxiliary::{AuxiliaryKind, Change, OptimizeOptions, optimize};
-use crate::manifest::{FORMAT_AUXILIARY, FORMAT_VERSION, Manifest};
+use crate::manifest::{FORMAT_AUXILIARY, FORMAT_VERSION, Manifest, Unnamed};
 use crate::pattern::End;
 use crate::store::Store;
 use crate::testing::{Quad, SMALL_PAGES, TERMS, id, open, write_segment_of, write_store};
@@ -344,7 +344,7 @@ fn damage_is_found() {
                 let ours = Manifest::read(&*storage).expect("sound").expect("there");
                 let auxiliary = theirs.auxiliary;
                 Manifest { auxiliary, ..ours }
-                    .switch(&*storage)
+                    .switch(&*storage, Unnamed::new(&*storage))
                     .expect("memory");
                 continue;
             }

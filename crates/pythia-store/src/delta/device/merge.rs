@@ -20,6 +20,8 @@ use crate::pattern::Order;
 pub const RATIO: u64 = 4;
 /// So many neighbours of a level are merged.
 pub const FAN_IN: usize = 4;
+/// So many runs are merged at a time, at most: each is read through several pages at once.
+const MERGED_MAX: usize = 32;
 /// Runs up to so many bytes are of the lowest level.
 const LEVEL_BYTES: u64 = 4 << 20;
 /// Rows between two looks at whether to stop.
@@ -32,22 +34,48 @@ pub fn level(bytes: u64) -> u32 {
         .map_or(0, |log| log + 1)
 }
 
-/// The runs to be merged next, of those listed from the oldest on; `None`: there are few enough.
+/// The runs to be merged next, of those listed from the oldest on; `None`: there are few enough. Their new
+/// terms follow each other.
 pub fn due(runs: &[RunEntry]) -> Option<Range<usize>> {
     let levels: Vec<u32> = runs.iter().map(|run| level(run.bytes())).collect();
     let highest = levels.iter().copied().max()?;
     (0..=highest).find_map(|wanted| {
         let mut start = 0;
         while start < levels.len() {
-            let rest = &levels[start..];
-            let length = rest.iter().take_while(|&&level| level <= wanted).count();
-            let members = rest[..length].iter().filter(|&&level| level == wanted);
-            if members.count() >= FAN_IN {
-                return Some(start..start + length);
+            let joins = |&place: &usize| {
+                let follows = place == start || gap(&runs[place - 1], &runs[place]).is_none();
+                levels[place] <= wanted && follows
+            };
+            let length = (start..levels.len()).take_while(joins).count();
+            let members = levels[start..start + length].iter();
+            if members.filter(|&&level| level == wanted).count() >= FAN_IN {
+                return Some(start..start + length.min(MERGED_MAX));
             }
-            start += length + 1;
+            start += length.max(1);
         }
         None
+    })
+}
+
+/// The runs to be merged, of those listed from the oldest on, before `more` others may be added to a store
+/// that is to have at most `most`; `None`: there is room, or no two have terms that follow each other. Of all
+/// neighbours that are enough they are those with the fewest bytes.
+pub fn in_the_way(runs: &[RunEntry], more: usize, most: usize) -> Option<Range<usize>> {
+    let excess = (runs.len() + more).saturating_sub(most);
+    if excess == 0 || runs.len() < 2 {
+        return None;
+    }
+    let count = (excess + 1).clamp(FAN_IN, MERGED_MAX).min(runs.len());
+    let follow = |runs: &[RunEntry]| {
+        runs.windows(2)
+            .all(|pair| gap(&pair[0], &pair[1]).is_none())
+    };
+    (2..=count).rev().find_map(|count| {
+        let windows = runs.windows(count).enumerate();
+        let windows = windows.filter(|(_, window)| follow(window));
+        let bytes = |window: &[RunEntry]| window.iter().map(RunEntry::bytes).sum::<u64>();
+        let (start, _) = windows.min_by_key(|(_, window)| bytes(window))?;
+        Some(start..start + count)
     })
 }
 
@@ -86,23 +114,24 @@ pub fn merge(
     writer.seal(terms, orders)
 }
 
+/// Where the new terms of a run do not follow those of the run before: the kind, the end of the one and the
+/// beginning of the other. Loads of earlier programs left out the numbers of terms that no quad used any more.
+fn gap(before: &RunEntry, after: &RunEntry) -> Option<(TermKind, u64, u64)> {
+    TermKind::DICTIONARY.into_iter().find_map(|kind| {
+        let (before, after) = (before.span(kind)?.end(), after.span(kind)?.first);
+        (before != after).then_some((kind, before, after))
+    })
+}
+
 /// The first payloads of the runs' terms, which must follow each other.
 fn first_payloads(runs: &[Arc<DeviceRun>]) -> Result<Vec<u64>, StoreError> {
     for pair in runs.windows(2) {
-        let [before, after] = pair else { continue };
-        for kind in TermKind::DICTIONARY {
-            let spans = [before, after].map(|run| run.entry().span(kind));
-            if let [Some(before), Some(after)] = spans
-                && before.end() != after.first
-            {
-                let message = format!(
-                    "its {kind:?} terms begin with {}, and those of the run before end with {}",
-                    after.first,
-                    before.end()
-                );
-                let folder = pair[1].entry().id.folder();
-                return Err(StoreError::corrupt(folder, None, message));
-            }
+        if let Some((kind, end, first)) = gap(pair[0].entry(), pair[1].entry()) {
+            let message = format!(
+                "its {kind:?} terms begin with {first}, and those of the run before end with {end}"
+            );
+            let folder = pair[1].entry().id.folder();
+            return Err(StoreError::corrupt(folder, None, message));
         }
     }
     let spans = runs.first().map(|run| &run.entry().terms);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use pythia_io::{BufferPool, FaultPlan, FaultyStorage, MemoryStorage, Storage};
 use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
-use super::merge::{due, level, merge};
+use super::merge::{due, in_the_way, level, merge};
 use super::*;
 use crate::pace::Pace;
 use crate::pattern::Order;
@@ -348,28 +348,30 @@ fn damaged_and_missing_files_are_found_on_opening() {
     assert!(refused().contains("removed/pos.pages"));
 }
 
+/// Runs of so many mebibytes.
+fn entries(sizes: &[u64]) -> Vec<RunEntry> {
+    let entry = |(number, &mebibytes): (usize, &u64)| {
+        let none = crate::segment::SegmentEntry {
+            quads: 0,
+            files: Vec::new(),
+        };
+        let bytes = mebibytes << 20;
+        RunEntry {
+            id: RunId(number as u64),
+            added: none.clone(),
+            removed: none,
+            files: vec![crate::manifest::ManifestFile {
+                name: "directory".to_owned(),
+                bytes,
+            }],
+            terms: Vec::new(),
+        }
+    };
+    sizes.iter().enumerate().map(entry).collect()
+}
+
 #[test]
 fn neighbours_of_a_level_are_merged() {
-    let entries = |sizes: &[u64]| -> Vec<RunEntry> {
-        let entry = |(number, &mebibytes): (usize, &u64)| {
-            let none = crate::segment::SegmentEntry {
-                quads: 0,
-                files: Vec::new(),
-            };
-            let bytes = mebibytes << 20;
-            RunEntry {
-                id: RunId(number as u64),
-                added: none.clone(),
-                removed: none,
-                files: vec![crate::manifest::ManifestFile {
-                    name: "directory".to_owned(),
-                    bytes,
-                }],
-                terms: Vec::new(),
-            }
-        };
-        sizes.iter().enumerate().map(entry).collect()
-    };
     assert_eq!(
         [0, 3, 4, 15, 16, 64].map(|size| level(size << 20)),
         [0, 0, 1, 1, 2, 3]
@@ -380,4 +382,42 @@ fn neighbours_of_a_level_are_merged() {
     assert_eq!(due(&entries(&[100, 5, 5, 1, 5, 5, 1])), Some(1..7));
     assert_eq!(due(&entries(&[1, 1, 100, 1, 1])), None);
     assert_eq!(due(&entries(&[100, 100, 5, 100, 100, 5, 5])), Some(0..7));
+    // Only runs whose new terms follow each other can become one.
+    let with_gaps = |firsts: &[u64]| -> Vec<RunEntry> {
+        let mut entries = entries(&vec![1; firsts.len()]);
+        for (entry, &first) in entries.iter_mut().zip(firsts) {
+            entry.terms = vec![TermSpan {
+                kind: TermKind::Iri as u8,
+                first,
+                count: 1,
+                sorted: true,
+            }];
+        }
+        entries
+    };
+    assert_eq!(due(&with_gaps(&[0, 1, 2, 3])), Some(0..4));
+    assert_eq!(due(&with_gaps(&[0, 1, 7, 8])), None);
+    assert_eq!(due(&with_gaps(&[0, 7, 8, 9, 10])), Some(1..5));
+    assert_eq!(in_the_way(&with_gaps(&[0, 1, 7, 8, 9]), 1, 4), Some(2..5));
+    assert_eq!(in_the_way(&with_gaps(&[0, 5, 10, 15, 20]), 1, 4), None);
+}
+
+#[test]
+fn the_smallest_neighbours_make_room_and_never_too_many_at_once() {
+    let few = entries(&[100, 7, 1, 1, 2, 1, 50, 1]);
+    assert_eq!(in_the_way(&few, 1, 9), None);
+    assert_eq!(in_the_way(&few, 1, 8), Some(2..6));
+    assert_eq!(in_the_way(&few, 5, 8), Some(2..8));
+    assert_eq!(in_the_way(&few[..3], 3, 1), Some(0..3));
+    assert_eq!(in_the_way(&few[..1], 3, 1), None);
+    let mut many = entries(&[1; 1006]);
+    assert_eq!(due(&many), Some(0..32));
+    let mut merges = 0;
+    while let Some(range) = in_the_way(&many, 3, 32) {
+        assert!((2..=32).contains(&range.len()));
+        let merged = many[range.start].clone();
+        many.splice(range, [merged]);
+        merges += 1;
+    }
+    assert_eq!((many.len(), merges), (29, 32));
 }

@@ -51,7 +51,8 @@ impl TupleFile {
     /// Appends the edges of `nodes`, which are sorted and distinct, in order of node, predicate,
     /// other end and graph. A node that is not in the file has none.
     ///
-    /// Reads each page once, and all pages as one batch. Lists of which the pages hold only the
+    /// Reads each page once, and all pages as one batch; if calls with the same `out` go through the
+    /// nodes in order, the pages behind are read along, more each time. Lists of which the pages hold only the
     /// length are named in [`Expansion::external`], whatever graph their rows are of.
     pub fn expand(
         &self,
@@ -68,13 +69,17 @@ impl TupleFile {
             }
         }
         let visits = self.visits(nodes, predicates);
-        let pages: Vec<u64> = visits.iter().map(|visit| visit.page).collect();
+        let mut pages: Vec<u64> = visits.iter().map(|visit| visit.page).collect();
+        pages.extend(out.run.along_with(&pages, &self.file));
         self.file.pages(&pages, |index, page| {
-            let Visit {
+            let Some(&Visit {
                 page: number,
                 first,
                 end,
-            } = visits[index];
+            }) = visits.get(index)
+            else {
+                return Ok(());
+            };
             TuplePage::parse(page)
                 .and_then(|page| {
                     expand_page(&page, &nodes[first..end], first, predicates, graph, out)

@@ -1,0 +1,39 @@
+//! Going on with a store whose log has lost commits.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pythia_io::Storage;
+use pythia_log::Salvage;
+
+use crate::StoreError;
+use crate::manifest::Manifest;
+use crate::store::{StoreLock, log_devices, open_folder};
+
+/// Finds out what is wrong with the log of the store in a folder. With `give_up`, sets the damaged files aside,
+/// so that the store opens with the commits before the first that is lost.
+///
+/// # Errors
+/// [`StoreError::Writing`] while the store is open for writing, [`StoreError::NoLog`] if it has no log.
+pub fn salvage(path: &Path, give_up: bool) -> Result<Salvage, StoreError> {
+    let storage = Arc::new(open_folder(path)?);
+    let _shared = StoreLock::shared(&storage)?;
+    let _writer = StoreLock::writer(&storage)?;
+    salvage_storage(&(storage as _), give_up)
+}
+
+/// As [`salvage`], for a store in a storage of any kind. Nothing is locked.
+pub fn salvage_storage(storage: &Arc<dyn Storage>, give_up: bool) -> Result<Salvage, StoreError> {
+    let manifest = Manifest::read(&**storage)?.ok_or_else(|| StoreError::NotAStore {
+        path: format!("{storage:?}"),
+        message: "it has no MANIFEST".to_owned(),
+    })?;
+    let log = manifest.log.ok_or(StoreError::NoLog)?;
+    let devices = log_devices(storage, &log.devices)?;
+    Ok(pythia_log::salvage(
+        &devices,
+        log.store,
+        log.position,
+        give_up,
+    )?)
+}

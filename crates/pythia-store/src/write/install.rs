@@ -1,0 +1,116 @@
+//! Putting a new state in place: on the device by a switch of the manifest, then for commits and readers.
+//!
+//! A switch that fails after its rename was tried leaves two states of which either may be the store's
+//! ([`StoreError::Switching`]). Both are whole, and come to the same: nothing that either names is removed,
+//! and the writer does nothing else before the new one is in place for certain ([`Writer::check`]).
+
+use std::sync::Arc;
+
+use super::{Head, NewState, Writer};
+use crate::StoreError;
+use crate::manifest::{Manifest, Unnamed};
+use crate::snapshot::Snapshot;
+
+impl Writer {
+    /// Folders that no manifest names yet.
+    pub(super) fn unnamed<const N: usize>(&self, folders: [String; N]) -> Unnamed<'_> {
+        let mut unnamed = Unnamed::new(&**self.pool.storage());
+        folders.into_iter().for_each(|folder| unnamed.push(folder));
+        unnamed
+    }
+
+    /// Puts a state in place that is still to be; fails if that fails, or once nothing can be committed any
+    /// more.
+    pub(super) fn check(&self, head: &mut Head) -> Result<(), StoreError> {
+        head.check()?;
+        let Some(new) = head.unsettled.take() else {
+            return Ok(());
+        };
+        let put = self.put_in_place(head, &new, self.unnamed([]));
+        put.map_err(|error| {
+            head.unsettled = Some(new);
+            StoreError::Unsettled {
+                cause: Box::new(error),
+            }
+        })
+    }
+
+    /// Waits until all that the head has is durable.
+    pub(super) fn settle(&self, head: &mut Head) -> Result<(), StoreError> {
+        self.check(head)?;
+        let ticket = self.log.submit(&[])?;
+        Ok(self.log.wait(ticket)?)
+    }
+
+    /// Makes a state that has all of the head's commits the store's; `unnamed` is what was written for it.
+    ///
+    /// # Errors
+    /// After [`StoreError::Switching`] it will be put in place before anything else; after any other error the
+    /// store is what it was.
+    pub(super) fn install(
+        &self,
+        head: &mut Head,
+        manifest: Manifest,
+        snapshot: Snapshot,
+        unnamed: Unnamed<'_>,
+    ) -> Result<(), StoreError> {
+        self.settle(head)?;
+        let new = NewState::new(manifest, snapshot);
+        let put = self.put_in_place(head, &new, unnamed);
+        if matches!(put, Err(StoreError::Switching { .. })) {
+            head.unsettled = Some(new);
+        }
+        put
+    }
+
+    fn put_in_place(
+        &self,
+        head: &mut Head,
+        new: &NewState,
+        unnamed: Unnamed<'_>,
+    ) -> Result<(), StoreError> {
+        let storage = &**self.pool.storage();
+        self.refuse_another(head, new)?;
+        new.manifest.switch(storage, unnamed)?;
+        let is_rewritten = !Arc::ptr_eq(head.snapshot.base(), new.snapshot.base());
+        if is_rewritten {
+            // Transactions that have begun before hold ids of the old base.
+            head.recent.forget_all(head.last);
+        }
+        head.snapshot = new.snapshot.clone();
+        let old = {
+            let mut state = self.state.write();
+            state.snapshot = new.snapshot.clone();
+            state.last = head.last;
+            std::mem::replace(&mut state.manifest, Arc::clone(&new.manifest))
+        };
+        self.remove_replaced(&old);
+        if is_rewritten {
+            self.end_rewrite();
+        }
+        Ok(())
+    }
+
+    /// Fails, for good, unless the store's manifest is the one that this writer goes on from, or the new one.
+    fn refuse_another(&self, head: &mut Head, new: &NewState) -> Result<(), StoreError> {
+        let found = Manifest::read(&**self.pool.storage())?;
+        let old = Arc::clone(&self.state.read().manifest);
+        let is_ours = |found: Manifest| {
+            [&old, &new.manifest].into_iter().any(|ours| {
+                // A program that opens the store may write a later format, and only from now on.
+                let format = ours.format;
+                **ours
+                    == Manifest {
+                        format,
+                        ..found.clone()
+                    }
+            })
+        };
+        if found.is_some_and(is_ours) {
+            return Ok(());
+        }
+        let error = StoreError::Replaced;
+        head.failed = Some(error.to_string());
+        Err(error)
+    }
+}
