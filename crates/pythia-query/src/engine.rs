@@ -32,6 +32,7 @@ use crate::plan::visible::Visible;
 use crate::result::{Results, SolutionStream, TripleStream};
 use crate::service::ServiceHandler;
 use crate::spill::SpillSpace;
+use crate::spill::bytes::SpilledBytes;
 use crate::syntax::Query;
 
 /// What queries share: memory, room for temporary files and the execution runtime. Make one per
@@ -147,6 +148,11 @@ impl Engine {
         }
     }
 
+    /// Returns a temporary file for bytes that wait, within the space that queries have for such files.
+    pub fn spilled_bytes(&self) -> Result<SpilledBytes, QueryError> {
+        SpilledBytes::create(&self.spill)
+    }
+
     /// The limits of a query that starts now.
     pub(crate) fn governor(&self, options: &QueryOptions) -> Arc<Governor> {
         Arc::new(Governor::new(
@@ -185,6 +191,7 @@ impl Engine {
         let evaluation = EvaluationContext::new(resolver, DateTime::now(), random_seed())
             .with_base_iri(base)
             .with_functions(Arc::clone(&options.functions))
+            .with_service(options.service.clone())
             .with_governor(governor);
         evaluation.check()?;
         let dataset = Arc::new(Dataset::of_query(dataset, &evaluation, visible)?);
@@ -239,7 +246,15 @@ impl PreparedQuery {
     /// What [`Self::explain`] tells, as a tree. Other threads may ask while one reads the results, and
     /// see what was measured so far; it takes no more than a walk over the plan.
     pub fn plan(&self) -> PlanNode {
-        Explainer::new(&self.context).plan(self.plan.as_ref())
+        let mut plan = Explainer::new(&self.context).plan(self.plan.as_ref());
+        plan.warnings = self.warnings();
+        plan
+    }
+
+    /// What whoever wrote the query should know, though it is no error: functions that nothing
+    /// implements.
+    pub fn warnings(&self) -> Vec<String> {
+        self.context.evaluation.warnings()
     }
 
     /// The variables of the solutions, in order.

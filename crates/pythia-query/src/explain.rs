@@ -33,6 +33,9 @@ pub struct PlanNode {
     /// Where its solutions come from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<PlanNode>,
+    /// At the root of a plan: what whoever wrote the query should know, though it is no error.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// What one part of a plan took, its inputs and the steps before it left out.
@@ -53,6 +56,19 @@ pub struct Measured {
     pub nodes_visited: u64,
 }
 
+impl Measured {
+    /// Returns what may be told where graphs are hidden: pages, and the batches they make, hold quads of all
+    /// graphs.
+    fn of_visible(self) -> Self {
+        Self {
+            batches: 0,
+            pages_from_cache: 0,
+            pages_from_device: 0,
+            ..self
+        }
+    }
+}
+
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -67,6 +83,7 @@ impl PlanNode {
             measured: None,
             steps: Vec::new(),
             inputs: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -119,11 +136,15 @@ impl PlanNode {
     }
 }
 
-/// One line per part; steps stand below their operator, inputs below the steps.
+/// One line per part; steps stand below their operator, inputs below the steps, and warnings at the
+/// end.
 impl fmt::Display for PlanNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = String::new();
         self.write(0, &mut out)?;
+        for warning in &self.warnings {
+            writeln!(out, "warning: {warning}")?;
+        }
         f.write_str(&out)
     }
 }
@@ -159,7 +180,11 @@ impl<'a> Explainer<'a> {
     pub(crate) fn measured(&self, part: PartId) -> Option<Measured> {
         let measured = self.measured.as_ref()?;
         // A part that never ran took nothing.
-        Some(measured.get(&part).copied().unwrap_or_default())
+        let measured = measured.get(&part).copied().unwrap_or_default();
+        Some(match &self.context.dataset.visible {
+            None => measured,
+            Some(_) => measured.of_visible(),
+        })
     }
 
     /// A constant as text: the term, or its id if it cannot be read.

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use parking_lot::Mutex;
+
 use crate::error::QueryError;
 use crate::spill::SpillSpace;
 use crate::spill::partition::PARTITIONS;
@@ -84,6 +86,10 @@ pub struct Governor {
     /// How many [`Share`]s there are.
     shares: AtomicUsize,
     spill: Arc<SpillSpace>,
+    /// What its batches take.
+    working: Mutex<WorkingTotal>,
+    #[cfg(test)]
+    checks: testing::Checks,
 }
 
 impl Governor {
@@ -101,6 +107,9 @@ impl Governor {
             memory: process.child(memory_bytes),
             shares: AtomicUsize::new(0),
             spill,
+            working: Mutex::default(),
+            #[cfg(test)]
+            checks: testing::Checks::default(),
         }
     }
 
@@ -118,6 +127,8 @@ impl Governor {
     /// An error once the query is cancelled or past its deadline. Cheap enough to be asked for
     /// every thousand rows.
     pub fn check(&self) -> Result<(), QueryError> {
+        #[cfg(test)]
+        self.checks.add(&self.cancelled);
         if self.cancelled.load(Ordering::Relaxed) {
             return Err(QueryError::Cancelled);
         }
@@ -148,6 +159,13 @@ impl Governor {
         )))
     }
 
+    /// An error if so much more cannot be had now.
+    pub(crate) fn require_room(&self, bytes: usize) -> Result<(), QueryError> {
+        self.reserve(bytes)?;
+        self.release(bytes);
+        Ok(())
+    }
+
     /// How much more the query could get now.
     pub(crate) fn memory_left(&self) -> usize {
         let mut left = usize::MAX;
@@ -157,6 +175,12 @@ impl Governor {
             budget = current.parent.as_deref();
         }
         left
+    }
+
+    /// How long a text may get that is being made. The buffer that it grows in is copied into one of
+    /// twice its length, and a term is made of it: it is there up to four times at once.
+    pub(crate) fn text_bytes_max(&self) -> usize {
+        self.memory_left() / 4
     }
 
     /// Gives back memory taken with [`Self::reserve`].
@@ -225,37 +249,94 @@ impl Drop for Held {
     }
 }
 
-/// Memory of what lasts for one batch, such as decoded texts. Batches of the usual size are not
-/// charged for, so that a small budget is there for what is kept; larger ones are.
+/// Memory of what lasts for one batch: the batch itself, lists read for it, decoded texts. Up to
+/// [`WORKING_BYTES`] of a query are not charged for, so that a small budget is there for what is kept.
 #[derive(Debug)]
 pub(crate) struct Working {
-    held: Held,
+    governor: Arc<Governor>,
     bytes: usize,
 }
 
-/// What one batch may take without being charged for.
-const BATCH_BYTES: usize = 1 << 20;
+/// What a query may take for its batches without being charged for.
+const WORKING_BYTES: usize = 2 << 20;
+
+/// A batch is given at least and at most so many bytes.
+const BATCH_BYTES: (usize, usize) = (32 << 10, 2 << 20);
+
+/// A batch is given this part of the memory that is left.
+const BATCH_SHARE: usize = 32;
+
+/// No batch has more rows.
+const BATCH_ROWS_MAX: usize = 1 << 16;
+
+/// What the batches of a query take.
+#[derive(Debug, Default)]
+struct WorkingTotal {
+    bytes: usize,
+    /// How much of it was taken from the query's budget.
+    charged: usize,
+}
 
 impl Working {
     pub(crate) fn new(governor: &Arc<Governor>) -> Self {
         Self {
-            held: Held::new(governor),
+            governor: Arc::clone(governor),
             bytes: 0,
         }
     }
 
-    /// Takes so much from now on.
+    /// Takes so much from now on, more or less than before; an error if it cannot be had.
     pub(crate) fn set(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.governor.work(self.bytes, bytes)?;
         self.bytes = bytes;
-        if bytes > BATCH_BYTES || self.held.bytes > 0 {
-            self.held.set(bytes.saturating_sub(BATCH_BYTES))?;
-        }
         Ok(())
     }
 
     /// Takes so much more.
     pub(crate) fn add(&mut self, bytes: usize) -> Result<(), QueryError> {
         self.set(self.bytes.saturating_add(bytes))
+    }
+
+    /// Gives everything back.
+    pub(crate) fn clear(&mut self) {
+        let less = self.governor.work(self.bytes, 0);
+        debug_assert!(less.is_ok(), "less can be had at any time");
+        self.bytes = 0;
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl Governor {
+    /// Changes what one of the batches takes.
+    fn work(&self, before: usize, after: usize) -> Result<(), QueryError> {
+        let mut total = self.working.lock();
+        let bytes = (total.bytes - before).saturating_add(after);
+        let charged = bytes.saturating_sub(WORKING_BYTES);
+        if charged > total.charged {
+            self.reserve(charged - total.charged)?;
+        } else {
+            self.release(total.charged - charged);
+        }
+        *total = WorkingTotal { bytes, charged };
+        Ok(())
+    }
+
+    /// How many rows a batch with so many columns may have: a power of two, so that batches that get
+    /// shorter from step to step do not leave crumbs.
+    pub(crate) fn batch_rows(&self, columns: usize) -> usize {
+        let (least, most) = BATCH_BYTES;
+        let bytes = (self.memory_left() / BATCH_SHARE).clamp(least, most);
+        let rows = (bytes / (columns.max(1) * size_of::<u64>())).max(1);
+        (1 << rows.ilog2()).min(BATCH_ROWS_MAX)
     }
 }
 
@@ -321,6 +402,51 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         self.governor().shares.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Queries that are cancelled after a number of steps, and the number of their steps.
+#[cfg(test)]
+mod testing {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+    use super::Governor;
+
+    /// How often the deadline was asked for, and how often that may be.
+    #[derive(Debug)]
+    pub(super) struct Checks {
+        count: AtomicU64,
+        max: u64,
+    }
+
+    impl Default for Checks {
+        fn default() -> Self {
+            Self {
+                count: AtomicU64::new(0),
+                max: u64::MAX,
+            }
+        }
+    }
+
+    impl Checks {
+        pub(super) fn add(&self, cancelled: &AtomicBool) {
+            if self.count.fetch_add(1, Ordering::Relaxed) >= self.max {
+                cancelled.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    impl Governor {
+        /// The same limits; the query is cancelled when the deadline is asked for once more.
+        pub(crate) fn with_checks_max(mut self, max: u64) -> Self {
+            self.checks.max = max;
+            self
+        }
+
+        /// How often the deadline was asked for.
+        pub(crate) fn checks(&self) -> u64 {
+            self.checks.count.load(Ordering::Relaxed)
+        }
     }
 }
 

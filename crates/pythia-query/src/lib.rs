@@ -29,6 +29,7 @@ pub use graph_rules::GraphRules;
 pub use result::{Results, SolutionBatch, SolutionStream, SpooledSolutions, TripleStream};
 pub use search::literal::{Path, PathEdge};
 pub use service::{HttpService, ServiceError, ServiceHandler, ServiceSolutions};
+pub use spill::bytes::{SpilledBytes, SpilledPiece};
 pub use syntax::{Query, QueryForm, Update};
 pub use update::load::{LoadHandler, Loader, SourceError};
 pub use update::{UpdateOptions, Updated};

@@ -9,6 +9,8 @@ use sparesults::{
 };
 use ureq::Agent;
 
+use crate::error::QueryError;
+
 /// Answers the SELECT queries that `SERVICE` sends. An embedding program may bring its own, to
 /// restrict which endpoints are reached, or to answer without a network.
 pub trait ServiceHandler: Send + Sync {
@@ -28,6 +30,23 @@ pub trait ServiceHandler: Send + Sync {
         Ok(())
     }
 }
+
+/// An error if an endpoint may not be asked.
+pub(crate) fn check(handler: &dyn ServiceHandler, endpoint: &NamedNode) -> Result<(), QueryError> {
+    handler
+        .check(endpoint)
+        .map_err(|error| QueryError::Refused {
+            endpoint: endpoint.to_string(),
+            message: error.to_string(),
+        })
+}
+
+/// Names of other stores' own services: these are no endpoints, though they look like URLs.
+const FOREIGN: [&str; 3] = [
+    "http://wikiba.se/ontology#",
+    "http://www.bigdata.com/rdf",
+    "http://www.ontotext.com/",
+];
 
 /// What an endpoint answered.
 pub struct ServiceSolutions {
@@ -148,6 +167,7 @@ impl ServiceHandler for HttpService {
         query: &str,
         deadline: Option<Instant>,
     ) -> Result<ServiceSolutions, ServiceError> {
+        self.check(endpoint)?;
         let mut response = self.ask(endpoint, query, deadline)?;
         if response.status().is_redirection() {
             return Err(ServiceError(
@@ -175,6 +195,26 @@ impl ServiceHandler for HttpService {
                 Err(ServiceError("answered a SELECT with a boolean".to_owned()))
             }
         }
+    }
+
+    fn check(&self, endpoint: &NamedNode) -> Result<(), ServiceError> {
+        let iri = endpoint.as_str();
+        let scheme = iri.split(':').next().unwrap_or_default();
+        let is_http = ["http", "https"]
+            .iter()
+            .any(|http| scheme.eq_ignore_ascii_case(http));
+        if is_http && !FOREIGN.iter().any(|foreign| iri.starts_with(foreign)) {
+            return Ok(());
+        }
+        let instead = if iri.starts_with(FOREIGN[0]) {
+            "; for labels write OPTIONAL { ?item rdfs:label ?label FILTER(LANG(?label) = \"en\") }"
+        } else {
+            ""
+        };
+        Err(ServiceError(format!(
+            "nothing implements this service, and it is no endpoint (http:// or https://) that can \
+             be asked{instead}"
+        )))
     }
 }
 

@@ -7,11 +7,12 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::DataFusionError;
 use oxrdf::Variable;
 
+use super::slots::Slots;
+use crate::error::QueryError;
+use crate::governor::{Governor, Working};
+
 /// How many rows operators aim at per batch.
 pub(crate) const BATCH_ROWS: usize = 4096;
-
-/// A join ends its output batch once it has this many rows, and goes on with the next.
-pub(crate) const OUTPUT_ROWS: usize = 1 << 16;
 
 /// A batch that is worked off over several calls.
 #[derive(Debug, Default)]
@@ -30,27 +31,61 @@ impl Cursor {
     pub(crate) fn has_rows(&self) -> bool {
         self.row < self.batch.rows
     }
+
+    /// Drops the batch if no rows are left: it must not wait in memory while later steps work.
+    pub(crate) fn drop_used(&mut self) {
+        if !self.has_rows() {
+            *self = Self::default();
+        }
+    }
 }
 
 /// Solutions by column. All batches of a pipeline have the same number of columns (its slots).
 ///
 /// An empty column stands for one that is unbound in every row, so that slots not reached yet
 /// cost nothing; any other column has `rows` entries, 0 where unbound.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// One column per slot: raw [`pythia_rdf::TermId`] bits.
     pub(crate) columns: Vec<Vec<u64>>,
     /// Number of solutions.
     pub(crate) rows: usize,
+    /// What it takes of the query's memory, for as long as it lives.
+    charge: Option<Working>,
 }
 
 impl Batch {
     /// One solution that binds nothing, in a pipeline of `width` slots.
     pub(crate) fn unit(width: usize) -> Self {
         Self {
-            columns: vec![Vec::new(); width],
             rows: 1,
+            ..Self::empty(width)
         }
+    }
+
+    /// No solutions, in a pipeline of `width` slots.
+    pub(crate) fn empty(width: usize) -> Self {
+        Self {
+            columns: vec![Vec::new(); width],
+            ..Self::default()
+        }
+    }
+
+    /// The same solutions, not charged for.
+    pub(crate) fn copy(&self) -> Self {
+        Self {
+            columns: self.columns.clone(),
+            rows: self.rows,
+            charge: None,
+        }
+    }
+
+    /// Charges the query for its memory.
+    pub(crate) fn charge(&mut self, governor: &Arc<Governor>) -> Result<(), QueryError> {
+        let ids: usize = self.columns.iter().map(Vec::capacity).sum();
+        let bytes = ids * size_of::<u64>() + self.columns.capacity() * size_of::<Vec<u64>>();
+        let charge = self.charge.get_or_insert_with(|| Working::new(governor));
+        charge.set(bytes)
     }
 
     /// The value of `slot` in `row`, 0 if unbound.
@@ -61,18 +96,16 @@ impl Batch {
     }
 
     /// The rows picked by `rows`, with only the `live` columns filled.
-    pub(crate) fn gather(&self, rows: &[u32], live: &[usize]) -> Self {
-        let mut columns = vec![Vec::new(); self.columns.len()];
-        for &slot in live {
+    pub(crate) fn gather(&self, rows: &[u32], live: &Slots) -> Self {
+        let mut found = Self::empty(self.columns.len());
+        found.rows = rows.len();
+        for slot in live.iter() {
             let column = &self.columns[slot];
             if !column.is_empty() {
-                columns[slot] = rows.iter().map(|&row| column[row as usize]).collect();
+                found.columns[slot] = rows.iter().map(|&row| column[row as usize]).collect();
             }
         }
-        Self {
-            columns,
-            rows: rows.len(),
-        }
+        found
     }
 
     /// Rows `from..to` as a batch of its own.
@@ -91,6 +124,7 @@ impl Batch {
         Self {
             columns,
             rows: to - from,
+            charge: None,
         }
     }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::batch::Batch;
 use super::context::QueryContext;
-use super::pipeline::RowSource;
+use super::pipeline::{Fed, RowSource};
+use super::slots::Slots;
 use crate::error::QueryError;
 use crate::governor::Share;
 use crate::spill::table::RowSet;
@@ -21,8 +22,10 @@ const ROOM_ROWS: usize = 1024;
 
 /// Keeps the first of the solutions that are alike in the live slots.
 pub(crate) struct EarlyDistinct {
-    input: Box<dyn RowSource>,
-    live: Vec<usize>,
+    input: Fed,
+    live: Arc<Slots>,
+    /// The live slots in order.
+    key: Vec<usize>,
     context: Arc<QueryContext>,
     /// What was seen, and the memory for it; `None` once it is given up.
     seen: Option<(RowSet, Share)>,
@@ -30,14 +33,12 @@ pub(crate) struct EarlyDistinct {
 }
 
 impl EarlyDistinct {
-    pub(crate) fn new(
-        input: Box<dyn RowSource>,
-        live: Vec<usize>,
-        context: Arc<QueryContext>,
-    ) -> Self {
-        let seen = RowSet::new(live.len(), 0);
+    pub(crate) fn new(input: Fed, live: Arc<Slots>, context: Arc<QueryContext>) -> Self {
+        let key: Vec<usize> = live.iter().collect();
+        let seen = RowSet::new(key.len(), 0);
         Self {
             input,
+            key,
             live,
             seen: Some((seen, Share::new(context.governor()))),
             context,
@@ -48,7 +49,7 @@ impl EarlyDistinct {
     /// The rows that are new; `None` if the set was given up.
     fn new_rows(&mut self, batch: &Batch) -> Option<Vec<u32>> {
         let (seen, share) = self.seen.as_mut()?;
-        let mut key = vec![0; self.live.len()];
+        let mut key = vec![0; self.key.len()];
         let mut fresh = Vec::new();
         for row in 0..batch.rows {
             if row.is_multiple_of(ROOM_ROWS) && !share.fits(seen.bytes_with(ROOM_ROWS)) {
@@ -57,7 +58,7 @@ impl EarlyDistinct {
                 self.seen = None;
                 return Some(fresh);
             }
-            for (id, slot) in key.iter_mut().zip(&self.live) {
+            for (id, slot) in key.iter_mut().zip(&self.key) {
                 *id = batch.value(*slot, row);
             }
             if seen.insert(seen.hash(&key), &key).1 {
@@ -74,16 +75,19 @@ impl EarlyDistinct {
 }
 
 impl RowSource for EarlyDistinct {
-    fn feed(&mut self, batch: Batch) {
+    fn begin(&mut self) {
         // What tells the rows that are fed apart may start anew, as in a test of EXISTS.
         if let Some((seen, _)) = &mut self.seen {
-            *seen = RowSet::new(self.live.len(), 0);
+            *seen = RowSet::new(self.key.len(), 0);
         }
-        self.input.feed(batch);
+    }
+
+    fn feed(&mut self, batch: Batch) {
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
-        while let Some(batch) = self.input.next()? {
+        while let Some(batch) = self.input.take() {
             self.context.check()?;
             match self.new_rows(&batch) {
                 None => return Ok(Some(batch)),

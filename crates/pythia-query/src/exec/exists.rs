@@ -16,7 +16,7 @@ use spargebra::algebra::GraphPattern;
 use super::batch::Batch;
 use super::context::QueryContext;
 use super::operator::pull;
-use super::pipeline::{RowSource, build};
+use super::pipeline::{self, build};
 use crate::error::QueryError;
 use crate::expression::{EvaluationContext, ExistsTest};
 use crate::governor::Share;
@@ -66,7 +66,7 @@ struct Known {
 }
 
 struct Pipeline {
-    source: Box<dyn RowSource>,
+    source: pipeline::Pipeline,
     width: usize,
     /// Carries the number of the row a solution came from, from 1.
     row_slot: usize,
@@ -269,10 +269,8 @@ impl Pipeline {
     /// Tests the combinations from `from` on, as many as there are answers; false if the
     /// pipeline was left with solutions in it.
     fn test(&mut self, keys: &Keys, from: usize, answers: &mut [bool]) -> Result<bool, QueryError> {
-        let mut seed = Batch {
-            columns: vec![Vec::new(); self.width],
-            rows: answers.len(),
-        };
+        let mut seed = Batch::empty(self.width);
+        seed.rows = answers.len();
         let terms = keys.set.rows().columns(from..from + answers.len());
         for (column, terms) in seed.columns.iter_mut().zip(terms) {
             *column = terms;

@@ -5,22 +5,25 @@ use std::sync::Arc;
 use pythia_rdf::TermId;
 use pythia_store::{End, Expansion};
 
-use super::batch::{Batch, OUTPUT_ROWS};
+use super::batch::Batch;
 use super::context::QueryContext;
-use super::pipeline::RowSource;
+use super::pipeline::{Fed, RowSource};
+use super::slots::Slots;
 use super::step::{GraphPosition, Position, SlotPattern};
 use crate::error::QueryError;
 use crate::governor::Working;
 
-/// How many solutions are expanded together; bounds what one batch can grow to.
-const EXPAND_ROWS: usize = 1024;
+/// How many nodes are expanded together; bounds what their links can take.
+const EXPAND_NODES: usize = 1024;
+/// Buffers of more bytes are not kept for the next rows.
+const KEPT_BYTES: usize = 16 << 10;
 
 /// Joins solutions with a quad pattern by visiting the tuples of their nodes.
 pub(crate) struct Expand {
-    input: Box<dyn RowSource>,
+    input: Fed,
     pattern: SlotPattern,
     end: End,
-    live: Vec<usize>,
+    live: Arc<Slots>,
     context: Arc<QueryContext>,
     current: Batch,
     position: usize,
@@ -50,10 +53,10 @@ struct Expanded {
 
 impl Expand {
     pub(crate) fn new(
-        input: Box<dyn RowSource>,
+        input: Fed,
         pattern: SlotPattern,
         end: End,
-        live: Vec<usize>,
+        live: Arc<Slots>,
         context: Arc<QueryContext>,
     ) -> Self {
         let wants_predicate = !matches!(pattern.predicate, Position::Constant(_));
@@ -93,6 +96,30 @@ impl Expand {
             End::Subject => (self.pattern.subject, self.pattern.object),
             End::Object => (self.pattern.object, self.pattern.subject),
         }
+    }
+
+    /// How many rows have few enough nodes to be expanded together. Rows that come sorted by the node
+    /// may be many more than their nodes.
+    fn rows_together(&self, from: usize) -> usize {
+        let left = self.current.rows - from;
+        let slot = match self.ends().0 {
+            Position::Constant(_) => return left,
+            Position::Bound(slot) | Position::New(slot) => slot,
+        };
+        let Some(nodes) = self.current.columns[slot].get(from..) else {
+            return left;
+        };
+        let mut distinct = 1;
+        for (row, pair) in nodes.windows(2).enumerate() {
+            if pair[1] < pair[0] {
+                return EXPAND_NODES.min(left);
+            }
+            distinct += usize::from(pair[1] > pair[0]);
+            if distinct > EXPAND_NODES {
+                return row + 1;
+            }
+        }
+        left
     }
 
     /// Reads the links of rows `from..to` of the current batch.
@@ -139,16 +166,17 @@ impl Expand {
     /// Many rows may share a node of many links, so that what they join to has no bound.
     fn give(&mut self) -> Option<Batch> {
         let mut expanded = self.expanded.take()?;
+        let most = self.context.governor().batch_rows(self.live.len());
         let mut rows: Vec<u32> = Vec::new();
         let mut links: Vec<u32> = Vec::new();
-        while expanded.row < expanded.to && rows.len() < OUTPUT_ROWS {
+        while expanded.row < expanded.to && rows.len() < most {
             let row = expanded.row;
             let node = expanded.node_of_row[row - expanded.from];
             if node != u32::MAX {
                 let node = node as usize;
                 let mut link = expanded.starts[node] + expanded.looked;
                 let mut end = expanded.starts[node + 1];
-                while link < end && rows.len() < OUTPUT_ROWS {
+                while link < end && rows.len() < most {
                     if self.agrees(row, link as usize) {
                         rows.push(row as u32);
                         links.push(link);
@@ -166,12 +194,25 @@ impl Expand {
             expanded.row += 1;
             expanded.looked = 0;
         }
-        if rows.is_empty() {
-            return None;
+        let batch = (!rows.is_empty()).then(|| self.output(&rows, &links));
+        if expanded.row < expanded.to {
+            self.expanded = Some(expanded);
+        } else {
+            self.drop_used();
         }
-        let batch = self.output(&rows, &links);
-        self.expanded = Some(expanded);
-        Some(batch)
+        batch
+    }
+
+    /// Lets go of what is used up: it must not wait in memory while later steps work.
+    fn drop_used(&mut self) {
+        if self.working.bytes() > KEPT_BYTES {
+            self.expansion.free();
+            self.working.clear();
+        }
+        if self.position >= self.current.rows {
+            self.current = Batch::default();
+            self.position = 0;
+        }
     }
 
     /// Whether a link agrees with what the row and the pattern's constants already say.
@@ -203,7 +244,7 @@ impl Expand {
         let mut batch = self.current.gather(rows, &self.live);
         let (_, other) = self.ends();
         let mut bind = |slot: usize, found: &[u64]| {
-            if self.live.binary_search(&slot).is_ok() {
+            if self.live.contains(slot) {
                 batch.columns[slot] = links.iter().map(|&link| found[link as usize]).collect();
             }
         };
@@ -222,7 +263,7 @@ impl Expand {
 
 impl RowSource for Expand {
     fn feed(&mut self, batch: Batch) {
-        self.input.feed(batch);
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
@@ -233,11 +274,11 @@ impl RowSource for Expand {
             }
             if self.position < self.current.rows {
                 let from = self.position;
-                self.position = (from + EXPAND_ROWS).min(self.current.rows);
+                self.position = from + self.rows_together(from);
                 self.expand(from, self.position)?;
                 continue;
             }
-            match self.input.next()? {
+            match self.input.take() {
                 Some(batch) => {
                     self.current = batch;
                     self.position = 0;

@@ -4,24 +4,25 @@ use std::sync::Arc;
 
 use super::batch::Batch;
 use super::context::QueryContext;
-use super::pipeline::RowSource;
+use super::pipeline::{Fed, RowSource};
+use super::slots::Slots;
 use super::step::SlotExpression;
 use crate::error::QueryError;
 
 /// Keeps solutions for which an expression is true.
 pub(crate) struct Filter {
-    input: Box<dyn RowSource>,
+    input: Fed,
     expression: SlotExpression,
-    live: Vec<usize>,
+    live: Arc<Slots>,
     context: Arc<QueryContext>,
     zeros: Vec<u64>,
 }
 
 impl Filter {
     pub(crate) fn new(
-        input: Box<dyn RowSource>,
+        input: Fed,
         expression: SlotExpression,
-        live: Vec<usize>,
+        live: Arc<Slots>,
         context: Arc<QueryContext>,
     ) -> Self {
         Self {
@@ -36,11 +37,11 @@ impl Filter {
 
 impl RowSource for Filter {
     fn feed(&mut self, batch: Batch) {
-        self.input.feed(batch);
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
-        while let Some(batch) = self.input.next()? {
+        while let Some(batch) = self.input.take() {
             self.context.check()?;
             let columns = batch.full_columns(&mut self.zeros);
             let keep =
@@ -58,19 +59,19 @@ impl RowSource for Filter {
 
 /// Keeps solutions in which two slots hold the same term.
 pub(crate) struct Equal {
-    input: Box<dyn RowSource>,
+    input: Fed,
     a: usize,
     b: usize,
-    live: Vec<usize>,
+    live: Arc<Slots>,
     context: Arc<QueryContext>,
 }
 
 impl Equal {
     pub(crate) fn new(
-        input: Box<dyn RowSource>,
+        input: Fed,
         a: usize,
         b: usize,
-        live: Vec<usize>,
+        live: Arc<Slots>,
         context: Arc<QueryContext>,
     ) -> Self {
         Self {
@@ -85,11 +86,11 @@ impl Equal {
 
 impl RowSource for Equal {
     fn feed(&mut self, batch: Batch) {
-        self.input.feed(batch);
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
-        while let Some(batch) = self.input.next()? {
+        while let Some(batch) = self.input.take() {
             self.context.check()?;
             let rows: Vec<u32> = (0..batch.rows)
                 .filter(|&row| batch.value(self.a, row) == batch.value(self.b, row))
@@ -105,7 +106,7 @@ impl RowSource for Equal {
 
 /// Binds a slot to an expression's value; an error leaves it unbound.
 pub(crate) struct Bind {
-    input: Box<dyn RowSource>,
+    input: Fed,
     slot: usize,
     expression: SlotExpression,
     context: Arc<QueryContext>,
@@ -114,7 +115,7 @@ pub(crate) struct Bind {
 
 impl Bind {
     pub(crate) fn new(
-        input: Box<dyn RowSource>,
+        input: Fed,
         slot: usize,
         expression: SlotExpression,
         context: Arc<QueryContext>,
@@ -131,11 +132,11 @@ impl Bind {
 
 impl RowSource for Bind {
     fn feed(&mut self, batch: Batch) {
-        self.input.feed(batch);
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
-        let Some(mut batch) = self.input.next()? else {
+        let Some(mut batch) = self.input.take() else {
             return Ok(None);
         };
         self.context.check()?;

@@ -104,7 +104,9 @@ impl Grouping {
         loop {
             self.context.check()?;
             if let Some((pass, given)) = &mut self.done {
-                let groups = *given..(*given + BATCH_ROWS).min(pass.groups.len());
+                let width = self.schema.fields().len();
+                let most = self.context.governor().batch_rows(width).min(BATCH_ROWS);
+                let groups = *given..(*given + most).min(pass.groups.len());
                 if !groups.is_empty() {
                     *given = groups.end;
                     return Ok(Some(pass.outcomes(groups, &self.schema, &self.context)?));

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use pythia_store::{End, Order};
 
-use super::batch::{Batch, Cursor, OUTPUT_ROWS};
+use super::batch::{Batch, Cursor};
 use super::context::QueryContext;
 use super::expand::Expand;
-use super::pipeline::{RowSource, build};
+use super::pipeline::{Fed, RowSource};
 use super::scan::{ScanColumns, sorted_slot};
+use super::slots::Slots;
 use super::step::SlotPattern;
 use crate::error::QueryError;
 use crate::governor::Share;
@@ -69,12 +70,12 @@ enum Access {
 /// The table is read once, in an order sorted by the key, the first time a solution arrives.
 /// Solutions stay in order.
 pub(crate) struct HashScan {
-    input: Box<dyn RowSource>,
+    input: Fed,
     pattern: SlotPattern,
     columns: ScanColumns,
     order: Order,
     key: usize,
-    live: Vec<usize>,
+    live: Arc<Slots>,
     context: Arc<QueryContext>,
     access: Access,
     /// Until it is decided what for.
@@ -87,10 +88,10 @@ pub(crate) struct HashScan {
 
 impl HashScan {
     pub(crate) fn new(
-        input: Box<dyn RowSource>,
+        input: Fed,
         pattern: SlotPattern,
         order: Order,
-        live: Vec<usize>,
+        live: Arc<Slots>,
         context: Arc<QueryContext>,
     ) -> Self {
         let key = sorted_slot(&pattern, order).expect("the planner joins by a variable");
@@ -147,16 +148,15 @@ impl HashScan {
         } else {
             End::Object
         };
-        let seed = build(&[], 0, &self.context);
-        let (live, context) = (self.live.clone(), Arc::clone(&self.context));
-        let expand = Expand::new(seed, self.pattern, end, live, context);
+        let (live, context) = (Arc::clone(&self.live), Arc::clone(&self.context));
+        let expand = Expand::new(Fed::default(), self.pattern, end, live, context);
         Ok(Access::Expand(Box::new(expand.once(self.once))))
     }
 }
 
 impl RowSource for HashScan {
     fn feed(&mut self, batch: Batch) {
-        self.input.feed(batch);
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
@@ -168,7 +168,7 @@ impl RowSource for HashScan {
                 return Ok(Some(found));
             }
             if !self.current.has_rows() {
-                let Some(batch) = self.input.next()? else {
+                let Some(batch) = self.input.take() else {
                     return Ok(None);
                 };
                 self.current = Cursor::over(batch);
@@ -196,14 +196,15 @@ impl HashScan {
         let Access::Table { table, .. } = &self.access else {
             return None;
         };
+        let most = self.context.governor().batch_rows(self.live.len());
         let Cursor { batch, row } = &mut self.current;
         let mut rows = Vec::new();
         let mut matches: Vec<u32> = Vec::new();
-        while *row < batch.rows && rows.len() < OUTPUT_ROWS {
+        while *row < batch.rows && rows.len() < most {
             let key = batch.value(self.key, *row);
             let mut place = table.first(key).map(|first| first + self.taken);
             while let Some(found) = place.filter(|found| table.has(*found, key)) {
-                if rows.len() == OUTPUT_ROWS {
+                if rows.len() == most {
                     break;
                 }
                 rows.push(*row as u32);
@@ -217,6 +218,7 @@ impl HashScan {
             }
         }
         if rows.is_empty() {
+            self.current.drop_used();
             return None;
         }
         let mut out = batch.gather(&rows, &self.live);
@@ -226,6 +228,7 @@ impl HashScan {
                 out.columns[slot] = matches.iter().map(cell).collect();
             }
         }
+        self.current.drop_used();
         Some(out)
     }
 }

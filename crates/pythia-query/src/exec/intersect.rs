@@ -10,11 +10,12 @@ use std::sync::Arc;
 use pythia_rdf::TermId;
 use pythia_store::{End, Expansion};
 
-use super::batch::{Batch, OUTPUT_ROWS};
+use super::batch::Batch;
 use super::context::QueryContext;
 use super::expand::{distinct_nodes, group_by_source};
 use super::merge::gallop;
-use super::pipeline::RowSource;
+use super::pipeline::{Fed, RowSource};
+use super::slots::Slots;
 use super::step::{Position, SlotPattern};
 use crate::error::QueryError;
 use crate::governor::Working;
@@ -24,10 +25,10 @@ const TOGETHER_ROWS: usize = 512;
 
 /// Binds a slot to the terms that all of several patterns allow.
 pub(crate) struct Intersect {
-    input: Box<dyn RowSource>,
+    input: Fed,
     slot: usize,
     members: Vec<Member>,
-    live: Vec<usize>,
+    live: Arc<Slots>,
     context: Arc<QueryContext>,
     /// What the lists at hand take.
     working: Working,
@@ -107,10 +108,10 @@ impl Member {
 
 impl Intersect {
     pub(crate) fn new(
-        input: Box<dyn RowSource>,
+        input: Fed,
         slot: usize,
         patterns: &[SlotPattern],
-        live: Vec<usize>,
+        live: Arc<Slots>,
         context: Arc<QueryContext>,
     ) -> Self {
         let members = patterns.iter().map(|pattern| Member::new(slot, *pattern));
@@ -140,7 +141,8 @@ impl Intersect {
         let mut rows: Vec<u32> = Vec::new();
         let mut found: Vec<u64> = Vec::new();
         let mut lists: Vec<&[u64]> = Vec::with_capacity(self.members.len());
-        while self.position < self.read && rows.len() < OUTPUT_ROWS {
+        let most = self.context.governor().batch_rows(self.live.len());
+        while self.position < self.read && rows.len() < most {
             let row = self.position;
             self.position += 1;
             lists.clear();
@@ -156,7 +158,7 @@ impl Intersect {
             });
         }
         let mut batch = self.current.gather(&rows, &self.live);
-        if self.live.binary_search(&self.slot).is_ok() {
+        if self.live.contains(self.slot) {
             batch.columns[self.slot] = found;
         }
         batch
@@ -165,7 +167,7 @@ impl Intersect {
 
 impl RowSource for Intersect {
     fn feed(&mut self, batch: Batch) {
-        self.input.feed(batch);
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
@@ -173,6 +175,10 @@ impl RowSource for Intersect {
             self.context.check()?;
             if self.position < self.read {
                 let batch = self.join();
+                if self.position == self.current.rows {
+                    self.current = Batch::default();
+                    (self.position, self.first, self.read) = (0, 0, 0);
+                }
                 if batch.rows > 0 {
                     return Ok(Some(batch));
                 }
@@ -185,7 +191,7 @@ impl RowSource for Intersect {
                 let lists = self.members.iter().map(Member::bytes);
                 self.working.set(lists.sum())?;
             } else {
-                let Some(batch) = self.input.next()? else {
+                let Some(batch) = self.input.take() else {
                     return Ok(None);
                 };
                 self.current = batch;

@@ -6,21 +6,22 @@ use std::sync::Arc;
 use pythia_rdf::TermId;
 use pythia_store::{IdBatch, Order, QuadScan};
 
-use super::batch::{Batch, Cursor, OUTPUT_ROWS};
+use super::batch::{Batch, Cursor};
 use super::context::QueryContext;
-use super::pipeline::RowSource;
+use super::pipeline::{Fed, RowSource};
 use super::scan::{ScanColumns, sorted_slot};
+use super::slots::Slots;
 use super::step::SlotPattern;
 use crate::error::QueryError;
 use crate::governor::Working;
 
 /// Merge join of solutions sorted by the key slot with a pattern scanned in key order.
 pub(crate) struct MergeScan {
-    input: Box<dyn RowSource>,
+    input: Fed,
     columns: ScanColumns,
     order: Order,
     key: usize,
-    live: Vec<usize>,
+    live: Arc<Slots>,
     context: Arc<QueryContext>,
     scan: Option<QuadScan>,
     found: IdBatch,
@@ -32,14 +33,16 @@ pub(crate) struct MergeScan {
     working: Working,
     current: Cursor,
     once: bool,
+    /// How many matches of the current row were given.
+    taken: usize,
 }
 
 impl MergeScan {
     pub(crate) fn new(
-        input: Box<dyn RowSource>,
+        input: Fed,
         pattern: SlotPattern,
         order: Order,
-        live: Vec<usize>,
+        live: Arc<Slots>,
         context: Arc<QueryContext>,
     ) -> Self {
         let key = sorted_slot(&pattern, order).expect("the planner joins by a variable");
@@ -60,6 +63,7 @@ impl MergeScan {
             group,
             current: Cursor::default(),
             once: false,
+            taken: 0,
         }
     }
 
@@ -109,9 +113,8 @@ impl MergeScan {
                 group.extend_from_slice(&found[self.position..self.position + length]);
             }
             self.context.check()?;
-            // The matches, and as many again in what they join to.
             let capacity = self.group.iter().map(Vec::capacity).sum::<usize>();
-            self.working.set(capacity * 2 * size_of::<u64>())?;
+            self.working.set(capacity * size_of::<u64>())?;
             self.position += length;
             if self.position < self.found.rows {
                 break;
@@ -123,11 +126,11 @@ impl MergeScan {
     /// Joins on from where the current batch stands, until there is enough for a batch.
     fn join(&mut self) -> Result<Option<Batch>, QueryError> {
         let key_column = self.columns.column_of(self.key);
+        let most = self.context.governor().batch_rows(self.live.len());
         let mut rows = Vec::new();
         let mut matches: Vec<Vec<u64>> = vec![Vec::new(); self.group.len()];
-        while self.current.has_rows() && rows.len() < OUTPUT_ROWS {
+        while self.current.has_rows() && rows.len() < most {
             let row = self.current.row;
-            self.current.row += 1;
             let key = self.current.batch.value(self.key, row);
             debug_assert!(key >= self.group_key, "merge input is sorted");
             if key != self.group_key {
@@ -135,11 +138,15 @@ impl MergeScan {
             }
             let found = self.group[key_column].len();
             let count = if self.once { found.min(1) } else { found };
-            if count > 0 {
-                rows.extend(std::iter::repeat_n(row as u32, count));
-                for (matches, group) in matches.iter_mut().zip(&self.group) {
-                    matches.extend_from_slice(&group[..count]);
-                }
+            let part = self.taken..count.min(self.taken + most - rows.len());
+            rows.extend(std::iter::repeat_n(row as u32, part.len()));
+            for (matches, group) in matches.iter_mut().zip(&self.group) {
+                matches.extend_from_slice(&group[part.clone()]);
+            }
+            if part.end == count {
+                (self.current.row, self.taken) = (row + 1, 0);
+            } else {
+                self.taken = part.end;
             }
         }
         if rows.is_empty() {
@@ -157,23 +164,27 @@ impl MergeScan {
 
 impl RowSource for MergeScan {
     fn feed(&mut self, batch: Batch) {
-        self.input.feed(batch);
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
         loop {
             if !self.current.has_rows() {
-                let Some(batch) = self.input.next()? else {
+                let Some(batch) = self.input.take() else {
                     return Ok(None);
                 };
+                let scan = match &mut self.scan {
+                    Some(scan) => scan,
+                    scan => scan.insert(self.columns.open(self.order, &self.context)?),
+                };
+                scan.expect(&batch.columns[self.key]);
                 self.current = Cursor::over(batch);
             }
             self.context.check()?;
-            if self.scan.is_none() {
-                self.scan = Some(self.columns.open(self.order, &self.context)?);
-            }
-            if let Some(out) = self.join()? {
-                return Ok(Some(out));
+            let joined = self.join()?;
+            self.current.drop_used();
+            if joined.is_some() {
+                return Ok(joined);
             }
         }
     }

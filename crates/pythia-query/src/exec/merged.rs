@@ -11,24 +11,25 @@ use rustc_hash::FxBuildHasher;
 use super::batch::Batch;
 use super::context::QueryContext;
 use super::filter::rows_where;
-use super::pipeline::RowSource;
+use super::pipeline::{Fed, RowSource};
+use super::slots::Slots;
 use super::step::{Position, SlotPattern};
 use crate::error::QueryError;
 
 /// Keeps solutions whose quad is in one of the merged graphs, and in none before it.
 pub(crate) struct Merged {
-    input: Box<dyn RowSource>,
+    input: Fed,
     pattern: SlotPattern,
-    live: Vec<usize>,
+    live: Arc<Slots>,
     context: Arc<QueryContext>,
 }
 
 impl Merged {
     /// All of the pattern, its graph too, is bound when this step runs.
     pub(crate) fn new(
-        input: Box<dyn RowSource>,
+        input: Fed,
         pattern: SlotPattern,
-        live: Vec<usize>,
+        live: Arc<Slots>,
         context: Arc<QueryContext>,
     ) -> Self {
         Self {
@@ -83,11 +84,11 @@ impl Merged {
 
 impl RowSource for Merged {
     fn feed(&mut self, batch: Batch) {
-        self.input.feed(batch);
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
-        while let Some(batch) = self.input.next()? {
+        while let Some(batch) = self.input.take() {
             self.context.check()?;
             let rows = rows_where(&self.keep(&batch)?);
             if !rows.is_empty() {

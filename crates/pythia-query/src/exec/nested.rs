@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::batch::Batch;
 use super::context::QueryContext;
-use super::pipeline::{RowSource, build};
+use super::pipeline::{Fed, Pipeline, RowSource, build};
+use super::slots::Slots;
 use super::step::Step;
 use crate::error::QueryError;
 
@@ -13,11 +14,11 @@ const SEED_ROWS: usize = 2048;
 
 /// Left join: solutions extended by the inner pipeline's, or kept as they are where it has none.
 pub(crate) struct Optional {
-    input: Box<dyn RowSource>,
-    inner: Box<dyn RowSource>,
+    input: Fed,
+    inner: Pipeline,
     /// An extra slot at the end, in which inner solutions carry the row they came from.
     row_slot: usize,
-    live: Vec<usize>,
+    live: Arc<Slots>,
     context: Arc<QueryContext>,
     current: Batch,
     position: usize,
@@ -31,10 +32,10 @@ pub(crate) struct Optional {
 
 impl Optional {
     pub(crate) fn new(
-        input: Box<dyn RowSource>,
+        input: Fed,
         steps: &[Step],
         width: usize,
-        live: Vec<usize>,
+        live: Arc<Slots>,
         context: Arc<QueryContext>,
     ) -> Self {
         // Deeper OPTIONALs use slots beyond `width` as well, each level its own.
@@ -64,7 +65,8 @@ impl Optional {
 
     fn feed_inner(&mut self) {
         self.start = self.position;
-        self.position = (self.start + SEED_ROWS).min(self.current.rows);
+        let most = self.context.governor().batch_rows(self.live.len());
+        self.position = (self.start + SEED_ROWS.min(most)).min(self.current.rows);
         let mut seed = self.current.slice(self.start, self.position);
         if seed.columns.len() <= self.row_slot {
             seed.columns.resize(self.row_slot + 1, Vec::new());
@@ -92,7 +94,7 @@ impl Optional {
 
 impl RowSource for Optional {
     fn feed(&mut self, batch: Batch) {
-        self.input.feed(batch);
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
@@ -112,15 +114,20 @@ impl RowSource for Optional {
                         return Ok(Some(found));
                     }
                     None => {
-                        if let Some(batch) = self.unmatched() {
-                            return Ok(Some(batch));
+                        let unmatched = self.unmatched();
+                        if self.position == self.current.rows {
+                            self.current = Batch::default();
+                            self.position = 0;
+                        }
+                        if unmatched.is_some() {
+                            return Ok(unmatched);
                         }
                     }
                 }
             } else if self.position < self.current.rows {
                 self.feed_inner();
             } else {
-                match self.input.next()? {
+                match self.input.take() {
                     Some(batch) => {
                         self.current = batch;
                         self.position = 0;
@@ -150,9 +157,7 @@ fn depth(steps: &[Step]) -> usize {
 fn keep_live(steps: &mut [Step], slot: usize) {
     use super::step::StepKind;
     for step in steps {
-        if let Err(place) = step.live.binary_search(&slot) {
-            step.live.insert(place, slot);
-        }
+        Arc::make_mut(&mut step.live).insert(slot);
         match &mut step.kind {
             StepKind::Optional(inner) | StepKind::Without(inner) => keep_live(inner, slot),
             StepKind::Union(branches) => {
@@ -167,8 +172,8 @@ fn keep_live(steps: &mut [Step], slot: usize) {
 
 /// The solutions of each branch, for each batch of input.
 pub(crate) struct Union {
-    input: Box<dyn RowSource>,
-    branches: Vec<Box<dyn RowSource>>,
+    input: Fed,
+    branches: Vec<Pipeline>,
     current: Batch,
     /// The branch that is running; `branches.len()` when the batch is used up.
     running: usize,
@@ -176,7 +181,7 @@ pub(crate) struct Union {
 
 impl Union {
     pub(crate) fn new(
-        input: Box<dyn RowSource>,
+        input: Fed,
         branches: &[Vec<Step>],
         width: usize,
         context: Arc<QueryContext>,
@@ -196,7 +201,7 @@ impl Union {
 
 impl RowSource for Union {
     fn feed(&mut self, batch: Batch) {
-        self.input.feed(batch);
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
@@ -207,7 +212,7 @@ impl RowSource for Union {
                 }
                 self.running += 1;
             } else {
-                match self.input.next()? {
+                match self.input.take() {
                     Some(batch) => {
                         self.current = batch;
                         self.running = 0;
@@ -216,7 +221,11 @@ impl RowSource for Union {
                 }
             }
             if self.running < self.branches.len() {
-                self.branches[self.running].feed(self.current.clone());
+                let batch = match self.running + 1 == self.branches.len() {
+                    true => std::mem::take(&mut self.current),
+                    false => self.current.copy(),
+                };
+                self.branches[self.running].feed(batch);
             }
         }
     }

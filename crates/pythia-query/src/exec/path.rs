@@ -25,8 +25,9 @@ use self::starts::{first_edges, start_nodes};
 use self::walk::{Reached, search};
 use super::batch::Batch;
 use super::context::QueryContext;
-use super::pipeline::RowSource;
+use super::pipeline::{Fed, RowSource};
 use super::profile::PartId;
+use super::slots::Slots;
 use super::step::{PathGraph, PathStep, Position};
 use crate::error::QueryError;
 use crate::governor::Held;
@@ -53,10 +54,10 @@ const ROWS_OF_CONSTANT: usize = 128;
 
 /// Joins solutions with the pairs of nodes a path connects.
 pub(crate) struct PathSearch {
-    input: Box<dyn RowSource>,
+    input: Fed,
     path: PathStep,
     part: PartId,
-    live: Vec<usize>,
+    live: Arc<Slots>,
     context: Arc<QueryContext>,
     current: Batch,
     position: usize,
@@ -145,10 +146,10 @@ impl PathStep {
 
 impl PathSearch {
     pub(crate) fn new(
-        input: Box<dyn RowSource>,
+        input: Fed,
         path: PathStep,
         part: PartId,
-        live: Vec<usize>,
+        live: Arc<Slots>,
         context: Arc<QueryContext>,
     ) -> Self {
         let is_closure = path.direction().automaton.as_closure().is_some();
@@ -564,14 +565,15 @@ impl PathSearch {
 
 impl RowSource for PathSearch {
     fn feed(&mut self, batch: Batch) {
-        self.input.feed(batch);
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
         loop {
             self.context.check()?;
             if let Some(found) = &mut self.found {
-                if let Some(batch) = found.next(&self.current, &self.live) {
+                let most = self.context.governor().batch_rows(self.live.len());
+                if let Some(batch) = found.next(&self.current, &self.live, most) {
                     return Ok(Some(batch));
                 }
                 self.found = None;
@@ -580,7 +582,7 @@ impl RowSource for PathSearch {
                 self.found = self.search()?;
                 continue;
             }
-            match self.input.next()? {
+            match self.input.take() {
                 Some(batch) => {
                     self.current = batch;
                     self.position = 0;

@@ -12,7 +12,7 @@ use oxrdf::Variable;
 use super::batch::{Batch, id_columns, record_batch};
 use super::context::QueryContext;
 use super::operator::{Operator, Solutions, pull, solutions};
-use super::pipeline::{RowSource, build};
+use super::pipeline::{Pipeline, build};
 use super::step::{Step, explain};
 use crate::error::QueryError;
 use crate::explain::{Explainer, PlanNode};
@@ -89,7 +89,7 @@ impl Operator for Pattern {
 }
 
 struct Running {
-    pipeline: Box<dyn RowSource>,
+    pipeline: Pipeline,
     input: Option<Solutions>,
     width: usize,
     input_slots: Vec<usize>,
@@ -116,10 +116,8 @@ impl Running {
             let Some(solutions) = pull(input).await? else {
                 return Ok(None);
             };
-            let mut seed = Batch {
-                columns: vec![Vec::new(); self.width],
-                rows: solutions.num_rows(),
-            };
+            let mut seed = Batch::empty(self.width);
+            seed.rows = solutions.num_rows();
             for (column, &slot) in id_columns(&solutions).into_iter().zip(&self.input_slots) {
                 seed.columns[slot] = column.to_vec();
             }

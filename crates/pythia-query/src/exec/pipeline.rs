@@ -1,4 +1,7 @@
-//! Running a pattern pipeline: each step pulls batches from the one before it.
+//! Running a pattern pipeline: each step is fed batches, and gives batches that are fed to the next.
+//!
+//! The last step that has something to give is always asked first, so that few batches are alive at
+//! once, however many steps there are; a step lets go of a batch when it is used up.
 
 use std::sync::Arc;
 
@@ -17,112 +20,181 @@ use super::probe::Probe;
 use super::profile::MeasuredStep;
 use super::reachable::Reachable;
 use super::scan::{Graphs, Scan};
+use super::slots::Slots;
 use super::step::{Access, Step, StepKind};
+use super::text_filter::TextFilter;
 use super::triple_term::TakeApart;
 use super::values::Values;
 use crate::error::QueryError;
 
-/// A running step and all before it.
+/// A running step.
 pub(crate) trait RowSource: Send {
-    /// Gives the first step a batch to start from. The one before must have been drained.
+    /// Begins with other solutions than before: those of a pipeline that is fed again.
+    fn begin(&mut self) {}
+    /// Gives it a batch to work on. The one before must be used up.
     fn feed(&mut self, batch: Batch);
     /// The next non-empty batch, or `None` when what was fed is used up.
     fn next(&mut self) -> Result<Option<Batch>, QueryError>;
+    /// Says that nothing more will be fed: what it has kept comes next.
+    fn end(&mut self) {}
 }
 
-/// The start of a pipeline: hands out the batch it was fed.
+/// The batch that a step was fed, until the step takes it.
 #[derive(Default)]
-struct Seed(Option<Batch>);
+pub(crate) struct Fed(Option<Batch>);
 
-impl RowSource for Seed {
-    fn feed(&mut self, batch: Batch) {
+impl Fed {
+    pub(crate) fn put(&mut self, batch: Batch) {
+        debug_assert!(self.0.is_none(), "the batch before is used up");
         self.0 = Some(batch);
     }
 
-    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
-        Ok(self.0.take().filter(|batch| batch.rows > 0))
+    pub(crate) fn take(&mut self) -> Option<Batch> {
+        self.0.take().filter(|batch| batch.rows > 0)
+    }
+}
+
+/// Running steps, one after the other.
+pub(crate) struct Pipeline {
+    /// What it was fed, until the first step gets it.
+    fed: Fed,
+    steps: Vec<Box<dyn RowSource>>,
+    /// How many of the steps may have more to give; those after them are used up.
+    active: usize,
+    /// How many of the steps have given all, and will not be fed again.
+    ended: usize,
+    /// How many of the steps know that they will not.
+    told: usize,
+    context: Arc<QueryContext>,
+}
+
+impl Pipeline {
+    /// Gives it a batch to start from. The one before must have been drained.
+    pub(crate) fn feed(&mut self, batch: Batch) {
+        self.steps.iter_mut().for_each(|step| step.begin());
+        self.fed.put(batch);
+        (self.active, self.ended, self.told) = (0, 0, 0);
+    }
+
+    /// The next non-empty batch, or `None` when what was fed is used up.
+    pub(crate) fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        loop {
+            let given = if self.active > self.ended {
+                self.steps[self.active - 1].next()?
+            } else if let Some(batch) = self.fed.take() {
+                Some(batch)
+            } else if self.told > self.ended {
+                self.ended = self.told;
+                self.active = self.told;
+                continue;
+            } else if let Some(step) = self.steps.get_mut(self.ended) {
+                step.end();
+                self.told = self.ended + 1;
+                self.active = self.told;
+                continue;
+            } else {
+                return Ok(None);
+            };
+            let Some(mut batch) = given else {
+                self.active -= 1;
+                continue;
+            };
+            batch.charge(self.context.governor())?;
+            match self.steps.get_mut(self.active) {
+                None => return Ok(Some(batch)),
+                Some(step) => step.feed(batch),
+            }
+            self.active += 1;
+        }
     }
 }
 
 /// A running pipeline of `steps` over `width` slots.
-pub(crate) fn build(
-    steps: &[Step],
-    width: usize,
-    shared: &Arc<QueryContext>,
-) -> Box<dyn RowSource> {
-    let mut source: Box<dyn RowSource> = Box::<Seed>::default();
-    for step in steps {
-        let context = Arc::clone(shared);
-        let live = step.live.clone();
-        source = match &step.kind {
-            StepKind::Pattern(pattern, access) => match access {
-                Access::Scan(order) => Box::new(Scan::new(source, *pattern, *order, live, context)),
-                Access::Expand(end) => {
-                    Box::new(Expand::new(source, *pattern, *end, live, context).once(step.once))
-                }
-                Access::Cached(end, attribute) => {
-                    let expand = Expand::new(source, *pattern, *end, live, context);
-                    Box::new(expand.once(step.once).with_attribute(*attribute))
-                }
-                Access::Probe => Box::new(Probe::new(source, *pattern, live, context)),
-                Access::Merge(order) => Box::new(
-                    MergeScan::new(source, *pattern, *order, live, context).once(step.once),
-                ),
-                Access::Hash(order) => {
-                    Box::new(HashScan::new(source, *pattern, *order, live, context).once(step.once))
-                }
-            },
-            StepKind::Ranges(pattern, order, ranges) => {
-                let scan = Scan::new(source, *pattern, *order, live, context);
-                Box::new(scan.within(Arc::clone(ranges)))
-            }
-            StepKind::Intersect(slot, patterns) => {
-                let intersect = Intersect::new(source, *slot, patterns, live, context);
-                Box::new(intersect.once(step.once))
-            }
-            StepKind::Equal(a, b) => Box::new(Equal::new(source, *a, *b, live, context)),
-            StepKind::Filter(expression) => {
-                Box::new(Filter::new(source, expression.clone(), live, context))
-            }
-            StepKind::Bind(slot, expression) => {
-                Box::new(Bind::new(source, *slot, expression.clone(), context))
-            }
-            StepKind::Values { slots, keys, rows } => Box::new(Values::new(
-                source,
-                slots.clone(),
-                keys,
-                rows.clone(),
-                live,
-                context,
-            )),
-            StepKind::Optional(inner) => {
-                Box::new(Optional::new(source, inner, width, live, context))
-            }
-            StepKind::Without(inner) => {
-                Box::new(Optional::new(source, inner, width, live, context).without_matches())
-            }
-            StepKind::EarlyDistinct => Box::new(EarlyDistinct::new(source, live, context)),
-            StepKind::Union(branches) => Box::new(Union::new(source, branches, width, context)),
-            StepKind::Path(path) => {
-                let path = path.clone();
-                Box::new(PathSearch::new(source, path, step.part, live, context))
-            }
-            StepKind::Reachable(step) => {
-                Box::new(Reachable::new(source, step.clone(), live, context))
-            }
-            StepKind::Merged(pattern) => Box::new(Merged::new(source, *pattern, live, context)),
-            StepKind::TakeApart(term, parts) => {
-                Box::new(TakeApart::new(source, *term, *parts, live, context))
-            }
-            StepKind::Graphs(position) => Box::new(Graphs::new(source, *position, live, context)),
-        };
-        if let Some(profile) = &shared.profile {
-            source = Box::new(MeasuredStep {
-                step: source,
-                part: step.part,
-                profile: Arc::clone(profile),
-            });
-        }
+pub(crate) fn build(steps: &[Step], width: usize, shared: &Arc<QueryContext>) -> Pipeline {
+    let running = steps.iter().map(|step| run(step, width, shared));
+    Pipeline {
+        fed: Fed::default(),
+        steps: running.collect(),
+        active: 0,
+        ended: 0,
+        told: 0,
+        context: Arc::clone(shared),
     }
-    source
+}
+
+/// A running step of a pipeline.
+fn run(step: &Step, width: usize, shared: &Arc<QueryContext>) -> Box<dyn RowSource> {
+    let source = Fed::default();
+    let context = Arc::clone(shared);
+    let live: Arc<Slots> = Arc::clone(&step.live);
+    let running: Box<dyn RowSource> = match &step.kind {
+        StepKind::Pattern(pattern, access) => match access {
+            Access::Scan(order) => Box::new(Scan::new(source, *pattern, *order, live, context)),
+            Access::Expand(end) => {
+                Box::new(Expand::new(source, *pattern, *end, live, context).once(step.once))
+            }
+            Access::Cached(end, attribute) => {
+                let expand = Expand::new(source, *pattern, *end, live, context);
+                Box::new(expand.once(step.once).with_attribute(*attribute))
+            }
+            Access::Probe => Box::new(Probe::new(source, *pattern, live, context)),
+            Access::Merge(order) => {
+                Box::new(MergeScan::new(source, *pattern, *order, live, context).once(step.once))
+            }
+            Access::Hash(order) => {
+                Box::new(HashScan::new(source, *pattern, *order, live, context).once(step.once))
+            }
+        },
+        StepKind::Ranges(pattern, order, ranges) => {
+            let scan = Scan::new(source, *pattern, *order, live, context);
+            Box::new(scan.within(Arc::clone(ranges)))
+        }
+        StepKind::Intersect(slot, patterns) => {
+            let intersect = Intersect::new(source, *slot, patterns, live, context);
+            Box::new(intersect.once(step.once))
+        }
+        StepKind::Equal(a, b) => Box::new(Equal::new(source, *a, *b, live, context)),
+        StepKind::Filter(expression) if expression.compiled.looks_at_texts() => {
+            let expression = expression.clone();
+            Box::new(TextFilter::new(source, expression, live, context))
+        }
+        StepKind::Filter(expression) => {
+            Box::new(Filter::new(source, expression.clone(), live, context))
+        }
+        StepKind::Bind(slot, expression) => {
+            Box::new(Bind::new(source, *slot, expression.clone(), context))
+        }
+        StepKind::Values { slots, keys, rows } => Box::new(Values::new(
+            source,
+            slots.clone(),
+            keys,
+            rows.clone(),
+            live,
+            context,
+        )),
+        StepKind::Optional(inner) => Box::new(Optional::new(source, inner, width, live, context)),
+        StepKind::Without(inner) => {
+            Box::new(Optional::new(source, inner, width, live, context).without_matches())
+        }
+        StepKind::EarlyDistinct => Box::new(EarlyDistinct::new(source, live, context)),
+        StepKind::Union(branches) => Box::new(Union::new(source, branches, width, context)),
+        StepKind::Path(path) => {
+            let path = path.clone();
+            Box::new(PathSearch::new(source, path, step.part, live, context))
+        }
+        StepKind::Reachable(step) => Box::new(Reachable::new(source, step.clone(), live, context)),
+        StepKind::Merged(pattern) => Box::new(Merged::new(source, *pattern, live, context)),
+        StepKind::TakeApart(term, parts) => {
+            Box::new(TakeApart::new(source, *term, *parts, live, context))
+        }
+        StepKind::Graphs(position) => Box::new(Graphs::new(source, *position, live, context)),
+    };
+    match &shared.profile {
+        Some(profile) => Box::new(MeasuredStep {
+            step: running,
+            part: step.part,
+            profile: Arc::clone(profile),
+        }),
+        None => running,
+    }
 }

@@ -7,23 +7,24 @@ use pythia_rdf::TermId;
 use super::batch::Batch;
 use super::context::QueryContext;
 use super::filter::rows_where;
-use super::pipeline::RowSource;
+use super::pipeline::{Fed, RowSource};
+use super::slots::Slots;
 use super::step::{Position, SlotPattern};
 use crate::error::QueryError;
 
 /// Keeps solutions for which the quad is in the store. The predicate is a constant.
 pub(crate) struct Probe {
-    input: Box<dyn RowSource>,
+    input: Fed,
     pattern: SlotPattern,
-    live: Vec<usize>,
+    live: Arc<Slots>,
     context: Arc<QueryContext>,
 }
 
 impl Probe {
     pub(crate) fn new(
-        input: Box<dyn RowSource>,
+        input: Fed,
         pattern: SlotPattern,
-        live: Vec<usize>,
+        live: Arc<Slots>,
         context: Arc<QueryContext>,
     ) -> Self {
         Self {
@@ -37,14 +38,14 @@ impl Probe {
 
 impl RowSource for Probe {
     fn feed(&mut self, batch: Batch) {
-        self.input.feed(batch);
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
         let Position::Constant(predicate) = self.pattern.predicate else {
             unreachable!("the planner probes only with a constant predicate");
         };
-        while let Some(batch) = self.input.next()? {
+        while let Some(batch) = self.input.take() {
             self.context.check()?;
             let value = |position: Position, row: usize| match position {
                 Position::Constant(id) => id,

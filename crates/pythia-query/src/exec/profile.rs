@@ -202,8 +202,16 @@ pub(crate) struct MeasuredStep {
 }
 
 impl RowSource for MeasuredStep {
+    fn begin(&mut self) {
+        self.step.begin();
+    }
+
     fn feed(&mut self, batch: Batch) {
         self.step.feed(batch);
+    }
+
+    fn end(&mut self) {
+        self.step.end();
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {

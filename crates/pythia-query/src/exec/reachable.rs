@@ -10,7 +10,8 @@ use super::batch::{BATCH_ROWS, Batch};
 use super::context::QueryContext;
 use super::filter::rows_where;
 use super::path::is_node;
-use super::pipeline::RowSource;
+use super::pipeline::{Fed, RowSource};
+use super::slots::Slots;
 use super::step::Position;
 use crate::error::QueryError;
 use crate::governor::Held;
@@ -32,17 +33,17 @@ pub(crate) struct ReachableStep {
 
 /// Keeps solutions in which a path connects the ends.
 pub(crate) struct Reachable {
-    input: Box<dyn RowSource>,
+    input: Fed,
     step: ReachableStep,
-    live: Vec<usize>,
+    live: Arc<Slots>,
     context: Arc<QueryContext>,
 }
 
 impl Reachable {
     pub(crate) fn new(
-        input: Box<dyn RowSource>,
+        input: Fed,
         step: ReachableStep,
-        live: Vec<usize>,
+        live: Arc<Slots>,
         context: Arc<QueryContext>,
     ) -> Self {
         Self {
@@ -81,11 +82,11 @@ impl Reachable {
 
 impl RowSource for Reachable {
     fn feed(&mut self, batch: Batch) {
-        self.input.feed(batch);
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
-        while let Some(batch) = self.input.next()? {
+        while let Some(batch) = self.input.take() {
             let value = |position: Position, row: usize| match position {
                 Position::Constant(id) => id,
                 Position::Bound(slot) | Position::New(slot) => TermId(batch.value(slot, row)),

@@ -340,7 +340,8 @@ impl Deduplication {
         let Some(merge) = &mut self.merge else {
             return Ok(None);
         };
-        let (columns, rows) = merge.next_columns(BATCH_ROWS)?;
+        let most = self.context.governor().batch_rows(self.row.len());
+        let (columns, rows) = merge.next_columns(most.min(BATCH_ROWS))?;
         if rows == 0 {
             self.merge = None;
             return Ok(None);

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use pythia_rdf::TermId;
 use pythia_store::{Component, GraphFilter, IdBatch, Order, QuadPattern, QuadScan};
 
-use super::batch::Batch;
+use super::batch::{Batch, Cursor};
 use super::context::QueryContext;
-use super::pipeline::RowSource;
+use super::pipeline::{Fed, RowSource};
+use super::slots::Slots;
 use super::step::{GraphPosition, Position, SlotPattern};
 use crate::error::QueryError;
 
@@ -22,14 +23,14 @@ pub(crate) struct ScanColumns {
 impl ScanColumns {
     /// For a pattern whose variables are new, except those in `keys`, which are read as well.
     /// Slots that nothing needs are left out.
-    pub(crate) fn new(pattern: &SlotPattern, keys: &[usize], live: &[usize]) -> Self {
+    pub(crate) fn new(pattern: &SlotPattern, keys: &[usize], live: &Slots) -> Self {
         let mut columns = Self {
             pattern: *pattern,
             components: Vec::new(),
             slots: Vec::new(),
         };
         let mut want = |component: Component, slot: usize, new: bool| {
-            if keys.contains(&slot) || (new && live.binary_search(&slot).is_ok()) {
+            if keys.contains(&slot) || (new && live.contains(slot)) {
                 columns.components.push(component);
                 columns.slots.push(slot);
             }
@@ -135,14 +136,17 @@ impl ScanColumns {
 /// Joins every solution with the matches of a pattern, read anew for each: usually the first
 /// step, from the one empty solution.
 pub(crate) struct Scan {
-    input: Box<dyn RowSource>,
+    input: Fed,
     columns: ScanColumns,
     order: Order,
-    live: Vec<usize>,
+    live: Arc<Slots>,
     context: Arc<QueryContext>,
     current: Batch,
     row: usize,
     scan: Option<QuadScan>,
+    /// What was read for the current row, and how much of it was given.
+    found: IdBatch,
+    given: usize,
     /// If only ranges are read: those, and how many of them were for the current row.
     ranges: Option<Arc<[Range<u64>]>>,
     next_range: usize,
@@ -150,10 +154,10 @@ pub(crate) struct Scan {
 
 impl Scan {
     pub(crate) fn new(
-        input: Box<dyn RowSource>,
+        input: Fed,
         pattern: SlotPattern,
         order: Order,
-        live: Vec<usize>,
+        live: Arc<Slots>,
         context: Arc<QueryContext>,
     ) -> Self {
         Self {
@@ -165,6 +169,8 @@ impl Scan {
             current: Batch::default(),
             row: 0,
             scan: None,
+            found: IdBatch::default(),
+            given: 0,
             ranges: None,
             next_range: 0,
         }
@@ -194,19 +200,25 @@ impl Scan {
         Ok(Some(scan))
     }
 
-    fn output(&self, found: IdBatch) -> Batch {
-        let mut batch = Batch {
-            columns: vec![Vec::new(); self.current.columns.len()],
-            rows: found.rows,
-        };
-        for &slot in &self.live {
+    /// The next of what was read, as many rows as a batch may have.
+    fn output(&mut self) -> Batch {
+        let most = self.context.governor().batch_rows(self.live.len());
+        let part = self.given..(self.given + most).min(self.found.rows);
+        self.given = part.end;
+        let mut batch = Batch::empty(self.current.columns.len());
+        batch.rows = part.len();
+        for slot in self.live.iter() {
             let value = self.current.value(slot, self.row);
             if value != 0 {
-                batch.columns[slot] = vec![value; found.rows];
+                batch.columns[slot] = vec![value; part.len()];
             }
         }
-        for (column, &slot) in found.columns.into_iter().zip(&self.columns.slots) {
-            batch.columns[slot] = column;
+        let is_all = part.len() == self.found.rows;
+        for (column, &slot) in self.found.columns.iter_mut().zip(&self.columns.slots) {
+            batch.columns[slot] = match is_all {
+                true => std::mem::take(column),
+                false => column[part.clone()].to_vec(),
+            };
         }
         batch
     }
@@ -214,18 +226,21 @@ impl Scan {
 
 impl RowSource for Scan {
     fn feed(&mut self, batch: Batch) {
-        self.input.feed(batch);
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
         loop {
             self.context.check()?;
+            if self.given < self.found.rows {
+                return Ok(Some(self.output()));
+            }
             if let Some(scan) = &mut self.scan {
+                self.given = 0;
+                self.found = IdBatch::default();
                 if let Some(mut found) = scan.next()? {
                     self.columns.hide(&mut found, &self.context);
-                    if found.rows > 0 {
-                        return Ok(Some(self.output(found)));
-                    }
+                    self.found = found;
                     continue;
                 }
                 self.scan = None;
@@ -239,7 +254,8 @@ impl RowSource for Scan {
                 self.next_range = 0;
             }
             if self.row >= self.current.rows {
-                let Some(batch) = self.input.next()? else {
+                self.current = Batch::default();
+                let Some(batch) = self.input.take() else {
                     return Ok(None);
                 };
                 self.current = batch;
@@ -251,18 +267,21 @@ impl RowSource for Scan {
 
 /// Binds a slot to each named graph (`GRAPH ?g {}`), or keeps solutions whose slot holds one.
 pub(crate) struct Graphs {
-    input: Box<dyn RowSource>,
+    input: Fed,
     position: Position,
-    live: Vec<usize>,
+    live: Arc<Slots>,
     context: Arc<QueryContext>,
     graphs: Option<Vec<TermId>>,
+    current: Cursor,
+    /// How many graphs were given for the current row, where the slot is new.
+    given: usize,
 }
 
 impl Graphs {
     pub(crate) fn new(
-        input: Box<dyn RowSource>,
+        input: Fed,
         position: Position,
-        live: Vec<usize>,
+        live: Arc<Slots>,
         context: Arc<QueryContext>,
     ) -> Self {
         Self {
@@ -271,52 +290,70 @@ impl Graphs {
             live,
             context,
             graphs: None,
+            current: Cursor::default(),
+            given: 0,
         }
+    }
+
+    /// The next solutions of the current batch, as many as a batch may have.
+    fn join(&mut self) -> Result<Batch, QueryError> {
+        if self.graphs.is_none() {
+            self.graphs = Some(self.context.dataset_graphs()?);
+        }
+        let graphs = self.graphs.as_deref().unwrap_or_default();
+        let most = self.context.governor().batch_rows(self.live.len());
+        let Cursor { batch, row } = &mut self.current;
+        let mut rows = Vec::new();
+        let mut values = Vec::new();
+        while *row < batch.rows && rows.len() < most {
+            let known = match self.position {
+                Position::New(_) => {
+                    let part = self.given..(self.given + most - rows.len()).min(graphs.len());
+                    rows.extend(std::iter::repeat_n(*row as u32, part.len()));
+                    values.extend(graphs[part.clone()].iter().map(|graph| graph.0));
+                    self.given = part.end;
+                    if self.given == graphs.len() {
+                        (*row, self.given) = (*row + 1, 0);
+                    }
+                    continue;
+                }
+                Position::Bound(slot) => TermId(batch.value(slot, *row)),
+                Position::Constant(graph) => graph,
+            };
+            if graphs.binary_search(&known).is_ok() {
+                rows.push(*row as u32);
+            }
+            *row += 1;
+        }
+        let mut out = batch.gather(&rows, &self.live);
+        if let Position::New(slot) = self.position {
+            out.columns[slot] = values;
+        }
+        Ok(out)
     }
 }
 
 impl RowSource for Graphs {
     fn feed(&mut self, batch: Batch) {
-        self.input.feed(batch);
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
-        while let Some(batch) = self.input.next()? {
-            if self.graphs.is_none() {
-                self.graphs = Some(self.context.dataset_graphs()?);
-            }
-            let graphs = self.graphs.as_deref().unwrap_or_default();
-            let mut rows = Vec::new();
-            let mut values = Vec::new();
-            for row in 0..batch.rows {
-                match self.position {
-                    Position::New(_) => {
-                        rows.extend(std::iter::repeat_n(row as u32, graphs.len()));
-                        values.extend(graphs.iter().map(|g| g.0));
-                    }
-                    Position::Bound(slot) => {
-                        let graph = TermId(batch.value(slot, row));
-                        if graphs.binary_search(&graph).is_ok() {
-                            rows.push(row as u32);
-                        }
-                    }
-                    Position::Constant(graph) => {
-                        if graphs.binary_search(&graph).is_ok() {
-                            rows.push(row as u32);
-                        }
-                    }
+        loop {
+            self.context.check()?;
+            if self.current.has_rows() {
+                let batch = self.join()?;
+                self.current.drop_used();
+                if batch.rows > 0 {
+                    return Ok(Some(batch));
                 }
-            }
-            if rows.is_empty() {
                 continue;
             }
-            let mut out = batch.gather(&rows, &self.live);
-            if let Position::New(slot) = self.position {
-                out.columns[slot] = values;
-            }
-            return Ok(Some(out));
+            let Some(batch) = self.input.take() else {
+                return Ok(None);
+            };
+            self.current = Cursor::over(batch);
         }
-        Ok(None)
     }
 }
 

@@ -31,7 +31,7 @@ use super::batch::{id_columns, record_batch};
 use super::context::QueryContext;
 use super::operator::{Operator, Solutions, pull, solutions};
 use crate::error::QueryError;
-use crate::service::ServiceError;
+use crate::service::{ServiceError, check};
 
 /// How many solutions are sent along with one request: at first, and at least and at most.
 const SENT: usize = 64;
@@ -341,15 +341,9 @@ impl Joiner {
         }
         let iri = endpoint.as_ref();
         let iri = iri.expect("what is no IRI is known to fail");
-        handler
-            .check(iri)
-            .or_else(|error| match self.service.silent {
-                true => Ok(()),
-                false => Err(QueryError::Refused {
-                    endpoint: iri.to_string(),
-                    message: error.to_string(),
-                }),
-            })?;
+        if !self.service.silent {
+            check(handler.as_ref(), iri)?;
+        }
         let query = request::query(&self.service, context, binds.then_some(&rows))?;
         self.requests += 1;
         let number = self.requests;

@@ -327,15 +327,17 @@ impl Sorter {
     fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
         self.context.check()?;
         let left = self.sort.limit.unwrap_or(usize::MAX) - self.given;
+        let most = self.context.governor().batch_rows(self.rows.width());
+        let most = most.min(BATCH_ROWS);
         let (mut columns, rows) = match &mut self.output {
             Output::Reading => unreachable!("finished before rows are given"),
             Output::Memory(order) => {
-                let end = (self.given + BATCH_ROWS).min(order.len());
+                let end = (self.given + most).min(order.len());
                 let rows = &order[self.given..end];
                 let picked = rows.iter().map(|&row| row as usize);
                 (self.rows.columns(picked), rows.len())
             }
-            Output::Files(merge) => merge.next_columns(BATCH_ROWS.min(left))?,
+            Output::Files(merge) => merge.next_columns(most.min(left))?,
         };
         if rows == 0 {
             return Ok(None);

@@ -13,6 +13,7 @@ use pythia_store::{End, GraphFilter, Order};
 
 use super::profile::PartId;
 use super::reachable::ReachableStep;
+use super::slots::Slots;
 use crate::explain::{Explainer, PlanNode};
 use crate::expression::CompiledExpression;
 use crate::plan::automaton::Automaton;
@@ -124,7 +125,7 @@ pub(crate) struct Step {
     /// What it does.
     pub(crate) kind: StepKind,
     /// Slots that later steps or the result still need, sorted.
-    pub(crate) live: Vec<usize>,
+    pub(crate) live: Arc<Slots>,
     /// Estimated solutions after it.
     pub(crate) rows: f64,
     /// Whether a solution's first match is enough: the step binds nothing that is needed, and
@@ -302,7 +303,7 @@ pub(crate) fn explain(
                 ..PlanNode::new("Without", "")
             },
             StepKind::EarlyDistinct => {
-                let names: Vec<_> = step.live.iter().map(|s| name(*s)).collect();
+                let names: Vec<_> = step.live.iter().map(name).collect();
                 PlanNode::new("EarlyDistinct", names.join(" "))
             }
             StepKind::Union(branches) => PlanNode {

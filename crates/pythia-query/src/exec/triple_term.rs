@@ -9,26 +9,27 @@ use rustc_hash::FxBuildHasher;
 
 use super::batch::Batch;
 use super::context::QueryContext;
-use super::pipeline::RowSource;
+use super::pipeline::{Fed, RowSource};
+use super::slots::Slots;
 use super::step::Position;
 use crate::error::QueryError;
 
 /// Keeps solutions in which a slot holds a triple term that agrees with three positions, and
 /// binds those that are new.
 pub(crate) struct TakeApart {
-    input: Box<dyn RowSource>,
+    input: Fed,
     term: usize,
     parts: [Position; 3],
-    live: Vec<usize>,
+    live: Arc<Slots>,
     context: Arc<QueryContext>,
 }
 
 impl TakeApart {
     pub(crate) fn new(
-        input: Box<dyn RowSource>,
+        input: Fed,
         term: usize,
         parts: [Position; 3],
-        live: Vec<usize>,
+        live: Arc<Slots>,
         context: Arc<QueryContext>,
     ) -> Self {
         Self {
@@ -88,7 +89,7 @@ impl TakeApart {
         let mut out = batch.gather(&rows, &self.live);
         for (part, found) in self.parts.iter().zip(found) {
             if let Position::New(slot) = part
-                && self.live.binary_search(slot).is_ok()
+                && self.live.contains(*slot)
             {
                 out.columns[*slot] = found;
             }
@@ -99,11 +100,11 @@ impl TakeApart {
 
 impl RowSource for TakeApart {
     fn feed(&mut self, batch: Batch) {
-        self.input.feed(batch);
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
-        while let Some(batch) = self.input.next()? {
+        while let Some(batch) = self.input.take() {
             self.context.check()?;
             let batch = self.take_apart(&batch)?;
             if batch.rows > 0 {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::batch::{Batch, Cursor, OUTPUT_ROWS};
+use super::batch::{Batch, Cursor};
 use super::context::QueryContext;
-use super::pipeline::RowSource;
+use super::pipeline::{Fed, RowSource};
+use super::slots::Slots;
 use crate::error::QueryError;
 use crate::governor::Held;
 use crate::spill::table::{ChainTable, hash_ids};
@@ -12,7 +13,7 @@ use crate::spill::table::{ChainTable, hash_ids};
 /// Joins solutions with rows of terms; the slots in `keys` are bound already and compared, where a
 /// row does not leave them open.
 pub(crate) struct Values {
-    input: Box<dyn RowSource>,
+    input: Fed,
     slots: Vec<usize>,
     keys: Vec<usize>,
     /// The places of the keys in a row.
@@ -21,7 +22,7 @@ pub(crate) struct Values {
     hashed: Vec<bool>,
     rows: Vec<Vec<u64>>,
     by_key: Option<(ChainTable, Held)>,
-    live: Vec<usize>,
+    live: Arc<Slots>,
     context: Arc<QueryContext>,
     current: Cursor,
     /// The current row's next candidate; `None` before the first.
@@ -30,11 +31,11 @@ pub(crate) struct Values {
 
 impl Values {
     pub(crate) fn new(
-        input: Box<dyn RowSource>,
+        input: Fed,
         slots: Vec<usize>,
         keys: &[usize],
         rows: Vec<Vec<u64>>,
-        live: Vec<usize>,
+        live: Arc<Slots>,
         context: Arc<QueryContext>,
     ) -> Self {
         let key_places: Vec<usize> = (0..slots.len())
@@ -78,12 +79,13 @@ impl Values {
         let Cursor { batch, mut row } = std::mem::take(&mut self.current);
         let mut rows = Vec::new();
         let mut found: Vec<u32> = Vec::new();
-        while row < batch.rows && rows.len() < OUTPUT_ROWS {
+        let most = self.context.governor().batch_rows(self.live.len());
+        while row < batch.rows && rows.len() < most {
             let key = |slot: &usize| batch.value(*slot, row);
             let mut place = self
                 .place
                 .unwrap_or_else(|| table.first(self.hash(self.keys.iter().map(key))));
-            while place != 0 && rows.len() < OUTPUT_ROWS {
+            while place != 0 && rows.len() < most {
                 let candidate = &self.rows[place as usize - 1];
                 let mut pairs = self.key_places.iter().zip(&self.keys);
                 if pairs.all(|(&place, slot)| [0, key(slot)].contains(&candidate[place])) {
@@ -107,20 +109,21 @@ impl Values {
             }
         }
         self.current = Cursor { batch, row };
+        self.current.drop_used();
         (out.rows > 0).then_some(out)
     }
 }
 
 impl RowSource for Values {
     fn feed(&mut self, batch: Batch) {
-        self.input.feed(batch);
+        self.input.put(batch);
     }
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
         loop {
             self.context.check()?;
             if !self.current.has_rows() {
-                let Some(batch) = self.input.next()? else {
+                let Some(batch) = self.input.take() else {
                     return Ok(None);
                 };
                 self.current = Cursor::over(batch);

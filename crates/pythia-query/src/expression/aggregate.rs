@@ -17,7 +17,7 @@ use super::column::{Column, Decoded};
 use super::context::EvaluationContext;
 use super::evaluate::{Evaluator, Rows};
 use super::exists::ExistsCompiler;
-use super::function::arithmetic;
+use super::function::{arithmetic, spelling};
 use super::number::{Arithmetic, Number};
 use super::order::{compare_ids, compare_values};
 use super::text::Text;
@@ -382,28 +382,10 @@ impl State {
                     unreachable!("only GROUP_CONCAT concatenates");
                 };
                 decoded.require(context, &[&column], |_, id| {
-                    matches!(
-                        id.kind(),
-                        TermKind::String | TermKind::LangString | TermKind::Computed
-                    )
+                    !matches!(id.kind(), TermKind::BlankNode | TermKind::Triple)
                 })?;
                 for (row, &group) in groups.iter().enumerate() {
-                    let refused = column.id(row).is_some_and(|id| {
-                        matches!(
-                            id.kind(),
-                            TermKind::Iri
-                                | TermKind::BlankNode
-                                | TermKind::TypedLiteral
-                                | TermKind::Triple
-                        )
-                    });
-                    let value = if refused {
-                        None
-                    } else {
-                        column.value(row, decoded)
-                    };
-                    let value = value.as_ref().and_then(Text::of);
-                    texts[group as usize].add(value, separator, held)?;
+                    texts[group as usize].add_text(&column, row, decoded, separator, held)?;
                 }
                 Ok(())
             }
@@ -518,10 +500,32 @@ impl Sum {
 }
 
 impl Concat {
-    /// As `CONCAT` does, but the result has no language.
+    /// Adds a row's term as `STR` gives it (SPARQL 1.2 §19.8.7.6): what has no such text is an
+    /// error.
+    fn add_text(
+        &mut self,
+        column: &Column<'_>,
+        row: usize,
+        decoded: &Decoded,
+        separator: &str,
+        held: &mut Held,
+    ) -> Result<(), QueryError> {
+        let kind = column.id(row).map(TermId::kind);
+        if matches!(kind, Some(TermKind::BlankNode | TermKind::Triple)) {
+            return self.add(None, separator, held);
+        }
+        // Strings are not copied on the way.
+        let value = column.value(row, decoded);
+        if let Some(text) = value.as_ref().and_then(Text::of) {
+            return self.add(Some(text.text), separator, held);
+        }
+        let term = column.term(row, decoded);
+        self.add(term.as_deref().and_then(spelling), separator, held)
+    }
+
     fn add(
         &mut self,
-        text: Option<Text<'_>>,
+        text: Option<&str>,
         separator: &str,
         held: &mut Held,
     ) -> Result<(), QueryError> {
@@ -530,7 +534,7 @@ impl Concat {
             return Ok(());
         };
         let separator = if self.count > 0 { separator } else { "" };
-        let length = self.text.len() + separator.len() + text.text.len();
+        let length = self.text.len() + separator.len() + text.len();
         if length > self.text.capacity() {
             // Copying it, and making a term of it, takes as much again for a moment.
             let capacity = length.max(2 * self.text.capacity());
@@ -538,7 +542,7 @@ impl Concat {
             self.text.reserve_exact(capacity - self.text.len());
         }
         self.text.push_str(separator);
-        self.text.push_str(text.text);
+        self.text.push_str(text);
         self.count += 1;
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Casts to XSD's types: `xsd:integer(…)` and its kin (SPARQL 1.1 §17.5, XPath F&O §19).
 
+use std::fmt::{Display, LowerExp};
+
 use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNodeRef, Term};
 use oxsdatatypes::{Double, Float};
@@ -9,7 +11,9 @@ use super::column::Cell;
 use super::exact::{self, Exact};
 use super::number::Number;
 use super::temporal::{AnyDuration, Temporal};
-use super::value::{Value, integer_range, parse_boolean, parse_double, parse_float, saturated};
+use super::value::{
+    Value, WHITE_SPACE, integer_range, parse_boolean, parse_double, parse_float, saturated,
+};
 
 /// The types that can be cast to, whose values have canonical terms of that type.
 const TARGETS: [NamedNodeRef<'static>; 17] = [
@@ -68,6 +72,13 @@ fn to_derived(value: &Value<'_>, target: NamedNodeRef<'_>) -> Option<Term> {
 }
 
 fn to_string(value: Value<'_>) -> Option<String> {
+    if let Value::Number(number) = value {
+        match number {
+            Number::Float(v) => return Some(floating_to_string(f32::from(v), &v)),
+            Number::Double(v) => return Some(floating_to_string(f64::from(v), &v)),
+            Number::Integer(_) | Number::Decimal(_) => {}
+        }
+    }
     match value.into_term() {
         oxrdf::Term::NamedNode(node) => Some(node.into_string()),
         oxrdf::Term::Literal(literal) => Some(literal.destruct().0),
@@ -75,10 +86,25 @@ fn to_string(value: Value<'_>) -> Option<String> {
     }
 }
 
+/// A float or double as a string (XPath F&O §19.1.2.2): from a millionth to a million as a decimal,
+/// else with one digit before the point, one behind it at least, and an exponent.
+fn floating_to_string(value: impl LowerExp, plain: &impl Display) -> String {
+    let scientific = format!("{value:e}");
+    let Some((mantissa, exponent)) = scientific.split_once('e') else {
+        // An infinity or NaN.
+        return plain.to_string();
+    };
+    if matches!(exponent.parse(), Ok(-6..=5)) {
+        return plain.to_string();
+    }
+    let point = if mantissa.contains('.') { "" } else { ".0" };
+    format!("{mantissa}{point}E{exponent}")
+}
+
 /// The text of a string without the whitespace around it, which a cast ignores.
 fn trimmed<'v>(value: &'v Value<'_>) -> Option<&'v str> {
     let text = value.as_simple_string()?;
-    Some(text.trim_matches([' ', '\t', '\r', '\n']))
+    Some(text.trim_matches(WHITE_SPACE))
 }
 
 fn to_boolean(value: &Value<'_>) -> Option<bool> {
@@ -96,23 +122,11 @@ fn to_number(value: &Value<'_>, target: NamedNodeRef<'_>) -> Option<Value<'stati
         Value::Boolean(value) => Number::from_i64((*value).into()),
         _ => return parse_number(trimmed(value)?, target),
     };
-    let short = match target {
-        xsd::INTEGER => number.to_integer().map(Number::Integer),
-        xsd::DECIMAL => number.to_decimal().map(Number::Decimal),
-        xsd::FLOAT => Some(Number::Float(number.to_float())),
-        _ => Some(Number::Double(number.to_double())),
-    };
-    match (short, number) {
-        (Some(short), _) => Some(short.into()),
-        // A decimal has more digits than an integer.
-        (None, Number::Integer(_)) => None,
-        (None, Number::Decimal(decimal)) => {
-            let text = decimal.to_string();
-            Exact::parse_integer(text.split('.').next()?)
-        }
-        (None, Number::Float(_) | Number::Double(_)) => {
-            to_number(&exact::from_double(number.to_double().into())?, target)
-        }
+    match target {
+        xsd::INTEGER => exact::to_integer(number),
+        xsd::DECIMAL => exact::to_decimal(number),
+        xsd::FLOAT => Some(Number::Float(number.to_float()).into()),
+        _ => Some(Number::Double(number.to_double()).into()),
     }
 }
 

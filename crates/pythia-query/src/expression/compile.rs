@@ -183,9 +183,6 @@ impl Compiler<'_> {
     }
 
     fn in_list(&self, needle: Node, list: Vec<Node>) -> Result<Node, QueryError> {
-        if list.is_empty() {
-            return self.constant(Value::Boolean(false).into_term());
-        }
         let iri_of = |item: &Node| match item {
             Node::Constant(constant) if matches!(constant.value, Value::NamedNode(_)) => {
                 Some(constant.id.0)
@@ -193,6 +190,7 @@ impl Compiler<'_> {
             _ => None,
         };
         if let Node::Variable(column) = needle
+            && !list.is_empty()
             && let Some(iris) = list.iter().map(iri_of).collect()
         {
             return Ok(Node::InIris(column, iris));
@@ -220,7 +218,10 @@ impl Compiler<'_> {
             };
         }
         let Some(target) = cast::target(name.as_str()) else {
-            return Err(QueryError::unsupported(format!("the function {name}")));
+            self.context.warn(format!(
+                "nothing implements the function {name}, so calls of it are errors"
+            ));
+            return Ok(Node::Error);
         };
         if arguments.len() != 1 {
             return Err(QueryError::unsupported(format!(

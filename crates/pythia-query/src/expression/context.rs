@@ -21,6 +21,7 @@ use super::value::Value;
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 use crate::governor::Governor;
+use crate::service::ServiceHandler;
 
 /// A function of the embedding program: its arguments are bound, and `None` is an error.
 pub type CustomFunction = Arc<dyn Fn(&[Term]) -> Option<Term> + Send + Sync>;
@@ -43,6 +44,10 @@ pub struct EvaluationContext {
     /// The running query, for `EXISTS`.
     query: Arc<OnceLock<Weak<QueryContext>>>,
     exists_made: Arc<AtomicUsize>,
+    /// What whoever wrote the query should know, though it is no error.
+    warnings: Arc<Mutex<Vec<String>>>,
+    /// Asks the endpoints of `SERVICE`.
+    service: Option<Arc<dyn ServiceHandler>>,
 }
 
 impl EvaluationContext {
@@ -61,6 +66,8 @@ impl EvaluationContext {
             random: Arc::new(Mutex::new(random)),
             query: Arc::default(),
             exists_made: Arc::default(),
+            warnings: Arc::default(),
+            service: None,
         }
     }
 
@@ -75,6 +82,13 @@ impl EvaluationContext {
     #[must_use]
     pub fn with_functions(mut self, functions: Arc<CustomFunctions>) -> Self {
         self.functions = functions;
+        self
+    }
+
+    /// Sets who asks the endpoints of `SERVICE`.
+    #[must_use]
+    pub fn with_service(mut self, service: Option<Arc<dyn ServiceHandler>>) -> Self {
+        self.service = service;
         self
     }
 
@@ -118,6 +132,24 @@ impl EvaluationContext {
     /// A custom function.
     pub fn function(&self, name: &NamedNode) -> Option<&CustomFunction> {
         self.functions.get(name)
+    }
+
+    /// Who asks the endpoints of `SERVICE`.
+    pub(crate) fn service(&self) -> Option<&Arc<dyn ServiceHandler>> {
+        self.service.as_ref()
+    }
+
+    /// Adds a warning, once.
+    pub(crate) fn warn(&self, warning: String) {
+        let mut warnings = self.warnings.lock();
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+
+    /// The warnings up to now.
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().clone()
     }
 
     /// Says which query these expressions are part of.

@@ -283,6 +283,10 @@ impl<'a> Evaluator<'a> {
         }
         let rows = Rows::At(&positions);
         let needle = self.evaluate(&list.needle, rows)?;
+        // With nothing in the list, what is an error itself is still one.
+        for (at, row) in open.iter().enumerate().filter(|_| list.items.is_empty()) {
+            result[*row as usize] = if needle.is_bound(at) { FALSE } else { ERROR };
+        }
         for item in &list.items {
             self.context.check()?;
             let item = self.evaluate(item, rows)?;

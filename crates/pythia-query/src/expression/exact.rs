@@ -110,6 +110,50 @@ impl Exact {
         })
     }
 
+    /// The same number; `None` for NaN and infinities.
+    fn from_any(number: Number) -> Option<Self> {
+        match number {
+            Number::Integer(_) | Number::Decimal(_) => Self::from_number(number),
+            Number::Float(_) | Number::Double(_) => Self::from_floating(number.to_double().into()),
+        }
+    }
+
+    /// The exact value of a floating-point number; `None` if it is not finite.
+    fn from_floating(value: f64) -> Option<Self> {
+        const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
+        if !value.is_finite() {
+            return None;
+        }
+        let bits = value.to_bits();
+        let exponent = (bits >> FRACTION_BITS) as i32 & 0x7ff;
+        let fraction = bits & ((1 << FRACTION_BITS) - 1);
+        // Subnormal numbers have the exponent of the smallest others, without their leading bit.
+        let leading = u64::from(exponent != 0) << FRACTION_BITS;
+        let magnitude = leading | fraction;
+        // The value is `odd` × 2^`power`.
+        let zeros = if magnitude == 0 {
+            0
+        } else {
+            magnitude.trailing_zeros()
+        };
+        let odd = BigInt::from(magnitude >> zeros);
+        let odd = if value.is_sign_negative() { -odd } else { odd };
+        let power = exponent.max(1) - 1075 + zeros as i32;
+        let (mantissa, scale) = match u32::try_from(power) {
+            Ok(power) => (odd << power, 0),
+            // 2⁻ⁿ is 5ⁿ × 10⁻ⁿ.
+            Err(_) => (
+                odd * BigInt::from(5).pow(power.unsigned_abs()),
+                power.unsigned_abs(),
+            ),
+        };
+        Some(Self {
+            mantissa,
+            scale,
+            is_integer: false,
+        })
+    }
+
     /// The number in a value; `None` for floating-point ones and for what is no number.
     fn of(value: &Value<'_>) -> Option<Self> {
         match value {
@@ -209,38 +253,23 @@ impl Exact {
         exact.into_value()
     }
 
-    /// What `ORDER BY` compares after the nearest double: how much the number is above that, in
-    /// units of 10⁻¹⁸, and the digits below those.
+    /// What `ORDER BY` compares: the nearest double, then how much the number is above [that
+    /// double's decimal](decimal_units) in units of 10⁻¹⁸, then the digits below those.
     pub(crate) fn order_key(&self) -> (u64, i128, String) {
         let double = f64::from(self.to_double());
-        let near = Decimal::try_from(Double::from(double))
-            .ok()
-            .and_then(|decimal| Self::from_number(Number::Decimal(decimal)))
-            .or_else(|| Self::of(&from_double(double)?));
-        let Some(near) = near else {
-            return (double_order_bits(double), 0, String::new());
-        };
-        let (exact, near, aligned) = self.aligned(&near);
-        let scale = aligned.max(DECIMAL_DIGITS);
+        let scale = self.scale.max(DECIMAL_DIGITS);
         let unit = power_of_ten(scale - DECIMAL_DIGITS);
-        let above = (exact - near) * power_of_ten(scale - aligned);
-        let mut units = &above / &unit;
-        let mut digits = above % &unit;
+        let exact = &self.mantissa * power_of_ten(scale - self.scale);
+        let (mut units, mut digits) = (&exact / &unit, exact % &unit);
         if digits.sign() == Sign::Minus {
             units -= 1;
             digits += &unit;
         }
-        let limit = match units.sign() {
-            Sign::Minus => i128::MIN,
-            _ => i128::MAX,
-        };
+        let (above, mut text) = order_units(&(units - decimal_units(double)));
         let width = (scale - DECIMAL_DIGITS) as usize;
         let digits = format!("{:0>width$}", digits.to_string());
-        (
-            double_order_bits(double),
-            i128::try_from(&units).unwrap_or(limit),
-            digits.trim_end_matches('0').to_owned(),
-        )
+        text.push_str(digits.trim_end_matches('0'));
+        (double_order_bits(double), above, text)
     }
 }
 
@@ -261,11 +290,75 @@ impl fmt::Display for Exact {
     }
 }
 
-/// The integer that a large double is; `None` if it is not finite.
-pub(crate) fn from_double(value: f64) -> Option<Value<'static>> {
-    value
-        .is_finite()
-        .then(|| Exact::parse_integer(&format!("{:.0}", value.trunc())))?
+/// An integer as a number and a text that order like it. What 128 bits do not hold is the least or
+/// the largest number and the count of its digits before them, all inverted if it is negative.
+fn order_units(units: &BigInt) -> (i128, String) {
+    let short = i128::try_from(units).ok();
+    if let Some(units) = short.filter(|units| !matches!(*units, i128::MIN | i128::MAX)) {
+        return (units, String::new());
+    }
+    let digits = units.magnitude().to_string();
+    let text = format!("{:05}{digits}", digits.len());
+    if units.sign() != Sign::Minus {
+        return (i128::MAX, text);
+    }
+    let inverted = text.bytes().map(|digit| char::from(b'9' - (digit - b'0')));
+    (i128::MIN, inverted.collect())
+}
+
+/// Where a double stands among the integers and decimals that it is the nearest double of, in
+/// units of 10⁻¹⁸: at the shortest decimal that is written for it. So it ties with each number of
+/// up to 15 digits that `=` calls equal to it. An infinity is beyond all of them.
+pub(crate) fn decimal_units(double: f64) -> BigInt {
+    if !double.is_finite() {
+        let beyond = power_of_ten(DIGITS_MAX as u32 + 2 * DECIMAL_DIGITS);
+        return if double > 0.0 { beyond } else { -beyond };
+    }
+    units_of(&double.to_string())
+}
+
+/// A decimal form in units of 10⁻¹⁸; what is below them is cut off.
+fn units_of(text: &str) -> BigInt {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let fraction = fraction.chars().chain(std::iter::repeat('0'));
+    let digits = whole.chars().chain(fraction.take(DECIMAL_DIGITS as usize));
+    digits.collect::<String>().parse().expect("digits")
+}
+
+/// A number in units of 10⁻¹⁸, a floating-point one as the shortest decimal that is written for
+/// it; `None` for NaN, infinities and what 128 bits do not hold.
+pub(crate) fn written_units(number: Number) -> Option<i128> {
+    match number {
+        Number::Integer(_) | Number::Decimal(_) => {
+            let decimal = number.to_decimal()?;
+            Some(i128::from_be_bytes(decimal.to_be_bytes()))
+        }
+        Number::Float(value) if f32::from(value).is_finite() => {
+            i128::try_from(units_of(&f32::from(value).to_string())).ok()
+        }
+        Number::Double(value) if value.is_finite() => {
+            i128::try_from(units_of(&f64::from(value).to_string())).ok()
+        }
+        Number::Float(_) | Number::Double(_) => None,
+    }
+}
+
+/// Casts a number to integer, cutting its fraction off (XPath F&O §19.1.2.4); `None` for NaN and
+/// infinities.
+pub(crate) fn to_integer(number: Number) -> Option<Value<'static>> {
+    match number.to_integer() {
+        Some(short) => Some(Number::Integer(short).into()),
+        None => Exact::from_any(number)?.to_integer(),
+    }
+}
+
+/// Casts a number to decimal (XPath F&O §19.1.2.3). Decimals have room for the digits of every
+/// double, so the nearest one is its exact value; `None` for NaN and infinities.
+pub(crate) fn to_decimal(number: Number) -> Option<Value<'static>> {
+    match number.to_decimal() {
+        Some(short) => Some(Number::Decimal(short).into()),
+        None => Exact::from_any(number)?.to_decimal(),
+    }
 }
 
 /// Arithmetic on two numbers, of which one at least is too large for [`Number`] or the outcome is.

@@ -9,6 +9,7 @@ use std::hash::{Hash, Hasher};
 use oxiri::Iri;
 use oxrdf::vocab::{rdf, xsd};
 use oxrdf::{BaseDirection, Literal, NamedOrBlankNode, Term, Triple};
+use pythia_rdf::language::recommended_form;
 use pythia_rdf::{TermId, TermKind};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -236,7 +237,7 @@ pub(crate) fn call(
         (F::Replace, [source, pattern, replacement, flags @ ..]) => {
             let source = Text::of(source)?;
             let replacement = replacement.as_simple_string()?;
-            let bytes_max = context.governor().memory_left();
+            let bytes_max = context.governor().text_bytes_max();
             let replaced = match &call.pattern {
                 Some(pattern) => pattern
                     .as_ref()?
@@ -266,7 +267,7 @@ pub(crate) fn call(
                 .iter()
                 .filter_map(Text::of)
                 .map(|text| text.text.len());
-            if bytes.sum::<usize>() > context.governor().memory_left() {
+            if bytes.sum::<usize>() > context.governor().text_bytes_max() {
                 state.too_long = true;
                 return None;
             }
@@ -417,7 +418,9 @@ pub(crate) fn term_of_kind(function: &Function, kind: TermKind) -> Option<Cell> 
 pub(crate) fn call_with_terms(function: &Function, terms: &[Cow<'_, Term>]) -> Cell {
     use Function as F;
     match (function, terms) {
-        (F::Str, [term]) => spelling(term).into(),
+        (F::Str, [term]) => spelling(term)
+            .map(|text| Value::from(text.to_owned()))
+            .into(),
         (F::Lang | F::LangDir | F::Datatype, [term]) => match &**term {
             Term::Literal(literal) => literal_part(function, literal).into(),
             _ => Cell::Error,
@@ -432,17 +435,21 @@ pub(crate) fn call_with_terms(function: &Function, terms: &[Cow<'_, Term>]) -> C
     }
 }
 
-fn spelling(term: &Term) -> Option<Value<'static>> {
+/// The text that `STR` gives of a term; blank nodes and triple terms have none.
+pub(crate) fn spelling(term: &Term) -> Option<&str> {
     match term {
-        Term::NamedNode(node) => Some(node.as_str().to_owned().into()),
-        Term::Literal(literal) => Some(literal.value().to_owned().into()),
+        Term::NamedNode(node) => Some(node.as_str()),
+        Term::Literal(literal) => Some(literal.value()),
         Term::BlankNode(_) | Term::Triple(_) => None,
     }
 }
 
 fn literal_part(function: &Function, literal: &Literal) -> Option<Value<'static>> {
     Some(match function {
-        Function::Lang => literal.language().unwrap_or_default().to_owned().into(),
+        Function::Lang => {
+            let language = recommended_form(literal.language().unwrap_or_default());
+            language.into_owned().into()
+        }
         Function::LangDir => {
             let direction = match literal.direction() {
                 Some(BaseDirection::Ltr) => "ltr",

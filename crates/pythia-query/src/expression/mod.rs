@@ -36,6 +36,10 @@ mod value;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
+mod numerics;
+#[cfg(test)]
+mod rational;
+#[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
@@ -49,8 +53,10 @@ use crate::error::QueryError;
 
 pub use context::{CustomFunction, CustomFunctions, EvaluationContext, random_seed};
 pub use exact::Exact;
+pub(crate) use exact::written_units;
 pub use exists::{ExistsCompiler, ExistsTest};
 pub use number::{Arithmetic, Number};
+pub(crate) use table::text_bytes;
 pub use table::{NoStore, TermResolver, TermTable};
 pub use temporal::{AnyDuration, Component, Temporal};
 pub use value::Value;
@@ -119,6 +125,15 @@ impl CompiledExpression {
     /// Whether it runs on ids alone in tight loops, without looking at any term's text.
     pub fn is_cheap(&self) -> bool {
         self.node.is_cheap()
+    }
+
+    /// Whether it calls a function on terms that a row binds, and is best evaluated for many rows
+    /// in the order of their ids. Not where it asks more of the store than terms.
+    pub(crate) fn looks_at_texts(&self) -> bool {
+        self.node.any(&|node| matches!(node, Node::Call(_)))
+            && !self
+                .node
+                .any(&|node| matches!(node, Node::Exists(_) | Node::Custom(_) | Node::Degree(..)))
     }
 
     /// The ids of the outcomes, 0 for errors. A term that is passed on keeps its id.

@@ -67,6 +67,9 @@ pub(crate) struct InIds {
 impl InIds {
     /// For items that are all constants: IRIs, and beside them only strings, or only integers.
     pub(crate) fn of(items: &[Node]) -> Self {
+        if items.is_empty() {
+            return Self::default();
+        }
         let mut kinds = vec![TermKind::Iri, TermKind::BlankNode];
         let mut ids = FxHashSet::default();
         for item in items {
@@ -142,6 +145,36 @@ impl Node {
             Self::Not(inner) => inner.is_cheap(),
             Self::And(children) | Self::Or(children) => children.iter().all(Self::is_cheap),
             _ => false,
+        }
+    }
+
+    /// Whether it or a node inside it is of a kind.
+    pub(crate) fn any(&self, is: &dyn Fn(&Self) -> bool) -> bool {
+        if is(self) {
+            return true;
+        }
+        match self {
+            Self::Error
+            | Self::Constant(_)
+            | Self::Variable(_)
+            | Self::Bound(_)
+            | Self::CompareConstant(_)
+            | Self::InIris(..)
+            | Self::Degree(..)
+            | Self::Exists(_) => false,
+            Self::Not(inner) | Self::Plus(inner) | Self::Minus(inner) | Self::Cast(_, inner) => {
+                inner.any(is)
+            }
+            Self::And(children) | Self::Or(children) | Self::Coalesce(children) => {
+                children.iter().any(|child| child.any(is))
+            }
+            Self::Compare(_, pair) | Self::SameTerm(pair) | Self::Arithmetic(_, pair) => {
+                pair.0.any(is) || pair.1.any(is)
+            }
+            Self::In(list) => list.needle.any(is) || list.items.iter().any(|item| item.any(is)),
+            Self::If(parts) => parts.0.any(is) || parts.1.any(is) || parts.2.any(is),
+            Self::Call(call) => call.arguments.iter().any(|argument| argument.any(is)),
+            Self::Custom(call) => call.arguments.iter().any(|argument| argument.any(is)),
         }
     }
 

@@ -5,10 +5,14 @@
 //! integer or decimal by zero).
 
 use std::cmp::Ordering;
+use std::fmt::Debug;
+use std::str::FromStr;
 
 use oxsdatatypes::{Boolean, Decimal, Double, Float, Integer};
 use pythia_rdf::TermId;
 use pythia_rdf::inline::{InlineValue, inline_value};
+
+use super::exact;
 
 /// A numeric value.
 #[derive(Clone, Copy, Debug)]
@@ -91,29 +95,34 @@ impl Number {
     pub fn to_float(self) -> Float {
         match self {
             Self::Integer(v) => v.into(),
-            Self::Decimal(v) => v.into(),
+            // Not by way of a double, which would round twice.
+            Self::Decimal(v) => parse_scaled::<f32>(v).into(),
             Self::Float(v) => v,
             Self::Double(v) => v.into(),
         }
     }
 
-    /// Casts to decimal (XPath F&O §19.1.2.3); `None` for NaN, infinities and overflow.
-    pub fn to_decimal(self) -> Option<Decimal> {
-        match self {
-            Self::Integer(v) => Some(v.into()),
-            Self::Decimal(v) => Some(v),
-            Self::Float(v) => v.try_into().ok(),
-            Self::Double(v) => v.try_into().ok(),
-        }
-    }
-
-    /// Casts to integer, cutting the fraction off; `None` for NaN, infinities and overflow.
+    /// Casts to integer, cutting the fraction off; `None` for NaN, infinities and integers beyond
+    /// 64 bits.
     pub fn to_integer(self) -> Option<Integer> {
         match self {
             Self::Integer(v) => Some(v),
             Self::Decimal(v) => v.try_into().ok(),
-            Self::Float(v) => v.try_into().ok(),
-            Self::Double(v) => v.try_into().ok(),
+            Self::Float(_) | Self::Double(_) => whole_part(self.to_double().into()),
+        }
+    }
+
+    /// Casts to decimal where nothing is lost; `None` for NaN, infinities and the decimals that
+    /// take an [`Exact`](super::exact::Exact).
+    pub fn to_decimal(self) -> Option<Decimal> {
+        match self {
+            Self::Integer(v) => Some(v.into()),
+            Self::Decimal(v) => Some(v),
+            Self::Float(_) | Self::Double(_) => {
+                let value = f64::from(self.to_double());
+                let is_whole = value.fract() == 0.0;
+                is_whole.then(|| whole_part(value).map(Decimal::from))?
+            }
         }
     }
 
@@ -221,7 +230,8 @@ impl Number {
 
     /// A key that orders numbers by value, NaN first. Unlike the `<` operator, whose promotion
     /// to double loses digits, it is a total order over all types: the nearest double, then what
-    /// an integer or decimal is above that double, in units of 10⁻¹⁸.
+    /// an integer or decimal is above [that double's decimal](exact::decimal_units), in units of
+    /// 10⁻¹⁸.
     pub fn order_key(self) -> (u64, i128) {
         let double = f64::from(self.to_double());
         let rest = match self {
@@ -233,17 +243,39 @@ impl Number {
     }
 }
 
-/// The nearest double, without the many divisions of the general conversion for a decimal of up
-/// to three fraction digits whose digits a double can hold: then one division rounds once.
+/// The integer that a double is without its fraction, if it has at most 64 bits.
+fn whole_part(value: f64) -> Option<Integer> {
+    /// 2^63, the first number that is too large.
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    // Below the limit the conversion is exact.
+    (-LIMIT..LIMIT)
+        .contains(&value)
+        .then(|| (value.trunc() as i64).into())
+}
+
+/// The units of 10⁻¹⁸ in a decimal.
+fn units(value: Decimal) -> i128 {
+    i128::from_be_bytes(value.to_be_bytes())
+}
+
+/// The nearest double, quickly for a decimal of up to three fraction digits whose digits a double
+/// can hold: then one division rounds once.
 fn decimal_to_double(value: Decimal) -> Double {
     const THOUSANDTH: i128 = 1_000_000_000_000_000;
     const DIGITS_MAX: i128 = 1 << 53;
-    let scaled = i128::from_be_bytes(value.to_be_bytes());
+    let scaled = units(value);
     let thousandths = scaled / THOUSANDTH;
     if thousandths * THOUSANDTH == scaled && (-DIGITS_MAX..=DIGITS_MAX).contains(&thousandths) {
         return Double::from(thousandths as f64 / 1000.0);
     }
-    value.into()
+    parse_scaled::<f64>(value).into()
+}
+
+/// The nearest floating-point number: parsing rounds correctly, unlike the conversion of
+/// `oxsdatatypes`, which rounds digits and quotient.
+fn parse_scaled<F: FromStr<Err: Debug>>(value: Decimal) -> F {
+    let text = format!("{}e-18", units(value));
+    text.parse().expect("a floating-point form")
 }
 
 /// The bits of a double such that unsigned order is value order; −0 is 0 and NaN comes first.
@@ -259,13 +291,22 @@ pub(crate) fn double_order_bits(value: f64) -> u64 {
     }
 }
 
+/// What a decimal is above the decimal of the double nearest to it, in units of 10⁻¹⁸.
 fn rest_above(exact: Decimal, double: f64) -> i128 {
-    let exact = i128::from_be_bytes(exact.to_be_bytes());
-    // Beyond 2^53 / 10^18 a double has no digits left that matter here, so the conversion of the
-    // double to a decimal is exact enough to be a function of the double alone.
-    Decimal::try_from(Double::from(double)).map_or(0, |double| {
-        exact.saturating_sub(i128::from_be_bytes(double.to_be_bytes()))
-    })
+    /// A number of fewer digits is the shortest form of its double.
+    const DIGITS_MAX: i128 = 1_000_000_000_000_000;
+    /// Beyond, not every integer is a double.
+    const WHOLE_MAX: i128 = 1 << 53;
+    const ONE: i128 = 1_000_000_000_000_000_000;
+    const THOUSANDTH: i128 = ONE / 1000;
+    let exact = units(exact);
+    let is_short = |unit: i128, limit: i128| exact % unit == 0 && (exact / unit).abs() <= limit;
+    if is_short(ONE, WHOLE_MAX) || is_short(THOUSANDTH, DIGITS_MAX - 1) || exact.abs() < DIGITS_MAX
+    {
+        return 0;
+    }
+    let above = exact - exact::decimal_units(double);
+    i128::try_from(above).expect("a decimal is near its double")
 }
 
 impl PartialEq for Number {

@@ -291,11 +291,7 @@ fn custom_functions_see_terms() {
 #[test]
 fn what_is_not_supported_says_so() {
     let context = context([]);
-    for text in [
-        "<urn:unknown>(1)",
-        "xsd:integer(1, 2)",
-        "EXISTS { ?s ?p ?o }",
-    ] {
+    for text in ["xsd:integer(1, 2)", "EXISTS { ?s ?p ?o }"] {
         let compiled = CompiledExpression::compile(&expression(text), &[], &context);
         assert!(
             matches!(compiled, Err(QueryError::Unsupported { .. })),
@@ -316,6 +312,18 @@ fn what_is_not_supported_says_so() {
     assert!(matches!(compiled, Err(QueryError::Unsupported { .. })));
     let long = vec!["?x = 1"; 3000].join(" || ") + " || true";
     assert!(outcome(&long).is_some());
+}
+
+#[test]
+fn functions_that_nothing_implements_are_errors_with_a_warning() {
+    let context = context([]);
+    assert_eq!(outcome_in("<urn:unknown>(1)", &context), None);
+    assert_eq!(
+        outcome_in("COALESCE(<urn:unknown>(?x), <urn:unknown>(1), 2)", &context),
+        outcome("2")
+    );
+    let warning = "nothing implements the function <urn:unknown>, so calls of it are errors";
+    assert_eq!(context.warnings(), [warning]);
 }
 
 #[test]

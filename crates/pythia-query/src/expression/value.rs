@@ -389,9 +389,14 @@ fn number_lexical(number: Number) -> (String, NamedNodeRef<'static>) {
     }
 }
 
+/// XML's white space, which all datatypes that [`parse_typed`] knows ignore around a form: their
+/// `whiteSpace` facet is `collapse` (XSD 1.1 §4.3.6), and none has white space inside.
+pub(crate) const WHITE_SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
+
 /// The value of a typed literal, if its datatype is known and the form is in its lexical space.
 fn parse_typed(lexical: &str, datatype: &str) -> Option<Value<'static>> {
     let name = datatype.strip_prefix("http://www.w3.org/2001/XMLSchema#")?;
+    let lexical = lexical.trim_matches(WHITE_SPACE);
     Some(match name {
         "boolean" => Value::Boolean(parse_boolean(lexical)?),
         "decimal" => match lexical.parse() {

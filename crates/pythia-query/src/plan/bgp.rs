@@ -14,6 +14,7 @@ use super::push_down::{Confined, FilterHint};
 use super::ways::Way;
 use crate::error::QueryError;
 use crate::exec::step::{Access, GraphPosition, PathStep, Position, SlotPattern, StepKind};
+use crate::governor::Governor;
 
 /// A term of a pattern before it is ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,20 +131,24 @@ pub(crate) fn join_elements(
     builder: &mut Builder,
     snapshot: &Snapshot,
     counts: Counts<'_>,
+    governor: &Governor,
     elements: &[Element],
     filters: &[FilterHint],
     mut placed: impl FnMut(&mut Builder) -> Result<(), QueryError>,
 ) -> Result<(), QueryError> {
     placed(builder)?;
     let mut left: Vec<usize> = (0..elements.len()).collect();
-    let search = Search::new(elements, filters, builder.slots.len(), snapshot, counts);
+    let mut joined = vec![false; elements.len()];
+    let slots = builder.slots.len();
+    let search = Search::new(elements, filters, slots, snapshot, counts, governor);
     while !left.is_empty() {
         let start = Start {
             known: &builder.known,
             unit: builder.is_unit(),
             slots: builder.slots.len(),
         };
-        for (element, way) in search.best(&start, &left) {
+        for (element, way) in search.best(&start, &left)? {
+            governor.check()?;
             let with = members_of(&way, element).next().map(|with| &elements[with]);
             match &elements[element] {
                 Element::Triple(edge)
@@ -157,7 +162,8 @@ pub(crate) fn join_elements(
                 Element::Path(path) => push_path(builder, path.clone(), way.rows),
             }
             builder.known.sorted = way.sorted;
-            left.retain(|&other| other != element && members_of(&way, element).all(|m| m != other));
+            joined[element] = true;
+            members_of(&way, element).for_each(|member| joined[member] = true);
             let bound = builder.known.certain.len();
             placed(builder)?;
             if builder.known.certain.len() > bound {
@@ -165,6 +171,7 @@ pub(crate) fn join_elements(
                 break;
             }
         }
+        left.retain(|&element| !joined[element]);
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use super::scope::Variables;
 use crate::exec::operator::SolutionExec;
 use crate::exec::pattern::Pattern;
 use crate::exec::profile::PartId;
+use crate::exec::slots::Slots;
 use crate::exec::step::{GraphPosition, PathGraph, Position, Step, StepKind};
 
 /// An independent plan and what is known of its solutions.
@@ -199,7 +200,7 @@ impl Builder {
         self.steps.push(Step {
             part: PartId::next(),
             kind,
-            live: Vec::new(),
+            live: Arc::default(),
             rows,
             once: false,
         });
@@ -241,7 +242,7 @@ impl Builder {
 
     /// Ends a pipeline that is fed from outside and of whose solutions only one slot matters.
     pub(crate) fn finish_fed(mut self, slot: usize) -> (Vec<Step>, usize) {
-        assign_live(&mut self.steps, BTreeSet::from([slot]));
+        assign_live(&mut self.steps, std::iter::once(slot).collect());
         (without_duplicates(&self.steps), self.slots.len())
     }
 
@@ -284,9 +285,9 @@ impl Builder {
 }
 
 /// Notes for each step which slots are needed after it; gives those needed before the first.
-fn assign_live(steps: &mut [Step], mut live: BTreeSet<usize>) -> BTreeSet<usize> {
+fn assign_live(steps: &mut [Step], mut live: Slots) -> Slots {
     for step in steps.iter_mut().rev() {
-        step.live = live.iter().copied().collect();
+        step.live = Arc::new(live.clone());
         match &mut step.kind {
             StepKind::Pattern(pattern, _) | StepKind::Ranges(pattern, ..) => {
                 for position in [pattern.subject, pattern.predicate, pattern.object] {
@@ -297,26 +298,26 @@ fn assign_live(steps: &mut [Step], mut live: BTreeSet<usize>) -> BTreeSet<usize>
             StepKind::Equal(a, b) => live.extend([*a, *b]),
             StepKind::Filter(expression) => live.extend(&expression.slots),
             StepKind::Bind(slot, expression) => {
-                live.remove(slot);
+                live.remove(*slot);
                 live.extend(&expression.slots);
             }
             StepKind::Values { slots, keys, .. } => {
                 for slot in slots.iter() {
-                    live.remove(slot);
+                    live.remove(*slot);
                 }
                 live.extend(keys.iter());
             }
             StepKind::Optional(inner) => {
                 let before = assign_live(inner, live.clone());
-                live.extend(before);
+                live.add(&before);
             }
             StepKind::Without(inner) => {
-                live.extend(assign_live(inner, BTreeSet::new()));
+                live.add(&assign_live(inner, Slots::default()));
                 *inner = without_duplicates(inner);
             }
             StepKind::EarlyDistinct => {}
             StepKind::Intersect(slot, patterns) => {
-                live.remove(slot);
+                live.remove(*slot);
                 let ends = patterns.iter().flat_map(|p| [p.subject, p.object]);
                 live.extend(ends.filter_map(|end| match end {
                     Position::Bound(bound) => Some(bound),
@@ -326,7 +327,7 @@ fn assign_live(steps: &mut [Step], mut live: BTreeSet<usize>) -> BTreeSet<usize>
             StepKind::Union(branches) => {
                 let after = live.clone();
                 for branch in branches {
-                    live.extend(assign_live(branch, after.clone()));
+                    live.add(&assign_live(branch, after.clone()));
                 }
             }
             StepKind::Path(path) => {
@@ -357,26 +358,26 @@ fn assign_live(steps: &mut [Step], mut live: BTreeSet<usize>) -> BTreeSet<usize>
     live
 }
 
-fn need(live: &mut BTreeSet<usize>, position: Position) {
+fn need(live: &mut Slots, position: Position) {
     match position {
         Position::Constant(_) => {}
         Position::Bound(slot) => {
             live.insert(slot);
         }
         Position::New(slot) => {
-            live.remove(&slot);
+            live.remove(slot);
         }
     }
 }
 
-fn need_graph(live: &mut BTreeSet<usize>, graph: GraphPosition) {
+fn need_graph(live: &mut Slots, graph: GraphPosition) {
     match graph {
         GraphPosition::Filter(_) => {}
         GraphPosition::Bound(slot) => {
             live.insert(slot);
         }
         GraphPosition::New(slot) => {
-            live.remove(&slot);
+            live.remove(slot);
         }
     }
 }

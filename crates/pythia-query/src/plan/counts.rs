@@ -5,7 +5,7 @@
 //! sees, if they are few, and guesses otherwise.
 
 use parking_lot::Mutex;
-use pythia_rdf::TermId;
+use pythia_rdf::{TermId, TermKind};
 use pythia_store::statistics::KindSet;
 use pythia_store::{
     GraphFilter, PredicateStatistics, QuadPattern, Snapshot, Statistics, StoreError,
@@ -61,6 +61,13 @@ impl<'a> Counts<'a> {
         self.snapshot.count(pattern)
     }
 
+    /// Returns whether counts are guessed, as too many graphs are visible to be counted, and others are hidden.
+    pub(crate) fn are_guessed(&self) -> bool {
+        let graphs = |visible: &Visible| visible.among(GraphFilter::Any).len();
+        self.visible
+            .is_some_and(|visible| graphs(visible) > GRAPHS_COUNTED_MAX)
+    }
+
     /// How many quads match in those of the pattern's graphs that the query sees. Where this is 0,
     /// there are none.
     pub(crate) fn expected(&self, pattern: &QuadPattern) -> Result<f64, StoreError> {
@@ -70,6 +77,15 @@ impl<'a> Counts<'a> {
         let graphs = visible.among(pattern.graph);
         if graphs.len() > GRAPHS_COUNTED_MAX {
             return Ok(guess(pattern, self.visible_quads(&graphs)));
+        }
+        let ids = [pattern.subject, pattern.predicate, pattern.object];
+        if ids
+            .iter()
+            .flatten()
+            .any(|id| id.kind() == TermKind::Computed)
+        {
+            // No quad has a term that only the query has.
+            return Ok(0.0);
         }
         let counts = graphs
             .into_iter()

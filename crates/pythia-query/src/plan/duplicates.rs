@@ -4,13 +4,13 @@
 //! OPTIONAL of that kind does nothing at all. Where a step was the last to need a slot, solutions
 //! that are alike without it are dropped before they multiply.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion_physical_plan::ExecutionPlan;
 
 use crate::exec::operator::SolutionExec;
 use crate::exec::profile::PartId;
+use crate::exec::slots::Slots;
 use crate::exec::step::{Access, GraphPosition, Position, SlotPattern, Step, StepKind};
 
 /// With fewer solutions expected, duplicates cost less than looking for them.
@@ -28,42 +28,42 @@ pub(crate) fn ignored(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
 pub(crate) fn without_duplicates(steps: &[Step]) -> Vec<Step> {
     let mut kept: Vec<Step> = Vec::with_capacity(steps.len());
     // Slots that have a value in the rows at hand.
-    let mut carried: BTreeSet<usize> = BTreeSet::new();
+    let mut carried = Slots::default();
     for (index, step) in steps.iter().enumerate() {
-        let live: BTreeSet<usize> = step.live.iter().copied().collect();
+        let live = Arc::clone(&step.live);
         let bound = binds(&step.kind);
-        let binds_nothing_live = bound.as_ref().is_some_and(|bound| bound.is_disjoint(&live));
+        let binds_nothing_live = bound.as_ref().is_some_and(|bound| bound.is_apart(&live));
         if binds_nothing_live && matches!(step.kind, StepKind::Optional(_)) {
             continue;
         }
         let mut step = step.clone();
         step.once = binds_nothing_live && can_stop_early(&step.kind);
-        let mut before: BTreeSet<usize> = std::mem::take(&mut carried);
-        before.extend(bound.unwrap_or_default());
-        let drops_a_slot = !before.is_subset(&live);
-        let (rows, live_slots, part) = (step.rows, step.live.clone(), PartId::next());
+        let mut before = std::mem::take(&mut carried);
+        before.add(&bound.unwrap_or_default());
+        let drops_a_slot = !before.is_within(&live);
+        let (rows, part) = (step.rows, PartId::next());
         let is_last = index + 1 == steps.len();
         let once = step.once;
         kept.push(step);
         // What the step adds but nobody needs was left out already if it is done once.
         let multiplied = drops_a_slot && !(once && before.len() == live.len());
-        if multiplied && !is_last && rows >= ROWS_MIN && !live_slots.is_empty() {
+        if multiplied && !is_last && rows >= ROWS_MIN && !live.is_empty() {
             kept.push(Step {
                 part,
                 kind: StepKind::EarlyDistinct,
-                live: live_slots,
+                live: Arc::clone(&live),
                 rows,
                 once: false,
             });
         }
-        carried = live;
+        carried = (*live).clone();
     }
     kept
 }
 
 /// The slots that a step binds; `None` if that takes more to know.
-fn binds(kind: &StepKind) -> Option<BTreeSet<usize>> {
-    let mut bound = BTreeSet::new();
+fn binds(kind: &StepKind) -> Option<Slots> {
+    let mut bound = Slots::default();
     match kind {
         StepKind::Pattern(pattern, _) | StepKind::Ranges(pattern, ..) => new(pattern, &mut bound),
         StepKind::Path(path) => {
@@ -84,7 +84,7 @@ fn binds(kind: &StepKind) -> Option<BTreeSet<usize>> {
         }
         StepKind::Optional(inner) => {
             for step in inner {
-                bound.extend(binds(&step.kind)?);
+                bound.add(&binds(&step.kind)?);
             }
         }
         _ => return None,
@@ -92,7 +92,7 @@ fn binds(kind: &StepKind) -> Option<BTreeSet<usize>> {
     Some(bound)
 }
 
-fn new(pattern: &SlotPattern, bound: &mut BTreeSet<usize>) {
+fn new(pattern: &SlotPattern, bound: &mut Slots) {
     for position in [pattern.subject, pattern.predicate, pattern.object] {
         if let Position::New(slot) = position {
             bound.insert(slot);

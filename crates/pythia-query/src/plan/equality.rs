@@ -35,6 +35,7 @@ impl Planner<'_> {
         }
         let mut place = 0;
         while place < filters.len() {
+            self.evaluation.check()?;
             if let Some((kept, other)) = self.unifiable(builder, group, &filters[place])? {
                 builder.unify(kept, other);
                 filters.remove(place);
@@ -114,7 +115,7 @@ impl Planner<'_> {
         match &triple.predicate {
             NamedNodePattern::Variable(predicate) => Ok(predicate == variable),
             NamedNodePattern::NamedNode(predicate) if is_here(&triple.object) => {
-                let Some(predicate) = self.snapshot.resolve(predicate.as_ref().into())? else {
+                let Some(predicate) = self.id_of(&predicate.clone().into())? else {
                     return Ok(false);
                 };
                 let statistics = self.counts().predicate(predicate)?;

@@ -16,6 +16,7 @@ use super::scope::{self, Variables, certain, draws, in_scope, term_variables, va
 use super::triple_term::{Unfinished, ground_term};
 use super::{PlanError, Planner, Planning, sequence};
 use crate::error::QueryError;
+use crate::exec::slots::Slots;
 use crate::exec::step::{PathGraph, PathStep, Position};
 
 /// With more graphs than this, `GRAPH ?g` reads all graphs and keeps what is of those.
@@ -93,14 +94,28 @@ impl Planner<'_> {
             Some((mut elements, mut unfinished)) => {
                 let hints = self.push_down(builder, &filters, &mut elements)?;
                 let (snapshot, counts) = (self.snapshot, self.counts());
-                join_elements(builder, snapshot, counts, &elements, &hints, |builder| {
+                let governor = self.evaluation.governor();
+                let mut placed = |builder: &mut Builder| {
                     self.finish_elements(builder, &mut unfinished)?;
                     self.place_filters(builder, &mut filters, graph)
-                })?;
+                };
+                let hints = &hints;
+                join_elements(
+                    builder,
+                    snapshot,
+                    counts,
+                    governor,
+                    &elements,
+                    hints,
+                    &mut placed,
+                )?;
             }
             None => builder_bind_nothing(builder, &group),
         }
         self.separate_unified(builder)?;
+        // Each step is going to know which slots are needed after it.
+        let sets = builder.steps.len() * Slots::bytes(builder.slots.len());
+        self.evaluation.governor().require_room(sets)?;
         self.place_filters(builder, &mut filters, graph)?;
         for pattern in after {
             self.join(builder, pattern, graph)?;
@@ -129,6 +144,7 @@ impl Planner<'_> {
             self.confine_graphs(builder, variable, group, &mut unfinished);
         }
         for triple in &group.triples {
+            self.evaluation.check()?;
             let place = match graph {
                 GraphScope::Fixed(filter) => GraphPlace::Filter(*filter),
                 GraphScope::Variable(variable) => GraphPlace::Slot(builder.slot(variable)),
@@ -155,6 +171,7 @@ impl Planner<'_> {
             elements.push(Element::Triple(triple));
         }
         for (subject, path, object) in &group.paths {
+            self.evaluation.check()?;
             let path = self.path(builder, subject, path, object, graph, &mut unfinished)?;
             elements.push(Element::Path(path));
         }
@@ -193,9 +210,7 @@ impl Planner<'_> {
         graph: &GraphScope,
         unfinished: &mut Vec<Unfinished>,
     ) -> Result<PathStep, PlanError> {
-        let mut resolve = |node: &NamedNode| -> Result<Option<TermId>, QueryError> {
-            Ok(self.snapshot.resolve(node.as_ref().into())?)
-        };
+        let mut resolve = |node: &NamedNode| self.id_of(&node.clone().into());
         let mut end = |term: &TermPattern| -> Result<Position, PlanError> {
             Ok(match self.slot_of(builder, term, unfinished)? {
                 Some(slot) => Position::New(slot),
@@ -239,7 +254,17 @@ impl Planner<'_> {
     }
 
     pub(super) fn constant(&self, term: &Term) -> Result<Option<Place>, QueryError> {
-        Ok(self.snapshot.resolve(term.as_ref())?.map(Place::Constant))
+        Ok(self.id_of(term)?.map(Place::Constant))
+    }
+
+    /// Returns the id of a term of the query, if there may be quads with it. Where counts are guessed, a term that
+    /// the store does not have gets an id of the query's own: its plan must be that for a term which only
+    /// hidden graphs have.
+    pub(super) fn id_of(&self, term: &Term) -> Result<Option<TermId>, QueryError> {
+        match self.snapshot.resolve(term.as_ref())? {
+            None if self.counts().are_guessed() => Ok(Some(self.evaluation.intern(term.clone())?)),
+            known => Ok(known),
+        }
     }
 
     /// Adds the filters whose variables are all bound by now.

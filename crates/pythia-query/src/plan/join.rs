@@ -1,11 +1,13 @@
 //! Planning joins, left joins, MINUS and UNION: as part of the pipeline where that is sound, else of
 //! patterns evaluated alone.
 
+use std::collections::HashMap;
+
 use oxrdf::Variable;
 use spargebra::algebra::{Expression, GraphPattern};
 
 use super::builder::{Builder, GraphScope, Planned};
-use super::scope::{can_seed, certain, in_scope};
+use super::scope::{Variables, can_seed, certain, in_scope};
 use super::{PlanError, Planner, Planning, search, sequence};
 use crate::error::QueryError;
 use crate::exec::join::{HashJoin, JoinKind};
@@ -179,8 +181,9 @@ impl Planner<'_> {
             .map(|branch| self.plan(branch, graph, None))
             .collect::<Result<_, _>>()?;
         let mut variables: Vec<Variable> = Vec::new();
+        let mut known = Variables::new();
         for variable in branches.iter().flat_map(|b| &b.variables) {
-            if !variables.contains(variable) {
+            if known.insert(variable.clone()) {
                 variables.push(variable.clone());
             }
         }
@@ -219,8 +222,10 @@ pub(super) fn hash_join(
     let mut maybe = Vec::new();
     let mut added = Vec::new();
     let mut variables = left.variables.clone();
+    let places = left.variables.iter().enumerate();
+    let places: HashMap<&Variable, usize> = places.map(|(place, v)| (v, place)).collect();
     for (r, variable) in right.variables.iter().enumerate() {
-        match left.variables.iter().position(|v| v == variable) {
+        match places.get(variable).copied() {
             Some(l) if left.certain.contains(variable) && right.certain.contains(variable) => {
                 keys.push((l, r));
             }

@@ -18,6 +18,7 @@ mod graph;
 mod group;
 mod join;
 pub(crate) mod labelled;
+mod long;
 mod metadata;
 mod order;
 mod path_count;
@@ -28,6 +29,8 @@ pub(crate) mod scope;
 pub(crate) mod search;
 mod sequence;
 mod service;
+#[cfg(test)]
+mod tests;
 mod triple_term;
 pub(crate) mod visible;
 mod ways;
@@ -133,6 +136,7 @@ impl<'a> Planner<'a> {
         pattern: &GraphPattern,
         graph: &GraphScope,
     ) -> Planning {
+        self.evaluation.check()?;
         match pattern {
             GraphPattern::Bgp { .. } | GraphPattern::Path { .. } | GraphPattern::Join { .. } => {
                 let mut group = Group::default();

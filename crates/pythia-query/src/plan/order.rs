@@ -5,24 +5,32 @@
 //! worth it, dynamic programming over the connected subsets of up to [`ELEMENTS_MAX`] elements:
 //! for every subset, and every slot by which its solutions can come sorted, the cheapest way to
 //! get there. Only left-deep orders are considered, as pipelines are, and only the best few subsets
-//! of each size if time is short. See `docs/decisions/0008-join-order.md`.
+//! of each size if time is short. Groups of more than [`NUMBERED_MAX`] elements get the order of
+//! [`super::long`]. See `docs/decisions/0008-join-order.md`.
+//!
+//! The search asks for the query's deadline as it goes.
 
 use pythia_rdf::TermId;
 use pythia_store::{End, ReadCosts, Snapshot, Statistics};
 use rustc_hash::FxHashMap;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use super::bgp::{Element, Place, Triple};
 use super::builder::Knowledge;
 use super::cached::{self, CachedPair};
 use super::counts::Counts;
+use super::long;
 use super::push_down::FilterHint;
 use super::ways::{Joined, Way};
+use crate::error::QueryError;
+use crate::governor::Governor;
 
 /// Groups with more elements are ordered greedily.
 const ELEMENTS_MAX: usize = 12;
+/// How many elements have a bit in the masks of what is joined.
+pub(super) const NUMBERED_MAX: usize = 64;
 /// Weight of each row left behind: what a following join will pay for it.
-const LEFT_BEHIND: f64 = 0.4;
+pub(super) const LEFT_BEHIND: f64 = 0.4;
 /// How much of the greedy order's cost may be spent on looking for a better one.
 const SEARCH_SHARE: f64 = 0.1;
 /// What looking at one way costs, roughly, in microseconds.
@@ -31,6 +39,8 @@ const LOOK: f64 = 0.1;
 const LOOKS_MAX: f64 = 50_000.0;
 /// A tie between two orders of a scan goes to the slot that more elements mention.
 const MENTIONED: f64 = 1e-3;
+/// After so many looks at an element the search asks whether the query's time is over.
+const LOOKS_UNCHECKED: usize = 64;
 
 /// Where the search begins.
 pub(super) struct Start<'a> {
@@ -42,7 +52,7 @@ pub(super) struct Start<'a> {
 
 /// What a search works on.
 pub(super) struct Search<'a> {
-    elements: &'a [Element],
+    pub(super) elements: &'a [Element],
     filters: &'a [FilterHint],
     /// None, if it may not be known.
     statistics: Option<&'a Statistics>,
@@ -55,15 +65,18 @@ pub(super) struct Search<'a> {
     mentions: Vec<f64>,
     /// Patterns that a cached attribute joins.
     cached: Vec<CachedPair>,
+    governor: &'a Governor,
+    /// How often an element was looked at.
+    looked: Cell<usize>,
 }
 
 /// Some of the elements, joined.
 #[derive(Clone)]
-struct State {
-    joined: Joined,
-    placed: Vec<bool>,
+pub(super) struct State {
+    pub(super) joined: Joined,
+    pub(super) placed: Vec<bool>,
     mask: u64,
-    cost: f64,
+    pub(super) cost: f64,
     /// The state before, the element joined and the way.
     step: Option<(usize, usize, Way)>,
 }
@@ -81,6 +94,7 @@ impl<'a> Search<'a> {
         slots: usize,
         snapshot: &Snapshot,
         counts: Counts<'a>,
+        governor: &'a Governor,
     ) -> Self {
         let mut mentions = vec![0.0; slots];
         let mut subjects: FxHashMap<usize, u64> = FxHashMap::default();
@@ -95,7 +109,7 @@ impl<'a> Search<'a> {
                         .for_each(|slot| mentions[slot] += 1.0);
                 }
             }
-            if let (Some((slot, _)), true) = (star_key(element), index < 64) {
+            if let (Some((slot, _)), true) = (star_key(element), index < NUMBERED_MAX) {
                 *subjects.entry(slot).or_default() |= 1 << index;
             }
         }
@@ -112,25 +126,43 @@ impl<'a> Search<'a> {
             links: RefCell::default(),
             mentions,
             cached: cached::pairs(elements, snapshot),
+            governor,
+            looked: Cell::new(0),
         }
     }
 
     /// The elements that are `left` in the order found best, each with the way to join it.
-    pub(super) fn best(&self, start: &Start<'_>, left: &[usize]) -> Vec<(usize, Way)> {
-        let (greedy, cost) = self.greedy(self.start(start, left), left.len());
+    pub(super) fn best(
+        &self,
+        start: &Start<'_>,
+        left: &[usize],
+    ) -> Result<Vec<(usize, Way)>, QueryError> {
         let count = left.len();
-        let are_numbered = left.iter().all(|element| *element < 64);
+        let start = self.start(start, left);
+        if count > NUMBERED_MAX {
+            return long::order(self, start);
+        }
+        let (greedy, cost) = self.greedy(start.clone(), count)?;
+        let are_numbered = left.iter().all(|element| *element < NUMBERED_MAX);
         if !(2..=ELEMENTS_MAX).contains(&count) || !are_numbered {
-            return greedy;
+            return Ok(greedy);
         }
         let looks = (cost * SEARCH_SHARE / LOOK).min(LOOKS_MAX);
         let width = (looks / (count * count) as f64) as usize;
         if width == 0 && count > 2 {
-            return greedy;
+            return Ok(greedy);
         }
-        let start = self.start(start, left);
-        self.dynamic(start, count, width.max(2), cost)
-            .unwrap_or(greedy)
+        let found = self.dynamic(start, count, width.max(2), cost)?;
+        Ok(found.unwrap_or(greedy))
+    }
+
+    /// Counts a look at an element. An error once the query is cancelled or past its deadline.
+    pub(super) fn look(&self) -> Result<(), QueryError> {
+        self.looked.set(self.looked.get() + 1);
+        if self.looked.get().is_multiple_of(LOOKS_UNCHECKED) {
+            self.governor.check()?;
+        }
+        Ok(())
     }
 
     fn start(&self, start: &Start<'_>, left: &[usize]) -> State {
@@ -140,6 +172,10 @@ impl<'a> Search<'a> {
             let here = known.distinct.get(&slot).copied().unwrap_or(known.rows);
             distinct[slot] = here.max(1.0);
         }
+        let mut placed = vec![true; self.elements.len()];
+        for &element in left {
+            placed[element] = false;
+        }
         State {
             joined: Joined {
                 rows: known.rows,
@@ -148,21 +184,24 @@ impl<'a> Search<'a> {
                 unit: start.unit,
                 reads: self.reads,
             },
-            placed: (0..self.elements.len())
-                .map(|e| !left.contains(&e))
-                .collect(),
+            placed,
             mask: 0,
             cost: 0.0,
             step: None,
         }
     }
 
-    fn greedy(&self, mut state: State, count: usize) -> (Vec<(usize, Way)>, f64) {
+    fn greedy(
+        &self,
+        mut state: State,
+        count: usize,
+    ) -> Result<(Vec<(usize, Way)>, f64), QueryError> {
         let mut order = Vec::with_capacity(count);
         let mut ways = Vec::new();
         while order_count(&order) < count {
             let mut best: Option<(f64, usize, Way)> = None;
             for element in self.candidates(&state) {
+                self.look()?;
                 self.ways(&state, element, &mut ways);
                 for way in &ways {
                     let score = way.cost + way.rows * LEFT_BEHIND;
@@ -175,7 +214,7 @@ impl<'a> Search<'a> {
             self.place(&mut state, element, &way);
             order.push((element, way));
         }
-        (order, state.cost)
+        Ok((order, state.cost))
     }
 
     /// The cheapest order, keeping at most `width` subsets of each size; `None` if it costs no
@@ -186,7 +225,7 @@ impl<'a> Search<'a> {
         count: usize,
         width: usize,
         limit: f64,
-    ) -> Option<Vec<(usize, Way)>> {
+    ) -> Result<Option<Vec<(usize, Way)>>, QueryError> {
         let mut states = vec![start];
         let mut frontier = vec![0];
         // By how many elements are joined.
@@ -196,6 +235,7 @@ impl<'a> Search<'a> {
             for &from in &frontier {
                 let state = &states[from];
                 for element in self.candidates(state) {
+                    self.look()?;
                     self.ways(state, element, &mut ways);
                     for way in &ways {
                         let cost = state.cost + way.cost;
@@ -226,13 +266,15 @@ impl<'a> Search<'a> {
             .into_iter()
             .min_by(|&a, &b| states[a].cost.total_cmp(&states[b].cost));
         let mut order = Vec::with_capacity(self.elements.len());
-        let mut at = last?;
+        let Some(mut at) = last else {
+            return Ok(None);
+        };
         while let Some((from, element, way)) = states[at].step {
             order.push((element, way));
             at = from;
         }
         order.reverse();
-        Some(order)
+        Ok(Some(order))
     }
 
     /// The elements that may come next: connected ones, if there are any, and what has one match.
@@ -253,22 +295,38 @@ impl<'a> Search<'a> {
     }
 
     fn ways(&self, state: &State, element: usize, ways: &mut Vec<Way>) {
-        ways.clear();
         match &self.elements[element] {
-            Element::Path(path) => ways.push(state.joined.path_way(path)),
+            Element::Path(_) => self.ways_alone(&state.joined, element, None, ways),
             Element::Triple(triple) => {
-                let independent = state.joined.rows_after(triple);
-                let rows = self.star_rows(state, element).unwrap_or(independent);
-                state.joined.triple_ways(triple, rows, ways);
-                for way in ways.iter_mut() {
-                    if state.joined.unit {
-                        way.cost -= way
-                            .sorted
-                            .map_or(0.0, |slot| self.mentions[slot] * MENTIONED);
-                    }
-                }
+                let rows = self.star_rows(state, element);
+                self.ways_alone(&state.joined, element, rows, ways);
                 ways.extend(self.intersection(state, element));
+                let rows = rows.unwrap_or_else(|| state.joined.rows_after(triple));
                 ways.extend(self.cached_ways(state, element, triple, rows));
+            }
+        }
+    }
+
+    /// The ways to join an element and no other; after it there are `rows` solutions, or as many as
+    /// if variables were independent of each other.
+    pub(super) fn ways_alone(
+        &self,
+        joined: &Joined,
+        element: usize,
+        rows: Option<f64>,
+        ways: &mut Vec<Way>,
+    ) {
+        ways.clear();
+        let triple = match &self.elements[element] {
+            Element::Path(path) => return ways.push(joined.path_way(path)),
+            Element::Triple(triple) => triple,
+        };
+        let rows = rows.unwrap_or_else(|| joined.rows_after(triple));
+        joined.triple_ways(triple, rows, ways);
+        if joined.unit {
+            for way in ways {
+                let mentions = way.sorted.map_or(0.0, |slot| self.mentions[slot]);
+                way.cost -= mentions * MENTIONED;
             }
         }
     }
@@ -286,7 +344,7 @@ impl<'a> Search<'a> {
         };
         let mut memo = self.links.borrow_mut();
         let links = *memo.entry((having, predicate)).or_insert_with(|| {
-            let members = (0..64).filter(|index| having >> index & 1 == 1);
+            let members = (0..NUMBERED_MAX).filter(|index| having >> index & 1 == 1);
             let predicates = members.filter_map(|index| star_key(&self.elements[index]));
             let predicates: Vec<TermId> = predicates.map(|(_, predicate)| predicate).collect();
             let sets = &statistics.characteristic;
@@ -306,7 +364,9 @@ impl<'a> Search<'a> {
         let is_member = |&other: &usize| {
             !state.placed[other] && state.joined.new_end(&self.elements[other]) == Some(slot)
         };
-        let members: Vec<usize> = (0..self.elements.len().min(64)).filter(is_member).collect();
+        let members: Vec<usize> = (0..self.elements.len().min(NUMBERED_MAX))
+            .filter(is_member)
+            .collect();
         if members.len() < 2 || members[0] != element {
             return None;
         }
@@ -322,7 +382,7 @@ impl<'a> Search<'a> {
                 rows,
                 ..Way::default()
             };
-            joined = joined.after(&self.elements[member], &way);
+            joined.join(&self.elements[member], &way);
         }
         Some(Way {
             members: members.iter().fold(0, |mask, member| mask | 1 << member),
@@ -369,34 +429,36 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Marks an element as joined; filters that become possible then thin out the solutions.
-    fn place(&self, state: &mut State, element: usize, way: &Way) {
-        let mut next = state.joined.after(&self.elements[element], way);
+    /// Marks an element as joined; filters that become possible then thin out the solutions. Gives
+    /// the slots that are bound by it.
+    pub(super) fn place(&self, state: &mut State, element: usize, way: &Way) -> Vec<usize> {
+        let mut bound = state.joined.join(&self.elements[element], way);
         for member in members_of(way, element) {
-            next = next.after(&self.elements[member], way);
+            bound.extend(state.joined.join(&self.elements[member], way));
             state.placed[member] = true;
         }
         state.mask |= way.members;
-        let before = std::mem::replace(&mut state.joined, next);
         let joined = &mut state.joined;
         for filter in self.filters {
-            let ready = |joined: &Joined| filter.slots.iter().all(|&slot| joined.is_bound(slot));
-            if ready(joined) && !ready(&before) {
+            let waited = filter.slots.iter().any(|slot| bound.contains(slot));
+            if waited && filter.slots.iter().all(|&slot| joined.is_bound(slot)) {
                 joined.rows *= filter.share;
             }
         }
         state.placed[element] = true;
-        if element < 64 {
+        if element < NUMBERED_MAX {
             state.mask |= 1 << element;
         }
         state.cost += way.cost;
+        bound
     }
 }
 
 /// The other elements that a way joins along with one.
 pub(super) fn members_of(way: &Way, element: usize) -> impl Iterator<Item = usize> {
     let others = way.members & !(1_u64.checked_shl(element as u32).unwrap_or(0));
-    (0..64).filter(move |index| others >> index & 1 == 1)
+    let most = if others == 0 { 0 } else { NUMBERED_MAX };
+    (0..most).filter(move |index| others >> index & 1 == 1)
 }
 
 /// How many elements an order joins.

@@ -63,6 +63,7 @@ impl Planner<'_> {
     ) -> Result<Vec<FilterHint>, QueryError> {
         let mut hints = Vec::with_capacity(filters.len());
         for filter in filters {
+            self.evaluation.check()?;
             let filter = filter.expression;
             let variables = variables_of(filter);
             let slots: Vec<usize> = variables.iter().map(|v| builder.slot(v)).collect();

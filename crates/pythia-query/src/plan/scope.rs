@@ -48,16 +48,44 @@ pub(crate) fn triple_variables(pattern: &TriplePattern) -> Vec<Variable> {
 
 /// Variables bound in every solution of the pattern.
 pub(crate) fn certain(pattern: &GraphPattern) -> Variables {
+    let mut found = Variables::new();
+    add_certain(pattern, &mut found);
+    found
+}
+
+/// Long chains of joins lean to the left, where this goes on without recursion and copies nothing.
+fn add_certain(mut pattern: &GraphPattern, found: &mut Variables) {
+    loop {
+        pattern = match pattern {
+            GraphPattern::Bgp { patterns } => {
+                return found.extend(patterns.iter().flat_map(triple_variables));
+            }
+            GraphPattern::Path {
+                subject, object, ..
+            } => {
+                found.extend(term_variables(subject));
+                return found.extend(term_variables(object));
+            }
+            GraphPattern::Join { left, right } => {
+                add_certain(right, found);
+                left
+            }
+            GraphPattern::LeftJoin { left: inner, .. }
+            | GraphPattern::Minus { left: inner, .. }
+            | GraphPattern::Filter { inner, .. }
+            | GraphPattern::Extend { inner, .. }
+            | GraphPattern::OrderBy { inner, .. }
+            | GraphPattern::Distinct { inner }
+            | GraphPattern::Reduced { inner }
+            | GraphPattern::Slice { inner, .. } => inner,
+            other => return found.extend(certain_of_some(other)),
+        };
+    }
+}
+
+/// The same of a pattern that binds for certain only some of what those inside it bind.
+fn certain_of_some(pattern: &GraphPattern) -> Variables {
     match pattern {
-        GraphPattern::Bgp { patterns } => patterns.iter().flat_map(triple_variables).collect(),
-        GraphPattern::Path {
-            subject, object, ..
-        } => term_variables(subject)
-            .into_iter()
-            .chain(term_variables(object))
-            .collect(),
-        GraphPattern::Join { left, right } => &certain(left) | &certain(right),
-        GraphPattern::LeftJoin { left, .. } | GraphPattern::Minus { left, .. } => certain(left),
         GraphPattern::Union { left, right } => &certain(left) & &certain(right),
         GraphPattern::Graph { name, inner } => {
             let mut variables = certain(inner);
@@ -66,12 +94,6 @@ pub(crate) fn certain(pattern: &GraphPattern) -> Variables {
             }
             variables
         }
-        GraphPattern::Filter { inner, .. }
-        | GraphPattern::Extend { inner, .. }
-        | GraphPattern::OrderBy { inner, .. }
-        | GraphPattern::Distinct { inner }
-        | GraphPattern::Reduced { inner }
-        | GraphPattern::Slice { inner, .. } => certain(inner),
         GraphPattern::Project { inner, variables } => {
             let inner = certain(inner);
             variables

@@ -146,9 +146,7 @@ impl Planner<'_> {
         expression: &PropertyPathExpression,
         flipped: bool,
     ) -> Result<Automaton, QueryError> {
-        let mut resolve = |node: &NamedNode| -> Result<Option<TermId>, QueryError> {
-            Ok(self.snapshot.resolve(node.as_ref().into())?)
-        };
+        let mut resolve = |node: &NamedNode| self.id_of(&node.clone().into());
         match flipped {
             false => Automaton::compile(expression, &mut resolve),
             true => Automaton::compile(&Automaton::reversed(expression), &mut resolve),

@@ -1,6 +1,8 @@
 //! Planning what turns a pattern's solutions into a sequence: projection, DISTINCT, ORDER BY,
 //! LIMIT and grouping. These are plan nodes of their own, above a pipeline.
 
+use std::collections::HashMap;
+
 use oxrdf::Variable;
 use spargebra::algebra::{
     AggregateExpression, AggregateFunction, Expression, GraphPattern, OrderExpression,
@@ -52,10 +54,9 @@ pub(super) fn project(planned: Planned, variables: &[Variable]) -> Planned {
     if planned.variables == variables {
         return planned;
     }
-    let columns = variables
-        .iter()
-        .map(|v| planned.variables.iter().position(|found| found == v))
-        .collect();
+    let places = planned.variables.iter().enumerate();
+    let places: HashMap<&Variable, usize> = places.map(|(place, v)| (v, place)).collect();
+    let columns = variables.iter().map(|v| places.get(v).copied()).collect();
     Planned {
         plan: SolutionExec::plan(Project { columns }, vec![planned.plan], variables),
         variables: variables.to_vec(),

@@ -10,6 +10,7 @@ use super::{PlanError, Planner, Planning};
 use crate::error::QueryError;
 use crate::exec::operator::SolutionExec;
 use crate::exec::service::{Endpoint, Service};
+use crate::service::check;
 
 /// Solutions expected of an endpoint, of which nothing is known.
 const ROWS_UNKNOWN: f64 = 1000.0;
@@ -32,7 +33,13 @@ impl Planner<'_> {
         let needed = builder.variables();
         let left = std::mem::take(builder).finish(Some(&needed));
         let endpoint = match name {
-            NamedNodePattern::NamedNode(node) => Endpoint::Fixed(node.clone()),
+            NamedNodePattern::NamedNode(node) => {
+                // Also if nothing will be asked in the end.
+                if !silent && let Some(handler) = self.evaluation.service() {
+                    check(handler.as_ref(), node)?;
+                }
+                Endpoint::Fixed(node.clone())
+            }
             NamedNodePattern::Variable(variable) => {
                 let column = left.variables.iter().position(|v| v == variable);
                 Endpoint::Column(column.ok_or_else(|| {

@@ -94,21 +94,21 @@ impl Joined {
         }
     }
 
-    /// What is known after an element was joined in this way.
-    pub(super) fn after(&self, element: &Element, way: &Way) -> Self {
-        let mut next = Self {
-            rows: way.rows,
-            distinct: self.distinct.clone(),
-            sorted: way.sorted,
-            unit: false,
-            reads: self.reads,
-        };
+    /// Notes that an element was joined in this way; gives the slots that it binds.
+    pub(super) fn join(&mut self, element: &Element, way: &Way) -> Vec<usize> {
+        self.rows = way.rows;
+        self.sorted = way.sorted;
+        self.unit = false;
+        let mut bound = Vec::new();
         let mut bind = |slot: usize, distinct: f64| {
-            let before = match next.distinct[slot] {
-                0.0 => f64::MAX,
+            let before = match self.distinct[slot] {
+                0.0 => {
+                    bound.push(slot);
+                    f64::MAX
+                }
                 before => before,
             };
-            next.distinct[slot] = before.min(distinct).min(way.rows).max(1.0);
+            self.distinct[slot] = before.min(distinct).min(way.rows).max(1.0);
         };
         match element {
             Element::Triple(triple) => {
@@ -126,7 +126,7 @@ impl Joined {
                     .for_each(|slot| bind(slot, way.rows));
             }
         }
-        next
+        bound
     }
 
     /// The way to join a path.

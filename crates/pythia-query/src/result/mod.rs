@@ -10,6 +10,7 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use oxrdf::{Term, Triple, Variable};
 use pythia_rdf::TermId;
+use pythia_rdf::language::recommend_form;
 use pythia_store::IdBatch;
 use spargebra::term::TriplePattern;
 
@@ -19,6 +20,8 @@ use crate::error::QueryError;
 use crate::exec::batch::id_columns;
 use crate::exec::context::QueryContext;
 use crate::exec::operator::{Solutions, pull};
+use crate::expression::text_bytes;
+use crate::governor::Working;
 
 use construct::Construction;
 use describe::Description;
@@ -38,7 +41,15 @@ pub struct SolutionStream {
     variables: Arc<[Variable]>,
     stream: Solutions,
     context: Arc<QueryContext>,
+    /// Solutions that are not all decoded, and how many of them are.
+    ids: IdBatch,
+    decoded: usize,
+    /// How many ids are decoded together.
+    cells: usize,
 }
+
+/// How many ids are decoded together, at most.
+const CELLS_MAX: usize = 1 << 16;
 
 /// Some solutions with their terms. Each distinct term is held once.
 #[derive(Debug)]
@@ -48,6 +59,8 @@ pub struct SolutionBatch {
     /// Per column and row, the term's place in `terms` plus one; 0 if unbound.
     columns: Vec<Vec<u32>>,
     rows: usize,
+    /// What the terms take of the query's memory.
+    _charge: Working,
 }
 
 impl SolutionBatch {
@@ -103,6 +116,9 @@ impl SolutionStream {
             variables: variables.into(),
             stream,
             context,
+            ids: IdBatch::default(),
+            decoded: 0,
+            cells: CELLS_MAX,
         }
     }
 
@@ -137,11 +153,35 @@ impl SolutionStream {
 
     /// The next solutions; blocks until there are some. `None` at the end.
     pub fn next_batch(&mut self) -> Result<Option<SolutionBatch>, QueryError> {
-        let Some(ids) = self.next_ids()? else {
-            return Ok(None);
-        };
-        self.context.check()?;
-        decode(&self.context, &self.variables, &ids).map(Some)
+        if self.decoded == self.ids.rows {
+            self.ids = IdBatch::default();
+            self.decoded = 0;
+            match self.next_ids()? {
+                Some(ids) => self.ids = ids,
+                None => return Ok(None),
+            }
+        }
+        loop {
+            self.context.check()?;
+            let rows = (self.cells / self.variables.len().max(1)).max(1);
+            let part = self.decoded..(self.decoded + rows).min(self.ids.rows);
+            let columns = self.ids.columns.iter();
+            let ids = IdBatch {
+                columns: columns
+                    .map(|column| column[part.clone()].to_vec())
+                    .collect(),
+                rows: part.len(),
+            };
+            match decode(&self.context, &self.variables, &ids) {
+                // Terms may be long: fewer of them may fit.
+                Err(QueryError::Memory(_)) if part.len() > 1 => self.cells /= 2,
+                Err(error) => return Err(error),
+                Ok(batch) => {
+                    self.decoded = part.end;
+                    return Ok(Some(batch));
+                }
+            }
+        }
     }
 }
 
@@ -156,7 +196,16 @@ fn decode(
     distinct.dedup();
     distinct.retain(|id| *id != 0);
     let wanted: Vec<TermId> = distinct.iter().map(|id| TermId(*id)).collect();
-    let terms = context.evaluation.decode(&wanted)?;
+    let mut charge = Working::new(context.governor());
+    let mut terms = Vec::with_capacity(wanted.len());
+    for part in wanted.chunks(DECODED) {
+        let mut part = context.evaluation.decode(part)?;
+        part.iter_mut().for_each(recommend_form);
+        let bytes = part.iter().map(|term| size_of::<Term>() + text_bytes(term));
+        charge.add(bytes.sum())?;
+        terms.extend(part);
+    }
+    charge.add(ids.columns.len() * ids.rows * size_of::<u32>())?;
     let place = |id: &u64| {
         distinct
             .binary_search(id)
@@ -172,8 +221,12 @@ fn decode(
         terms,
         columns,
         rows: ids.rows,
+        _charge: charge,
     })
 }
+
+/// How many terms are decoded before they are charged for.
+const DECODED: usize = 4096;
 
 /// Triples of a CONSTRUCT or DESCRIBE, without repetition, computed as they are asked for.
 pub struct TripleStream {
@@ -237,6 +290,9 @@ impl TripleStream {
         let Some(mut triples) = batch else {
             return Ok(None);
         };
+        for triple in &mut triples {
+            recommend_form(&mut triple.object);
+        }
         let before = self.given;
         self.given += triples.len() as u64;
         match self.limit {

@@ -5,7 +5,7 @@ use oxrdf::vocab::xsd;
 use oxsdatatypes::Decimal;
 
 use crate::error::QueryError;
-use crate::expression::Number;
+use crate::expression::{Number, written_units};
 
 /// The digits after the point of [`Decimal`], in whose smallest unit weights are counted.
 const UNIT: i128 = 1_000_000_000_000_000_000;
@@ -29,7 +29,7 @@ impl Cost {
 
     /// The cost of a number; `None` if it is negative, not a number, or too large.
     pub(crate) fn of(weight: Number) -> Option<Self> {
-        let raw = i128::from_be_bytes(weight.to_decimal()?.to_be_bytes());
+        let raw = written_units(weight)?;
         (raw >= 0).then_some(Self(raw))
     }
 
@@ -68,6 +68,22 @@ mod tests {
         assert_eq!(cost("2.0").literal(true).datatype(), xsd::INTEGER);
         assert_eq!(Cost::EDGE.literal(false).value(), "1");
         assert!(Cost::of(Number::from_i64(-1)).is_none());
+    }
+
+    #[test]
+    fn doubles_and_floats_cost_what_is_written() {
+        for value in [0.1, 0.3, 1e6, 65_535.0, 1e18, 1e20] {
+            let written = cost(&value.to_string());
+            assert_eq!(Cost::of(Number::Double(value.into())), Some(written));
+        }
+        assert_eq!(Cost::of(Number::Float(0.1.into())), Some(cost("0.1")));
+        for value in [f64::NAN, f64::INFINITY, -0.1, 1e21] {
+            assert!(Cost::of(Number::Double(value.into())).is_none(), "{value}");
+        }
+    }
+
+    #[test]
+    fn costs_have_an_end() {
         assert!(Cost(i128::MAX).plus(Cost::EDGE).is_err());
     }
 }

@@ -98,7 +98,12 @@ impl SpillFile {
         }))
     }
 
-    fn append(&self, bytes: &[u8]) -> Result<Block, QueryError> {
+    /// Bytes written so far.
+    pub(super) fn len(&self) -> u64 {
+        self.length.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn append(&self, bytes: &[u8]) -> Result<Block, QueryError> {
         let length = bytes.len() as u64;
         self.space.take(length)?;
         let offset = self.length.fetch_add(length, Ordering::Relaxed);
@@ -112,7 +117,7 @@ impl SpillFile {
         })
     }
 
-    fn read(&self, block: Block, into: &mut Vec<u8>) -> Result<(), QueryError> {
+    pub(super) fn read(&self, block: Block, into: &mut Vec<u8>) -> Result<(), QueryError> {
         into.resize(block.bytes as usize, 0);
         self.file
             .read_exact_at(into, block.offset)
@@ -133,7 +138,7 @@ impl Drop for SpillFile {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Block {
+pub(super) struct Block {
     offset: u64,
     bytes: u32,
     checksum: u32,

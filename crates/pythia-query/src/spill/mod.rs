@@ -5,6 +5,7 @@
 //! memory is used up, rows go to a [`file::SpillFile`] as runs: partitioned by hash
 //! ([`partition`]) for DISTINCT, grouping and joins, sorted ([`merge`]) for ORDER BY.
 
+pub(crate) mod bytes;
 pub(crate) mod distinct;
 pub(crate) mod file;
 pub(crate) mod merge;

@@ -24,6 +24,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use oxrdf::Variable;
+use pythia_rdf::base::without_dot_segments;
 use spargebra::SparqlParser;
 use spargebra::algebra::GraphPattern;
 
@@ -54,7 +55,7 @@ impl Query {
         let rewritten = rewrite(text, base.is_some(), Language::Query)?;
         let standard = rewritten.as_ref().map_or(text, |new| new.text.as_str());
         let parser = parser(text, base)?;
-        let message = match parser.parse_query(&with_lowercase_booleans(standard)) {
+        let message = match parser.parse_query(&for_the_parser(standard)) {
             Ok(mut algebra) => match validate::finish(validate::pattern_of(&mut algebra)) {
                 Ok(()) => {
                     let pattern = validate::pattern_of(&mut algebra);
@@ -80,7 +81,7 @@ fn parser(text: &str, base: Option<&str>) -> Result<SparqlParser, QueryError> {
         return Ok(parser);
     };
     parser
-        .with_base_iri(base)
+        .with_base_iri(&*without_dot_segments(base))
         .map_err(|error| syntax(text, 0, format!("the base IRI is not valid: {error}")))
 }
 
@@ -146,10 +147,14 @@ fn rewrite(
     language: Language,
 ) -> Result<Option<Rewritten>, QueryError> {
     let lower = text.to_ascii_lowercase();
-    if !["paths", "pathfilter", "??"]
+    let has_paths = ["paths", "pathfilter", "??"]
         .iter()
-        .any(|sign| lower.contains(sign))
-    {
+        .any(|sign| lower.contains(sign));
+    // Two expressions of a SELECT over groups, of which one may use the other.
+    let may_reuse = lower.contains("select")
+        && lower.matches("as").nth(1).is_some()
+        && suggest::may_aggregate(&lower);
+    if !has_paths && !may_reuse {
         return Ok(None);
     }
     let (extensions, fault) = grammar::read(text, has_base, language);
@@ -216,8 +221,9 @@ fn syntax(text: &str, at: usize, message: impl Into<String>) -> QueryError {
     }
 }
 
-/// The text with `TRUE` and `FALSE` in lower case, the only case in which the parser knows them.
-fn with_lowercase_booleans(text: &str) -> Cow<'_, str> {
+/// The text as the parser needs it, with every token where it was: `TRUE` and `FALSE` in lower case,
+/// the only case in which the parser knows them, and base IRIs without dot segments, which it leaves in.
+fn for_the_parser(text: &str) -> Cow<'_, str> {
     const WORDS: [&str; 2] = ["true", "false"];
     let is_odd = |found: &[u8]| {
         let is =
@@ -225,16 +231,27 @@ fn with_lowercase_booleans(text: &str) -> Cow<'_, str> {
         WORDS.iter().any(is)
     };
     let bytes = text.as_bytes();
-    if !WORDS
-        .iter()
-        .any(|word| bytes.windows(word.len()).any(is_odd))
-    {
+    let has_odd = |word: &&str| bytes.windows(word.len()).any(is_odd);
+    if !WORDS.iter().any(has_odd) && !text.contains("/.") {
         return Cow::Borrowed(text);
     }
     let mut changed = text.to_owned();
-    let is_boolean = |token: &Token<'_>| token.kind == Kind::Word && is_odd(token.text.as_bytes());
-    for token in tokens(text).filter(is_boolean) {
-        changed.replace_range(token.start..token.end, &token.text.to_ascii_lowercase());
+    let mut follows_base = false;
+    for token in tokens(text) {
+        let place = token.start..token.end;
+        match token.kind {
+            Kind::Word if is_odd(token.text.as_bytes()) => {
+                changed.replace_range(place, &token.text.to_ascii_lowercase());
+            }
+            Kind::Iri if follows_base => {
+                let plain = without_dot_segments(token.text.trim_matches(['<', '>']));
+                let mut plain = format!("<{plain}>");
+                plain.extend(std::iter::repeat_n(' ', place.len() - plain.len()));
+                changed.replace_range(place, &plain);
+            }
+            _ => {}
+        }
+        follows_base = token.kind == Kind::Word && token.text.eq_ignore_ascii_case("base");
     }
     Cow::Owned(changed)
 }

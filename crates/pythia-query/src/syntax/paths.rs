@@ -247,6 +247,14 @@ fn changes(text: &str, extensions: &Extensions) -> Result<Changes, Fault> {
         }
         changes.push((selected.clone(), format!("?{name}")));
     }
+    // The parser lets an expression over groups use no name that another expression has, but looks
+    // for none in a COALESCE, which of a single variable is that variable.
+    for reused in &extensions.reused {
+        changes.push((
+            reused.clone(),
+            format!("COALESCE({})", &text[reused.clone()]),
+        ));
+    }
     for verb in &extensions.verbs {
         let meant = |filter: &&PathFilter| verb.name == filter.name && verb.group == filter.group;
         let filters: Vec<&PathFilter> = extensions.filters.iter().filter(meant).collect();

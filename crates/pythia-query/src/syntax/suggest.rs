@@ -164,6 +164,16 @@ pub(super) fn is_aggregate(name: &str) -> bool {
         .any(|known| known.eq_ignore_ascii_case(name))
 }
 
+/// Whether a text, which is in lower case, may call an aggregate.
+pub(super) fn may_aggregate(lower: &str) -> bool {
+    AGGREGATES.iter().any(|name| {
+        let name = name.to_ascii_lowercase();
+        let ends = lower.match_indices(&name).map(|(at, _)| at + name.len());
+        let mut after = ends.map(|end| lower[end..].trim_start());
+        after.any(|after| after.starts_with('('))
+    })
+}
+
 /// The function that a name is probably a misspelling of.
 pub(super) fn nearest_function(name: &str) -> Option<&'static str> {
     let aggregate = std::iter::once("GROUP_CONCAT");

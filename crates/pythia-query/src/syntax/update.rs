@@ -1,7 +1,7 @@
 //! Updates: from their text to operations.
 
 use oxiri::Iri;
-use oxrdf::NamedNode;
+use oxrdf::{NamedNode, NamedOrBlankNode};
 use spargebra::GraphUpdateOperation;
 use spargebra::algebra::{GraphPattern, GraphTarget, QueryDataset};
 use spargebra::term::{
@@ -11,8 +11,9 @@ use spargebra::term::{
 use super::grammar::Language;
 use super::statements::{Section, Statement, Verb, sections};
 use super::{by_parser, byte_of, check_searches, limits, parser, rewrite, syntax};
-use super::{grammar, with_lowercase_booleans};
+use super::{for_the_parser, grammar};
 use crate::error::QueryError;
+use crate::expression::text_bytes;
 use crate::validate;
 
 /// A parsed update: any number of operations, which are done one after the other or not at all.
@@ -82,7 +83,7 @@ impl Update {
         limits::check(text).map_err(|excess| syntax(text, excess.at, excess.message))?;
         let rewritten = rewrite(text, base.is_some(), Language::Update)?;
         let standard = rewritten.as_ref().map_or(text, |new| new.text.as_str());
-        let standard = with_lowercase_booleans(standard);
+        let standard = for_the_parser(standard);
         let original = |at: usize| rewritten.as_ref().map_or(at, |new| new.original(at));
         let mut operations = Vec::new();
         let sections =
@@ -105,10 +106,38 @@ impl Update {
         self.operations.len()
     }
 
+    /// About how many bytes the quads take that it is to insert or to delete.
+    pub(crate) fn data_bytes(&self) -> usize {
+        let of_action = |operation: &Operation| match &operation.action {
+            Action::InsertData(quads) => quads.iter().map(quad_bytes).sum(),
+            Action::DeleteData(quads) => quads.len() * GROUND_QUAD_BYTES,
+            _ => 0,
+        };
+        self.operations.iter().map(of_action).sum()
+    }
+
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
+}
+
+/// What a text takes besides itself.
+const ALLOCATION_BYTES: usize = 16;
+/// About what a quad without variables takes.
+const GROUND_QUAD_BYTES: usize = size_of::<GroundQuad>() + 3 * 48;
+
+fn quad_bytes(quad: &Quad) -> usize {
+    let graph = match &quad.graph_name {
+        GraphName::NamedNode(node) => node.as_str().len() + ALLOCATION_BYTES,
+        GraphName::DefaultGraph => 0,
+    };
+    let subject = match &quad.subject {
+        NamedOrBlankNode::NamedNode(node) => node.as_str().len(),
+        NamedOrBlankNode::BlankNode(node) => node.as_str().len(),
+    };
+    let texts = subject + quad.predicate.as_str().len() + text_bytes(&quad.object) + graph;
+    size_of::<Quad>() + texts + 3 * ALLOCATION_BYTES
 }
 
 /// Reads one section.

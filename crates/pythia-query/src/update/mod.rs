@@ -30,7 +30,7 @@ use pythia_store::Snapshot;
 
 use crate::engine::{Engine, QueryOptions};
 use crate::error::QueryError;
-use crate::governor::Governor;
+use crate::governor::{Governor, Held};
 use crate::graph_rules::GraphRules;
 use crate::syntax::{Action, Operation, Update};
 
@@ -79,6 +79,8 @@ impl Engine {
         update: &Update,
         options: &UpdateOptions,
     ) -> Result<Updated, QueryError> {
+        let mut parsed = Held::new(&self.governor(&options.query));
+        parsed.set(update.data_bytes())?;
         let timeout = options.query.timeout;
         let permission = Permission::new(&options.writable);
         for operation in &update.operations {

@@ -103,11 +103,16 @@ impl Runner<'_> {
                     first_solution: solution,
                 };
                 solution += rows.len() as u64;
-                let deleted = part.deleted(rows.clone())?;
+                let (deleted, inserted) = (part.deleted(rows.clone())?, part.inserted(rows)?);
+                let filled = deleted.iter().chain(&inserted);
+                let graphs = filled.map(|(row, _)| row[3]);
+                let decode = |ids: &[TermId]| context.evaluation.decode(ids);
+                self.permission.check_graphs(graphs, decode)?;
+                let deleted = removable(&deleted);
                 if !deleted.is_empty() {
                     self.remove(&deleted)?;
                 }
-                let added = self.stored(&part, part.inserted(rows)?)?;
+                let added = self.stored(&part, inserted)?;
                 match &mut waiting {
                     Some(waiting) => added.iter().try_for_each(|row| waiting.push(row))?,
                     None => self.insert(&added)?,
@@ -212,14 +217,9 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// The rows to delete. What has a term that the view does not have is not in it.
-    fn deleted(&self, solutions: std::ops::Range<usize>) -> Result<Vec<Row>, QueryError> {
-        let is_stored = |id: &u64| TermId(*id).kind() != TermKind::Computed;
-        let rows = self.filled(&self.templates.delete, solutions)?;
-        let rows = rows.into_iter().map(|(row, _)| row);
-        Ok(rows
-            .filter(|row| row.iter().all(is_stored) && is_quad(row))
-            .collect())
+    /// The rows to delete, each with the number of its solution.
+    fn deleted(&self, solutions: std::ops::Range<usize>) -> Result<Vec<(Row, u64)>, QueryError> {
+        self.filled(&self.templates.delete, solutions)
     }
 
     /// The rows to insert, each with the number of its solution.
@@ -253,6 +253,14 @@ impl Part<'_> {
         }
         Ok(rows)
     }
+}
+
+/// Returns the rows that the view may have: quads of terms that are stored.
+fn removable(rows: &[(Row, u64)]) -> Vec<Row> {
+    let is_stored = |id: &u64| TermId(*id).kind() != TermKind::Computed;
+    let rows = rows.iter().map(|(row, _)| *row);
+    rows.filter(|row| row.iter().all(is_stored) && is_quad(row))
+        .collect()
 }
 
 /// What stands for a term that the store may not have: a computed one is the same in all solutions, a

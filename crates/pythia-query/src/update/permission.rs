@@ -1,16 +1,17 @@
 //! Which graphs an update may change.
 //!
-//! What an update names is checked before any of it is done, whether or not the store has such graphs;
-//! what its solutions and what it loads name is checked row by row, where all changes pass
-//! ([`Permission::check_rows`]).
+//! What an update names is checked before any of it is done, whether or not the store has such graphs. What
+//! its solutions name is checked before a row is left out because the store lacks one of its terms
+//! ([`Permission::check_graphs`]): otherwise a refusal would tell that a hidden graph has them. All changes,
+//! those of LOAD too, are checked again where they are made ([`Permission::check_rows`]).
 
 use hashbrown::HashSet;
-use oxrdf::{GraphNameRef, NamedNodeRef, Term};
-use pythia_rdf::TermId;
+use oxrdf::{GraphName, GraphNameRef, NamedNodeRef, Term};
+use pythia_rdf::{TermId, TermKind};
 use pythia_store::Snapshot;
 use rustc_hash::FxBuildHasher;
 use spargebra::algebra::GraphTarget;
-use spargebra::term::{GraphName, GraphNamePattern};
+use spargebra::term::{GraphName as Written, GraphNamePattern};
 
 use super::Row;
 use crate::error::QueryError;
@@ -81,36 +82,64 @@ impl<'a> Permission<'a> {
         if self.rules.is_all() {
             return Ok(());
         }
-        let is_new = |row: &&Row| !self.passed.contains(&row[3]);
-        let mut graphs: Vec<u64> = rows.iter().filter(is_new).map(|row| row[3]).collect();
-        graphs.sort_unstable();
-        graphs.dedup();
+        let graphs = rows.iter().map(|row| row[3]);
+        self.check_graphs(graphs, |graphs| Ok(snapshot().decode(graphs)?))
+    }
+
+    /// Checks graphs that rows name. Of several that are refused, the error has the first by name: an order of
+    /// ids, or of solutions, would tell which of them the store has a term for. What can name no graph makes
+    /// no quad and passes.
+    pub(super) fn check_graphs(
+        &mut self,
+        graphs: impl Iterator<Item = u64>,
+        decode: impl FnOnce(&[TermId]) -> Result<Vec<Term>, QueryError>,
+    ) -> Result<(), QueryError> {
+        if self.rules.is_all() {
+            return Ok(());
+        }
+        let mut seen: HashSet<u64, FxBuildHasher> = HashSet::default();
+        let is_new = |graph: &u64| !self.passed.contains(graph) && seen.insert(*graph);
+        let graphs: Vec<TermId> = graphs.filter(is_new).map(TermId).collect();
         if graphs.is_empty() {
             return Ok(());
         }
         if self.passed.len() + graphs.len() > REMEMBERED_MAX {
             self.passed.clear();
         }
-        let snapshot = snapshot();
-        for graph in graphs {
-            if graph == TermId::DEFAULT_GRAPH.0 {
-                self.graph(GraphNameRef::DefaultGraph)?;
-            } else {
-                match snapshot.decode(&[TermId(graph)])?.remove(0) {
-                    Term::NamedNode(node) => self.named(node.as_ref())?,
-                    Term::BlankNode(node) => self.graph(node.as_ref().into())?,
-                    _ => unreachable!("a graph's name is an IRI or a blank node"),
-                }
-            }
-            self.passed.insert(graph);
+        let is_term = |graph: &TermId| *graph != TermId::DEFAULT_GRAPH;
+        if !graphs.iter().all(is_term) {
+            self.graph(GraphNameRef::DefaultGraph)?;
         }
-        Ok(())
+        let named: Vec<TermId> = graphs.into_iter().filter(is_term).collect();
+        let mut refused: Option<GraphName> = None;
+        for (id, term) in named.iter().zip(decode(&named)?) {
+            let graph = match term {
+                Term::NamedNode(node) => GraphName::NamedNode(node),
+                Term::BlankNode(node) => GraphName::BlankNode(node),
+                Term::Literal(_) | Term::Triple(_) => continue,
+            };
+            if self.rules.allows(graph.as_ref()) {
+                // Another operation may give the id of a computed term to another term.
+                if id.kind() != TermKind::Computed {
+                    self.passed.insert(id.0);
+                }
+            } else if refused
+                .as_ref()
+                .is_none_or(|first| graph.to_string() < first.to_string())
+            {
+                refused = Some(graph);
+            }
+        }
+        match refused {
+            Some(graph) => self.graph(graph.as_ref()),
+            None => Ok(()),
+        }
     }
 
-    fn name(&self, graph: &GraphName) -> Result<(), QueryError> {
+    fn name(&self, graph: &Written) -> Result<(), QueryError> {
         match graph {
-            GraphName::NamedNode(node) => self.named(node.as_ref()),
-            GraphName::DefaultGraph => self.graph(GraphNameRef::DefaultGraph),
+            Written::NamedNode(node) => self.named(node.as_ref()),
+            Written::DefaultGraph => self.graph(GraphNameRef::DefaultGraph),
         }
     }
 

@@ -171,9 +171,11 @@ impl Matching {
     /// The next compatible pairs of left and right rows. For MINUS none: it only takes note.
     fn candidates(&self, table: &Table, current: &mut Current) -> Vec<(u32, u32)> {
         let is_minus = matches!(self.join.kind, JoinKind::Minus);
+        let width = self.schema.fields().len();
+        let most = self.context.governor().batch_rows(width).min(PAIRS);
         let mut pairs = Vec::new();
         let mut looked = 0;
-        while current.row < current.rows && looked < PAIRS {
+        while current.row < current.rows && looked < PAIRS && pairs.len() < most {
             let row = current.row;
             let mut place = current.place.unwrap_or_else(|| {
                 let keys = self.join.keys.iter();
@@ -183,7 +185,7 @@ impl Matching {
             if is_minus && current.matched[row] {
                 place = 0;
             }
-            while place != 0 && looked < PAIRS {
+            while place != 0 && looked < PAIRS && pairs.len() < most {
                 let right = place - 1;
                 looked += 1;
                 place = table.chains.after(place);

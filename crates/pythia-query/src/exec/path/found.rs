@@ -4,8 +4,9 @@ use pythia_rdf::inline;
 
 use super::walk::Pair;
 use crate::error::QueryError;
-use crate::exec::batch::{Batch, OUTPUT_ROWS};
+use crate::exec::batch::Batch;
 use crate::exec::context::QueryContext;
+use crate::exec::slots::Slots;
 use crate::governor::Held;
 
 /// Solutions found: rows of the current batch, and what the path binds in them.
@@ -33,9 +34,9 @@ impl Found {
         })
     }
 
-    /// The next of the solutions; `None` if all were given.
-    pub(super) fn next(&mut self, current: &Batch, live: &[usize]) -> Option<Batch> {
-        let part = self.given..(self.given + OUTPUT_ROWS).min(self.rows.len());
+    /// The next of the solutions, at most `most`; `None` if all were given.
+    pub(super) fn next(&mut self, current: &Batch, live: &Slots, most: usize) -> Option<Batch> {
+        let part = self.given..(self.given + most).min(self.rows.len());
         if part.is_empty() {
             return None;
         }

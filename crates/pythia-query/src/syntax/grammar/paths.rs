@@ -15,6 +15,8 @@ pub(in crate::syntax) struct Extensions {
     pub(in crate::syntax) filters: Vec<PathFilter>,
     /// `??path` where variables are selected.
     pub(in crate::syntax) selected: Vec<Range<usize>>,
+    /// Variables in a SELECT over groups that an expression before them names.
+    pub(in crate::syntax) reused: Vec<Range<usize>>,
     /// Whether any SELECT is of all variables.
     pub(in crate::syntax) selects_all: bool,
 }
@@ -23,7 +25,11 @@ impl Extensions {
     /// Whether there is any.
     pub(in crate::syntax) fn is_used(&self) -> bool {
         let paths = self.verbs.iter().any(|verb| verb.is_marked);
-        self.paths.is_some() || paths || !self.filters.is_empty() || !self.selected.is_empty()
+        let ranges = [&self.selected, &self.reused];
+        self.paths.is_some()
+            || paths
+            || !self.filters.is_empty()
+            || ranges.iter().any(|ranges| !ranges.is_empty())
     }
 }
 

@@ -191,7 +191,7 @@ impl<'t> Reader<'t> {
     }
 
     fn check_selection(
-        &self,
+        &mut self,
         selection: &Selection<'t>,
         scope: &HashSet<&'t str>,
         grouped: Option<HashSet<&'t str>>,
@@ -222,15 +222,21 @@ impl<'t> Reader<'t> {
         let Some(keys) = keys else {
             return Ok(());
         };
-        let named = |name: &str| {
-            selection
-                .named
-                .iter()
-                .any(|variable| &variable.text[1..] == name)
-        };
         for variable in selection.variables.iter().chain(&selection.used) {
             let name = &variable.text[1..];
-            if !keys.contains(name) && !named(name) {
+            if keys.contains(name) {
+                continue;
+            }
+            let named = selection
+                .named
+                .iter()
+                .find(|named| &named.text[1..] == name);
+            if named.is_some_and(|named| named.start < variable.start) {
+                self.extensions.reused.push(variable.start..variable.end);
+            } else if named.is_some() {
+                let message = format!("{} is named after this; put it first", variable.text);
+                return self.fault(variable.start, message);
+            } else {
                 let message = format!(
                     "{} has many values in a group; add it to GROUP BY, or aggregate it: (SAMPLE({0}) AS ?one)",
                     variable.text

@@ -1,0 +1,161 @@
+//! Filters that look at texts.
+//!
+//! Solutions come in the order of what they were found by, and their texts lie anywhere in the
+//! dictionary. So batches are kept until there are many solutions; these are tested in the order of
+//! their ids, so that the dictionary is read from front to back, and each page once, and are given in
+//! the order in which they came. The first batch is tested alone, as a few solutions may be enough.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pythia_rdf::TermId;
+
+use super::batch::Batch;
+use super::context::QueryContext;
+use super::filter::rows_where;
+use super::pipeline::{Fed, RowSource};
+use super::slots::Slots;
+use super::step::SlotExpression;
+use crate::error::QueryError;
+use crate::governor::Working;
+
+/// Most solutions that are tested together.
+const ROWS_MAX: usize = 1 << 18;
+/// By how much more are kept each time.
+const GROWTH: usize = 4;
+/// Kept solutions may take this part of the memory that is left.
+const MEMORY_SHARE: usize = 8;
+
+/// Keeps solutions for which an expression that looks at texts is true.
+pub(crate) struct TextFilter {
+    input: Fed,
+    expression: SlotExpression,
+    live: Arc<Slots>,
+    context: Arc<QueryContext>,
+    /// Solutions to be tested, and how many they are.
+    kept: Vec<Batch>,
+    kept_rows: usize,
+    /// With so many they are tested.
+    enough: usize,
+    has_ended: bool,
+    /// Tested solutions, and those for which the expression is true.
+    tested: VecDeque<(Batch, Vec<u32>)>,
+}
+
+impl TextFilter {
+    pub(crate) fn new(
+        input: Fed,
+        expression: SlotExpression,
+        live: Arc<Slots>,
+        context: Arc<QueryContext>,
+    ) -> Self {
+        Self {
+            input,
+            expression,
+            live,
+            context,
+            kept: Vec::new(),
+            kept_rows: 0,
+            enough: 1,
+            has_ended: false,
+            tested: VecDeque::new(),
+        }
+    }
+
+    /// Whether the solutions kept are to be tested now.
+    fn is_enough(&self) -> bool {
+        let has_rows = self.kept_rows > 0;
+        let row_bytes = self.live.len().max(1) * size_of::<u64>();
+        let room = self.context.governor().memory_left() / MEMORY_SHARE;
+        has_rows && (self.has_ended || self.kept_rows >= self.enough.min(room / row_bytes))
+    }
+
+    /// Tests the solutions kept, in the order of their ids.
+    fn test(&mut self) -> Result<(), QueryError> {
+        let batches = std::mem::take(&mut self.kept);
+        let count = std::mem::take(&mut self.kept_rows);
+        self.enough = (count * GROWTH).min(ROWS_MAX);
+        let slots = &self.expression.slots;
+        let width = batches.first().map_or(0, |batch| batch.columns.len());
+        let mut working = Working::new(self.context.governor());
+        working.set(count * (size_of::<(u64, u32, u32)>() + slots.len() * size_of::<u64>()))?;
+        let mut order: Vec<(u64, u32, u32)> = Vec::with_capacity(count);
+        for (number, batch) in batches.iter().enumerate() {
+            let rows = 0..batch.rows;
+            order.extend(rows.map(|row| (self.key(batch, row), number as u32, row as u32)));
+        }
+        order.sort_unstable();
+        let zeros = vec![0; count];
+        let mut columns: Vec<Vec<u64>> = vec![Vec::new(); width];
+        for &slot in slots {
+            let ids = order
+                .iter()
+                .map(|&(_, number, row)| batches[number as usize].value(slot, row as usize));
+            columns[slot] = ids.collect();
+        }
+        let views: Vec<&[u64]> = columns
+            .iter()
+            .map(|column| {
+                if column.is_empty() {
+                    &zeros[..]
+                } else {
+                    &column[..]
+                }
+            })
+            .collect();
+        let evaluation = &self.context.evaluation;
+        let found = self.expression.compiled.filter(&views, count, evaluation)?;
+        let mut keep: Vec<Vec<bool>> = batches.iter().map(|b| vec![false; b.rows]).collect();
+        for ((_, number, row), found) in order.into_iter().zip(found) {
+            keep[number as usize][row as usize] = found;
+        }
+        let rows = keep.iter().map(|keep| rows_where(keep));
+        self.tested.extend(batches.into_iter().zip(rows));
+        Ok(())
+    }
+
+    /// What a solution is sorted by: the first of its terms that must be looked up.
+    fn key(&self, batch: &Batch, row: usize) -> u64 {
+        let slots = self.expression.slots.iter();
+        let mut ids = slots.map(|&slot| TermId(batch.value(slot, row)));
+        let found = ids.find(|id| id.is_bound() && id.kind().is_dictionary());
+        found.map_or(0, |id| id.0)
+    }
+}
+
+impl RowSource for TextFilter {
+    fn begin(&mut self) {
+        self.has_ended = false;
+        self.enough = 1;
+        self.kept.clear();
+        self.kept_rows = 0;
+        self.tested.clear();
+    }
+
+    fn feed(&mut self, batch: Batch) {
+        self.input.put(batch);
+    }
+
+    fn end(&mut self) {
+        self.has_ended = true;
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        if let Some(batch) = self.input.take() {
+            self.kept_rows += batch.rows;
+            self.kept.push(batch);
+        }
+        loop {
+            self.context.check()?;
+            while let Some((batch, rows)) = self.tested.pop_front() {
+                if !rows.is_empty() {
+                    return Ok(Some(batch.gather(&rows, &self.live)));
+                }
+            }
+            if !self.is_enough() {
+                return Ok(None);
+            }
+            self.test()?;
+        }
+    }
+}
