@@ -6,10 +6,13 @@ use std::time::Instant;
 
 use pythia_io::{Counters, Storage};
 use pythia_query::{
-    Engine, EngineOptions, PreparedQuery, Query, QueryError, QueryOptions, Results, Usage,
+    Engine, EngineOptions, PreparedQuery, Query, QueryError, QueryOptions, Results, SpilledBytes,
+    Usage,
 };
 use pythia_store::store::WriteOptions;
 use pythia_store::{OpenOptions, Snapshot, Store, StoreError};
+
+use crate::backup::{BackupError, BackupReport, backup_into};
 
 /// What an open database may use.
 #[derive(Clone, Debug)]
@@ -97,6 +100,11 @@ impl Database {
         Ok(Self { store, engine })
     }
 
+    /// Backs this store up into a folder, as [`backup`](crate::backup) does with the store in a folder.
+    pub fn backup(&self, folder: &Path) -> Result<BackupReport, BackupError> {
+        backup_into(self.store.pool().storage(), folder)
+    }
+
     /// Runs a query. Its results are computed as they are read.
     pub fn query(&self, text: &str) -> Result<Results, QueryError> {
         self.prepare(text, &QueryOptions::default())?.execute()
@@ -132,6 +140,12 @@ impl Database {
     /// What queries hold now, and have written to temporary files.
     pub fn usage(&self) -> Usage {
         self.engine.usage()
+    }
+
+    /// Returns a temporary file for bytes that wait for somebody who takes them slowly. They count against
+    /// [`Options::spill_bytes`].
+    pub fn spilled_bytes(&self) -> Result<SpilledBytes, QueryError> {
+        self.engine.spilled_bytes()
     }
 
     /// The graph as it is now, for access below SPARQL.

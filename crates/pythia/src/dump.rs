@@ -5,14 +5,16 @@ use std::io::Write;
 
 use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
 use pythia_query::{GraphRules, QueryError};
+use pythia_rdf::language::recommend_form;
 use pythia_rdf::write::RdfWriter;
 use pythia_rdf::{RdfFormat, TermId};
-use pythia_store::{Snapshot, StoreError};
+use pythia_store::{Component, GraphFilter, Order, QuadPattern, Snapshot, StoreError};
 
-use crate::write::{WriteError, WriteReport};
+use crate::write::{WriteError, WriteReport, check_triple_terms};
 
 /// Writes all quads, sorted by subject, predicate, object and graph. The same data gives the same
-/// bytes, whatever order it was loaded in. Memory stays constant.
+/// bytes, whatever order it was loaded in. Memory stays constant. Formats of triples hold what is in
+/// the default graph, and are refused before the first byte if there is anything else.
 pub fn dump(
     snapshot: &Snapshot,
     format: RdfFormat,
@@ -28,9 +30,10 @@ pub fn dump_visible(
     format: RdfFormat,
     out: impl Write,
 ) -> Result<WriteReport, WriteError> {
+    check_dump(snapshot, rules, format)?;
+    let mut visible = Visible::new(snapshot, rules);
     let mut writer = RdfWriter::new(out, format, &[]).expect("no prefixes, so none is wrong");
     let mut report = WriteReport::default();
-    let mut visible = Visible::new(snapshot, rules);
     let mut quads = snapshot.quads().map_err(failed)?;
     while let Some(batch) = quads.next().map_err(failed)? {
         let mut rows = Vec::with_capacity(batch.rows);
@@ -44,7 +47,10 @@ pub fn dump_visible(
             let present = batch.columns.iter().map(|column| TermId(column[*row]));
             ids.extend(present.filter(|id| id.is_bound()));
         }
-        let mut terms = snapshot.decode(&ids).map_err(failed)?.into_iter();
+        let mut terms = snapshot.decode(&ids).map_err(failed)?;
+        terms.iter_mut().for_each(recommend_form);
+        check_triple_terms(terms.iter(), format)?;
+        let mut terms = terms.into_iter();
         for row in rows {
             let mut next = |column: usize| {
                 let bound = batch.columns[column][row] != 0;
@@ -59,6 +65,23 @@ pub fn dump_visible(
     }
     writer.finish()?.flush()?;
     Ok(report)
+}
+
+/// An error if a format cannot hold the graphs that a dump would write.
+///
+/// # Errors
+/// [`WriteError::NamedGraphs`], or what the store fails with.
+pub fn check_dump(
+    snapshot: &Snapshot,
+    rules: &GraphRules,
+    format: RdfFormat,
+) -> Result<(), WriteError> {
+    if !format.supports_datasets() && Visible::new(snapshot, rules).has_named()? {
+        return Err(WriteError::NamedGraphs {
+            format: format.name(),
+        });
+    }
+    Ok(())
 }
 
 fn failed(error: StoreError) -> WriteError {
@@ -80,6 +103,30 @@ impl<'a> Visible<'a> {
             rules,
             known,
         }
+    }
+
+    /// Whether a named graph that is shown has a quad.
+    fn has_named(&mut self) -> Result<bool, WriteError> {
+        let pattern = QuadPattern {
+            graph: GraphFilter::Named,
+            ..QuadPattern::default()
+        };
+        let count = self.snapshot.count(&pattern).map_err(failed)?;
+        if count == 0 || self.rules.is_all() {
+            return Ok(count > 0);
+        }
+        let wanted = [Component::Graph];
+        let mut scan = (self.snapshot)
+            .scan(&pattern, Order::Spo, &wanted)
+            .map_err(failed)?;
+        while let Some(batch) = scan.next().map_err(failed)? {
+            for graph in batch.columns.iter().flatten() {
+                if self.shows(TermId(*graph))? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     fn shows(&mut self, graph: TermId) -> Result<bool, WriteError> {

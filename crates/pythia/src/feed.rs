@@ -11,8 +11,9 @@ use oxrdf::Term;
 use pythia_io::{DirectStorage, Storage};
 use pythia_log::{ChangeSet, Commit, LogReader, LogTerm, NO_GRAPH, Position};
 use pythia_rdf::inline::inline_to_literal;
+use pythia_rdf::language::recommend_form;
 use pythia_store::manifest::Manifest;
-use pythia_store::store::{check_folder, log_devices};
+use pythia_store::store::{log_devices, open_folder};
 use pythia_store::{StoreError, StoreLock};
 
 use crate::moment::format_time;
@@ -42,9 +43,9 @@ impl Feed {
     /// # Errors
     /// [`StoreError::NoLog`] if the store was never opened for writing.
     pub fn open(path: &Path, archive: Option<&Path>) -> Result<Self, StoreError> {
-        check_folder(path)?;
-        let lock = StoreLock::shared(path)?;
-        let storage: Arc<dyn Storage> = Arc::new(DirectStorage::open(path, false)?);
+        let storage = Arc::new(open_folder(path)?);
+        let lock = StoreLock::shared(&storage)?;
+        let storage: Arc<dyn Storage> = storage;
         let archive = archive
             .map(|path| DirectStorage::open(path, false))
             .transpose()?;
@@ -125,7 +126,10 @@ fn write_changes(changes: &ChangeSet, out: &mut impl Write) -> Result<(), FeedEr
 fn term(term: LogTerm<'_>) -> Result<Term, StoreError> {
     let decoded = match term {
         LogTerm::Inline(id) => inline_to_literal(id).map(Term::from),
-        LogTerm::Key(key) => pythia_rdf::key::decode(key).ok(),
+        LogTerm::Key(key) => pythia_rdf::key::decode(key).ok().map(|mut term| {
+            recommend_form(&mut term);
+            term
+        }),
     };
     decoded.ok_or_else(|| StoreError::corrupt("log", None, "a term that is not RDF"))
 }

@@ -52,7 +52,7 @@ pub use backup::{
     restore, restore_storage,
 };
 pub use database::{Database, Options};
-pub use dump::{dump, dump_visible};
+pub use dump::{check_dump, dump, dump_visible};
 pub use feed::{Feed, FeedError, write_patch};
 pub use moment::{format_time, parse_time};
 pub use optimize::{
@@ -66,13 +66,14 @@ pub use write::{ResultFormat, WriteError, WriteReport, write_json_term, write_re
 
 pub use oxrdf::{Quad, Term, Triple, Variable};
 pub use pythia_io::{Counters, DeviceProfile, DirectStorage, GroupCounters};
-pub use pythia_log::{Commit, LogError, Position};
+pub use pythia_log::{Commit, LogError, Position, Salvage};
 pub use pythia_query::syntax::{nearest as nearest_word, well_known_prefixes};
 pub use pythia_query::{
     CustomFunction, CustomFunctions, GraphRules, HttpService, LoadHandler, Loader, Measured, Path,
     PathEdge, PlanNode, PreparedQuery, Query, QueryError, QueryForm, QueryOptions, Results,
     ServiceError, ServiceHandler, ServiceSolutions, SolutionBatch, SolutionStream, SourceError,
-    SpooledSolutions, TripleStream, Update, UpdateOptions, Updated, Usage,
+    SpilledBytes, SpilledPiece, SpooledSolutions, TripleStream, Update, UpdateOptions, Updated,
+    Usage,
 };
 pub use pythia_rdf::{Compression, ParseReport, RdfFormat, RdfWriter, Source};
 pub use pythia_store::auxiliary::reachability::ReachabilityReport;
@@ -81,6 +82,7 @@ pub use pythia_store::load::{
 };
 pub use pythia_store::report::{DegreeDistribution, OrderContents, OrderReport, StoreReport};
 pub use pythia_store::rewrite::RewriteOptions;
+pub use pythia_store::salvage::{salvage, salvage_storage};
 pub use pythia_store::store::{WriteOptions, check_folder as check_store};
 pub use pythia_store::verify::{Problem, VerifyOptions, VerifyProgress, VerifyReport};
 pub use pythia_store::write::Committed;
@@ -100,8 +102,8 @@ pub fn verify(
             message: "there is no such folder".to_owned(),
         });
     }
-    let _lock = pythia_store::StoreLock::shared(path)?;
     let storage = pythia_io::DirectStorage::open(path, false)?;
+    let _lock = pythia_store::StoreLock::shared(&storage)?;
     Ok(pythia_store::verify::verify(
         std::sync::Arc::new(storage),
         options,

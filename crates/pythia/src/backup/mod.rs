@@ -21,6 +21,7 @@ use pythia_store::StoreError;
 use crate::moment::format_time;
 
 pub use restore::{RestoreOptions, RestoreReport, Until, restore, restore_storage};
+pub(crate) use take::backup_into;
 pub use take::{BackupReport, backup, backup_storage};
 
 /// Why a backup was not made, or not restored.
@@ -68,6 +69,22 @@ pub enum BackupError {
         first: Position,
         /// That commit's time, if it is known.
         time: Option<u64>,
+    },
+    /// The time asked for is before the first state whose time is known.
+    #[error("the backup's earliest state whose time is known is that {}",
+        match first {
+            Some(first) => format!(
+                "after commit {first} of {}; what the store held before it is restored with --to-position {}",
+                format_time(*time), first.0 - 1
+            ),
+            None => format!("of {}, when it was made; restore it without a time", format_time(*time)),
+        }
+    )]
+    BeforeFirst {
+        /// The first commit; `None` if there is none.
+        first: Option<Position>,
+        /// Its time, or when the backup was made.
+        time: u64,
     },
     /// What is asked for comes after the end.
     #[error("the backup{archive} ends with commit {last}, before commit {wanted}", archive = if *with_archive { " with the archive" } else { "" })]

@@ -1,11 +1,12 @@
 //! Making a store of a backup.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use pythia_io::{DirectStorage, Storage, Subfolder};
 use pythia_log::{Commit, Log, LogError, LogOptions, LogReader, Position, StoreId};
-use pythia_store::manifest::LogEntry;
+use pythia_store::manifest::{LogEntry, Unnamed};
 use pythia_store::store::LOCK_NAME;
 use pythia_store::{StoreError, StoreLock};
 
@@ -58,12 +59,14 @@ pub fn restore(
     if Contents::read(&*backup)?.is_none() {
         return Err(BackupError::NoBackup);
     }
-    let target: Arc<dyn Storage> = Arc::new(DirectStorage::open(store, true)?);
-    let _lock = StoreLock::exclusive(store)?;
+    let target = Arc::new(DirectStorage::open(store, true)?);
+    let _lock = StoreLock::exclusive(&target)?;
+    let target: Arc<dyn Storage> = target;
     restore_storage(&backup, &target, options)
 }
 
-/// Makes a store in an empty storage of any kind. Nothing is locked. If that fails, nothing is left.
+/// Makes a store in an empty storage of any kind. Nothing is locked. If that fails, nothing is left, unless
+/// the very last step has ([`StoreError::Switching`]): then the store may be there, and whole.
 pub fn restore_storage(
     backup: &Arc<dyn Storage>,
     target: &Arc<dyn Storage>,
@@ -78,13 +81,7 @@ pub fn restore_storage(
         target,
         options,
     };
-    let restored = restored.run(contents);
-    if restored.is_err() {
-        for name in target.list("")?.iter().filter(|name| *name != LOCK_NAME) {
-            target.remove(name)?;
-        }
-    }
-    restored
+    restored.run(contents)
 }
 
 struct Restore<'a> {
@@ -97,16 +94,8 @@ impl Restore<'_> {
     fn run(&self, contents: Contents) -> Result<RestoreReport, BackupError> {
         let mut report = RestoreReport::default();
         let mut manifest = contents.manifest.clone();
-        if let Some(entry) = &contents.manifest.log {
-            self.check_begin(entry, contents.commits.as_ref())?;
-        } else if let Until::Position(wanted) = self.options.until {
-            let (last, with_archive) = (Position(0), false);
-            return Err(BackupError::TooLate {
-                wanted,
-                last,
-                with_archive,
-            });
-        }
+        self.check_begin(&contents)?;
+        let unnamed = self.unnamed(&contents);
         for file in &contents.files {
             let (bytes, crc32c) = copy_file(self.backup, &file.copy, &**self.target, &file.name)?;
             if (bytes, crc32c) != (file.bytes, file.crc32c) {
@@ -129,26 +118,72 @@ impl Restore<'_> {
             report.last = Some(last);
             manifest.log = Some(restored);
         }
-        manifest.switch(&**self.target)?;
+        manifest.switch(&**self.target, unnamed)?;
         Ok(report)
     }
 
-    /// Refuses what is before the state that the files have.
-    fn check_begin(
-        &self,
-        entry: &LogEntry,
-        commits: Option<&CommitsEntry>,
-    ) -> Result<(), BackupError> {
-        let first = Position(entry.position.0 - 1);
-        let time = commits.and_then(|commits| commits.before);
-        let too_early = match self.options.until {
-            Until::End => false,
-            Until::Position(wanted) => wanted < first,
-            // Without the time of the commit before, the backup's first commit has to do.
-            Until::Time(wanted) => first.0 > 0 && time.is_none_or(|time| time > wanted),
+    /// All that is going to be written: it goes again if that fails.
+    fn unnamed(&self, contents: &Contents) -> Unnamed<'_> {
+        let folders = contents
+            .files
+            .iter()
+            .filter_map(|file| file.name.split('/').next());
+        let folders: BTreeSet<&str> = folders
+            .chain([pythia_log::FOLDER, pythia_log::RECORD_NAME])
+            .collect();
+        let mut unnamed = Unnamed::new(&**self.target);
+        for folder in folders {
+            unnamed.push(folder.to_owned());
+        }
+        unnamed
+    }
+
+    /// Refuses what is before the earliest state of the backup, and a commit of a store that has none.
+    fn check_begin(&self, contents: &Contents) -> Result<(), BackupError> {
+        let entry = contents.manifest.log.as_ref();
+        let first = Position(entry.map_or(0, |entry| entry.position.0 - 1));
+        match self.options.until {
+            Until::End => Ok(()),
+            Until::Position(wanted) if entry.is_none() => Err(BackupError::TooLate {
+                wanted,
+                last: Position(0),
+                with_archive: false,
+            }),
+            Until::Position(wanted) if wanted < first => {
+                let time = contents.commits.as_ref().and_then(|commits| commits.before);
+                Err(BackupError::TooEarly { first, time })
+            }
+            Until::Position(_) => Ok(()),
+            Until::Time(wanted) if first.0 > 0 => {
+                let time = contents.commits.as_ref().and_then(|commits| commits.before);
+                // Without the time of the commit before, the backup's first commit has to do.
+                match time.is_none_or(|time| time > wanted) {
+                    true => Err(BackupError::TooEarly { first, time }),
+                    false => Ok(()),
+                }
+            }
+            Until::Time(wanted) => self.check_first_time(contents, wanted),
+        }
+    }
+
+    /// Refuses a time before the first commit, or before a backup without any was made: nobody has
+    /// noted when what the files hold came to be.
+    fn check_first_time(&self, contents: &Contents, wanted: u64) -> Result<(), BackupError> {
+        let commit = match (&contents.manifest.log, &contents.commits) {
+            (Some(entry), Some(commits)) if commits.end > entry.position => {
+                let folder = Subfolder::new(Arc::clone(self.backup), &commits.folder);
+                let reader = LogReader::open(vec![Arc::new(folder)], None, entry.store);
+                let first = reader.commits_from(entry.position)?.next().transpose();
+                first.map_err(StoreError::from)?
+            }
+            _ => None,
         };
-        if too_early {
-            return Err(BackupError::TooEarly { first, time });
+        let (first, time) = match commit {
+            Some(commit) => (Some(commit.position), commit.time),
+            None => (None, contents.taken),
+        };
+        if wanted < time {
+            return Err(BackupError::BeforeFirst { first, time });
         }
         Ok(())
     }
@@ -182,7 +217,7 @@ impl Restore<'_> {
             });
         }
         if goes_on && let Some(archive) = &self.options.archive {
-            let reader = LogReader::open(vec![Arc::clone(archive)], None, entry.store);
+            let reader = LogReader::open(Vec::new(), Some(Arc::clone(archive)), entry.store);
             match reader.commits_from(log.next_position()) {
                 Ok(commits) => goes_on = self.append(commits, &log, report)?,
                 // The archive ends before the backup.

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pythia_io::{DirectStorage, Storage, Subfolder};
 use pythia_log::{Log, LogError, LogOptions, LogReader, Position};
 use pythia_store::manifest::{LogEntry, MANIFEST_NAME, Manifest};
-use pythia_store::store::{LOCK_NAME, check_folder, log_devices};
+use pythia_store::store::{LOCK_NAME, log_devices, open_folder};
 use pythia_store::{StoreError, StoreLock};
 
 use super::BackupError;
@@ -38,13 +38,21 @@ pub struct BackupReport {
 /// Backs up the store in a folder, which may be being written to, into another folder: empty, or
 /// with an older backup of the store.
 pub fn backup(store: &Path, folder: &Path) -> Result<BackupReport, BackupError> {
-    check_folder(store)?;
-    let _lock = StoreLock::shared(store)?;
-    let store: Arc<dyn Storage> = Arc::new(DirectStorage::open(store, false)?);
-    let target: Arc<dyn Storage> = Arc::new(DirectStorage::open(folder, true)?);
-    let _target_lock = StoreLock::exclusive(folder)?;
+    let store = Arc::new(open_folder(store)?);
+    let _lock = StoreLock::shared(&store)?;
+    backup_into(&(store as _), folder)
+}
+
+/// Backs up a store that is open, wherever its folder may have been moved since, as [`backup`] does.
+pub(crate) fn backup_into(
+    store: &Arc<dyn Storage>,
+    folder: &Path,
+) -> Result<BackupReport, BackupError> {
+    let target = Arc::new(DirectStorage::open(folder, true)?);
+    let _lock = StoreLock::exclusive(&target)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    backup_storage(&store, &target, now.map_or(0, |now| now.as_micros() as u64))
+    let now = now.map_or(0, |now| now.as_micros() as u64);
+    backup_storage(store, &(target as _), now)
 }
 
 /// Backs up a store in a storage of any kind, at this time. Nothing is locked.
@@ -62,9 +70,10 @@ pub fn backup_storage(
             previous: previous.as_ref(),
             report: BackupReport::default(),
         };
-        match attempt.run(now) {
+        match attempt.copy(now) {
             Err(error) if was_replaced(&error) => {}
-            result => return result,
+            Err(error) => return Err(error),
+            Ok(copied) => return copied.finish(&**target),
         }
     }
     Err(BackupError::Changing)
@@ -102,8 +111,29 @@ struct Attempt<'a> {
     report: BackupReport,
 }
 
+/// A state that was copied; the folder's `BACKUP` does not say so yet.
+struct Copied {
+    contents: Contents,
+    /// The backup's log, and from where on it is needed.
+    log: Option<(Log, Position)>,
+    report: BackupReport,
+}
+
+impl Copied {
+    fn finish(self, target: &dyn Storage) -> Result<BackupReport, BackupError> {
+        self.contents.switch(target)?;
+        // From here on the new backup is whole; what only the old one needed can go.
+        if let Some((log, position)) = self.log {
+            log.checkpoint(position)?;
+            log.close()?;
+        }
+        remove_leftovers(&self.contents, target)?;
+        Ok(self.report)
+    }
+}
+
 impl Attempt<'_> {
-    fn run(mut self, now: u64) -> Result<BackupReport, BackupError> {
+    fn copy(mut self, now: u64) -> Result<Copied, BackupError> {
         let not_a_store = || StoreError::NotAStore {
             path: format!("{:?}", self.store),
             message: "it has no MANIFEST".to_owned(),
@@ -121,14 +151,11 @@ impl Attempt<'_> {
                 Some((log, entry.position))
             }
         };
-        contents.switch(&**self.target)?;
-        // From here on the new backup is whole; what only the old one needed can go.
-        if let Some((log, position)) = log {
-            log.checkpoint(position)?;
-            log.close()?;
-        }
-        remove_leftovers(&contents, &**self.target)?;
-        Ok(self.report)
+        Ok(Copied {
+            contents,
+            log,
+            report: self.report,
+        })
     }
 
     fn check_store(&self, manifest: &Manifest) -> Result<(), BackupError> {

@@ -19,6 +19,7 @@ pub use format::ResultFormat;
 pub use json::term as write_json_term;
 
 use format::Kind;
+pub(crate) use text::check_triple_terms;
 
 /// Why results could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +40,12 @@ pub enum WriteError {
     /// The output failed.
     #[error("write results: {0}")]
     Io(#[from] io::Error),
+    /// Some quads are in named graphs, which the format cannot hold. Nothing was written.
+    #[error("{format} cannot hold named graphs, and the store has some; use .trig or .nq")]
+    NamedGraphs {
+        /// The format asked for.
+        format: &'static str,
+    },
     /// The format is for another kind of result.
     #[error("{} cannot hold {result}; use {instead}", format.name())]
     Format {

@@ -13,7 +13,7 @@ use pythia_query::{SolutionBatch, SolutionStream, TripleStream};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer, WriterSolutionsSerializer};
 
 use super::json::JsonWriter;
-use super::{WriteError, WriteReport};
+use super::{ResultFormat, WriteError, WriteReport};
 
 /// A writer that a serializer holds, and that can be flushed meanwhile.
 struct Shared<W>(Rc<RefCell<W>>);
@@ -172,6 +172,7 @@ pub(super) fn write_graph(
     let mut out = Shared::new(out);
     let mut serializer = RdfSerializer::from_format(format).for_writer(out.handle());
     while let Some(batch) = next {
+        check_triple_terms(batch.iter().map(|triple| &triple.object), format)?;
         for triple in &batch {
             if format == RdfFormat::RdfXml {
                 check_xml([&triple.object])?;
@@ -187,6 +188,22 @@ pub(super) fn write_graph(
     serializer.finish()?;
     out.flush()?;
     Ok(report)
+}
+
+/// An error if one of some objects is a triple term, and the format is JSON-LD, which has none.
+pub(crate) fn check_triple_terms<'t>(
+    mut objects: impl Iterator<Item = &'t Term>,
+    format: RdfFormat,
+) -> Result<(), WriteError> {
+    let is_json = matches!(format, RdfFormat::JsonLd { .. });
+    if !is_json || !objects.any(|object| matches!(object, Term::Triple(_))) {
+        return Ok(());
+    }
+    Err(WriteError::Format {
+        format: ResultFormat::JsonLd,
+        result: "a triple term",
+        instead: "nt, nq, ttl, trig or rdfxml",
+    })
 }
 
 /// An error if XML cannot hold the text of a term, not even escaped.

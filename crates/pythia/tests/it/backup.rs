@@ -287,6 +287,54 @@ fn stores_are_restored_to_a_time() {
 }
 
 #[test]
+fn times_before_the_first_known_state_are_refused_with_it() {
+    // What a load has put there has no time; the first commit has.
+    let with_first_commit = |seed| {
+        let mut subject = Subject::new(seed);
+        subject.work(2);
+        let backup = memory();
+        backup_storage(&subject.storage, &backup, 0).unwrap();
+        // The commits may be in the files already.
+        let has_begin = restored(&backup, Until::Position(Position(0)), None).is_ok();
+        has_begin.then_some((subject, backup))
+    };
+    let found = (0..100).find_map(with_first_commit);
+    let (subject, backup) = found.expect("a backup that begins before the first commit");
+    let feed = Feed::of_storage(&subject.storage, Some(Arc::clone(&subject.archive))).unwrap();
+    let first = feed
+        .commits_from(Position(1))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
+    for time in [1, first.time - 1] {
+        let error = restored(&backup, Until::Time(time), None).unwrap_err();
+        let message = error.to_string();
+        assert!(
+            matches!(error, BackupError::BeforeFirst { .. }),
+            "{message}"
+        );
+        let named = format!("after commit 1 of {}", pythia::format_time(first.time));
+        assert!(message.contains(&named), "{message}");
+        assert!(message.contains("--to-position 0"), "{message}");
+    }
+    let (_, lines) = restored(&backup, Until::Time(first.time), None).unwrap();
+    assert_eq!(lines, subject.states[1]);
+    let (_, lines) = restored(&backup, Until::Position(Position(0)), None).unwrap();
+    assert_eq!(lines, subject.states[0]);
+    // Without commits there is but the state of the backup.
+    let storage: Arc<dyn Storage> = Arc::new(stored(BASE));
+    let (backup, taken) = (memory(), 1_000_000);
+    backup_storage(&storage, &backup, taken).unwrap();
+    let error = restored(&backup, Until::Time(taken - 1), None).unwrap_err();
+    assert!(
+        error.to_string().contains(&pythia::format_time(taken)),
+        "{error}"
+    );
+    restored(&backup, Until::Time(taken), None).unwrap();
+}
+
+#[test]
 fn a_store_without_a_log_is_backed_up_too() {
     let storage: Arc<dyn Storage> = Arc::new(stored(BASE));
     let backup = memory();
@@ -369,6 +417,88 @@ fn a_first_backup_that_crashes_is_none() {
             Err(error) => panic!("operation {number}: {error}"),
         }
         backup_storage(&subject.storage, &target, 1).unwrap();
+    }
+}
+
+/// Plans for every operation of a calm run, which fails without effect or after it took effect; and what goes
+/// wrong a while later, when it is done again.
+fn faults(operations: u64) -> impl Iterator<Item = (FaultPlan, FaultPlan)> {
+    (1..=operations).flat_map(move |number| {
+        let later = number.wrapping_mul(0x9e37_79b9) % operations + 1;
+        let second = match number % 3 {
+            0 => FaultPlan::fail_at(number + later),
+            1 => FaultPlan::misreport_at(number + later, number),
+            _ => FaultPlan::crash_at(number + later, number),
+        };
+        let firsts = [
+            FaultPlan::fail_at(number),
+            FaultPlan::misreport_at(number, number),
+        ];
+        firsts.map(|first| (first, second.clone()))
+    })
+}
+
+/// The old backup or the new one is whole, whatever fails while one is made, and again in the next attempt.
+#[test]
+fn a_backup_is_the_old_one_or_the_new_one_whatever_fails_twice() {
+    let mut subject = Subject::new(5);
+    let old = MemoryStorage::new();
+    subject.work(4);
+    backup_storage(&subject.storage, &(Arc::new(old.clone()) as _), 0).unwrap();
+    let first = subject.last();
+    subject.work(6);
+    let last = subject.last();
+    let calm = FaultyStorage::new(Arc::new(old.copy()), FaultPlan::none());
+    backup_storage(&subject.storage, &(Arc::new(calm.clone()) as _), 1).unwrap();
+    for (plan, second) in faults(calm.operations()) {
+        let disk: Arc<dyn Storage> = Arc::new(old.copy());
+        let faulty = FaultyStorage::new(Arc::clone(&disk), plan.clone());
+        let target: Arc<dyn Storage> = Arc::new(faulty.clone());
+        let mut done = backup_storage(&subject.storage, &target, 1).is_ok();
+        faulty.set_plan(second);
+        done |= backup_storage(&subject.storage, &target, 2).is_ok();
+        faulty.crash().unwrap();
+        let (_, lines) = restored(&disk, Until::End, None).unwrap();
+        let state = subject.states.iter().position(|state| *state == lines);
+        let is_one = state == Some(last as usize) || (state == Some(first as usize) && !done);
+        assert!(is_one, "{plan:?}: {state:?}");
+        backup_storage(&subject.storage, &disk, 3).unwrap();
+        let (_, lines) = restored(&disk, Until::End, None).unwrap();
+        assert_eq!(&lines, subject.states.last().unwrap(), "{plan:?}");
+    }
+}
+
+/// A restore that fails leaves nothing, or a store that is whole, and the backup as it was.
+#[test]
+fn a_restore_leaves_nothing_or_a_whole_store_whatever_fails() {
+    let mut subject = Subject::new(6);
+    let backup = memory();
+    subject.work(8);
+    backup_storage(&subject.storage, &backup, 0).unwrap();
+    let restore = |target: &FaultyStorage| {
+        let target: Arc<dyn Storage> = Arc::new(target.clone());
+        restore_storage(&backup, &target, &RestoreOptions::default())
+    };
+    let calm = FaultyStorage::new(memory(), FaultPlan::none());
+    restore(&calm).unwrap();
+    for (plan, second) in faults(calm.operations()) {
+        let disk = memory();
+        let faulty = FaultyStorage::new(Arc::clone(&disk), plan.clone());
+        let mut outcome = restore(&faulty);
+        if outcome.is_err() && disk.list("").unwrap().is_empty() {
+            faulty.set_plan(second);
+            outcome = restore(&faulty);
+        }
+        faulty.crash().unwrap();
+        match disk.exists("MANIFEST").unwrap() {
+            true => assert_eq!(&read(&disk), subject.states.last().unwrap(), "{plan:?}"),
+            false => assert!(outcome.is_err(), "{plan:?}"),
+        }
+        if let Err(BackupError::Store(StoreError::Switching { .. })) = outcome {
+            continue;
+        }
+        let left = disk.list("").unwrap();
+        assert!(outcome.is_ok() || faulty.plan().crash_operation.is_some() || left.len() < 2);
     }
 }
 

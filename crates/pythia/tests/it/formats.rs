@@ -461,3 +461,31 @@ fn an_error_among_the_results_says_that_the_output_is_cut() {
         assert_eq!(source.as_deref(), Some("the query was cancelled"));
     }
 }
+
+#[test]
+fn dumps_without_graphs_are_refused_before_their_first_byte() {
+    let dump = |data: &str, format| {
+        let mut bytes = Vec::new();
+        let outcome = pythia::dump(&database(data).snapshot(), format, &mut bytes);
+        (outcome.map_err(|error| error.to_string()), bytes)
+    };
+    let triples =
+        "<http://e/a> <http://e/p> \"x\"@en .\n<http://e/b> <http://e/p> <http://e/a> .\n";
+    let (outcome, bytes) = dump(triples, RdfFormat::NTriples);
+    assert_eq!(outcome.unwrap().rows, 2);
+    assert_eq!(String::from_utf8(bytes).unwrap(), triples);
+    let (outcome, bytes) = dump(triples, RdfFormat::Turtle);
+    assert!(outcome.is_ok() && String::from_utf8(bytes).unwrap().contains("<http://e/a>"));
+    let graph = format!("{triples}<http://e/c> <http://e/p> <http://e/a> <http://e/g> .\n");
+    for format in [RdfFormat::NTriples, RdfFormat::Turtle] {
+        let (outcome, bytes) = dump(&graph, format);
+        let message = outcome.unwrap_err();
+        assert!(
+            message.contains(".trig") && message.contains(".nq"),
+            "{message}"
+        );
+        assert!(bytes.is_empty());
+    }
+    let (outcome, bytes) = dump(&graph, RdfFormat::TriG);
+    assert!(outcome.is_ok() && String::from_utf8(bytes).unwrap().contains("<http://e/g>"));
+}

@@ -368,8 +368,8 @@ fn texts_that_grow_beyond_memory_are_an_error() {
         "SELECT (GROUP_CONCAT(CONCAT(?a, ?b, ?c)) AS ?t) { ?n <http://e/name> ?a . ?m <http://e/name> ?b . \
          ?m <http://e/name> ?c }"
             .to_owned(),
-        "SELECT ?t3 { ?n <http://e/name> ?t0 BIND(REPLACE(?t0, \"\", \"a long replacement of everything\") AS ?t1) \
-         BIND(REPLACE(?t1, \"\", ?t1) AS ?t2) BIND(REPLACE(?t2, \"\", ?t2) AS ?t3) }"
+        "SELECT ?t3 { ?n <http://e/name> ?t0 BIND(REPLACE(?t0, \".\", \"a long replacement of everything\") AS ?t1) \
+         BIND(REPLACE(?t1, \".\", ?t1) AS ?t2) BIND(REPLACE(?t2, \".\", ?t2) AS ?t3) }"
             .to_owned(),
         "SELECT ?t { ?n <http://e/name> ?a . ?m <http://e/name> ?b BIND(CONCAT(?a, ?b) AS ?t) } ORDER BY ?t"
             .to_owned(),
@@ -397,4 +397,68 @@ fn a_query_has_its_own_budget_within_the_process() {
         3000
     );
     assert!(database.usage().spilled_bytes > 0);
+}
+
+/// A star of so many arms around the nodes of [`graph`], each with one match.
+fn star(arms: usize) -> String {
+    let arm = |n: usize| format!("; <http://e/{}> ?o{n} ", ["next", "value", "name"][n % 3]);
+    let arms: String = (0..arms).map(arm).collect();
+    format!("SELECT * {{ ?n <http://e/group> ?g {arms} }}")
+}
+
+#[test]
+fn batches_get_shorter_as_patterns_get_wider() {
+    let memory_bytes = 8 << 20;
+    let database = with_memory(&graph(4000), memory_bytes);
+    let options = QueryOptions {
+        profile: true,
+        ..QueryOptions::default()
+    };
+    let (arms, rows) = (300, 4000);
+    let query = database.prepare(&star(arms), &options).unwrap();
+    let Results::Solutions(mut solutions) = query.execute().unwrap() else {
+        panic!("solutions");
+    };
+    let mut found = 0;
+    while let Some(batch) = solutions.next_batch().unwrap() {
+        found += batch.len();
+    }
+    assert_eq!(found, rows);
+    let plan = query.plan();
+    let last = plan
+        .parts()
+        .into_iter()
+        .rev()
+        .find(|part| part.operator != "Pattern");
+    let last = last.and_then(|part| part.measured).unwrap();
+    // A batch takes at most a thirty-second part of the memory.
+    let bytes = arms * rows * size_of::<u64>();
+    let batches_min = bytes / (memory_bytes / 32);
+    assert_eq!(last.rows, rows as u64);
+    assert!(
+        last.batches >= batches_min as u64,
+        "{} batches",
+        last.batches
+    );
+    drop((solutions, query));
+    assert_all_freed(&database);
+}
+
+#[test]
+fn very_wide_patterns_answer_or_fail_with_the_memory_error() {
+    let database = with_memory(&graph(40), 32 << 20);
+    assert_eq!(ours(&database, &star(6000)).unwrap().lines.len(), 40);
+    // Each of these steps multiplies the solutions by fourteen.
+    let arms = |n: usize| format!("?n <http://e/heavy> ?h . ?m{n} <http://e/heavy> ?h . ");
+    let growing: String = (0..200).map(arms).collect();
+    let counted = format!("SELECT (COUNT(*) AS ?c) {{ SELECT DISTINCT * {{ {growing} }} }}");
+    let limited = QueryOptions {
+        timeout: Some(Duration::from_secs(2)),
+        ..QueryOptions::default()
+    };
+    match ours_with(&database, &counted, &limited) {
+        Err(QueryError::Memory(_) | QueryError::Timeout) => {}
+        other => panic!("{other:?}"),
+    }
+    assert_all_freed(&database);
 }

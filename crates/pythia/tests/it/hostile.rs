@@ -120,7 +120,6 @@ fn what_is_not_supported_says_so() {
     for query in [
         "SELECT * { SERVICE <http://e/sparql> { ?s ?p ?o } }",
         "SELECT * { ?s ?p ?o SERVICE ?unbound { ?s ?p ?o } }",
-        "SELECT (<http://e/unknown>(?s) AS ?x) { ?s ?p ?o }",
     ] {
         match ours(&database, query) {
             Err(QueryError::Unsupported { .. }) => {}

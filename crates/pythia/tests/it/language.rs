@@ -371,3 +371,97 @@ fn what_is_drawn_is_drawn_for_each_solution() {
         assert!((20..180).contains(&rows), "{rows} of 200: {query}");
     }
 }
+
+#[test]
+fn unknown_functions_are_warned_of_in_plans() {
+    let database = database(DATA);
+    let query = "SELECT * { ?s ?p ?o FILTER(<http://e/unknown>(?o)) }";
+    let prepared = database.prepare(query, &QueryOptions::default()).unwrap();
+    let warning = "nothing implements the function <http://e/unknown>, so calls of it are errors";
+    assert_eq!(prepared.warnings(), [warning]);
+    assert!(
+        prepared
+            .explain()
+            .ends_with(&format!("warning: {warning}\n"))
+    );
+    assert!(prepared.explain_json().contains(warning));
+    let plain = database
+        .prepare("ASK {}", &QueryOptions::default())
+        .unwrap();
+    assert!(plain.warnings().is_empty() && !plain.explain().contains("warning"));
+}
+
+#[test]
+fn language_tags_leave_in_the_form_of_rfc_5646() {
+    let database = database(
+        "<http://e/a> <http://e/p> \"x\"@EN-gb .\n\
+         <http://e/r> <http://e/p> <<( <http://e/a> <http://e/p> \"y\"@zh-HANT )>> .\n\
+         <http://e/s> <http://e/p> \"z\"@ar-eg--rtl .\n",
+    );
+    let written = |query: &str, format| {
+        let prepared = database.prepare(query, &QueryOptions::default()).unwrap();
+        let mut bytes = Vec::new();
+        pythia::write_results(prepared.execute().unwrap(), format, &mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let has_form = |text: &str| {
+        ["en-GB", "zh-Hant", "ar-EG"]
+            .iter()
+            .all(|tag| text.contains(tag))
+            && !text.contains("en-gb")
+    };
+    for format in [
+        pythia::ResultFormat::Json,
+        pythia::ResultFormat::Xml,
+        pythia::ResultFormat::Tsv,
+    ] {
+        let text = written("SELECT ?o { ?s ?p ?o }", format);
+        assert!(has_form(&text), "{format:?}: {text}");
+    }
+    for query in [
+        "CONSTRUCT { ?s ?p ?o } { ?s ?p ?o }",
+        "DESCRIBE ?s { ?s ?p ?o }",
+    ] {
+        let text = written(query, pythia::ResultFormat::NTriples);
+        assert!(has_form(&text), "{query}: {text}");
+    }
+    let mut dump = Vec::new();
+    pythia::dump(&database.snapshot(), pythia::RdfFormat::NQuads, &mut dump).unwrap();
+    assert!(has_form(&String::from_utf8(dump).unwrap()));
+    let table = written("SELECT ?o { ?s ?p ?o }", pythia::ResultFormat::Arrow);
+    assert!(table.contains("en-GB"));
+}
+
+#[test]
+fn services_that_nothing_implements_are_errors_unless_silent() {
+    let database = database(DATA);
+    let options = QueryOptions {
+        service: Some(Arc::new(pythia::HttpService::default())),
+        ..QueryOptions::default()
+    };
+    let label =
+        "SERVICE %SILENT% <http://wikiba.se/ontology#label> { <http://e/x> <http://e/y> \"en\" }";
+    for pattern in [
+        label,
+        "?s <http://e/p> ?o . %LABEL%",
+        // Also where nothing is left that it could be asked for.
+        "?s <http://e/nothing> ?o . %LABEL%",
+        "?s <http://e/p> ?o SERVICE %SILENT% <urn:other> { ?s ?q ?x }",
+    ] {
+        let query = |silent: &str| {
+            let pattern = pattern
+                .replace("%LABEL%", label)
+                .replace("%SILENT%", silent);
+            format!("SELECT * {{ {pattern} }}")
+        };
+        let error = database.prepare(&query(""), &options).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("nothing implements this service"),
+            "{error}"
+        );
+        let prepared = database.prepare(&query("SILENT"), &options).unwrap();
+        answer_of(prepared.execute().unwrap()).unwrap();
+    }
+}

@@ -2,7 +2,9 @@
 
 mod answers;
 mod backup;
+mod damage;
 mod differential;
+mod exact_casts;
 mod federation;
 mod formats;
 mod governed;

@@ -27,20 +27,45 @@ fn with_cached(nquads: &str, attributes: &[&str]) -> [Database; 2] {
     })
 }
 
+/// The same with everything that can be added of these predicates.
+pub(crate) fn with_everything(nquads: &str, names: &[&str]) -> [Database; 2] {
+    with_kinds(nquads, names, |predicate| {
+        let along = Vec::new();
+        vec![
+            AuxiliaryKind::Reachability { predicate },
+            AuxiliaryKind::Attribute { predicate, along },
+            AuxiliaryKind::Degrees,
+        ]
+    })
+}
+
 fn optimized(nquads: &str, names: &[&str], kind: impl Fn(u64) -> AuxiliaryKind) -> [Database; 2] {
+    with_kinds(nquads, names, |predicate| vec![kind(predicate)])
+}
+
+/// With what is to be added of each predicate; it is added once.
+fn with_kinds(
+    nquads: &str,
+    names: &[&str],
+    kinds: impl Fn(u64) -> Vec<AuxiliaryKind>,
+) -> [Database; 2] {
     let plain = Database::open_storage(Arc::new(stored(nquads)), Options::default()).unwrap();
     let storage: Arc<dyn Storage> = Arc::new(stored(nquads));
     let id = |name: &&str| {
         let iri = format!("http://e/{name}");
         let node = oxrdf::NamedNodeRef::new(&iri).unwrap();
-        plain.snapshot().resolve(node.into()).unwrap().unwrap()
+        plain.snapshot().resolve(node.into()).unwrap()
     };
-    let add = names
-        .iter()
-        .map(id)
-        .map(|TermId(predicate)| kind(predicate));
+    let mut add: Vec<AuxiliaryKind> = Vec::new();
+    for TermId(predicate) in names.iter().filter_map(id) {
+        for kind in kinds(predicate) {
+            if !add.iter().any(|known| known.replaces(&kind)) {
+                add.push(kind);
+            }
+        }
+    }
     let change = Change {
-        add: add.collect(),
+        add,
         drop: Vec::new(),
     };
     optimize(Arc::clone(&storage), &change, Default::default()).unwrap();

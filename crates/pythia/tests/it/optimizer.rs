@@ -2,7 +2,7 @@
 
 use pythia::{Database, Options, PlanNode, QueryOptions};
 
-use crate::support::{Peer, analyze, answer_of, database, database_with};
+use crate::support::{Peer, analyze, answer_of, database, database_with, ours};
 
 /// Rows that all operators and steps gave together.
 fn rows(plan: &PlanNode) -> u64 {
@@ -460,4 +460,94 @@ fn the_first_of_many_are_sorted_in_little_memory() {
         Peer::new(&data).answer(query).unwrap().sorted().lines
     );
     assert!(part(&plan, "Sort").measured.unwrap().rows == 5, "{plan}");
+}
+
+/// A directed graph in which each node has a few links to others anywhere, and a text.
+fn random_graph(nodes: u64) -> String {
+    let mut text = String::new();
+    let mut state = 1_u64;
+    let mut random = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        state >> 33
+    };
+    for node in 0..nodes {
+        for _ in 0..5 {
+            let other = random() % nodes;
+            text.push_str(&format!(
+                "<http://e/{node}> <http://e/to> <http://e/{other}> .\n"
+            ));
+        }
+        let words: String = (0..8).map(|_| format!("{:x} ", random())).collect();
+        text.push_str(&format!(
+            "<http://e/{node}> <http://e/text> \"{words}\" .\n"
+        ));
+    }
+    text
+}
+
+/// What was read of each group of files for a query that finds nothing in the pool, and that at most
+/// a few pages were read one by one.
+fn read_in_batches(database: &Database, query: &str) -> pythia::Counters {
+    database.clear_cache().unwrap();
+    let before = database.counters();
+    ours(database, query).unwrap();
+    let read = database.counters().since(&before);
+    for (name, group) in &read.groups {
+        let batches_max = 8 + group.device_pages / 8;
+        assert!(
+            group.device_batches <= batches_max,
+            "{query}: {name}\n{read}"
+        );
+    }
+    read
+}
+
+#[test]
+fn joins_and_scans_read_pages_in_batches() {
+    let database = database(&random_graph(20_000));
+    for (query, group) in [
+        (
+            "SELECT (COUNT(*) AS ?n) { ?a <http://e/to> ?b . ?b <http://e/to> ?c }",
+            "pso",
+        ),
+        (
+            "SELECT (COUNT(*) AS ?n) { ?a <http://e/to> ?b . ?b <http://e/to> ?c . ?c <http://e/to> ?d }",
+            "pos",
+        ),
+        (
+            "SELECT (MAX(?t) AS ?n) { ?a <http://e/to> ?b ; <http://e/text> ?t }",
+            "pso",
+        ),
+        (
+            "SELECT (COUNT(*) AS ?n) { ?a <http://e/to> ?b . FILTER(?a > ?b) ?b <http://e/text> ?t }",
+            "pos",
+        ),
+        (
+            "SELECT (COUNT(?p) AS ?n) { ?a <http://e/to> ?b . ?b ?p ?c }",
+            "spo",
+        ),
+    ] {
+        let read = read_in_batches(&database, query);
+        assert!(read.group(group).device_pages >= 10, "{query}\n{read}");
+    }
+}
+
+#[test]
+fn a_filter_over_texts_reads_the_dictionary_in_order() {
+    let data = random_graph(60_000);
+    let query = "SELECT (COUNT(*) AS ?n) { ?a <http://e/text> ?t FILTER(CONTAINS(?t, \"abc\")) }";
+    let pages = |database: &Database| {
+        let read = read_in_batches(database, query);
+        read.group("dictionary").device_pages
+    };
+    let all = pages(&database(&data));
+    let options = Options {
+        cache_bytes: 1 << 20,
+        ..Options::default()
+    };
+    // The first few solutions are tested alone, and most of the others together.
+    let read = pages(&database_with(&data, options));
+    assert!(all >= 80 && read <= 3 * all, "{read} reads of {all} pages");
 }

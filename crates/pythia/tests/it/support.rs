@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::Cursor;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,8 @@ use pythia::{
 use pythia_io::{MemoryStorage, Storage};
 use pythia_store::write::MaintenanceOptions;
 use sparesults::{QueryResultsFormat, QueryResultsSerializer};
+
+use crate::exact_casts;
 
 /// A database in memory holding the N-Quads.
 pub(crate) fn database(nquads: &str) -> Database {
@@ -230,6 +233,8 @@ pub(crate) struct Peer {
     store: oxigraph::store::Store,
     /// Whether it gives up on queries that take long or give much.
     is_hasty: bool,
+    /// Whether a query came to numbers that its own cannot hold.
+    is_beyond: Arc<AtomicBool>,
 }
 
 impl Peer {
@@ -240,6 +245,7 @@ impl Peer {
         Self {
             store: oxigraph(nquads),
             is_hasty: false,
+            is_beyond: Arc::default(),
         }
     }
 
@@ -256,9 +262,10 @@ impl Peer {
         if self.is_hasty {
             watch(token.clone());
         }
-        SparqlEvaluator::new()
+        self.is_beyond.store(false, Ordering::Relaxed);
+        exact_casts::with_casts(SparqlEvaluator::new(), &self.is_beyond)
             .with_cancellation_token(token)
-            .parse_query(query)
+            .parse_query(&exact_casts::rewritten(query))
             .map_err(|e| e.to_string())?
             .on_store(&self.store)
             .execute()
@@ -287,7 +294,15 @@ impl Peer {
 
     /// Oxigraph's answer.
     pub(crate) fn answer(&self, query: &str) -> Result<Answer, String> {
-        Ok(match self.results(query)? {
+        let answer = self.answer_of(self.results(query)?)?;
+        if self.is_beyond.load(Ordering::Relaxed) {
+            return Err("numbers that it cannot hold".to_owned());
+        }
+        Ok(answer)
+    }
+
+    fn answer_of(&self, results: QueryResults<'_>) -> Result<Answer, String> {
+        Ok(match results {
             QueryResults::Boolean(value) => Answer {
                 variables: Vec::new(),
                 lines: vec![value.to_string()],

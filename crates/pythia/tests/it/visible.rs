@@ -9,6 +9,7 @@ use pythia::{
 };
 
 use crate::differential::generator::Generator;
+use crate::optimize::with_everything;
 use crate::support::{answer_of, contents, database, dataset, quads_of, writable};
 
 /// Data sets, and queries asked of each.
@@ -110,6 +111,49 @@ fn with_changes(data: &[String]) -> Database {
         .expect("inserted");
     transaction.commit().expect("committed");
     database
+}
+
+/// Queries that labels, cached attributes and degrees answer.
+const SHORTCUTS: [&str; 12] = [
+    "SELECT * { ?x e:p1 ?y . ?x e:p0+ ?y }",
+    "SELECT * { ?x e:p0 ?y . ?y e:p1* ?x }",
+    "SELECT * { VALUES ?x { e:n0 e:n1 e:n2 } VALUES ?y { e:n0 e:n1 e:n2 } ?x e:p0+ ?y }",
+    "ASK { e:n0 e:p0+ e:n1 }",
+    "ASK { e:n1 e:p1+ e:n2 }",
+    "SELECT * { GRAPH ?g { ?x e:p1 ?y . ?x e:p0+ ?y } }",
+    "SELECT * { e:n0 e:p0 ?x . ?x e:p1 e:n1 }",
+    "SELECT * { ?a e:p2 ?x . ?x e:p1 ?v . ?x e:p0 ?w }",
+    "SELECT * { e:n1 ?p ?x . ?x e:p0 \"text 1\" }",
+    "SELECT ?x (<urn:pythia:graph#outDegree>(?x) AS ?n) { ?x e:p0 ?y }",
+    "SELECT ?x (<urn:pythia:graph#inDegree>(?x) AS ?n) { ?y e:p1 ?x }",
+    "SELECT ?x { ?x e:p0 ?y } ORDER BY DESC(<urn:pythia:graph#inDegree>(?x)) ?x LIMIT 3",
+];
+
+/// What was added to a store was made of all graphs.
+#[test]
+fn labels_cached_attributes_and_degrees_tell_nothing_of_what_is_hidden() {
+    for seed in 0..DATA_SETS {
+        let mut generator = Generator::new(0x1ABE + seed);
+        let mut data = generator.data();
+        // Labels are made of a predicate that has edges in the default graph.
+        let edge = |p: usize| format!("<http://e/n0> <http://e/p{p}> <http://e/n{p}>  .");
+        data.extend((0..3).map(edge));
+        let [_, all] = with_everything(&data.join("\n"), &["p0", "p1", "p2"]);
+        let (entries, sees) = RULES[(seed % RULES.len() as u64) as usize];
+        let visible: Vec<String> = data.iter().filter(|l| sees(graph_of(l))).cloned().collect();
+        let some = database(&visible.join("\n"));
+        let shortcuts = SHORTCUTS.map(|query| format!("PREFIX e: <http://e/> {query}"));
+        let random = (0..QUERIES).map(|_| {
+            let mut query = generator.query();
+            query.retain(|line| !line.starts_with("LIMIT "));
+            query.join("\n")
+        });
+        for query in shortcuts.into_iter().chain(random) {
+            let expected = asked(&some, &query, &QueryOptions::default());
+            let found = asked(&all, &query, &seeing(entries));
+            assert_eq!(found, expected, "{entries:?} {query}\n{}", data.join("\n"));
+        }
+    }
 }
 
 /// The operators of a plan with what is expected of them. The order of columns, and which of two orders
@@ -295,6 +339,59 @@ fn many_visible_graphs_are_those_of_a_store_without_the_others() {
     }
 }
 
+/// Where graphs are too many to be counted, a term of hidden graphs is guessed at as one that no graph has.
+#[test]
+fn no_plan_tells_whether_a_hidden_graph_has_a_term() {
+    let open = (0..12).map(|n| {
+        format!(
+            "<http://e/n{n}> <http://e/p> <http://e/n{}> <http://e/open/{n}> .\n",
+            n * 5 % 12
+        )
+    });
+    let open: String = open.collect();
+    let hidden = "<http://e/secret> <http://e/secret> <http://e/secret> <http://e/hidden> .\n\
+                  <http://e/n1> <http://e/secret> <http://e/n2> <http://e/secret> .\n";
+    let stores = [database(&open), database(&format!("{open}{hidden}"))];
+    for query in [
+        "SELECT * { GRAPH ?g { <http://e/secret> ?p ?o } }",
+        "SELECT * { GRAPH ?g { ?s <http://e/secret> ?o } }",
+        "SELECT * { GRAPH ?g { ?s ?p <http://e/secret> . ?s <http://e/p> ?o } }",
+        "SELECT * { GRAPH ?g { ?s <http://e/p> ?o OPTIONAL { ?o <http://e/secret> ?x } } }",
+        "SELECT * { GRAPH ?g { ?s <http://e/p> ?o MINUS { ?o <http://e/secret> ?x } } }",
+        "SELECT * { GRAPH ?g { ?s <http://e/p> ?o FILTER NOT EXISTS { ?s ?q <http://e/secret> } } }",
+        "SELECT * { GRAPH ?g { ?s (<http://e/p>|<http://e/secret>)+ ?o } }",
+        "SELECT * { GRAPH ?g { ?s <http://e/secret>* ?o } }",
+        "SELECT * { GRAPH ?g { <http://e/secret> <http://e/p>+ ?o } }",
+        "SELECT * { GRAPH ?g { ?s !(<http://e/secret>) ?o } }",
+        "SELECT * { GRAPH <http://e/open/1> { ?s <http://e/secret> ?o } }",
+        "SELECT * { GRAPH <http://e/secret> { ?s ?p ?o } }",
+        "SELECT * FROM <http://e/open/1> FROM <http://e/open/2> { ?s ?p <http://e/secret> }",
+        "SELECT * { VALUES ?s { <http://e/secret> <http://e/n1> } GRAPH ?g { ?s ?p ?o } }",
+        "SELECT ?o { GRAPH ?g { ?s <http://e/secret> ?o FILTER(?o = <http://e/n1>) } }",
+    ] {
+        let options = QueryOptions {
+            profile: true,
+            ..seeing(&["http://e/open/*"])
+        };
+        let parsed = Query::parse(query, None).expect(query);
+        let told = stores.each_ref().map(|store| {
+            let prepared = store.prepare_parsed(&parsed, &options).expect(query);
+            let answer = answer_of(prepared.execute().expect(query)).expect(query);
+            let plan = prepared.plan();
+            let rows = plan
+                .parts()
+                .into_iter()
+                .map(|part| part.measured.map(|m| m.rows));
+            (
+                answer.sorted().lines,
+                operators(&plan),
+                rows.collect::<Vec<_>>(),
+            )
+        });
+        assert_eq!(told[0], told[1], "{query}");
+    }
+}
+
 fn update(
     database: &Database,
     text: &str,
@@ -415,4 +512,153 @@ fn failures_do_not_tell_whether_a_hidden_graph_is_there() {
         };
         assert_eq!(outcome("hidden"), outcome("none"), "{text}");
     }
+}
+
+/// A graph is refused or not by its name, before it is looked for what the store has.
+#[test]
+fn a_refusal_does_not_tell_whether_a_hidden_iri_is_there() {
+    let options = UpdateOptions {
+        query: seeing(&["http://e/open/*"]),
+        ..changing(&["http://e/open/*"])
+    };
+    for text in [
+        "DELETE { GRAPH ?g { <x> <p> 1 } } WHERE { VALUES ?g { <@> } }",
+        "DELETE { GRAPH ?g { <@> <@> <@> } } WHERE { VALUES ?g { <http://f/no> <@> } }",
+        "DELETE { GRAPH ?g { ?s <p> 1 } } WHERE { VALUES (?g ?s) { (<open/1> <@>) (<@> <x>) } }",
+        "DELETE { GRAPH ?g { <x> <p> 1 } } INSERT { <x> <p> 1 } WHERE { VALUES ?g { <@> } }",
+        "DELETE { GRAPH <open/1> { ?s <p> 1 } } WHERE { VALUES ?s { <@> } }",
+        "INSERT { GRAPH ?g { <x> <p> 1 } } WHERE { VALUES ?g { <@> } }",
+    ] {
+        let outcome = |iri: &str| {
+            let outcome = update(&writable(DATA), &text.replace('@', iri), &options);
+            outcome
+                .map(|report| (report.added, report.removed))
+                .map_err(|error| error.to_string().replace(&format!("/{iri}>"), "/@>"))
+        };
+        for hidden in ["hidden", "c", "q"] {
+            assert_eq!(outcome(hidden), outcome("none"), "{text}");
+        }
+    }
+}
+
+/// Random updates by who sees the default graph and `g1` and writes `g1`: `{x}` is a random term, `{g}` a
+/// random graph.
+const PROBES: [&str; 22] = [
+    "DELETE { GRAPH ?g { ?s ?p ?o } } WHERE { VALUES (?g ?s) { ({g} {x}) } VALUES (?p ?o) { ({x} {x}) } }",
+    "DELETE { GRAPH ?g { {x} {x} {x} } } INSERT { GRAPH {g} { {x} {x} ?g } } WHERE { VALUES ?g { {x} {g} } }",
+    "DELETE { GRAPH ?g { ?s ?p ?o } } WHERE { VALUES ?g { {x} {x} } GRAPH {g} { ?s ?p ?o } }",
+    "INSERT { GRAPH ?g { ?s ?p ?o } } WHERE { VALUES ?g { {x} } GRAPH {g} { ?s ?p ?o } }",
+    "DELETE { GRAPH ?g { ?s {x} 1 } } WHERE { VALUES (?g ?s) { ({g} \"literal\") (\"graph\" {x}) } }",
+    "DELETE { GRAPH ?g { {x} {x} 1 } } WHERE { BIND(IRI(CONCAT(STR({x}), \"\")) AS ?g) }",
+    "INSERT { GRAPH <http://e/g1> { ?s {x} ?o } } WHERE { VALUES (?s ?o) { ({x} {x}) (\"no\" {x}) } }",
+    "WITH {g} DELETE { ?s ?p ?o } INSERT { ?o {x} ?s } WHERE { ?s ?p ?o FILTER(?p != {x}) }",
+    "DELETE { GRAPH <http://e/g1> { ?s ?p ?o } } USING {g} WHERE { ?s ?p ?o }",
+    "INSERT { GRAPH <http://e/g1> { ?s ?p ?g } } USING NAMED {g} WHERE { GRAPH ?g { ?s ?p {x} } }",
+    "INSERT { GRAPH <http://e/g1> { {x} {x} ?n } } WHERE { SELECT (COUNT(*) AS ?n) { GRAPH ?g { {x} ?p ?o } } }",
+    "COPY {g} TO {g}",
+    "MOVE {g} TO <http://e/g1>",
+    "ADD SILENT {g} TO <http://e/g1>",
+    "CLEAR GRAPH {g}",
+    "DROP SILENT GRAPH {x}",
+    "CREATE GRAPH {g}",
+    "DELETE DATA { GRAPH {g} { {x} {x} {x} } }",
+    "INSERT DATA { GRAPH {g} { {x} {x} {x} } }",
+    "DELETE WHERE { GRAPH ?g { {x} ?p ?o } }",
+    "DELETE WHERE { GRAPH {g} { ?s ?p {x} } }",
+    "LOAD {x} INTO GRAPH {g}",
+];
+
+#[test]
+fn an_update_is_answered_alike_whatever_is_hidden() {
+    const SEEN: [&str; 2] = ["default", "http://e/g1"];
+    let options = UpdateOptions {
+        query: seeing(&SEEN),
+        ..changing(&SEEN[1..])
+    };
+    for seed in 0..DATA_SETS {
+        let mut generator = Generator::new(0x0AC1 + seed);
+        let sees = |line: &String| ["", "<http://e/g1>"].contains(&graph_of(line));
+        let visible: Vec<String> = generator.data().into_iter().filter(sees).collect();
+        let mut with_hidden = |secret: &str| {
+            let hidden = generator.data().into_iter().filter(|line| !sees(line));
+            let mut lines: Vec<String> = visible.iter().cloned().chain(hidden).collect();
+            lines.push(format!(
+                "<http://e/{secret}> <http://e/{secret}p> <http://e/n1> <http://e/g0> ."
+            ));
+            lines.push(format!(
+                "<http://e/n1> <http://e/p1> <http://e/n2> <http://e/{secret}g> ."
+            ));
+            writable(&lines.join("\n"))
+        };
+        let stores = ["secret", "other"].map(&mut with_hidden);
+        for _ in 0..QUERIES {
+            let text = match generator.chance(30) {
+                true => generator.update(&[]),
+                false => probe(&mut generator),
+            };
+            let outcomes = [&stores[0], &stores[1]].map(|store| {
+                let outcome = update(store, &text, &options);
+                let counted =
+                    |report: UpdateReport| (report.operations, report.added, report.removed);
+                (
+                    outcome.map(counted).map_err(|error| error.to_string()),
+                    lines_seen(store, &SEEN),
+                )
+            });
+            assert_eq!(outcomes[0], outcomes[1], "seed {seed}: {text}");
+        }
+    }
+}
+
+fn probe(generator: &mut Generator) -> String {
+    let mut text = generator.choose(&PROBES).to_owned();
+    while let Some(at) = text.find("{x}") {
+        let term = generator.choose(&[
+            "<http://e/secret>",
+            "<http://e/secretp>",
+            "<http://e/secretg>",
+            "<http://e/other>",
+            "<http://e/g0>",
+            "<http://e/g1>",
+            "<http://e/n1>",
+            "<http://e/p1>",
+            "<http://e/nowhere>",
+        ]);
+        text.replace_range(at..at + 3, term);
+    }
+    while let Some(at) = text.find("{g}") {
+        let graph = generator.choose(&[
+            "<http://e/g0>",
+            "<http://e/g1>",
+            "<http://e/g1>",
+            "<http://e/g2>",
+            "<http://e/secretg>",
+            "<http://e/nowhere>",
+        ]);
+        text.replace_range(at..at + 3, graph);
+    }
+    text
+}
+
+/// The visible quads, but for the labels of blank nodes, which are new in each store.
+fn lines_seen(database: &Database, entries: &[&str]) -> Vec<String> {
+    let rules = GraphRules::parse(entries).expect("rules");
+    let mut nquads = Vec::new();
+    pythia::dump_visible(
+        &database.snapshot(),
+        &rules,
+        pythia::RdfFormat::NQuads,
+        &mut nquads,
+    )
+    .expect("dumped");
+    let nquads = String::from_utf8(nquads).expect("text");
+    let is_label = |word: &&str| word.starts_with("_:");
+    let line = |line: &str| {
+        let words = line.split(' ');
+        let words = words.map(|word| if is_label(&word) { "_:" } else { word });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let mut lines: Vec<String> = nquads.lines().map(line).collect();
+    lines.sort();
+    lines
 }

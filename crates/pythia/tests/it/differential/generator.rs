@@ -47,7 +47,7 @@ impl Generator {
         }
     }
 
-    pub(super) fn chance(&mut self, percent: u32) -> bool {
+    pub(crate) fn chance(&mut self, percent: u32) -> bool {
         self.random.random_range(0..100) < percent
     }
 
@@ -55,7 +55,7 @@ impl Generator {
         self.random.random_range(0..end)
     }
 
-    pub(super) fn choose(&mut self, texts: &[&'static str]) -> &'static str {
+    pub(crate) fn choose(&mut self, texts: &[&'static str]) -> &'static str {
         texts.choose(&mut self.random).expect("a choice")
     }
 

@@ -136,6 +136,41 @@ fn the_memory_of_changes_is_limited() {
 }
 
 #[test]
+fn a_commit_has_memory_for_its_copies_or_changes_nothing() {
+    let database = pairs(Options {
+        memory_bytes: 3 << 20,
+        ..Options::default()
+    });
+    let quad = |n: usize| {
+        let iri = |name: &str| oxrdf::NamedNode::new_unchecked(format!("http://e/{name}"));
+        let subject = iri(&format!("new{n}"));
+        oxrdf::Quad::new(subject, iri("p"), iri("o"), oxrdf::GraphName::DefaultGraph)
+    };
+    let commit = |count: usize| {
+        let quads: Vec<_> = (0..count).map(quad).collect();
+        let mut transaction = database.transaction().unwrap();
+        transaction.insert_all(&quads).unwrap();
+        transaction.commit()
+    };
+    let error = commit(9000).unwrap_err();
+    assert!(matches!(error, QueryError::Changes(_)), "{error}");
+    assert_eq!(database.usage().memory_bytes, 0);
+    assert_eq!(commit(2000).unwrap().added, 2000);
+
+    // What was parsed counts as well.
+    let data: String = (0..9000)
+        .map(|n| format!("<http://e/{n}> <http://e/p> 1 . "))
+        .collect();
+    let error = database
+        .update(&format!("INSERT DATA {{ {data} }}"))
+        .unwrap_err();
+    assert!(
+        matches!(error, QueryError::Memory(_) | QueryError::Changes(_)),
+        "{error}"
+    );
+}
+
+#[test]
 fn temporary_files_are_limited() {
     let database = pairs(Options {
         memory_bytes: 400 << 10,
