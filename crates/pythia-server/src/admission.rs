@@ -1,23 +1,53 @@
 //! Who may run now: a bounded number at once, and a bounded queue that serves clients in turn.
 //!
-//! A client that sends a thousand requests waits behind itself, not before everyone else: each client has
-//! a queue of its own, and the queues take turns.
+//! A turn is a place where something is computed. Each client has a queue of its own, and a free place goes to
+//! the client that has the fewest, among equals to the one that waits longest: who sends a thousand
+//! requests waits behind itself, and so does who has long ones running. No client has all places. A
+//! [`Slot`] gives its place back while its answer waits for a reader.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::config::Limits;
+use crate::network::network_of;
 
-/// Who waits, for the order of turns: a user's name or an address.
+/// Answers that wait for their readers at once, each with a thread that will go on with it; and of these, those
+/// of one client.
+pub(crate) const PARKED_MAX: usize = 256;
+const PARKED_PER_CLIENT: usize = 64;
+
+/// Who asks: a user's name or an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Client {
     User(Arc<str>),
-    Address(std::net::IpAddr),
+    Address(IpAddr),
+}
+
+impl Client {
+    /// Returns whom it takes turns as: whoever has an IPv6 address has a network of them.
+    pub(crate) fn in_turn(&self) -> Self {
+        match self {
+            Self::User(name) => Self::User(Arc::clone(name)),
+            Self::Address(address) => Self::Address(network_of(*address)),
+        }
+    }
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(name) => f.write_str(name),
+            Self::Address(address) => address.fmt(f),
+        }
+    }
 }
 
 /// Why a request may not run.
@@ -31,6 +61,10 @@ pub(crate) enum Shed {
     Late,
 }
 
+/// Too many answers wait for their readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Crowded;
+
 /// Gives turns.
 #[derive(Debug)]
 pub(crate) struct Admission {
@@ -43,23 +77,44 @@ pub(crate) struct Admission {
 struct Queues {
     running: usize,
     waiting: usize,
-    clients: HashMap<Client, VecDeque<Waiter>>,
+    parked: usize,
+    clients: HashMap<Client, Queue>,
     /// Clients that wait, in order of their turns.
     turns: VecDeque<Client>,
-    /// How many may run at once, as the last request was told.
+    /// How many may run at once, and of these, how many of one client, as the last request was told.
     most: usize,
+    most_per_client: usize,
 }
 
-#[derive(Debug)]
-struct Waiter {
-    turn: oneshot::Sender<Permit>,
+/// What one client has. There is none for a client that has nothing.
+#[derive(Debug, Default)]
+struct Queue {
+    running: usize,
+    parked: usize,
+    waiters: VecDeque<oneshot::Sender<Permit>>,
 }
 
 /// Leave to run; the next one's turn comes when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     admission: Arc<Admission>,
+    client: Client,
     since: Instant,
+}
+
+/// A turn that can be given up while nothing is computed, and taken again.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    admission: Arc<Admission>,
+    client: Client,
+    permit: Mutex<Option<Permit>>,
+}
+
+/// An answer that waits for its reader, without a turn.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    admission: Arc<Admission>,
+    client: Client,
 }
 
 impl Admission {
@@ -75,21 +130,25 @@ impl Admission {
         self: &Arc<Self>,
         client: &Client,
         limits: &Limits,
-    ) -> Result<Permit, Shed> {
+    ) -> Result<Slot, Shed> {
+        let client = client.in_turn();
         let turn = {
             let mut queues = self.queues.lock();
             queues.most = limits.running;
-            if queues.running < queues.most && queues.waiting == 0 {
-                queues.running += 1;
-                return Ok(self.permit());
+            queues.most_per_client = limits.running_per_client();
+            if queues.is_free_for(&client) {
+                queues.begin(&client);
+                drop(queues);
+                return Ok(self.slot(client.clone(), self.permit(client)));
             }
-            queues.enter(client, limits)?
+            queues.enter(&client, limits)?
         };
+        self.hand_out();
         // A permit that comes when nobody waits any more is dropped in the channel, and so passed on.
         match tokio::time::timeout(limits.queue_time, turn).await {
-            Ok(Ok(permit)) => Ok(permit),
+            Ok(Ok(permit)) => Ok(self.slot(client, permit)),
             _ => {
-                self.queues.lock().forget_gone(client);
+                self.queues.lock().forget_gone(&client);
                 Err(Shed::Late)
             }
         }
@@ -99,6 +158,11 @@ impl Admission {
     pub(crate) fn load(&self) -> (usize, usize) {
         let queues = self.queues.lock();
         (queues.running, queues.waiting)
+    }
+
+    /// Answers that wait for their readers before they are computed further.
+    pub(crate) fn parked(&self) -> usize {
+        self.queues.lock().parked
     }
 
     /// When it may be worth trying again: when those who wait will be done, in seconds.
@@ -112,33 +176,53 @@ impl Admission {
         wait.as_secs().clamp(1, 60)
     }
 
-    fn permit(self: &Arc<Self>) -> Permit {
+    fn permit(self: &Arc<Self>, client: Client) -> Permit {
         Permit {
             admission: Arc::clone(self),
+            client,
             since: Instant::now(),
         }
     }
 
-    /// One has ended: those who wait take its place.
-    fn release(self: &Arc<Self>) {
-        let mut next = None;
-        let mut queues = self.queues.lock();
-        queues.running -= 1;
-        if queues.running < queues.most {
-            next = queues.leave();
+    fn slot(self: &Arc<Self>, client: Client, permit: Permit) -> Slot {
+        Slot {
+            admission: Arc::clone(self),
+            client,
+            permit: Mutex::new(Some(permit)),
         }
-        if next.is_some() {
-            queues.running += 1;
-        }
-        drop(queues);
-        if let Some(waiter) = next {
+    }
+
+    /// Gives free places to those who wait.
+    fn hand_out(self: &Arc<Self>) {
+        loop {
+            let Some((client, waiter)) = self.queues.lock().leave() else {
+                return;
+            };
             // If it has gone meanwhile, the permit comes back here and is dropped: the next one's turn.
-            drop(waiter.turn.send(self.permit()));
+            drop(waiter.send(self.permit(client)));
         }
     }
 }
 
 impl Queues {
+    /// Returns whether a client may run without waiting.
+    fn is_free_for(&self, client: &Client) -> bool {
+        let running = self.clients.get(client).map_or(0, |queue| queue.running);
+        self.waiting == 0 && self.running < self.most && running < self.most_per_client
+    }
+
+    fn begin(&mut self, client: &Client) {
+        self.running += 1;
+        self.clients.entry(client.clone()).or_default().running += 1;
+    }
+
+    fn end(&mut self, client: &Client) {
+        self.running -= 1;
+        let queue = self.clients.get_mut(client).expect("it runs something");
+        queue.running -= 1;
+        self.forget_idle(client);
+    }
+
     fn enter(
         &mut self,
         client: &Client,
@@ -147,35 +231,52 @@ impl Queues {
         if self.waiting >= limits.queued {
             return Err(Shed::Full);
         }
-        let queue = self.clients.entry(client.clone()).or_default();
-        if queue.len() >= limits.queued_per_client {
+        let waiting = self.clients.get(client).map_or(0, |q| q.waiters.len());
+        if waiting >= limits.queued_per_client {
             return Err(Shed::ClientFull);
         }
-        if queue.is_empty() {
+        Ok(self.wait(client, VecDeque::push_back))
+    }
+
+    /// Adds one that waits to a client's queue.
+    fn wait(
+        &mut self,
+        client: &Client,
+        add: impl FnOnce(&mut VecDeque<oneshot::Sender<Permit>>, oneshot::Sender<Permit>),
+    ) -> oneshot::Receiver<Permit> {
+        let queue = self.clients.entry(client.clone()).or_default();
+        if queue.waiters.is_empty() {
             self.turns.push_back(client.clone());
         }
         let (turn, wait) = oneshot::channel();
-        queue.push_back(Waiter { turn });
+        add(&mut queue.waiters, turn);
         self.waiting += 1;
-        Ok(wait)
+        wait
     }
 
-    /// The next in turn.
-    fn leave(&mut self) -> Option<Waiter> {
-        while let Some(client) = self.turns.pop_front() {
+    /// Takes the next one out that may run, and counts it as running.
+    fn leave(&mut self) -> Option<(Client, oneshot::Sender<Permit>)> {
+        while self.running < self.most {
+            let running = |client: &Client| self.clients[client].running;
+            let places = self.turns.iter().enumerate();
+            let places = places.map(|(place, client)| (running(client), place));
+            let (running, place) = places.min()?;
+            if running >= self.most_per_client {
+                return None;
+            }
+            let client = self.turns.remove(place)?;
             let queue = self.clients.get_mut(&client)?;
-            let waiter = queue.pop_front();
-            if queue.is_empty() {
-                self.clients.remove(&client);
-            } else {
-                self.turns.push_back(client);
+            let waiter = queue.waiters.pop_front();
+            if !queue.waiters.is_empty() {
+                self.turns.push_back(client.clone());
             }
-            if let Some(waiter) = waiter {
-                self.waiting -= 1;
-                if !waiter.turn.is_closed() {
-                    return Some(waiter);
-                }
+            let Some(waiter) = waiter else { continue };
+            self.waiting -= 1;
+            if !waiter.is_closed() {
+                self.begin(&client);
+                return Some((client, waiter));
             }
+            self.forget_idle(&client);
         }
         None
     }
@@ -185,13 +286,76 @@ impl Queues {
         let Some(queue) = self.clients.get_mut(client) else {
             return;
         };
-        let before = queue.len();
-        queue.retain(|waiter| !waiter.turn.is_closed());
-        self.waiting -= before - queue.len();
-        if queue.is_empty() {
-            self.clients.remove(client);
+        let before = queue.waiters.len();
+        queue.waiters.retain(|waiter| !waiter.is_closed());
+        self.waiting -= before - queue.waiters.len();
+        if queue.waiters.is_empty() {
             self.turns.retain(|other| other != client);
         }
+        self.forget_idle(client);
+    }
+
+    fn forget_idle(&mut self, client: &Client) {
+        let is_idle =
+            |queue: &Queue| queue.running == 0 && queue.parked == 0 && queue.waiters.is_empty();
+        if self.clients.get(client).is_some_and(is_idle) {
+            self.clients.remove(client);
+        }
+    }
+}
+
+impl Slot {
+    /// Gives the turn up until [`Self::resume`].
+    ///
+    /// # Errors
+    /// If too many answers wait already; then the turn is kept.
+    pub(crate) fn pause(&self) -> Result<Parked, Crowded> {
+        {
+            let mut queues = self.admission.queues.lock();
+            let others = queues.parked;
+            let queue = queues.clients.entry(self.client.clone()).or_default();
+            if others >= PARKED_MAX || queue.parked >= PARKED_PER_CLIENT {
+                return Err(Crowded);
+            }
+            queue.parked += 1;
+            queues.parked += 1;
+        }
+        drop(self.permit.lock().take());
+        Ok(Parked {
+            admission: Arc::clone(&self.admission),
+            client: self.client.clone(),
+        })
+    }
+
+    /// Gives the turn up for good.
+    pub(crate) fn release(&self) {
+        drop(self.permit.lock().take());
+    }
+
+    /// Waits for a turn again, before those of the same client that have not begun. Not for threads of the
+    /// runtime.
+    pub(crate) fn resume(&self, parked: Parked, runtime: &Handle) {
+        let turn = self
+            .admission
+            .queues
+            .lock()
+            .wait(&self.client, VecDeque::push_front);
+        self.admission.hand_out();
+        if let Ok(permit) = runtime.block_on(turn) {
+            *self.permit.lock() = Some(permit);
+        }
+        drop(parked);
+    }
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        let mut queues = self.admission.queues.lock();
+        queues.parked -= 1;
+        if let Some(queue) = queues.clients.get_mut(&self.client) {
+            queue.parked -= 1;
+        }
+        queues.forget_idle(&self.client);
     }
 }
 
@@ -201,7 +365,8 @@ impl Drop for Permit {
         let usual = self.admission.usual_us.load(Ordering::Relaxed);
         let usual = usual - usual / 16 + took / 16;
         self.admission.usual_us.store(usual, Ordering::Relaxed);
-        self.admission.release();
+        self.admission.queues.lock().end(&self.client);
+        self.admission.hand_out();
     }
 }
 
@@ -253,6 +418,117 @@ mod tests {
         }
         assert_eq!(*order.lock(), ["a", "b", "c", "a", "a"]);
         assert_eq!(admission.load(), (0, 0));
+    }
+
+    fn roomy(running: usize) -> Limits {
+        Limits {
+            running,
+            queue_time: Duration::from_secs(60),
+            ..Limits::default()
+        }
+    }
+
+    /// Waits for a turn in the background; gives the turn when it has come.
+    fn waiting(
+        admission: &Arc<Admission>,
+        name: &str,
+        limits: Limits,
+    ) -> tokio::task::JoinHandle<Slot> {
+        let (admission, client) = (Arc::clone(admission), user(name));
+        tokio::spawn(async move { admission.admit(&client, &limits).await.unwrap() })
+    }
+
+    async fn until_waiting(admission: &Admission, count: usize) {
+        while admission.load().1 < count {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn who_has_fewer_running_goes_first() {
+        let admission = Admission::new();
+        let limits = roomy(4);
+        let mut held = Vec::new();
+        for name in ["a", "a", "a", "b"] {
+            held.push(admission.admit(&user(name), &limits).await.unwrap());
+        }
+        let a = waiting(&admission, "a", limits.clone());
+        until_waiting(&admission, 1).await;
+        let b = waiting(&admission, "b", limits.clone());
+        until_waiting(&admission, 2).await;
+        let c = waiting(&admission, "c", limits.clone());
+        until_waiting(&admission, 3).await;
+        held.remove(0);
+        let c = c.await.unwrap();
+        assert!(!a.is_finished() && !b.is_finished());
+        drop(held.pop());
+        let b = b.await.unwrap();
+        assert!(!a.is_finished());
+        drop((b, c));
+        drop(a.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn no_client_has_all_places() {
+        let admission = Admission::new();
+        let limits = roomy(4);
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(admission.admit(&user("a"), &limits).await.unwrap());
+        }
+        let fourth = waiting(&admission, "a", limits.clone());
+        until_waiting(&admission, 1).await;
+        assert_eq!(admission.load(), (3, 1));
+        // Another takes the place that is left, though somebody waits.
+        let other = admission.admit(&user("b"), &limits).await.unwrap();
+        assert_eq!(admission.load(), (4, 1));
+        drop(held.remove(0));
+        let fourth = fourth.await.unwrap();
+        drop((held, fourth, other));
+        assert_eq!(admission.load(), (0, 0));
+        assert!(admission.queues.lock().clients.is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_waits_for_its_reader_leaves_its_place_to_others() {
+        let admission = Admission::new();
+        let limits = roomy(1);
+        let slot = admission.admit(&user("a"), &limits).await.unwrap();
+        let other = waiting(&admission, "b", limits.clone());
+        until_waiting(&admission, 1).await;
+        let parked = slot.pause().unwrap();
+        let other = other.await.unwrap();
+        assert_eq!((admission.load(), admission.parked()), ((1, 0), 1));
+        let runtime = Handle::current();
+        let resumed = tokio::task::spawn_blocking(move || {
+            slot.resume(parked, &runtime);
+            slot
+        });
+        until_waiting(&admission, 1).await;
+        drop(other);
+        let slot = resumed.await.unwrap();
+        assert_eq!((admission.load(), admission.parked()), ((1, 0), 0));
+        drop(slot);
+        assert!(admission.queues.lock().clients.is_empty());
+    }
+
+    #[tokio::test]
+    async fn answers_that_wait_are_bounded() {
+        let admission = Admission::new();
+        let limits = roomy(1);
+        let mut parked = Vec::new();
+        for _ in 0..PARKED_PER_CLIENT {
+            let slot = admission.admit(&user("a"), &limits).await.unwrap();
+            parked.push(slot.pause().unwrap());
+        }
+        let slot = admission.admit(&user("a"), &limits).await.unwrap();
+        assert_eq!(slot.pause().unwrap_err(), Crowded);
+        assert_eq!(admission.load(), (1, 0));
+        drop(slot);
+        let slot = admission.admit(&user("b"), &limits).await.unwrap();
+        assert!(slot.pause().is_ok());
+        drop((slot, parked));
+        assert_eq!(admission.parked(), 0);
     }
 
     #[tokio::test]

@@ -2,18 +2,20 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::StatusCode;
 use http::request::Parts;
 use pythia::{QueryOptions, UpdateOptions};
 use rand::distr::{Alphanumeric, SampleString};
+use tokio::sync::Notify;
 
-use crate::admission::{Client, Permit, Shed};
+use crate::admission::{Client, Shed, Slot};
 use crate::auth::{Access, Identity};
 use crate::operate::metrics::ShedReason;
 use crate::operate::record::Record;
+use crate::protocol::answer::Delivery;
 use crate::protocol::error::HttpError;
 use crate::protocol::parameters::RequestLimits;
 use crate::running::Listed;
@@ -34,6 +36,8 @@ pub(crate) struct Caller {
     pub(crate) settings: Arc<Settings>,
     pub(crate) identity: Identity,
     pub(crate) peer: IpAddr,
+    /// Ends its connection, if that is of this request alone.
+    pub(crate) hangup: Option<Hangup>,
     pub(crate) record: Arc<Record>,
 }
 
@@ -43,6 +47,8 @@ pub(crate) struct Exchange {
     pub(crate) caller: Caller,
     pub(crate) dataset: Arc<Dataset>,
     pub(crate) access: Access,
+    /// What its requests may take.
+    pub(crate) limits: RequestLimits,
     /// What the request is listed under while it runs.
     pub(crate) id: Arc<str>,
 }
@@ -53,6 +59,23 @@ pub(crate) struct Peer {
     pub(crate) address: IpAddr,
     /// Whether the connection is.
     pub(crate) is_encrypted: bool,
+}
+
+/// Ends a connection: its answer was given up, and hyper would not look at that before the client has taken what was
+/// sent. Put into the requests of connections that have one request at a time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hangup(Arc<Notify>);
+
+impl Hangup {
+    /// Ends the connection.
+    pub(crate) fn hang_up(&self) {
+        self.0.notify_one();
+    }
+
+    /// Waits for that.
+    pub(crate) async fn hung_up(&self) {
+        self.0.notified().await;
+    }
 }
 
 impl FromRequestParts<Arc<State>> for Caller {
@@ -76,6 +99,7 @@ impl FromRequestParts<Arc<State>> for Caller {
             settings,
             identity,
             peer,
+            hangup: parts.extensions.get().cloned(),
             record,
         })
     }
@@ -128,10 +152,13 @@ impl FromRequestParts<Arc<State>> for Exchange {
             None => HttpError::not_found("this server has no dataset"),
         })?;
         let _ = caller.record.dataset.set(Arc::clone(&dataset.name));
+        let server = &caller.settings.config.limits;
+        let limits = caller.identity.limits(&dataset.name, server);
         Ok(Self {
             caller,
             dataset,
             access,
+            limits,
             id,
         })
     }
@@ -155,7 +182,7 @@ impl Caller {
 /// A request that is listed, and has its turn.
 pub(crate) struct Turn {
     pub(crate) listed: Listed,
-    _permit: Permit,
+    pub(crate) slot: Arc<Slot>,
 }
 
 impl Exchange {
@@ -176,6 +203,7 @@ impl Exchange {
             ));
         }
         let client = self.caller.client();
+        self.check_rate(&client)?;
         let (id, dataset) = (Arc::clone(&self.id), Arc::clone(&self.dataset.name));
         let listed = state.running.list(id, dataset, client.clone(), text);
         let listed = listed.ok_or_else(|| {
@@ -188,12 +216,12 @@ impl Exchange {
             .activity
             .set(Arc::clone(&listed.activity));
         let limits = &self.caller.settings.config.limits;
-        let permit = state.admission.admit(&client, limits).await;
+        let slot = state.admission.admit(&client, limits).await;
         self.caller
             .record
             .set_queued(listed.activity.started.elapsed());
-        let permit = match permit {
-            Ok(permit) => permit,
+        let slot = match slot {
+            Ok(slot) => Arc::new(slot),
             Err(shed) => {
                 drop(listed);
                 if shed != Shed::Late {
@@ -203,10 +231,41 @@ impl Exchange {
             }
         };
         listed.activity.begin();
-        Ok(Turn {
-            listed,
-            _permit: permit,
+        Ok(Turn { listed, slot })
+    }
+
+    /// Counts a request of a client that may send so many a second.
+    fn check_rate(&self, client: &Client) -> Result<(), HttpError> {
+        let Some(per_second) = self.limits.requests_per_second else {
+            return Ok(());
+        };
+        let state = &self.caller.state;
+        let taken = state.rates.take(client, per_second, Instant::now());
+        taken.map_err(|seconds| {
+            state.operations.metrics.shed(ShedReason::Rate);
+            HttpError::later(
+                StatusCode::TOO_MANY_REQUESTS,
+                format!("you may send {per_second} requests per second; try again later"),
+                seconds,
+            )
         })
+    }
+
+    /// Returns how the answer of a turn waits for its reader.
+    pub(crate) fn delivery(&self, turn: &Turn) -> Delivery {
+        let limits = &self.caller.settings.config.limits;
+        Delivery {
+            database: Arc::clone(&self.dataset.database),
+            slot: Arc::clone(&turn.slot),
+            unread_bytes: limits.unread_bytes,
+            bytes_per_second: limits.answer_bytes_per_second,
+            window: 2 * limits.stall_time,
+            cancel: Arc::clone(&turn.listed.activity.cancel),
+            hangup: self.caller.hangup.clone(),
+            metrics: Arc::clone(&self.caller.state.operations.metrics),
+            id: Arc::clone(&self.id),
+            client: turn.listed.activity.client.clone(),
+        }
     }
 
     /// What a query of this request may use.
@@ -229,11 +288,6 @@ impl Exchange {
             writable: self.access.write.clone(),
             load: Some(self.caller.settings.outbound.load()),
         }
-    }
-
-    /// The server's limits, for requests that lower none.
-    pub(crate) fn limits(&self) -> RequestLimits {
-        RequestLimits::of(&self.caller.settings.config.limits)
     }
 
     fn shed(&self, shed: Shed, waited: Duration) -> HttpError {

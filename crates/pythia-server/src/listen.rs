@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
+use http::Version;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -22,7 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Config, Limits, Tls};
-use crate::exchange::Peer;
+use crate::exchange::{Hangup, Peer};
 use crate::protocol::Service;
 use crate::server::ServerError;
 use crate::stall::Stalling;
@@ -238,8 +239,13 @@ where
         .keep_alive_timeout(limits.stall_time);
     let has_asked = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&has_asked);
-    let answer = service_fn(move |request: http::Request<Incoming>| {
+    let hangup = Hangup::default();
+    let mine = hangup.clone();
+    let answer = service_fn(move |mut request: http::Request<Incoming>| {
         asked.store(true, Ordering::Relaxed);
+        if request.version() < Version::HTTP_2 {
+            request.extensions_mut().insert(mine.clone());
+        }
         let service = service.clone();
         async move {
             let response = service.answer(request.map(Body::new), peer).await;
@@ -255,6 +261,9 @@ where
     if first.is_err() && has_asked.load(Ordering::Relaxed) {
         // An error is the client's going away, or an answer that was cut: both are known where they
         // arose.
-        let _ = connection.await;
+        tokio::select! {
+            _ = connection => {}
+            () = hangup.hung_up() => {}
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::admission::PARKED_MAX;
 use crate::config::{Config, ConfigError, ConfigSource};
 use crate::listen::{self, Listener};
 use crate::operate::Operations;
@@ -87,7 +88,8 @@ impl Server {
         let config = source.read()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
-            .max_blocking_threads(config.limits.running + 64)
+            // Those that compute, those that wait for readers, and others for short work.
+            .max_blocking_threads(config.limits.running + PARKED_MAX + 64)
             // Deeply nested queries are planned by recursion.
             .thread_stack_size(16 << 20)
             .thread_name("pythia")

@@ -14,6 +14,7 @@ use crate::auth::Auth;
 use crate::config::{Config, ConfigError, DatasetConfig};
 use crate::operate::Operations;
 use crate::outbound::Outbound;
+use crate::rate::Rates;
 use crate::running::Running;
 use crate::server::ServerError;
 
@@ -23,6 +24,8 @@ pub(crate) struct State {
     datasets: RwLock<Arc<Datasets>>,
     /// Who may run now.
     pub(crate) admission: Arc<Admission>,
+    /// Requests that clients have left this second.
+    pub(crate) rates: Rates,
     /// What runs now.
     pub(crate) running: Arc<Running>,
     /// Bytes that request texts may still take in memory.
@@ -147,6 +150,7 @@ impl State {
         let limits = &settings.config.limits;
         Self {
             admission: Admission::new(),
+            rates: Rates::default(),
             running: Arc::default(),
             receiving: Arc::new(Semaphore::new(
                 limits.receive_bytes.min(Semaphore::MAX_PERMITS),

@@ -2,12 +2,12 @@
 
 import { useEffect } from "preact/hooks";
 import { signal } from "@preact/signals";
-import { authorization, dataset, signOut } from "./server/connection.ts";
-import { datasets, loadDatasets } from "./server/datasets.ts";
+import { authorization, signOut } from "./server/connection.ts";
+import { dataset, datasetName, datasets, isServed, loadDatasets } from "./server/datasets.ts";
 import { link, route, type View } from "./route.ts";
 import { status } from "./parts/status.ts";
 import { SignIn } from "./sign-in.tsx";
-import { QueryView } from "./query/view.tsx";
+import { move, QueryView } from "./query/view.tsx";
 import { ExploreView } from "./explore/view.tsx";
 import { StatisticsView } from "./statistics/view.tsx";
 import { setTheme, theme } from "./theme.ts";
@@ -22,9 +22,11 @@ export function App() {
     void loadDatasets().finally(() => { ready.value = true; });
   }, [authorization.value]);
   const { view } = route.value;
+  const name = datasetName();
   useEffect(() => {
-    document.title = `${VIEWS.find(([key]) => key === view)?.[1]} · Pythia`;
-  }, [view]);
+    document.title = [VIEWS.find(([key]) => key === view)?.[1], name, "Pythia"].filter(Boolean).join(" · ");
+  }, [view, name]);
+  const served = isServed(dataset.value);
   return (
     <>
       <a class="skip" href="#main" onClick={skip}>Skip to content</a>
@@ -32,7 +34,7 @@ export function App() {
         <span class="brand"><Mark />Pythia</span>
         <nav aria-label="Views">
           {VIEWS.map(([key, label]) => (
-            <a key={key} href={link(key)} aria-current={key === view ? "page" : undefined}>{label}</a>
+            <a key={key} href={link(key, dataset.value)} aria-current={key === view ? "page" : undefined}>{label}</a>
           ))}
         </nav>
         <div class="top-end">
@@ -41,10 +43,16 @@ export function App() {
           <ThemeButton />
         </div>
       </header>
-      <main id="main" tabIndex={-1} key={dataset.value ?? ""}>
+      <main id="main" tabIndex={-1}>
+        {ready.value && !served && (
+          <>
+            {view !== "query" && <h1 class="unseen">No such dataset</h1>}
+            <p class="problem" role="alert">This server has no dataset {name}, or you may not read it. Choose another above.</p>
+          </>
+        )}
         {ready.value && view === "query" && <QueryView />}
-        {ready.value && view === "explore" && <ExploreView />}
-        {ready.value && view === "statistics" && <StatisticsView />}
+        {ready.value && served && view === "explore" && <ExploreView key={name ?? ""} />}
+        {ready.value && served && view === "statistics" && <StatisticsView key={name ?? ""} />}
       </main>
       <div role="status" class="unseen">{status.value}</div>
       <SignIn />
@@ -59,11 +67,18 @@ function skip(event: Event) {
 }
 
 function DatasetChoice() {
-  if (datasets.value.length < 2) return null;
+  const served = isServed(dataset.value);
+  if (datasets.value.length < 2 && served) return null;
+  const choose = (name: string) => {
+    // A query is taken along; what else is shown belongs to its dataset.
+    if (route.value.view === "query") move(name);
+    else location.hash = link(route.value.view, name);
+  };
   return (
     <label class="dataset">
       <span class="unseen">Dataset</span>
-      <select value={dataset.value ?? ""} onChange={(event) => { dataset.value = event.currentTarget.value; }}>
+      <select value={served ? dataset.value ?? "" : ""} onChange={(event) => choose(event.currentTarget.value)}>
+        {!served && <option value="" disabled>Dataset</option>}
         {datasets.value.map((name) => <option key={name} value={name}>{name}</option>)}
       </select>
     </label>

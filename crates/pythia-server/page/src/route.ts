@@ -4,29 +4,36 @@ import { signal } from "@preact/signals";
 
 export type View = "query" | "explore" | "statistics";
 
-export interface Route { view: View; parameters: URLSearchParams }
+/** `dataset` is null where the address names none. */
+export interface Route { view: View; dataset: string | null; parameters: URLSearchParams }
 
 export const route = signal<Route>(read());
 
 addEventListener("hashchange", () => { route.value = read(); });
 
-export function link(view: View, parameters: Record<string, string> = {}): string {
-  const search = new URLSearchParams(parameters).toString();
+/** The address of a view of a dataset; null for the one at the server's root. */
+export function link(view: View, dataset: string | null, parameters: Record<string, string> = {}): string {
+  const search = new URLSearchParams({ ...(dataset === null ? {} : { dataset }), ...parameters }).toString();
   return `#/${view}${search ? `?${search}` : ""}`;
 }
 
-/** The link that shows a node in the explorer. */
-export function nodeLink(iri: string): string {
-  return link("explore", { node: iri });
+/** The link that shows a node of a dataset in the explorer. */
+export function nodeLink(dataset: string | null, iri: string): string {
+  return link("explore", dataset, { node: iri });
 }
 
-/** Changes the address without an entry in the history and without showing anything else. */
+/** Changes the address without an entry in the history. */
 export function replaceAddress(hash: string): void {
+  if (hash === location.hash) return;
   history.replaceState(null, "", hash);
+  route.value = read();
 }
 
 function read(): Route {
   const [path = "", search = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
   const view = path === "explore" || path === "statistics" ? path : "query";
-  return { view, parameters: new URLSearchParams(search) };
+  const parameters = new URLSearchParams(search);
+  const dataset = parameters.get("dataset");
+  parameters.delete("dataset");
+  return { view, dataset, parameters };
 }

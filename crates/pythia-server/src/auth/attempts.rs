@@ -1,10 +1,12 @@
 //! Failed attempts to say who one is, by address: who guesses is slowed down.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+
+use crate::network::network_of;
 
 /// How long failures are counted together.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -77,14 +79,6 @@ fn make_room(failed: &mut HashMap<IpAddr, Failed>, now: Instant) {
         if let Some(oldest) = oldest.map(|(address, _)| *address) {
             failed.remove(&oldest);
         }
-    }
-}
-
-/// Whoever has an IPv6 address has 2^64 of them.
-fn network_of(peer: IpAddr) -> IpAddr {
-    match peer.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-        v4 => v4,
     }
 }
 

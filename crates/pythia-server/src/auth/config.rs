@@ -71,6 +71,37 @@ pub struct RoleConfig {
     /// Whether tasks of operators may be done: compaction, backups, cancelling what others run.
     #[serde(default)]
     pub admin: bool,
+    /// Limits of its requests in place of the server's.
+    #[serde(default, skip_serializing_if = "RoleLimits::is_empty")]
+    pub limits: RoleLimits,
+}
+
+/// What requests of a role may take, where that is not what the server's limits say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RoleLimits {
+    /// Time of a query or update.
+    #[serde(with = "human::optional", skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Duration>,
+    /// Bytes a query may hold.
+    #[serde(
+        rename = "query_memory",
+        with = "human::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub query_memory_bytes: Option<usize>,
+    /// Results a query may give.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
+    /// Requests per second of each user, or of each address of those who are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_per_second: Option<u32>,
+}
+
+impl RoleLimits {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Tokens that somebody else signs (RFC 7519).

@@ -33,10 +33,12 @@ use self::attempts::Attempts;
 use self::config::SecurityConfig;
 use self::jwt::Signed;
 use self::password::Passwords;
-use self::remembered::Remembered;
+use self::remembered::{Remembered, Scheme};
 use self::role::{Role, Roles};
 use self::token::Tokens;
+use crate::config::Limits;
 use crate::protocol::error::HttpError;
+use crate::protocol::parameters::RequestLimits;
 
 pub use self::password::hash_password;
 pub(crate) use self::role::Access;
@@ -121,6 +123,22 @@ impl Auth {
         }
     }
 
+    /// Checks that this may take the place of `old` while the server runs. A file that has lost its table
+    /// `security`, or was read while it was being written, must not open the server.
+    ///
+    /// # Errors
+    /// What to do.
+    pub(crate) fn check_succeeds(&self, old: &Self) -> Result<(), String> {
+        if old.is_open() || !self.is_open() || self.is_open_to_all {
+            return Ok(());
+        }
+        Err(
+            "[security] names no user, token, role or key any more, so everybody could read and change \
+             everything: put it back, or say that this is wanted (security.open = true)"
+                .to_owned(),
+        )
+    }
+
     /// Who has sent a request. Checking a password for the first time takes some ten milliseconds.
     pub(crate) async fn identify(
         &self,
@@ -183,7 +201,7 @@ impl Known {
 
     async fn basic(&self, credentials: &str, peer: IpAddr) -> Result<Identity, HttpError> {
         let now = Instant::now();
-        let key = self.remembered.key(credentials.as_bytes());
+        let key = self.remembered.key(Scheme::Basic, credentials.as_bytes());
         if let Some(identity) = self.remembered.get(&key, now) {
             return Ok(identity);
         }
@@ -209,7 +227,7 @@ impl Known {
                 ..identity.clone()
             });
         }
-        let key = self.remembered.key(token.as_bytes());
+        let key = self.remembered.key(Scheme::Bearer, token.as_bytes());
         if let Some(identity) = self.remembered.get(&key, now) {
             return Ok(identity);
         }
@@ -306,6 +324,14 @@ impl Identity {
                 admin: false,
                 ..access
             },
+        }
+    }
+
+    /// Returns what their requests to a dataset may take.
+    pub(crate) fn limits(&self, dataset: &str, server: &Limits) -> RequestLimits {
+        match &self.roles {
+            None => RequestLimits::of(server),
+            Some(roles) => RequestLimits::of_roles(roles, dataset, server),
         }
     }
 

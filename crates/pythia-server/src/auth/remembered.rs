@@ -20,6 +20,13 @@ pub(super) struct Remembered<T> {
     known: Mutex<HashMap<Key, (T, Instant)>>,
 }
 
+/// A way to say who one is, as `Authorization` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    Basic,
+    Bearer,
+}
+
 /// Stands for credentials.
 pub(super) type Key = [u8; 32];
 
@@ -31,9 +38,11 @@ impl<T: Clone> Remembered<T> {
         }
     }
 
-    pub(super) fn key(&self, credentials: &[u8]) -> Key {
+    /// Returns what stands for credentials of a scheme. What was right for one is not for another.
+    pub(super) fn key(&self, scheme: Scheme, credentials: &[u8]) -> Key {
         let mut hash = Sha256::new();
         hash.update(self.secret);
+        hash.update([scheme as u8]);
         hash.update(credentials);
         hash.finalize().into()
     }
@@ -65,13 +74,17 @@ mod tests {
     fn what_is_remembered_is_forgotten_in_time_and_bounded() {
         let remembered = Remembered::new();
         let now = Instant::now();
-        let key = remembered.key(b"ada:secret");
-        assert_ne!(key, Remembered::<()>::new().key(b"ada:secret"));
+        let key = remembered.key(Scheme::Basic, b"ada:secret");
+        assert_ne!(
+            key,
+            Remembered::<()>::new().key(Scheme::Basic, b"ada:secret")
+        );
+        assert_ne!(key, remembered.key(Scheme::Bearer, b"ada:secret"));
         remembered.put(key, 1, now + TIME, now);
         assert_eq!(remembered.get(&key, now), Some(1));
         assert_eq!(remembered.get(&key, now + TIME), None);
         for number in 0..2 * CREDENTIALS_MAX {
-            let key = remembered.key(&number.to_le_bytes());
+            let key = remembered.key(Scheme::Basic, &number.to_le_bytes());
             remembered.put(key, 2, now + TIME, now);
         }
         assert!(remembered.known.lock().len() <= CREDENTIALS_MAX);

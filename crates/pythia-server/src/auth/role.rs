@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use pythia::GraphRules;
 
-use super::config::RoleConfig;
+use super::config::{RoleConfig, RoleLimits};
+use crate::config::Limits;
+use crate::protocol::parameters::RequestLimits;
 
 /// What somebody may do with a dataset.
 #[derive(Clone, Debug)]
@@ -24,6 +26,7 @@ pub(super) struct Role {
     /// All, if `None`.
     datasets: Option<BTreeSet<String>>,
     access: Access,
+    limits: RoleLimits,
 }
 
 /// The roles that there are.
@@ -69,12 +72,42 @@ impl Access {
     }
 }
 
+impl RequestLimits {
+    /// What roles allow together: of each limit the highest. A role that does not set one has the server's.
+    pub(super) fn of_roles(roles: &[Arc<Role>], dataset: &str, server: &Limits) -> Self {
+        let server = Self::of(server);
+        let matching = roles.iter().filter(|role| role.is_for(dataset));
+        let limits = matching.map(|role| role.limits(&server));
+        limits.reduce(Self::highest).unwrap_or(server)
+    }
+}
+
 impl Role {
+    fn limits(&self, server: &RequestLimits) -> RequestLimits {
+        let own = &self.limits;
+        RequestLimits {
+            timeout: own.timeout.unwrap_or(server.timeout),
+            memory_bytes: own.query_memory_bytes.or(server.memory_bytes),
+            rows: own.rows.or(server.rows),
+            requests_per_second: own.requests_per_second,
+        }
+    }
+
     fn of(config: &RoleConfig) -> Result<Self, String> {
         let wrong = |message: String| format!("role {}: {message}", config.name);
         let read = GraphRules::parse(&config.read).map_err(wrong)?;
         let write = GraphRules::parse(&config.write).map_err(wrong)?;
         let all = config.datasets.iter().any(|name| name == "*");
+        let limits = config.limits.clone();
+        if limits.timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(wrong(
+                "limits.timeout is 0, so no request could be answered".to_owned(),
+            ));
+        }
+        if limits.requests_per_second == Some(0) {
+            let message = "limits.requests_per_second is 0, so no request could be answered";
+            return Err(wrong(message.to_owned()));
+        }
         Ok(Self {
             datasets: (!all).then(|| config.datasets.iter().cloned().collect()),
             access: Access {
@@ -83,6 +116,7 @@ impl Role {
                 write,
                 admin: config.admin,
             },
+            limits,
         })
     }
 
@@ -132,8 +166,78 @@ mod tests {
             datasets: owned(datasets),
             read: owned(read),
             write: owned(write),
-            admin: false,
+            ..RoleConfig::default()
         }
+    }
+
+    #[test]
+    fn limits_of_roles_take_the_place_of_the_servers_and_the_highest_counts() {
+        let with = |name: &str, limits: RoleLimits| RoleConfig {
+            limits,
+            ..role(name, &["*"], &["default"], &[])
+        };
+        let seconds = |seconds| Some(std::time::Duration::from_secs(seconds));
+        let roles = Roles::new(&[
+            with(
+                "public",
+                RoleLimits {
+                    timeout: seconds(5),
+                    query_memory_bytes: Some(1 << 20),
+                    rows: Some(100),
+                    requests_per_second: Some(2),
+                },
+            ),
+            with(
+                "trusted",
+                RoleLimits {
+                    timeout: seconds(600),
+                    ..RoleLimits::default()
+                },
+            ),
+            with("usual", RoleLimits::default()),
+            with(
+                "more",
+                RoleLimits {
+                    rows: Some(1000),
+                    requests_per_second: Some(5),
+                    timeout: seconds(1),
+                    query_memory_bytes: Some(1),
+                },
+            ),
+        ])
+        .expect("right");
+        let server = Limits {
+            rows: Some(500),
+            ..Limits::default()
+        };
+        let of = |names: &[&str]| {
+            let limits = RequestLimits::of_roles(&roles.known(names), "ds", &server);
+            let RequestLimits {
+                timeout,
+                memory_bytes,
+                rows,
+                requests_per_second,
+            } = limits;
+            (timeout.as_secs(), memory_bytes, rows, requests_per_second)
+        };
+        assert_eq!(of(&["public"]), (5, Some(1 << 20), Some(100), Some(2)));
+        assert_eq!(of(&["trusted"]), (600, None, Some(500), None));
+        assert_eq!(of(&["usual"]), (60, None, Some(500), None));
+        assert_eq!(of(&["public", "usual"]), (60, None, Some(500), None));
+        assert_eq!(
+            of(&["public", "more"]),
+            (5, Some(1 << 20), Some(1000), Some(5))
+        );
+        assert_eq!(of(&[]), (60, None, Some(500), None));
+        let never = RoleLimits {
+            requests_per_second: Some(0),
+            ..RoleLimits::default()
+        };
+        let wrong = Roles::new(&[with("never", never)]).expect_err("nobody could ask");
+        assert!(
+            wrong.contains("role never: limits.requests_per_second"),
+            "{wrong}"
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ fn role(name: &str, read: &[&str], write: &[&str]) -> RoleConfig {
         datasets: vec!["*".to_owned()],
         read: owned(read),
         write: owned(write),
-        admin: false,
+        ..RoleConfig::default()
     }
 }
 

@@ -45,6 +45,9 @@ pub struct Limits {
     pub connections: usize,
     /// Queries and updates that run at once. Default: 8 per core, at least 16.
     pub running: usize,
+    /// Of these, those of one client. Default: three quarters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running_per_client: Option<usize>,
     /// Requests that wait for one of these to end. Default 1024.
     pub queued: usize,
     /// Of these, those of one client. Default 256.
@@ -52,6 +55,13 @@ pub struct Limits {
     /// How long they wait. Default 5 s.
     #[serde(with = "human")]
     pub queue_time: Duration,
+    /// Bytes of an answer that are kept in a temporary file while its client takes them more slowly than they are
+    /// computed. Default 256 MiB.
+    #[serde(rename = "unread_size", with = "human")]
+    pub unread_bytes: u64,
+    /// Bytes per second that a client must take of an answer that waits for it; 0 is any number. Default 1 KiB.
+    #[serde(rename = "answer_rate", with = "human")]
+    pub answer_bytes_per_second: u64,
     /// How long running requests may go on when the server is told to stop. Default 30 s.
     #[serde(with = "human")]
     pub grace_time: Duration,
@@ -72,15 +82,24 @@ impl Default for Limits {
             stall_time: Duration::from_secs(30),
             connections: 4096,
             running: (8 * cores).max(16),
+            running_per_client: None,
             queued: 1024,
             queued_per_client: 256,
             queue_time: Duration::from_secs(5),
+            unread_bytes: 256 << 20,
+            answer_bytes_per_second: 1 << 10,
             grace_time: Duration::from_secs(30),
         }
     }
 }
 
 impl Limits {
+    /// Returns how many queries and updates of one client run at once.
+    pub(crate) fn running_per_client(&self) -> usize {
+        let usual = (self.running * 3).div_ceil(4);
+        self.running_per_client.unwrap_or(usual).max(1)
+    }
+
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let counts = [
             ("timeout", u64::from(!self.timeout.is_zero())),

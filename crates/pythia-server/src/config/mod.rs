@@ -22,7 +22,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::auth::config::{JwtConfig, RoleConfig, SecurityConfig, TokenConfig, UserConfig};
+pub use crate::auth::config::{
+    JwtConfig, RoleConfig, RoleLimits, SecurityConfig, TokenConfig, UserConfig,
+};
+pub use crate::hosts::Hosts;
 pub use crate::outbound::config::OutboundConfig;
 pub use bind::parse as parse_addresses;
 pub use dataset::{DatasetConfig, WriteConfig};
@@ -53,7 +56,9 @@ pub struct Config {
     pub security: SecurityConfig,
     /// Whom SERVICE and LOAD may ask.
     pub outbound: OutboundConfig,
-    /// Origins whose pages may read answers; `*` is any. Default: any, as the protocol is public.
+    /// Names that it answers to besides addresses and `localhost`. Default: none.
+    pub hosts: Hosts,
+    /// Origins whose pages may read answers; `*` is any. Default: none.
     pub cors_origins: Vec<String>,
     /// Proxies that are believed when they say whom a request comes from (`X-Forwarded-For`).
     pub trusted_proxies: Proxies,
@@ -84,7 +89,8 @@ impl Default for Config {
             limits: Limits::default(),
             security: SecurityConfig::default(),
             outbound: OutboundConfig::default(),
-            cors_origins: vec!["*".to_owned()],
+            hosts: Hosts::default(),
+            cors_origins: Vec::new(),
             trusted_proxies: Proxies::default(),
             log: LogConfig::default(),
             tracing: TracingConfig::default(),

@@ -22,6 +22,8 @@ const CANDIDATES: usize = 512;
 const OF_RANGE: usize = 256;
 /// Of these, from one namespace.
 const OF_NAMESPACE: usize = 32;
+/// Terms looked at in one namespace, or among new names, where some of them may be hidden.
+const OF_HIDDEN: usize = 4096;
 /// Predicates looked at where none is known to name things.
 const PREDICATES: usize = 64;
 /// Types given of a thing.
@@ -167,18 +169,7 @@ pub(super) fn types(reader: &Reader, node: TermId, most: usize) -> Result<Vec<St
 }
 
 fn by_label(reader: &Reader, text: &str, candidates: &mut Candidates) -> Result<(), QueryError> {
-    let mut predicates = naming(&reader.snapshot)?;
-    if predicates.is_empty() {
-        let all = reader.snapshot.statistics().predicates.iter();
-        let of_text = all.filter(|known| {
-            let kinds = known.object_kinds;
-            kinds.contains(TermKind::String) || kinds.contains(TermKind::LangString)
-        });
-        predicates = of_text
-            .map(|known| known.predicate)
-            .take(PREDICATES)
-            .collect();
-    }
+    let predicates = predicates(reader)?;
     for variant in variants(text) {
         for kind in [TermKind::String, TermKind::LangString] {
             let names = Names::starting(reader, kind, &variant)?;
@@ -193,6 +184,31 @@ fn by_label(reader: &Reader, text: &str, candidates: &mut Candidates) -> Result<
     Ok(())
 }
 
+/// Returns the predicates that name things in what is seen: the known ones, or those that may have texts.
+fn predicates(reader: &Reader) -> Result<Vec<TermId>, QueryError> {
+    let mut predicates = Vec::new();
+    for known in naming(&reader.snapshot)? {
+        if reader.uses(known)? {
+            predicates.push(known);
+        }
+    }
+    if !predicates.is_empty() {
+        return Ok(predicates);
+    }
+    for known in &reader.snapshot.statistics().predicates {
+        let kinds = known.object_kinds;
+        let has_text = kinds.contains(TermKind::String) || kinds.contains(TermKind::LangString);
+        // The kinds are those of all graphs, which must not decide where some are hidden.
+        if (has_text || !reader.sees_all()) && reader.uses(known.predicate)? {
+            predicates.push(known.predicate);
+        }
+        if predicates.len() == PREDICATES {
+            break;
+        }
+    }
+    Ok(predicates)
+}
+
 /// Literals of one kind that start with a text.
 struct Names {
     ids: Vec<Range<u64>>,
@@ -205,7 +221,11 @@ impl Names {
         let [old, new] = reader.snapshot.ids_with_prefix(kind, text.as_bytes())?;
         let mut ids = vec![old];
         if !new.is_empty() {
-            let terms = (reader.snapshot).new_terms_with_prefix(kind, text.as_bytes(), OF_RANGE)?;
+            let most = match reader.sees_all() {
+                true => OF_RANGE,
+                false => OF_HIDDEN,
+            };
+            let terms = (reader.snapshot).new_terms_with_prefix(kind, text.as_bytes(), most)?;
             ids.extend(terms.iter().map(|(_, id)| id.0..id.0 + 1));
         }
         ids.retain(|ids| !ids.is_empty());
@@ -265,7 +285,7 @@ fn by_iri(reader: &Reader, text: &str, candidates: &mut Candidates) -> Result<()
     if !text.starts_with('<') {
         let locals = variants(text);
         let locals: Vec<String> = locals.iter().map(|local| local.replace(' ', "_")).collect();
-        for namespace in namespaces(&reader.snapshot)? {
+        for namespace in namespaces(reader)? {
             prefixes.extend(locals.iter().map(|local| format!("{namespace}{local}")));
         }
     }
@@ -273,17 +293,34 @@ fn by_iri(reader: &Reader, text: &str, candidates: &mut Candidates) -> Result<()
         if candidates.is_full() {
             break;
         }
+        by_prefix(reader, &prefix, candidates)?;
+    }
+    Ok(())
+}
+
+/// Adds the first things whose IRI starts so. Hidden ones do not take the places of others.
+fn by_prefix(reader: &Reader, prefix: &str, candidates: &mut Candidates) -> Result<(), QueryError> {
+    let most = match reader.sees_all() {
+        true => OF_NAMESPACE,
+        false => OF_HIDDEN,
+    };
+    let terms = (reader.snapshot).terms_with_prefix(TermKind::Iri, prefix.as_bytes(), most)?;
+    let mut taken = 0;
+    for (key, node) in terms {
         reader.check()?;
-        let terms =
-            (reader.snapshot).terms_with_prefix(TermKind::Iri, prefix.as_bytes(), OF_NAMESPACE)?;
-        for (key, node) in terms {
-            let found = Found {
-                matched: Matched::Iri,
-                label: None,
-                is_exact: key.bytes == prefix.as_bytes(),
-            };
-            candidates.add(node, found);
+        if taken == OF_NAMESPACE || candidates.is_full() {
+            break;
         }
+        if !reader.sees_all() && !reader.knows(node)? {
+            continue;
+        }
+        taken += 1;
+        let found = Found {
+            matched: Matched::Iri,
+            label: None,
+            is_exact: key.bytes == prefix.as_bytes(),
+        };
+        candidates.add(node, found);
     }
     Ok(())
 }

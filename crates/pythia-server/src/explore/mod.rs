@@ -115,7 +115,7 @@ async fn complete(exchange: Exchange, request: Request) -> Result<Response, Http
         let expected = r#"expected {"query": TEXT, "cursor": UTF-16 OFFSET, "limit": NUMBER}"#;
         HttpError::bad_request(format!("{expected}: {error}"))
     })?;
-    let time = COMPLETION_TIME.min(exchange.caller.settings.config.limits.timeout);
+    let time = COMPLETION_TIME.min(exchange.limits.timeout);
     let found = run(&exchange, "complete", "", time, move |reader| {
         Ok(complete::complete(reader, &asked)?)
     });
@@ -133,7 +133,7 @@ async fn void(exchange: Exchange, request: Request) -> Result<Response, HttpErro
         .unwrap_or_default();
     let dataset = NamedNode::new_unchecked(format!("{url}#dataset", url = url.as_str()));
     let endpoint = NamedNode::new_unchecked(format!("{root}/sparql"));
-    let time = VOID_TIME.min(exchange.caller.settings.config.limits.timeout);
+    let time = VOID_TIME.min(exchange.limits.timeout);
     let described = run(&exchange, "void", "", time, move |reader| {
         Ok(void::describe(reader, dataset, endpoint)?)
     });
@@ -147,7 +147,7 @@ pub(crate) async fn description(exchange: &Exchange, parts: &Parts) -> Result<Re
         updates: !exchange.dataset.config.read_only && !exchange.access.write.is_none(),
         federated: !exchange.caller.settings.config.outbound.allow.is_empty(),
     };
-    let time = VOID_TIME.min(exchange.caller.settings.config.limits.timeout);
+    let time = VOID_TIME.min(exchange.limits.timeout);
     let described = run(exchange, "description", "", time, move |reader| {
         Ok(description::describe(reader, &endpoint)?)
     });
@@ -185,8 +185,7 @@ fn reading(request: Request) -> Result<Parts, HttpError> {
 
 /// The time that a request has: the server's limit, or what it asks for.
 fn time(exchange: &Exchange, parameters: &Parameters) -> Result<Duration, HttpError> {
-    let limits = &exchange.caller.settings.config.limits;
-    Ok(parameters.lower(limits)?.timeout)
+    Ok(parameters.lower(&exchange.limits)?.timeout)
 }
 
 /// The IRI that the request was sent to.

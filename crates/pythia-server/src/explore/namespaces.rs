@@ -2,13 +2,18 @@
 
 use std::collections::HashMap;
 
-use pythia::ids::{TermId, TermKind};
-use pythia::{QueryError, Snapshot, well_known_prefixes};
+use pythia::ids::{Component, Order, QuadPattern, TermId, TermKind};
+use pythia::{QueryError, well_known_prefixes};
+
+use super::reader::Reader;
 
 /// IRIs looked at to tell the namespaces of a store.
 const SAMPLE: u64 = 256;
 /// Namespaces that are looked into.
 const NAMESPACES: usize = 16;
+/// Where graphs are hidden: predicates whose rows are looked at, and rows of each.
+const PREDICATES: usize = 64;
+const ROWS: usize = 8;
 
 /// An IRI written with a well-known prefix, as `foaf:name`, in full.
 pub(super) fn expand(name: &str) -> Vec<String> {
@@ -25,16 +30,13 @@ pub(super) fn local_start(iri: &str) -> usize {
     iri.rfind(['#', '/', ':']).map_or(0, |at| at + 1)
 }
 
-/// The namespaces that most of the store's IRIs are in, told from a sample spread evenly over the sorted
-/// IRIs: one batch of page reads.
-pub(super) fn namespaces(snapshot: &Snapshot) -> Result<Vec<String>, QueryError> {
-    let [old, new] = snapshot.ids_with_prefix(TermKind::Iri, b"")?;
-    let mut ids = Vec::new();
-    for range in [old, new] {
-        let count = range.end - range.start;
-        let step = (count / SAMPLE).max(1) as usize;
-        ids.extend(range.step_by(step).map(TermId));
-    }
+/// Returns the namespaces that most IRIs of a sample are in.
+pub(super) fn namespaces(reader: &Reader) -> Result<Vec<String>, QueryError> {
+    let snapshot = &reader.snapshot;
+    let ids = match reader.sees_all() {
+        true => spread(reader)?,
+        false => visible(reader)?,
+    };
     let mut counts: HashMap<String, usize> = HashMap::new();
     snapshot.decode_keys(&ids, |_, key| {
         if let Ok(iri) = std::str::from_utf8(key.bytes) {
@@ -47,4 +49,45 @@ pub(super) fn namespaces(snapshot: &Snapshot) -> Result<Vec<String>, QueryError>
     namespaces.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     namespaces.truncate(NAMESPACES);
     Ok(namespaces.into_iter().map(|(iri, _)| iri).collect())
+}
+
+/// Returns IRIs spread evenly over the sorted IRIs of the store: one batch of page reads.
+fn spread(reader: &Reader) -> Result<Vec<TermId>, QueryError> {
+    let [old, new] = reader.snapshot.ids_with_prefix(TermKind::Iri, b"")?;
+    let mut ids = Vec::new();
+    for range in [old, new] {
+        let count = range.end - range.start;
+        let step = (count / SAMPLE).max(1) as usize;
+        ids.extend(range.step_by(step).map(TermId));
+    }
+    Ok(ids)
+}
+
+/// Returns IRIs of the first visible rows of each predicate. The dictionary has the terms of hidden graphs
+/// too, so that a sample of it would tell of them.
+fn visible(reader: &Reader) -> Result<Vec<TermId>, QueryError> {
+    let (mut ids, mut used) = (Vec::new(), 0);
+    for known in &reader.snapshot.statistics().predicates {
+        if used == PREDICATES {
+            break;
+        }
+        let pattern = QuadPattern {
+            predicate: Some(known.predicate),
+            ..QuadPattern::default()
+        };
+        if !reader.uses(known.predicate)? {
+            continue;
+        }
+        used += 1;
+        let wanted = [Component::Subject, Component::Object];
+        let mut rows = reader.rows(&pattern, Order::Pso, wanted)?;
+        for _ in 0..ROWS {
+            let Some(row) = rows.next()? else { break };
+            ids.push(known.predicate);
+            ids.extend(row.into_iter().filter(|id| id.kind() == TermKind::Iri));
+        }
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    Ok(ids)
 }

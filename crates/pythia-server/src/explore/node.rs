@@ -147,12 +147,8 @@ pub(super) fn node(reader: &Reader, request: &Request) -> Result<Node, QueryErro
             }
         }
     }
-    let is_seen = |id: &TermId| {
-        let any = reader.count(&from(*id, None), 1)? + reader.count(&to(*id, None), 1)?;
-        Ok::<_, QueryError>(any > 0)
-    };
     let id = match id {
-        Some(id) if is_seen(&id)? => Some(id),
+        Some(id) if reader.knows(id)? => Some(id),
         _ => None,
     };
     let nodes = groups.iter().flat_map(|group| group.items.iter().copied());

@@ -10,7 +10,6 @@ use pythia::PlanNode;
 use serde::Serialize;
 
 use super::{json, reading};
-use crate::admission::Client;
 use crate::exchange::Caller;
 use crate::protocol::error::HttpError;
 use crate::running::Activity;
@@ -36,10 +35,7 @@ impl Running {
         Self {
             id: Arc::clone(&activity.id),
             dataset: Arc::clone(&activity.dataset),
-            client: match &activity.client {
-                Client::User(name) => name.to_string(),
-                Client::Address(address) => address.to_string(),
-            },
+            client: activity.client.to_string(),
             text: activity.text.clone(),
             started_ms_ago: activity.started.elapsed().as_millis(),
             state: match activity.has_begun() {

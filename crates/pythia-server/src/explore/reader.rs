@@ -169,6 +169,38 @@ impl Reader {
         Ok(count)
     }
 
+    /// Returns whether a visible quad has the predicate.
+    pub(super) fn uses(&self, predicate: TermId) -> Result<bool, QueryError> {
+        let statistics = self.snapshot.statistics();
+        if self.sees_all() {
+            return Ok(statistics.predicate(predicate).is_some());
+        }
+        let pattern = |graph| QuadPattern {
+            predicate: Some(predicate),
+            graph,
+            ..QuadPattern::default()
+        };
+        // Each visible graph by itself, so that pages of others are left out.
+        for (graph, _) in &statistics.graphs.graphs {
+            self.check()?;
+            if self.sees(*graph)? && self.has(&pattern(GraphFilter::One(*graph)))? {
+                return Ok(true);
+            }
+        }
+        Ok(!statistics.graphs.is_complete() && self.has(&pattern(GraphFilter::Any))?)
+    }
+
+    /// Returns whether a visible quad with this predicate matches.
+    fn has(&self, pattern: &QuadPattern) -> Result<bool, QueryError> {
+        let wanted = [Component::Object, Component::Subject];
+        Ok(self.rows(pattern, Order::Pos, wanted)?.next()?.is_some())
+    }
+
+    /// Returns whether anything visible is said of a node.
+    pub(super) fn knows(&self, node: TermId) -> Result<bool, QueryError> {
+        Ok(self.count(&from(node, None), 1)? > 0 || self.count(&to(node, None), 1)? > 0)
+    }
+
     /// About how many visible triples match, quickly: what several graphs say may count more than once,
     /// and no more than about `most` are counted one by one.
     pub(super) fn estimate(&self, pattern: &QuadPattern, most: u64) -> Result<u64, QueryError> {

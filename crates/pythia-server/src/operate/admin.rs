@@ -12,7 +12,7 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
-use pythia::Position;
+use pythia::{Database, Position};
 use serde_json::{Value, json};
 
 use super::statistics;
@@ -214,14 +214,17 @@ async fn backup(exchange: Exchange) -> Result<Response, HttpError> {
         ));
     };
     let folder = folder.join(&*exchange.dataset.name);
-    let store = exchange.dataset.config.path.clone();
-    begin(&exchange, "Backup", move || back_up(&store, &folder))
+    // The store that is open, not what its path may lead to by now.
+    let dataset = Arc::clone(&exchange.dataset);
+    begin(&exchange, "Backup", move || {
+        back_up(&dataset.database, &folder)
+    })
 }
 
-fn back_up(store: &FilePath, folder: &FilePath) -> Result<String, String> {
+fn back_up(database: &Database, folder: &FilePath) -> Result<String, String> {
     let failed = |error: &dyn std::error::Error| format!("{}: {error}", folder.display());
     std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
-    let report = pythia::backup(store, folder).map_err(|error| failed(&error))?;
+    let report = database.backup(folder).map_err(|error| failed(&error))?;
     Ok(format!(
         "copied {} bytes in {} files and {} commits, kept {} files; it ends with commit {}",
         report.copied_bytes,

@@ -70,13 +70,19 @@ impl Operations {
     pub(crate) fn ended(&self, record: Arc<Record>, log: &LogConfig) {
         self.metrics.record(&record);
         let slow = record.activity.get().is_some() && record.total() >= log.slow_query;
+        let plan = record
+            .activity
+            .get()
+            .and_then(|activity| activity.plan.get());
+        let warns = plan.is_some_and(|prepared| !prepared.warnings().is_empty());
         let tracer = self.tracer.read().clone();
-        if !(log.access || slow || tracer.is_some()) {
+        if !(log.access || slow || warns || tracer.is_some()) {
             return;
         }
         let ended = Ended {
             access: log.access,
             slow,
+            warns,
             tracer,
             record,
         };

@@ -31,6 +31,8 @@ pub(crate) struct Ended {
     pub(crate) access: bool,
     /// It took longer than a slow query may.
     pub(crate) slow: bool,
+    /// Its plan has warnings.
+    pub(crate) warns: bool,
     pub(crate) tracer: Option<Arc<Tracer>>,
 }
 
@@ -72,6 +74,9 @@ fn write_all(receiver: &Receiver<Ended>) {
         }
         if ended.slow {
             write_slow(record);
+        }
+        if ended.warns {
+            write_warnings(record);
         }
         if let Some(tracer) = &ended.tracer {
             tracer.send(record);
@@ -122,6 +127,24 @@ fn write_slow(record: &Record) {
         plan = plan.as_deref(),
         "slow query"
     );
+}
+
+fn write_warnings(record: &Record) {
+    let Some(activity) = record.activity.get() else {
+        return;
+    };
+    let warnings = activity.plan.get().map(|prepared| prepared.warnings());
+    for warning in warnings.into_iter().flatten() {
+        tracing::warn!(
+            target: "pythia::query",
+            id = record.id.get().map(|id| &**id),
+            client = %record.peer,
+            user = record.user.get().map(|user| &**user),
+            dataset = record.dataset.get().map(|dataset| &**dataset),
+            text = beginning(&activity.text),
+            "{warning}"
+        );
+    }
 }
 
 /// Milliseconds with three digits after the point.

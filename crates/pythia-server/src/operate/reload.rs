@@ -74,7 +74,8 @@ impl State {
         let settings = Settings::new(config)?;
         // It goes on to listen where it does.
         let auth = &settings.auth;
-        auth.check_bind(&self.listening)
+        auth.check_succeeds(&old.auth)
+            .and_then(|()| auth.check_bind(&self.listening))
             .map_err(ConfigError::invalid)?;
         let config = &settings.config;
         let tracer = match config.tracing == old.config.tracing {

@@ -43,8 +43,9 @@ impl Outbound {
     pub(crate) fn new(config: &OutboundConfig) -> Result<Self, String> {
         let rules = Arc::new(Rules::new(&config.allow)?);
         let timeout = config.timeout;
-        let service = HttpService::new(agent(&rules, timeout, 0), config.response_bytes);
-        let http = agent(&rules, timeout, REDIRECTS_MAX);
+        let agent = |redirects| agent(&rules, DefaultResolver::default(), timeout, redirects);
+        let service = HttpService::new(agent(0), config.response_bytes);
+        let http = agent(REDIRECTS_MAX);
         let mut load = Loader::new().with_agent(http, config.response_bytes);
         if let Some(folder) = &config.load_folder {
             load = load.with_folder(folder);
@@ -86,6 +87,7 @@ impl ServiceHandler for Listed {
     }
 
     fn check(&self, endpoint: &NamedNode) -> Result<(), ServiceError> {
+        self.endpoints.check(endpoint)?;
         let url: Uri = endpoint
             .as_str()
             .parse()
@@ -94,8 +96,8 @@ impl ServiceHandler for Listed {
     }
 }
 
-/// A client that asks nothing but what it may.
-fn agent(rules: &Arc<Rules>, timeout: Duration, redirects: u32) -> Agent {
+/// A client that asks nothing but what it may, and looks names up with `names`.
+fn agent(rules: &Arc<Rules>, names: impl Resolver, timeout: Duration, redirects: u32) -> Agent {
     let config: AgentConfig = Agent::config_builder()
         .http_status_as_error(false)
         .timeout_connect(Some(timeout.min(Duration::from_secs(10))))
@@ -109,19 +111,19 @@ fn agent(rules: &Arc<Rules>, timeout: Duration, redirects: u32) -> Agent {
         .build();
     let resolver = Guarded {
         rules: Arc::clone(rules),
-        names: DefaultResolver::default(),
+        names,
     };
     Agent::with_parts(config, DefaultConnector::default(), resolver)
 }
 
 /// Looks names up, for URLs that may be asked. It is asked before every request, a redirect or not,
 /// and connections go to the very addresses it gives.
-struct Guarded {
+struct Guarded<N> {
     rules: Arc<Rules>,
-    names: DefaultResolver,
+    names: N,
 }
 
-impl Resolver for Guarded {
+impl<N: Resolver> Resolver for Guarded<N> {
     fn resolve(
         &self,
         uri: &Uri,
@@ -140,7 +142,7 @@ impl Resolver for Guarded {
     }
 }
 
-impl fmt::Debug for Guarded {
+impl<N> fmt::Debug for Guarded<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guarded")
             .field("rules", &self.rules)

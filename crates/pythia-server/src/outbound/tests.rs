@@ -13,7 +13,11 @@ struct Fixed {
 
 impl Fixed {
     fn serve(answer: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        Self::serve_at("127.0.0.1:0", answer)
+    }
+
+    fn serve_at(address: &str, answer: &str) -> Self {
+        let listener = TcpListener::bind(address).expect("a free port");
         let address = listener.local_addr().expect("an address");
         let asked = Arc::new(AtomicUsize::new(0));
         let (answer, count) = (answer.to_owned(), Arc::clone(&asked));
@@ -160,4 +164,167 @@ fn answers_are_of_limited_size_and_files_of_one_folder() {
         opened.map(|_| ()).expect_err(path).to_string()
     };
     assert!(file("file:///etc/passwd").contains("may not be loaded"));
+}
+
+/// Ways to write an address of this machine, or to hide it, in a URL with this port.
+fn disguises(port: u16) -> Vec<String> {
+    let hosts = [
+        "127.0.0.1",
+        "127.1",
+        "2130706433",
+        "0177.0.0.1",
+        "0x7f.0.0.1",
+        "0x7f000001",
+        "017700000001",
+        "0",
+        "0.0.0.0",
+        "localhost",
+        "LOCALHOST.",
+        "[::1]",
+        "[::]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[::127.0.0.1]",
+        "[64:ff9b::7f00:1]",
+        "[2002:7f00:1::]",
+        "[fe80::1%25lo]",
+        "[::1%25lo]",
+        "[::1%lo]",
+        "query.example@127.0.0.1",
+        "query.example:80@127.0.0.1",
+        "query.example%40127.0.0.1",
+        "query.example%2f@127.0.0.1",
+        "127.0.0.1%00.query.example",
+        "127.0.0.1#.query.example",
+        "127.0.0.1\\@query.example",
+    ];
+    let hosts = hosts.iter();
+    hosts
+        .map(|host| format!("http://{host}:{port}/sparql"))
+        .collect()
+}
+
+#[test]
+fn no_way_to_write_an_address_leads_to_this_machine() {
+    let server = Fixed::serve(&answer("text/tab-separated-values", ONE));
+    let port = server.address.port();
+    // All public addresses may be asked.
+    let outbound = outbound(&[format!("http://*:{port}/*"), "http://*/*".to_owned()]);
+    for url in disguises(port) {
+        assert!(solutions(&outbound, &url).is_err(), "{url}");
+        let endpoint = NamedNode::new_unchecked(&url);
+        assert!(outbound.load().open(&endpoint, None).is_err(), "{url}");
+    }
+    assert_eq!(server.asked(), 0);
+}
+
+#[test]
+fn no_redirect_leads_to_this_machine() {
+    let secret = Fixed::serve(&answer("text/turtle", "<a:s> <a:p> <a:o> ."));
+    let port = secret.address.port();
+    let mut targets = disguises(port);
+    targets.push(format!("//127.0.0.1:{port}/"));
+    targets.push("file:///etc/passwd".to_owned());
+    targets.push(format!("ftp://127.0.0.1:{port}/"));
+    targets.push(format!("https://127.0.0.1:{port}/"));
+    for target in targets {
+        let door = Fixed::serve(&redirect(&target));
+        let door_url = format!("http://{}/door", door.address);
+        let outbound = outbound(&[
+            door_url.clone(),
+            format!("http://*:{port}/*"),
+            "https://*/*".to_owned(),
+        ]);
+        assert!(solutions(&outbound, &door_url).is_err(), "{target}");
+        let opened = outbound
+            .load()
+            .open(&NamedNode::new_unchecked(&door_url), None);
+        assert!(opened.is_err(), "{target}");
+        assert_eq!(door.asked(), 2, "{target}");
+    }
+    assert_eq!(secret.asked(), 0);
+}
+
+/// A name that stands for one address first, and for another each time after.
+#[derive(Debug)]
+struct Changing {
+    first: SocketAddr,
+    then: SocketAddr,
+    asked: AtomicUsize,
+}
+
+impl Resolver for Changing {
+    fn resolve(
+        &self,
+        _: &Uri,
+        _: &AgentConfig,
+        _: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, Error> {
+        let mut found = self.empty();
+        found.push(match self.asked.fetch_add(1, Ordering::SeqCst) {
+            0 => self.first,
+            _ => self.then,
+        });
+        Ok(found)
+    }
+}
+
+/// The address that was checked is the one that is connected to, and each connection is checked.
+#[test]
+fn a_name_that_changes_its_address_leads_nowhere_else() {
+    let allowed = Fixed::serve(&answer("text/tab-separated-values", ONE));
+    // On an address that the rules do not have.
+    let secret = Fixed::serve_at("127.0.0.2:0", &answer("text/tab-separated-values", ONE));
+    let names = |first: &Fixed, then: &Fixed| Changing {
+        first: first.address,
+        then: then.address,
+        asked: AtomicUsize::new(0),
+    };
+    let rules = Arc::new(Rules::new(&["127.0.0.1".to_owned()]).expect("right"));
+    let ask = |agent: &Agent| {
+        agent
+            .get("http://changing.example/sparql")
+            .call()
+            .map(|_| ())
+    };
+    let agent_with = |names| agent(&rules, names, Duration::from_secs(5), REDIRECTS_MAX);
+    let changing = agent_with(names(&allowed, &secret));
+    assert!(ask(&changing).is_ok());
+    assert!(ask(&changing).is_err());
+    assert_eq!((allowed.asked(), secret.asked()), (1, 0));
+    let back = agent_with(names(&secret, &allowed));
+    assert!(ask(&back).is_err());
+    assert!(ask(&back).is_ok());
+    assert_eq!((allowed.asked(), secret.asked()), (2, 0));
+    // A redirect to the same name asks for its address again.
+    let door = Fixed::serve(&redirect("http://changing.example/again"));
+    let redirected = agent_with(names(&door, &secret));
+    assert!(ask(&redirected).is_err());
+    assert_eq!((door.asked(), secret.asked()), (1, 0));
+}
+
+/// Of several addresses of a name, one that may not be asked is reason enough to ask none.
+#[test]
+fn a_name_with_one_hidden_address_is_not_asked() {
+    #[derive(Debug)]
+    struct Both([SocketAddr; 2]);
+    impl Resolver for Both {
+        fn resolve(
+            &self,
+            _: &Uri,
+            _: &AgentConfig,
+            _: NextTimeout,
+        ) -> Result<ResolvedSocketAddrs, Error> {
+            let mut found = self.empty();
+            self.0.into_iter().for_each(|address| found.push(address));
+            Ok(found)
+        }
+    }
+    let allowed = Fixed::serve(&answer("text/tab-separated-values", ONE));
+    let secret = Fixed::serve_at("127.0.0.2:0", &answer("text/tab-separated-values", ONE));
+    let rules = Arc::new(Rules::new(&["127.0.0.1".to_owned()]).expect("right"));
+    let both = Both([allowed.address, secret.address]);
+    let agent = agent(&rules, both, Duration::from_secs(5), 0);
+    assert!(agent.get("http://both.example/").call().is_err());
+    assert_eq!((allowed.asked(), secret.asked()), (0, 0));
 }

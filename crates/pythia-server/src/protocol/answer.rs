@@ -1,7 +1,7 @@
 //! From work on a thread to the body of an answer.
 //!
 //! What is written fits into the first piece mostly, and is then sent whole, with its length and with
-//! a status that tells how it ended. What is longer is sent piece by piece while it is computed. If
+//! a status that tells how it ended. What is longer is sent piece by piece ([`super::handover`]). If
 //! it fails by then the connection is cut (HTTP/1.1) or the stream reset (HTTP/2), before the end
 //! of the body: nothing that is cut looks whole.
 
@@ -20,9 +20,11 @@ use http::header::{CONTENT_TYPE, VARY};
 use http::{HeaderValue, StatusCode};
 use http_body::{Frame, SizeHint};
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::error::HttpError;
+pub(crate) use super::handover::Delivery;
+use super::handover::{Receiver, Sender, handover};
 
 /// Bytes of a piece.
 const PIECE_BYTES: usize = 64 << 10;
@@ -30,8 +32,6 @@ const PIECE_BYTES: usize = 64 << 10;
 const FIRST_BYTES: usize = 4 << 10;
 /// What work that is tried on a thread of connections may take: they all wait for it.
 pub(crate) const AT_ONCE: Duration = Duration::from_millis(2);
-/// Pieces between the thread and the connection.
-const PIECES: usize = 4;
 
 /// What a thread writes an answer into.
 pub(crate) struct Output {
@@ -39,40 +39,32 @@ pub(crate) struct Output {
     piece: Vec<u8>,
     /// Neither this nor the rest is there where work is tried at once.
     first: Option<oneshot::Sender<First>>,
-    rest: Option<mpsc::Sender<Result<Bytes, io::Error>>>,
-    /// Set once the last piece is on its way. Pieces that end without it are not all.
-    is_whole: Arc<AtomicBool>,
+    rest: Option<Sender>,
     /// It was tried at once, and is more than one piece.
     is_long: bool,
-    /// How long the client may leave a piece untaken.
-    stall: Duration,
+    delivery: Delivery,
     runtime: Handle,
 }
 
 /// What the thread has when it has the first piece.
 enum First {
     Whole(Result<(&'static str, Bytes), HttpError>),
-    Piece(
-        &'static str,
-        Bytes,
-        mpsc::Receiver<Result<Bytes, io::Error>>,
-    ),
+    /// The first piece, and all that follow.
+    Pieces(&'static str, Receiver),
 }
 
 /// Runs work on a thread, and answers with what it writes. If nobody waits for the answer any more,
 /// `cancel` is set.
 pub(crate) async fn answer(
-    stall: Duration,
-    cancel: Arc<AtomicBool>,
+    delivery: Delivery,
     work: impl FnOnce(&mut Output) -> Result<(), HttpError> + Send + 'static,
 ) -> Result<Response, HttpError> {
     let guard = CancelOnDrop {
-        cancel,
+        cancel: Arc::clone(&delivery.cancel),
         armed: true,
     };
     let (first, wait) = oneshot::channel();
-    let mut output = Output::new(Some(first), stall);
-    let is_whole = Arc::clone(&output.is_whole);
+    let mut output = Output::new(Some(first), delivery);
     tokio::task::spawn_blocking(move || {
         let outcome = work(&mut output);
         output.finish(outcome);
@@ -83,15 +75,7 @@ pub(crate) async fn answer(
             let (media_type, whole) = outcome?;
             (media_type, Body::from(whole))
         }
-        First::Piece(media_type, piece, rest) => {
-            let pieces = Pieces {
-                first: Some(piece),
-                rest: Some(rest),
-                is_whole,
-                guard,
-            };
-            (media_type, Body::new(pieces))
-        }
+        First::Pieces(media_type, body) => (media_type, Body::new(Guarded { body, guard })),
     };
     Ok(response(media_type, body))
 }
@@ -100,18 +84,17 @@ pub(crate) async fn answer(
 /// first. It asks [`Output::is_tried`], and ends with [`StatusCode::GATEWAY_TIMEOUT`] if it has taken
 /// [`AT_ONCE`]; then, or if it writes much, it is begun anew on a thread.
 pub(crate) async fn answer_at_once(
-    stall: Duration,
-    cancel: Arc<AtomicBool>,
+    delivery: Delivery,
     work: impl Fn(&mut Output) -> Result<(), HttpError> + Send + 'static,
 ) -> Result<Response, HttpError> {
     // Others that have come meanwhile get to the queue: what is too much is shed there, not left unread.
     tokio::task::yield_now().await;
-    let mut output = Output::new(None, stall);
+    let mut output = Output::new(None, delivery.clone());
     let tried = catch_unwind(AssertUnwindSafe(|| work(&mut output)));
     match tried.unwrap_or_else(|_| Err(crashed())) {
         Ok(()) => Ok(response(output.media_type, output.piece.into())),
         Err(error) if !output.is_long && error.status != StatusCode::GATEWAY_TIMEOUT => Err(error),
-        Err(_) => answer(stall, cancel, work).await,
+        Err(_) => answer(delivery, work).await,
     }
 }
 
@@ -158,15 +141,14 @@ fn crashed() -> HttpError {
 }
 
 impl Output {
-    fn new(first: Option<oneshot::Sender<First>>, stall: Duration) -> Self {
+    fn new(first: Option<oneshot::Sender<First>>, delivery: Delivery) -> Self {
         Self {
             media_type: "application/json",
             piece: Vec::with_capacity(FIRST_BYTES),
             first,
             rest: None,
-            is_whole: Arc::default(),
             is_long: false,
-            stall,
+            delivery,
             runtime: Handle::current(),
         }
     }
@@ -188,46 +170,32 @@ impl Output {
         }
         let piece = Bytes::from(std::mem::take(&mut self.piece));
         self.piece.reserve(PIECE_BYTES);
-        let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the client has gone");
-        match (self.first.take(), &self.rest) {
-            (Some(first), _) => {
-                let (rest, receive) = mpsc::channel(PIECES);
-                self.rest = Some(rest);
-                first
-                    .send(First::Piece(self.media_type, piece, receive))
-                    .map_err(|_| gone())
-            }
-            (None, Some(rest)) => match rest.try_send(Ok(piece)) {
-                Ok(()) => Ok(()),
-                Err(mpsc::error::TrySendError::Closed(_)) => Err(gone()),
-                Err(mpsc::error::TrySendError::Full(piece)) => {
-                    let sent = rest.send_timeout(piece, self.stall);
-                    self.runtime.block_on(sent).map_err(|_| gone())
-                }
-            },
-            (None, None) => unreachable!("it is no try"),
+        if let Some(first) = self.first.take() {
+            let (sender, receiver) = handover(self.delivery.clone(), &self.runtime);
+            self.rest = Some(sender);
+            // If the client has gone, the receiver is dropped, and the next piece tells.
+            let _ = first.send(First::Pieces(self.media_type, receiver));
         }
+        self.rest.as_ref().expect("it is no try").push(piece)
     }
 
+    /// Ends the answer. Nothing is computed any more: the turn is free, however long the client takes.
     fn finish(mut self, outcome: Result<(), HttpError>) {
-        match (self.first.take(), outcome) {
-            (Some(first), outcome) => {
-                let piece = Bytes::from(std::mem::take(&mut self.piece));
-                let whole = outcome.map(|()| (self.media_type, piece));
-                // Nobody waits for it if the client has gone.
-                let _ = first.send(First::Whole(whole));
-            }
-            (None, Ok(())) => {
-                let sent = self.piece.is_empty() || self.send().is_ok();
-                self.is_whole.store(sent, Ordering::Release);
-            }
-            (None, Err(error)) => {
-                if let Some(rest) = &self.rest {
-                    let cut = io::Error::other(error.message);
-                    let sent = rest.send_timeout(Err(cut), self.stall);
-                    let _ = self.runtime.block_on(sent);
-                }
-            }
+        self.delivery.slot.release();
+        if let Some(first) = self.first.take() {
+            let piece = Bytes::from(std::mem::take(&mut self.piece));
+            let whole = outcome.map(|()| (self.media_type, piece));
+            // Nobody waits for it if the client has gone.
+            let _ = first.send(First::Whole(whole));
+            return;
+        }
+        let outcome = match outcome {
+            Ok(()) if self.piece.is_empty() => Ok(()),
+            Ok(()) => self.send(),
+            Err(error) => Err(io::Error::other(error.message)),
+        };
+        if let Some(rest) = self.rest.take() {
+            rest.finish(outcome);
         }
     }
 }
@@ -267,18 +235,15 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// A body that comes in pieces.
-struct Pieces {
-    first: Option<Bytes>,
-    /// Nothing after the end, or an error.
-    rest: Option<mpsc::Receiver<Result<Bytes, io::Error>>>,
-    is_whole: Arc<AtomicBool>,
-    /// Dropped with the body: at its end, when there is nothing left to stop, or before it.
+/// A body that stops the work for it when it is dropped: at its end, when there is nothing left to stop, or before
+/// it.
+struct Guarded {
+    body: Receiver,
     #[expect(dead_code, reason = "held to be dropped")]
     guard: CancelOnDrop,
 }
 
-impl http_body::Body for Pieces {
+impl http_body::Body for Guarded {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -286,26 +251,10 @@ impl http_body::Body for Pieces {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        if let Some(piece) = self.first.take() {
-            return Poll::Ready(Some(Ok(Frame::data(piece))));
-        }
-        let Some(rest) = &mut self.rest else {
-            return Poll::Ready(None);
-        };
-        let piece = match std::task::ready!(rest.poll_recv(context)) {
-            // The thread has given up, as nobody took what it had, or it panicked.
-            None if !self.is_whole.load(Ordering::Acquire) => {
-                Some(Err(io::Error::other("the answer was not finished")))
-            }
-            piece => piece,
-        };
-        if !matches!(piece, Some(Ok(_))) {
-            self.rest = None;
-        }
-        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
+        Pin::new(&mut self.body).poll_frame(context)
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::default()
+        self.body.size_hint()
     }
 }

@@ -119,11 +119,10 @@ async fn read(exchange: Exchange, parts: &Parts, target: Target) -> Result<Respo
     let format = negotiate(parts.headers.get(ACCEPT), formats);
     let format = format.ok_or_else(|| super::not_acceptable(formats))?;
     let turn = exchange.turn("graph-read", "").await?;
-    let stall = exchange.caller.settings.config.limits.stall_time;
-    let cancel = Arc::clone(&turn.listed.activity.cancel);
-    answer::answer(stall, cancel, move |output| {
+    let delivery = exchange.delivery(&turn);
+    answer::answer(delivery, move |output| {
         output.is(format.media_types()[0]);
-        let options = exchange.query_options(&turn, &exchange.limits());
+        let options = exchange.query_options(&turn, &exchange.limits);
         match &target {
             Target::All => write_dataset(&exchange, format, output),
             Target::Named(graph) if !exists(&exchange, graph, &options)? => Err(absent(graph)),
@@ -234,7 +233,7 @@ async fn write(
 ) -> Result<bool, HttpError> {
     let cancel = Arc::clone(&turn.listed.activity.cancel);
     answer::run(cancel, move || {
-        let options = exchange.query_options(&turn, &exchange.limits());
+        let options = exchange.query_options(&turn, &exchange.limits);
         let created = match &target {
             Target::Named(graph) => !exists(&exchange, graph, &options)?,
             _ => false,
@@ -253,7 +252,7 @@ async fn delete(exchange: Exchange, target: Target) -> Result<Response, HttpErro
     let turn = exchange.turn("graph-write", "").await?;
     let cancel = Arc::clone(&turn.listed.activity.cancel);
     answer::run(cancel, move || {
-        let options = exchange.update_options(&turn, &exchange.limits());
+        let options = exchange.update_options(&turn, &exchange.limits);
         if let Target::Named(graph) = &target {
             // Who may not write it is not told whether it is there.
             target.check_writable(&exchange.access.write)?;
@@ -296,7 +295,7 @@ async fn patch(
         if let Target::Named(graph) = &target {
             update.set_graph(graph).map_err(failed)?;
         }
-        let options = exchange.update_options(&turn, &exchange.limits());
+        let options = exchange.update_options(&turn, &exchange.limits);
         update::commit(&exchange, &update, &options, None)
     })
     .await?;

@@ -4,6 +4,8 @@
 pub(crate) mod answer;
 pub(crate) mod error;
 pub(crate) mod graph_store;
+mod handover;
+mod inflate;
 pub(crate) mod negotiate;
 pub(crate) mod parameters;
 mod query;
@@ -15,6 +17,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST};
@@ -27,6 +30,7 @@ use tower_http::compression::predicate::SizeAbove;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
 
+use crate::config::Config;
 use crate::exchange::{Caller, Exchange, Peer, QUERY_ID};
 use crate::operate::record::Record;
 use crate::state::State;
@@ -59,7 +63,8 @@ impl Service {
             .merge(page::routes())
             .fallback(nothing)
             .layer(CompressionLayer::new().compress_when(SizeAbove::new(COMPRESSED_BYTES)))
-            .layer(RequestDecompressionLayer::new())
+            .layer(RequestDecompressionLayer::new().no_zstd())
+            .layer(from_fn_with_state(Arc::clone(&state), inflate::zstd_bodies))
             .layer(cors(&state))
             .with_state(Arc::clone(&state));
         Self { state, router }
@@ -75,17 +80,16 @@ impl Service {
         let record = Arc::new(Record::new(address, &request));
         let accept = request.headers().get(ACCEPT).cloned();
         let asks_itself = page::asks_itself(request.headers());
-        let url_bytes = config.limits.url_bytes;
-        let response = if length(request.uri()) > url_bytes {
-            let message = format!("the URL has more than {url_bytes} bytes; send a POST");
-            HttpError::new(StatusCode::URI_TOO_LONG, message).into_response()
-        } else {
-            let sent = Sent(request.uri().clone());
-            request.extensions_mut().insert(sent);
-            request.extensions_mut().insert(Peer { address, ..peer });
-            request.extensions_mut().insert(Arc::clone(&record));
-            let Ok(response) = self.router.clone().oneshot(request).await;
-            response
+        let response = match admissible(&request, config) {
+            Err(refusal) => refusal.into_response(),
+            Ok(()) => {
+                let sent = Sent(request.uri().clone());
+                request.extensions_mut().insert(sent);
+                request.extensions_mut().insert(Peer { address, ..peer });
+                request.extensions_mut().insert(Arc::clone(&record));
+                let Ok(response) = self.router.clone().oneshot(request).await;
+                response
+            }
         };
         let mut response = self.finish(response, accept.as_ref(), record);
         if asks_itself {
@@ -197,7 +201,7 @@ async fn nothing(_caller: Caller, uri: Uri) -> HttpError {
     ))
 }
 
-/// Pages of these origins may read answers.
+/// Lets pages of the configured origins read answers.
 fn cors(state: &Arc<State>) -> CorsLayer {
     let state = Arc::clone(state);
     let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "QUERY"];
@@ -215,6 +219,17 @@ fn cors(state: &Arc<State>) -> CorsLayer {
                 .iter()
                 .any(|allowed| allowed == "*" || allowed.as_bytes() == origin.as_bytes())
         }))
+}
+
+/// Checks what holds for all requests, whatever path they are for.
+fn admissible(request: &Request, config: &Config) -> Result<(), HttpError> {
+    config.hosts.check(request)?;
+    let url_bytes = config.limits.url_bytes;
+    if length(request.uri()) > url_bytes {
+        let message = format!("the URL has more than {url_bytes} bytes; send a POST");
+        return Err(HttpError::new(StatusCode::URI_TOO_LONG, message));
+    }
+    Ok(())
 }
 
 /// Bytes of a path and its query string.

@@ -7,7 +7,7 @@ use http::{StatusCode, Uri};
 use oxrdf::NamedNode;
 
 use super::error::HttpError;
-use crate::config::Limits;
+use crate::config::{Limits, parse_time};
 
 /// Names and values, in order.
 #[derive(Debug, Default)]
@@ -60,17 +60,13 @@ impl Parameters {
         self.all(name).map(|iri| self::iri(name, iri)).collect()
     }
 
-    /// The server's limits, or lower ones that the client asks for.
-    pub(crate) fn lower(&self, limits: &Limits) -> Result<RequestLimits, HttpError> {
+    /// The limits of who asks, or lower ones that the request asks for.
+    pub(crate) fn lower(&self, limits: &RequestLimits) -> Result<RequestLimits, HttpError> {
         let timeout = match self.one("timeout")? {
             None => limits.timeout,
-            Some(text) => match text.parse::<f64>() {
-                Ok(seconds) if seconds > 0.0 => {
-                    let asked = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-                    asked.min(limits.timeout)
-                }
-                _ => return Err(invalid("timeout", text, "seconds, as 2.5")),
-            },
+            Some(text) => asked_time(text)
+                .ok_or_else(|| invalid("timeout", text, "a time, as 2.5 (seconds), 300s or 5m"))?
+                .min(limits.timeout),
         };
         let memory = match self.one("memory")? {
             None => None,
@@ -88,8 +84,9 @@ impl Parameters {
         };
         Ok(RequestLimits {
             timeout,
-            memory_bytes: least(memory, limits.query_memory_bytes),
+            memory_bytes: least(memory, limits.memory_bytes),
             rows: least(rows, limits.rows),
+            ..*limits
         })
     }
 }
@@ -100,17 +97,46 @@ pub(crate) struct RequestLimits {
     pub(crate) timeout: Duration,
     pub(crate) memory_bytes: Option<usize>,
     pub(crate) rows: Option<u64>,
+    /// Of whom it is from; `None` is any number.
+    pub(crate) requests_per_second: Option<u32>,
 }
 
 impl RequestLimits {
-    /// The server's, for requests that lower none.
+    /// The server's.
     pub(crate) fn of(limits: &Limits) -> Self {
         Self {
             timeout: limits.timeout,
             memory_bytes: limits.query_memory_bytes,
             rows: limits.rows,
+            requests_per_second: None,
         }
     }
+
+    /// Of each limit the higher one; none is the highest.
+    pub(crate) fn highest(self, other: Self) -> Self {
+        fn higher<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
+            a.zip(b).map(|(a, b)| a.max(b))
+        }
+        Self {
+            timeout: self.timeout.max(other.timeout),
+            memory_bytes: higher(self.memory_bytes, other.memory_bytes),
+            rows: higher(self.rows, other.rows),
+            requests_per_second: higher(self.requests_per_second, other.requests_per_second),
+        }
+    }
+}
+
+/// A time above zero that a parameter asks for: seconds, or a number with a unit as in the
+/// configuration.
+fn asked_time(text: &str) -> Option<Duration> {
+    let time = match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 => {
+            Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+        }
+        Ok(_) => return None,
+        Err(_) => parse_time(text).ok()?,
+    };
+    (!time.is_zero()).then_some(time)
 }
 
 /// An IRI that a parameter has.
@@ -190,10 +216,10 @@ mod tests {
 
     #[test]
     fn clients_only_lower_limits() {
-        let limits = Limits {
+        let limits = RequestLimits {
             rows: Some(100),
-            query_memory_bytes: Some(1 << 20),
-            ..Limits::default()
+            memory_bytes: Some(1 << 20),
+            ..RequestLimits::of(&Limits::default())
         };
         let lowered = of("timeout=1.5&memory=64K&rows=200").unwrap();
         let lowered = lowered.lower(&limits).unwrap();
@@ -210,8 +236,20 @@ mod tests {
             (asked.timeout, asked.memory_bytes),
             (limits.timeout, Some(1 << 20))
         );
+        for (text, milliseconds) in [
+            ("30s", 30_000),
+            ("250ms", 250),
+            ("300s", 60_000),
+            ("5m", 60_000),
+        ] {
+            let asked = of(&format!("timeout={text}")).unwrap();
+            let timeout = asked.lower(&limits).unwrap().timeout;
+            assert_eq!(timeout, Duration::from_millis(milliseconds), "{text}");
+        }
         for wrong in [
             "timeout=x",
+            "timeout=0s",
+            "timeout=3 years",
             "timeout=-1",
             "timeout=NaN",
             "memory=1X",

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::Request;
 use axum::response::Response;
@@ -89,26 +89,24 @@ pub(crate) async fn run(
     parameters: Parameters,
     text: Received,
 ) -> Result<Response, HttpError> {
-    let limits = &exchange.caller.settings.config.limits;
     let asked = Asked {
         base: super::base_of(parts),
         default_graphs: parameters.iris("default-graph-uri")?,
         named_graphs: parameters.iris("named-graph-uri")?,
-        limits: parameters.lower(limits)?,
+        limits: parameters.lower(&exchange.limits)?,
         explain: explain(&parameters)?,
         profile: parameters.one("profile")? == Some("true"),
         format: format(&parameters, parts.headers.contains_key(ACCEPT))?,
         accept: parts.headers.get(ACCEPT).cloned(),
         text,
     };
-    let stall = limits.stall_time;
     let turn = exchange.turn("query", asked.text.text()?).await?;
-    let cancel = Arc::clone(&turn.listed.activity.cancel);
+    let delivery = exchange.delivery(&turn);
     let may_be_quick = asked.may_be_quick();
     let work = move |output: &mut Output| asked.answer(&exchange, &turn, output);
     match may_be_quick {
-        true => answer_at_once(stall, cancel, work).await,
-        false => answer(stall, cancel, work).await,
+        true => answer_at_once(delivery, work).await,
+        false => answer(delivery, work).await,
     }
 }
 
@@ -177,6 +175,9 @@ impl Asked {
         if output.is_tried() {
             options.timeout = Some(AT_ONCE.min(self.limits.timeout));
         }
+        // Its time includes that of reading its text.
+        let left = |timeout: Duration| timeout.saturating_sub(started.elapsed());
+        options.timeout = options.timeout.map(left);
         let prepared = exchange.dataset.database.prepare_parsed(&query, &options);
         let prepared = Arc::new(prepared.map_err(failed)?);
         exchange.caller.record.set_prepared(started.elapsed());

@@ -87,7 +87,11 @@ pub(crate) async fn short(caller: &Caller, body: Body, most: usize) -> Result<Sh
     }))
 }
 
-fn reserve(memory: &Arc<Semaphore>, bytes: usize) -> Result<OwnedSemaphorePermit, HttpError> {
+/// Takes a share of the memory for what is being received.
+pub(super) fn reserve(
+    memory: &Arc<Semaphore>,
+    bytes: usize,
+) -> Result<OwnedSemaphorePermit, HttpError> {
     let count = u32::try_from(bytes).unwrap_or(u32::MAX);
     Arc::clone(memory)
         .try_acquire_many_owned(count)
@@ -105,7 +109,7 @@ fn reserve(memory: &Arc<Semaphore>, bytes: usize) -> Result<OwnedSemaphorePermit
 const BYTES_PER_SECOND_MIN: f64 = 1024.0;
 
 /// How a body comes: no piece may be long in coming, nor all of them together.
-struct Pace {
+pub(super) struct Pace {
     stall: Duration,
     /// Time that was spent waiting for pieces, and not for what is done with them.
     waited: Duration,
@@ -113,7 +117,7 @@ struct Pace {
 }
 
 impl Pace {
-    fn new(stall: Duration) -> Self {
+    pub(super) fn new(stall: Duration) -> Self {
         Self {
             stall,
             waited: Duration::ZERO,
@@ -122,7 +126,7 @@ impl Pace {
     }
 
     /// The next piece.
-    async fn next(&mut self, body: &mut Body) -> Result<Option<Bytes>, HttpError> {
+    pub(super) async fn next(&mut self, body: &mut Body) -> Result<Option<Bytes>, HttpError> {
         loop {
             let since = Instant::now();
             let frame = tokio::time::timeout(self.patience(), body.frame()).await;

@@ -1,7 +1,7 @@
 //! SPARQL updates (SPARQL 1.1 Protocol §2.2).
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -63,18 +63,22 @@ pub(crate) async fn run(
     let base = super::base_of(parts);
     let default = parameters.iris("using-graph-uri")?;
     let named = parameters.iris("using-named-graph-uri")?;
-    let limits = parameters.lower(&exchange.caller.settings.config.limits)?;
+    let limits = parameters.lower(&exchange.limits)?;
     let key = key(parts)?;
     let turn = exchange.turn("update", text.text()?).await?;
     let cancel = Arc::clone(&turn.listed.activity.cancel);
     let report = answer::run(cancel, move || {
+        let started = Instant::now();
         let text = text.text()?;
         let failed = |error| HttpError::of_query(&error, text);
         let mut update = Update::parse(text, base.as_deref()).map_err(failed)?;
         if !default.is_empty() || !named.is_empty() {
             update.set_using(default, named).map_err(failed)?;
         }
-        let options = exchange.update_options(&turn, &limits);
+        let mut options = exchange.update_options(&turn, &limits);
+        // Its time includes that of reading its text.
+        let left = |timeout: Duration| timeout.saturating_sub(started.elapsed());
+        options.query.timeout = options.query.timeout.map(left);
         commit(&exchange, &update, &options, key.as_deref())
     })
     .await?;

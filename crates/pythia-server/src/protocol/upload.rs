@@ -131,7 +131,7 @@ impl Upload {
         let upload = Arc::new(Opened { upload: self, base });
         let options = UpdateOptions {
             load: Some(Arc::clone(&upload) as Arc<dyn LoadHandler>),
-            ..exchange.update_options(turn, &exchange.limits())
+            ..exchange.update_options(turn, &exchange.limits)
         };
         match update::commit(exchange, &update, &options, None) {
             Ok(_) => Ok(()),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use h2::client::SendRequest;
 use http::{Request, StatusCode};
 use pythia_server::Server;
-use pythia_server::config::{Config, DatasetConfig, Tls};
+use pythia_server::config::{Config, DatasetConfig, Hosts, Tls};
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -131,6 +131,38 @@ fn connections_are_encrypted() {
         let query = "SELECT (STR(<x>) AS ?o) {}";
         let (_, body) = ask(&mut client, query).await;
         assert_eq!(body.unwrap(), b"o\r\nhttps://localhost/x\r\n");
+    });
+}
+
+/// Encrypted ports, and HTTP/2 with its `:authority`, know the same names as others.
+#[test]
+fn the_name_of_a_request_is_checked_on_encrypted_ports_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tls, connector) = certificate(folder.path());
+    let served = Served::configured(DATA, |config| {
+        config.tls = Some(tls);
+        config.hosts = Hosts::parse(&["*.example"]).expect("names");
+    });
+    block_on(async {
+        let stream = TcpStream::connect(served.address).await.expect("connected");
+        let name = ServerName::try_from("localhost").expect("a name");
+        let stream = connector.connect(name, stream).await.expect("encrypted");
+        let mut client = http2(stream).await;
+        for (host, header, expected) in [
+            ("localhost", None, 200),
+            ("a.example:7878", None, 200),
+            ("evil.test", None, 421),
+            ("localhost", Some("evil.test"), 421),
+        ] {
+            let mut request = Request::get(format!("https://{host}/$/ping"));
+            if let Some(header) = header {
+                request = request.header("host", header);
+            }
+            let request = request.body(()).expect("a request");
+            let (response, _) = client.send_request(request, true).expect("sent");
+            let status = response.await.expect("an answer").status();
+            assert_eq!(status.as_u16(), expected, "{host} {header:?}");
+        }
     });
 }
 

@@ -171,7 +171,7 @@ fn a_graph_that_is_hidden_from_who_asks_is_hidden_everywhere() {
         datasets: vec!["ds".to_owned()],
         read: vec!["default".to_owned()],
         write: Vec::new(),
-        admin: false,
+        ..RoleConfig::default()
     };
     let security = SecurityConfig {
         anonymous: Some("guest".to_owned()),

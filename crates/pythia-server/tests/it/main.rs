@@ -3,6 +3,7 @@
 mod connections;
 mod explore;
 mod guard;
+mod hidden;
 mod hostile;
 mod operate;
 mod page;

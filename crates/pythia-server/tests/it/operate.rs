@@ -158,6 +158,7 @@ fn operators_paths_are_for_admins() {
             read: everything(),
             write: everything(),
             admin: true,
+            ..RoleConfig::default()
         },
         RoleConfig {
             name: "reader".to_owned(),
@@ -354,6 +355,62 @@ fn a_new_configuration_is_taken_over_as_a_whole_or_not_at_all() {
     // A dataset that is gone is closed once nobody asks it any more: it can be opened again.
     rewrite(folder.path(), &format!("{bind}{}", datasets(&["a", "b"])));
     assert_eq!(reload().json()["datasets_added"], serde_json::json!(["a"]));
+}
+
+#[test]
+fn a_configuration_that_lost_its_security_does_not_open_the_server() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().join("ds").display().to_string();
+    let (token, sha256) = new_token();
+    let open = format!("bind = \"127.0.0.1:0\"\n[datasets.ds]\npath = \"{store}\"\n");
+    let role =
+        "[[security.roles]]\nname = \"all\"\ndatasets = [\"*\"]\nread = [\"*\"]\nadmin = true\n";
+    let tokens = format!(
+        "[[security.tokens]]\nname = \"robot\"\nsha256 = \"{sha256}\"\nroles = [\"all\"]\n"
+    );
+    let secured = format!("{open}{role}{tokens}");
+    let served = from_file(folder.path(), &secured);
+    let robot = bearer(&token);
+    let reload = || served.send("POST", "/$/reload", &[("authorization", &robot)], b"");
+    let stranger = || served.get("/query?query=ASK%7B%7D", &[]).status;
+    for lost in [
+        open.clone(),
+        String::new(),
+        format!("{open}[security]\n"),
+        format!("{open}[security]\nfailures_per_minute = 5\nusers = []\n"),
+    ] {
+        rewrite(folder.path(), &lost);
+        let refused = reload();
+        assert_eq!(refused.status, 422, "{lost}: {}", refused.text());
+        assert!(
+            refused.text().contains("security.open"),
+            "{}",
+            refused.text()
+        );
+        assert_eq!(stranger(), 401, "{lost}");
+    }
+    // With a role left nobody is known, so nobody may do anything.
+    rewrite(folder.path(), &format!("{open}{role}"));
+    assert_eq!(reload().status, 200);
+    assert_eq!((reload().status.as_u16(), stranger().as_u16()), (401, 403));
+}
+
+#[test]
+fn a_server_is_opened_while_it_runs_if_that_is_said() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().join("ds").display().to_string();
+    let (token, sha256) = new_token();
+    let open = format!("bind = \"127.0.0.1:0\"\n[datasets.ds]\npath = \"{store}\"\n");
+    let secured = format!(
+        "{open}[[security.roles]]\nname = \"all\"\ndatasets = [\"*\"]\nread = [\"*\"]\nadmin = true\n\
+         [[security.tokens]]\nname = \"robot\"\nsha256 = \"{sha256}\"\nroles = [\"all\"]\n"
+    );
+    let served = from_file(folder.path(), &secured);
+    rewrite(folder.path(), &format!("{open}[security]\nopen = true\n"));
+    let robot = bearer(&token);
+    let answer = served.send("POST", "/$/reload", &[("authorization", &robot)], b"");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(served.get("/query?query=ASK%7B%7D", &[]).status, 200);
 }
 
 #[test]

@@ -428,3 +428,36 @@ fn plans_are_told() {
         measured.text()
     );
 }
+
+#[test]
+fn timeouts_may_have_a_unit() {
+    let served = Served::with(DATA);
+    for (timeout, status) in [
+        ("300s", 200),
+        ("0.5", 200),
+        ("5m", 200),
+        ("5x", 400),
+        ("0s", 400),
+    ] {
+        let answer = served.get(&format!("/query?query=ASK%7B%7D&timeout={timeout}"), &[]);
+        assert_eq!(answer.status, status, "{timeout}: {}", answer.text());
+    }
+}
+
+#[test]
+fn triple_terms_are_not_acceptable_as_json_ld() {
+    let served = Served::with(DATA);
+    let data = "<urn:r> <urn:reifies> <<( <urn:a> <urn:b> <urn:c> )>> .";
+    let turtle = [("content-type", "text/turtle")];
+    let stored = served.send("POST", "/store?default", &turtle, data.as_bytes());
+    assert!(stored.status.is_success(), "{}", stored.text());
+    let query = "/query?query=CONSTRUCT%20WHERE%20%7B%20%3Furn%20%3Curn:reifies%3E%20%3Fo%20%7D";
+    let json = [("accept", "application/ld+json")];
+    for path in [query, "/store", "/store?default"] {
+        let answer = served.get(path, &json);
+        assert_eq!(answer.status, 406, "{path}: {}", answer.text());
+        assert!(answer.text().contains("triple term"), "{}", answer.text());
+    }
+    let lines = served.get(query, &[("accept", "application/n-triples")]);
+    assert_eq!(lines.status, 200);
+}

@@ -18,20 +18,22 @@ const TYPES: Record<Suggestion["kind"], string> = {
   variable: "variable", keyword: "keyword", function: "function",
 };
 
-export function dataCompletion(): Extension {
+/** `dataset` says which dataset is asked, each time. */
+export function dataCompletion(dataset: () => string | null): Extension {
+  const source = (context: CompletionContext) => suggest(context, dataset());
   return [
-    autocompletion({ override: [suggest], activateOnTypingDelay: 150, maxRenderedOptions: SUGGESTIONS, icons: false }),
+    autocompletion({ override: [source], activateOnTypingDelay: 150, maxRenderedOptions: SUGGESTIONS, icons: false }),
     declarePrefixes,
   ];
 }
 
-async function suggest(context: CompletionContext): Promise<CompletionResult | null> {
+async function suggest(context: CompletionContext, dataset: string | null): Promise<CompletionResult | null> {
   const before = context.matchBefore(/[^\s{}()[\];,]+/);
   if (!context.explicit && !before) return null;
   const aborted = new AbortController();
   context.addEventListener("abort", () => aborted.abort());
   try {
-    const found = await complete(context.state.doc.toString(), context.pos, SUGGESTIONS, aborted.signal);
+    const found = await complete(dataset, context.state.doc.toString(), context.pos, SUGGESTIONS, aborted.signal);
     if (found.items.length === 0) return null;
     return { from: found.from, to: found.to, options: found.items.map(option), filter: false };
   } catch {

@@ -1,12 +1,12 @@
 // The query editor: CodeMirror in a shadow root, where its styles are style sheets made by script,
 // which the content security policy allows, and not <style> elements, which it forbids.
 
-import { useEffect, useRef } from "preact/hooks";
-import { defaultKeymap, history, historyKeymap, indentWithTab, toggleComment } from "@codemirror/commands";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { defaultKeymap, history, historyField, historyKeymap, indentWithTab, toggleComment } from "@codemirror/commands";
 import { acceptCompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap } from "@codemirror/autocomplete";
 import { bracketMatching, indentOnInput, indentUnit } from "@codemirror/language";
 import { lintKeymap, setDiagnostics } from "@codemirror/lint";
-import { EditorState } from "@codemirror/state";
+import { EditorState, type Extension } from "@codemirror/state";
 import {
   drawSelection, EditorView, highlightActiveLine, highlightSpecialChars, keymap, lineNumbers, placeholder,
 } from "@codemirror/view";
@@ -17,82 +17,85 @@ import { sparql } from "./sparql-mode.ts";
 /** Where a query is wrong, from 1. */
 export interface Mistake { line: number; column: number; message: string }
 
-/** What was typed and undone in the tabs one was in last, as long as the page is open. */
-const states = new Map<string, EditorState>();
+/** What the editor asks of the page around it. Each is called as the page is then, not as it was when a text was kept. */
+export interface Surroundings {
+  change: (text: string) => void;
+  run: () => void;
+  /** The dataset that completion asks. */
+  dataset: () => string | null;
+}
+
+/**
+ * Text, selection and history of the tabs one was in last, as long as the page is open. They are kept as data: an
+ * EditorState also has the key bindings and listeners of the page that made it, which must not outlive that page.
+ */
+const states = new Map<string, { doc: string }>();
 const STATES = 30;
+const FIELDS = { history: historyField };
 
 function keep(tab: string, state: EditorState): void {
   states.delete(tab);
-  states.set(tab, state);
+  states.set(tab, state.toJSON(FIELDS) as { doc: string });
   const [oldest] = states.keys();
   if (states.size > STATES && oldest !== undefined) states.delete(oldest);
 }
 
 /** `text` is what a tab begins with; after that the editor says what it is. */
-export function Editor(props: {
-  tab: string;
-  text: string;
-  mistake: Mistake | null;
-  change: (text: string) => void;
-  run: () => void;
-}) {
+export function Editor(props: Surroundings & { tab: string; text: string; mistake: Mistake | null }) {
+  const { tab, mistake } = props;
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
   const latest = useRef(props);
   latest.current = props;
 
-  useEffect(() => {
+  // Before anything is drawn: between a tab's name and its text there is no moment to press a key in.
+  useLayoutEffect(() => {
     if (!host.current) return;
     const root = host.current.shadowRoot ?? host.current.attachShadow({ mode: "open" });
-    const editor = new EditorView({ root, parent: root });
+    const editor = new EditorView({ root, parent: root, state: stateOf(tab, props.text, () => latest.current) });
     view.current = editor;
     return () => {
-      keep(latest.current.tab, editor.state);
+      keep(tab, editor.state);
       editor.destroy();
       view.current = null;
     };
-  }, []);
+  }, [tab]);
 
   useEffect(() => {
-    const editor = view.current;
-    if (!editor) return;
-    editor.setState(stateOf(props.tab, props.text, () => latest.current));
-    return () => { if (view.current) keep(props.tab, view.current.state); };
-  }, [props.tab]);
-
-  useEffect(() => {
-    if (view.current) showMistake(view.current, props.mistake);
-  }, [props.mistake]);
+    if (view.current) showMistake(view.current, mistake);
+  }, [tab, mistake?.line, mistake?.column, mistake?.message]);
 
   return <div class="editor" ref={host} />;
 }
 
-function stateOf(tab: string, text: string, props: () => { change: (text: string) => void; run: () => void }): EditorState {
+function stateOf(tab: string, text: string, page: () => Surroundings): EditorState {
   const kept = states.get(tab);
-  if (kept?.doc.toString() === text) return kept;
+  const extensions = extensionsOf(page);
+  return kept?.doc === text
+    ? EditorState.fromJSON(kept, { extensions }, FIELDS)
+    : EditorState.create({ doc: text, extensions });
+}
+
+function extensionsOf(page: () => Surroundings): Extension {
   // Suggestions for what was typed last would come over the results.
-  const run = (view: EditorView) => { closeCompletion(view); props().run(); return true; };
-  return EditorState.create({
-    doc: text,
-    extensions: [
-      keymap.of([{ key: "Mod-Enter", run }, { key: "Mod-/", run: toggleComment }, { key: "Tab", run: acceptCompletion }]),
-      keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...lintKeymap, ...defaultKeymap]),
-      // Tab indents only what is selected or begun; Escape, then Tab leaves the editor.
-      keymap.of([indentWithTab]),
-      lineNumbers(), highlightSpecialChars(), history(), drawSelection(), highlightActiveLine(),
-      bracketMatching(), closeBrackets(), indentOnInput(), indentUnit.of("  "), EditorView.lineWrapping,
-      sparql(), editorTheme(), dataCompletion(),
-      placeholder("SELECT * { ?s ?p ?o } LIMIT 10"),
-      EditorView.contentAttributes.of({
-        "aria-label": "SPARQL query. Control and Enter runs it. Escape, then Tab leaves the editor.",
-        tabindex: "0", autocapitalize: "off", autocorrect: "off", spellcheck: "false",
-      }),
-      EditorView.updateListener.of((update) => {
-        if (!update.docChanged) return;
-        props().change(update.state.doc.toString());
-      }),
-    ],
-  });
+  const run = (view: EditorView) => { closeCompletion(view); page().run(); return true; };
+  return [
+    keymap.of([{ key: "Mod-Enter", run }, { key: "Mod-/", run: toggleComment }, { key: "Tab", run: acceptCompletion }]),
+    keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...lintKeymap, ...defaultKeymap]),
+    // Tab indents only what is selected or begun; Escape, then Tab leaves the editor.
+    keymap.of([indentWithTab]),
+    lineNumbers(), highlightSpecialChars(), history(), drawSelection(), highlightActiveLine(),
+    bracketMatching(), closeBrackets(), indentOnInput(), indentUnit.of("  "), EditorView.lineWrapping,
+    sparql(), editorTheme(), dataCompletion(() => page().dataset()),
+    placeholder("SELECT * { ?s ?p ?o } LIMIT 10"),
+    EditorView.contentAttributes.of({
+      "aria-label": "SPARQL query. Control and Enter runs it. Escape, then Tab leaves the editor.",
+      tabindex: "0", autocapitalize: "off", autocorrect: "off", spellcheck: "false",
+    }),
+    EditorView.updateListener.of((update) => {
+      if (update.docChanged) page().change(update.state.doc.toString());
+    }),
+  ];
 }
 
 function showMistake(editor: EditorView, mistake: Mistake | null): void {

@@ -2,7 +2,7 @@
 
 import { localName } from "../rdf/term.ts";
 import { shortCount } from "../parts/number.ts";
-import { dataset } from "../server/connection.ts";
+import { dataset, datasetName } from "../server/datasets.ts";
 import { find } from "../server/explore.ts";
 import { predicatesOf } from "../server/statistics.ts";
 import type { Option } from "./search-box.tsx";
@@ -10,18 +10,18 @@ import type { Option } from "./search-box.tsx";
 const SUGGESTIONS = 10;
 
 export async function findThings(text: string, signal: AbortSignal): Promise<Option[]> {
-  const found = await find(text, SUGGESTIONS, signal);
+  const found = await find(dataset.value, text, SUGGESTIONS, signal);
   return found.map(({ iri, label, types }) => ({ iri, label, note: types[0] ? localName(types[0]) : iri }));
 }
 
-let known: { dataset: string | null; predicates: Promise<{ iri: string; quads: number }[]> } | null = null;
+let known: { dataset: string | null; predicates: { iri: string; quads: number }[] } | null = null;
 
 export async function findPredicates(text: string): Promise<Option[]> {
-  if (known?.dataset !== dataset.value) known = null;
-  known ??= { dataset: dataset.value, predicates: predicatesOf() };
+  const name = datasetName();
+  if (known?.dataset !== name) known = { dataset: name, predicates: await predicatesOf(name) };
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = (iri: string) => words.every((word) => iri.toLowerCase().includes(word));
-  return (await known.predicates)
+  return known.predicates
     .filter(({ iri }) => fits(iri))
     .slice(0, 4 * SUGGESTIONS)
     .map(({ iri, quads }) => ({ iri, label: null, note: shortCount(quads) }));

@@ -6,7 +6,8 @@ import { Draft, EMPTY, neighboursOf, type Graph } from "../graph/model.ts";
 import { announce } from "../parts/status.ts";
 import { plural } from "../parts/number.ts";
 import { RDF_TYPE, termKey, type PathParts } from "../rdf/term.ts";
-import { dataset, Problem } from "../server/connection.ts";
+import { Problem } from "../server/connection.ts";
+import { dataset } from "../server/datasets.ts";
 import { neighbourhood, neighbours, type Group, type Neighbourhood, type Node } from "../server/explore.ts";
 import { cancelQuery, labelsOf, newQueryId, rowsOf } from "../server/queries.ts";
 import { CHOICES, pathQuery, type PathChoices } from "./path-query.ts";
@@ -16,7 +17,9 @@ export interface Details extends Neighbourhood { key: string; node: Node }
 
 export interface FoundPath { path: PathParts; length: number; cost: number }
 
-export const choices = signal<PathChoices>({ ...CHOICES, predicates: "not", listed: [RDF_TYPE] });
+const FIRST_CHOICES: PathChoices = { ...CHOICES, predicates: "not", listed: [RDF_TYPE] };
+
+export const choices = signal<PathChoices>(FIRST_CHOICES);
 export const graph = signal<Graph>(EMPTY);
 export const chosen = signal<string | null>(null);
 /** What is around the chosen node, once it is known. */
@@ -38,15 +41,19 @@ const STEPS = 100;
 let past: Graph[] = [];
 let search: { id: string; abort: AbortController } | null = null;
 
+/** What steps that wait for the server work on: an answer that comes when it is another is dropped. */
+let ground = { dataset: dataset.peek() };
+
 // Another dataset has other nodes.
-let shownDataset = dataset.peek();
 effect(() => {
-  if (dataset.value === shownDataset) return;
-  shownDataset = dataset.value;
+  if (dataset.value === ground.dataset) return;
   clear();
+  choices.value = FIRST_CHOICES;
 });
 
 export function clear(): void {
+  stopSearch();
+  ground = { dataset: dataset.peek() };
   past = [];
   canUndo.value = false;
   graph.value = EMPTY;
@@ -77,12 +84,14 @@ export async function choose(key: string): Promise<Details | null> {
   details.value = null;
   const node = graph.value.nodes.get(key)?.term;
   if (node?.type !== "uri" && node?.type !== "bnode") return null;
+  const here = ground;
   try {
-    const found = { ...await neighbourhood(node, FIRST), key, node };
+    const found = { ...await neighbourhood(here.dataset, node, FIRST), key, node };
+    if (here !== ground) return null;
     if (chosen.value === key) details.value = found;
     return found;
   } catch (error) {
-    trouble.value = messageOf(error);
+    if (here === ground) trouble.value = messageOf(error);
     return null;
   }
 }
@@ -129,26 +138,29 @@ export function add(of: string, group: Group, items = group.items): void {
 
 /** The next page of a predicate's neighbours, into the details. */
 export async function more(of: Details, group: Group): Promise<void> {
+  const here = ground;
   try {
-    const page = await neighbours(of.node, group, group.items.length, PAGE);
-    if (!page || details.value?.key !== of.key) return;
+    const page = await neighbours(here.dataset, of.node, group, group.items.length, PAGE);
+    if (!page || here !== ground || details.value?.key !== of.key) return;
     const longer = { ...group, items: [...group.items, ...page.items], more: page.more };
     details.value = { ...details.value, groups: details.value.groups.map((one) => (one === group ? longer : one)) };
     announce(`${plural(page.items.length, "neighbour")} more`);
   } catch (error) {
-    trouble.value = messageOf(error);
+    if (here === ground) trouble.value = messageOf(error);
   }
 }
 
 export async function findPaths(): Promise<void> {
   stopSearch();
+  const here = ground;
   const text = pathQuery(choices.value);
   const mine = search = { id: newQueryId(), abort: new AbortController() };
   searching.value = true;
   trouble.value = null;
   announce("Searching paths");
   try {
-    const rows = await rowsOf(text, mine.abort.signal, mine.id);
+    const rows = await rowsOf({ text, dataset: here.dataset }, mine.abort.signal, mine.id);
+    if (mine.abort.signal.aborted) return;
     const found = rows.flatMap(({ path, length, cost }) =>
       path?.type === "literal" && path.path
         ? [{ path: path.path, length: Number(length?.value), cost: Number(cost?.value) }]
@@ -182,7 +194,9 @@ function draw(found: FoundPath[]): void {
   unchoose();
   const terms = [...graph.value.nodes.values()].map(({ term }) => term);
   // Labels come when they come; names from the IRIs do until then.
-  void labelsOf(terms, new AbortController().signal).then((labels) => {
+  const here = ground;
+  void labelsOf(here.dataset, terms, new AbortController().signal).then((labels) => {
+    if (here !== ground) return;
     const labelled = new Draft(graph.value);
     labelled.labels(labels);
     graph.value = labelled.done();

@@ -8,6 +8,7 @@ import { plural } from "../parts/number.ts";
 import { Prefixes } from "../rdf/prefixes.ts";
 import { iri as named, localName, termKey, termName, type PathParts } from "../rdf/term.ts";
 import { link, route } from "../route.ts";
+import { dataset } from "../server/datasets.ts";
 import { Details } from "./details.tsx";
 import { PathForm } from "./path-form.tsx";
 import {
@@ -96,7 +97,7 @@ function Found() {
         <summary>The query</summary>
         <pre tabIndex={0} aria-label="Query of the paths">{text}</pre>
         <CopyButton label="Copy" text={() => text} />
-        <a href={link("query", { query: text })}>Open in the editor</a>
+        <a href={link("query", dataset.value, { query: text })}>Open in the editor</a>
       </details>
     </div>
   );

@@ -8,7 +8,8 @@ import { announce } from "../parts/status.ts";
 import { duration, plural } from "../parts/number.ts";
 import { Problem } from "../server/connection.ts";
 import {
-  cancelQuery, explain, newQueryId, runningQuery, runQuery, runUpdate, type PlanNode, type RunningQuery,
+  cancelQuery, explain, newQueryId, runningQuery, runQuery, runUpdate, type Operation, type PlanNode,
+  type RunningQuery,
 } from "../server/queries.ts";
 import type { Row } from "../server/result-stream.ts";
 
@@ -25,6 +26,8 @@ export type Outcome =
 export interface Run {
   id: string;
   text: string;
+  /** Where it runs, whatever is shown meanwhile; null for the dataset at the root. */
+  dataset: string | null;
   way: Way;
   prefixes: Prefixes;
   state: "running" | "done" | "failed" | "cancelled";
@@ -66,12 +69,13 @@ export function forget(tab: string): void {
   runs.delete(tab);
 }
 
-export async function start(tab: string, text: string, way: Way): Promise<void> {
-  cancel(tab);
-  const slot = entry(tab);
+/** Runs what a tab holds. */
+export async function start(tab: Operation & { id: string }, way: Way): Promise<void> {
+  cancel(tab.id);
+  const slot = entry(tab.id);
   const abort = new AbortController();
   slot.abort = abort;
-  const run = new Running(slot.run, text, way);
+  const run = new Running(slot.run, tab, way);
   const looking = look(slot.run, run.id, abort.signal);
   try {
     await run.work(abort.signal);
@@ -115,9 +119,9 @@ class Running {
   private shown = 0;
   private current: Run;
 
-  constructor(private readonly run: Signal<Run | null>, text: string, way: Way) {
+  constructor(private readonly run: Signal<Run | null>, { text, dataset }: Operation, way: Way) {
     this.current = {
-      id: this.id, text, way, prefixes: Prefixes.of(text), state: "running", outcome: { kind: "none" }, cut: false,
+      id: this.id, text, dataset, way, prefixes: Prefixes.of(text), state: "running", outcome: { kind: "none" }, cut: false,
       started: performance.now(), took: null, progress: null, problem: null,
     };
     run.value = this.current;
@@ -125,15 +129,15 @@ class Running {
   }
 
   async work(signal: AbortSignal): Promise<void> {
-    const { text, way } = this.current;
+    const { way } = this.current;
     if (way !== "run") {
-      const plan = await explain(text, way, this.id, signal);
+      const plan = await explain(this.current, way, this.id, signal);
       this.current.outcome = { kind: "plan", plan, measured: way === "analyze" };
-    } else if (isUpdate(text)) {
-      await runUpdate(text, this.id, signal);
+    } else if (isUpdate(this.current.text)) {
+      await runUpdate(this.current, this.id, signal);
       this.current.outcome = { kind: "updated" };
     } else {
-      await runQuery(text, this.id, signal, this);
+      await runQuery(this.current, this.id, signal, this);
     }
   }
 

@@ -1,43 +1,33 @@
 // The query view: tabs of queries, the editor, what runs it, and what comes of it.
 
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 import { Editor } from "../editor/editor.tsx";
 import { CopyButton } from "../parts/copy.tsx";
 import { link, replaceAddress, route } from "../route.ts";
 import { Outcomes } from "../results/outcomes.tsx";
 import { isUpdate } from "../rdf/first-word.ts";
+import { addressed, dataset, datasets, isServed } from "../server/datasets.ts";
 import { Progress } from "./progress.tsx";
 import { cancel, runOf, start, summary, type Run, type Way } from "./run.ts";
-import { chosen, close, edit, open, show, tab, tabs, type QueryTab } from "./tabs.ts";
+import { chosen, close, edit, open, show, showDataset, tab, tabs, type QueryTab } from "./tabs.ts";
 
 export function QueryView() {
-  const shared = route.value.parameters.get("query");
+  useLayoutEffect(follow, [route.value]);
   useEffect(() => {
-    if (shared === null) return;
-    show(shared);
-    // The link has done its work; what is edited now is no longer what it says.
-    replaceAddress(link("query"));
-  }, [shared]);
+    addEventListener("keydown", escape);
+    return () => removeEventListener("keydown", escape);
+  }, []);
 
   const current = tab();
   const run = runOf(current.id).value;
   const running = run?.state === "running";
-  const begin = (way: Way) => void start(current.id, current.text, way);
-  useEffect(() => {
-    const escape = (event: KeyboardEvent) => {
-      if (event.key === "Escape" && !event.defaultPrevented && runOf(current.id).value?.state === "running") cancel(current.id);
-    };
-    addEventListener("keydown", escape);
-    return () => removeEventListener("keydown", escape);
-  }, [current.id]);
-
   return (
     <div class="query-view">
       <h1 class="unseen">Query</h1>
       <QueryTabs current={current} />
       <Editor
         tab={current.id} text={current.text} mistake={mistakeOf(run, current.text)}
-        change={(text) => edit(current.id, { text })} run={() => begin("run")}
+        change={(text) => edit(current.id, { text })} run={() => begin("run")} dataset={() => tab().dataset}
       />
       <div class="toolbar" role="group" aria-label="Run">
         {running
@@ -48,12 +38,58 @@ export function QueryView() {
           type="button" disabled={running || isUpdate(current.text)} onClick={() => begin("analyze")}
           title="Run the query and measure each part of its plan"
         >Measure</button>
-        <CopyButton label="Copy link" text={() => new URL(link("query", { query: current.text }), document.baseURI).href} />
-        {run && <span class="summary" data-state={run.state}>{run.state === "failed" ? "" : summary(run)}</span>}
+        <CopyButton label="Copy link" text={sharedLink} />
+        {run && <span class="summary" data-state={run.state}>{run.state === "failed" ? "" : summary(run)}{elsewhere(run, current)}</span>}
       </div>
-      {run && <RunView run={run} />}
+      {run && <RunView key={current.id} run={run} />}
     </div>
   );
+}
+
+// What keys and buttons do is done to the tab that is chosen then.
+
+/** Runs what is in the editor, in the dataset of its tab. */
+function begin(way: Way): void {
+  void start(tab(), way);
+}
+
+function escape(event: KeyboardEvent): void {
+  const { id } = tab();
+  if (event.key === "Escape" && !event.defaultPrevented && runOf(id).value?.state === "running") cancel(id);
+}
+
+function sharedLink(): string {
+  const { dataset, text } = tab();
+  return new URL(link("query", addressed(dataset), { query: text }), document.baseURI).href;
+}
+
+/** Shows what the address says, and says in the address what is shown. */
+function follow(): void {
+  const { view, dataset: named, parameters } = route.value;
+  if (view !== "query") return;
+  const kept = addressed(tab().dataset);
+  const wanted = named === null && isServed(kept) ? kept : dataset.value;
+  const query = parameters.get("query");
+  if (query === null) showDataset(wanted);
+  else show(query, wanted);
+  // A link has done its work; what is edited now is no longer what it says.
+  tell();
+}
+
+/** Puts the dataset of the chosen tab into the address. */
+function tell(): void {
+  replaceAddress(link("query", addressed(tab().dataset)));
+}
+
+/** Takes the chosen tab to another dataset. */
+export function move(dataset: string): void {
+  edit(tab().id, { dataset });
+  tell();
+}
+
+/** Where a run was, if its tab has gone on to another dataset. */
+function elsewhere(run: Run, { dataset }: QueryTab): string {
+  return run.dataset === dataset || run.dataset === null ? "" : ` in ${run.dataset}`;
 }
 
 function RunView({ run }: { run: Run }) {
@@ -71,6 +107,7 @@ function QueryTabs({ current }: { current: QueryTab }) {
     const name = prompt("Name of this query", current.name)?.trim();
     if (name) edit(current.id, { name });
   };
+  const several = datasets.value.length > 1;
   return (
     <nav class="query-tabs" aria-label="Queries">
       <ul>
@@ -79,14 +116,14 @@ function QueryTabs({ current }: { current: QueryTab }) {
             <button
               type="button" aria-current={one.id === current.id ? "true" : undefined}
               title={one.id === current.id ? "Rename with a double click or F2" : undefined}
-              onClick={() => { chosen.value = one.id; }} onDblClick={rename}
+              onClick={() => { chosen.value = one.id; tell(); }} onDblClick={rename}
               onKeyDown={(event) => { if (event.key === "F2") rename(); }}
-            >{one.name}</button>
-            <button type="button" class="close" aria-label={`Close ${one.name}`} onClick={() => close(one.id)}>×</button>
+            >{one.name}{several && one.dataset !== null && <> <span class="note">{one.dataset}</span></>}</button>
+            <button type="button" class="close" aria-label={`Close ${one.name}`} onClick={() => { close(one.id); tell(); }}>×</button>
           </li>
         ))}
       </ul>
-      <button type="button" class="quiet icon" aria-label="New query" title="New query" onClick={() => open("")}>+</button>
+      <button type="button" class="quiet icon" aria-label="New query" title="New query" onClick={() => open("", current.dataset)}>+</button>
     </nav>
   );
 }

@@ -6,14 +6,20 @@ import { literalNote, numberOf, termText, type PathParts, type Term } from "../r
 
 const LONG = 160;
 
-export function Cell({ term, prefixes, show }: { term: Term | undefined; prefixes: Prefixes; show: (text: string) => void }) {
+export function Cell(props: {
+  term: Term | undefined;
+  prefixes: Prefixes;
+  dataset: string | null;
+  show: (text: string) => void;
+}) {
+  const { term, prefixes, dataset, show } = props;
   if (!term) return null;
   switch (term.type) {
-    case "uri": return <Link iri={term.value} prefixes={prefixes} />;
+    case "uri": return <Link dataset={dataset} iri={term.value} prefixes={prefixes} />;
     case "bnode": return <span class="blank">_:{term.value}</span>;
     case "triple": return <span class="triple">{termText(term, prefixes)}</span>;
     case "literal": {
-      if (term.path) return <Path path={term.path} prefixes={prefixes} />;
+      if (term.path) return <Path dataset={dataset} path={term.path} prefixes={prefixes} />;
       const note = literalNote(term, prefixes);
       return (
         <>
@@ -30,18 +36,18 @@ export function Cell({ term, prefixes, show }: { term: Term | undefined; prefixe
   }
 }
 
-function Link({ iri, prefixes }: { iri: string; prefixes: Prefixes }) {
-  return <a href={nodeLink(iri)} title={iri}>{prefixes.shorten(iri) ?? iri}</a>;
+function Link({ dataset, iri, prefixes }: { dataset: string | null; iri: string; prefixes: Prefixes }) {
+  return <a href={nodeLink(dataset, iri)} title={iri}>{prefixes.shorten(iri) ?? iri}</a>;
 }
 
-function Path({ path, prefixes }: { path: PathParts; prefixes: Prefixes }) {
+function Path({ dataset, path, prefixes }: { dataset: string | null; path: PathParts; prefixes: Prefixes }) {
   return (
     <span class="path">
       {path.nodes.map((node, at) => {
         const edge = path.edges[at];
         return (
           <>
-            {node.type === "uri" ? <Link iri={node.value} prefixes={prefixes} /> : <span>{termText(node, prefixes)}</span>}
+            {node.type === "uri" ? <Link dataset={dataset} iri={node.value} prefixes={prefixes} /> : <span>{termText(node, prefixes)}</span>}
             {edge && (
               <span class="path-edge">
                 {edge.inverse ? "← " : "─ "}

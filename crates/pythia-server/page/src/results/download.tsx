@@ -26,7 +26,7 @@ export function Download({ run }: { run: Run }) {
   const save = async ([label, extension, mediaType]: Format) => {
     setState(`${label}…`);
     try {
-      const file = await download(run.text, mediaType, new AbortController().signal);
+      const file = await download(run, mediaType, new AbortController().signal);
       const link = document.createElement("a");
       link.href = URL.createObjectURL(file);
       link.download = `results.${extension}`;

@@ -12,7 +12,8 @@ import { usePanZoom, ZoomButtons, type Box } from "../graph/pan-zoom.tsx";
 const WORLD: Box = { x: -180, y: -90, width: 360, height: 180 };
 const STEPS = [30, 15, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.01];
 
-export function GeoMap({ columns, rows, prefixes }: { columns: string[]; rows: Row[]; prefixes: Prefixes }) {
+export function GeoMap(props: { columns: string[]; rows: Row[]; prefixes: Prefixes; dataset: string | null }) {
+  const { columns, rows, prefixes, dataset } = props;
   const places = useMemo(() => placesOf(columns, rows), [columns, rows, rows.length]);
   const [land, setLand] = useState("");
   const [chosen, setChosen] = useState<number | null>(null);
@@ -39,12 +40,15 @@ export function GeoMap({ columns, rows, prefixes }: { columns: string[]; rows: R
         ))}
       </svg>
       <ZoomButtons zoom={zoom} fit={fit} />
-      {chosen !== null && rows[chosen] && <Chosen row={rows[chosen]} prefixes={prefixes} close={() => setChosen(null)} />}
+      {chosen !== null && rows[chosen] && (
+        <Chosen row={rows[chosen]} prefixes={prefixes} dataset={dataset} close={() => setChosen(null)} />
+      )}
     </div>
   );
 }
 
-function Chosen({ row, prefixes, close }: { row: Row; prefixes: Prefixes; close: () => void }) {
+function Chosen(props: { row: Row; prefixes: Prefixes; dataset: string | null; close: () => void }) {
+  const { row, prefixes, dataset, close } = props;
   return (
     <div class="map-chosen" role="status">
       <button type="button" class="quiet icon" aria-label="Close" onClick={close}>×</button>
@@ -52,7 +56,7 @@ function Chosen({ row, prefixes, close }: { row: Row; prefixes: Prefixes; close:
         {Object.entries(row).map(([name, term]) => (
           <div key={name}><dt>{name}</dt><dd>
             {term.type === "uri"
-              ? <a href={nodeLink(term.value)} title={term.value}>{localName(term.value)}</a>
+              ? <a href={nodeLink(dataset, term.value)} title={term.value}>{localName(term.value)}</a>
               : termText(term, prefixes).slice(0, 200)}
           </dd></div>
         ))}

@@ -67,9 +67,9 @@ function Rows(props: { run: Run; columns: string[]; rows: Row[]; ways: Way[] }) 
       </div>
       {run.cut && <p class="note">These are the first {count(KEPT)}. A download has all of them.</p>}
       <TabPanel panel={PANEL} chosen={chosen}>
-        {chosen === "table" && <Table columns={columns} rows={rows} length={rows.length} prefixes={run.prefixes} />}
+        {chosen === "table" && <Table columns={columns} rows={rows} length={rows.length} prefixes={run.prefixes} dataset={run.dataset} />}
         {chosen === "chart" && <Chart columns={columns} rows={rows} prefixes={run.prefixes} />}
-        {chosen === "map" && <GeoMap columns={columns} rows={rows} prefixes={run.prefixes} />}
+        {chosen === "map" && <GeoMap columns={columns} rows={rows} prefixes={run.prefixes} dataset={run.dataset} />}
         {chosen === "graph" && <ResultGraph run={run} />}
         {chosen === "raw" && <Raw columns={columns} rows={rows} />}
       </TabPanel>

@@ -17,7 +17,7 @@ export function ResultGraph({ run }: { run: Run }) {
   const node = chosen === null ? undefined : graph.nodes.get(chosen);
   const open = (key: string) => {
     const term = graph.nodes.get(key)?.term;
-    if (term?.type === "uri") location.hash = nodeLink(term.value);
+    if (term?.type === "uri") location.hash = nodeLink(run.dataset, term.value);
     else setChosen(key);
   };
   return (
@@ -30,7 +30,7 @@ export function ResultGraph({ run }: { run: Run }) {
       {node && (
         <p class="chosen-node">
           {node.term.type === "uri"
-            ? <><a href={nodeLink(node.term.value)}>Explore</a> <code>{node.term.value}</code></>
+            ? <><a href={nodeLink(run.dataset, node.term.value)}>Explore</a> <code>{node.term.value}</code></>
             : termText(node.term, run.prefixes)}
         </p>
       )}

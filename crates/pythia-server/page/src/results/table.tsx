@@ -14,8 +14,14 @@ const ROW_PIXELS = 34;
 const MARGIN = 12;
 
 /** `length` is that of `rows`, which grows in place while a query runs. */
-export function Table(props: { columns: string[]; rows: Row[]; length: number; prefixes: Prefixes }) {
-  const { columns, rows, length, prefixes } = props;
+export function Table(props: {
+  columns: string[];
+  rows: Row[];
+  length: number;
+  prefixes: Prefixes;
+  dataset: string | null;
+}) {
+  const { columns, rows, length, prefixes, dataset } = props;
   const [order, setOrder] = useState<Order | null>(null);
   const [wanted, setWanted] = useState("");
   const [shown, setShown] = useState<string | null>(null);
@@ -29,7 +35,10 @@ export function Table(props: { columns: string[]; rows: Row[]; length: number; p
         </label>
         {wanted && <span class="note">{plural(arranged.length, "row")} of {length}</span>}
       </div>
-      <Window columns={columns} rows={arranged} order={order} setOrder={setOrder} prefixes={prefixes} show={setShown} />
+      <Window
+        columns={columns} rows={arranged} order={order} setOrder={setOrder} prefixes={prefixes} dataset={dataset}
+        show={setShown}
+      />
       {shown !== null && <FullText text={shown} close={() => setShown(null)} />}
     </>
   );
@@ -41,9 +50,10 @@ function Window(props: {
   order: Order | null;
   setOrder: (order: Order | null) => void;
   prefixes: Prefixes;
+  dataset: string | null;
   show: (text: string) => void;
 }) {
-  const { columns, rows, order, setOrder, prefixes, show } = props;
+  const { columns, rows, order, setOrder, prefixes, dataset, show } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [sight, setSight] = useState({ top: 0, height: 600 });
   const look = () => {
@@ -71,7 +81,7 @@ function Window(props: {
               <td class="row-number numbers">{first + at + 1}</td>
               {columns.map((column) => (
                 <td key={column} class={numberOf(row[column]) === null ? undefined : "number"}>
-                  <Cell term={row[column]} prefixes={prefixes} show={show} />
+                  <Cell term={row[column]} prefixes={prefixes} dataset={dataset} show={show} />
                 </td>
               ))}
             </tr>

@@ -22,18 +22,16 @@ export const authorization = signal<string | null>(sessionStorage.getItem(KEY));
 /** Set while the server waits for somebody to sign in. */
 export const signingIn = signal<{ refused: boolean; answer: (header: string | null) => void } | null>(null);
 
-/** The chosen dataset's name; null for the one at the root. */
-export const dataset = signal<string | null>(null);
-
 /** An address of the server, wherever a proxy put it. */
 export function address(path: string): string {
   return new URL(path, document.baseURI.replace(/#.*$/, "")).href;
 }
 
-/** An address of the chosen dataset. */
-export function datasetAddress(service: string, parameters: Record<string, string | number | boolean> = {}): string {
-  const name = dataset.value;
-  const url = new URL(address(name === null ? service : `${encodeURIComponent(name)}/${service}`));
+/** An address of a dataset; null for the one at the root. */
+export function datasetAddress(
+  dataset: string | null, service: string, parameters: Record<string, string | number | boolean> = {},
+): string {
+  const url = new URL(address(dataset === null ? service : `${encodeURIComponent(dataset)}/${service}`));
   for (const [key, value] of Object.entries(parameters)) url.searchParams.set(key, String(value));
   return url.href;
 }

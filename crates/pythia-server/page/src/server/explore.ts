@@ -23,27 +23,29 @@ export interface Suggestion {
 }
 export interface Completions { from: number; to: number; items: Suggestion[] }
 
-export async function find(text: string, limit: number, signal: AbortSignal): Promise<Found[]> {
-  return (await requestJson<{ items: Found[] }>(datasetAddress("find", { text, limit }), { signal })).items;
+export async function find(dataset: string | null, text: string, limit: number, signal: AbortSignal): Promise<Found[]> {
+  return (await requestJson<{ items: Found[] }>(datasetAddress(dataset, "find", { text, limit }), { signal })).items;
 }
 
 /** A node with the first few neighbours of each predicate. */
-export function neighbourhood(node: Node, limit: number): Promise<Neighbourhood> {
-  return requestJson(datasetAddress("node", { ...naming(node), direction: "both", limit }));
+export function neighbourhood(dataset: string | null, node: Node, limit: number): Promise<Neighbourhood> {
+  return requestJson(datasetAddress(dataset, "node", { ...naming(node), direction: "both", limit }));
 }
 
 /** A page of the neighbours over one predicate. */
 export async function neighbours(
-  node: Node, group: Pick<Group, "predicate" | "direction">, offset: number, limit: number,
+  dataset: string | null, node: Node, group: Pick<Group, "predicate" | "direction">, offset: number, limit: number,
 ): Promise<Group | undefined> {
   const { predicate, direction } = group;
-  const url = datasetAddress("node", { ...naming(node), direction, predicate, limit, offset });
+  const url = datasetAddress(dataset, "node", { ...naming(node), direction, predicate, limit, offset });
   return (await requestJson<Neighbourhood>(url)).groups[0];
 }
 
 /** What can stand at the cursor, an offset in UTF-16 units. */
-export async function complete(query: string, cursor: number, limit: number, signal: AbortSignal): Promise<Completions> {
-  const response = await request(datasetAddress("complete"), {
+export async function complete(
+  dataset: string | null, query: string, cursor: number, limit: number, signal: AbortSignal,
+): Promise<Completions> {
+  const response = await request(datasetAddress(dataset, "complete"), {
     method: "POST",
     headers: { "Content-Type": "application/json", Accept: "application/json" },
     body: JSON.stringify({ query, cursor, limit }),

@@ -52,9 +52,12 @@ export function newQueryId(): string {
   return `page-${[...bytes].map((byte) => byte.toString(36).padStart(2, "0")).join("")}`;
 }
 
+/** The text of a query or an update, and the dataset it is for. */
+export interface Operation { text: string; dataset: string | null }
+
 /** Runs a query to its end, or until the sink has enough. */
-export async function runQuery(text: string, id: string, signal: AbortSignal, sink: Sink): Promise<void> {
-  const response = await post(datasetAddress("query", { profile: true }), text, {
+export async function runQuery({ text, dataset }: Operation, id: string, signal: AbortSignal, sink: Sink): Promise<void> {
+  const response = await post(datasetAddress(dataset, "query", { profile: true }), text, {
     "Content-Type": "application/sparql-query",
     Accept: `${TABLE}, ${GRAPH};q=0.9, application/problem+json;q=0.1`,
     [ID_HEADER]: id,
@@ -63,22 +66,24 @@ export async function runQuery(text: string, id: string, signal: AbortSignal, si
   await (isGraph ? readGraph(response, sink) : readTable(response, sink));
 }
 
-export async function runUpdate(text: string, id: string, signal: AbortSignal): Promise<void> {
+export async function runUpdate({ text, dataset }: Operation, id: string, signal: AbortSignal): Promise<void> {
   const type = { "Content-Type": "application/sparql-update", Accept: "application/problem+json", [ID_HEADER]: id };
-  await post(datasetAddress("update"), text, type, signal);
+  await post(datasetAddress(dataset, "update"), text, type, signal);
 }
 
 /** The plan of a query, measured if it is to be run. */
-export async function explain(text: string, how: "plan" | "analyze", id: string, signal: AbortSignal): Promise<PlanNode> {
+export async function explain(
+  { text, dataset }: Operation, how: "plan" | "analyze", id: string, signal: AbortSignal,
+): Promise<PlanNode> {
   const headers = { "Content-Type": "application/sparql-query", Accept: "application/json", [ID_HEADER]: id };
-  const response = await post(datasetAddress("query", { explain: how }), text, headers, signal);
+  const response = await post(datasetAddress(dataset, "query", { explain: how }), text, headers, signal);
   return await response.json() as PlanNode;
 }
 
 /** All rows of a small query of the page's own. */
-export async function rowsOf(text: string, signal: AbortSignal, id = newQueryId()): Promise<Row[]> {
+export async function rowsOf(query: Operation, signal: AbortSignal, id = newQueryId()): Promise<Row[]> {
   const rows: Row[] = [];
-  await runQuery(text, id, signal, {
+  await runQuery(query, id, signal, {
     columns: () => {},
     boolean: () => {},
     rows: (more) => { rows.push(...more); return true; },
@@ -106,9 +111,9 @@ export async function cancelQuery(id: string): Promise<void> {
 }
 
 /** The whole result in a format, as a file. */
-export async function download(text: string, mediaType: string, signal: AbortSignal): Promise<Blob> {
+export async function download({ text, dataset }: Operation, mediaType: string, signal: AbortSignal): Promise<Blob> {
   const headers = { "Content-Type": "application/sparql-query", Accept: mediaType };
-  return await (await post(datasetAddress("query"), text, headers, signal)).blob();
+  return await (await post(datasetAddress(dataset, "query"), text, headers, signal)).blob();
 }
 
 function post(url: string, body: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
@@ -161,20 +166,20 @@ function brokenOff(error: unknown): never {
 }
 
 /** The label of each node that has one, in the reader's language if there is one. */
-export async function labelsOf(nodes: Term[], signal: AbortSignal): Promise<Map<string, string>> {
+export async function labelsOf(dataset: string | null, nodes: Term[], signal: AbortSignal): Promise<Map<string, string>> {
   const iris = nodes.filter((node) => node.type === "uri").map((node) => `<${node.value}>`);
   const labels = new Map<string, string>();
   if (iris.length === 0) return labels;
   const language = navigator.language.split("-")[0] ?? "en";
-  const rows = await rowsOf(
-    `PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>
+  const text = `PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>
 PREFIX skos: <http://www.w3.org/2004/02/skos/core#>
 PREFIX foaf: <http://xmlns.com/foaf/0.1/>
 PREFIX schema: <http://schema.org/>
 SELECT ?node ?label {
   VALUES ?node { ${iris.join(" ")} }
   ?node rdfs:label|skos:prefLabel|foaf:name|schema:name ?label
-}`, signal);
+}`;
+  const rows = await rowsOf({ text, dataset }, signal);
   const rank = (term: Term | undefined) => {
     const tag = term?.type === "literal" ? term["xml:lang"]?.split("-")[0] : undefined;
     return tag === language ? 3 : tag === "en" ? 2 : tag === undefined ? 1 : 0;

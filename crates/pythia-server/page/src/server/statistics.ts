@@ -1,7 +1,6 @@
 // What a dataset holds, from Fuseki's statistics with what Pythia adds to them.
 
 import { address, requestJson } from "./connection.ts";
-import { datasetName } from "./datasets.ts";
 
 export interface Statistics {
   quads: number;
@@ -13,14 +12,14 @@ export interface Statistics {
   memory?: Record<string, number>;
 }
 
-export async function statistics(): Promise<Statistics> {
-  const name = datasetName();
+/** Of the dataset of a name; null for the one at the root. */
+export async function statistics(name: string | null): Promise<Statistics> {
   const answer = await requestJson<{ pythia: Statistics }>(address(`$/stats/${name === null ? "" : encodeURIComponent(name)}`));
   return answer.pythia;
 }
 
 /** All predicates, the most used first. */
-export async function predicatesOf(): Promise<{ iri: string; quads: number }[]> {
-  const { predicates } = await statistics();
+export async function predicatesOf(name: string | null): Promise<{ iri: string; quads: number }[]> {
+  const { predicates } = await statistics(name);
   return predicates.toSorted((a, b) => b.quads - a.quads);
 }

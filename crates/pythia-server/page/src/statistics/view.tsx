@@ -5,8 +5,8 @@ import { bytes, count, duration, plural } from "../parts/number.ts";
 import { link, nodeLink } from "../route.ts";
 import { localName } from "../rdf/term.ts";
 import { PlanTree } from "../query/plan.tsx";
-import { address, Problem } from "../server/connection.ts";
-import { datasetName } from "../server/datasets.ts";
+import { datasetAddress, Problem } from "../server/connection.ts";
+import { addressed, dataset, datasetName } from "../server/datasets.ts";
 import { cancelQuery, runningQueries, type RunningQuery } from "../server/queries.ts";
 import { statistics, type Statistics } from "../server/statistics.ts";
 
@@ -17,7 +17,7 @@ export function StatisticsView() {
   const [held, setHeld] = useState<Statistics | null>(null);
   const [trouble, setTrouble] = useState<string | null>(null);
   useEffect(() => {
-    statistics().then(setHeld, (error: unknown) => setTrouble(error instanceof Problem ? error.message : String(error)));
+    statistics(datasetName()).then(setHeld, (error: unknown) => setTrouble(error instanceof Problem ? error.message : String(error)));
   }, []);
   return (
     <div class="statistics-view">
@@ -26,7 +26,7 @@ export function StatisticsView() {
       {held && <Figures held={held} />}
       <Running />
       {held && <Predicates held={held} />}
-      <p class="note"><a href={address(".well-known/void")}>Description of the data (VoID)</a></p>
+      <p class="note"><a href={datasetAddress(dataset.value, "void")}>Description of the data (VoID)</a></p>
     </div>
   );
 }
@@ -70,7 +70,7 @@ function Predicates({ held }: { held: Statistics }) {
         <tbody>
           {shown.map(({ iri, quads }) => (
             <tr key={iri}>
-              <td><a href={nodeLink(iri)} title={iri}>{localName(iri)}</a></td>
+              <td><a href={nodeLink(dataset.value, iri)} title={iri}>{localName(iri)}</a></td>
               <td class="number numbers">{count(quads)}</td>
               <td class="share-cell"><meter class="bar" aria-label={`Share of ${localName(iri)}`} min={0} max={most} value={quads} /></td>
             </tr>
@@ -120,7 +120,7 @@ function Running() {
                 {query.rows !== null && ` · ${plural(query.rows, "row")}`}
               </span>
               {query.client && <span class="note">{query.client}</span>}
-              <a href={link("query", { query: query.text })}>Open</a>
+              <a href={link("query", addressed(query.dataset), { query: query.text })}>Open</a>
               <button type="button" class="stop" aria-label={`Cancel query ${query.id}`} onClick={() => cancel(query.id)}>Cancel</button>
             </div>
             <pre tabIndex={0} aria-label={`Text of query ${query.id}`}>{query.text}</pre>

@@ -12,7 +12,7 @@ let bench: Bench;
 before(async () => {
   const sha256 = createHash("sha256").update(TOKEN).digest("hex");
   const hash = execFileSync(needed("PYTHIA"), ["password"], { input: "enchantress\n", encoding: "utf8" }).trim();
-  bench = await open(`
+  bench = await open({ configuration: `
 [[security.roles]]
 name = "reader"
 datasets = ["*"]
@@ -27,7 +27,7 @@ roles = ["reader"]
 name = "ada"
 password_hash = "${hash}"
 roles = ["reader"]
-`);
+` });
 });
 after(() => bench.close());
 

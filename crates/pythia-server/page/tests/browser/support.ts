@@ -1,7 +1,7 @@
 // A server over a slice of YAGO, a browser, and what tests of the page need of both.
 
 import assert from "node:assert/strict";
-import { spawn, type ChildProcess } from "node:child_process";
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
@@ -29,9 +29,16 @@ export interface Bench {
   close: () => Promise<void>;
 }
 
-/** A server, with more configuration than its store if it is to have some, and a browser. */
-export async function open(configuration = ""): Promise<Bench> {
-  const server = await serve(configuration);
+/** More than a server of one store has. */
+export interface Additions {
+  configuration?: string;
+  /** N-Triples of datasets besides `yago`, by name. */
+  datasets?: Record<string, string>;
+}
+
+/** A server and a browser. */
+export async function open(additions: Additions = {}): Promise<Bench> {
+  const server = await serve(additions);
   const browser: Browser = await chromium.launch({ executablePath: needed("CHROMIUM"), args: FLAGS });
   return {
     url: server.url,
@@ -89,7 +96,10 @@ export async function run(page: Page, query: string): Promise<void> {
 
 /** Waits until a run ended as the page says beside the button. */
 export async function finished(page: Page, how: RegExp | string): Promise<void> {
-  await page.locator(".summary", { hasText: how }).waitFor();
+  const summary = page.locator(".summary");
+  await summary.filter({ hasText: how }).waitFor().catch(async () => {
+    assert.fail(`the page says "${await summary.allInnerTexts()}", not ${how}`);
+  });
 }
 
 /** Nothing is wider than the window. */
@@ -98,16 +108,22 @@ export async function assertFits(page: Page): Promise<void> {
   assert.ok((content ?? 0) <= (window ?? 0), `${content} pixels in a window of ${window}`);
 }
 
-async function serve(configuration: string): Promise<{ url: string; stop: () => void }> {
+async function serve({ configuration = "", datasets = {} }: Additions): Promise<{ url: string; stop: () => void }> {
   const port = await freePort();
   const folder = mkdtempSync(join(tmpdir(), "pythia-page-"));
   const [file, store] = [join(folder, "pythia.toml"), join(folder, "yago.pythia")];
   writeFileSync(file, configuration);
   // A store has one server.
   cpSync(needed("PYTHIA_STORE"), store, { recursive: true });
+  const others = Object.entries(datasets).flatMap(([name, triples]) => {
+    const path = join(folder, `${name}.pythia`);
+    writeFileSync(`${path}.nt`, triples);
+    execFileSync(needed("PYTHIA"), ["load", "-l", path, `${path}.nt`], { stdio: "pipe" });
+    return ["-l", `${name}=${path}`];
+  });
   const child: ChildProcess = spawn(
     needed("PYTHIA"),
-    ["serve", "--config", file, "-l", `yago=${store}`, "--bind", `127.0.0.1:${port}`],
+    ["serve", "--config", file, "-l", `yago=${store}`, ...others, "--bind", `127.0.0.1:${port}`],
     { stdio: ["ignore", "inherit", "inherit"] },
   );
   const url = `http://127.0.0.1:${port}`;

@@ -125,6 +125,49 @@ fn tokens_are_believed_if_all_of_them_is_right() {
     );
 }
 
+/// What is remembered of a token must not make it a password, nor a password a token.
+#[tokio::test]
+async fn credentials_of_one_scheme_are_none_of_another() {
+    use crate::auth::Auth;
+    use crate::auth::config::{RoleConfig, SecurityConfig, UserConfig};
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("keys.json");
+    let es = es256("one");
+    write(&path, &[&es]);
+    let security = SecurityConfig {
+        roles: vec![RoleConfig {
+            name: "writer".to_owned(),
+            ..RoleConfig::default()
+        }],
+        users: vec![UserConfig {
+            name: "ada".to_owned(),
+            password_hash: crate::hash_password("enchantress").expect("a hash"),
+            roles: vec!["writer".to_owned()],
+        }],
+        jwt: Some(config(&path)),
+        ..SecurityConfig::default()
+    };
+    let auth = Auth::new(&security).expect("right");
+    let status = async |scheme: &str, credentials: &str| {
+        let mut headers = http::HeaderMap::new();
+        let value = format!("{scheme} {credentials}").parse().expect("a header");
+        headers.insert(http::header::AUTHORIZATION, value);
+        let peer = [192, 0, 2, 1].into();
+        let found = auth.identify(&headers, peer).await;
+        found.map_or_else(|error| error.status.as_u16(), |_| 200)
+    };
+    let token = es.sign(&good());
+    // `ada:enchantress`
+    let password = "YWRhOmVuY2hhbnRyZXNz";
+    for _ in 0..2 {
+        assert_eq!(status("Bearer", &token).await, 200);
+        assert_eq!(status("Basic", password).await, 200);
+        assert_eq!(status("Basic", &token).await, 401);
+        assert_eq!(status("Bearer", password).await, 401);
+    }
+}
+
 /// The classic forgeries: no signature, and a public key taken for a shared secret.
 #[test]
 fn forged_algorithms_are_refused() {

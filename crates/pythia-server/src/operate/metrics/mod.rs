@@ -33,9 +33,9 @@ const OPERATIONS: [&str; 10] = [
 ];
 
 /// Statuses that are counted by themselves; any other counts as the first of its hundred.
-const STATUSES: [u16; 29] = [
+const STATUSES: [u16; 30] = [
     100, 200, 201, 202, 204, 206, 300, 304, 400, 401, 403, 404, 405, 406, 408, 409, 412, 413, 414,
-    415, 422, 429, 431, 500, 501, 502, 503, 504, 507,
+    415, 421, 422, 429, 431, 500, 501, 502, 503, 504, 507,
 ];
 
 /// Upper bounds of the histograms' buckets in microseconds; there is one more without bound.
@@ -55,14 +55,17 @@ pub(crate) enum ShedReason {
     QueueTime,
     /// The server was about to stop.
     Stopping,
+    /// The client had sent as many requests in this second as it may.
+    Rate,
 }
 
 impl ShedReason {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 5] = [
         Self::QueueFull,
         Self::ClientQueueFull,
         Self::QueueTime,
         Self::Stopping,
+        Self::Rate,
     ];
 
     fn name(self) -> &'static str {
@@ -71,6 +74,7 @@ impl ShedReason {
             Self::ClientQueueFull => "client_queue_full",
             Self::QueueTime => "queue_time",
             Self::Stopping => "stopping",
+            Self::Rate => "rate",
         }
     }
 }
@@ -83,6 +87,8 @@ pub(crate) struct Metrics {
     /// Requests that are about no dataset.
     server: Counts,
     shed: [AtomicU64; ShedReason::ALL.len()],
+    /// Answers that were given up because their clients took them too slowly.
+    slow_readers: AtomicU64,
     connections: AtomicU64,
     connections_open: AtomicU64,
     /// Lines that were not logged because too many waited.
@@ -151,6 +157,11 @@ impl Metrics {
     /// Counts a request that was turned away before it ran.
     pub(crate) fn shed(&self, reason: ShedReason) {
         self.shed[reason as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Counts an answer that was given up because its client took it too slowly.
+    pub(crate) fn slow_reader(&self) {
+        self.slow_readers.fetch_add(1, Relaxed);
     }
 
     /// Counts a connection for as long as what is returned lives.

@@ -205,6 +205,16 @@ impl Page<'_> {
             "Queries and updates that wait for their turn",
             waiting as u64,
         )?;
+        self.gauge(
+            "pythia_answers_parked",
+            "Answers that wait for their clients before they are computed further",
+            state.admission.parked() as u64,
+        )?;
+        self.counter(
+            "pythia_answers_given_up",
+            "Answers that were cut because their clients took them too slowly",
+            metrics.slow_readers.load(Relaxed),
+        )?;
         self.counter(
             "pythia_connections",
             "Connections accepted",

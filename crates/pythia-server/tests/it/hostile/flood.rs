@@ -98,6 +98,54 @@ fn what_is_small_when_packed_is_measured_unpacked() {
     assert_alive(&served, "a bomb");
 }
 
+/// A zstd frame that holds a text as it is, and says that a window of 2^n bytes is needed for it.
+fn zstd_frame(window_log: u8, text: &str) -> Vec<u8> {
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, (window_log - 10) << 3];
+    let last_raw_block = (text.len() as u32) << 3 | 1;
+    frame.extend(&last_raw_block.to_le_bytes()[..3]);
+    frame.extend(text.as_bytes());
+    frame
+}
+
+#[test]
+fn zstd_windows_are_limited_and_share_the_memory_for_what_is_received() {
+    let served = served();
+    let send = |path: &str, body: Vec<u8>| {
+        Request::new("POST", path)
+            .header("Content-Type", "text/turtle")
+            .header("Content-Encoding", "zstd")
+            .body(body)
+            .send(served.address)
+            .expect("an answer")
+    };
+    let path = "/store?graph=http://ex.org/packed";
+    let text = "<http://ex.org/a> <http://ex.org/b> 1 .";
+    let answer = send(path, zstd_frame(27, text));
+    assert_eq!(answer.status, 413, "{}", answer.text());
+    assert!(answer.text().contains("--long=23"), "{}", answer.text());
+    // A later frame may not need more than the first.
+    let two = [zstd_frame(12, text), zstd_frame(23, text)].concat();
+    assert_eq!(send(path, two).status, 400);
+    let cut = &zstd_frame(20, text)[..30];
+    assert_eq!(send(path, cut.to_vec()).status, 400);
+
+    let answer = send(path, [zstd_frame(19, text), zstd_frame(12, text)].concat());
+    assert!(
+        [200, 201, 204].contains(&answer.status),
+        "{}",
+        answer.text()
+    );
+    let stored = Request::new("GET", path)
+        .send(served.address)
+        .expect("an answer");
+    assert!(
+        stored.text().contains("http://ex.org/b"),
+        "{}",
+        stored.text()
+    );
+    assert_alive(&served, "windows");
+}
+
 #[test]
 fn connections_that_say_nothing_are_not_in_the_way() {
     let served = served();

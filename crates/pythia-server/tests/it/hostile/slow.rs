@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use pythia_server::config::{Config, Proxies};
+
 use super::{assert_alive, served};
 use crate::support::Served;
 use crate::wire;
@@ -119,6 +121,117 @@ fn answers_must_be_taken() {
             "a cut answer looks whole"
         );
     }
+}
+
+/// Reads once, whatever signals this process gets meanwhile.
+fn take(reader: &mut TcpStream, buffer: &mut [u8]) -> std::io::Result<usize> {
+    loop {
+        match reader.read(buffer) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
+/// A request for some 400 MB of rows, by this client of a proxy.
+fn long_answer(client: &str) -> String {
+    let values: String = (0..120).map(|n| format!(" {n}")).collect();
+    let query = format!(
+        "SELECT * {{ VALUES ?a {{{values}}} VALUES ?b {{{values}}} VALUES ?c {{{values}}} }}"
+    );
+    format!(
+        "POST /query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sparql-query\r\n\
+         Accept: application/sparql-results+json\r\nX-Forwarded-For: {client}\r\nConnection: close\r\n\
+         Content-Length: {}\r\n\r\n{query}",
+        query.len()
+    )
+}
+
+/// A server with two places, whose clients have the addresses that they say.
+fn behind_a_proxy(change: impl FnOnce(&mut Config)) -> Served {
+    Served::configured(super::DATA, |config| {
+        config.trusted_proxies = Proxies::parse(&["127.0.0.0/8"]).expect("networks");
+        config.limits.running = 2;
+        config.limits.queue_time = 12 * LONG;
+        config.limits.timeout = 60 * LONG;
+        change(config);
+    })
+}
+
+fn value(served: &Served, name: &str) -> u64 {
+    let text = served.get("/$/metrics", &[]).text().to_owned();
+    let line = text.lines().find(|line| line.starts_with(name));
+    let value = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+    value.unwrap_or_else(|| panic!("no {name} in {text}"))
+}
+
+/// Clients that read next to nothing of long answers, six times as many as there are places: everybody else is
+/// answered, and they have their answers still.
+#[test]
+fn slow_readers_leave_their_turns_to_others() {
+    let served = behind_a_proxy(|_| ());
+    let mut readers: Vec<TcpStream> = (0..12)
+        .map(|_| begin(&served, &long_answer("127.0.0.1")))
+        .collect();
+    let until = Instant::now() + 12 * LONG;
+    while value(&served, "pythia_answers_parked ") < 12 {
+        assert!(Instant::now() < until, "some still have their turns");
+        for reader in &mut readers {
+            take(reader, &mut [0; 512]).expect("something");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for client in ["192.0.2.1", "127.0.0.1", "2001:db8::1"] {
+        for _ in 0..20 {
+            let headers = [("x-forwarded-for", client)];
+            let answer = served.get("/query?query=ASK%7B%3Fs%20%3Fp%20%3Fo%7D", &headers);
+            assert_eq!(answer.status, 200, "{client}: {}", answer.text());
+        }
+    }
+    assert_eq!(value(&served, "pythia_requests_running "), 0);
+    assert_eq!(value(&served, "pythia_answers_given_up_total "), 0);
+    // One of them makes up its mind to read, and gets all of its answer.
+    let mut whole = readers.pop().expect("some");
+    drop(readers);
+    let (mut taken, mut end) = (0, Vec::new());
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let count = take(&mut whole, &mut buffer).expect("the answer");
+        if count == 0 {
+            break;
+        }
+        taken += count;
+        end.extend_from_slice(&buffer[..count]);
+        end.drain(..end.len().saturating_sub(5));
+    }
+    assert_eq!(end, b"0\r\n\r\n", "it ends after {taken} bytes");
+    assert!(taken > 100_000_000, "{taken} bytes");
+}
+
+#[test]
+fn a_client_below_the_minimum_pace_loses_its_answer_and_sees_that() {
+    let served = behind_a_proxy(|config| {
+        // The kernel takes some megabytes at once, and the server sees nothing of them being read: less than these
+        // three seconds' worth, at the pace of the reader below.
+        config.limits.stall_time = Duration::from_secs(3);
+        config.limits.header_time = Duration::from_millis(500);
+        config.limits.answer_bytes_per_second = 100 << 20;
+    });
+    let mut reader = begin(&served, &long_answer("127.0.0.1"));
+    let (mut taken, mut ended) = (Vec::new(), false);
+    let until = Instant::now() + 6 * LONG;
+    while !ended && Instant::now() < until {
+        let mut piece = vec![0; 256 << 10];
+        match take(&mut reader, &mut piece) {
+            Ok(0) | Err(_) => ended = true,
+            Ok(count) => taken.extend_from_slice(&piece[..count]),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(ended, "it is still read");
+    assert!(!taken.ends_with(b"0\r\n\r\n"), "a cut answer looks whole");
+    assert_eq!(value(&served, "pythia_answers_given_up_total "), 1);
+    assert_eq!(value(&served, "pythia_answers_parked "), 0);
 }
 
 fn begin(served: &Served, text: &str) -> TcpStream {

@@ -1,0 +1,437 @@
+//! Pieces of an answer, on their way from the thread that computes them to the connection that sends them.
+//!
+//! A client may take an answer more slowly than it is computed. A few pieces wait in memory. When these have not
+//! moved for [`PATIENCE`], those that follow go to a temporary file: the work ends, and its turn, its memory
+//! and its thread are free for others. The file may grow with what the client has taken already. Where it
+//! may not grow further the thread waits, without a turn. A client below the minimum pace loses the answer.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use parking_lot::{Condvar, Mutex};
+use pythia::{Database, QueryError, SpilledBytes, SpilledPiece};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+use crate::admission::{Client, Slot};
+use crate::exchange::Hangup;
+use crate::operate::metrics::Metrics;
+
+/// Pieces that wait in memory.
+const PIECES: usize = 4;
+/// How long the work waits for the client before it writes a file.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Bytes of the file whatever the client has taken, and bytes for each that it has. Who takes nothing shall not
+/// have much computed.
+const FILE_BYTES: u64 = 4 << 20;
+const FILE_BYTES_PER_TAKEN: u64 = 4;
+/// Work that waits goes on when the file may grow by this.
+const STEP_BYTES: u64 = 1 << 20;
+/// How often work that waits looks whether it was cancelled.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How an answer waits for its reader.
+#[derive(Clone)]
+pub(crate) struct Delivery {
+    /// Has the temporary files.
+    pub(crate) database: Arc<Database>,
+    /// The turn of the work.
+    pub(crate) slot: Arc<Slot>,
+    /// Bytes of the file at most.
+    pub(crate) unread_bytes: u64,
+    /// Bytes that the client must take, on average over a window, while there is something to take; 0 is any
+    /// number.
+    pub(crate) bytes_per_second: u64,
+    pub(crate) window: Duration,
+    /// Stops the work.
+    pub(crate) cancel: Arc<AtomicBool>,
+    /// Ends the connection.
+    pub(crate) hangup: Option<Hangup>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// For the log.
+    pub(crate) id: Arc<str>,
+    pub(crate) client: Client,
+}
+
+/// What thread and connection share.
+struct Handover {
+    delivery: Delivery,
+    state: Mutex<State>,
+    /// Something was taken, or nothing will be any more.
+    taken: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Come before what is in the file.
+    pieces: VecDeque<Bytes>,
+    kept: VecDeque<SpilledPiece>,
+    file: Option<Arc<SpilledBytes>>,
+    /// How the work has ended.
+    end: Option<io::Result<()>>,
+    /// Nothing more is taken.
+    is_over: bool,
+    /// The connection waits for the next piece.
+    waits: Option<Waker>,
+    taken_bytes: u64,
+    /// The connection has waited in this window.
+    has_waited: bool,
+}
+
+/// The end that the thread has. Dropped without [`Self::finish`], the answer is cut.
+pub(super) struct Sender {
+    handover: Arc<Handover>,
+    runtime: Handle,
+}
+
+/// The end that the connection has: the body of the answer.
+pub(super) struct Receiver {
+    handover: Arc<Handover>,
+    /// A piece that is being read from the file.
+    reading: Option<JoinHandle<Result<Vec<u8>, QueryError>>>,
+    has_ended: bool,
+}
+
+/// What became of a piece that was to go into the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Whole,
+    /// The file is as long as it may be.
+    Full,
+    /// It cannot be written.
+    Failed,
+}
+
+/// Makes both ends.
+pub(super) fn handover(delivery: Delivery, runtime: &Handle) -> (Sender, Receiver) {
+    let handover = Arc::new(Handover {
+        delivery,
+        state: Mutex::default(),
+        taken: Condvar::new(),
+    });
+    if handover.delivery.bytes_per_second > 0 {
+        runtime.spawn(watch(Arc::downgrade(&handover)));
+    }
+    let sender = Sender {
+        handover: Arc::clone(&handover),
+        runtime: runtime.clone(),
+    };
+    let receiver = Receiver {
+        handover,
+        reading: None,
+        has_ended: false,
+    };
+    (sender, receiver)
+}
+
+/// Looks once in a window at what the client has taken.
+async fn watch(handover: Weak<Handover>) {
+    let mut before = 0;
+    loop {
+        let Some(window) = handover.upgrade().map(|shared| shared.delivery.window) else {
+            return;
+        };
+        tokio::time::sleep(window).await;
+        match handover.upgrade() {
+            Some(shared) if shared.is_taken_since(&mut before) => {}
+            _ => return,
+        }
+    }
+}
+
+impl Handover {
+    /// Returns whether the client keeps the pace; gives the answer up if it does not.
+    fn is_taken_since(&self, before: &mut u64) -> bool {
+        let Delivery {
+            bytes_per_second,
+            window,
+            ..
+        } = self.delivery;
+        let mut state = self.state.lock();
+        if state.is_over {
+            return false;
+        }
+        let taken = state.taken_bytes - *before;
+        *before = state.taken_bytes;
+        let has_waited = std::mem::take(&mut state.has_waited) || state.waits.is_some();
+        if has_waited || taken as f64 >= bytes_per_second as f64 * window.as_secs_f64() {
+            return true;
+        }
+        drop(state);
+        self.give_up(&format!(
+            "the client took {taken} bytes in {window:?}, less than {bytes_per_second} bytes per second \
+             (limits.answer_rate)"
+        ));
+        false
+    }
+
+    /// Cuts the answer, so that nothing is kept for it any more.
+    fn give_up(&self, why: &str) {
+        let Delivery { client, id, .. } = &self.delivery;
+        tracing::warn!(%client, %id, "gave up an answer: {why}");
+        self.delivery.metrics.slow_reader();
+        self.delivery.cancel.store(true, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        state.over();
+        state.end = Some(Err(io::Error::other(why.to_owned())));
+        state.wake();
+        drop(state);
+        self.taken.notify_all();
+        if let Some(hangup) = &self.delivery.hangup {
+            hangup.hang_up();
+        }
+    }
+}
+
+impl State {
+    fn has_room(&self) -> bool {
+        self.kept.is_empty() && self.pieces.len() < PIECES
+    }
+
+    /// Bytes that the file may have.
+    fn file_bytes_max(&self, unread_bytes: u64) -> u64 {
+        let earned = self.taken_bytes.saturating_mul(FILE_BYTES_PER_TAKEN);
+        unread_bytes.min(FILE_BYTES.saturating_add(earned))
+    }
+
+    /// Forgets all that waits.
+    fn over(&mut self) {
+        self.is_over = true;
+        self.pieces.clear();
+        self.kept.clear();
+        self.file = None;
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waits.take() {
+            waker.wake();
+        }
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, "the client has gone")
+}
+
+impl Sender {
+    /// Passes a piece on. It may take as long as the client does; the turn is given up then.
+    ///
+    /// # Errors
+    /// If nobody takes it any more.
+    pub(super) fn push(&self, piece: Bytes) -> io::Result<()> {
+        loop {
+            if self.hand_over(&piece)? {
+                return Ok(());
+            }
+            match self.keep(&piece) {
+                Kept::Whole => return Ok(()),
+                kept => self.park(kept)?,
+            }
+        }
+    }
+
+    /// Puts a piece where it waits in memory; false if it must go behind what is in the file, or if there is no
+    /// room for some time.
+    fn hand_over(&self, piece: &Bytes) -> io::Result<bool> {
+        let mut state = self.handover.state.lock();
+        let until = Instant::now() + PATIENCE;
+        while !state.is_over && state.kept.is_empty() && !state.has_room() {
+            if self
+                .handover
+                .taken
+                .wait_until(&mut state, until)
+                .timed_out()
+            {
+                break;
+            }
+        }
+        if state.is_over {
+            return Err(gone());
+        }
+        if !state.has_room() {
+            return Ok(false);
+        }
+        // What it had was read: its space is free for others.
+        state.file = None;
+        state.pieces.push_back(piece.clone());
+        state.wake();
+        Ok(true)
+    }
+
+    /// Puts a piece into the file.
+    fn keep(&self, piece: &Bytes) -> Kept {
+        let delivery = &self.handover.delivery;
+        let (file, most) = {
+            let state = self.handover.state.lock();
+            (
+                state.file.clone(),
+                state.file_bytes_max(delivery.unread_bytes),
+            )
+        };
+        let length = file.as_ref().map_or(0, |file| file.len());
+        if length + piece.len() as u64 > most {
+            return Kept::Full;
+        }
+        let written = match file {
+            Some(file) => file.append(piece).map(|place| (file, place)),
+            None => delivery.database.spilled_bytes().and_then(|file| {
+                let place = file.append(piece)?;
+                Ok((Arc::new(file), place))
+            }),
+        };
+        match written {
+            Ok((file, place)) => {
+                let mut state = self.handover.state.lock();
+                if !state.is_over {
+                    state.file = Some(file);
+                    state.kept.push_back(place);
+                    state.wake();
+                }
+                Kept::Whole
+            }
+            Err(error) => {
+                let id = &delivery.id;
+                tracing::debug!(%id, "an answer waits in memory instead of a file: {error}");
+                Kept::Failed
+            }
+        }
+    }
+
+    /// Waits without a turn until there is room, in the file only if that was no more than full.
+    fn park(&self, kept: Kept) -> io::Result<()> {
+        let delivery = &self.handover.delivery;
+        let Ok(parked) = delivery.slot.pause() else {
+            let why = "too many answers wait for clients that take them slowly";
+            self.handover.give_up(why);
+            return Err(gone());
+        };
+        let mut state = self.handover.state.lock();
+        loop {
+            if state.is_over || delivery.cancel.load(Ordering::Relaxed) {
+                return Err(gone());
+            }
+            let length = state.file.as_ref().map_or(0, |file| file.len());
+            let may_grow = length + STEP_BYTES <= state.file_bytes_max(delivery.unread_bytes);
+            let may_grow = may_grow && kept == Kept::Full && !state.kept.is_empty();
+            if state.has_room() || may_grow {
+                break;
+            }
+            self.handover.taken.wait_for(&mut state, LOOK);
+        }
+        drop(state);
+        delivery.slot.resume(parked, &self.runtime);
+        Ok(())
+    }
+
+    /// Says how the work has ended: what was pushed is all, or is to be cut.
+    pub(super) fn finish(self, outcome: io::Result<()>) {
+        self.handover.state.lock().end.get_or_insert(outcome);
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        // The work has ended, if only by a panic.
+        self.handover.delivery.slot.release();
+        let mut state = self.handover.state.lock();
+        let unfinished = || Err(io::Error::other("the answer was not finished"));
+        state.end.get_or_insert_with(unfinished);
+        state.wake();
+    }
+}
+
+impl Receiver {
+    /// The next piece that is there, or what it takes to have it.
+    fn next(&mut self, context: &Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let mut state = self.handover.state.lock();
+        if let Some(piece) = state.pieces.pop_front() {
+            state.taken_bytes += piece.len() as u64;
+            self.handover.taken.notify_one();
+            return Poll::Ready(Some(Ok(piece)));
+        }
+        if let (Some(place), Some(file)) = (state.kept.pop_front(), state.file.clone()) {
+            self.handover.taken.notify_one();
+            self.reading = Some(tokio::task::spawn_blocking(move || file.read(place)));
+            return Poll::Pending;
+        }
+        match state.end.take() {
+            Some(outcome) => {
+                self.has_ended = true;
+                Poll::Ready(outcome.err().map(Err))
+            }
+            None => {
+                state.has_waited = true;
+                state.waits = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// The piece that is being read.
+    fn poll_reading(
+        &mut self,
+        reading: &mut JoinHandle<Result<Vec<u8>, QueryError>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<Bytes>> {
+        let read = std::task::ready!(Pin::new(reading).poll(context));
+        let read = read
+            .map_err(io::Error::other)
+            .and_then(|read| read.map_err(io::Error::other));
+        if let Ok(bytes) = &read {
+            self.handover.state.lock().taken_bytes += bytes.len() as u64;
+        }
+        Poll::Ready(read.map(Bytes::from))
+    }
+}
+
+impl http_body::Body for Receiver {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if self.has_ended {
+            return Poll::Ready(None);
+        }
+        if self.reading.is_none() {
+            let next = self.next(context);
+            if self.reading.is_none() {
+                return next.map(|next| next.map(|piece| piece.map(Frame::data)));
+            }
+        }
+        let mut reading = self.reading.take().expect("it is being read");
+        match self.poll_reading(&mut reading, context) {
+            Poll::Pending => {
+                self.reading = Some(reading);
+                Poll::Pending
+            }
+            Poll::Ready(read) => {
+                self.has_ended = read.is_err();
+                Poll::Ready(Some(read.map(Frame::data)))
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.handover.state.lock().over();
+        self.handover.taken.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests;
