@@ -4,6 +4,7 @@
 //!   three fixed queries;
 //! - [`queries`]: any file of queries, each timed on its own; `bench/compare` uses it to put other
 //!   databases beside this one.
+//! - [`bsbm`]: BSBM's queries, with parameters drawn from a store's own data;
 //! - [`graph`]: the path paper's custom graph benchmark (§3), on a device and on modelled ones;
 //! - [`hops`]: a store's hops and frontiers, cold, beside the device's own reads;
 //! - [`http`]: load on a running server;
@@ -18,6 +19,8 @@
 //! figure is measured in the run that prints it, but for the modelled devices of [`graph`], which are
 //! named so; what a paper printed stands beside it under its own name.
 
+pub mod bsbm;
+pub mod faults;
 pub mod graph;
 pub mod hops;
 pub mod http;

@@ -3,7 +3,8 @@
 //! A file has one JSON object a line: `{"id": …, "template": …, "query": SPARQL}`. All queries run
 //! in turn, round after round, so that no query finds just its own pages warm; a first round is not
 //! counted. A query that fails is reported as failed and left out of later rounds: what is not
-//! supported yet must not hide the rest.
+//! supported yet must not hide the rest. How many find nothing is said of each template and of all:
+//! to find nothing is faster, and says less.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use crate::table::{Table, count, milliseconds};
 use crate::timed::{self, Output};
 
 /// One query of a file.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 pub struct NamedQuery {
     /// Its own name.
     pub id: String,
@@ -64,6 +65,8 @@ pub struct QueryReport {
     pub template: String,
     /// Solutions or triples; for ASK 1 or 0. None if the query failed.
     pub rows: Option<u64>,
+    /// It found nothing: no solution and no triple. ASK always finds an answer.
+    pub empty: bool,
     /// The answer, if it is one value: tells counts apart, whose `rows` is always 1.
     pub value: Option<String>,
     /// Parse, plan, run and decode.
@@ -78,6 +81,27 @@ pub struct QueryReport {
     pub error: Option<String>,
 }
 
+/// What was measured of the queries of a template, or of all.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TemplateReport {
+    /// Its name.
+    pub template: String,
+    /// How many queries were asked.
+    pub queries: u64,
+    /// How many failed.
+    pub failed: u64,
+    /// How many of the others found nothing.
+    pub empty: u64,
+    /// That, as a share of the queries that did not fail.
+    pub empty_share: f64,
+    /// The median of their numbers of results.
+    pub rows_median: u64,
+    /// Most results of one.
+    pub rows_max: u64,
+    /// All timed runs of all queries.
+    pub latency: LatencySummary,
+}
+
 /// What was measured of all queries.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -85,6 +109,10 @@ pub struct Report {
     pub machine: Machine,
     /// Timed rounds; fewer were run if the time was over.
     pub runs: u32,
+    /// All queries together.
+    pub all: TemplateReport,
+    /// Queries of each template together, in the file's order.
+    pub templates: Vec<TemplateReport>,
     /// In the file's order.
     pub queries: Vec<QueryReport>,
 }
@@ -136,6 +164,22 @@ pub fn run(database: &Database, queries: &[NamedQuery], options: &Options) -> Re
             }
         }
     }
+    let of = |template: Option<&str>| {
+        let both = queries.iter().zip(&measured);
+        let chosen = both.filter(|(query, _)| template.is_none_or(|name| query.template == name));
+        TemplateReport::of(
+            template.unwrap_or("all"),
+            chosen.map(|(_, measured)| measured),
+        )
+    };
+    let mut names: Vec<&str> = Vec::new();
+    for query in queries {
+        if !names.contains(&query.template.as_str()) {
+            names.push(&query.template);
+        }
+    }
+    let all = of(None);
+    let templates = names.into_iter().map(|name| of(Some(name))).collect();
     let reports = queries
         .iter()
         .zip(measured)
@@ -143,6 +187,7 @@ pub fn run(database: &Database, queries: &[NamedQuery], options: &Options) -> Re
             id: query.id.clone(),
             template: query.template.clone(),
             rows: measured.rows,
+            empty: measured.is_empty(),
             value: measured.value,
             latency: measured.latency.summary(),
             runs_us: measured.latency.microseconds().collect(),
@@ -153,6 +198,8 @@ pub fn run(database: &Database, queries: &[NamedQuery], options: &Options) -> Re
     Ok(Report {
         machine,
         runs: options.runs,
+        all,
+        templates,
         queries: reports.collect(),
     })
 }
@@ -160,6 +207,8 @@ pub fn run(database: &Database, queries: &[NamedQuery], options: &Options) -> Re
 #[derive(Default)]
 struct Measured {
     rows: Option<u64>,
+    /// The answer is yes or no.
+    boolean: bool,
     value: Option<String>,
     latency: Latencies,
     plan: Latencies,
@@ -179,6 +228,10 @@ enum Failure {
 }
 
 impl Measured {
+    fn is_empty(&self) -> bool {
+        self.rows == Some(0) && !self.boolean
+    }
+
     /// The round that is not counted: finds the answer if it is a single value.
     fn try_out(
         &mut self,
@@ -188,7 +241,10 @@ impl Measured {
     ) -> Result<(), Failure> {
         let limits = limits(options);
         match database.prepare(&query.query, &limits)?.execute()? {
-            Results::Boolean(answer) => self.rows = Some(u64::from(answer)),
+            Results::Boolean(answer) => {
+                self.boolean = true;
+                self.rows = Some(u64::from(answer));
+            }
             Results::Graph(mut triples) => {
                 let mut rows = 0;
                 while triples.next_triple()?.is_some() {
@@ -246,9 +302,85 @@ fn limits(options: &Options) -> QueryOptions {
     }
 }
 
+impl TemplateReport {
+    fn of<'m>(template: &str, queries: impl Iterator<Item = &'m Measured>) -> Self {
+        let mut report = Self {
+            template: template.to_owned(),
+            ..Self::default()
+        };
+        let mut latencies = Latencies::default();
+        let mut rows = Vec::new();
+        for measured in queries {
+            report.queries += 1;
+            report.failed += u64::from(measured.error.is_some());
+            report.empty += u64::from(measured.is_empty());
+            rows.extend(measured.rows);
+            latencies.merge(&measured.latency);
+        }
+        rows.sort_unstable();
+        report.rows_median = rows.get(rows.len() / 2).copied().unwrap_or(0);
+        report.rows_max = rows.last().copied().unwrap_or(0);
+        report.empty_share = report.empty as f64 / rows.len().max(1) as f64;
+        report.latency = latencies.summary();
+        report
+    }
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.template.clone(),
+            count(self.queries),
+            count(self.failed),
+            share(self.empty, self.queries - self.failed),
+            count(self.rows_median),
+            count(self.rows_max),
+            milliseconds(self.latency.p50_us),
+            milliseconds(self.latency.p95_us),
+        ]
+    }
+}
+
+/// A number of so many, and that in hundredths.
+pub(crate) fn share(part: u64, of: u64) -> String {
+    format!(
+        "{} ({:.0} %)",
+        count(part),
+        part as f64 * 100.0 / of.max(1) as f64
+    )
+}
+
 impl Report {
     /// The report for people.
     pub fn text(&self) -> String {
+        format!(
+            "{}\n{}",
+            self.queries_table().text(),
+            self.templates_table().text()
+        )
+    }
+
+    fn templates_table(&self) -> Table {
+        let mut table = Table::new(
+            "By template",
+            &[
+                "template",
+                "queries",
+                "failed",
+                "empty",
+                "results, median",
+                "most",
+                "median ms",
+                "p95 ms",
+            ],
+        );
+        for template in self.templates.iter().chain([&self.all]) {
+            table.row(template.cells());
+        }
+        table.note("empty: queries that found nothing, which is faster than to find something");
+        table.note(self.machine.describe());
+        table
+    }
+
+    fn queries_table(&self) -> Table {
         let mut table = Table::new(
             format!("{} queries, {} runs each", self.queries.len(), self.runs),
             &[
@@ -279,14 +411,71 @@ impl Report {
                 table.note(format!("{} failed: {first}", query.id));
             }
         }
-        table.note(self.machine.describe());
-        table.text()
+        table
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn queries_that_find_nothing_are_counted_by_template_and_in_all() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store");
+        let text: &[u8] = b"<http://e/a> <http://e/b> <http://e/c> , <http://e/d> .\n";
+        let source = pythia::Source::from_reader(
+            "text".to_owned(),
+            Box::new(text),
+            pythia::RdfFormat::Turtle,
+            pythia::Compression::None,
+        );
+        let sources = vec![source.expect("plain text")];
+        pythia::load(&path, sources, &Default::default(), &Default::default()).expect("loaded");
+        let database = Database::open(&path).expect("opened");
+        let queries = [
+            ("hop", "SELECT * { <http://e/a> ?p ?o }"),
+            ("hop", "SELECT * { <http://e/b> ?p ?o }"),
+            ("ask", "ASK { <http://e/b> ?p ?o }"),
+            ("graph", "CONSTRUCT WHERE { <http://e/b> ?p ?o }"),
+            ("wrong", "SELECT"),
+        ];
+        let queries: Vec<_> = (queries.iter().enumerate())
+            .map(|(number, (template, query))| NamedQuery {
+                id: format!("{template}-{number}"),
+                template: (*template).to_owned(),
+                query: (*query).to_owned(),
+            })
+            .collect();
+        let options = Options {
+            runs: 1,
+            ..Options::default()
+        };
+        let report = run(&database, &queries, &options).expect("it runs");
+        let found: Vec<_> = (report.templates.iter())
+            .map(|one| (one.template.as_str(), one.queries, one.failed, one.empty))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("hop", 2, 0, 1),
+                ("ask", 1, 0, 0),
+                ("graph", 1, 0, 1),
+                ("wrong", 1, 1, 0),
+            ]
+        );
+        assert_eq!((report.all.empty, report.all.empty_share), (2, 0.5));
+        assert_eq!(
+            (
+                report.templates[0].rows_max,
+                report.templates[0].empty_share
+            ),
+            (2, 0.5)
+        );
+        let empty: Vec<bool> = report.queries.iter().map(|query| query.empty).collect();
+        assert_eq!(empty, [false, true, false, true, false]);
+        assert!(report.text().contains("2 (50 %)"), "{}", report.text());
+    }
 
     #[test]
     fn lines_are_queries_and_mistakes_name_their_line() {

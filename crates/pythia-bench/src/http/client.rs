@@ -31,33 +31,37 @@ pub(super) fn query(options: &Options, text: &str) -> Vec<u8> {
 
 /// An update by POST.
 pub(super) fn update(options: &Options, text: &str) -> Vec<u8> {
+    let path = format!("{}/update", options.dataset);
+    post(options.address, &path, "application/sparql-update", text)
+}
+
+/// A body by POST.
+pub(crate) fn post(address: SocketAddr, path: &str, media_type: &str, body: &str) -> Vec<u8> {
     format!(
-        "POST {}/update HTTP/1.1\r\nHost: {}\r\nContent-Type: application/sparql-update\r\n\
-         Content-Length: {}\r\n\r\n{text}",
-        options.dataset,
-        options.address,
-        text.len()
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: {media_type}\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
     )
     .into_bytes()
 }
 
 /// What is noted of an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) has_retry_after: bool,
-    pub(super) bytes: u64,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) has_retry_after: bool,
+    pub(crate) bytes: u64,
 }
 
 /// A connection that is made when it is needed.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     address: SocketAddr,
     patience: Duration,
     stream: Option<BufReader<TcpStream>>,
 }
 
 impl Connection {
-    pub(super) fn new(address: SocketAddr, patience: Duration) -> Self {
+    pub(crate) fn new(address: SocketAddr, patience: Duration) -> Self {
         Self {
             address,
             patience,
@@ -67,7 +71,7 @@ impl Connection {
 
     /// Sends a request and reads its answer to the end. After an error the next one is sent over a new
     /// connection.
-    pub(super) fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
+    pub(crate) fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => self.connect()?,

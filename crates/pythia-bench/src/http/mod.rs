@@ -6,7 +6,7 @@
 //! latency counts from when a request was *due*. So a server that stalls shows every request that it
 //! kept waiting, not just the one that it answered late.
 
-mod client;
+pub(crate) mod client;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

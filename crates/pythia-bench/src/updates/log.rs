@@ -158,6 +158,7 @@ fn measure(
     log.close()?;
     for storage in devices {
         storage.remove(pythia_log::FOLDER)?;
+        storage.remove(pythia_log::RECORD_NAME)?;
     }
     Ok(Measured {
         folders,

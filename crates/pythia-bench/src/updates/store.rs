@@ -21,7 +21,7 @@ use serde::Serialize;
 use super::log::durable_writes;
 use crate::latency::{Latencies, LatencySummary};
 use crate::machine::Machine;
-use crate::queries::NamedQuery;
+use crate::queries::{NamedQuery, share};
 use crate::table::{Table, figure, milliseconds, plain_text};
 use crate::timed::{self, Output};
 
@@ -98,6 +98,8 @@ pub struct Compared {
     pub id: String,
     /// Its template.
     pub template: String,
+    /// Its results, without and with changes.
+    pub rows: [u64; 2],
     /// The median on the store without changes, in microseconds.
     pub clean_us: f64,
     /// The median on the store with changes.
@@ -172,7 +174,7 @@ fn open(path: &Path, options: &Options, write: bool) -> Result<Database> {
 }
 
 /// Copies a store: its files never change, so they are linked where that is possible.
-fn copy_store(from: &Path, to: &Path) -> Result<()> {
+pub(super) fn copy_store(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
@@ -242,7 +244,12 @@ fn measure_commits(
 
 /// One commit of new quads: subjects and literals that the store does not have. No base is written
 /// meanwhile, so there are no conflicts.
-fn commit(database: &Database, client: usize, serial: &mut u64, batch: usize) -> Result<()> {
+pub(super) fn commit(
+    database: &Database,
+    client: usize,
+    serial: &mut u64,
+    batch: usize,
+) -> Result<()> {
     let mut transaction = database.store().begin()?;
     let mut names: Vec<(TermKind, String)> = Vec::with_capacity(batch * 2 + 10);
     for predicate in 0..10 {
@@ -363,6 +370,7 @@ fn compare(clean: &Database, changed: &Database, options: &Options) -> Result<Ve
     let mut latencies: Vec<[Latencies; 2]> = Vec::new();
     latencies.resize_with(options.queries.len(), Default::default);
     let mut pages = vec![[0; 2]; options.queries.len()];
+    let mut rows = vec![[0; 2]; options.queries.len()];
     for round in 0..=options.rounds {
         for (number, query) in options.queries.iter().enumerate() {
             for (which, database) in [clean, changed].into_iter().enumerate() {
@@ -375,6 +383,7 @@ fn compare(clean: &Database, changed: &Database, options: &Options) -> Result<Ve
                 );
                 let timing = run.with_context(|| format!("query {}", query.id))?;
                 pages[number][which] = database.counters().since(&before).total().pages();
+                rows[number][which] = timing.rows;
                 // The first round fills the caches.
                 if round > 0 {
                     latencies[number][which].record(timing.total());
@@ -382,11 +391,12 @@ fn compare(clean: &Database, changed: &Database, options: &Options) -> Result<Ve
             }
         }
     }
-    let queries = options.queries.iter().zip(latencies).zip(pages);
+    let queries = options.queries.iter().zip(latencies).zip(pages).zip(rows);
     Ok(queries
-        .map(|((query, [clean, changed]), pages)| Compared {
+        .map(|(((query, [clean, changed]), pages), rows)| Compared {
             id: query.id.clone(),
             template: query.template.clone(),
+            rows,
             clean_us: clean.summary().p50_us,
             changed_us: changed.summary().p50_us,
             pages,
@@ -476,6 +486,13 @@ impl Report {
                 let ratio = format!("{:.2}", with / clean);
                 table.row(vec![name, milliseconds(clean), milliseconds(with), ratio]);
             }
+            let empty = changed
+                .queries
+                .iter()
+                .filter(|query| query.rows[0] == 0)
+                .count();
+            let empty = share(empty as u64, changed.queries.len() as u64);
+            table.note(format!("queries without results: {empty}"));
             tables.push(table);
         }
         plain_text("Updates", &self.machine.describe(), &tables)
@@ -483,13 +500,12 @@ impl Report {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    #[test]
-    fn a_small_run_measures_commits_and_queries() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = folder.path().join("store");
+    /// A store of some quads, in a folder.
+    pub(in super::super) fn small_store(folder: &Path) -> PathBuf {
+        let store = folder.join("store");
         let mut text = String::new();
         for number in 0..2000 {
             let (node, next) = (number % 500, (number * 7) % 500);
@@ -507,6 +523,13 @@ mod tests {
         );
         let sources = vec![source.expect("plain text")];
         pythia::load(&store, sources, &Default::default(), &Default::default()).expect("loaded");
+        store
+    }
+
+    #[test]
+    fn a_small_run_measures_commits_and_queries() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = small_store(folder.path());
         let query = NamedQuery {
             id: "hop".to_owned(),
             template: "hop".to_owned(),
@@ -531,6 +554,8 @@ mod tests {
         );
         assert!(report.queries[0].changes > 0);
         assert!(report.text().contains("hop"), "{}", report.text());
+        assert!(report.queries[0].queries[0].rows[0] > 0);
+        assert!(report.text().contains("without results: 0 (0 %)"));
         let manifest = Database::open(&store)
             .expect("untouched")
             .store()

@@ -1,0 +1,218 @@
+//! Drawing from generated data, and the templates beside the official driver's queries.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use pythia::{Compression, RdfFormat, Source};
+use pythia_generate::{Part, bsbm};
+
+use super::*;
+use crate::queries;
+
+const EXPLORE_EACH: Options = Options {
+    use_case: UseCase::Explore,
+    selection: Selection::Each(4),
+    seed: 1,
+    redraws: 20,
+};
+
+fn store(folder: &Path, products: u64) -> Database {
+    let path = folder.join("store");
+    let config = bsbm::Config::new(products).expect("valid");
+    let reader = Box::new(bsbm::reader(&config, Part::WHOLE));
+    let format = RdfFormat::NTriples;
+    let source = Source::from_reader("bsbm".to_owned(), reader, format, Compression::None);
+    let sources = vec![source.expect("plain text")];
+    pythia::load(&path, sources, &Default::default(), &Default::default()).expect("loaded");
+    Database::open(&path).expect("opened")
+}
+
+fn empty(database: &Database, queries: &[NamedQuery]) -> Vec<String> {
+    let finds = |query: &&NamedQuery| !finds(database, &query.query).expect(&query.id);
+    queries
+        .iter()
+        .filter(finds)
+        .map(|query| query.id.clone())
+        .collect()
+}
+
+#[test]
+fn queries_drawn_from_a_store_find_something_in_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = store(folder.path(), 300);
+    for use_case in [UseCase::Explore, UseCase::BusinessIntelligence] {
+        let drawn = draw(
+            &database,
+            &Options {
+                use_case,
+                ..EXPLORE_EACH
+            },
+        )
+        .expect("drawn");
+        assert_eq!(drawn.queries.len(), 4 * use_case.templates().len());
+        let told: usize = drawn.templates.iter().map(|one| one.empty).sum();
+        let empty = empty(&database, &drawn.queries);
+        assert_eq!(empty.len(), told, "{}", drawn.text());
+        // Few products share three features with another in so small a tree.
+        assert!(
+            empty.len() * 5 <= drawn.queries.len(),
+            "{empty:?}\n{}",
+            drawn.text()
+        );
+        let read = queries::read(&drawn.lines().expect("lines")).expect("a file of queries");
+        assert_eq!(read, drawn.queries);
+    }
+}
+
+#[test]
+fn the_same_seed_draws_the_same_queries_and_another_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = store(folder.path(), 100);
+    let mixes = Options {
+        selection: Selection::Mixes(2),
+        redraws: 0,
+        ..EXPLORE_EACH
+    };
+    let first = draw(&database, &mixes).expect("drawn").queries;
+    assert_eq!(first.len(), 50);
+    assert_eq!(
+        (first[1].id.as_str(), first[49].id.as_str()),
+        ("Q2-0.1", "Q12-1.24")
+    );
+    assert_eq!(draw(&database, &mixes).expect("drawn again").queries, first);
+    let other = draw(&database, &Options { seed: 2, ..mixes })
+        .expect("drawn")
+        .queries;
+    assert!(
+        first
+            .iter()
+            .zip(&other)
+            .filter(|(one, two)| one == two)
+            .count()
+            < 5
+    );
+}
+
+#[test]
+fn a_store_without_products_is_refused_by_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text: &[u8] = b"<http://e/a> <http://e/b> <http://e/c> .\n";
+    let format = RdfFormat::NTriples;
+    let source = Source::from_reader("text".to_owned(), Box::new(text), format, Compression::None);
+    let path = folder.path().join("store");
+    let sources = vec![source.expect("plain text")];
+    pythia::load(&path, sources, &Default::default(), &Default::default()).expect("loaded");
+    let database = Database::open(&path).expect("opened");
+    let error = draw(&database, &EXPLORE_EACH).expect_err("no products");
+    assert!(
+        error.to_string().contains("pythia generate bsbm"),
+        "{error}"
+    );
+}
+
+#[test]
+fn months_lie_between_the_first_review_and_the_last() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = store(folder.path(), 100);
+    let mut data = Data::new(&database, 1).expect("BSBM");
+    let first = data.month(0.0, 0).expect("a date");
+    let last = data.month(0.999_999, 2).expect("a date");
+    let (earliest, latest) = bsbm::Parameters::REVIEW_DATES;
+    assert!(
+        *earliest <= *first && first < last && *last <= *latest,
+        "{first} {last}"
+    );
+}
+
+#[test]
+fn levels_of_a_tree_are_never_none() {
+    use Levels::*;
+    for depth in 1..6 {
+        for levels in [Root, AboveLeaves, BelowRoot, LowestTwo, Leaves] {
+            let range = levels.of(depth);
+            assert!(
+                !range.is_empty() && range.end <= depth,
+                "{levels:?} of {depth}: {range:?}"
+            );
+        }
+    }
+    assert_eq!(
+        (AboveLeaves.of(4), BelowRoot.of(4), LowestTwo.of(4)),
+        (0..3, 1..4, 2..4)
+    );
+}
+
+/// The values that make a template a query, by name; None if they do not.
+fn values<'q>(template: &str, query: &'q str) -> Option<FxHashMap<String, &'q str>> {
+    let mut parts = template.split('%');
+    let mut rest = query.strip_prefix(parts.next()?)?;
+    let mut values = FxHashMap::default();
+    while let (Some(name), Some(text)) = (parts.next(), parts.next()) {
+        let end = if text.is_empty() {
+            rest.len()
+        } else {
+            rest.find(text)?
+        };
+        let (value, after) = (&rest[..end], &rest[end + text.len()..]);
+        if *values.entry(name.to_owned()).or_insert(value) != value {
+            return None;
+        }
+        rest = after;
+    }
+    rest.is_empty().then_some(values)
+}
+
+#[test]
+fn templates_are_the_official_drivers_queries() {
+    let folder = std::env::var_os("PYTHIA_SHARED_DATA").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let words = |text: &str| {
+        text.split_whitespace()
+            .filter(|w| *w != "#")
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    for (file, use_case) in [
+        ("bsbm-1m-explore.jsonl", UseCase::Explore),
+        ("bsbm-1m-explore-mix.jsonl", UseCase::Explore),
+        ("bsbm-1m-bi.jsonl", UseCase::BusinessIntelligence),
+    ] {
+        let path = folder.join("queries").join(file);
+        let Ok(text) = std::fs::read_to_string(&path) else {
+            let message = format!(
+                "\nSKIPPED: no {}; set PYTHIA_SHARED_DATA\n\n",
+                path.display()
+            );
+            std::io::stderr()
+                .write_all(message.as_bytes())
+                .expect("standard error");
+            return;
+        };
+        let official = queries::read(&text).expect("queries");
+        for query in &official {
+            let template = use_case
+                .templates()
+                .iter()
+                .find(|one| one.name == query.template);
+            let template = template.expect(&query.template);
+            let text = words(&query.query);
+            let found = values(&words(template.text()), &text);
+            let found = found.unwrap_or_else(|| panic!("{} is not by its template", query.id));
+            let mut names: Vec<_> = found.keys().map(String::as_str).collect();
+            let mut known: Vec<_> = template.parameters.iter().map(|(name, _)| *name).collect();
+            names.sort_unstable();
+            known.sort_unstable();
+            assert_eq!(names, known, "{}", query.id);
+        }
+        if file.contains("mix") {
+            let list = use_case.list(Selection::Mixes(official.len() / 25));
+            assert!(
+                list.iter()
+                    .zip(&official)
+                    .all(|((id, _), query)| *id == query.id)
+            );
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Processes killed at random instants while they write: `pythia bench kills`.
+//!
+//! A store outlives [`ROUNDS_OF_STORE`] kills. Of every so many stores one is written to by a server under
+//! load over HTTP, the others by a process of this program ([`be_the_victim`]). After most kills the
+//! store is opened, for reading or for writing, and everything acknowledged must be there; after others
+//! the next process finds it as it was left, and is perhaps killed while it does.
+
+use std::io::{BufRead, BufReader};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::history::{self, Ledger};
+use super::session::{self, Heard};
+use super::store::{Home, Settings};
+use super::{Campaign, Tally, in_round, mix, server};
+
+/// Kills that a store outlives.
+const ROUNDS_OF_STORE: u64 = 8;
+
+/// How to kill.
+#[derive(Clone, Debug)]
+pub struct Kills {
+    /// The `pythia` command, which is what is killed.
+    pub program: PathBuf,
+    /// Clients that commit at once.
+    pub clients: usize,
+    /// The longest that most processes live; one of ten lives up to three times as long.
+    pub life: Duration,
+    /// Every so many stores are written to by a server over HTTP; 0: none.
+    pub http_every: u64,
+}
+
+impl Campaign for Kills {
+    fn rounds_of_store(&self) -> u64 {
+        ROUNDS_OF_STORE
+    }
+
+    fn run(
+        &self,
+        rounds: RangeInclusive<u64>,
+        seed: u64,
+        folder: &Path,
+        tally: &Tally,
+    ) -> Result<()> {
+        let number = rounds.start() / ROUNDS_OF_STORE;
+        let mut killed = Killed {
+            home: Home::new(folder),
+            settings: Settings::draw(seed),
+            seed,
+            is_server: self.http_every > 0 && number % self.http_every == self.http_every - 1,
+            found: Ledger::new(self.clients),
+            at_least: Ledger::new(self.clients),
+            backup: None,
+        };
+        killed.home.create()?;
+        for round in rounds.clone() {
+            let is_last = round == *rounds.end();
+            let outcome = killed.round(self, mix(seed, round), is_last, tally);
+            in_round(round, outcome)?;
+        }
+        Ok(())
+    }
+}
+
+/// A store whose writers are killed.
+struct Killed {
+    home: Home,
+    settings: Settings,
+    seed: u64,
+    is_server: bool,
+    /// What was found in it.
+    found: Ledger,
+    /// What there must be.
+    at_least: Ledger,
+    /// What its backup must have.
+    backup: Option<Ledger>,
+}
+
+impl Killed {
+    fn round(&mut self, kills: &Kills, seed: u64, is_last: bool, tally: &Tally) -> Result<()> {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let life = match random.random_range(0..10) {
+            // While it opens the store.
+            0..3 => kills.life.min(Duration::from_millis(15)),
+            3..9 => kills.life,
+            _ => kills.life * 3,
+        };
+        let life = life.mul_f64(random.random::<f64>());
+        let heard = if self.is_server {
+            let server = server::Server {
+                program: &kills.program,
+                home: &self.home,
+                settings: &self.settings,
+                from: &self.at_least,
+            };
+            // A server takes longer to start, and requests take longer.
+            server.kill(life * 3, &mut random)?
+        } else {
+            kill(self.command(kills), kills.clients, life)?
+        };
+        tally.add(
+            if self.is_server {
+                "kills of servers"
+            } else {
+                "kills of processes"
+            },
+            1,
+        );
+        let before = self.at_least.total();
+        self.at_least.raise(&heard.ledger);
+        tally.add(
+            "commits and loads acknowledged",
+            self.at_least.total() - before,
+        );
+        if heard.backup.is_some() {
+            self.backup = heard.backup;
+        }
+        match random.random_range(0..4) {
+            _ if is_last => self.check_all(tally),
+            0 => Ok(()),
+            1 => self.check(true, tally),
+            _ => self.check(false, tally),
+        }
+    }
+
+    fn command(&self, kills: &Kills) -> Command {
+        let mut command = Command::new(&kills.program);
+        command
+            .args(["bench", "kills", "--victim"])
+            .arg(self.home.folder());
+        command.args(["--seed", &self.seed.to_string()]);
+        command.args(["--clients", &kills.clients.to_string()]);
+        command
+    }
+
+    /// Opens the store and looks for what was acknowledged since it was last opened.
+    fn check(&mut self, writes: bool, tally: &Tally) -> Result<()> {
+        let store = if writes {
+            let options = self.settings.write_options(&self.home, false);
+            self.home.open_for_writing(&options)?
+        } else {
+            self.home.open()?
+        };
+        let found = history::find(&store, &self.found, &self.at_least)?;
+        self.note(found, tally);
+        Ok(())
+    }
+
+    /// Looks for everything, verifies the store and restores its backup.
+    fn check_all(&mut self, tally: &Tally) -> Result<()> {
+        let store = self.home.open().context("the first opening for reading")?;
+        let read = history::find_all(&store, &self.at_least).context("open for reading")?;
+        drop(store);
+        let options = self.settings.write_options(&self.home, false);
+        let store = self.home.open_for_writing(&options)?;
+        let found = history::find_all(&store, &read).context("open for writing")?;
+        store.rewrite().context("write a new base")?;
+        history::find_all(&store, &found).context("a new base")?;
+        drop(store);
+        self.home.verify()?;
+        tally.add("stores verified", 1);
+        if self.home.has_backup() {
+            let nothing = Ledger::new(self.found.commits.len());
+            let at_least = self.backup.as_ref().unwrap_or(&nothing);
+            self.home.check_backup(at_least, &found)?;
+            tally.add("backups restored", 1);
+        } else if self.backup.is_some() {
+            bail!("a backup that was acknowledged is not there");
+        }
+        self.note(found, tally);
+        Ok(())
+    }
+
+    /// What was found once is never lost again.
+    fn note(&mut self, found: Ledger, tally: &Tally) {
+        let more = found.total() - self.at_least.total();
+        tally.add("found before they were acknowledged", more);
+        self.at_least = found.clone();
+        self.found = found;
+    }
+}
+
+/// Is the process that is killed: writes to the store in a folder until then, and says what is
+/// acknowledged on standard output.
+pub fn be_the_victim(folder: &Path, seed: u64, clients: usize) -> Result<()> {
+    let home = Home::new(folder);
+    let settings = Settings::draw(seed);
+    let store = home.open_for_writing(&settings.write_options(&home, true))?;
+    session::at_once(&home, &store, clients, Duration::from_millis(3))
+}
+
+/// Starts a process, kills it, and returns what it had acknowledged.
+fn kill(mut command: Command, clients: usize, life: Duration) -> Result<Heard> {
+    let mut child: Child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("start the process to be killed")?;
+    let output = child.stdout.take().context("a pipe was asked for")?;
+    let reader = std::thread::spawn(move || {
+        let mut heard = Heard::new(clients);
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        lines.for_each(|line| heard.line(&line));
+        heard
+    });
+    let started = Instant::now();
+    while started.elapsed() < life {
+        if child.try_wait()?.is_some() {
+            let output = child.wait_with_output()?;
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            bail!("the process ended by itself, {}: {said}", output.status);
+        }
+        std::thread::sleep(Duration::from_millis(1).min(life));
+    }
+    child.kill()?;
+    child.wait()?;
+    reader
+        .join()
+        .map_err(|_| anyhow::anyhow!("the reader of the pipe panicked"))
+}

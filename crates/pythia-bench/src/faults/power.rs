@@ -1,0 +1,183 @@
+//! Power cuts of a faulty device in memory: `pythia bench power-cuts`.
+//!
+//! The device loses, tears and reorders what was not synced when its power is cut. One client commits,
+//! loads, writes new bases and makes backups until then; then the device is started again, and the power is
+//! cut again, perhaps while the store is being opened. Nothing here depends on the time or on threads,
+//! so a round is the same each time.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Error, Result, ensure};
+use pythia::{BackupError, RestoreOptions};
+use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage, Subfolder};
+use pythia_log::LogOptions;
+use pythia_store::store::WriteOptions;
+use pythia_store::write::MaintenanceOptions;
+use pythia_store::{Store, StoreError};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::history::{self, Ledger};
+use super::session::Script;
+use super::store::{check_sound, create_in, load_options, open_options};
+use super::{Campaign, Tally, in_round};
+
+/// Power cuts of a device, at most.
+const CUTS_MAX: u64 = 4;
+/// Operations of the device before its power is cut, at most.
+const OPERATIONS_MAX: u64 = 1200;
+/// Steps between two power cuts, at most.
+const STEPS_MAX: u64 = 80;
+
+/// The campaign.
+#[derive(Clone, Copy, Debug)]
+pub struct PowerCuts;
+
+impl Campaign for PowerCuts {
+    fn run(
+        &self,
+        rounds: RangeInclusive<u64>,
+        seed: u64,
+        folder: &Path,
+        tally: &Tally,
+    ) -> Result<()> {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let outcome = Device::new(folder, &mut random).and_then(|mut device| {
+            for _ in 0..random.random_range(1..=CUTS_MAX) {
+                device.live(&mut random, tally)?;
+            }
+            device.check(tally)
+        });
+        in_round(*rounds.start(), outcome)
+    }
+}
+
+struct Device<'a> {
+    folder: &'a Path,
+    disk: Arc<MemoryStorage>,
+    faulty: FaultyStorage,
+    options: WriteOptions,
+    ledger: Ledger,
+    /// What the backup must have.
+    backup: Option<Ledger>,
+}
+
+impl<'a> Device<'a> {
+    fn new(folder: &'a Path, random: &mut SmallRng) -> Result<Self> {
+        let disk = Arc::new(MemoryStorage::new());
+        create_in(disk.clone())?;
+        // A folder is there once there is a file in it.
+        disk.create("backup/LOCK")?.sync()?;
+        let options = WriteOptions {
+            log: LogOptions {
+                file_bytes: 64 << 10 << random.random_range(0..4),
+                retain_bytes: [0, 64 << 10, 1 << 20][random.random_range(0..3)],
+                prepare_ahead: false,
+                ..LogOptions::default()
+            },
+            maintenance: MaintenanceOptions {
+                memory_bytes: 4096 << random.random_range(0..4),
+                rewrite_quads_min: 64 << random.random_range(0..4),
+                rewrite_percent: 30,
+                in_background: false,
+                ..MaintenanceOptions::default()
+            },
+            ..WriteOptions::default()
+        };
+        Ok(Self {
+            folder,
+            faulty: FaultyStorage::new(disk.clone(), FaultPlan::none()),
+            disk,
+            options,
+            ledger: Ledger::new(1),
+            backup: None,
+        })
+    }
+
+    /// Goes on with the history until the power is cut, and looks at what is left.
+    fn live(&mut self, random: &mut SmallRng, tally: &Tally) -> Result<()> {
+        let cut = random.random_range(1..=OPERATIONS_MAX);
+        self.faulty
+            .restart(FaultPlan::crash_at(cut, random.random()))?;
+        let before = self.ledger.total();
+        if let Err(error) = self.write(random) {
+            ensure!(
+                self.faulty.crashed(),
+                error.context("before the power was cut")
+            );
+        }
+        self.faulty.crash()?;
+        tally.add("power cuts", 1);
+        let acknowledged = self.ledger.total();
+        tally.add("commits and loads acknowledged", acknowledged - before);
+        if random.random_range(0..3) > 0 {
+            // The next one to write finds it as it was left.
+            let store = Store::open_storage(self.disk.clone(), open_options())
+                .context("open the store for reading")?;
+            history::find(&store, &Ledger::new(1), &self.ledger)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, random: &mut SmallRng) -> Result<()> {
+        let storage: Arc<dyn Storage> = Arc::new(self.faulty.clone());
+        let backup = self.backup_folder(Arc::clone(&storage));
+        let back_up = || -> Result<(), BackupError> {
+            pythia::backup_storage(&storage, &backup, 0).map(|_| ())
+        };
+        let store =
+            Store::open_storage_for_writing(Arc::clone(&storage), open_options(), &self.options)?;
+        // What was found now is there for good.
+        self.ledger = history::find(&store, &Ledger::new(1), &self.ledger)?;
+        let steps = random.random_range(1..=STEPS_MAX);
+        let mut script = Script {
+            random,
+            ledger: &mut self.ledger,
+            back_up: &back_up,
+            backup: &mut self.backup,
+            load_options: load_options(self.folder),
+        };
+        for _ in 0..steps {
+            script.step(&store)?;
+        }
+        Ok(())
+    }
+
+    /// The backup is on the same device.
+    fn backup_folder(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
+        Arc::new(Subfolder::new(storage, "backup"))
+    }
+
+    /// Opens the store for good and looks for everything; verifies it, and restores its backup.
+    fn check(&mut self, tally: &Tally) -> Result<()> {
+        let disk: Arc<dyn Storage> = self.disk.clone();
+        let open = || -> Result<Store, StoreError> {
+            Store::open_storage_for_writing(Arc::clone(&disk), open_options(), &self.options)
+        };
+        let store = open().context("open the store for writing")?;
+        let found = history::find_all(&store, &self.ledger)?;
+        tally.add(
+            "found before they were acknowledged",
+            found.total() - self.ledger.total(),
+        );
+        store.rewrite().context("write a new base")?;
+        history::commit(&store, 0, found.commits[0] + 1).context("commit again")?;
+        drop(store);
+        check_sound(Arc::clone(&disk))?;
+        let backup = self.backup_folder(disk);
+        let nothing = Ledger::new(1);
+        let at_least = self.backup.as_ref().unwrap_or(&nothing);
+        let restored: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+        match pythia::restore_storage(&backup, &restored, &RestoreOptions::default()) {
+            Err(BackupError::NoBackup) if self.backup.is_none() => return Ok(()),
+            outcome => outcome.context("restore the backup")?,
+        };
+        let store = Store::open_storage(restored, open_options())?;
+        history::find_all(&store, at_least)
+            .map_err(|error| Error::context(error, "what was restored of the backup"))?;
+        tally.add("backups restored", 1);
+        Ok(())
+    }
+}

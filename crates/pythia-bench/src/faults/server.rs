@@ -1,0 +1,275 @@
+//! A server that is killed under load: clients that commit, large files that are loaded, and compactions
+//! and backups that run as tasks, all over HTTP.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rand::Rng;
+use rand::rngs::SmallRng;
+
+use super::history::{self, Ledger};
+use super::session::Heard;
+use super::store::{Home, Settings};
+use crate::http::client::{self, Connection};
+
+/// The dataset's name, which is also that of its folder of backups.
+const DATASET: &str = "backup";
+/// How long a server may take to start, or to answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that is started, put under load and killed.
+pub(super) struct Server<'a> {
+    pub(super) program: &'a Path,
+    pub(super) home: &'a Home,
+    pub(super) settings: &'a Settings,
+    /// Where the history goes on.
+    pub(super) from: &'a Ledger,
+}
+
+impl Server<'_> {
+    /// Kills the server `life` after it listens; some of them before they do. Returns what it had
+    /// acknowledged.
+    pub(super) fn kill(&self, life: Duration, random: &mut SmallRng) -> Result<Heard> {
+        let config = self.home.folder().join("pythia.toml");
+        std::fs::write(&config, self.config())?;
+        let mut running = Running::start(self.program, &config)?;
+        if random.random_range(0..8) == 0 {
+            std::thread::sleep(life / 4);
+            running.end()?;
+            return Ok(Heard::new(self.from.commits.len()));
+        }
+        let address = running.address()?;
+        let load = Load::new(address, self.from);
+        std::thread::scope(|scope| -> Result<()> {
+            let load = &load;
+            let clients =
+                (0..load.commits.len()).map(|client| scope.spawn(move || load.commit(client)));
+            let mut threads: Vec<_> = clients.collect();
+            threads.push(scope.spawn(move || load.load()));
+            threads.push(scope.spawn(move || load.keep()));
+            let until = Instant::now() + life;
+            while Instant::now() < until && !threads.iter().any(|thread| thread.is_finished()) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            load.is_over.store(true, Ordering::SeqCst);
+            let ended = running.end();
+            for thread in threads {
+                let outcome = thread.join();
+                outcome.map_err(|_| anyhow::anyhow!("a client panicked"))??;
+            }
+            ended
+        })?;
+        Ok(load.heard())
+    }
+
+    fn config(&self) -> String {
+        let Settings {
+            memory_bytes,
+            rewrite_quads_min,
+            rewrite_percent,
+            retain_bytes,
+            ..
+        } = self.settings;
+        let log_folders = match self.settings.has_second_log {
+            true => format!("log_folders = [{:?}]\n", self.home.second_log()),
+            false => String::new(),
+        };
+        format!(
+            "bind = \"127.0.0.1:0\"\n\
+             [datasets.{DATASET}]\npath = {store:?}\ncache = \"16M\"\nmemory = \"64M\"\n\
+             [datasets.{DATASET}.write]\nchanges_memory = \"{memory_bytes}\"\nlog_retain = \"{retain_bytes}\"\n\
+             rewrite_percent = {rewrite_percent}\nrewrite_quads_min = {rewrite_quads_min}\n\
+             rewrite_memory = \"16M\"\n{log_folders}\
+             [operate]\nbackup_folder = {backups:?}\nwatch = false\n",
+            store = self.home.store(),
+            backups = self.home.folder(),
+        )
+    }
+}
+
+/// A server that runs until this is dropped.
+struct Running {
+    child: Child,
+    /// What it writes to standard error.
+    lines: Receiver<String>,
+}
+
+impl Running {
+    fn start(program: &Path, config: &Path) -> Result<Self> {
+        let mut command = Command::new(program);
+        command.arg("serve").arg("--config").arg(config);
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("start the server to be killed")?;
+        let stderr = child.stderr.take().context("a pipe was asked for")?;
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                // Read to the end even if nobody listens any more, so that the server never waits.
+                let _ = sender.send(line);
+            }
+        });
+        Ok(Self { child, lines })
+    }
+
+    /// Waits until the server listens; returns where.
+    fn address(&self) -> Result<SocketAddr> {
+        let until = Instant::now() + PATIENCE;
+        let mut seen = Vec::new();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(line) = self.lines.recv_timeout(left) else {
+                bail!("the server did not start: {}", seen.join("\n"));
+            };
+            if let Some((_, after)) = line.split_once("open http://")
+                && let Some((address, _)) = after.split_once('/')
+            {
+                return Ok(address.parse()?);
+            }
+            seen.push(line);
+        }
+    }
+
+    /// Kills it.
+    ///
+    /// # Errors
+    /// If it had ended by itself, or one of its threads had panicked.
+    fn end(&mut self) -> Result<()> {
+        let ended = self.child.try_wait()?;
+        if ended.is_none() {
+            self.child.kill()?;
+            self.child.wait()?;
+        }
+        let lines: Vec<String> = self.lines.iter().collect();
+        let panicked = lines.iter().any(|line| line.contains("panicked"));
+        ensure!(
+            ended.is_none() && !panicked,
+            "the server ended by itself or panicked, {ended:?}: {}",
+            lines.join("\n")
+        );
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What clients do to a server, and what it has acknowledged.
+struct Load {
+    address: SocketAddr,
+    commits: Vec<AtomicU64>,
+    loads: AtomicU64,
+    /// Set before the server is killed: from then on requests may fail.
+    is_over: AtomicBool,
+}
+
+impl Load {
+    fn new(address: SocketAddr, from: &Ledger) -> Self {
+        Self {
+            address,
+            commits: from.commits.iter().copied().map(AtomicU64::new).collect(),
+            loads: AtomicU64::new(from.loads),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    fn heard(&self) -> Heard {
+        let commits = self.commits.iter();
+        Heard {
+            ledger: Ledger {
+                commits: commits.map(|last| last.load(Ordering::SeqCst)).collect(),
+                loads: self.loads.load(Ordering::SeqCst),
+            },
+            backup: None,
+        }
+    }
+
+    fn commit(&self, client: usize) -> Result<()> {
+        let mut connection = Connection::new(self.address, PATIENCE);
+        loop {
+            let number = self.commits[client].load(Ordering::SeqCst) + 1;
+            let text = history::commit_text(client, number);
+            if !self.update(&mut connection, &text)? {
+                return Ok(());
+            }
+            self.commits[client].store(number, Ordering::SeqCst);
+            if number.is_multiple_of(4) {
+                let of = self.loads.load(Ordering::SeqCst) + 1;
+                for text in history::cancel_texts(of, number) {
+                    if !self.update(&mut connection, &text)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn load(&self) -> Result<()> {
+        let mut connection = Connection::new(self.address, PATIENCE);
+        loop {
+            let number = self.loads.load(Ordering::SeqCst) + 1;
+            let path = format!("/{DATASET}/data?default");
+            let text = history::load_text(number);
+            let request = client::post(self.address, &path, "application/n-triples", &text);
+            if !self.ask(&mut connection, &request)? {
+                return Ok(());
+            }
+            self.loads.store(number, Ordering::SeqCst);
+        }
+    }
+
+    /// Starts compactions and backups.
+    fn keep(&self) -> Result<()> {
+        let mut connection = Connection::new(self.address, PATIENCE);
+        let tasks = ["compact", "backup"].map(|task| {
+            let path = format!("/$/{task}/{DATASET}");
+            client::post(self.address, &path, "text/plain", "")
+        });
+        for task in tasks.iter().cycle() {
+            std::thread::sleep(Duration::from_millis(5));
+            if !self.ask(&mut connection, task)? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn update(&self, connection: &mut Connection, text: &str) -> Result<bool> {
+        let (path, media) = (format!("/{DATASET}/update"), "application/sparql-update");
+        self.ask(connection, &client::post(self.address, &path, media, text))
+    }
+
+    /// Sends a request until it is done; false if the server was killed.
+    fn ask(&self, connection: &mut Connection, request: &[u8]) -> Result<bool> {
+        loop {
+            let answer = connection.ask(request);
+            if self.is_over.load(Ordering::SeqCst) {
+                // What was answered before the kill counts.
+                return Ok(answer.is_ok_and(|answer| (200..300).contains(&answer.status)));
+            }
+            match answer.context("the server did not answer")?.status {
+                200..300 => return Ok(true),
+                // Another task, or a transaction in conflict with a new base.
+                409 | 429 | 503 => std::thread::sleep(Duration::from_millis(1)),
+                status => {
+                    let request = String::from_utf8_lossy(request);
+                    bail!("status {status} for {}", &request[..request.len().min(400)]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The stores of the campaigns: small, so that much happens to them in little time.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use pythia::RestoreOptions;
+use pythia_io::{DirectStorage, Storage};
+use pythia_log::LogOptions;
+use pythia_store::load::{LoadOptions, LoadProgress};
+use pythia_store::rewrite::RewriteOptions;
+use pythia_store::store::WriteOptions;
+use pythia_store::verify::{VerifyOptions, verify};
+use pythia_store::write::MaintenanceOptions;
+use pythia_store::{OpenOptions, Store, StoreError};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::history::{self, Ledger};
+
+/// How long a lock is waited for that only a process being started has.
+const LOCKED_MAX: Duration = Duration::from_secs(5);
+
+/// How a store is kept: drawn from a seed.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) memory_bytes: usize,
+    pub(super) rewrite_quads_min: u64,
+    pub(super) rewrite_percent: u64,
+    pub(super) retain_bytes: u64,
+    pub(super) log_file_bytes: u64,
+    /// Whether the log is on two devices.
+    pub(super) has_second_log: bool,
+}
+
+impl Settings {
+    pub(super) fn draw(seed: u64) -> Self {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let mut of = |choices: &[u64]| choices[random.random_range(0..choices.len())];
+        Self {
+            memory_bytes: of(&[16, 64, 256]) as usize * 1024,
+            rewrite_quads_min: of(&[256, 1024, 4096]),
+            rewrite_percent: of(&[10, 30, 100]),
+            retain_bytes: of(&[0, 64 << 10, 4 << 20]),
+            log_file_bytes: of(&[64 << 10, 256 << 10, 16 << 20]),
+            has_second_log: of(&[0, 0, 1]) == 1,
+        }
+    }
+
+    /// Returns how to open for writing the store in a [`Home`].
+    pub(super) fn write_options(&self, home: &Home, in_background: bool) -> WriteOptions {
+        let folders = self.has_second_log.then(|| home.second_log());
+        WriteOptions {
+            log_folders: folders.into_iter().collect(),
+            log: LogOptions {
+                file_bytes: self.log_file_bytes,
+                retain_bytes: self.retain_bytes,
+                ..LogOptions::default()
+            },
+            maintenance: MaintenanceOptions {
+                memory_bytes: self.memory_bytes,
+                rewrite_percent: self.rewrite_percent,
+                rewrite_quads_min: self.rewrite_quads_min,
+                in_background,
+                rewrite: RewriteOptions {
+                    memory_bytes: 16 << 20,
+                    ..RewriteOptions::default()
+                },
+                ..MaintenanceOptions::default()
+            },
+        }
+    }
+}
+
+pub(super) fn open_options() -> OpenOptions {
+    OpenOptions {
+        cache_bytes: 16 << 20,
+    }
+}
+
+pub(super) fn load_options(tmp: &Path) -> LoadOptions {
+    LoadOptions {
+        memory_bytes: 64 << 20,
+        tmp: tmp.to_owned(),
+        ..LoadOptions::default()
+    }
+}
+
+/// A folder with a store and what belongs to it.
+#[derive(Clone, Debug)]
+pub(super) struct Home {
+    folder: PathBuf,
+}
+
+impl Home {
+    pub(super) fn new(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+        }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn store(&self) -> PathBuf {
+        self.folder.join("store")
+    }
+
+    /// The second folder of the log.
+    pub(super) fn second_log(&self) -> PathBuf {
+        self.folder.join("second-log")
+    }
+
+    pub(super) fn backup(&self) -> PathBuf {
+        self.folder.join("backup")
+    }
+
+    /// Makes an empty store.
+    pub(super) fn create(&self) -> Result<()> {
+        std::fs::create_dir_all(self.store())?;
+        create_in(Arc::new(DirectStorage::open(&self.store(), true)?))
+    }
+
+    pub(super) fn open(&self) -> Result<Store> {
+        once_unlocked(|| Store::open(&self.store(), open_options()))
+            .context("open the store for reading")
+    }
+
+    pub(super) fn open_for_writing(&self, options: &WriteOptions) -> Result<Store> {
+        once_unlocked(|| Store::open_for_writing(&self.store(), open_options(), options))
+            .context("open the store for writing")
+    }
+
+    pub(super) fn verify(&self) -> Result<()> {
+        check_sound(Arc::new(DirectStorage::open(&self.store(), false)?))
+    }
+
+    pub(super) fn has_backup(&self) -> bool {
+        self.backup().join("BACKUP").exists()
+    }
+
+    /// Restores the backup, which must be of a state between two.
+    pub(super) fn check_backup(&self, at_least: &Ledger, at_most: &Ledger) -> Result<()> {
+        let restored = Self::new(&self.folder.join("restored"));
+        pythia::restore(
+            &self.backup(),
+            &restored.store(),
+            &RestoreOptions::default(),
+        )
+        .context("restore the backup")?;
+        let found = restored
+            .open()
+            .and_then(|store| history::find_all(&store, at_least));
+        let found = found.context("what was restored of the backup")?;
+        ensure!(
+            at_most.covers(&found),
+            "the backup has {found:?}, the store {at_most:?}"
+        );
+        restored
+            .verify()
+            .context("what was restored of the backup")?;
+        Ok(std::fs::remove_dir_all(restored.folder)?)
+    }
+}
+
+/// Opens a store that this process has just closed. Another round may be starting a process: until that runs
+/// its own program it has this process's locks.
+fn once_unlocked(open: impl Fn() -> Result<Store, StoreError>) -> Result<Store, StoreError> {
+    let until = Instant::now() + LOCKED_MAX;
+    loop {
+        match open() {
+            Err(StoreError::Locked { .. } | StoreError::Writing { .. })
+                if Instant::now() < until =>
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Makes an empty store.
+pub(super) fn create_in(storage: Arc<dyn Storage>) -> Result<()> {
+    let (options, progress) = (LoadOptions::default(), Arc::new(LoadProgress::default()));
+    pythia_store::load::load(storage, Vec::new(), &options, &progress).context("make a store")?;
+    Ok(())
+}
+
+/// Verifies all of a store.
+pub(super) fn check_sound(storage: Arc<dyn Storage>) -> Result<()> {
+    let options = VerifyOptions {
+        cache_bytes: 16 << 20,
+        ..VerifyOptions::default()
+    };
+    let report = verify(storage, options, &mut |_| {});
+    match report.problems.first() {
+        None => Ok(()),
+        Some(problem) => bail!("verify found {}: {problem}", report.problems.len()),
+    }
+}

@@ -1,0 +1,625 @@
+//! Calls to the operating system that fail, each in turn: `pythia bench syscalls`.
+//!
+//! Loads, updates, compactions, backups and restores run as processes with a small library preloaded
+//! (`failing.c`, compiled here) that counts their calls on files of the store and of the backup, and lets one
+//! of them fail. What failed is tried again, when it fails at another call or is killed at one, and then
+//! once more without a fault. After each of the three the store is opened and compared with what was
+//! acknowledged, verified, and its backup restored.
+//!
+//! One of the operations is a process that goes on after errors, as a server does: what it acknowledges
+//! after a failed step must outlive it, too.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::ops::RangeInclusive;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::history::{self, Ledger};
+use super::session::{Acknowledged, Heard, Script};
+use super::store::{Home, Settings, load_options};
+use super::{Campaign, Tally, copy_folder, in_round, mix};
+
+/// The library's source.
+const LIBRARY: &str = include_str!("failing.c");
+/// Bytes of the report that the library writes: `struct report`.
+const REPORT_BYTES: usize = 512;
+/// Longer than any operation takes.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Steps of the process that goes on after errors.
+const STEPS: u64 = 12;
+/// What it says if it reads less than it has acknowledged.
+const LOST: &str = "lost while the store was open";
+
+const EIO: i32 = 5;
+const EMFILE: i32 = 24;
+const ENOSPC: i32 = 28;
+const SIGKILL: i32 = 9;
+
+/// What runs while a call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    /// `pythia load` into a new store.
+    Load,
+    /// `pythia load` into a store with changes.
+    LoadMore,
+    /// `pythia update` of a store that was only loaded.
+    FirstUpdate,
+    /// `pythia update` of a store with changes, whose last writer was killed.
+    Update,
+    /// `pythia optimize`.
+    Compact,
+    /// `pythia backup` into a new folder.
+    Backup,
+    /// `pythia backup` into a folder with an older backup.
+    BackupMore,
+    /// `pythia restore`.
+    Restore,
+    /// A process that does a bit of everything and goes on after errors.
+    Session,
+}
+
+impl Operation {
+    const ALL: [Self; 9] = [
+        Self::Load,
+        Self::LoadMore,
+        Self::FirstUpdate,
+        Self::Update,
+        Self::Compact,
+        Self::Backup,
+        Self::BackupMore,
+        Self::Restore,
+        Self::Session,
+    ];
+
+    /// What there is before it: the folder of a template.
+    fn template(self) -> &'static str {
+        match self {
+            Self::Load => "nothing",
+            Self::FirstUpdate => "loaded",
+            Self::Backup => "written",
+            _ => "backed-up",
+        }
+    }
+}
+
+/// What there must be at least: the ledger of each store, or none if there need be no store.
+#[derive(Clone, Debug)]
+struct State {
+    store: Option<Ledger>,
+    backup: Option<Ledger>,
+    restored: Option<Ledger>,
+}
+
+/// The campaign: every call of every operation is a round.
+#[derive(Debug)]
+pub struct Syscalls {
+    program: PathBuf,
+    /// The library that is preloaded.
+    library: PathBuf,
+    templates: PathBuf,
+    /// What the stores with changes have.
+    written: Ledger,
+    /// What the older backup has.
+    backed_up: Ledger,
+    seed: u64,
+    /// The calls of each operation.
+    calls: Vec<(Operation, u64)>,
+}
+
+/// Faults of a process.
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    fail: Option<(u64, i32)>,
+    kill: Option<u64>,
+}
+
+/// What became of a process.
+struct Ended {
+    succeeded: bool,
+    heard: Heard,
+    /// What it said on standard error.
+    said: String,
+    calls: u64,
+    /// The call that failed.
+    failed: String,
+}
+
+impl Syscalls {
+    /// Compiles the library, makes the stores to begin with, and counts the calls. `program` is the `pythia`
+    /// command.
+    pub fn prepare(program: PathBuf, folder: &Path, seed: u64) -> Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        let library = folder.join("failing.so");
+        compile(folder, &library)?;
+        let templates = folder.join("templates");
+        let (written, backed_up) = make_templates(&templates, seed)?;
+        let mut campaign = Self {
+            program,
+            library,
+            templates,
+            written,
+            backed_up,
+            seed,
+            calls: Vec::new(),
+        };
+        for operation in Operation::ALL {
+            let folder = folder.join("count");
+            let ended = campaign.begin(operation, &folder)?.run(Faults::default())?;
+            ensure!(
+                ended.succeeded,
+                "{operation:?} without a fault: {}",
+                ended.said
+            );
+            ensure!(
+                ended.calls > 0,
+                "{operation:?} made no calls that the library saw: a program linked statically cannot be used"
+            );
+            campaign.calls.push((operation, ended.calls));
+            std::fs::remove_dir_all(folder)?;
+        }
+        Ok(campaign)
+    }
+
+    /// Returns how many calls there are.
+    pub fn calls(&self) -> u64 {
+        self.calls.iter().map(|(_, calls)| calls).sum()
+    }
+
+    /// Returns the calls of each operation as a line for people.
+    pub fn describe(&self) -> String {
+        let calls = self
+            .calls
+            .iter()
+            .map(|(operation, calls)| format!("{operation:?} {calls}"));
+        format!(
+            "{} calls: {}",
+            self.calls(),
+            calls.collect::<Vec<_>>().join(", ")
+        )
+    }
+
+    /// The call that a round lets fail: each once in as many rounds as there are calls, and a few rounds
+    /// have some of each operation.
+    fn point(&self, round: u64) -> (Operation, u64, u64) {
+        let total = self.calls();
+        let coprime = |stride: &u64| greatest_common_divisor(*stride, total) == 1;
+        let stride = (total * 618 / 1000..).find(coprime).unwrap_or(1);
+        let mut index = (round - 1) % total * stride % total;
+        for (operation, calls) in &self.calls {
+            if index < *calls {
+                return (*operation, index + 1, *calls);
+            }
+            index -= calls;
+        }
+        unreachable!("the index is less than the sum")
+    }
+
+    /// Makes what is there before an operation.
+    fn begin(&self, operation: Operation, folder: &Path) -> Result<Attempts<'_>> {
+        let work = folder.join("work");
+        std::fs::create_dir_all(&work)?;
+        let template = self.templates.join(operation.template());
+        if template.exists() {
+            copy_folder(&template, &work)?;
+        }
+        let (store, load) = match operation {
+            Operation::Load => (None, 1),
+            Operation::FirstUpdate => (Some(loaded()), 1),
+            _ => (Some(self.written.clone()), self.written.loads + 1),
+        };
+        std::fs::write(folder.join("load.nt"), history::load_text(load))?;
+        let has_backup = operation.template() == "backed-up";
+        Ok(Attempts {
+            campaign: self,
+            operation,
+            folder: folder.to_owned(),
+            home: Home::new(&work),
+            state: State {
+                store,
+                backup: has_backup.then(|| self.backed_up.clone()),
+                restored: None,
+            },
+        })
+    }
+}
+
+impl Campaign for Syscalls {
+    fn run(
+        &self,
+        rounds: RangeInclusive<u64>,
+        seed: u64,
+        folder: &Path,
+        tally: &Tally,
+    ) -> Result<()> {
+        let round = *rounds.start();
+        let mut random = SmallRng::seed_from_u64(seed);
+        let (operation, call, calls) = self.point(round);
+        let outcome = self
+            .begin(operation, folder)
+            .and_then(|mut attempts| attempts.all(call, calls, &mut random, tally));
+        let outcome = outcome.with_context(|| format!("{operation:?}, call {call} of {calls}"));
+        in_round(round, outcome)
+    }
+}
+
+/// The attempts at one operation.
+struct Attempts<'a> {
+    campaign: &'a Syscalls,
+    operation: Operation,
+    folder: PathBuf,
+    home: Home,
+    state: State,
+}
+
+impl Attempts<'_> {
+    fn all(&mut self, call: u64, calls: u64, random: &mut SmallRng, tally: &Tally) -> Result<()> {
+        let mut error = || [EIO, ENOSPC, EMFILE][random.random_range(0..3)];
+        let first = Faults {
+            fail: Some((call, error())),
+            kill: None,
+        };
+        let mut second = Faults {
+            fail: Some((0, error())),
+            kill: None,
+        };
+        let at = random.random_range(1..=calls);
+        match random.random_range(0..2) {
+            0 => second.kill = Some(at),
+            _ => second.fail = second.fail.map(|(_, error)| (at, error)),
+        }
+        self.attempt(first, tally).context("the first fault")?;
+        self.attempt(second, tally)
+            .with_context(|| format!("the second fault, {second:?}"))?;
+        let mut last = self.attempt(Faults::default(), tally);
+        if self.operation == Operation::Restore
+            && last
+                .as_ref()
+                .is_ok_and(|said| said.contains("choose an empty folder"))
+        {
+            std::fs::remove_dir_all(self.restored().folder())?;
+            last = self.attempt(Faults::default(), tally);
+        }
+        let said = last.context("without a fault")?;
+        ensure!(said.is_empty(), "failed without a fault: {said}");
+        Ok(())
+    }
+
+    /// Runs the operation and looks at what it has left; returns what it says if it fails.
+    fn attempt(&mut self, faults: Faults, tally: &Tally) -> Result<String> {
+        let ended = self.run(faults)?;
+        let seen = || format!("{} failed; it said: {}", ended.failed, ended.said);
+        let what = match (ended.failed.is_empty(), ended.succeeded) {
+            (true, true) => None,
+            (true, false) => Some("kills, and attempts refused after faults"),
+            (false, true) => Some("failures that did no harm"),
+            (false, false) => Some("failures reported"),
+        };
+        what.inspect(|what| tally.add(what, 1));
+        if ended.succeeded {
+            self.succeeded();
+        }
+        if let Some(store) = &mut self.state.store {
+            store.raise(&ended.heard.ledger);
+        }
+        if let Some(backup) = ended.heard.backup.clone() {
+            self.state.backup = Some(backup);
+        }
+        self.check().with_context(seen)?;
+        let fell_silent = !ended.succeeded && ended.said.is_empty() && faults.kill.is_none();
+        ensure!(!fell_silent, "{}: no error message", ended.failed);
+        Ok(if ended.succeeded {
+            String::new()
+        } else {
+            ended.said
+        })
+    }
+
+    /// What there must be once the operation has said that it was done.
+    fn succeeded(&mut self) {
+        let number = self.number();
+        let State {
+            store,
+            backup,
+            restored,
+        } = &mut self.state;
+        match self.operation {
+            Operation::Load => *store = Some(loaded()),
+            Operation::LoadMore => {
+                if let Some(store) = store {
+                    store.loads = self.campaign.written.loads + 1;
+                }
+            }
+            Operation::FirstUpdate | Operation::Update => {
+                if let Some(store) = store {
+                    store.commits[0] = store.commits[0].max(number);
+                }
+            }
+            Operation::Backup | Operation::BackupMore => backup.clone_from(store),
+            Operation::Restore => restored.clone_from(backup),
+            Operation::Compact | Operation::Session => {}
+        }
+    }
+
+    /// The commit that an update makes.
+    fn number(&self) -> u64 {
+        match self.operation {
+            Operation::FirstUpdate => 1,
+            _ => self.campaign.written.commits[0] + 1,
+        }
+    }
+
+    fn restored(&self) -> Home {
+        Home::new(&self.home.folder().join("made-of-backup"))
+    }
+
+    /// Looks for everything acknowledged in the store, in its backup and in what was restored of that.
+    fn check(&mut self) -> Result<()> {
+        if let Some(found) = check_store(&self.home, self.state.store.as_ref())? {
+            let nothing = Ledger::new(1);
+            if self.home.has_backup() {
+                let at_least = self.state.backup.as_ref().unwrap_or(&nothing);
+                self.home.check_backup(at_least, &found)?;
+            } else {
+                ensure!(self.state.backup.is_none(), "the backup is gone");
+            }
+            self.state.store = Some(found);
+        }
+        let restored = check_store(&self.restored(), self.state.restored.as_ref());
+        restored.context("what was restored").map(|_| ())
+    }
+
+    fn arguments(&self) -> Vec<OsString> {
+        let store = self.home.store().into_os_string();
+        let input = self.folder.join("load.nt").into_os_string();
+        let text = |text: &str| OsString::from(text);
+        match self.operation {
+            Operation::Load | Operation::LoadMore => {
+                let options = ["--quiet", "--threads", "1", "--memory", "64M"];
+                let mut all = vec![text("load"), text("-l"), store];
+                all.extend(options.map(OsString::from));
+                all.push(input);
+                all
+            }
+            Operation::FirstUpdate | Operation::Update => {
+                let update = history::commit_text(0, self.number());
+                vec![text("update"), text("-l"), store, text("-u"), update.into()]
+            }
+            Operation::Compact => {
+                let options = ["--memory", "64M"].map(OsString::from);
+                [vec![text("optimize"), text("-l"), store], options.into()].concat()
+            }
+            Operation::Backup | Operation::BackupMore => {
+                vec![text("backup"), text("-l"), store, self.home.backup().into()]
+            }
+            Operation::Restore => {
+                let target = self.restored().store().into_os_string();
+                vec![
+                    text("restore"),
+                    self.home.backup().into(),
+                    text("-l"),
+                    target,
+                ]
+            }
+            Operation::Session => {
+                let victim = ["bench", "syscalls", "--seed"].map(OsString::from);
+                let seed = self.campaign.seed.to_string().into();
+                let folder = self.home.folder().as_os_str().to_owned();
+                [victim.into(), vec![seed, text("--victim"), folder]].concat()
+            }
+        }
+    }
+
+    /// Runs the operation in a process of its own.
+    fn run(&self, faults: Faults) -> Result<Ended> {
+        let report = self.folder.join("report");
+        std::fs::write(&report, [0; REPORT_BYTES])?;
+        let mut command = Command::new(&self.campaign.program);
+        command.args(self.arguments());
+        command.env("LD_PRELOAD", &self.campaign.library);
+        command.env("FAILING_BELOW", self.home.folder());
+        command.env("FAILING_REPORT", &report);
+        command.env("PYTHIA_IO", "pread");
+        if let Some((call, error)) = faults.fail {
+            command.env("FAILING_CALL", call.to_string());
+            command.env("FAILING_ERROR", error.to_string());
+        }
+        if let Some(call) = faults.kill {
+            command.env("FAILING_KILL", call.to_string());
+        }
+        let (out, err) = (self.folder.join("out"), self.folder.join("err"));
+        command
+            .stdin(Stdio::null())
+            .stdout(std::fs::File::create(&out)?)
+            .stderr(std::fs::File::create(&err)?);
+        let mut child = command.spawn().context("start the operation")?;
+        let until = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if Instant::now() > until {
+                child.kill()?;
+                child.wait()?;
+                bail!("it hangs after {faults:?}");
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        let said = String::from_utf8_lossy(&std::fs::read(err)?)
+            .trim()
+            .to_owned();
+        let mut heard = Heard::new(1);
+        let printed = String::from_utf8_lossy(&std::fs::read(out)?).into_owned();
+        printed.lines().for_each(|line| heard.line(line));
+        let was_killed = status.signal() == Some(SIGKILL) && faults.kill.is_some();
+        // A panic is 101.
+        let ended_well = status.code().is_some_and(|code| code < 101) && !said.contains(LOST);
+        let report = std::fs::read(report)?;
+        let (calls, failed) = report.split_at(8);
+        let failed = failed.split(|byte| *byte == 0).next().unwrap_or_default();
+        let failed = String::from_utf8_lossy(failed).into_owned();
+        ensure!(
+            was_killed || ended_well,
+            "it ended with {status} after {failed} failed: {said}"
+        );
+        Ok(Ended {
+            succeeded: status.success(),
+            heard,
+            said,
+            calls: u64::from_ne_bytes(calls.try_into().context("8 bytes")?),
+            failed,
+        })
+    }
+}
+
+/// Looks for everything in a store, if there is one, and verifies it; returns what it has.
+fn check_store(home: &Home, at_least: Option<&Ledger>) -> Result<Option<Ledger>> {
+    if !home.store().join("MANIFEST").exists() {
+        ensure!(at_least.is_none(), "the store is gone");
+        return Ok(None);
+    }
+    let nothing = Ledger::new(1);
+    let found = history::find_all(&home.open()?, at_least.unwrap_or(&nothing))?;
+    home.verify()?;
+    Ok(Some(found))
+}
+
+/// What a store has that was only loaded.
+fn loaded() -> Ledger {
+    Ledger {
+        loads: 1,
+        ..Ledger::new(1)
+    }
+}
+
+fn compile(folder: &Path, library: &Path) -> Result<()> {
+    let source = folder.join("failing.c");
+    std::fs::File::create(&source)?.write_all(LIBRARY.as_bytes())?;
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O1", "-o"]);
+    let output = compiler.arg(library).arg(&source).arg("-ldl").output();
+    let output = output.context("run cc, the C compiler that building Pythia needs, too")?;
+    ensure!(
+        output.status.success(),
+        "cc: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
+}
+
+/// Makes the stores to begin with; returns what those with changes have, and what their backup has.
+fn make_templates(templates: &Path, seed: u64) -> Result<(Ledger, Ledger)> {
+    let loaded = Home::new(&templates.join("loaded"));
+    let options = load_options(templates);
+    let text = history::load_text(1);
+    let source = pythia::Source::from_reader(
+        "load 1".to_owned(),
+        std::io::Cursor::new(text),
+        pythia::RdfFormat::NTriples,
+        pythia::Compression::None,
+    )?;
+    pythia::load(&loaded.store(), vec![source], &options, &Default::default())?;
+
+    let work = Home::new(&templates.join("being-written"));
+    work.create()?;
+    let settings = Settings {
+        has_second_log: false,
+        ..Settings::draw(seed)
+    };
+    let store = work.open_for_writing(&settings.write_options(&work, false))?;
+    let (mut ledger, mut backup) = (Ledger::new(1), None);
+    let mut random = SmallRng::seed_from_u64(mix(seed, 1));
+    let back_up = || pythia::backup(&work.store(), &work.backup()).map(|_| ());
+    let mut script = Script {
+        random: &mut random,
+        ledger: &mut ledger,
+        back_up: &back_up,
+        backup: &mut backup,
+        load_options: options,
+    };
+    for _ in 0..16 {
+        script.step(&store)?;
+    }
+    back_up()?;
+    let backed_up = script.ledger.clone();
+    for _ in 0..6 {
+        script.step(&store)?;
+    }
+    history::commit(&store, 0, script.ledger.commits[0] + 1)?;
+    script.ledger.commits[0] += 1;
+    let backed_up = script.backup.clone().unwrap_or(backed_up);
+    // While it is open: as if the writer had been killed.
+    copy_folder(work.folder(), &templates.join("backed-up"))?;
+    copy_folder(&work.store(), &templates.join("written").join("store"))?;
+    Ok((ledger, backed_up))
+}
+
+/// Is the process that goes on after errors: does some steps, says what is acknowledged on standard output
+/// and what failed on standard error.
+///
+/// # Errors
+/// If a step failed, or less is read in the end than was acknowledged.
+pub fn be_the_victim(folder: &Path, seed: u64) -> Result<()> {
+    let home = Home::new(folder);
+    let settings = Settings::draw(seed);
+    let store = home.open_for_writing(&settings.write_options(&home, false))?;
+    let nothing = Ledger::new(1);
+    let mut ledger = history::find(&store, &nothing, &nothing)?;
+    let mut random = SmallRng::seed_from_u64(mix(seed, 2));
+    let mut backup = None;
+    let back_up = || pythia::backup(&home.store(), &home.backup()).map(|_| ());
+    let mut failed = 0;
+    for _ in 0..STEPS {
+        let (before, had_backup) = (ledger.clone(), backup.clone());
+        let mut script = Script {
+            random: &mut random,
+            ledger: &mut ledger,
+            back_up: &back_up,
+            backup: &mut backup,
+            load_options: load_options(folder),
+        };
+        if let Err(error) = script.step(&store) {
+            eprintln!("{:#}", anyhow::Error::from(error));
+            failed += 1;
+        }
+        let [number] = ledger.commits[..] else {
+            unreachable!("one client")
+        };
+        if number > before.commits[0] {
+            Acknowledged::Commit { client: 0, number }.print()?;
+        }
+        if ledger.loads > before.loads {
+            let number = ledger.loads;
+            Acknowledged::Load { number }.print()?;
+        }
+        if let Some(backup) = backup
+            .as_ref()
+            .filter(|backup| had_backup.as_ref() != Some(backup))
+        {
+            Acknowledged::Backup(backup.clone()).print()?;
+        }
+    }
+    if let Err(error) = history::find(&store, &nothing, &ledger) {
+        ensure!(!error.is::<history::Lost>(), "{LOST}: {error:#}");
+        // The call that fails was one of these. It fails once.
+        eprintln!("{error:#}");
+        failed += 1;
+        history::find(&store, &nothing, &ledger).context(LOST)?;
+    }
+    ensure!(failed == 0, "{failed} of {STEPS} steps failed");
+    Ok(())
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 {
+        a
+    } else {
+        greatest_common_divisor(b, a % b)
+    }
+}
