@@ -128,7 +128,9 @@ fn store_code(error: &StoreError) -> Option<u8> {
         // A file of the store that is damaged, or that the manifest names and is not there.
         StoreError::Io(error) if error.is_corruption() || error.is_not_found() => Some(DATA),
         StoreError::Log(error) if error.is_corruption() => Some(DATA),
-        StoreError::Log(LogError::Missing { .. } | LogError::Ahead { .. }) => Some(USAGE),
+        StoreError::Log(
+            LogError::Missing { .. } | LogError::Ahead { .. } | LogError::TooManyDevices { .. },
+        ) => Some(USAGE),
         _ => None,
     }
 }

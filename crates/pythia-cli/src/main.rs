@@ -40,6 +40,7 @@ enum Command {
     Log(commands::log::Log),
     Backup(commands::backup::Backup),
     Restore(commands::restore::Restore),
+    Salvage(commands::salvage::Salvage),
     Stats(commands::stats::Stats),
     Password(commands::password::Password),
     Token(commands::token::Token),
@@ -56,6 +57,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // A store and its clients may need more than the usual 1,024.
+    pythia_io::raise_descriptors_max();
     let result = match Cli::parse().command {
         Command::Load(command) => command.run(),
         Command::Query(command) => command.run(),
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Command::Log(command) => command.run(),
         Command::Backup(command) => command.run(),
         Command::Restore(command) => command.run(),
+        Command::Salvage(command) => command.run(),
         Command::Stats(command) => command.run(),
         Command::Password(command) => command.run(),
         Command::Token(command) => command.run(),

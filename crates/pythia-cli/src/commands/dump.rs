@@ -1,43 +1,81 @@
 //! `pythia dump`.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use pythia::RdfFormat;
+use pythia::{GraphRules, RdfFormat};
 
 use crate::arguments::{StoreArguments, human_count};
 
 /// Write out all quads, sorted: the same data always gives the same bytes
+///
+///   pythia dump -l STORE -o store.trig
 #[derive(Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct Dump {
     #[command(flatten)]
     store: StoreArguments,
 
-    /// The file to write; standard output if not given
+    /// The file to write; its name tells the format. Standard output if not given
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// The format
-    #[arg(long, value_enum, default_value = "nq")]
-    format: Format,
+    /// The format [default: that of the file's name, or nq]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Format {
     Nq,
     Trig,
+    /// Without named graphs
+    Nt,
+    /// Without named graphs
+    #[value(name = "ttl")]
+    Turtle,
+}
+
+impl Format {
+    fn rdf_format(self) -> RdfFormat {
+        match self {
+            Self::Nq => RdfFormat::NQuads,
+            Self::Trig => RdfFormat::TriG,
+            Self::Nt => RdfFormat::NTriples,
+            Self::Turtle => RdfFormat::Turtle,
+        }
+    }
+
+    /// The format that a file's name stands for.
+    fn of_name(path: &Path) -> Result<Self> {
+        let extension = path.extension().and_then(OsStr::to_str);
+        let format = extension.and_then(|extension| Self::from_str(extension, true).ok());
+        format.ok_or_else(|| {
+            let message = format!(
+                "the extension of {} is none of nq, trig, nt and ttl; say with --format which it is",
+                path.display()
+            );
+            crate::exit::UsageError(message).into()
+        })
+    }
 }
 
 impl Dump {
     pub(crate) fn run(self) -> Result<()> {
-        let database = self.store.open_without_queries()?;
-        let format = match self.format {
-            Format::Nq => RdfFormat::NQuads,
-            Format::Trig => RdfFormat::TriG,
+        let format = match (self.format, &self.output) {
+            (Some(format), _) => format,
+            (None, Some(path)) => Format::of_name(path)?,
+            (None, None) => Format::Nq,
         };
+        let format = format.rdf_format();
+        let database = self.store.open_without_queries()?;
+        let snapshot = database.snapshot();
+        // Before a file is made.
+        pythia::check_dump(&snapshot, &GraphRules::all(), format)?;
         let out: Box<dyn Write> = match &self.output {
             Some(path) => {
                 Box::new(File::create(path).with_context(|| format!("create {}", path.display()))?)
@@ -45,7 +83,7 @@ impl Dump {
             None => Box::new(io::stdout().lock()),
         };
         let out = BufWriter::with_capacity(1 << 20, out);
-        let report = pythia::dump(&database.snapshot(), format, out)?;
+        let report = pythia::dump(&snapshot, format, out)?;
         if self.output.is_some() {
             eprintln!("wrote {} quads", human_count(report.rows));
         }

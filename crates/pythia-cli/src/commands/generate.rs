@@ -1,6 +1,6 @@
 //! `pythia generate`.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,12 +9,13 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use pythia::{Compression, LoadOptions, LoadProgress, RdfFormat, Source};
+use pythia_bench::bsbm as queries;
 use pythia_generate::{Part, Summary, bsbm, graph};
 
-use crate::arguments::{human_bytes, human_count};
+use crate::arguments::{LimitArguments, StoreArguments, human_bytes, human_count};
 use crate::exit::UsageError;
 
-/// Generate benchmark data, as N-Triples or straight into a store
+/// Generate benchmark data, as N-Triples or straight into a store, and queries on it
 #[derive(Args)]
 pub(crate) struct Generate {
     #[command(subcommand)]
@@ -55,6 +56,85 @@ enum Data {
         #[command(flatten)]
         output: Output,
     },
+    Queries(Queries),
+}
+
+/// The Berlin SPARQL Benchmark's queries, with parameters drawn from a store's own data
+///
+/// One JSON object a line, with "id", "template" and "query": what `pythia bench queries`,
+/// `pythia bench updates --queries` and `bench/compare --queries` read. A query that finds nothing is drawn
+/// again, up to --redraws times; standard error says how often.
+///
+///   pythia generate queries -l bsbm.pythia --use-case explore --each 20 -o explore.jsonl
+///   pythia generate queries -l bsbm.pythia --use-case bi --mixes 5 --seed 7 -o bi.jsonl
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+struct Queries {
+    #[command(flatten)]
+    store: StoreArguments,
+
+    /// Which queries
+    #[arg(long, value_enum)]
+    use_case: UseCaseName,
+
+    /// How many of each template
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    each: usize,
+
+    /// How many of the benchmark's mixes instead: of Explore 25 queries each, of BI one of each template
+    #[arg(long, value_name = "N", conflicts_with = "each")]
+    mixes: Option<usize>,
+
+    /// Another seed draws other parameters
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// How often a query that finds nothing is drawn again; 0 leaves all to the benchmark's rules
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    redraws: u32,
+
+    #[command(flatten)]
+    limits: LimitArguments,
+
+    /// The file to write; - is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum UseCaseName {
+    /// Q1 to Q12: a customer looks for a product
+    Explore,
+    /// BI1 to BI8: business intelligence, analyses of all the data
+    Bi,
+}
+
+impl Queries {
+    fn run(&self) -> Result<()> {
+        let options = queries::Options {
+            use_case: match self.use_case {
+                UseCaseName::Explore => queries::UseCase::Explore,
+                UseCaseName::Bi => queries::UseCase::BusinessIntelligence,
+            },
+            selection: match self.mixes {
+                Some(count) => queries::Selection::Mixes(count),
+                None => queries::Selection::Each(self.each),
+            },
+            seed: self.seed,
+            redraws: self.redraws,
+        };
+        let database = self.store.open(&self.limits)?;
+        let drawn = queries::draw(&database, &options)?;
+        let lines = drawn.lines()?;
+        if self.output.as_os_str() == "-" {
+            io::stdout().write_all(lines.as_bytes())?;
+        } else {
+            fs::write(&self.output, lines)
+                .with_context(|| format!("write {}", self.output.display()))?;
+        }
+        eprintln!("{}", drawn.text());
+        Ok(())
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -119,6 +199,7 @@ impl Generate {
                     |part, mut out: &mut dyn Write| graph::write_ntriples(&config, part, &mut out);
                 output.produce(write, |part| Box::new(graph::reader(&config, part)))
             }
+            Data::Queries(queries) => queries.run(),
         }
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod password;
 pub(crate) mod probe;
 pub(crate) mod query;
 pub(crate) mod restore;
+pub(crate) mod salvage;
 pub(crate) mod serve;
 pub(crate) mod stats;
 pub(crate) mod token;

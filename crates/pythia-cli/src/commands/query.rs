@@ -161,6 +161,9 @@ impl Query {
         }
         let results = prepared.execute()?;
         let rows = self.write(results)?;
+        for warning in prepared.warnings() {
+            eprintln!("warning: {warning}");
+        }
         if self.stats {
             let total = started.elapsed();
             eprintln!(

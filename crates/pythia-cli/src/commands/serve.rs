@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use pythia_server::config::{
-    Config, ConfigSource, DatasetConfig, LogFormat, parse_addresses, parse_time,
+    Config, ConfigSource, DatasetConfig, Hosts, LogFormat, parse_addresses, parse_time,
 };
 use pythia_server::{Server, logging};
 
@@ -41,6 +41,11 @@ pub(crate) struct Serve {
     /// Where to listen; may be given several times [default: 127.0.0.1:7878]
     #[arg(short, long, value_name = "ADDRESS:PORT")]
     bind: Vec<String>,
+
+    /// A name that the server is reached by, besides addresses and localhost: db.example.org, *.example.org, or *
+    /// for any; may be given several times
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
 
     /// Take no updates
     #[arg(long)]
@@ -95,6 +100,7 @@ enum Format {
 struct Flags {
     datasets: Vec<DatasetConfig>,
     bind: Vec<SocketAddr>,
+    hosts: Hosts,
     serve: Serve,
 }
 
@@ -141,6 +147,8 @@ impl Flags {
         Ok(Self {
             datasets: datasets(&serve.location),
             bind,
+            hosts: Hosts::parse(&serve.host)
+                .map_err(|message| UsageError(format!("--host: {message}")))?,
             serve,
         })
     }
@@ -161,6 +169,7 @@ impl Flags {
         if !self.bind.is_empty() {
             config.bind.clone_from(&self.bind);
         }
+        config.hosts.extend(&self.hosts);
         for dataset in &mut config.datasets {
             dataset.read_only |= serve.read_only;
             dataset.cache_bytes = serve.cache.unwrap_or(dataset.cache_bytes);

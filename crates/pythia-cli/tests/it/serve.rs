@@ -110,7 +110,8 @@ impl Serving {
     fn get(&self, path: &str) -> Option<String> {
         let mut stream = TcpStream::connect(self.address).ok()?;
         stream.set_read_timeout(Some(LONG)).expect("a socket");
-        let request = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
@@ -313,7 +314,7 @@ fn ask_long(serving: &Serving) -> JoinHandle<String> {
     let address = serving.address;
     let asked = std::thread::spawn(move || {
         let mut stream = TcpStream::connect(address).expect("it listens");
-        let request = format!("GET {} HTTP/1.1\r\nhost: here\r\n\r\n", long_query());
+        let request = format!("GET {} HTTP/1.1\r\nhost: localhost\r\n\r\n", long_query());
         stream.write_all(request.as_bytes()).expect("sent");
         let mut answer = String::new();
         // The connection may be cut.
@@ -454,7 +455,7 @@ fn traces_are_sent_as_children_of_the_client_s() {
     let trace = "0af7651916cd43dd8448eb211c80319c";
     let mut stream = TcpStream::connect(serving.address).expect("it listens");
     let request = format!(
-        "GET /{ASK} HTTP/1.1\r\nhost: here\r\nconnection: close\r\ntraceparent: 00-{trace}-b7ad6b7169203331-01\r\n\r\n"
+        "GET /{ASK} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ntraceparent: 00-{trace}-b7ad6b7169203331-01\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).expect("sent");
     stream

@@ -1,9 +1,10 @@
 //! `pythia bench`: workloads that measure this database.
 
+mod compact;
+mod faults;
 mod graph;
 mod hops;
 mod http;
-mod kills;
 mod queries;
 mod reachability;
 mod search;
@@ -20,10 +21,11 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
+use self::compact::Compact;
+use self::faults::{Damages, Kills, PowerCuts, Syscalls};
 use self::graph::Graph;
 use self::hops::Hops;
 use self::http::Http;
-use self::kills::Kills;
 use self::queries::Queries;
 use self::reachability::Reachability;
 use self::search::Search;
@@ -46,7 +48,11 @@ enum Workload {
     Reachability(Reachability),
     Spill(Spill),
     Updates(Updates),
+    Compact(Compact),
     Kills(Kills),
+    PowerCuts(PowerCuts),
+    Syscalls(Syscalls),
+    Damages(Damages),
     Hops(Hops),
     Graph(Graph),
     Search(Search),
@@ -61,7 +67,11 @@ impl Bench {
             Workload::Reachability(command) => command.run(),
             Workload::Spill(command) => command.run(),
             Workload::Updates(command) => command.run(),
+            Workload::Compact(command) => command.run(),
             Workload::Kills(command) => command.run(),
+            Workload::PowerCuts(command) => command.run(),
+            Workload::Syscalls(command) => command.run(),
+            Workload::Damages(command) => command.run(),
             Workload::Hops(command) => command.run(),
             Workload::Graph(command) => command.run(),
             Workload::Search(command) => command.run(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Args;
 use pythia_bench::queries;
-use pythia_bench::updates::{log, store};
+use pythia_bench::updates::{load, log, store};
 
 use super::{seconds, show};
 use crate::arguments::bytes;
@@ -14,10 +14,12 @@ use crate::arguments::bytes;
 ///
 /// Without a store the log alone is measured, against the device's own rate of durable writes. With one,
 /// copies of it are: commits of some quads, and queries with and without changes that are not merged into
-/// the base. What is written is in a folder of its own, which is removed afterwards.
+/// the base; or, with --load, loads of that many quads, alone and beside commits. What is written is in a
+/// folder of its own, which is removed afterwards.
 ///
 ///   pythia bench updates --folder /mnt/ssd --clients 1,8,32
 ///   pythia bench updates --store bsbm.pythia --queries explore.jsonl --percent 1,10
+///   pythia bench updates --store bsbm.pythia --load 1000000 --beside 0,100
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Updates {
@@ -66,6 +68,20 @@ pub(super) struct Updates {
     #[arg(long, default_value_t = 0, requires = "store")]
     stream: u32,
 
+    /// Load so many new quads into copies of the store, instead of the above
+    #[arg(long, requires = "store", value_name = "QUADS")]
+    load: Option<u64>,
+
+    /// Commits of ten quads a second beside each load
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "0,100",
+        requires = "load",
+        value_name = "RATES"
+    )]
+    beside: Vec<u32>,
+
     /// Quads of each commit
     #[arg(
         long,
@@ -88,6 +104,17 @@ impl Updates {
     pub(super) fn run(self) -> Result<()> {
         let folder = tempfile::tempdir_in(&self.folder)
             .with_context(|| format!("make a folder in {}", self.folder.display()))?;
+        if let (Some(store), Some(quads)) = (&self.store, self.load) {
+            let options = load::Options {
+                store: store.clone(),
+                quads,
+                rates: self.beside,
+                cache_bytes: self.cache,
+            };
+            let report = load::run(folder.path(), &options, |line| eprintln!("{line}"))?;
+            let json = serde_json::to_value(&report)?;
+            return show(self.json.as_deref(), &report.text(), json);
+        }
         if let Some(store) = &self.store {
             let report = self.run_store(store, folder.path())?;
             let json = serde_json::to_value(&report)?;

@@ -1,0 +1,73 @@
+//! `pythia salvage`.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use pythia::{Position, Salvage as Report};
+
+/// Go on with a store whose log has lost commits
+///
+/// Prints which files of the log are damaged or missing and which commits are lost with them. With
+/// --give-up, gives these files other names (*.aside), so that the store opens with the commits before. Restoring a backup with the log's archive may bring back more: see docs/backup.md.
+///
+///   pythia salvage -l STORE
+///   pythia salvage -l STORE --give-up
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Salvage {
+    /// The folder of the store
+    #[arg(short, long, env = "PYTHIA_LOCATION", value_name = "STORE")]
+    location: PathBuf,
+
+    /// Give up the commits that are printed
+    #[arg(long)]
+    give_up: bool,
+}
+
+impl Salvage {
+    pub(crate) fn run(self) -> Result<()> {
+        let report = pythia::salvage(&self.location, self.give_up)?;
+        let mut out = io::stdout().lock();
+        if report.is_sound() {
+            writeln!(out, "the log is sound: nothing is lost")?;
+            return Ok(());
+        }
+        for damage in &report.damages {
+            writeln!(out, "{}: {}", damage.file, damage.problem)?;
+        }
+        if let Some(loss) = report.loss.as_ref().filter(|_| report.damages.is_empty()) {
+            writeln!(out, "{loss}")?;
+        }
+        writeln!(out, "{}", commits(&report, self.give_up))?;
+        for (from, to) in &report.set_aside {
+            writeln!(out, "set aside: {from} as {to}")?;
+        }
+        if !self.give_up {
+            writeln!(
+                out,
+                "nothing was changed; put the files back, or restore a backup, or run this again with --give-up"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Which commits are given up, or would be.
+fn commits(report: &Report, is_done: bool) -> String {
+    let (next, last) = (report.next, report.last_known);
+    let verb = if is_done { "are" } else { "would be" };
+    let kept = match Position(next.0.saturating_sub(1)) {
+        Position(0) => "the store has the quads that were loaded".to_owned(),
+        kept => format!("the store has all commits up to {kept}"),
+    };
+    match last.0.checked_sub(next.0) {
+        Some(0) => format!("commit {next}, and any after it, {verb} given up; {kept}"),
+        Some(_) => format!("commits {next} to {last}, and any after them, {verb} given up; {kept}"),
+        None if report.loss.is_none() => format!("no commit is lost; {kept}"),
+        None => {
+            format!("no commit is known to be lost; {kept}, and any after that {verb} given up")
+        }
+    }
+}
