@@ -28,8 +28,12 @@ def arguments(given):
     parser.add_argument("--data", default="yago", metavar="NAME|FILE",
                         help="yago, bsbm-1m, bsbm-10m or a file (default: %(default)s)")
     parser.add_argument("--queries", metavar="FILE.jsonl",
-                        help='queries, one {"id", "template", "query"} a line '
-                        "(default: those that belong to the data)")
+                        help='queries, one {"id", "template", "query"} a line (default: those that '
+                        "belong to the data; of BSBM, with parameters drawn from the data)")
+    parser.add_argument("--use-case", choices=data.USE_CASES, default="explore",
+                        help="which queries are asked of BSBM (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N",
+                        help="what their parameters are drawn by (default: %(default)s)")
     parser.add_argument("--only", metavar="NAME,…", help="only queries of these templates")
     parser.add_argument("--runs", type=int, default=10, metavar="N",
                         help="counted rounds of all queries (default: %(default)s)")
@@ -87,7 +91,7 @@ def main(given=None):
 
 def compare(chosen):
     """Measures the engines one after the other and prints what was found."""
-    dataset = data.find(chosen.data, chosen.queries, engines.program)
+    dataset = data.find(chosen.data, chosen.queries, engines.program, chosen.use_case, chosen.seed)
     if chosen.only:
         wanted = chosen.only.split(",")
         dataset.queries = [query for query in dataset.queries if query["template"] in wanted]
@@ -154,6 +158,7 @@ def print_all(dataset, reports, results, differing, temperature):
         print(f"  The engines do not hold the same number of triples: {told}\n")
     if results:
         print(report.query_table(dataset.queries, results, complete, temperature))
+        print(report.emptiness_text(dataset.queries, results))
         print(report.difference_text(dataset.queries, differing, list(results)))
         failed = report.failure_text(report.failures(dataset.queries, results))
         if failed:
@@ -163,6 +168,7 @@ def print_all(dataset, reports, results, differing, temperature):
 def write_json(chosen, dataset, machine, reports, results, differing):
     """Everything that was measured, with the machine and the command."""
     for name, outcomes in results.items():
+        reports[name]["empty"] = report.emptiness(dataset.queries, outcomes)
         reports[name]["queries"] = {
             id_: {"rows": outcome.rows, "value": outcome.value, "error": outcome.error,
                   "runs_ms": [round(second * 1e3, 4) for second in outcome.seconds]}
@@ -173,7 +179,7 @@ def write_json(chosen, dataset, machine, reports, results, differing):
         "data": {"name": dataset.name, "bytes": dataset.path.stat().st_size},
         "queries": [{"id": query["id"], "template": query["template"], "query": query["query"]}
                     for query in dataset.queries],
-        "settings": {"runs": chosen.runs, "warm_up": chosen.warm_up, "memory": chosen.memory,
+        "settings": {"use_case": chosen.use_case, "seed": chosen.seed, "runs": chosen.runs, "warm_up": chosen.warm_up, "memory": chosen.memory,
                      "cold": chosen.cold, "timeout_s": chosen.timeout},
         "engines": reports,
         "differences": [{"id": id_, "answers": told, "known": why}

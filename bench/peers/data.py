@@ -6,6 +6,7 @@ import random
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from . import processes
@@ -14,6 +15,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pythia" / "peers"
 BSBM_10M_PRODUCTS = 28480
 BSBM_1M_PRODUCTS = 2848
+
+# BSBM's use cases, with how many queries of each template are asked: a query of BI reads much.
+USE_CASES = {"explore": 20, "bi": 3}
 
 _INSTANCE = re.compile(
     r"<http://www4\.wiwiss\.fu-berlin\.de/bizer/bsbm/v01/instances/"
@@ -27,13 +31,11 @@ class Missing(Exception):
 class Dataset:
     """N-Triples on disk, and the queries asked of them."""
 
-    def __init__(self, name, path, queries_path, retarget=False):
+    def __init__(self, name, path, queries_path):
         self.name = name
         self.path = path
         self.queries_path = queries_path
         self.queries = read_queries(queries_path)
-        if retarget:
-            self.queries = retargeted(self.queries, sample_instances(path), seed=1)
 
     def warm(self):
         """Reads the file once, so that every engine finds it in the system's cache."""
@@ -51,11 +53,10 @@ def shared_data():
     return None
 
 
-def find(choice, queries, pythia):
+def find(choice, queries, pythia, use_case="explore", seed=1):
     """The data set of a name (yago, bsbm-1m, bsbm-10m) or a file."""
     shared = shared_data()
     slice_path = REPOSITORY / "testdata" / "yago" / "yago-slice.nt.zst"
-    retarget = False
     if choice == "yago":
         whole = shared / "yago.nt.zst" if shared else None
         path = whole if whole and whole.exists() else slice_path
@@ -64,15 +65,21 @@ def find(choice, queries, pythia):
             raise Missing("bsbm-1m is in the shared data: set PYTHIA_SHARED_DATA to its folder")
         path = shared / "bsbm-1m.nt.zst"
     elif choice == "bsbm-10m":
-        path, retarget = generated_bsbm(pythia), True
+        path = generated_bsbm(pythia)
     else:
         path = Path(choice)
         if not path.is_absolute() and not path.exists():
             path = REPOSITORY / choice
     if not path.exists():
         raise Missing(f"no data at {path}")
-    queries_path = Path(queries) if queries else default_queries(path.name, shared)
-    return Dataset(path.name.split(".nt")[0], plain(path), queries_path, retarget)
+    name, path = path.name.split(".nt")[0], plain(path)
+    if queries:
+        queries_path = Path(queries)
+    elif "bsbm" in name:
+        queries_path = drawn_queries(path, use_case, seed, pythia)
+    else:
+        queries_path = default_queries(name, shared)
+    return Dataset(name, path, queries_path)
 
 
 def bsbm(choice, pythia):
@@ -93,19 +100,33 @@ def bsbm(choice, pythia):
 
 def default_queries(name, shared):
     """The query file that belongs to the data."""
-    if "yago" in name:
-        own = Path(__file__).resolve().parents[1] / "queries" / "yago-paths.jsonl"
-        file = "yago-paths.jsonl"
-    elif "bsbm" in name:
-        own, file = None, "bsbm-1m-explore.jsonl"
-    else:
+    if "yago" not in name:
         raise Missing(f"which queries belong to {name}? give --queries FILE.jsonl")
-    candidates = [shared / "queries" / file] if shared else []
-    candidates += [own] if own else []
-    for candidate in candidates:
-        if candidate.exists():
-            return candidate
-    raise Missing(f"no {file}: set PYTHIA_SHARED_DATA, or give --queries FILE.jsonl")
+    own = Path(__file__).resolve().parents[1] / "queries" / "yago-paths.jsonl"
+    other = shared / "queries" / "yago-paths.jsonl" if shared else own
+    return other if other.exists() else own
+
+
+def drawn_queries(path, use_case, seed, pythia):
+    """BSBM's queries with parameters drawn from the data itself, the same for every engine; kept
+    in the cache until the data or the program is newer. Parameters of other data would find
+    nothing, which is faster than to find it."""
+    target = CACHE / "data" / f"{path.name.split('.nt')[0]}-{use_case}-{seed}.jsonl"
+    newest = max(path.stat().st_mtime, pythia().stat().st_mtime)
+    if target.exists() and target.stat().st_mtime >= newest:
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_suffix(".part")
+    print(f"draw the parameters of the queries from {path}", flush=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        store = Path(folder) / "store"
+        subprocess.run([pythia(), "load", "-l", store, path], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run([pythia(), "generate", "queries", "-l", store, "--use-case", use_case,
+                        "--each", str(USE_CASES[use_case]), "--seed", str(seed), "-o", part],
+                       check=True)
+    part.rename(target)
+    return target
 
 
 def read_queries(path):
@@ -163,24 +184,6 @@ def sample_instances(path, places=400, seed=1):
             for match in _INSTANCE.finditer(text):
                 found.setdefault(match.group(1), set()).add(match.group(0))
     return {kind: sorted(names) for kind, names in found.items()}
-
-
-def retargeted(queries, instances, seed):
-    """The queries with each instance replaced by one of the same kind that the data has: which
-    producer has which product depends on the data's scale."""
-    rng = random.Random(seed)
-    changed = []
-    for query in queries:
-        renamed = {}
-
-        def rename(match, renamed=renamed):
-            name, kind = match.group(0), match.group(1)
-            if name not in renamed:
-                renamed[name] = rng.choice(instances[kind]) if kind in instances else name
-            return renamed[name]
-
-        changed.append({**query, "query": _INSTANCE.sub(rename, query["query"])})
-    return changed
 
 
 def ensure_tool(tool, package):

@@ -2,6 +2,8 @@
 
 import statistics
 
+from .sparql_http import query_form
+
 
 def percentile(values, share):
     """Nearest rank."""
@@ -66,6 +68,37 @@ def explanation(text, answers):
     if len(others) == 1 and "virtuoso" in answers and is_path:
         return "Virtuoso gives a row for each route"
     return ""
+
+
+def emptiness(queries, outcomes):
+    """How many of the queries that an engine answered found nothing: of all, and by template. ASK
+    always finds an answer."""
+    templates = {}
+    for query in queries:
+        outcome = outcomes.get(query["id"])
+        if outcome is None or outcome.error is not None or outcome.rows is None:
+            continue
+        found = templates.setdefault(query["template"], {"answered": 0, "empty": 0})
+        found["answered"] += 1
+        if outcome.rows == 0 and query_form(query["query"]) != "ASK":
+            found["empty"] += 1
+    answered, empty = (sum(found[what] for found in templates.values())
+                       for what in ("answered", "empty"))
+    return {"answered": answered, "empty": empty, "share": empty / answered if answered else 0.0,
+            "templates": templates}
+
+
+def emptiness_text(queries, results):
+    """What share of the queries found nothing, which is faster than to find something."""
+    lines = []
+    for name, outcomes in results.items():
+        found = emptiness(queries, outcomes)
+        parts = [f"{template} {counts['empty']} of {counts['answered']}"
+                 for template, counts in found["templates"].items() if counts["empty"]]
+        among = f" ({', '.join(parts)})" if parts else ""
+        lines.append(f"  {name}: {found['empty']} of {found['answered']} queries, "
+                     f"{found['share']:.1%}{among}")
+    return "\n".join(["Queries that found nothing", *lines]) + "\n"
 
 
 def failures(queries, results):

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parents[1]
@@ -60,6 +61,19 @@ class Report(unittest.TestCase):
         self.assertEqual(rows[0], ["a", 1, "failed", "1.00 / 1.00", ""])
         self.assertEqual(rows[1][-1], "1.0x")
 
+    def test_queries_that_find_nothing_are_counted(self):
+        queries = [*self.queries, {"id": "a-1", "template": "a", "query": "SELECT * { }"},
+                   {"id": "c-0", "template": "c", "query": "ASK { ?s ?p ?o }"}]
+        outcomes = {"a-0": outcome(0), "a-1": outcome(2), "b-0": outcome(None, error="no"),
+                    "c-0": outcome(0)}
+        found = report.emptiness(queries, outcomes)
+        self.assertEqual((found["answered"], found["empty"]), (3, 1))
+        self.assertAlmostEqual(found["share"], 1 / 3)
+        self.assertEqual(found["templates"], {"a": {"answered": 2, "empty": 1},
+                                              "c": {"answered": 1, "empty": 0}})
+        text = report.emptiness_text(queries, {"pythia": outcomes})
+        self.assertIn("pythia: 1 of 3 queries, 33.3% (a 1 of 2)", text)
+
     def test_tables_are_aligned_and_percentiles_are_ranks(self):
         text = report.table("T", ["name", "n"], [["pear", 3], ["fig", 20]], ["seen"])
         self.assertEqual(text, "T\n  name   n\n  ────  ──\n  pear   3\n  fig   20\n  seen\n")
@@ -71,13 +85,29 @@ class Report(unittest.TestCase):
 class Data(unittest.TestCase):
     instance = "<http://www4.wiwiss.fu-berlin.de/bizer/bsbm/v01/instances/dataFrom{}>"
 
-    def test_parameters_are_replaced_by_instances_the_data_has(self):
-        product = self.instance.format("Producer9/Product77")
-        offer = self.instance.format("Vendor3/Offer5")
-        queries = [{"id": "1", "template": "1", "query": f"{product} {offer} {product}"}]
-        there = self.instance.format("Producer1/Product1")
-        changed = data.retargeted(queries, {"Product": [there]}, seed=1)
-        self.assertEqual(changed[0]["query"], f"{there} {offer} {there}")
+    def test_parameters_are_drawn_from_the_data_once(self):
+        """A stand-in for the program says what it was asked."""
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(
+                data, "CACHE", Path(folder)):
+            path, log = Path(folder) / "small.nt", Path(folder) / "log"
+            path.write_text("<a> <b> <c> .\n")
+            program = Path(folder) / "pythia"
+            program.write_text(f"""#!/bin/sh
+echo "$*" >> {log}
+if [ "$1" = generate ]; then
+    while [ "$1" != -o ]; do shift; done
+    echo '{{"id": "BI1-0", "template": "BI1", "query": "ASK {{}}"}}' > "$2"
+fi
+""")
+            program.chmod(0o755)
+            for _ in range(2):
+                found = data.drawn_queries(path, "bi", 7, lambda: program)
+                self.assertEqual([query["id"] for query in data.read_queries(found)], ["BI1-0"])
+            load, draw = log.read_text().splitlines()
+            self.assertTrue(load.startswith("load -l ") and load.endswith(str(path)), load)
+            self.assertRegex(draw, r"generate queries -l \S+ --use-case bi --each 3 --seed 7 -o ")
+            self.assertEqual([entry.name for entry in (Path(folder) / "data").iterdir()],
+                             ["small-bi-7.jsonl"])
 
     def test_instances_are_sampled_from_a_file(self):
         with tempfile.TemporaryDirectory() as folder:

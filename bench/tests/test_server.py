@@ -17,7 +17,7 @@ from pathlib import Path
 BENCH = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(BENCH))
 
-from peers import engines, hostile, overload, points, processes, server_rate  # noqa: E402
+from peers import engines, hostile, memory, overload, points, processes, server_rate  # noqa: E402
 
 INSTANCES = "<http://www4.wiwiss.fu-berlin.de/bizer/bsbm/v01/instances/{}>"
 
@@ -114,6 +114,16 @@ class SmallRuns(unittest.TestCase):
         # Goodput and recovery are speed, and may suffer from what else the machine does.
         for what in ("every", "what", "who", "memory"):
             self.assertTrue(held[what], said)
+
+    def test_peaks_of_memory_are_measured(self):
+        figures = Path(self.folder.name) / "memory.json"
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            code = memory.main(["--subjects", "3000", "--arms", "300", "--uploads", "16",
+                                "--only", "star,replace,uploads", "--json", str(figures)])
+        self.assertEqual(code, 0, said.getvalue())
+        cases = json.loads(figures.read_text(encoding="utf-8"))["cases"]
+        self.assertEqual([case["case"] for case in cases], ["star", "replace", "uploads"])
 
     def test_nonsense_is_sent(self):
         said = io.StringIO()
