@@ -9,10 +9,12 @@ use crossbeam_channel::Sender;
 use oxrdf::{Quad, TermRef};
 use oxrdfio::{RdfFormat, RdfParseError, RdfParser};
 
-use super::nesting::{JsonNesting, TurtleNesting};
+use super::editor::{Columns, Position};
+use super::json::JsonText;
 use super::reader::ReadProgress;
 use super::shared::{Cause, Content, Failure, Place, Shared, Task};
-use super::watch::{Counted, LineByLine, Position, Refusal, Watched};
+use super::turtle::TurtleText;
+use super::watch::{Counted, LineByLine, Refusal, Watched};
 use super::xml::XmlWatch;
 use crate::base::without_dot_segments;
 use crate::error::{ParseError, shortened};
@@ -52,7 +54,7 @@ pub(crate) fn parse(
     }
     let position = Arc::new(Position::new(shared.options.document_bytes_max));
     let input = mem::replace(&mut source.reader, Box::new(io::empty()));
-    let reader = watched(input, source.format, &position);
+    let reader = watched(input, source.format, shared.options.lenient, &position);
     let mut batch = Batch {
         source: index,
         sequence: 0,
@@ -87,6 +89,7 @@ pub(crate) fn parse(
 fn watched(
     input: Box<dyn Read + Send>,
     format: RdfFormat,
+    is_lenient: bool,
     position: &Arc<Position>,
 ) -> Box<dyn Read> {
     let counted = |is_bounded| Counted::new(input, Arc::clone(position), is_bounded);
@@ -94,18 +97,19 @@ fn watched(
     match format {
         // oxttl itself bounds its tokens, and holds little else.
         RdfFormat::Turtle | RdfFormat::TriG => {
-            Box::new(Watched::new(counted(false), TurtleNesting::new(), position))
+            let watch = TurtleText::new(is_lenient);
+            let input = counted(false);
+            Box::new(Watched::new(input, watch, Columns::Characters, position))
         }
         RdfFormat::RdfXml => {
             let lines = LineByLine::new(counted(true));
             let watch = XmlWatch::new(Arc::clone(&position));
-            Box::new(Watched::new(lines, watch, position))
+            Box::new(Watched::new(lines, watch, Columns::Bytes, position))
         }
-        _ => Box::new(Watched::new(
-            counted(true),
-            JsonNesting::default(),
-            position,
-        )),
+        _ => {
+            let watch = JsonText::default();
+            Box::new(Watched::new(counted(true), watch, Columns::Bytes, position))
+        }
     }
 }
 
@@ -193,8 +197,9 @@ fn judge(
     match error {
         RdfParseError::Syntax(error) => {
             if let Some(location) = error.location() {
-                place.line = position.line_of_text(location.start.line);
-                place.column = location.start.column + 1;
+                let (line, column) = (location.start.line, location.start.column);
+                (place.line, place.column) = position.place_in_text(line, column);
+                place.column += 1;
             } else {
                 // The end of the line the parser stopped in has been read.
                 place.line = place.line.saturating_sub(1);

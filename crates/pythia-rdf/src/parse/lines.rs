@@ -9,11 +9,10 @@ use oxrdf::Quad;
 use oxttl::{NQuadsParser, NTriplesParser, TurtleSyntaxError};
 
 use super::SourceInfo;
-use super::nesting::TurtleNesting;
 use super::shared::{Cause, Failure, Place, Shared};
 use super::sink::QuadSink;
 use super::tokens::{self, Node, Object, Suffix, iri, line_end, node, skip_space};
-use super::watch::Watch;
+use super::turtle;
 use super::worker::Encoder;
 use crate::error::{SinkError, TermError, shortened};
 use crate::format::RdfFormat;
@@ -407,7 +406,7 @@ fn iri_slot(text: &[u8]) -> usize {
 
 /// What oxttl makes of a line: its statements, or the column and the message of its first error.
 fn parse_slowly(line: &[u8], with_graph: bool) -> Result<Vec<Quad>, (u64, String)> {
-    if let Err(refusal) = TurtleNesting::new().scan(line) {
+    if let Err(refusal) = turtle::check_nesting(line) {
         let before = String::from_utf8_lossy(&line[..refusal.offset]);
         return Err((before.chars().count() as u64 + 1, refusal.message));
     }

@@ -13,12 +13,14 @@
 //! source; a strict parse reports no success unless every byte of every source was accepted by oxttl's rules.
 
 mod document;
+mod editor;
+mod json;
 mod lines;
-mod nesting;
 mod reader;
 mod shared;
 mod sink;
 mod tokens;
+mod turtle;
 mod watch;
 mod worker;
 mod xml;

@@ -2,12 +2,18 @@
 //!
 //! The RDF/XML parser looks through all open elements at each new one, and replaces entities when they are
 //! defined, so that entities made of entities grow exponentially. This scanner follows the markup, knows
-//! how long each entity gets, and refuses text before the parser gets it.
+//! how long each entity gets, and refuses text before the parser gets it. It also finds base IRIs.
+
+mod bases;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::watch::{Position, Refusal, Watch};
+use memchr::memchr2;
+
+use self::bases::XmlBases;
+use super::editor::{Editor, Position};
+use super::watch::{Refusal, Watch};
 
 /// How deep elements may nest.
 const ELEMENTS_MAX: usize = 1024;
@@ -50,15 +56,30 @@ pub(crate) struct XmlWatch {
     /// The length of each entity, written out.
     entities: HashMap<Vec<u8>, usize>,
     position: Arc<Position>,
+    bases: XmlBases,
 }
 
 impl Watch for XmlWatch {
-    fn scan(&mut self, text: &[u8]) -> Result<(), Refusal> {
-        for (offset, &byte) in text.iter().enumerate() {
+    fn pass(&mut self, piece: &[u8], editor: &mut Editor) -> Result<(), Refusal> {
+        let mut offset = 0;
+        while offset < piece.len() {
+            if self.state == State::Text && self.reference.is_none() {
+                let rest = &piece[offset..];
+                offset += memchr2(b'<', b'&', rest).unwrap_or(rest.len());
+            }
+            let Some(&byte) = piece.get(offset) else {
+                break;
+            };
+            let before = self.state;
             self.next(byte).map_err(|mut refusal| {
                 refusal.offset = offset;
                 refusal
             })?;
+            if before != State::Text {
+                let states = (before, self.state);
+                self.bases.follow(states, self.depth, piece, offset, editor);
+            }
+            offset += 1;
         }
         Ok(())
     }
@@ -73,6 +94,7 @@ impl XmlWatch {
             reference: None,
             entities: HashMap::new(),
             position,
+            bases: XmlBases::new(),
         }
     }
 

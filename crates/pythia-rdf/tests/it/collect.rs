@@ -110,3 +110,17 @@ pub(crate) fn parse_all(
     assert_eq!(report.quads, quads.len() as u64);
     Ok((quads, report))
 }
+
+pub(crate) fn json_ld() -> RdfFormat {
+    RdfFormat::from_extension("jsonld").expect("known")
+}
+
+/// Gives a few bytes at a time.
+pub(crate) struct Trickle(pub(crate) std::io::Cursor<Vec<u8>>, pub(crate) usize);
+
+impl std::io::Read for Trickle {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let length = buffer.len().min(self.1);
+        std::io::Read::read(&mut self.0, &mut buffer[..length])
+    }
+}

@@ -3,11 +3,7 @@
 use oxrdf::NamedNode;
 use pythia_rdf::{ParseError, RdfFormat};
 
-use crate::collect::{options, parse_all, source};
-
-fn json_ld() -> RdfFormat {
-    RdfFormat::from_extension("jsonld").expect("known")
-}
+use crate::collect::{json_ld, options, parse_all, source};
 
 fn lines(sources: Vec<pythia_rdf::Source>) -> Vec<String> {
     let (quads, _) = parse_all(sources, &options(1 << 10), 2).expect("valid");
@@ -39,75 +35,6 @@ fn every_format_says_the_same() {
         let source = source(text, format).with_base(Some("http://e/".to_owned()));
         assert_eq!(lines(vec![source]), expected, "{format}");
     }
-}
-
-/// Gives a few bytes at a time.
-struct Trickle(std::io::Cursor<Vec<u8>>, usize);
-
-impl std::io::Read for Trickle {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let length = buffer.len().min(self.1);
-        std::io::Read::read(&mut self.0, &mut buffer[..length])
-    }
-}
-
-#[test]
-fn base_iris_have_no_dot_segments() {
-    let expected = [
-        "<http://e/s> <http://e/p> <http://a/b#f>",
-        "<http://e/s> <http://e/p> <http://a/b>",
-        "<http://e/s> <http://e/p> <http://a/b?y>",
-        "<http://e/s> <http://e/p> <http://a/x/../y>",
-    ];
-    let statements = "<http://e/s> <http://e/p> <#f> , <?y> , <> , <http://a/x/../y> .";
-    let json = "\"http://e/p\": [{\"@id\": \"#f\"}, {\"@id\": \"?y\"}, {\"@id\": \"\"}, \
-                {\"@id\": \"http://a/x/../y\"}]";
-    let cases = [
-        (
-            RdfFormat::Turtle,
-            format!("@base <http://a/c/../b> . {statements}"),
-        ),
-        (
-            RdfFormat::Turtle,
-            format!("# BASE <x>\nBaSe\n <http://a/./b>\n{statements}"),
-        ),
-        (
-            RdfFormat::TriG,
-            format!("PREFIX e: <http://e/> BASE <http://a/../b> {{ {statements} }}"),
-        ),
-        (
-            json_ld(),
-            format!(
-                "{{\"@context\": {{\"@base\" : \"http://a/c/../b\"}}, \"@id\": \"http://e/s\", {json}}}"
-            ),
-        ),
-    ];
-    for (format, text) in &cases {
-        for piece in [1, 7, 4096] {
-            let mut source = source(text.as_str(), *format);
-            source.reader = Box::new(Trickle(
-                std::io::Cursor::new(text.clone().into_bytes()),
-                piece,
-            ));
-            assert_eq!(lines(vec![source]), expected, "{text} in pieces of {piece}");
-        }
-    }
-    let given = source(statements, RdfFormat::Turtle);
-    let given = given.with_base(Some("http://a/c/d/../../b".to_owned()));
-    assert_eq!(lines(vec![given]), expected);
-}
-
-#[test]
-fn what_only_looks_like_a_base_stays() {
-    let text = "@prefix e: <http://e/> . \
-                e:s e:p \"@base <http://a/../b>\" , \"\"\"\nBASE <http://a/../b>\n\"\"\" . \
-                e:s e:base <http://a/../b> . # BASE <http://a/../c>\n";
-    let found = lines(vec![source(text, RdfFormat::Turtle)]).concat();
-    assert_eq!(found.matches("http://a/../b").count(), 3, "{found}");
-    let json = "{\"@id\": \"http://e/s\", \"http://e/p\": [\"@base\", \"http://a/../b\", \
-                \"\\\"@base\\\": \\\"http://a/../b\\\"\"]}";
-    let found = lines(vec![source(json, json_ld())]).concat();
-    assert_eq!(found.matches("http://a/../b").count(), 2, "{found}");
 }
 
 #[test]
@@ -241,28 +168,4 @@ fn no_source_is_no_quad() {
             .quads,
         0
     );
-}
-
-#[test]
-fn empty_lines_are_left_out_and_lines_are_still_those_of_the_text() {
-    let empty = "\n".repeat(100_000);
-    let statement = "<a:s> <a:p> '''a\n\n\nb''' .";
-    for format in [RdfFormat::Turtle, RdfFormat::TriG] {
-        let text = format!("{empty}{statement}{empty}{statement} # {empty}");
-        let expected = ["<a:s> <a:p> \"a\\n\\n\\nb\""; 2];
-        assert_eq!(lines(vec![source(text, format)]), expected);
-
-        // Line ends inside a string are a part of it.
-        let text = format!("{empty}<a:s> <a:p> '''{empty}''' .");
-        let (quads, _) =
-            parse_all(vec![source(text, format)], &options(1 << 10), 1).expect("valid");
-        assert_eq!(quads[0].object.to_string().matches("\\n").count(), 100_000);
-
-        let text = format!("{empty}{statement}\n{empty}\n  <a:s> <a:p> nothing .");
-        let error = parse_all(vec![source(text, format)], &options(1 << 10), 1).unwrap_err();
-        let ParseError::Syntax(problem) = &error else {
-            panic!("{error}");
-        };
-        assert_eq!(problem.line, 200_006, "{error}");
-    }
 }

@@ -1,0 +1,190 @@
+//! N-Triples, Turtle and TriG on their way to oxttl: bounds how deep brackets nest, finds blank text and
+//! the base IRIs that are declared.
+//!
+//! Parsers keep a stack of what is open, and triple terms are dropped by recursion, so memory and stack
+//! grow with the nesting.
+
+mod lexer;
+
+use std::borrow::Cow;
+
+use self::lexer::{Lexer, State};
+use super::editor::Editor;
+use super::watch::{BRACKETS_MAX, Refusal, Watch, replacement_of_base, too_deep};
+use crate::triple_text::NESTING_MAX as TRIPLE_NESTING_MAX;
+
+/// Follows a text in Turtle or TriG.
+#[derive(Debug)]
+pub(crate) struct TurtleText {
+    lexer: Lexer,
+    is_lenient: bool,
+    /// From here on the text stays as it is.
+    is_left_alone: bool,
+    in_blank: bool,
+    in_base: bool,
+    /// The beginning of a character whose end is in the next piece.
+    partial: Vec<u8>,
+}
+
+/// Checks that the brackets of a line in N-Triples or N-Quads do not nest too deep.
+pub(crate) fn check_nesting(line: &[u8]) -> Result<(), Refusal> {
+    let mut lexer = Lexer::new();
+    for (offset, &byte) in line.iter().enumerate() {
+        lexer.next(byte);
+        check_depth(&lexer, offset)?;
+    }
+    Ok(())
+}
+
+fn check_depth(lexer: &Lexer, offset: usize) -> Result<(), Refusal> {
+    if lexer.triples > TRIPLE_NESTING_MAX {
+        return Err(too_deep(offset, "triple terms", TRIPLE_NESTING_MAX));
+    }
+    if lexer.brackets > BRACKETS_MAX {
+        return Err(too_deep(offset, "brackets", BRACKETS_MAX));
+    }
+    Ok(())
+}
+
+impl Watch for TurtleText {
+    fn pass(&mut self, piece: &[u8], editor: &mut Editor) -> Result<(), Refusal> {
+        if self.is_lenient && !self.is_left_alone && !self.is_utf8(piece) {
+            self.leave_alone(piece, 0, editor);
+        }
+        let mut at = 0;
+        while at < piece.len() {
+            let before = self.lexer.state;
+            self.lexer.next(piece[at]);
+            check_depth(&self.lexer, at)?;
+            if !self.is_left_alone {
+                self.edit(before, piece, at, editor);
+            }
+            at += 1;
+            at += match self.lexer.state {
+                State::Text | State::Comment if self.in_blank => self.blank(&piece[at..]),
+                _ => self.lexer.skip(&piece[at..]),
+            };
+        }
+        Ok(())
+    }
+}
+
+impl TurtleText {
+    /// In lenient mode the parser goes on after an error.
+    pub(crate) fn new(is_lenient: bool) -> Self {
+        Self {
+            lexer: Lexer::new(),
+            is_lenient,
+            is_left_alone: false,
+            in_blank: false,
+            in_base: false,
+            partial: Vec::new(),
+        }
+    }
+
+    /// Goes over the blank text that a text begins with; gives its length.
+    fn blank(&mut self, text: &[u8]) -> usize {
+        let mut at = 0;
+        loop {
+            at += match self.lexer.state {
+                State::Comment => self.lexer.skip(&text[at..]),
+                _ => white_space(&text[at..]),
+            };
+            match (self.lexer.state, text.get(at)) {
+                (State::Comment, Some(_)) => self.lexer.state = State::Text,
+                (State::Text, Some(b'#')) => self.lexer.state = State::Comment,
+                _ => return at,
+            }
+            at += 1;
+        }
+    }
+
+    /// Tells the editor what the byte begins or ends.
+    fn edit(&mut self, before: State, piece: &[u8], at: usize, editor: &mut Editor) {
+        if self.is_lenient && self.lexer.is_irregular {
+            return self.leave_alone(piece, at, editor);
+        }
+        let after = self.lexer.state;
+        let in_blank = before == State::Comment
+            || after == State::Comment
+            || after == State::Text && is_white(piece[at]);
+        match (self.in_blank, in_blank) {
+            (false, true) => editor.begin_blank(at),
+            (true, false) => editor.end_blank(piece, at),
+            _ => {}
+        }
+        self.in_blank = in_blank;
+        match (before, after) {
+            (State::Less, State::Iri) if self.lexer.is_base => {
+                self.in_base = true;
+                editor.begin_base(at);
+            }
+            (State::Iri, State::Text) if self.in_base => {
+                self.in_base = false;
+                editor.end_base(piece, at, true, |iri| {
+                    replacement_of_base(iri, b'>', unescaped)
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// The parser goes on after an error at a place of its own, so from there on it is not known what
+    /// is inside of strings.
+    fn leave_alone(&mut self, piece: &[u8], at: usize, editor: &mut Editor) {
+        self.is_left_alone = true;
+        if self.in_blank {
+            editor.end_blank(piece, at);
+        }
+        editor.leave_base();
+        (self.in_blank, self.in_base) = (false, false);
+    }
+
+    fn is_utf8(&mut self, piece: &[u8]) -> bool {
+        let mut text = Cow::Borrowed(piece);
+        if !self.partial.is_empty() {
+            text.to_mut().splice(0..0, self.partial.drain(..));
+        }
+        match std::str::from_utf8(&text) {
+            Ok(_) => true,
+            Err(error) if error.error_len().is_some() => false,
+            Err(error) => {
+                self.partial.extend_from_slice(&text[error.valid_up_to()..]);
+                true
+            }
+        }
+    }
+}
+
+fn is_white(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
+}
+
+/// How much white space a text begins with.
+fn white_space(text: &[u8]) -> usize {
+    let length = text.iter().position(|byte| !is_white(*byte));
+    length.unwrap_or(text.len())
+}
+
+/// The IRI that these characters between `<` and `>` are, if they are right.
+fn unescaped(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('\\') {
+        return Some(Cow::Borrowed(text));
+    }
+    let mut parts = text.split('\\');
+    let mut iri = parts.next()?.to_owned();
+    for part in parts {
+        let digits = match part.as_bytes().first()? {
+            b'u' => 4,
+            b'U' => 8,
+            _ => return None,
+        };
+        let hex = part.get(1..=digits)?;
+        if !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        iri.push(char::from_u32(u32::from_str_radix(hex, 16).ok()?)?);
+        iri.push_str(&part[digits + 1..]);
+    }
+    Some(Cow::Owned(iri))
+}

@@ -1,0 +1,339 @@
+//! Just enough of the syntax of Turtle to tell tokens apart, as oxttl does.
+
+use memchr::{memchr, memchr2, memchr3};
+
+/// Where in a token a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Between tokens.
+    Text,
+    /// In a prefixed name, a blank node label or a keyword.
+    Word,
+    /// After `@`.
+    Tag,
+    Number,
+    /// After a dot that may be the end of a statement, or a part of a number.
+    Dot {
+        in_number: bool,
+    },
+    /// After one `<`: of an IRI, or the first of two.
+    Less,
+    /// After one `>`.
+    Greater,
+    Iri,
+    Comment,
+    /// After `count` (1 or 2) quotes that may open a string.
+    Opening {
+        quote: u8,
+        count: u8,
+    },
+    String {
+        quote: u8,
+    },
+    LongString {
+        quote: u8,
+        closing: u8,
+    },
+    /// After a backslash in a name.
+    Escape,
+    StringEscape {
+        quote: u8,
+        long: bool,
+    },
+}
+
+/// The last token, as far as it decides on the meaning of `@base` and of the next IRI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    /// `@base` or `BASE`: an IRI that follows is declared. Where no statement may begin, oxttl has an
+    /// error here, and makes nothing of the IRI.
+    Base,
+    Version,
+    /// After `VERSION`, so it has no language.
+    VersionString,
+    /// `@base` that follows is a language.
+    String,
+    Other,
+}
+
+/// Longer than any word that matters.
+const WORD_BYTES_MAX: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct Lexer {
+    pub(super) state: State,
+    pub(super) brackets: usize,
+    pub(super) triples: usize,
+    /// The IRI that has begun is declared as the base.
+    pub(super) is_base: bool,
+    /// There was a token with an error after which oxttl goes on at a place that is not known here.
+    pub(super) is_irregular: bool,
+    last: Token,
+    /// The beginning of the word or tag.
+    word: [u8; WORD_BYTES_MAX],
+    word_bytes: usize,
+    /// The first colon of the word was right before.
+    after_prefix: bool,
+    has_prefix: bool,
+    /// A backslash in an IRI was right before.
+    in_iri_escape: bool,
+    /// Digits that are missing of an escape, and its value so far.
+    digits: u8,
+    code: u32,
+}
+
+impl Lexer {
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::Text,
+            brackets: 0,
+            triples: 0,
+            is_base: false,
+            is_irregular: false,
+            last: Token::Other,
+            word: [0; WORD_BYTES_MAX],
+            word_bytes: 0,
+            after_prefix: false,
+            has_prefix: false,
+            in_iri_escape: false,
+            digits: 0,
+            code: 0,
+        }
+    }
+
+    /// How many bytes of a text that comes next change nothing.
+    pub(super) fn skip(&self, text: &[u8]) -> usize {
+        if self.digits > 0 || self.in_iri_escape {
+            return 0;
+        }
+        let length = match self.state {
+            State::Comment => memchr2(b'\n', b'\r', text),
+            State::Iri => memchr2(b'>', b'\\', text),
+            State::LongString { quote, closing: 0 } => memchr2(quote, b'\\', text),
+            State::String { quote } => {
+                let length = memchr3(quote, b'\\', b'\n', text).unwrap_or(text.len());
+                Some(memchr(b'\r', &text[..length]).unwrap_or(length))
+            }
+            _ => return 0,
+        };
+        length.unwrap_or(text.len())
+    }
+
+    /// Goes over the next byte.
+    pub(super) fn next(&mut self, byte: u8) {
+        if self.digits > 0 {
+            self.digit(byte);
+        }
+        self.state = match self.state {
+            State::Text => self.text(byte),
+            State::Word => self.word(byte),
+            State::Tag => self.tag(byte),
+            State::Number => match byte {
+                b'0'..=b'9' | b'e' | b'E' | b'+' | b'-' => State::Number,
+                b'.' => State::Dot { in_number: true },
+                _ => self.text(byte),
+            },
+            State::Dot { in_number } => match byte {
+                b'0'..=b'9' => State::Number,
+                b'e' | b'E' if in_number => State::Number,
+                _ => self.text(byte),
+            },
+            State::Less => self.less(byte),
+            State::Greater if byte == b'>' => {
+                self.triples = self.triples.saturating_sub(1);
+                State::Text
+            }
+            State::Greater => self.text(byte),
+            State::Iri => self.iri(byte),
+            State::Comment if matches!(byte, b'\n' | b'\r') => State::Text,
+            State::Comment => State::Comment,
+            State::Opening { quote, count } => match (byte == quote, count) {
+                (true, 1) => State::Opening { quote, count: 2 },
+                (true, _) => State::LongString { quote, closing: 0 },
+                (false, 1) => self.string(byte, quote),
+                (false, _) => {
+                    self.end_string(); // an empty one
+                    self.text(byte)
+                }
+            },
+            State::String { quote } => self.string(byte, quote),
+            State::LongString { quote, closing } => match byte {
+                b'\\' => State::StringEscape { quote, long: true },
+                _ if byte != quote => State::LongString { quote, closing: 0 },
+                _ if closing == 2 => self.end_string(),
+                _ => State::LongString {
+                    quote,
+                    closing: closing + 1,
+                },
+            },
+            State::Escape => {
+                self.is_irregular |= !b"_~.-!$&'()*+,;=/?#@%".contains(&byte);
+                State::Word
+            }
+            State::StringEscape { quote, long } => {
+                match byte {
+                    b't' | b'b' | b'n' | b'r' | b'f' | b'"' | b'\'' | b'\\' => {}
+                    _ => self.begin_digits(byte),
+                }
+                match long {
+                    true => State::LongString { quote, closing: 0 },
+                    false => State::String { quote },
+                }
+            }
+        };
+    }
+
+    /// The first byte of a token, or one between tokens.
+    fn text(&mut self, byte: u8) -> State {
+        match byte {
+            b' ' | b'\t' | b'\r' | b'\n' => return State::Text,
+            b'#' => return State::Comment,
+            b'<' => return State::Less,
+            b'"' | b'\'' => {
+                return State::Opening {
+                    quote: byte,
+                    count: 1,
+                };
+            }
+            b'@' => {
+                self.word_bytes = 0;
+                return State::Tag;
+            }
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b':' | 0x80.. => {
+                (self.word_bytes, self.has_prefix) = (0, false);
+                return self.word(byte);
+            }
+            _ => {}
+        }
+        self.last = Token::Other;
+        match byte {
+            b'>' => return State::Greater,
+            b'.' => return State::Dot { in_number: false },
+            b'0'..=b'9' | b'+' | b'-' => return State::Number,
+            b'[' | b'(' | b'{' => self.brackets += 1,
+            b']' | b')' | b'}' => self.brackets = self.brackets.saturating_sub(1),
+            b'\\' => self.is_irregular = true,
+            _ => {}
+        }
+        State::Text
+    }
+
+    fn word(&mut self, byte: u8) -> State {
+        let after_prefix = std::mem::take(&mut self.after_prefix);
+        match byte {
+            // No local name begins with a dot.
+            b'.' if after_prefix => {
+                self.last = Token::Other;
+                return State::Dot { in_number: false };
+            }
+            b':' if !self.has_prefix => (self.has_prefix, self.after_prefix) = (true, true),
+            b'\\' => {
+                self.is_irregular |= !self.has_prefix;
+                self.note(byte);
+                return State::Escape;
+            }
+            b'%' => self.begin_escaped_byte(),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' | b'.' | b':' | 0x80.. => {}
+            _ => {
+                self.last = match &self.word[..self.word_bytes.min(WORD_BYTES_MAX)] {
+                    word if word.eq_ignore_ascii_case(b"base") => Token::Base,
+                    word if word.eq_ignore_ascii_case(b"version") => Token::Version,
+                    _ => Token::Other,
+                };
+                return self.text(byte);
+            }
+        }
+        self.note(byte);
+        State::Word
+    }
+
+    fn tag(&mut self, byte: u8) -> State {
+        if byte.is_ascii_alphanumeric() || byte == b'-' {
+            self.note(byte);
+            return State::Tag;
+        }
+        let is_base = self.word_bytes == 4 && self.word.starts_with(b"base");
+        self.last = match self.last {
+            Token::String => Token::Other,
+            _ if is_base => Token::Base,
+            _ => Token::Other,
+        };
+        self.text(byte)
+    }
+
+    /// Adds to the word.
+    fn note(&mut self, byte: u8) {
+        if let Some(place) = self.word.get_mut(self.word_bytes) {
+            *place = byte;
+        }
+        self.word_bytes = self.word_bytes.saturating_add(1);
+    }
+
+    fn less(&mut self, byte: u8) -> State {
+        self.is_base = self.last == Token::Base;
+        self.last = Token::Other;
+        match byte {
+            b'<' => {
+                self.triples += 1;
+                State::Text
+            }
+            b'>' => State::Text,
+            _ => self.iri(byte),
+        }
+    }
+
+    fn iri(&mut self, byte: u8) -> State {
+        if std::mem::take(&mut self.in_iri_escape) {
+            self.begin_digits(byte);
+        }
+        match byte {
+            b'>' => return State::Text,
+            b'\\' => self.in_iri_escape = true,
+            _ => {}
+        }
+        State::Iri
+    }
+
+    fn string(&mut self, byte: u8, quote: u8) -> State {
+        match byte {
+            b'\\' => return State::StringEscape { quote, long: false },
+            b'\n' | b'\r' => self.is_irregular = true,
+            _ if byte == quote => return self.end_string(),
+            _ => {}
+        }
+        State::String { quote }
+    }
+
+    fn end_string(&mut self) -> State {
+        self.last = match self.last {
+            Token::Version => Token::VersionString,
+            _ => Token::String,
+        };
+        State::Text
+    }
+
+    /// The byte after a backslash, of an escape of a character by its number.
+    fn begin_digits(&mut self, byte: u8) {
+        self.code = 0;
+        match byte {
+            b'u' => self.digits = 4,
+            b'U' => self.digits = 8,
+            _ => self.is_irregular = true,
+        }
+    }
+
+    /// `%`, which two digits follow.
+    fn begin_escaped_byte(&mut self) {
+        (self.code, self.digits) = (0, 2);
+    }
+
+    fn digit(&mut self, byte: u8) {
+        let Some(digit) = char::from(byte).to_digit(16) else {
+            (self.is_irregular, self.digits) = (true, 0);
+            return;
+        };
+        self.code = self.code << 4 | digit;
+        self.digits -= 1;
+        self.is_irregular |= self.digits == 0 && char::from_u32(self.code).is_none();
+    }
+}

@@ -1,0 +1,160 @@
+//! Finds the base IRIs that an RDF/XML text declares: the values of `xml:base`, but for those in XML literals.
+
+use std::borrow::Cow;
+
+use super::State;
+use crate::parse::editor::Editor;
+use crate::parse::watch::base_without_dots;
+
+/// Longer names and values are none of those that matter.
+const TEXT_BYTES_MAX: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Value {
+    Base,
+    ParseType,
+    Other,
+}
+
+#[derive(Debug)]
+pub(super) struct XmlBases {
+    /// The name of the attribute, or else of the element.
+    name: Vec<u8>,
+    name_ended: bool,
+    attribute: Value,
+    value: Vec<u8>,
+    /// What is in the element of this tag is a literal.
+    begins_literal: bool,
+    /// How deep the element is whose content is a literal.
+    literal_depth: Option<usize>,
+}
+
+impl XmlBases {
+    pub(super) fn new() -> Self {
+        Self {
+            name: Vec::new(),
+            name_ended: false,
+            attribute: Value::Other,
+            value: Vec::new(),
+            begins_literal: false,
+            literal_depth: None,
+        }
+    }
+
+    /// Goes over a byte that leads from one state to another; `depth` is that of the elements after it.
+    pub(super) fn follow(
+        &mut self,
+        (before, after): (State, State),
+        depth: usize,
+        piece: &[u8],
+        at: usize,
+        editor: &mut Editor,
+    ) {
+        match (before, after) {
+            (State::Opened, State::StartTag { .. }) => {
+                self.name.clear();
+                self.begins_literal = false;
+            }
+            (State::StartTag { quote: None, .. }, State::StartTag { quote: None, .. }) => {
+                self.name(piece[at]);
+            }
+            (State::StartTag { quote: None, .. }, State::StartTag { quote: Some(_), .. }) => {
+                self.begin_value(at, editor);
+            }
+            (State::StartTag { quote: Some(_), .. }, State::StartTag { quote: Some(_), .. }) => {
+                add(&mut self.value, piece[at]);
+            }
+            (State::StartTag { quote: Some(_), .. }, State::StartTag { quote: None, .. }) => {
+                self.end_value(piece, at, editor);
+            }
+            (State::StartTag { slash: false, .. }, State::Text) if self.begins_literal => {
+                self.literal_depth.get_or_insert(depth);
+            }
+            (State::EndTag, State::Text) => {
+                self.literal_depth = self.literal_depth.filter(|literal| *literal <= depth);
+            }
+            _ => {}
+        }
+    }
+
+    /// A byte of a tag that is in no value.
+    fn name(&mut self, byte: u8) {
+        if byte.is_ascii_whitespace() || byte == b'=' {
+            self.name_ended = true;
+            return;
+        }
+        if std::mem::take(&mut self.name_ended) {
+            self.name.clear();
+        }
+        add(&mut self.name, byte);
+    }
+
+    fn begin_value(&mut self, at: usize, editor: &mut Editor) {
+        self.name_ended = true;
+        self.value.clear();
+        let local_name = self.name.rsplit(|byte| *byte == b':').next();
+        self.attribute = if self.name == b"xml:base" && self.literal_depth.is_none() {
+            editor.begin_base(at + 1);
+            Value::Base
+        } else if local_name == Some(b"parseType") {
+            Value::ParseType
+        } else {
+            Value::Other
+        };
+    }
+
+    fn end_value(&mut self, piece: &[u8], at: usize, editor: &mut Editor) {
+        match self.attribute {
+            Value::Base => editor.end_base(piece, at, true, |iri| replacement(iri, piece[at])),
+            // Types that are not known are literals too (RDF 1.1 XML Syntax §7.2.20).
+            Value::ParseType => {
+                let is_known = matches!(self.value.as_slice(), b"Resource" | b"Collection");
+                self.begins_literal |= !is_known;
+            }
+            Value::Other => {}
+        }
+    }
+}
+
+fn add(text: &mut Vec<u8>, byte: u8) {
+    if text.len() <= TEXT_BYTES_MAX {
+        text.push(byte);
+    }
+}
+
+fn replacement(written: &[u8], quote: u8) -> Option<Vec<u8>> {
+    let plain = base_without_dots(written, unescaped)?;
+    let plain = plain.replace('&', "&amp;").replace('\'', "&#39;");
+    let mut text = plain.into_bytes();
+    text.push(quote);
+    Some(text)
+}
+
+/// The value with its references replaced; none if there are entities of the document among them.
+fn unescaped(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('&') {
+        return Some(Cow::Borrowed(text));
+    }
+    let mut parts = text.split('&');
+    let mut value = parts.next()?.to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once(';')?;
+        value.push(match name {
+            "amp" => '&',
+            "lt" => '<',
+            "gt" => '>',
+            "quot" => '"',
+            "apos" => '\'',
+            _ => {
+                let number = name.strip_prefix('#')?;
+                let code = match number.strip_prefix('x') {
+                    Some(hex) => u32::from_str_radix(hex, 16),
+                    None => number.parse(),
+                };
+                char::from_u32(code.ok()?)?
+            }
+        });
+        value.push_str(rest);
+    }
+    Some(Cow::Owned(value))
+}

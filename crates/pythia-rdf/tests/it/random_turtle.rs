@@ -1,0 +1,179 @@
+//! Random Turtle and TriG, right and wrong, is read as oxttl reads it, but for dot segments of base IRIs.
+
+use std::io::Cursor;
+
+use oxrdfio::RdfParser;
+use proptest::prelude::*;
+use pythia_rdf::RdfFormat;
+
+use crate::collect::{Trickle, options, parse_all, source};
+
+const DOTS: &str = "<http://a/x/../y>";
+
+/// A piece of Turtle or TriG, such that most sequences are wrong and many right.
+fn token() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => Just(DOTS.to_owned()),
+        3 => prop::sample::select(vec![
+            "ns:v1.base", "base:base", "base:", ":base", "ns:", "_:a.base", "_:base", "ns:a\\.base",
+            "ns:a%2Ebase", "ns:\\", "ns:%", "BASE", "base", "@base", "@base--ltr", "VERSION", "PREFIX",
+            "@prefix", "@version", "\u{e9}:base", "GRAPH", "a", "true",
+        ]).prop_map(str::to_owned),
+        3 => prop::sample::select(vec![
+            "'a'", "\"base\"", "''", "\"\"\"@base <http://a/x/../y>\n\"\"\"", "'''\\''@base'''", "'a'@base",
+            "\"BASE <http://a/x/../y>\"", "'\\u0040base'", "'\\q base'", "\"", "'\n", "'''", "\\", "'\\uD800'",
+            "^^", "<http://a/\\u0041/../b>", "<http://a/\\q/../b>", "<",
+        ]).prop_map(str::to_owned),
+        3 => prop::sample::select(vec!["1", "1.5", "1e5", "+.5e-7", "1.", "-"]).prop_map(str::to_owned),
+        5 => prop::sample::select(vec![
+            ".", ";", ",", "(", ")", "[", "]", "{", "}", "<<", ">>", "<<(", ")>>", "{|", "|}", "~", "#base\n",
+        ]).prop_map(str::to_owned),
+        1 => prop::sample::select(vec![" ", "\n", "\r\n", " \r", "#\n", "# '\r\n\t", "é\n"])
+            .prop_map(|unit| match unit {
+                "é\n" => format!("#{}\n", "é".repeat(400)),
+                unit => unit.repeat(600),
+            }),
+    ]
+}
+
+fn separator() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "",
+        " ",
+        " ",
+        " ",
+        "\n",
+        "\r\n",
+        "#base\n",
+        " # 'BASE'\r\n ",
+    ])
+}
+
+/// A statement that is right, with the names that might be taken for a declaration.
+fn statement() -> impl Strategy<Value = String> {
+    let subject = prop::sample::select(vec!["ns:v1.base", "_:a.base", DOTS, "base:base", ":base"]);
+    let predicate = prop::sample::select(vec!["ns:v1.base", "base:", DOTS, "a"]);
+    let object = prop::sample::select(vec![
+        "'a'@base",
+        "ns:v1.base",
+        "_:a.base",
+        DOTS,
+        "1",
+        "1.5",
+        "'BASE'",
+        "true",
+        "[]",
+        "ns:",
+        "( 'a'@base <http://a/x/../y> )",
+        "[ base: <http://a/x/../y> ; ns:base <http://a/x/../y> ]",
+        "'''\n@base <http://a/x/../y> .\n'''",
+        "'''a'''@base , <http://a/x/../y>",
+        "'base'^^base:base ; ns:a.base <http://a/x/../y>",
+    ]);
+    let end = prop::sample::select(vec![".", " .", "\n.", " #\n."]);
+    (subject, separator(), predicate, separator(), object, end).prop_map(
+        |(subject, first, predicate, second, object, end)| {
+            let first = if first.is_empty() { "\t" } else { first };
+            let second = if second.is_empty() { "\t" } else { second };
+            format!("{subject}{first}{predicate}{second}{object}{end} ")
+        },
+    )
+}
+
+/// What oxttl itself says, without anonymous names, and the place of its first error.
+fn as_oxttl(text: &str, format: RdfFormat) -> (Vec<String>, Option<(u64, u64)>) {
+    let (mut lines, mut place) = (Vec::new(), None);
+    for quad in RdfParser::from_format(format).for_reader(text.as_bytes()) {
+        match quad {
+            Ok(quad) => lines.push(without_labels(&quad.to_string())),
+            Err(oxrdfio::RdfParseError::Syntax(error)) => {
+                let found = error
+                    .location()
+                    .map(|at| (at.start.line + 1, at.start.column + 1));
+                place = place.or(found);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    lines.sort();
+    (lines, place)
+}
+
+fn without_labels(line: &str) -> String {
+    let mut parts = line.split("_:");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text.push_str("_:");
+        text.push_str(part.trim_start_matches(|c: char| c.is_ascii_alphanumeric()));
+    }
+    text
+}
+
+fn as_loaded(text: &str, format: RdfFormat, piece: usize) -> (Vec<String>, Option<(u64, u64)>) {
+    let mut source = source(text, format);
+    source.reader = Box::new(Trickle(Cursor::new(text.as_bytes().to_vec()), piece));
+    let options = options(1 << 10).with_lenient(true);
+    let (quads, report) = parse_all(vec![source], &options, 1).expect("lenient");
+    let mut lines: Vec<String> = quads
+        .iter()
+        .map(|q| without_labels(&q.to_string()))
+        .collect();
+    lines.sort();
+    let place = report.first_skipped.first();
+    (lines, place.map(|problem| (problem.line, problem.column)))
+}
+
+const PREFIXES: &str = "@prefix ns: <http://ns/> . PREFIX base: <http://b/x/../y#>\n\
+                        @prefix : <http://c/x/../y/> .\n";
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn a_load_changes_no_iri_that_is_no_base(
+        statements in prop::collection::vec(statement(), 1..8),
+        piece in 1_usize..80,
+    ) {
+        let text = format!("{PREFIXES}{}", statements.concat());
+        for format in [RdfFormat::Turtle, RdfFormat::TriG] {
+            let expected = as_oxttl(&text, format);
+            prop_assert_eq!(&expected.1, &None, "{}", text);
+            prop_assert_eq!(as_loaded(&text, format, piece), expected, "{}", text);
+        }
+    }
+
+    #[test]
+    fn a_base_between_statements_is_the_one_change(
+        before in prop::collection::vec(statement(), 0..4),
+        declaration in prop::sample::select(vec!["@base IRI .", "BASE IRI", "base#\nIRI", "VERSION '1.2' BASE IRI"]),
+        after in prop::collection::vec(statement(), 0..4),
+        piece in 1_usize..80,
+    ) {
+        let text = |iri: &str| {
+            let declaration = declaration.replace("IRI", iri);
+            let (before, after) = (before.concat(), after.concat());
+            format!("{PREFIXES}{before}{declaration}\n<#a> <?q> <> . {after}")
+        };
+        for format in [RdfFormat::Turtle, RdfFormat::TriG] {
+            let (given, plain) = (text(DOTS), text("<http://a/y>"));
+            prop_assert_eq!(as_loaded(&given, format, piece), as_oxttl(&plain, format), "{}", given);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_read_as_oxttl_reads_it(
+        tokens in prop::collection::vec((token(), separator()), 1..40),
+        piece in 1_usize..80,
+    ) {
+        let mut text = PREFIXES.to_owned();
+        for (token, separator) in &tokens {
+            text.push_str(token);
+            text.push_str(separator);
+        }
+        // Not that declarations are changed is in question here.
+        let text = text.replace("BASE", "BASE.").replace("@base ", "@base. ");
+        for format in [RdfFormat::Turtle, RdfFormat::TriG] {
+            prop_assert_eq!(as_loaded(&text, format, piece), as_oxttl(&text, format), "{}", text);
+        }
+    }
+}
