@@ -365,7 +365,7 @@ impl Storage for DirectStorage {
         let nanoseconds = stat.st_mtime.checked_mul(1_000_000_000);
         Ok(nanoseconds.map(|seconds| FileVersion {
             number: stat.st_ino,
-            written_ns: seconds + stat.st_mtime_nsec as i64,
+            written_ns: seconds + stat.st_mtime_nsec,
         }))
     }
 }
