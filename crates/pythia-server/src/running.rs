@@ -34,6 +34,8 @@ pub(crate) struct Activity {
     pub(crate) cancel: Arc<AtomicBool>,
     /// The plan, once there is one; it shows what is measured so far if the query asks for it.
     pub(crate) plan: OnceLock<Arc<PreparedQuery>>,
+    /// What an update warns of, once it is done.
+    pub(crate) update_warnings: OnceLock<Vec<String>>,
 }
 
 /// Keeps an activity in the list until it is dropped.
@@ -65,6 +67,7 @@ impl Running {
             runs: AtomicBool::new(false),
             cancel: Arc::default(),
             plan: OnceLock::new(),
+            update_warnings: OnceLock::new(),
         });
         match self.by_id.lock().entry(id) {
             std::collections::hash_map::Entry::Occupied(_) => return None,
@@ -94,6 +97,13 @@ impl Running {
 }
 
 impl Activity {
+    /// What the author of the query or update should know.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let of_query = self.plan.get().map(|plan| plan.warnings());
+        let of_update = self.update_warnings.get().cloned();
+        of_query.or(of_update).unwrap_or_default()
+    }
+
     /// Its turn has come.
     pub(crate) fn begin(&self) {
         self.runs.store(true, Ordering::Relaxed);

@@ -138,6 +138,36 @@ impl Snapshot {
         }
     }
 
+    /// The ids of several terms, in their order. Reads all pages as one batch.
+    pub fn resolve_all(
+        &self,
+        terms: &[oxrdf::TermRef<'_>],
+    ) -> Result<Vec<Option<TermId>>, StoreError> {
+        let (mut bytes, mut encoded) = (Vec::new(), Vec::new());
+        // Where the key of each is in `bytes`.
+        let mut places = Vec::with_capacity(terms.len());
+        let mut ids = vec![None; terms.len()];
+        for (term, id) in terms.iter().zip(&mut ids) {
+            match key::encode(*term, &mut encoded) {
+                Encoded::Inline(inline) => *id = Some(inline),
+                Encoded::Key(kind) => {
+                    let start = bytes.len();
+                    bytes.extend_from_slice(&encoded);
+                    places.push((kind, start..bytes.len()));
+                }
+            }
+        }
+        let key = |(kind, place): &(_, std::ops::Range<usize>)| TermKey {
+            kind: *kind,
+            bytes: &bytes[place.clone()],
+        };
+        let keys: Vec<TermKey<'_>> = places.iter().map(key).collect();
+        let mut found = self.resolve_keys(&keys)?.into_iter();
+        let of_keys = ids.iter_mut().filter(|id| id.is_none());
+        of_keys.for_each(|id| *id = found.next().expect("an answer for each"));
+        Ok(ids)
+    }
+
     /// The id of a dictionary term. Reads as [`Self::resolve`].
     pub fn resolve_key(&self, key: TermKey<'_>) -> Result<Option<TermId>, StoreError> {
         match (self.base.dictionary.find(key)?, &self.delta) {

@@ -11,7 +11,7 @@ use crate::Database;
 const ATTEMPTS: u32 = 10;
 
 /// What an update has done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateReport {
     /// The number of its commit; `None` if there was nothing to change.
     pub position: Option<u64>,
@@ -21,6 +21,8 @@ pub struct UpdateReport {
     pub removed: u64,
     /// Operations of the update.
     pub operations: u64,
+    /// What its author should know, such as functions that nothing implements.
+    pub warnings: Vec<String>,
 }
 
 impl Database {
@@ -107,6 +109,7 @@ impl Database {
             added: committed.added,
             removed: committed.removed,
             operations: updated.operations,
+            warnings: updated.warnings,
         })
     }
 }

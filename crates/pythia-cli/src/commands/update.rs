@@ -9,8 +9,9 @@ use clap::Args;
 use pythia::{
     Database, HttpService, Loader, Options, QueryOptions, UpdateOptions, UpdateReport, WriteOptions,
 };
+use pythia_server::config::parse_time;
 
-use super::query::{point_at, seconds, text_of};
+use super::query::{point_at, text_of};
 use crate::arguments::{LimitArguments, StoreArguments, human_count};
 
 /// Change a store with SPARQL Update
@@ -51,9 +52,9 @@ pub(crate) struct Update {
     #[command(flatten)]
     limits: LimitArguments,
 
-    /// Give up after this many seconds, and change nothing
-    #[arg(long, value_name = "SECONDS")]
-    timeout: Option<f64>,
+    /// Give up after this time, and change nothing: seconds, or with a unit (500ms, 30s, 5m)
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    timeout: Option<Duration>,
 
     /// Resolve relative IRIs in the update against this one
     #[arg(long, value_name = "IRI")]
@@ -65,7 +66,7 @@ impl Update {
         let text = text_of(self.update.as_deref(), self.file.as_deref(), "an update")?;
         let options = UpdateOptions {
             query: QueryOptions {
-                timeout: seconds(self.timeout)?,
+                timeout: self.timeout,
                 service: Some(Arc::new(HttpService::default())),
                 ..QueryOptions::default()
             },
@@ -94,6 +95,9 @@ impl Update {
         let started = Instant::now();
         let report = database.update_parsed(&update, &options, self.key.as_deref())?;
         self.tell(&report, started.elapsed());
+        for warning in &report.warnings {
+            eprintln!("warning: {warning}");
+        }
         Ok(())
     }
 

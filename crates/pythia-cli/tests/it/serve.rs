@@ -108,10 +108,17 @@ impl Serving {
 
     /// The status line and the body of what is answered; nothing if nobody listens.
     fn get(&self, path: &str) -> Option<String> {
+        self.answer(&format!("GET {path} HTTP/1.1\r\n"), "")
+    }
+
+    /// Sends a request that begins with some lines.
+    fn answer(&self, head: &str, body: &str) -> Option<String> {
         let mut stream = TcpStream::connect(self.address).ok()?;
         stream.set_read_timeout(Some(LONG)).expect("a socket");
-        let request =
-            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let length = body.len();
+        let request = format!(
+            "{head}host: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
         stream.write_all(request.as_bytes()).ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
@@ -396,6 +403,22 @@ fn slow_queries_are_logged_with_text_and_measured_plan() {
     assert!(line.contains("SELECT*{VALUES ?x{1 2}}"), "{line}");
     assert!(line.contains("→ 2 rows"), "{line}");
     assert!(line.contains("\"run_ms\":"), "{line}");
+}
+
+#[test]
+fn functions_that_nothing_implements_are_logged_for_queries_and_updates() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = path(folder.path(), "store");
+    let mut serving = Serving::start(&mut pythia(&["serve", "-l", &store, "--bind", ANY_PORT]));
+    assert!(serving.is_ok("/query?query=ASK%7BFILTER(%3Curn:q%3E(1))%7D"));
+    let line = serving.line_with("nothing implements the function <urn:q>");
+    assert!(line.contains("pythia::query"), "{line}");
+    let update = "INSERT {<urn:a> <urn:b> ?x} WHERE {BIND(<urn:u>(1) AS ?x)}";
+    let head = "POST /update HTTP/1.1\r\ncontent-type: application/sparql-update\r\n";
+    let answer = serving.answer(head, update).unwrap_or_default();
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+    let line = serving.line_with("nothing implements the function <urn:u>");
+    assert!(line.contains("pythia::query"), "{line}");
 }
 
 /// A collector of traces: gives the bodies that are sent to it.

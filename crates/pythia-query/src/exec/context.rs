@@ -133,6 +133,10 @@ impl TermResolver for Snapshot {
         Ok(Self::resolve(self, term)?)
     }
 
+    fn resolve_all(&self, terms: &[TermRef<'_>]) -> Result<Vec<Option<TermId>>, QueryError> {
+        Ok(Self::resolve_all(self, terms)?)
+    }
+
     fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
         Ok(Self::decode(self, ids)?)
     }
@@ -196,6 +200,10 @@ impl VisibleTerms {
 impl TermResolver for VisibleTerms {
     fn resolve(&self, term: TermRef<'_>) -> Result<Option<TermId>, QueryError> {
         Ok(self.snapshot.resolve(term)?)
+    }
+
+    fn resolve_all(&self, terms: &[TermRef<'_>]) -> Result<Vec<Option<TermId>>, QueryError> {
+        Ok(self.snapshot.resolve_all(terms)?)
     }
 
     fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {

@@ -326,8 +326,20 @@ impl<'a> Column<'a> {
                 ids.collect()
             }
             Self::Cells(cells) => {
-                let ids = cells.into_iter().map(|cell| cell.into_id(context));
-                ids.collect()
+                let mut ids = Vec::with_capacity(cells.len());
+                let (mut terms, mut rows) = (Vec::new(), Vec::new());
+                for (row, cell) in cells.into_iter().enumerate() {
+                    let id = cell.into_id_or_term().unwrap_or_else(|term| {
+                        terms.push(term);
+                        rows.push(row);
+                        0
+                    });
+                    ids.push(id);
+                }
+                for (row, id) in rows.into_iter().zip(context.intern_all(terms)?) {
+                    ids[row] = id.0;
+                }
+                Ok(ids)
             }
         }
     }
@@ -349,14 +361,17 @@ impl Cell {
         }
     }
 
-    /// The cell's id, 0 for an error.
-    fn into_id(self, context: &EvaluationContext) -> Result<u64, QueryError> {
-        Ok(match self {
-            Self::Error => 0,
-            Self::Id(id) => id.0,
-            Self::Value(value) => context.intern_value(value)?.0,
-            Self::Term(term) => context.intern(*term)?.0,
-        })
+    /// The cell's id, 0 for an error; or its term, whose id is to be looked up.
+    fn into_id_or_term(self) -> Result<u64, Term> {
+        match self {
+            Self::Error => Ok(0),
+            Self::Id(id) => Ok(id.0),
+            Self::Value(value) => match value.to_inline() {
+                Some(id) => Ok(id.0),
+                None => Err(value.into_term()),
+            },
+            Self::Term(term) => Err(*term),
+        }
     }
 }
 

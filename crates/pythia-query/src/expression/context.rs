@@ -187,6 +187,12 @@ impl EvaluationContext {
         self.terms.intern(term, &*self.resolver, &self.governor)
     }
 
+    /// The ids of terms, in their order, as [`Self::intern`]: the dictionary's pages are read as one batch.
+    pub fn intern_all(&self, terms: Vec<Term>) -> Result<Vec<TermId>, QueryError> {
+        self.terms
+            .intern_all(terms, &*self.resolver, &self.governor)
+    }
+
     /// The id of the canonical term of a value.
     pub fn intern_value(&self, value: Value<'_>) -> Result<TermId, QueryError> {
         match value.to_inline() {

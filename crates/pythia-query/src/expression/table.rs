@@ -25,6 +25,11 @@ pub trait TermResolver: Send + Sync {
     /// The id of a term that the store holds.
     fn resolve(&self, term: TermRef<'_>) -> Result<Option<TermId>, QueryError>;
 
+    /// The ids of several terms, in their order. A store reads all pages as one batch.
+    fn resolve_all(&self, terms: &[TermRef<'_>]) -> Result<Vec<Option<TermId>>, QueryError> {
+        terms.iter().map(|term| self.resolve(*term)).collect()
+    }
+
     /// The terms of dictionary ids, in the order asked for; fastest for sorted, distinct ids.
     fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError>;
 
@@ -89,10 +94,7 @@ impl TermTable {
         resolver: &dyn TermResolver,
         governor: &Governor,
     ) -> Result<TermId, QueryError> {
-        if let Term::Literal(literal) = &term
-            && literal.language().is_none()
-            && let Some(id) = inline_literal(literal.value(), literal.datatype().as_str())
-        {
+        if let Some(id) = inline(&term) {
             return Ok(id);
         }
         let hash = FxBuildHasher.hash_one(&term);
@@ -106,6 +108,39 @@ impl TermTable {
             Some(id) => Ok(id),
             None => state.insert(hash, term, stored, governor),
         }
+    }
+
+    /// The ids of several terms, in their order. Reads the store's dictionary once, for all that are
+    /// seen the first time.
+    pub fn intern_all(
+        &self,
+        terms: Vec<Term>,
+        resolver: &dyn TermResolver,
+        governor: &Governor,
+    ) -> Result<Vec<TermId>, QueryError> {
+        let hash = |term: &Term| FxBuildHasher.hash_one(term);
+        let known: Vec<Option<TermId>> = {
+            let state = self.state.lock();
+            let id = |term: &Term| inline(term).or_else(|| state.find(hash(term), term));
+            terms.iter().map(id).collect()
+        };
+        let new = terms.iter().zip(&known).filter(|(_, id)| id.is_none());
+        let new: Vec<TermRef<'_>> = new.map(|(term, _)| term.as_ref()).collect();
+        // The lock is not held while the store reads.
+        let mut stored = resolver.resolve_all(&new)?.into_iter();
+        let mut state = self.state.lock();
+        let ids = terms.into_iter().zip(known).map(|(term, known)| {
+            if let Some(id) = known {
+                return Ok(id);
+            }
+            let stored = stored.next().expect("an answer for each");
+            // It may be twice among them.
+            match state.find(hash(&term), &term) {
+                Some(id) => Ok(id),
+                None => state.insert(hash(&term), term, stored, governor),
+            }
+        });
+        ids.collect()
     }
 
     /// The terms of computed ids.
@@ -169,6 +204,16 @@ impl State {
             self.charged_bytes = bytes;
         }
         Ok(id)
+    }
+}
+
+/// The id of a literal that fits into one.
+fn inline(term: &Term) -> Option<TermId> {
+    match term {
+        Term::Literal(literal) if literal.language().is_none() => {
+            inline_literal(literal.value(), literal.datatype().as_str())
+        }
+        _ => None,
     }
 }
 

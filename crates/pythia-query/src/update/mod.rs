@@ -58,7 +58,7 @@ pub struct UpdateOptions {
 }
 
 /// What an update has done to its transaction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Updated {
     /// Operations done.
     pub operations: u64,
@@ -66,6 +66,8 @@ pub struct Updated {
     pub added: u64,
     /// Quads removed that were there.
     pub removed: u64,
+    /// What the author should know of patterns that were evaluated, as [`crate::PreparedQuery::warnings`].
+    pub warnings: Vec<String>,
 }
 
 impl Engine {
@@ -166,6 +168,15 @@ impl Runner<'_> {
             .check_rows(rows, || transaction.snapshot())?;
         self.updated.removed += self.transaction.remove(rows)?;
         Ok(())
+    }
+
+    /// Notes what an operation warns of, once.
+    fn warn(&mut self, warnings: Vec<String>) {
+        for warning in warnings {
+            if !self.updated.warnings.contains(&warning) {
+                self.updated.warnings.push(warning);
+            }
+        }
     }
 
     /// INSERT DATA. Its blank nodes are those of no other request.

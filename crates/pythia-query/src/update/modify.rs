@@ -77,7 +77,9 @@ impl Runner<'_> {
             insert: shapes(&mut reader, &insert)?,
             query: rand::random(),
         };
-        self.apply(solutions, &templates, governor)
+        self.apply(solutions, &templates, governor)?;
+        self.warn(prepared.warnings());
+        Ok(())
     }
 
     fn apply(

@@ -70,11 +70,8 @@ impl Operations {
     pub(crate) fn ended(&self, record: Arc<Record>, log: &LogConfig) {
         self.metrics.record(&record);
         let slow = record.activity.get().is_some() && record.total() >= log.slow_query;
-        let plan = record
-            .activity
-            .get()
-            .and_then(|activity| activity.plan.get());
-        let warns = plan.is_some_and(|prepared| !prepared.warnings().is_empty());
+        let activity = record.activity.get();
+        let warns = activity.is_some_and(|activity| !activity.warnings().is_empty());
         let tracer = self.tracer.read().clone();
         if !(log.access || slow || warns || tracer.is_some()) {
             return;

@@ -133,8 +133,7 @@ fn write_warnings(record: &Record) {
     let Some(activity) = record.activity.get() else {
         return;
     };
-    let warnings = activity.plan.get().map(|prepared| prepared.warnings());
-    for warning in warnings.into_iter().flatten() {
+    for warning in activity.warnings() {
         tracing::warn!(
             target: "pythia::query",
             id = record.id.get().map(|id| &**id),

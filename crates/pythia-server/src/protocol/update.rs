@@ -96,7 +96,12 @@ pub(super) fn commit(
     let database = &exchange.dataset.database;
     let report = database.update_parsed(update, options, key)?;
     let changed = report.added + report.removed;
-    exchange.caller.record.set_run(started.elapsed(), changed);
+    let record = &exchange.caller.record;
+    record.set_run(started.elapsed(), changed);
+    if let (Some(activity), false) = (record.activity.get(), report.warnings.is_empty()) {
+        // Set once: a request is one update.
+        let _ = activity.update_warnings.set(report.warnings.clone());
+    }
     Ok(report)
 }
 

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use oxrdf::{Literal, NamedNode, Term, Variable};
-use pythia::{QueryError, QueryOptions, ServiceError, ServiceHandler, ServiceSolutions};
+use pythia::{
+    Database, LoadOptions, QueryError, QueryOptions, ServiceError, ServiceHandler, ServiceSolutions,
+};
 
 use crate::support::{answer_of, database, ours};
 
@@ -389,6 +391,21 @@ fn unknown_functions_are_warned_of_in_plans() {
         .prepare("ASK {}", &QueryOptions::default())
         .unwrap();
     assert!(plain.warnings().is_empty() && !plain.explain().contains("warning"));
+}
+
+#[test]
+fn unknown_functions_are_warned_of_in_reports_of_updates() {
+    let folder = tempfile::tempdir().unwrap();
+    let (options, progress) = (LoadOptions::default(), Default::default());
+    pythia::load(folder.path(), Vec::new(), &options, &progress).unwrap();
+    let database = Database::open_for_writing(folder.path()).unwrap();
+    let insert = "INSERT {<http://e/a> <http://e/p> ?x} WHERE {BIND(<http://e/unknown>(1) AS ?x)}";
+    let report = database.update(&format!("{insert};{insert}")).unwrap();
+    let warning = "nothing implements the function <http://e/unknown>, so calls of it are errors";
+    assert_eq!(
+        (report.added, report.warnings),
+        (0, vec![warning.to_owned()])
+    );
 }
 
 #[test]

@@ -535,6 +535,35 @@ fn joins_and_scans_read_pages_in_batches() {
 }
 
 #[test]
+fn computed_terms_are_looked_up_in_batches() {
+    let data = random_graph(60_000);
+    let all = {
+        let query =
+            "SELECT (COUNT(*) AS ?n) { ?a <http://e/text> ?t FILTER(CONTAINS(?t, \"abc\")) }";
+        let read = read_in_batches(&database(&data), query);
+        read.group("dictionary").device_pages
+    };
+    for query in [
+        "SELECT ?t { ?a <http://e/text> ?t } ORDER BY LCASE(?t) LIMIT 1",
+        "SELECT ?k (COUNT(*) AS ?n) { ?a <http://e/text> ?t } GROUP BY (UCASE(?t) AS ?k) LIMIT 1",
+        "SELECT (COUNT(DISTINCT ?k) AS ?n) { ?a <http://e/text> ?t BIND(CONCAT(?t, \"!\") AS ?k) }",
+    ] {
+        let options = Options {
+            cache_bytes: 1 << 20,
+            ..Options::default()
+        };
+        let read = read_in_batches(&database_with(&data, options), query);
+        let pages = read.group("dictionary").device_pages;
+        // Up to 4,096 rows at a time: once for their texts, and once for what is made of them.
+        let parts = 60_000_u64.div_ceil(4096) + 2;
+        assert!(
+            pages <= 2 * parts * all,
+            "{pages} of {all} pages: {query}\n{read}"
+        );
+    }
+}
+
+#[test]
 fn a_filter_over_texts_reads_the_dictionary_in_order() {
     let data = random_graph(60_000);
     let query = "SELECT (COUNT(*) AS ?n) { ?a <http://e/text> ?t FILTER(CONTAINS(?t, \"abc\")) }";
