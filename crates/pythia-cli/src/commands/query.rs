@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use pythia::{
     HttpService, PreparedQuery, QueryError, QueryOptions, ResultFormat, Results, write_results,
 };
+use pythia_server::config::parse_time;
 
 use crate::arguments::{LimitArguments, StoreArguments, human_bytes, human_count};
 use crate::table;
@@ -58,9 +59,9 @@ pub(crate) struct Query {
     #[arg(long, value_name = "N")]
     max_rows: Option<u64>,
 
-    /// Stop after this many seconds
-    #[arg(long, value_name = "SECONDS")]
-    timeout: Option<f64>,
+    /// Stop after this time: seconds, or with a unit (500ms, 30s, 5m)
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    timeout: Option<Duration>,
 
     /// Resolve relative IRIs in the query against this one
     #[arg(long, value_name = "IRI")]
@@ -144,7 +145,7 @@ impl Query {
         let text = text_of(self.query.as_deref(), self.file.as_deref(), "a query")?;
         let database = self.store.open(&self.limits)?;
         let options = QueryOptions {
-            timeout: seconds(self.timeout)?,
+            timeout: self.timeout,
             profile: self.explain.is_some_and(Explain::runs),
             row_limit: self.max_rows,
             service: Some(Arc::new(HttpService::default())),
@@ -281,12 +282,6 @@ pub(super) fn text_of(given: Option<&str>, file: Option<&Path>, what: &str) -> R
         .read_to_string(&mut text)
         .with_context(|| format!("read {what} from standard input"))?;
     Ok(text)
-}
-
-/// The time that `--timeout` gives.
-pub(super) fn seconds(timeout: Option<f64>) -> Result<Option<Duration>> {
-    let timeout = timeout.map(Duration::try_from_secs_f64).transpose();
-    Ok(timeout.map_err(|_| crate::exit::UsageError("--timeout is not a time".to_owned()))?)
 }
 
 /// Shows the line of a text with a caret under the place of a syntax error.
