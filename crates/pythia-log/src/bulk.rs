@@ -139,6 +139,11 @@ impl BulkWriter {
         Ok(())
     }
 
+    /// Closes the file; its name.
+    pub(crate) fn abandon(self) -> String {
+        self.name
+    }
+
     /// Makes the file durable. The commit that names it is still to be made; if it never is, the
     /// file goes when the log is next opened.
     pub fn finish(self) -> Result<Bulk, LogError> {

@@ -30,6 +30,8 @@ struct OpenFile {
     file: Arc<dyn LogFile>,
     /// Where the next group goes; 0 as long as the header is to be written.
     offset: u64,
+    /// Bytes at most of the group that is being written there.
+    taken: u64,
     /// What the header is to have.
     nonce: u64,
     info: FileInfo,
@@ -48,6 +50,8 @@ pub(crate) struct FileInfo {
     pub(crate) used_bytes: u64,
     /// Where it begins.
     pub(crate) lower: Place,
+    /// Whether opening the log may begin there: no later epoch has replaced it.
+    pub(crate) may_start: bool,
     /// All of its groups and commits are before this place.
     pub(crate) end: Place,
     /// Files with changes that its commits name.
@@ -147,6 +151,7 @@ impl Device {
                 group: 0,
                 position: 0,
             },
+            may_start: true,
             end: Place {
                 group: 0,
                 position: 0,
@@ -157,6 +162,7 @@ impl Device {
         self.next = Some(OpenFile {
             file: file.into(),
             offset: 0,
+            taken: 0,
             nonce: rand::random::<u64>().max(1),
             info,
         });
@@ -194,7 +200,8 @@ impl Device {
             let next = self.next.take();
             full = std::mem::replace(&mut self.current, next).map(|file| file.info);
         }
-        let current = self.current.as_ref()?;
+        let current = self.current.as_mut()?;
+        current.taken = bytes as u64;
         let target = Target {
             file: Arc::clone(&current.file),
             offset: current.offset.max(BLOCK_BYTES as u64),
@@ -217,6 +224,7 @@ impl Device {
     pub(crate) fn advance(&mut self, bytes: u64, end: Place, bulks: &[String]) {
         if let Some(current) = &mut self.current {
             current.offset = current.offset.max(BLOCK_BYTES as u64) + bytes;
+            current.taken = 0;
             current.info.used_bytes = current.offset;
             current.info.end = current.info.end.max(end);
             current.info.bulks.extend_from_slice(bulks);
@@ -238,8 +246,7 @@ impl Device {
 
 impl OpenFile {
     fn room(&self) -> u64 {
-        self.file
-            .len()
-            .saturating_sub(self.offset.max(BLOCK_BYTES as u64))
+        let used = self.offset.max(BLOCK_BYTES as u64) + self.taken;
+        self.file.len().saturating_sub(used)
     }
 }

@@ -121,6 +121,17 @@ pub enum LogError {
         /// The first error.
         cause: Arc<LogError>,
     },
+    /// More commits at once than a file of the log holds.
+    #[error(
+        "commits that are submitted together take {bytes} bytes of the log, and its files hold {maximum}; submit \
+         fewer at once"
+    )]
+    TooManyAtOnce {
+        /// Their bytes in the log.
+        bytes: usize,
+        /// The most there can be.
+        maximum: usize,
+    },
     /// A key that is too long.
     #[error("the commit's key has {bytes} bytes, at most {maximum} are allowed")]
     KeyTooLong {

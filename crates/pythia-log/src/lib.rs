@@ -28,6 +28,8 @@ mod reader;
 mod record;
 mod recover;
 mod retain;
+#[cfg(test)]
+mod retain_tests;
 mod salvage;
 mod shared;
 mod state;

@@ -164,12 +164,22 @@ impl Log {
         Self { shared, threads }
     }
 
+    /// A log without threads, whose groups a test writes.
+    #[cfg(test)]
+    pub(crate) fn by_hand(shared: &Arc<Shared>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            threads: Vec::new(),
+        }
+    }
+
     /// Appends commits, which get the next positions, in order. All become durable together with
     /// what else is submitted meanwhile; [`Self::wait`] tells when.
     ///
     /// # Errors
     /// On a full disk nothing is appended, and the log goes on once there is space. After a failed
-    /// write all is refused ([`LogError::Poisoned`]).
+    /// write all is refused ([`LogError::Poisoned`]), and so are more commits than a file of the log holds
+    /// ([`LogError::TooManyAtOnce`]).
     pub fn submit(&self, entries: &[Entry<'_>]) -> Result<Ticket, LogError> {
         let parts = self.encode(entries)?;
         let shared = &*self.shared;
@@ -177,6 +187,10 @@ impl Log {
             .iter()
             .map(|part| group_bytes(part.payload.len()))
             .collect();
+        let (bytes, maximum) = (groups.iter().sum(), shared.submitted_bytes_max());
+        if bytes > maximum {
+            return Err(LogError::TooManyAtOnce { bytes, maximum });
+        }
         let mut state = shared.reserve(&groups)?;
         for (position, entry) in (state.next_position.0..).zip(entries) {
             if let Some(key) = entry.key {
@@ -226,6 +240,13 @@ impl Log {
             (bulk_name(state.epoch, state.bulk_count), state.store)
         };
         BulkWriter::create(&*shared.bulk_storage(), name, store)
+    }
+
+    /// Removes changes put aside that no commit will name. Not worth an error: otherwise the file goes when the
+    /// log is next opened.
+    pub fn discard_bulk(&self, bulk: BulkWriter) {
+        let name = bulk.abandon();
+        let _ = self.shared.bulk_storage().remove(&name);
     }
 
     /// Nothing needs the commits before a position any more: files with these alone go to the

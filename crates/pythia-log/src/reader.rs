@@ -241,8 +241,8 @@ impl Commits {
                     next: self.position,
                 });
             }
-            if self.ready.pop_front().is_some() {
-                self.position = self.position.next();
+            if let Some(commit) = self.ready.pop_front() {
+                self.position = commit.position.next();
             }
         }
         Ok(())

@@ -134,6 +134,8 @@ fn describe(
         bytes: used as u64,
         used_bytes: scan.end as u64,
         lower: file.header.lower,
+        may_start: catalog.epoch_of(file.header.lower.group) == Some(file.header.epoch)
+            && file.header.lower.group < end.group,
         end: Place {
             group: 0,
             position: 0,

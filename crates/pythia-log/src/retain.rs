@@ -83,6 +83,7 @@ impl Shared {
             return false;
         }
         let others = state.full.iter().filter(|other| other.name != file.name);
+        let others = others.filter(|other| other.may_start);
         let lowers = others.map(|other| other.lower);
         let current = state
             .devices

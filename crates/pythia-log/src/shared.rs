@@ -59,6 +59,11 @@ impl Shared {
         (first_file_bytes(self.options.file_bytes) / 4).min(PAYLOAD_BYTES_MAX) as usize
     }
 
+    /// Bytes of groups that are submitted together, at most: any file has room for them.
+    pub(crate) fn submitted_bytes_max(&self) -> usize {
+        first_file_bytes(self.options.file_bytes) as usize - BLOCK_BYTES
+    }
+
     /// Where changes are put aside.
     pub(crate) fn bulk_storage(&self) -> Arc<dyn Storage> {
         Arc::clone(&self.state.lock().devices[0].storage)
@@ -110,11 +115,23 @@ impl Shared {
             self.run(job);
             return self.state.lock();
         }
+        // What was written a second time, for a device that was slow, may have taken the room.
+        if !self.options.prepare_ahead
+            && let Some(device) = state.starved()
+        {
+            let (mut state, made) = self.prepare(state, device);
+            if let Err(error) = made {
+                let cause = Arc::new(error);
+                state.failure.get_or_insert(LogError::Poisoned { cause });
+                self.done.notify_all();
+            }
+            return state;
+        }
         self.done.wait(&mut state);
         state
     }
 
-    fn run(&self, job: Job) {
+    pub(crate) fn run(&self, job: Job) {
         let written = self.write(&job);
         let mut state = self.state.lock();
         state.complete(&job, written);

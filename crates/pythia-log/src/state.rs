@@ -162,6 +162,17 @@ impl State {
             .any(|device| device.has_room(groups.clone()))
     }
 
+    /// A device to make a file for, if what waits has no room anywhere and nothing else will give it any.
+    pub(crate) fn starved(&self) -> Option<usize> {
+        let bytes = group_bytes(self.pending.front()?.part.payload.len());
+        let is_stuck = |device: &Device| {
+            let is_idle = !device.is_busy && !device.is_preparing;
+            is_idle && device.lacks(&[bytes])
+        };
+        let all_are = self.failure.is_none() && self.devices.iter().all(is_stuck);
+        all_are.then_some(0)
+    }
+
     /// The next group that waits, for a device that is free.
     pub(crate) fn take(&mut self, device: usize) -> Option<Job> {
         let bytes = group_bytes(self.pending.front()?.part.payload.len());

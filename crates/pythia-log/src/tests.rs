@@ -32,7 +32,7 @@ fn memory(count: usize) -> Devices {
 }
 
 /// Commits whose numbers are also in what they change.
-fn submit(log: &Log, numbers: std::ops::Range<u64>) -> Result<Ticket, LogError> {
+pub(crate) fn submit(log: &Log, numbers: std::ops::Range<u64>) -> Result<Ticket, LogError> {
     let sets: Vec<_> = numbers
         .clone()
         .map(|n| numbered(n, (n % 5 * 700) as usize))

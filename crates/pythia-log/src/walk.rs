@@ -23,6 +23,8 @@ pub(crate) struct Walk {
     index: BTreeMap<u64, Found>,
     /// The group, and the position, that come next.
     next: Place,
+    /// Commits before this one are not needed.
+    from: Position,
     /// What shows that a group had been acknowledged.
     evidence: Evidence,
     /// Damaged groups: file, offset, number.
@@ -63,7 +65,8 @@ pub(crate) struct Group {
 }
 
 impl Walk {
-    /// Walks from the latest place not after `position` whose groups are all there.
+    /// Walks from the latest place not after `position` whose groups are all there, or from a later group if
+    /// some of these have left the log and hold nothing from `position` on.
     pub(crate) fn new(catalog: Catalog, position: Position) -> Result<Self, LogError> {
         let Some(start) = catalog.start(position.0) else {
             let first = catalog.first().map(|place| Position(place.position));
@@ -81,6 +84,7 @@ impl Walk {
             loaded: Vec::new(),
             index: BTreeMap::new(),
             next: start,
+            from: position,
             evidence,
             damaged: Vec::new(),
         })
@@ -93,15 +97,44 @@ impl Walk {
 
     /// The next group; `None` at the end of the log.
     pub(crate) fn next_group(&mut self) -> Result<Option<Group>, LogError> {
-        let number = self.next.group;
-        let Some(epoch) = self.catalog.epoch_of(number) else {
-            return Ok(None);
-        };
-        self.load(Some((epoch, number)))?;
-        if let Some(found) = self.index.remove(&number) {
-            return self.take(found).map(Some);
+        loop {
+            let number = self.next.group;
+            let Some(epoch) = self.catalog.epoch_of(number) else {
+                return Ok(None);
+            };
+            self.load(Some((epoch, number)))?;
+            if let Some(found) = self.index.remove(&number) {
+                return self.take(found).map(Some);
+            }
+            match self.end(epoch, number) {
+                Ok(()) => return Ok(None),
+                // It was in a file that was removed, or in an archive: that may be enough.
+                Err(error @ LogError::Missing { .. }) if !self.is_damaged(number) => {
+                    self.skip_unneeded().ok_or(error)?;
+                }
+                Err(error) => return Err(error),
+            }
         }
-        self.end(epoch, number).map(|()| None)
+    }
+
+    /// Whether a group is there and damaged.
+    fn is_damaged(&self, number: u64) -> bool {
+        self.damaged.iter().any(|(.., group)| *group == number)
+    }
+
+    /// Goes on at the latest group that was acknowledged and begins no later than what is needed, if there is one:
+    /// then groups before it may be missing.
+    fn skip_unneeded(&mut self) -> Option<()> {
+        let acknowledged = ..=self.evidence.group;
+        let mut groups = self.index.range(acknowledged).rev();
+        let is_enough = |header: &GroupHeader| header.position <= self.from.0;
+        let (&group, found) = groups.find(|(_, found)| is_enough(&found.header))?;
+        self.next = Place {
+            group,
+            position: found.header.position,
+        };
+        self.index = self.index.split_off(&group);
+        Some(())
     }
 
     /// Looks at the files that may hold a group, or at all.
