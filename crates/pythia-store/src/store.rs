@@ -296,8 +296,8 @@ impl Store {
         self.writer()?.maintain()
     }
 
-    /// Adds what the sources have and the store lacks, in one step: on an error the store is what it
-    /// was. Queries go on meanwhile; commits wait while the new quads are written.
+    /// Adds what the sources have and the store lacks, in one step: on an error its quads are what they
+    /// were. Queries and commits go on meanwhile; the load comes after these commits.
     pub fn load(
         &self,
         sources: Vec<Source>,

@@ -247,7 +247,8 @@ mod tests {
         let [alone, beside] = &report.loads[..] else {
             panic!("{report:?}");
         };
-        assert_eq!((alone.commits, alone.runs_max), (0, 1));
+        // One with its terms, one with its quads.
+        assert_eq!((alone.commits, alone.runs_max), (0, 2));
         assert!(beside.commits > 0 && beside.runs_max <= RUNS_MAX);
         assert!(report.text().contains("longest"), "{}", report.text());
     }

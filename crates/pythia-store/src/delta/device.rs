@@ -22,6 +22,7 @@ use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
 use crate::StoreError;
 use crate::codec::Reader;
+use crate::delta::KindCounts;
 use crate::pattern::End;
 use crate::segment::sealed::check_lengths;
 use crate::segment::{Segment, SegmentEntry};
@@ -97,6 +98,15 @@ impl DeviceRun {
     /// What the manifest says of it.
     pub fn entry(&self) -> &RunEntry {
         &self.entry
+    }
+
+    /// Gives the new terms of each of [`TermKind::DICTIONARY`] the ids from these payloads on. What names
+    /// them is to be given the same: the files of the run do not.
+    pub(crate) fn number_terms(&mut self, first: &KindCounts) {
+        for (span, &first) in self.entry.terms.iter_mut().zip(first) {
+            span.first = first;
+        }
+        self.terms.number(&self.entry.terms);
     }
 
     /// The quads that were added.

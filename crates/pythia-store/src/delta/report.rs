@@ -81,7 +81,7 @@ impl ChangesReport {
         };
         let next = if memory_bytes > options.memory_bytes {
             NextStep::Flush
-        } else if let Some(range) = due(&manifest.runs) {
+        } else if let Some(range) = due(&manifest.runs, None) {
             let ids = manifest.runs[range].iter().map(|entry| entry.id.0);
             NextStep::Merge(ids.collect())
         } else if interrupted(&**store.pool().storage(), &manifest)?.is_some()

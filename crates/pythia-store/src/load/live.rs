@@ -1,42 +1,35 @@
-//! Loading into a store that has quads: a run is built aside, to be published in one step.
+//! Loading into a store that has quads: a run is built beside commits, to be published in one step.
 //!
 //! Parsing and sorting by batches is as in any load, and needs nothing of the store ([`parse`]). Then the
-//! distinct terms, which come sorted, are looked up in the snapshot that the run goes on top of;
-//! those that are new get ids one after the other. Quads of old terms alone are looked up as well,
-//! and dropped if they are there ([`ParsedLoad::write_run`]).
+//! distinct terms, which come sorted, are looked up in a snapshot ([`ParsedLoad::resolve`]). Those that
+//! are new become part of the store before any quad does ([`NewTerms`]): from then on they keep their
+//! ids, whatever commits bring. Quads are compared with the snapshot of that moment, and what it lacks
+//! becomes a run ([`ResolvedLoad::write_run`]). What it has is put aside, and with the run tells which of
+//! the quads that commits have changed meanwhile were loaded, too ([`Loaded::correct`]).
+
+mod known;
+mod logged;
+mod resolver;
+mod terms;
 
 use std::sync::{Arc, Mutex};
 
-use crossbeam_channel::{Sender, bounded};
-use pythia_io::Storage;
-use pythia_log::ChangeSet;
-use pythia_rdf::{OwnedKey, Source, TermId, TermKey, TermKind};
+use pythia_io::BufferPool;
+use pythia_rdf::{Source, TermId};
 
-use super::error::joined;
-use super::numbering::TermSink;
 use super::orders::{PerOrder, RowSink};
-use super::pipeline::Parsed;
+use super::pipeline::{Numbered, Parsed};
 use super::{LoadError, LoadOptions, LoadProgress, LoadReport};
 use crate::StoreError;
-use crate::delta::device::{
-    DeviceRun, DeviceRunWriter, RunOrderWriter, RunRows, RunTermsWriter, WrittenOrder,
-};
-use crate::delta::{KindCounts, RunEntry, RunId, kind_index};
-use crate::dictionary::{Dictionary, Keys};
-use crate::pattern::Order;
-use crate::snapshot::Snapshot;
-use crate::write::change_set;
+use crate::delta::device::{DeviceRun, DeviceRunWriter, RunOrderWriter, WrittenOrder};
+use crate::delta::{KindCounts, Quad, RunId, kind_index};
+use crate::pattern::{End, GraphFilter, Order, QuadPattern};
+use crate::snapshot::{self, Snapshot};
+use known::{KnownQuads, KnownQuadsWriter};
+use resolver::Resolver;
 
-/// Terms looked up at a time.
-const KEYS: usize = 1 << 14;
-/// Bytes of them, at most, unless one has more.
-const KEYS_BYTES: usize = 4 << 20;
-/// Looking a term up costs as much as reading so many terms of a dictionary in order.
-const FIND_COST: u64 = 16;
-/// Rows of a change set for the log, at least and at most.
-const CHANGES: std::ops::RangeInclusive<usize> = 1 << 10..=64 << 10;
-/// Bytes that a change set should have.
-const CHANGES_BYTES: usize = 8 << 20;
+pub(crate) use logged::change_sets;
+pub(crate) use terms::{NewTerms, ends};
 
 /// Sources that were parsed, to be written as a run.
 #[derive(Debug)]
@@ -47,11 +40,36 @@ pub(crate) struct ParsedLoad {
 
 /// Where a run is written to, and what it goes on top of.
 pub(crate) struct RunTarget<'t> {
-    pub(crate) storage: &'t Arc<dyn Storage>,
+    pub(crate) pool: &'t Arc<BufferPool>,
     pub(crate) id: RunId,
     pub(crate) snapshot: &'t Snapshot,
-    /// The payload of the first new term of each kind.
+    /// The payload of the first term of each kind that the load brings.
     pub(crate) first_terms: KindCounts,
+}
+
+impl RunTarget<'_> {
+    fn writer(&self) -> DeviceRunWriter {
+        let storage = Arc::clone(self.pool.storage());
+        DeviceRunWriter::new(storage, self.id, self.snapshot.base().options())
+    }
+}
+
+/// Sources whose terms have ids; those of new terms are provisional.
+pub(crate) struct ResolvedLoad {
+    numbered: Numbered,
+    /// The ids of all distinct terms.
+    ids: Vec<u64>,
+    pub(crate) new_terms: NewTerms,
+    progress: Arc<LoadProgress>,
+}
+
+/// A load that was written, to be put on top of a store.
+pub(crate) struct Loaded {
+    /// What the snapshot did not have. It is durable, and named by nothing.
+    pub(crate) run: Arc<DeviceRun>,
+    /// What of the sources the snapshot had.
+    known: KnownQuads,
+    pub(crate) report: LoadReport,
 }
 
 /// Parses the sources.
@@ -67,19 +85,47 @@ pub(crate) fn parse(
 }
 
 impl ParsedLoad {
-    /// Writes the run: what of the sources the snapshot does not have. On return it is durable, and
-    /// named by nothing yet.
-    pub(crate) fn write_run(
-        self,
-        target: &RunTarget<'_>,
-    ) -> Result<(RunEntry, LoadReport), LoadError> {
+    /// Looks the terms up, and writes those that the snapshot does not have as a run.
+    pub(crate) fn resolve(self, target: &RunTarget<'_>) -> Result<ResolvedLoad, LoadError> {
         let Self { parsed, progress } = self;
-        let storage = Arc::clone(target.storage);
-        let options = target.snapshot.base().options();
-        let writer = DeviceRunWriter::new(storage, target.id, options);
         let terms_max = parsed.terms_max();
+        let writer = target.writer();
+        let terms = writer.terms(&target.first_terms, terms_max)?;
+        let mut resolver = Resolver::new(target, terms, terms_max);
+        let (numbered, ids) = parsed.number(&mut resolver)?;
+        let (terms, are_there_any) = resolver.finish();
+        let run = match are_there_any {
+            true => {
+                let entry = writer.seal_terms(terms)?;
+                Some(DeviceRun::open(target.pool, &entry)?)
+            }
+            false => None,
+        };
+        Ok(ResolvedLoad {
+            numbered,
+            ids: ids.expect("a resolver gives ids"),
+            new_terms: NewTerms::new(target.first_terms, run),
+            progress,
+        })
+    }
+}
+
+impl ResolvedLoad {
+    /// Writes the quads that the snapshot, which has all terms, does not have.
+    pub(crate) fn write_run(self, target: &RunTarget<'_>) -> Result<Loaded, LoadError> {
+        let Self {
+            mut numbered,
+            mut ids,
+            new_terms,
+            progress,
+        } = self;
+        for id in &mut ids {
+            *id = new_terms.id(*id);
+        }
+        numbered.take_ids(ids);
+        let writer = target.writer();
         // Nodes with predicates are mostly no more; if they are, the filters admit some more.
-        let rows_max = parsed.quads().min(terms_max.saturating_mul(4));
+        let rows_max = numbered.quads().min(numbered.terms().saturating_mul(4));
         let order = |order| writer.order(order, rows_max);
         let orders = PerOrder {
             spo: order(Order::Spo)?,
@@ -87,15 +133,63 @@ impl ParsedLoad {
             pso: order(Order::Pso)?,
             pos: order(Order::Pos)?,
         };
-        let new_terms = writer.terms(&target.first_terms, terms_max)?;
-        let mut resolver = Resolver::new(target, new_terms, terms_max);
-        let known = |quads: &[[u64; 4]]| known_quads(target, quads);
-        let (built, orders) = parsed.write(&mut resolver, orders, Some(&known))?;
+        let put_aside = Mutex::new(KnownQuadsWriter::new(&numbered.file("known quads")));
+        let known = |quads: &[Quad]| {
+            let known = known_quads(target, quads)?;
+            let mut put_aside = put_aside.lock().expect("nothing panics holding it");
+            let there = quads.iter().zip(&known).filter(|(_, known)| **known);
+            there
+                .map(|(quad, _)| quad)
+                .try_for_each(|quad| put_aside.push(quad))?;
+            Ok(known)
+        };
+        let (built, orders) = numbered.write(orders, Some(&known))?;
         progress.begin("seal", 0);
         let PerOrder { spo, ops, pso, pos } = orders;
-        let entry = writer.seal(resolver.new_terms, vec![spo, ops, pso, pos])?;
-        let bytes = entry.bytes();
-        Ok((entry, LoadReport::new(built, bytes, &progress)))
+        let no_terms = writer.terms(&ends(target.snapshot), 0)?;
+        let entry = writer.seal(no_terms, vec![spo, ops, pso, pos])?;
+        let put_aside = put_aside.into_inner().expect("nothing panicked holding it");
+        let bytes = entry.bytes() + new_terms.run().map_or(0, |run| run.entry().bytes());
+        Ok(Loaded {
+            run: Arc::new(DeviceRun::open(target.pool, &entry)?),
+            known: put_aside.finish()?,
+            report: LoadReport::new(built, bytes, &progress),
+        })
+    }
+}
+
+impl Loaded {
+    /// Appends, for those of the changes since the snapshot that are to quads which were loaded, what undoes
+    /// them: then a quad that a commit has added is not added twice, and one that it has removed is there.
+    /// What undoes parts of the changes adds up to what undoes all.
+    pub(crate) fn correct(
+        &mut self,
+        changes: impl Iterator<Item = Result<(Quad, bool), StoreError>>,
+        corrections: &mut Vec<(Quad, i32)>,
+    ) -> Result<(), LoadError> {
+        for change in changes {
+            let (quad, added) = change?;
+            if self.has_added(&quad)? || self.known.contains(&quad)? {
+                corrections.push((quad, if added { -1 } else { 1 }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the run has a quad.
+    fn has_added(&self, &[s, p, o, g]: &Quad) -> Result<bool, StoreError> {
+        let [s, p, o, g] = [s, p, o, g].map(TermId);
+        let touches = |end, node| self.run.touches(end, node, Some(p));
+        if !(touches(End::Subject, s) && touches(End::Object, o)) {
+            return Ok(false);
+        }
+        let pattern = QuadPattern {
+            subject: Some(s),
+            predicate: Some(p),
+            object: Some(o),
+            graph: GraphFilter::One(g),
+        };
+        Ok(snapshot::count(self.run.added(), &pattern)? > 0)
     }
 }
 
@@ -129,191 +223,4 @@ impl RowSink for RunOrderWriter {
     fn seal(self) -> Result<WrittenOrder, LoadError> {
         Ok(self.finish()?)
     }
-}
-
-/// Gives each term its id: the one it has, or the next.
-struct Resolver<'t> {
-    snapshot: &'t Snapshot,
-    /// Where the base's terms are read in order, as so many are looked for.
-    base: Option<BaseTerms<'t>>,
-    next: KindCounts,
-    new_terms: RunTermsWriter,
-    ids: Vec<u64>,
-    /// Terms to be looked up: kinds, and where each key ends in `bytes`.
-    waiting: Vec<(TermKind, usize)>,
-    bytes: Vec<u8>,
-}
-
-impl<'t> Resolver<'t> {
-    fn new(target: &RunTarget<'t>, new_terms: RunTermsWriter, terms_max: u64) -> Self {
-        let dictionary = &target.snapshot.base().dictionary;
-        let counts = TermKind::DICTIONARY.map(|kind| dictionary.count(kind));
-        let base_terms: u64 = counts.iter().sum();
-        let in_order = terms_max.saturating_mul(FIND_COST) > base_terms;
-        Self {
-            snapshot: target.snapshot,
-            base: in_order.then(|| BaseTerms::new(dictionary)),
-            next: target.first_terms,
-            new_terms,
-            ids: Vec::new(),
-            waiting: Vec::new(),
-            bytes: Vec::new(),
-        }
-    }
-
-    fn resolve(&mut self) -> Result<(), StoreError> {
-        let mut start = 0;
-        let key = |&(kind, end): &(TermKind, usize)| {
-            let bytes = &self.bytes[start..end];
-            start = end;
-            TermKey { kind, bytes }
-        };
-        let keys: Vec<TermKey<'_>> = self.waiting.iter().map(key).collect();
-        let found = match &mut self.base {
-            None => self.snapshot.resolve_keys(&keys)?,
-            Some(base) => {
-                let found = keys.iter().map(|&key| base.find(key));
-                let mut found = found.collect::<Result<Vec<_>, _>>()?;
-                if let Some(delta) = self.snapshot.delta() {
-                    delta.find_missing(&keys, &mut found)?;
-                }
-                found
-            }
-        };
-        for (found, &key) in found.into_iter().zip(&keys) {
-            let id = match found {
-                Some(id) => id,
-                None => {
-                    let index = kind_index(key.kind).expect("keys are of dictionary kinds");
-                    let id = TermId::new(key.kind, self.next[index]);
-                    self.next[index] += 1;
-                    self.new_terms.push(key, id)?;
-                    id
-                }
-            };
-            self.ids.push(id.0);
-        }
-        self.waiting.clear();
-        self.bytes.clear();
-        Ok(())
-    }
-}
-
-impl TermSink for &mut Resolver<'_> {
-    #[inline]
-    fn term(&mut self, kind: TermKind, key: &[u8]) -> Result<(), LoadError> {
-        self.bytes.extend_from_slice(key);
-        self.waiting.push((kind, self.bytes.len()));
-        if self.waiting.len() >= KEYS || self.bytes.len() >= KEYS_BYTES {
-            self.resolve()?;
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<Option<Vec<u64>>, LoadError> {
-        self.resolve()?;
-        Ok(Some(std::mem::take(&mut self.ids)))
-    }
-}
-
-/// The terms of a base in order, to be compared with others that are.
-struct BaseTerms<'d> {
-    dictionary: &'d Dictionary,
-    keys: Option<Keys<'d>>,
-    /// The term at hand.
-    id: Option<TermId>,
-    key: OwnedKey,
-}
-
-impl<'d> BaseTerms<'d> {
-    fn new(dictionary: &'d Dictionary) -> Self {
-        Self {
-            dictionary,
-            keys: None,
-            id: None,
-            key: OwnedKey {
-                kind: TermKind::Nothing,
-                bytes: Vec::new(),
-            },
-        }
-    }
-
-    /// The id of a key that is not less than those asked for before.
-    fn find(&mut self, key: TermKey<'_>) -> Result<Option<TermId>, StoreError> {
-        if self.key.kind != key.kind {
-            self.key.kind = key.kind;
-            self.keys = Some(self.dictionary.iter(key.kind));
-            self.advance()?;
-        }
-        while self.id.is_some() && *self.key.bytes < *key.bytes {
-            self.advance()?;
-        }
-        Ok(self.id.filter(|_| *self.key.bytes == *key.bytes))
-    }
-
-    fn advance(&mut self) -> Result<(), StoreError> {
-        self.id = None;
-        if let Some(keys) = &mut self.keys
-            && let Some((id, key)) = keys.next()?
-        {
-            self.id = Some(id);
-            self.key.bytes.clear();
-            self.key.bytes.extend_from_slice(key.bytes);
-        }
-        Ok(())
-    }
-}
-
-/// Hands out what a run adds and removes as the log has it, some at a time and in no certain order:
-/// what `make` makes of it on one of `threads` threads. `snapshot` has the run among its changes.
-pub(crate) fn change_sets<T: Send>(
-    snapshot: &Snapshot,
-    run: &Arc<DeviceRun>,
-    threads: usize,
-    make: impl Fn(ChangeSet) -> Result<T, StoreError> + Sync,
-    mut take: impl FnMut(T) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
-    let rows = Mutex::new(RunRows::new(std::slice::from_ref(run), Order::Spo)?);
-    let (made, received) = bounded::<T>(threads);
-    let work = |made: Sender<T>| -> Result<(), StoreError> {
-        let mut chunk = Vec::new();
-        let mut wanted = *CHANGES.start();
-        loop {
-            chunk.clear();
-            let mut rows = rows.lock().expect("nothing panics holding it");
-            while chunk.len() < wanted
-                && let Some(row) = rows.next_row()?
-            {
-                chunk.push(row);
-            }
-            drop(rows);
-            if chunk.is_empty() {
-                return Ok(());
-            }
-            let set = change_set(snapshot, &chunk, |_, _| ())?;
-            // Terms may be long, and are short again.
-            wanted = match set.bytes() {
-                0..CHANGES_BYTES => (2 * wanted).min(*CHANGES.end()),
-                _ => (wanted / 2).max(*CHANGES.start()),
-            };
-            // Nobody receives once taking has failed, which says why.
-            if made.send(make(set)?).is_err() {
-                return Ok(());
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.max(1))
-            .map(|_| {
-                let made = made.clone();
-                scope.spawn(|| work(made))
-            })
-            .collect();
-        drop(made);
-        let taken = received.into_iter().try_for_each(&mut take);
-        for worker in workers {
-            joined(worker.join().map(Ok), "making the log's changes")??;
-        }
-        taken
-    })
 }

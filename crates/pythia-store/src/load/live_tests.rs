@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pythia_io::{BufferPool, FaultPlan, FaultyStorage, Storage};
 use pythia_log::{ChangeSet, LogOptions, LogTerm, NO_GRAPH};
 
-use super::live::{RunTarget, change_sets, parse};
+use super::live::{RunTarget, change_sets, ends, parse};
 use super::store_tests::{expected_quads, load_texts, memory, options, quads_in, source};
 use super::tests::statement;
 use super::{LoadError, LoadOptions, LoadProgress, LoadReport};
 use crate::delta::RunId;
 use crate::delta::device::DeviceRun;
+use crate::manifest::Unnamed;
 use crate::pattern::Order;
 use crate::snapshot::Snapshot;
 use crate::store::WriteOptions;
@@ -20,26 +21,39 @@ use crate::verify::{VerifyOptions, verify};
 use crate::write::{MaintenanceOptions, RUNS_MAX, Replay};
 use crate::{OpenOptions, Store, StoreError};
 
-/// Loads texts on top of a snapshot, as a run with a number.
+/// Loads texts on top of a store on a disk with runs, as two more: of new terms, if there are any, and of
+/// quads.
 fn load_run(
-    storage: &Arc<dyn Storage>,
-    snapshot: &Snapshot,
+    [disk, storage]: [&Arc<dyn Storage>; 2],
+    runs: &mut Vec<Arc<DeviceRun>>,
     texts: &[String],
-    number: u64,
     options: &LoadOptions,
-) -> Result<(Arc<DeviceRun>, LoadReport), LoadError> {
+) -> Result<LoadReport, LoadError> {
     let sources = texts.iter().map(|text| source(text)).collect();
     let parsed = parse(sources, options, &Arc::new(LoadProgress::default()))?;
-    let delta = snapshot.delta().expect("one was made");
-    let target = RunTarget {
-        storage,
+    let pool = BufferPool::new(Arc::clone(storage), 8 << 20);
+    let snapshot = with_runs(disk, runs);
+    let first_terms = ends(&snapshot);
+    let target = |snapshot, number| RunTarget {
+        pool: &pool,
         id: RunId(number),
         snapshot,
-        first_terms: *delta.terms()[0].ends(),
+        first_terms,
     };
-    let (entry, report) = parsed.write_run(&target)?;
-    let pool = BufferPool::new(Arc::clone(storage), 8 << 20);
-    Ok((Arc::new(DeviceRun::open(&pool, &entry)?), report))
+    let number = runs.len() as u64;
+    let mut unnamed = Unnamed::new(&**storage);
+    for number in [number, number + 1] {
+        unnamed.push(RunId(number).folder());
+    }
+    let mut resolved = parsed.resolve(&target(&snapshot, number))?;
+    if let Some((_, terms)) = resolved.new_terms.place_behind(&snapshot) {
+        runs.push(terms);
+    }
+    let snapshot = with_runs(disk, runs);
+    let loaded = resolved.write_run(&target(&snapshot, number + 1))?;
+    runs.push(loaded.run);
+    unnamed.keep();
+    Ok(loaded.report)
 }
 
 fn with_runs(storage: &Arc<dyn Storage>, runs: &[Arc<DeviceRun>]) -> Snapshot {
@@ -59,12 +73,11 @@ fn check(base: &[String], loads: &[Vec<String>], memory_bytes: usize, threads: u
     load_texts(&storage, base, &options(1 << 30, 1)).expect("loaded");
     let mut all = base.to_vec();
     let mut runs = Vec::new();
-    for (number, load) in loads.iter().enumerate() {
+    for load in loads {
         let before = expected_quads(&all);
-        let snapshot = with_runs(&storage, &runs);
         let options = options(memory_bytes, threads);
-        let (run, report) =
-            load_run(&storage, &snapshot, load, number as u64, &options).expect("loaded");
+        let report = load_run([&storage; 2], &mut runs, load, &options).expect("loaded");
+        let run = Arc::clone(runs.last().expect("just pushed"));
         let of_load = expected_quads(load);
         all.extend_from_slice(load);
         let expected = expected_quads(&all);
@@ -74,8 +87,8 @@ fn check(base: &[String], loads: &[Vec<String>], memory_bytes: usize, threads: u
             of_load.intersection(&before).count() as u64
         );
         assert_eq!(run.entry().changes(), report.quads);
-        assert!(run.entry().terms.iter().all(|span| span.sorted));
-        runs.push(Arc::clone(&run));
+        let mut spans = runs.iter().flat_map(|run| &run.entry().terms);
+        assert!(spans.all(|span| span.sorted));
         let snapshot = with_runs(&storage, &runs);
         for order in Order::ALL {
             assert!(quads_in(&snapshot, order) == expected, "{order:?} differs");
@@ -92,7 +105,7 @@ fn logged(snapshot: &Snapshot, run: &Arc<DeviceRun>, threads: usize) -> BTreeSet
         LogTerm::Key(key) => pythia_rdf::key::decode(key).expect("a key").to_string(),
     };
     let mut quads = BTreeSet::new();
-    change_sets(snapshot, run, threads, Ok, |set| {
+    change_sets(snapshot, run, &[], threads, Ok, |set| {
         for change in set.changes() {
             assert!(change.added);
             let bound = change.quad.iter().filter(|index| **index != NO_GRAPH);
@@ -130,18 +143,19 @@ fn a_load_that_fails_leaves_no_run() {
     let storage = memory();
     load_texts(&storage, &texts(0..500), &options(1 << 30, 1)).expect("loaded");
     let before = storage.list("").expect("memory");
-    let snapshot = with_runs(&storage, &[]);
     let load = texts(300..900);
     let options = options(1 << 30, 1);
     let run = |plan| {
         let faulty = FaultyStorage::new(Arc::clone(&storage), plan);
         let written: Arc<dyn Storage> = Arc::new(faulty.clone());
-        let outcome = load_run(&written, &snapshot, &load, 1, &options);
+        let outcome = load_run([&storage, &written], &mut Vec::new(), &load, &options);
         (faulty, outcome.map(|_| ()))
     };
     let (calm, outcome) = run(FaultPlan::none());
     outcome.expect("no faults");
-    storage.remove("run-000001").expect("memory");
+    for number in 0..2 {
+        storage.remove(&RunId(number).folder()).expect("memory");
+    }
     let plans = (1..calm.operations() / 2).map(FaultPlan::fail_at);
     let sizes = (0..calm.bytes_appended())
         .step_by(9_000)

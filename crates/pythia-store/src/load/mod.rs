@@ -274,7 +274,7 @@ fn write(
         directory: None,
     };
     let parsed = Parsed::new(sources, options, progress)?;
-    let (built, PerOrder { spo, ops, pso, pos }) = parsed.write(&mut terms, orders, None)?;
+    let (built, PerOrder { spo, ops, pso, pos }) = parsed.write(&mut terms, orders)?;
     progress.begin("seal", 0);
     let directory = terms.directory.expect("the pipeline ends the dictionary");
     base.seal(directory, vec![spo, ops, pso, pos])?;

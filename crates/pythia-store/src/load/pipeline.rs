@@ -7,10 +7,10 @@ use pythia_rdf::{ParseError, ParseOptions, ParseReport, Source, parse_sources};
 use super::batch::{Batch, BatchFiles};
 use super::error::joined;
 use super::interner::Interner;
-use super::numbering::{NumberedBatch, TermSink, number_terms};
+use super::numbering::{NumberedBatch, TermNumbers, TermSink, number_terms};
 use super::orders::{KnownQuads, OrdersPlan, PerOrder, RowSink, write_orders};
 use super::progress::LoadProgress;
-use super::runs::RunSpace;
+use super::runs::{RunFile, RunSpace};
 use super::{LoadError, LoadOptions};
 
 /// Memory of each thread that is not counted where it is used: chunks of text, buffers, stacks.
@@ -118,18 +118,24 @@ impl Parsed {
         counts.map(u64::from).sum()
     }
 
-    /// Quads read.
-    pub(super) fn quads(&self) -> u64 {
-        self.report.quads
-    }
-
-    /// Hands all distinct terms and quads, sorted, to the sinks; but no quads that are known.
+    /// Hands all distinct terms and quads, sorted, to the sinks.
     pub(super) fn write<S: RowSink>(
         self,
-        mut terms: impl TermSink,
+        terms: impl TermSink,
         orders: PerOrder<S>,
-        known: Option<KnownQuads<'_>>,
     ) -> Result<(Built, PerOrder<S::Sealed>), LoadError> {
+        let (mut numbered, ids) = self.number(terms)?;
+        if let Some(ids) = ids {
+            numbered.take_ids(ids);
+        }
+        numbered.write(orders, None)
+    }
+
+    /// Hands all distinct terms, sorted, to the sink; with what the sink makes their ids, in their order.
+    pub(super) fn number(
+        self,
+        mut terms: impl TermSink,
+    ) -> Result<(Numbered, Option<Vec<u64>>), LoadError> {
         let Self {
             options,
             progress,
@@ -148,15 +154,74 @@ impl Parsed {
         let buffer_bytes =
             buffer_bytes.clamp(*MERGE_BUFFER_BYTES.start(), *MERGE_BUFFER_BYTES.end());
         let file = space.file("term numbers");
-        let (mut numbers, mut batches) =
-            number_terms(batches, &mut terms, &file, buffer_bytes, &progress)?;
+        let (numbers, batches) = number_terms(batches, &mut terms, &file, buffer_bytes, &progress)?;
         drop(file);
-        if let Some(ids) = terms.finish()? {
-            numbers.take_ids(ids, &mut batches);
-        }
+        let ids = terms.finish()?;
         space.give_memory(memory.merge());
         space.shrink();
-        let term_count = u64::from(numbers.count()).saturating_sub(1);
+        let numbered = Numbered {
+            options,
+            progress,
+            memory,
+            space,
+            report,
+            batches,
+            numbers,
+        };
+        Ok((numbered, ids))
+    }
+}
+
+/// Sources whose distinct terms have numbers, and ids.
+#[derive(Debug)]
+pub(super) struct Numbered {
+    options: LoadOptions,
+    progress: Arc<LoadProgress>,
+    memory: Memory,
+    space: Arc<RunSpace>,
+    report: ParseReport,
+    batches: Vec<NumberedBatch>,
+    numbers: TermNumbers,
+}
+
+impl Numbered {
+    /// Gives the dictionary terms other ids than their ranks, in the order of their keys.
+    pub(super) fn take_ids(&mut self, ids: Vec<u64>) {
+        self.numbers.take_ids(ids, &mut self.batches);
+    }
+
+    /// Quads read.
+    pub(super) fn quads(&self) -> u64 {
+        self.report.quads
+    }
+
+    /// Distinct terms.
+    pub(super) fn terms(&self) -> u64 {
+        u64::from(self.numbers.count()).saturating_sub(1)
+    }
+
+    /// A temporary file of the load.
+    pub(super) fn file(&self, what: &'static str) -> Arc<RunFile> {
+        self.space.file(what)
+    }
+
+    /// Hands all distinct quads, sorted, to the sinks; but none that are known.
+    pub(super) fn write<S: RowSink>(
+        self,
+        orders: PerOrder<S>,
+        known: Option<KnownQuads<'_>>,
+    ) -> Result<(Built, PerOrder<S::Sealed>), LoadError> {
+        let terms = self.terms();
+        let Self {
+            options,
+            progress,
+            memory,
+            space,
+            report,
+            batches,
+            numbers,
+        } = self;
+        let batch_count = batches.len();
         // What is left after the rows and numbers in memory is for sorting, but for the numbers being looked up.
         let largest = batches
             .iter()
@@ -171,7 +236,7 @@ impl Parsed {
                 .max(memory.data / 4),
             threads: options.threads(),
             space: Arc::clone(&space),
-            progress: Arc::clone(&progress),
+            progress,
         };
         let orders = write_orders(batches, numbers, orders, known, &plan)?;
         let built = Built {
@@ -179,7 +244,7 @@ impl Parsed {
             quads: orders.quads,
             known: orders.known,
             spilled: orders.spilled,
-            terms: term_count,
+            terms,
             batches: batch_count,
             tmp_bytes_peak: space.file_bytes_peak(),
             tmp_bytes_written: space.file_bytes_written(),

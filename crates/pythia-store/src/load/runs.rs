@@ -314,6 +314,19 @@ impl Run {
         self.blocks.iter().map(size).sum()
     }
 
+    /// Reads one of its blocks, of which there are as many as were written.
+    pub(crate) fn read_block(&self, index: usize, out: &mut Vec<u8>) -> Result<(), LoadError> {
+        out.clear();
+        match &self.blocks[index] {
+            Block::Memory(block) => out.extend_from_slice(block),
+            Block::File { offset, bytes } => {
+                out.resize(*bytes, 0);
+                self.file.read(out, *offset)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Reads the run, `buffer_bytes` of a file at a time, and gives up its memory on the way.
     pub(crate) fn into_reader(self, buffer_bytes: usize) -> RunReader {
         RunReader {

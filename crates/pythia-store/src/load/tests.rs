@@ -109,7 +109,7 @@ fn run(texts: &[String], memory_bytes: usize, threads: usize) -> (Built, Orders,
     let mut terms = Terms::default();
     let progress = Arc::new(LoadProgress::default());
     let parsed = Parsed::new(sources.collect(), &options, &progress);
-    let built = parsed.and_then(|parsed| parsed.write(&mut terms, sinks(), None));
+    let built = parsed.and_then(|parsed| parsed.write(&mut terms, sinks()));
     let (built, orders) = built.expect("loaded");
     assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 0);
     (built, orders, terms)
@@ -228,7 +228,7 @@ fn a_full_temporary_folder_is_named() {
     let text: String = (0..20_000).map(statement).collect();
     let progress = Arc::new(LoadProgress::default());
     let parsed = Parsed::new(vec![source("a", &text)], &options, &progress);
-    let error = parsed.and_then(|parsed| parsed.write(&mut Terms::default(), sinks(), None));
+    let error = parsed.and_then(|parsed| parsed.write(&mut Terms::default(), sinks()));
     let error = error.expect_err("too little space");
     assert!(matches!(error, LoadError::TemporaryLimit { .. }), "{error}");
     assert!(

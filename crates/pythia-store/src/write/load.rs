@@ -1,24 +1,68 @@
-//! Loading into a store that has quads: a run is built aside and published in one step.
+//! Loading into a store that has quads: a run is built beside commits and published in one step.
 //!
-//! Parsing and sorting go on beside commits. These wait from when new terms get their ids until the
-//! run is part of the store, as ids are given in order; readers never wait.
+//! Commits wait twice, and each time for what was committed meanwhile, not for the load: while its new terms
+//! become part of the store, and while its run does. In between, quads are compared with the state that has
+//! these terms, the *ground*. Commits since then may have added and removed quads that are also loaded;
+//! as the load is a commit that comes after them, their changes to such quads are undone right before it.
+//! Then the load's run may add what the ground did not have, and all runs stay normalised.
 
 use std::sync::Arc;
 
-use pythia_log::{BulkChunk, Changes, Entry, Position};
+use pythia_log::{Bulk, BulkChunk, BulkWriter, Changes, Entry, Log, Position};
 use pythia_rdf::Source;
 
 use super::commit::now;
 use super::maintenance::log_of;
 use super::replay::first_new;
-use super::{Head, NewState, Writer};
+use super::{Head, NewState, Writer, change_set};
 use crate::StoreError;
-use crate::delta::device::DeviceRun;
-use crate::delta::{Delta, RunEntry, TermStore, TermView};
-use crate::load::live::{self, ParsedLoad, RunTarget};
+use crate::delta::device::{DeviceRun, RunRows};
+use crate::delta::{Delta, KindCounts, Quad, Run, TermStore, TermView};
+use crate::load::live::{self, Loaded, NewTerms, ParsedLoad, ResolvedLoad, RunTarget, ends};
 use crate::load::{LoadError, LoadOptions, LoadProgress, LoadReport};
 use crate::manifest::Unnamed;
+use crate::pattern::Order;
 use crate::snapshot::Snapshot;
+
+/// So often the new terms are written again beside commits, if these have brought some of them; then once
+/// more while commits wait.
+const TRIES: usize = 3;
+/// Changes put into the log's copy of a load at a time.
+const CHANGES: usize = 64 << 10;
+
+/// Where a load has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum LoadStep {
+    /// Its terms were looked up, or what commits have brought of them was left out.
+    Resolved,
+    /// Its new terms are the store's.
+    Placed,
+    /// Its run is written.
+    Written,
+    /// The log's copy of the run is written.
+    Copied,
+    /// Commits wait from here on; runs are not moved already.
+    AlmostDone,
+}
+
+/// The state that a load's quads are compared with: it has all terms of the load, and all its changes are on the
+/// device.
+struct Ground<'w> {
+    snapshot: Snapshot,
+    /// The payload of the first term of each kind that the load has brought.
+    first_terms: KindCounts,
+    /// Keeps what is committed since in runs of its own.
+    _apart: Apart<'w>,
+}
+
+/// Keeps runs from being merged with those before some place.
+struct Apart<'w>(&'w Writer);
+
+impl Drop for Apart<'_> {
+    fn drop(&mut self) {
+        *self.0.apart.lock() = None;
+    }
+}
 
 impl Writer {
     /// Adds what the sources have and the store lacks, as one commit.
@@ -31,83 +75,365 @@ impl Writer {
         let parsed = live::parse(sources, options, progress)?;
         // A new base would have to replay the load.
         let _not_rewriting = self.rewriting.lock();
-        let moving = self.maintenance.lock();
         self.check(&mut self.head.lock())?;
-        // What is in memory may become two runs, what is loaded another.
-        self.make_room(3)?;
-        // A new base that goes on from before would have to replay this one, too.
-        self.give_up_interrupted()?;
-        let mut head = self.flushed_head()?;
-        self.settle(&mut head)?;
-        let (entry, report) = self.write_load(&head.snapshot, parsed)?;
-        let unnamed = self.unnamed([entry.id.folder()]);
-        if entry.changes() > 0 {
-            self.publish_load(&mut head, entry, unnamed, options.threads())?;
-            // The load is done. What the log keeps for nothing goes with the next checkpoint.
-            let _ = self.checkpoint(Position(head.last + 1));
-        }
-        drop((head, moving));
+        let mut unnamed = self.unnamed([]);
+        let mut resolved = self.resolve(parsed, &mut unnamed)?;
+        self.reached(LoadStep::Resolved);
+        let ground = self.place_terms(&mut resolved.new_terms, unnamed)?;
+        self.reached(LoadStep::Placed);
+        let id = self.next_run();
+        let unnamed = self.unnamed([id.folder()]);
+        let target = RunTarget {
+            pool: &self.pool,
+            id,
+            snapshot: &ground.snapshot,
+            first_terms: ground.first_terms,
+        };
+        let loaded = resolved.write_run(&target)?;
+        self.reached(LoadStep::Written);
+        let report = self.publish_load(loaded, &ground, unnamed, options.threads())?;
+        drop(ground);
+        self.background.notify();
         self.background.wake();
         Ok(report)
     }
 
-    fn write_load(
+    /// Looks the terms up in what readers see now.
+    fn resolve(
         &self,
-        snapshot: &Snapshot,
         parsed: ParsedLoad,
-    ) -> Result<(RunEntry, LoadReport), LoadError> {
-        let delta = snapshot.delta().expect("a writer's snapshots have one");
-        parsed.write_run(&RunTarget {
-            storage: self.pool.storage(),
-            id: self.next_run(),
-            snapshot,
-            first_terms: *delta.terms()[0].ends(),
+        unnamed: &mut Unnamed<'_>,
+    ) -> Result<ResolvedLoad, LoadError> {
+        let snapshot = self.state.read().snapshot.clone();
+        let id = self.next_run();
+        unnamed.push(id.folder());
+        parsed.resolve(&RunTarget {
+            pool: &self.pool,
+            id,
+            snapshot: &snapshot,
+            first_terms: ends(&snapshot),
+        })
+    }
+
+    /// Makes the new terms the store's, with ids that follow those it has.
+    fn place_terms(
+        &self,
+        terms: &mut NewTerms,
+        mut unnamed: Unnamed<'_>,
+    ) -> Result<Ground<'_>, LoadError> {
+        let mut tries = 0;
+        loop {
+            let moving = self.maintenance.lock();
+            // What is in memory may become two runs, the terms another.
+            self.make_room(3)?;
+            // A new base that goes on from before would have to replay the load, too.
+            self.give_up_interrupted()?;
+            let mut head = self.flushed_head()?;
+            self.settle(&mut head)?;
+            let found = terms.found_in(&head.snapshot)?;
+            if found.is_empty() {
+                return self.install_terms(&mut head, terms, unnamed);
+            }
+            let snapshot = head.snapshot.clone();
+            if tries < TRIES {
+                tries += 1;
+                drop((head, moving));
+                self.background.notify();
+                self.leave_out(terms, found, &snapshot, &mut unnamed)?;
+                self.reached(LoadStep::Resolved);
+                continue;
+            }
+            self.leave_out(terms, found, &snapshot, &mut unnamed)?;
+            return self.install_terms(&mut head, terms, unnamed);
+        }
+    }
+
+    /// Leaves out terms that commits have brought meanwhile.
+    fn leave_out(
+        &self,
+        terms: &mut NewTerms,
+        found: Vec<(u64, u64)>,
+        snapshot: &Snapshot,
+        unnamed: &mut Unnamed<'_>,
+    ) -> Result<(), StoreError> {
+        let old = terms.run().map(|run| run.entry().id.folder());
+        let id = self.next_run();
+        unnamed.push(id.folder());
+        terms.leave_out(found, snapshot, (&self.pool, id))?;
+        if let Some(old) = old {
+            // Best effort: the next writer removes what is still there.
+            let _ = self.pool.storage().remove(&old);
+        }
+        Ok(())
+    }
+
+    /// Puts the new terms on top of the head, which has all its changes on the device.
+    fn install_terms(
+        &self,
+        head: &mut Head,
+        terms: &mut NewTerms,
+        unnamed: Unnamed<'_>,
+    ) -> Result<Ground<'_>, LoadError> {
+        let first_terms = ends(&head.snapshot);
+        if let Some((entry, run)) = terms.place_behind(&head.snapshot) {
+            let mut device = head.delta().device().to_vec();
+            device.push(run);
+            let snapshot = on_device(&head.snapshot, device);
+            let mut manifest = self.manifest();
+            manifest.runs.push(entry);
+            log_of(&mut manifest).position = Position(head.last + 1);
+            self.install(head, manifest, snapshot, unnamed)?;
+        }
+        *self.apart.lock() = Some(head.delta().device().len());
+        self.background.notify();
+        Ok(Ground {
+            snapshot: head.snapshot.clone(),
+            first_terms,
+            _apart: Apart(self),
         })
     }
 
     /// Puts a run into the log, and on top of the head.
     fn publish_load(
         &self,
-        head: &mut Head,
-        entry: RunEntry,
+        mut loaded: Loaded,
+        ground: &Ground<'_>,
         unnamed: Unnamed<'_>,
         threads: usize,
+    ) -> Result<LoadReport, LoadError> {
+        let copy = |loaded: &Loaded, left_out| {
+            let (log, snapshot) = (&self.log, &ground.snapshot);
+            LogCopy::write(log, snapshot, &loaded.run, left_out, threads)
+        };
+        let corrections = self.corrections_so_far(&mut loaded)?;
+        let mut copied = copy(&loaded, removed(&Run::new(&corrections)))?;
+        self.reached(LoadStep::Copied);
+        // Now what came meanwhile, and at last, while commits wait, what came meanwhile again.
+        let _moving = self.maintenance.lock();
+        self.make_room(3)?;
+        self.flush_alone()?;
+        let mut corrections = correct_device(&mut loaded, &self.runs_since_ground())?;
+        let left_out = removed(&Run::new(&corrections));
+        if left_out != copied.left_out {
+            copied = copy(&loaded, left_out)?;
+        }
+        self.reached(LoadStep::AlmostDone);
+        let mut head = self.head.lock();
+        self.settle(&mut head)?;
+        correct_memory(&mut loaded, head.delta(), &mut corrections)?;
+        let corrections = Run::new(&corrections);
+        let left_out = removed(&corrections);
+        if left_out != copied.left_out {
+            copied = copy(&loaded, left_out)?;
+        }
+        let report = corrected(&loaded, &corrections);
+        if report.quads > 0 {
+            self.put_on_top(&mut head, loaded.run, corrections, copied, unnamed)?;
+            let last = head.last;
+            drop(head);
+            // The load is done. What the log keeps for nothing goes with the next checkpoint.
+            let _ = self.checkpoint(Position(last + 1));
+        }
+        Ok(report)
+    }
+
+    /// What commits since the ground have changed and is to be undone, as far as readers see it now.
+    fn corrections_so_far(&self, loaded: &mut Loaded) -> Result<Vec<(Quad, i32)>, LoadError> {
+        let (runs, snapshot) = {
+            let _moving = self.maintenance.lock();
+            self.check(&mut self.head.lock())?;
+            (self.runs_since_ground(), self.state.read().snapshot.clone())
+        };
+        let mut corrections = correct_device(loaded, &runs)?;
+        let delta = snapshot.delta().expect("a writer's snapshots have one");
+        correct_memory(loaded, delta, &mut corrections)?;
+        Ok(corrections)
+    }
+
+    /// The runs on the device that have what was committed since the ground; by who holds `maintenance`, when
+    /// no state is to be put in place.
+    fn runs_since_ground(&self) -> Vec<Arc<DeviceRun>> {
+        let snapshot = self.state.read().snapshot.clone();
+        let delta = snapshot.delta().expect("a writer's snapshots have one");
+        let first = self.apart.lock().expect("a load is under way");
+        delta.device()[first..].to_vec()
+    }
+
+    /// Commits a load: on top of the head come the corrections, with what is in memory, and then its run.
+    fn put_on_top(
+        &self,
+        head: &mut Head,
+        mut run: Arc<DeviceRun>,
+        corrections: Run,
+        copied: LogCopy<'_>,
+        unnamed: Unnamed<'_>,
     ) -> Result<(), StoreError> {
-        let run = Arc::new(DeviceRun::open(&self.pool, &entry)?);
+        let added = rows(&corrections, true);
+        let delta = head.delta();
+        let terms = delta.terms().to_vec();
+        let mended = delta.with_run(Arc::new(corrections), terms);
+        let mended = head.snapshot.with_delta(mended);
         let mut device = head.delta().device().to_vec();
-        device.push(Arc::clone(&run));
+        let mut manifest = self.manifest();
+        let mut unnamed_too = self.unnamed([]);
+        if let Some(entry) = self.write_memory_run(&mended)? {
+            unnamed_too.push(entry.id.folder());
+            device.push(Arc::new(DeviceRun::open(&self.pool, &entry)?));
+            manifest.runs.push(entry);
+        }
         let base_terms = head.snapshot.base_terms();
-        assert!(
-            head.delta().is_on_device(),
-            "the load's rows name terms that are in memory alone"
-        );
-        let terms = Arc::new(TermStore::new(&first_new(&base_terms, &device)));
-        let delta = Delta::new(base_terms, device, TermView::new(terms));
-        let snapshot = head.snapshot.with_delta(delta);
-        let mut bulk = self.log.begin_bulk()?;
-        live::change_sets(
-            &snapshot,
-            &run,
-            threads,
-            |set| Ok(BulkChunk::all_of(&set)?),
-            |chunks| Ok(chunks.iter().try_for_each(|chunk| bulk.push_chunk(chunk))?),
-        )?;
+        let is_empty = run.entry().changes() == 0;
+        if !is_empty {
+            let unshared = Arc::get_mut(&mut run).expect("nothing else reads it by now");
+            unshared.number_terms(&first_new(&base_terms, &device));
+            manifest.runs.push(run.entry().clone());
+            device.push(run);
+        }
+        let snapshot = on_device(&mended, device);
         let ticket = self.log.submit(&[Entry {
             time: now(),
             key: None,
-            changes: Changes::Bulk(bulk.finish()?),
+            changes: Changes::Bulk(copied.finish(&snapshot, &added)?),
         }])?;
         self.log.wait(ticket)?;
         head.last += 1;
         let last = head.last;
         // Whoever has not seen the load may have changed what it brings.
         head.recent.forget_all(last);
-        let mut manifest = self.manifest();
-        manifest.runs.push(entry);
         log_of(&mut manifest).position = Position(last + 1);
         // The log has the load: if it cannot be put in place now, that is to be done before anything else.
-        unnamed.keep();
+        unnamed_too.keep();
+        if !is_empty {
+            unnamed.keep();
+        }
         head.unsettled = Some(NewState::new(manifest, snapshot));
         self.check(head)
+    }
+
+    /// Tells a test how far a load has come.
+    #[cfg(test)]
+    fn reached(&self, step: LoadStep) {
+        let hook = self.load_hook.lock().clone();
+        if let Some(hook) = hook {
+            hook(step);
+        }
+    }
+
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, reason = "in tests it is used")]
+    fn reached(&self, _: LoadStep) {}
+}
+
+/// What a test does when a load has come to a step.
+#[cfg(test)]
+pub(super) type LoadHook = Arc<dyn Fn(LoadStep) + Send + Sync>;
+
+/// A snapshot with the same base, whose changes and new terms are those of these runs.
+fn on_device(snapshot: &Snapshot, device: Vec<Arc<DeviceRun>>) -> Snapshot {
+    let base_terms = snapshot.base_terms();
+    let terms = TermStore::new(&first_new(&base_terms, &device));
+    snapshot.with_delta(Delta::new(
+        base_terms,
+        device,
+        TermView::new(Arc::new(terms)),
+    ))
+}
+
+/// What undoes the changes that runs on the device make to loaded quads.
+fn correct_device(
+    loaded: &mut Loaded,
+    runs: &[Arc<DeviceRun>],
+) -> Result<Vec<(Quad, i32)>, LoadError> {
+    let mut rows = RunRows::new(runs, Order::Spo)?;
+    let mut corrections = Vec::new();
+    let changes = std::iter::from_fn(|| rows.next_row().transpose());
+    loaded.correct(changes, &mut corrections)?;
+    Ok(corrections)
+}
+
+/// Appends what undoes the changes in memory to loaded quads.
+fn correct_memory(
+    loaded: &mut Loaded,
+    delta: &Delta,
+    corrections: &mut Vec<(Quad, i32)>,
+) -> Result<(), LoadError> {
+    let runs: Vec<&Run> = delta.runs().iter().map(|run| &**run).collect();
+    let merged = Run::merged(&runs);
+    let changes = merged.rows(Order::Spo).iter().map(Ok);
+    loaded.correct(changes, corrections)
+}
+
+/// The quads that a run adds, or those it removes, sorted.
+fn rows(run: &Run, added: bool) -> Vec<Quad> {
+    let rows = run.rows(Order::Spo).iter();
+    let rows = rows.filter(|(_, is_added)| *is_added == added);
+    rows.map(|(quad, _)| quad).collect()
+}
+
+/// The quads that commits have added meanwhile, and so the load has not.
+fn removed(corrections: &Run) -> Vec<Quad> {
+    rows(corrections, false)
+}
+
+/// The report on a load to which commits have come first.
+fn corrected(loaded: &Loaded, corrections: &Run) -> LoadReport {
+    let [more, fewer] = [true, false].map(|added| rows(corrections, added).len() as u64);
+    let report = loaded.report.clone();
+    LoadReport {
+        quads: report.quads + more - fewer,
+        known_quads: report.known_quads + fewer - more,
+        ..report
+    }
+}
+
+/// The log's copy of a run, as far as it is written; it goes unless it is finished.
+struct LogCopy<'l> {
+    log: &'l Log,
+    bulk: Option<BulkWriter>,
+    /// Quads of the run that it does not have, sorted.
+    left_out: Vec<Quad>,
+}
+
+impl<'l> LogCopy<'l> {
+    fn write(
+        log: &'l Log,
+        snapshot: &Snapshot,
+        run: &Arc<DeviceRun>,
+        left_out: Vec<Quad>,
+        threads: usize,
+    ) -> Result<Self, StoreError> {
+        let mut copy = Self {
+            log,
+            bulk: Some(log.begin_bulk()?),
+            left_out,
+        };
+        let bulk = copy.bulk.as_mut().expect("just begun");
+        live::change_sets(
+            snapshot,
+            run,
+            &copy.left_out,
+            threads,
+            |set| Ok(BulkChunk::all_of(&set)?),
+            |chunks| Ok(chunks.iter().try_for_each(|chunk| bulk.push_chunk(chunk))?),
+        )?;
+        Ok(copy)
+    }
+
+    /// Appends quads that are added, too, and makes it durable.
+    fn finish(mut self, snapshot: &Snapshot, added: &[Quad]) -> Result<Bulk, StoreError> {
+        let mut bulk = self.bulk.take().expect("it is finished once");
+        for quads in added.chunks(CHANGES) {
+            let rows: Vec<(Quad, bool)> = quads.iter().map(|&quad| (quad, true)).collect();
+            bulk.push(&change_set(snapshot, &rows, |_, _| ())?)?;
+        }
+        Ok(bulk.finish()?)
+    }
+}
+
+impl Drop for LogCopy<'_> {
+    fn drop(&mut self) {
+        if let Some(bulk) = self.bulk.take() {
+            self.log.discard_bulk(bulk);
+        }
     }
 }

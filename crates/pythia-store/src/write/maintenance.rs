@@ -268,7 +268,7 @@ impl Writer {
     /// The head, held, with all changes on the device. Whatever commits meanwhile, this ends: what came
     /// while most was written is written while commits wait, and is no more than memory may hold.
     ///
-    /// There must be room for two runs.
+    /// By who holds `maintenance`; there must be room for two runs.
     pub(super) fn flushed_head(&self) -> Result<MutexGuard<'_, Head>, StoreError> {
         self.flush_alone()?;
         let mut head = self.head.lock();
@@ -303,7 +303,8 @@ impl Writer {
     pub(crate) fn merge_due(&self) -> Result<bool, StoreError> {
         let _alone = self.maintenance.lock();
         self.check(&mut self.head.lock())?;
-        match due(&self.manifest().runs) {
+        let apart = *self.apart.lock();
+        match due(&self.manifest().runs, apart) {
             None => Ok(false),
             Some(range) => self.merge_alone(range).map(|()| true),
         }
@@ -311,7 +312,11 @@ impl Writer {
 
     /// Merges runs until so many more may be added; by who holds `maintenance`, without the head.
     pub(super) fn make_room(&self, more: usize) -> Result<(), StoreError> {
-        while let Some(range) = in_the_way(&self.manifest().runs, more, self.options.runs_max) {
+        let range = || {
+            let apart = *self.apart.lock();
+            in_the_way(&self.manifest().runs, more, self.options.runs_max, apart)
+        };
+        while let Some(range) = range() {
             self.merge_alone(range)?;
         }
         Ok(())
@@ -334,11 +339,19 @@ impl Writer {
         let run = Arc::new(DeviceRun::open(&self.pool, &entry)?);
         manifest.runs.splice(range.clone(), [entry]);
         let mut device = runs;
-        device.splice(range, [run]);
+        device.splice(range.clone(), [run]);
         let mut head = self.head.lock();
         let merged = head.delta().with_device(device);
         let snapshot = head.snapshot.with_delta(merged);
-        self.install(&mut head, manifest, snapshot, unnamed)
+        let installed = self.install(&mut head, manifest, snapshot, unnamed);
+        // After a switch whose outcome is unknown the new state comes before anything else.
+        if matches!(installed, Ok(()) | Err(StoreError::Switching { .. }))
+            && let Some(apart) = &mut *self.apart.lock()
+            && range.end <= *apart
+        {
+            *apart -= range.len() - 1;
+        }
+        installed
     }
 
     /// Whether so much has changed, or a rewrite was interrupted.

@@ -11,6 +11,8 @@ mod conflicts;
 mod fault_tests;
 mod install;
 mod load;
+#[cfg(test)]
+mod load_tests;
 mod maintenance;
 mod replay;
 mod rewriting;
@@ -64,12 +66,18 @@ pub(crate) struct Writer {
     /// The state that is becoming a new base, or was when that was interrupted: its runs are kept, and the
     /// log from its position on, to be replayed.
     rewriting_from: Mutex<Option<Manifest>>,
+    /// Runs from this place on have what was committed since a load that is under way has compared quads: they
+    /// are not merged with those before. Changes while `maintenance` is held, and when the load ends.
+    apart: Mutex<Option<usize>>,
     /// The number of the last run that was written.
     runs_made: AtomicU64,
     /// Held as long as anybody may commit.
     _locks: Vec<StoreLock>,
     background: Background,
     scrubbed: Mutex<Scrubbed>,
+    /// What a test does while a load is under way.
+    #[cfg(test)]
+    load_hook: Mutex<Option<load::LoadHook>>,
 }
 
 /// The state that the next commit builds on: ahead of what readers see by what is being written.
@@ -172,10 +180,13 @@ impl Writer {
             maintenance: Mutex::default(),
             rewriting: Mutex::default(),
             rewriting_from: Mutex::new(interrupted),
+            apart: Mutex::default(),
             runs_made: AtomicU64::new(runs_made),
             _locks: locks,
             background: Background::default(),
             scrubbed: Mutex::default(),
+            #[cfg(test)]
+            load_hook: Mutex::default(),
         }
     }
 

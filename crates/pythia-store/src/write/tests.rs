@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage};
 use pythia_log::LogOptions;
 use pythia_rdf::{TermId, TermKey, TermKind};
 
-use super::MaintenanceOptions;
+use super::load::LoadStep;
+use super::load_tests::{Beside, Moves, load_beside};
+use super::{MaintenanceOptions, Transaction};
 use crate::load::LoadProgress;
 use crate::load::store_tests::{options, source};
 use crate::store::{OpenOptions, Store, WriteOptions};
@@ -84,7 +87,15 @@ pub(super) fn change(
     add: &[Named],
     remove: &[Named],
 ) -> Result<super::Committed, StoreError> {
-    let mut transaction = store.begin()?;
+    change_by(store.begin()?, add, remove)
+}
+
+/// Adds and removes quads, and commits.
+pub(super) fn change_by(
+    mut transaction: Transaction,
+    add: &[Named],
+    remove: &[Named],
+) -> Result<super::Committed, StoreError> {
     let mut ids = |quads: &[Named]| -> Result<Vec<[u64; 4]>, StoreError> {
         let mut rows = Vec::new();
         for quad in quads {
@@ -128,17 +139,59 @@ enum After {
     Clear,
     /// Loads quads.
     Load(Vec<u8>),
+    /// Loads quads while others are added and removed.
+    LoadBeside(Vec<u8>, Vec<Beside>),
 }
 
 impl After {
-    /// What becomes of the quads.
-    fn apply(&self, model: &mut BTreeSet<Named>) {
+    /// What becomes of the quads, one state after the other.
+    fn states(&self, before: &BTreeSet<Named>) -> Vec<BTreeSet<Named>> {
+        let loaded = |before: &BTreeSet<Named>, numbers: &[u8]| {
+            let mut after = before.clone();
+            after.extend(quads(numbers));
+            after
+        };
         match self {
-            Self::Clear => model.clear(),
-            Self::Load(numbers) => model.extend(quads(numbers)),
-            _ => {}
+            Self::Clear => vec![BTreeSet::new()],
+            Self::Load(numbers) => vec![loaded(before, numbers)],
+            Self::LoadBeside(numbers, beside) => {
+                let mut states = Vec::new();
+                let mut last = before.clone();
+                for change in beside {
+                    change.apply(&mut last);
+                    states.push(last.clone());
+                }
+                states.push(loaded(&last, numbers));
+                states
+            }
+            _ => vec![before.clone()],
         }
     }
+}
+
+/// What happens while a load is under way.
+fn beside() -> impl Strategy<Value = Vec<Beside>> {
+    use LoadStep::{AlmostDone, Copied, Placed, Resolved, Written};
+    let steps = prop::sample::subsequence(
+        vec![
+            Resolved, Resolved, Placed, Placed, Written, Written, Copied, Copied, AlmostDone,
+            AlmostDone,
+        ],
+        1..8,
+    );
+    let numbers = || prop::collection::vec(0..60u8, 0..6);
+    let moves = prop::sample::select(vec![Moves::Nothing, Moves::Flush, Moves::Merge]);
+    let changes = prop::collection::vec((numbers(), numbers(), moves), 8);
+    (steps, changes).prop_map(|(steps, changes)| {
+        let with_step =
+            |(step, (add, remove, moves)): (LoadStep, (Vec<u8>, Vec<u8>, Moves))| Beside {
+                step,
+                add: quads(&add),
+                remove: quads(&remove),
+                moves,
+            };
+        steps.into_iter().zip(changes).map(with_step).collect()
+    })
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -150,13 +203,27 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(After::Merge),
         1 => Just(After::Rewrite),
         4 => Just(After::Clear),
-        4 => numbers().prop_map(After::Load),
+        2 => numbers().prop_map(After::Load),
+        4 => (numbers(), beside()).prop_map(|(load, beside)| After::LoadBeside(load, beside)),
     ];
     prop::collection::vec((numbers(), numbers(), after), 1..20)
 }
 
 /// Does what comes after a step to a store with these quads.
 fn maintain(store: &Store, after: &After, model: &BTreeSet<Named>) -> Result<(), StoreError> {
+    maintain_counting(store, after, model, &Arc::default())
+}
+
+/// As [`maintain`]; counts the states of [`After::states`] that are reached.
+fn maintain_counting(
+    store: &Store,
+    after: &After,
+    model: &BTreeSet<Named>,
+    reached: &Arc<AtomicUsize>,
+) -> Result<(), StoreError> {
+    if let After::LoadBeside(numbers, beside) = after {
+        return load_beside(store, &quads(numbers), beside, reached);
+    }
     match after {
         After::Nothing => Ok(()),
         After::Flush => store.flush().map(|_| ()),
@@ -167,7 +234,10 @@ fn maintain(store: &Store, after: &After, model: &BTreeSet<Named>) -> Result<(),
             change(store, &[], &all).map(|_| ())
         }
         After::Load(numbers) => load(store, &quads(numbers)),
-    }
+        After::LoadBeside(..) => unreachable!("done above"),
+    }?;
+    reached.fetch_add(1, Ordering::Relaxed);
+    Ok(())
 }
 
 /// Quads as N-Quads.
@@ -239,7 +309,7 @@ proptest! {
             prop_assert_eq!(committed.removed, before.difference(&model).count() as u64);
             prop_assert_eq!(contents(&store), model.clone());
             maintain(&store, after, &model).expect("memory");
-            after.apply(&mut model);
+            model = after.states(&model).pop().expect("never empty");
             prop_assert_eq!(contents(&store), model.clone());
             check_prefixes(&store.snapshot());
         }
@@ -274,13 +344,13 @@ proptest! {
                 }
                 acknowledged = states.len() - 1;
                 let before = states.last().expect("never empty").clone();
-                let mut next = before.clone();
-                after.apply(&mut next);
-                states.push(next);
-                if maintain(&store, after, &before).is_err() {
+                states.extend(after.states(&before));
+                let reached = Arc::default();
+                let outcome = maintain_counting(&store, after, &before, &reached);
+                acknowledged += reached.load(Ordering::Relaxed);
+                if outcome.is_err() {
                     break;
                 }
-                acknowledged = states.len() - 1;
             }
         }
         faulty.crash().expect("memory");

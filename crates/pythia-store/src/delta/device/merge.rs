@@ -35,15 +35,15 @@ pub fn level(bytes: u64) -> u32 {
 }
 
 /// The runs to be merged next, of those listed from the oldest on; `None`: there are few enough. Their new
-/// terms follow each other.
-pub fn due(runs: &[RunEntry]) -> Option<Range<usize>> {
+/// terms follow each other, and runs from the place `apart` on are not merged with those before it.
+pub fn due(runs: &[RunEntry], apart: Option<usize>) -> Option<Range<usize>> {
     let levels: Vec<u32> = runs.iter().map(|run| level(run.bytes())).collect();
     let highest = levels.iter().copied().max()?;
     (0..=highest).find_map(|wanted| {
         let mut start = 0;
         while start < levels.len() {
             let joins = |&place: &usize| {
-                let follows = place == start || gap(&runs[place - 1], &runs[place]).is_none();
+                let follows = place == start || may_join(runs, place, apart);
                 levels[place] <= wanted && follows
             };
             let length = (start..levels.len()).take_while(joins).count();
@@ -59,24 +59,35 @@ pub fn due(runs: &[RunEntry]) -> Option<Range<usize>> {
 
 /// The runs to be merged, of those listed from the oldest on, before `more` others may be added to a store
 /// that is to have at most `most`; `None`: there is room, or no two have terms that follow each other. Of all
-/// neighbours that are enough they are those with the fewest bytes.
-pub fn in_the_way(runs: &[RunEntry], more: usize, most: usize) -> Option<Range<usize>> {
+/// neighbours that are enough they are those with the fewest bytes; `apart` is as for [`due`].
+pub fn in_the_way(
+    runs: &[RunEntry],
+    more: usize,
+    most: usize,
+    apart: Option<usize>,
+) -> Option<Range<usize>> {
     let excess = (runs.len() + more).saturating_sub(most);
     if excess == 0 || runs.len() < 2 {
         return None;
     }
     let count = (excess + 1).clamp(FAN_IN, MERGED_MAX).min(runs.len());
-    let follow = |runs: &[RunEntry]| {
-        runs.windows(2)
-            .all(|pair| gap(&pair[0], &pair[1]).is_none())
+    let join = |range: &Range<usize>| {
+        let mut places = range.start + 1..range.end;
+        places.all(|place| may_join(runs, place, apart))
+    };
+    let bytes = |range: &Range<usize>| -> u64 {
+        let runs = runs[range.clone()].iter();
+        runs.map(RunEntry::bytes).sum()
     };
     (2..=count).rev().find_map(|count| {
-        let windows = runs.windows(count).enumerate();
-        let windows = windows.filter(|(_, window)| follow(window));
-        let bytes = |window: &[RunEntry]| window.iter().map(RunEntry::bytes).sum::<u64>();
-        let (start, _) = windows.min_by_key(|(_, window)| bytes(window))?;
-        Some(start..start + count)
+        let ranges = (0..=runs.len() - count).map(|start| start..start + count);
+        ranges.filter(join).min_by_key(bytes)
     })
+}
+
+/// Whether the run at a place may be merged with the one before it.
+fn may_join(runs: &[RunEntry], place: usize, apart: Option<usize>) -> bool {
+    apart != Some(place) && gap(&runs[place - 1], &runs[place]).is_none()
 }
 
 /// Writes a run that has the changes and the new terms of others, which follow each other in the

@@ -195,6 +195,11 @@ impl RunTerms {
         })
     }
 
+    /// Gives the terms other ids: serial numbers, and what is on the device, stay the same.
+    pub(super) fn number(&mut self, spans: &[TermSpan]) {
+        self.spans.clone_from_slice(spans);
+    }
+
     /// Appends what [`Self::open`] reads.
     pub(super) fn encode(filter: &StoredFilter, map: Option<&ColumnDirectory>, out: &mut Writer) {
         filter.write(out);

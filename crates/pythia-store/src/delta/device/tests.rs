@@ -376,12 +376,15 @@ fn neighbours_of_a_level_are_merged() {
         [0, 3, 4, 15, 16, 64].map(|size| level(size << 20)),
         [0, 0, 1, 1, 2, 3]
     );
-    assert_eq!(due(&entries(&[])), None);
-    assert_eq!(due(&entries(&[100, 1, 1, 1])), None);
-    assert_eq!(due(&entries(&[100, 1, 1, 1, 1])), Some(1..5));
-    assert_eq!(due(&entries(&[100, 5, 5, 1, 5, 5, 1])), Some(1..7));
-    assert_eq!(due(&entries(&[1, 1, 100, 1, 1])), None);
-    assert_eq!(due(&entries(&[100, 100, 5, 100, 100, 5, 5])), Some(0..7));
+    assert_eq!(due(&entries(&[]), None), None);
+    assert_eq!(due(&entries(&[100, 1, 1, 1]), None), None);
+    assert_eq!(due(&entries(&[100, 1, 1, 1, 1]), None), Some(1..5));
+    assert_eq!(due(&entries(&[100, 5, 5, 1, 5, 5, 1]), None), Some(1..7));
+    assert_eq!(due(&entries(&[1, 1, 100, 1, 1]), None), None);
+    assert_eq!(
+        due(&entries(&[100, 100, 5, 100, 100, 5, 5]), None),
+        Some(0..7)
+    );
     // Only runs whose new terms follow each other can become one.
     let with_gaps = |firsts: &[u64]| -> Vec<RunEntry> {
         let mut entries = entries(&vec![1; firsts.len()]);
@@ -395,29 +398,47 @@ fn neighbours_of_a_level_are_merged() {
         }
         entries
     };
-    assert_eq!(due(&with_gaps(&[0, 1, 2, 3])), Some(0..4));
-    assert_eq!(due(&with_gaps(&[0, 1, 7, 8])), None);
-    assert_eq!(due(&with_gaps(&[0, 7, 8, 9, 10])), Some(1..5));
-    assert_eq!(in_the_way(&with_gaps(&[0, 1, 7, 8, 9]), 1, 4), Some(2..5));
-    assert_eq!(in_the_way(&with_gaps(&[0, 5, 10, 15, 20]), 1, 4), None);
+    assert_eq!(due(&with_gaps(&[0, 1, 2, 3]), None), Some(0..4));
+    assert_eq!(due(&with_gaps(&[0, 1, 7, 8]), None), None);
+    assert_eq!(due(&with_gaps(&[0, 7, 8, 9, 10]), None), Some(1..5));
+    assert_eq!(
+        in_the_way(&with_gaps(&[0, 1, 7, 8, 9]), 1, 4, None),
+        Some(2..5)
+    );
+    assert_eq!(
+        in_the_way(&with_gaps(&[0, 5, 10, 15, 20]), 1, 4, None),
+        None
+    );
 }
 
 #[test]
 fn the_smallest_neighbours_make_room_and_never_too_many_at_once() {
     let few = entries(&[100, 7, 1, 1, 2, 1, 50, 1]);
-    assert_eq!(in_the_way(&few, 1, 9), None);
-    assert_eq!(in_the_way(&few, 1, 8), Some(2..6));
-    assert_eq!(in_the_way(&few, 5, 8), Some(2..8));
-    assert_eq!(in_the_way(&few[..3], 3, 1), Some(0..3));
-    assert_eq!(in_the_way(&few[..1], 3, 1), None);
+    assert_eq!(in_the_way(&few, 1, 9, None), None);
+    assert_eq!(in_the_way(&few, 1, 8, None), Some(2..6));
+    assert_eq!(in_the_way(&few, 5, 8, None), Some(2..8));
+    assert_eq!(in_the_way(&few[..3], 3, 1, None), Some(0..3));
+    assert_eq!(in_the_way(&few[..1], 3, 1, None), None);
     let mut many = entries(&[1; 1006]);
-    assert_eq!(due(&many), Some(0..32));
+    assert_eq!(due(&many, None), Some(0..32));
     let mut merges = 0;
-    while let Some(range) = in_the_way(&many, 3, 32) {
+    while let Some(range) = in_the_way(&many, 3, 32, None) {
         assert!((2..=32).contains(&range.len()));
         let merged = many[range.start].clone();
         many.splice(range, [merged]);
         merges += 1;
     }
     assert_eq!((many.len(), merges), (29, 32));
+}
+
+#[test]
+fn runs_before_and_after_a_place_are_merged_apart() {
+    let few = entries(&[1, 1, 1, 1, 1, 1, 1, 1]);
+    assert_eq!(due(&few, Some(3)), Some(3..8));
+    assert_eq!(due(&few, Some(5)), Some(0..5));
+    assert_eq!(due(&few[..6], Some(3)), None);
+    assert_eq!(due(&few, Some(8)), Some(0..8));
+    assert_eq!(in_the_way(&few, 1, 8, Some(2)), Some(2..6));
+    assert_eq!(in_the_way(&few[..4], 3, 4, Some(3)), Some(0..3));
+    assert_eq!(in_the_way(&few[..2], 3, 1, Some(1)), None);
 }

@@ -65,6 +65,13 @@ impl DeviceRunWriter {
         })
     }
 
+    /// Ends a run that has terms and no quads, as [`Self::seal`] does.
+    pub fn seal_terms(self, terms: RunTermsWriter) -> Result<RunEntry, StoreError> {
+        let orders = Order::ALL.map(|order| self.order(order, 0)?.finish());
+        let orders = orders.into_iter().collect::<Result<Vec<_>, _>>()?;
+        self.seal(terms, orders)
+    }
+
     /// Ends the run: on return all its files are durable, and stay.
     ///
     /// # Panics

@@ -1,0 +1,425 @@
+//! Loads into a store while commits change the very quads that are loaded, and bring the same terms.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage};
+use pythia_log::{ChangeSet, LogTerm, NO_GRAPH, Position};
+
+use super::load::LoadStep;
+use super::tests::{Named, change, change_by, contents, empty, load, open};
+use super::{RUNS_MAX, Transaction, Writer};
+use crate::verify::{VerifyOptions, verify};
+use crate::{Store, StoreError};
+
+/// What happens at a step of a load: quads are added and removed, and then runs are moved.
+#[derive(Clone, Debug)]
+pub(super) struct Beside {
+    pub(super) step: LoadStep,
+    pub(super) add: Vec<Named>,
+    pub(super) remove: Vec<Named>,
+    pub(super) moves: Moves,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Moves {
+    Nothing,
+    Flush,
+    /// Makes all runs that may be one run.
+    Merge,
+}
+
+impl Beside {
+    pub(super) fn apply(&self, model: &mut BTreeSet<Named>) {
+        for quad in &self.remove {
+            model.remove(quad);
+        }
+        model.extend(self.add.iter().cloned());
+    }
+
+    fn act(&self, writer: &Arc<Writer>) -> Result<(), StoreError> {
+        change_by(
+            Transaction::new(Arc::clone(writer)),
+            &self.add,
+            &self.remove,
+        )?;
+        // Before the end they are not moved any more.
+        if self.step == LoadStep::AlmostDone {
+            return Ok(());
+        }
+        match self.moves {
+            Moves::Nothing => {}
+            Moves::Flush => drop(writer.flush()?),
+            Moves::Merge => {
+                writer.flush()?;
+                let moving = writer.maintenance.lock();
+                writer.make_room(RUNS_MAX)?;
+                drop(moving);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Loads quads while others happen, each once; `done` counts these, if they succeed, and the load.
+pub(super) fn load_beside(
+    store: &Store,
+    quads: &[Named],
+    beside: &[Beside],
+    done: &Arc<AtomicUsize>,
+) -> Result<(), StoreError> {
+    let writer = Arc::clone(store.writer()?);
+    let (of_hook, done_by_hook) = (Arc::clone(&writer), Arc::clone(done));
+    let left = parking_lot::Mutex::new(beside.to_vec());
+    let hook = move |step: LoadStep| {
+        // In their order, and what should have come before comes now.
+        while let Some(next) = {
+            let mut left = left.lock();
+            let is_next = left.first().is_some_and(|next| next.step <= step);
+            is_next.then(|| left.remove(0))
+        } {
+            let again = next.step == LoadStep::Resolved;
+            let at = Beside { step, ..next };
+            if at.act(&of_hook).is_ok() {
+                done_by_hook.fetch_add(1, Ordering::Relaxed);
+            }
+            // Terms are looked up again after each.
+            if again && step == LoadStep::Resolved {
+                break;
+            }
+        }
+    };
+    *writer.load_hook.lock() = Some(Arc::new(hook));
+    let loaded = load(store, quads);
+    *writer.load_hook.lock() = None;
+    loaded?;
+    done.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+fn quad(number: usize) -> Named {
+    let name = |what: &str| format!("http://example.org/{what}/{number}");
+    [name("s"), name("p"), name("o"), String::new()]
+}
+
+fn quads(numbers: impl IntoIterator<Item = usize>) -> Vec<Named> {
+    numbers.into_iter().map(quad).collect()
+}
+
+fn beside(
+    step: LoadStep,
+    add: impl IntoIterator<Item = usize>,
+    remove: impl IntoIterator<Item = usize>,
+    moves: Moves,
+) -> Beside {
+    Beside {
+        step,
+        add: quads(add),
+        remove: quads(remove),
+        moves,
+    }
+}
+
+/// A store with quads in its base, in a run and in memory.
+fn disk() -> Arc<MemoryStorage> {
+    let disk = empty();
+    let store = open(disk.clone()).expect("memory");
+    change(&store, &quads(0..10), &[]).expect("memory");
+    store.rewrite().expect("memory");
+    change(&store, &quads(10..20), &quads([9])).expect("memory");
+    store.flush().expect("memory");
+    change(&store, &quads(20..30), &quads([19])).expect("memory");
+    drop(store);
+    disk
+}
+
+fn on_disk() -> BTreeSet<Named> {
+    let numbers = (0..30).filter(|number| ![9, 19].contains(number));
+    numbers.map(quad).collect()
+}
+
+/// Every step of a load, with commits that add and remove what is loaded, what was there and what is
+/// neither.
+fn eventful() -> Vec<Beside> {
+    use LoadStep::{AlmostDone, Copied, Placed, Resolved, Written};
+    vec![
+        beside(Resolved, [31, 90], [1], Moves::Flush),
+        beside(Resolved, [32], [90], Moves::Nothing),
+        beside(Placed, [33, 91], [2, 12, 29], Moves::Flush),
+        beside(Placed, [2, 34], [33, 3], Moves::Merge),
+        beside(Written, [35, 33], [4, 34, 22], Moves::Flush),
+        beside(Written, [36], [2, 91], Moves::Nothing),
+        beside(Copied, [37, 4], [5, 35], Moves::Flush),
+        beside(Copied, [38, 92], [37, 13], Moves::Nothing),
+        beside(AlmostDone, [39, 13], [6, 36, 38], Moves::Nothing),
+        beside(AlmostDone, [38], [23, 92], Moves::Nothing),
+    ]
+}
+
+/// What is loaded beside them: old quads and new ones.
+fn loaded() -> Vec<Named> {
+    quads((0..8).chain(12..14).chain(21..24).chain(29..45))
+}
+
+/// The states of a store, one after the other, in which it is loaded.
+fn states() -> Vec<BTreeSet<Named>> {
+    let mut states = vec![on_disk()];
+    for beside in eventful() {
+        let mut next = states.last().expect("never empty").clone();
+        beside.apply(&mut next);
+        states.push(next);
+    }
+    let mut last = states.last().expect("never empty").clone();
+    last.extend(loaded());
+    states.push(last);
+    states
+}
+
+/// Does all commits of the log to a set of quads: each must add what is not there, and remove what is.
+fn replayed(store: &Store, from: Position, mut quads: BTreeSet<Named>) -> BTreeSet<Named> {
+    let name = |set: &ChangeSet, index: u32| match index {
+        NO_GRAPH => String::new(),
+        index => match set.term(index) {
+            LogTerm::Key(key) => String::from_utf8(key.bytes.to_vec()).expect("an IRI"),
+            LogTerm::Inline(_) => unreachable!("all terms are IRIs"),
+        },
+    };
+    let writer = store.writer().expect("open for writing");
+    for commit in writer.log.reader().commits_from(from).expect("memory") {
+        for set in commit.expect("memory").changes() {
+            let set = set.expect("memory");
+            for change in set.changes() {
+                let quad = change.quad.map(|index| name(&set, index));
+                let is_change = match change.added {
+                    true => quads.insert(quad.clone()),
+                    false => quads.remove(&quad),
+                };
+                assert!(is_change, "{quad:?} is added or removed twice");
+            }
+        }
+    }
+    quads
+}
+
+fn is_sound(disk: &Arc<MemoryStorage>) {
+    let report = verify(disk.clone(), VerifyOptions::default(), &mut |_| {});
+    assert_eq!(report.problems, []);
+}
+
+#[test]
+fn a_load_comes_after_the_commits_that_were_made_meanwhile() {
+    let disk = disk();
+    let store = open(disk.clone()).expect("memory");
+    let before = Position(store.position().0 + 1);
+    let done = Arc::default();
+    load_beside(&store, &loaded(), &eventful(), &done).expect("memory");
+    let states = states();
+    assert_eq!(
+        done.load(Ordering::Relaxed),
+        states.len() - 1,
+        "all was done"
+    );
+    let expected = states.last().expect("never empty");
+    assert_eq!(contents(&store), *expected);
+    assert_eq!(replayed(&store, before, on_disk()), *expected);
+    // All runs can be merged, with the load's and without.
+    change(&store, &quads([100]), &quads([0])).expect("memory");
+    store.flush().expect("memory");
+    let writer = store.writer().expect("open for writing");
+    let moving = writer.maintenance.lock();
+    writer.make_room(RUNS_MAX).expect("memory");
+    drop(moving);
+    let mut expected = expected.clone();
+    beside(LoadStep::Placed, [100], [0], Moves::Nothing).apply(&mut expected);
+    assert_eq!(contents(&store), expected);
+    assert_eq!(store.manifest().runs.len(), 1);
+    store.rewrite().expect("memory");
+    assert_eq!(contents(&store), expected);
+    drop(store);
+    is_sound(&disk);
+    assert_eq!(contents(&open(disk).expect("memory")), expected);
+}
+
+#[test]
+fn a_load_reports_what_it_has_added_in_the_end() {
+    let store = open(disk()).expect("memory");
+    let writer = Arc::clone(store.writer().expect("open for writing"));
+    let of_hook = Arc::clone(&writer);
+    *writer.load_hook.lock() = Some(Arc::new(move |step| {
+        let transaction = Transaction::new(Arc::clone(&of_hook));
+        match step {
+            LoadStep::Written => change_by(transaction, &quads([31, 32]), &quads([3])),
+            LoadStep::AlmostDone => change_by(transaction, &quads([33]), &[]),
+            _ => return,
+        }
+        .expect("memory");
+    }));
+    let sources = vec![crate::load::store_tests::source(&super::tests::lines(
+        &loaded(),
+    ))];
+    let options = crate::load::store_tests::options(1 << 30, 1);
+    let report = store
+        .load(sources, &options, &Arc::default())
+        .expect("memory");
+    *writer.load_hook.lock() = None;
+    let new = loaded()
+        .into_iter()
+        .filter(|quad| !on_disk().contains(quad))
+        .count() as u64;
+    let all = loaded().len() as u64;
+    assert_eq!(report.quads, new - 3 + 1);
+    assert_eq!(report.known_quads, all - new + 3 - 1);
+}
+
+#[test]
+fn a_load_of_what_commits_bring_meanwhile_is_no_commit() {
+    let disk = disk();
+    let store = open(disk.clone()).expect("memory");
+    let events = [
+        beside(LoadStep::Written, 30..35, [], Moves::Flush),
+        beside(LoadStep::AlmostDone, 35..40, [], Moves::Nothing),
+    ];
+    load_beside(&store, &quads(30..40), &events, &Arc::default()).expect("memory");
+    let position = store.position();
+    let expected: BTreeSet<Named> = on_disk().into_iter().chain(quads(30..40)).collect();
+    assert_eq!(contents(&store), expected);
+    load(&store, &quads(30..40)).expect("memory");
+    assert_eq!(store.position(), position);
+    drop(store);
+    is_sound(&disk);
+}
+
+#[test]
+fn a_load_of_what_commits_remove_meanwhile_brings_it_back() {
+    for moves in [Moves::Nothing, Moves::Flush, Moves::Merge] {
+        let disk = disk();
+        let store = open(disk.clone()).expect("memory");
+        let before = Position(store.position().0 + 1);
+        let events = [beside(LoadStep::Written, [], 0..9, moves)];
+        load_beside(&store, &quads(0..9), &events, &Arc::default()).expect("memory");
+        assert_eq!(contents(&store), on_disk());
+        assert_eq!(replayed(&store, before, on_disk()), on_disk());
+        drop(store);
+        is_sound(&disk);
+    }
+}
+
+/// However often they bring terms that are being placed, in the end commits wait.
+#[test]
+fn a_load_ends_though_commits_bring_its_terms_again_and_again() {
+    let disk = disk();
+    let store = open(disk.clone()).expect("memory");
+    let events: Vec<Beside> = (40..60)
+        .map(|number| {
+            beside(
+                LoadStep::Resolved,
+                [number, number + 100],
+                [],
+                Moves::Nothing,
+            )
+        })
+        .collect();
+    load_beside(&store, &quads(40..60), &events, &Arc::default()).expect("memory");
+    let numbers = (40..60).chain(140..160);
+    let expected: BTreeSet<Named> = on_disk().into_iter().chain(quads(numbers)).collect();
+    assert_eq!(contents(&store), expected);
+    drop(store);
+    is_sound(&disk);
+}
+
+#[test]
+fn runs_stay_few_while_a_load_is_under_way() {
+    let disk = disk();
+    let store = open(disk.clone()).expect("memory");
+    let mut expected = on_disk();
+    let steps = [LoadStep::Resolved, LoadStep::Placed, LoadStep::Written];
+    let events: Vec<Beside> = (0..120)
+        .map(|number| {
+            let step = steps[number / 40];
+            beside(
+                step,
+                [200 + number, 30 + number % 20],
+                [number % 8],
+                Moves::Flush,
+            )
+        })
+        .collect();
+    events.iter().for_each(|event| event.apply(&mut expected));
+    expected.extend(loaded());
+    load_beside(&store, &loaded(), &events, &Arc::default()).expect("memory");
+    assert!(store.manifest().runs.len() <= RUNS_MAX);
+    assert_eq!(contents(&store), expected);
+    drop(store);
+    is_sound(&disk);
+}
+
+#[test]
+fn a_load_beside_commits_is_whole_or_not_there_after_any_crash() {
+    let states = states();
+    let act = |disk: Arc<dyn Storage>| {
+        let done = Arc::new(AtomicUsize::new(0));
+        if let Ok(store) = open(disk) {
+            let _ = load_beside(&store, &loaded(), &eventful(), &done);
+        }
+        done.load(Ordering::Relaxed)
+    };
+    let calm = FaultyStorage::new(disk(), FaultPlan::none());
+    assert_eq!(act(Arc::new(calm.clone())), states.len() - 1);
+    for crash in (1..=calm.operations()).step_by(3) {
+        let disk = disk();
+        let faulty = FaultyStorage::new(disk.clone(), FaultPlan::crash_at(crash, crash));
+        let done = act(Arc::new(faulty.clone()));
+        faulty.crash().expect("memory");
+        let store = open(disk.clone()).expect("a store after a crash");
+        let found = contents(&store);
+        assert!(
+            states[done..].contains(&found),
+            "crash at {crash}, {done} were done"
+        );
+        // The next load finds its way.
+        load(&store, &loaded()).expect("memory");
+        let expected: BTreeSet<Named> = found.into_iter().chain(loaded()).collect();
+        assert_eq!(contents(&store), expected, "after a crash at {crash}");
+        drop(store);
+        is_sound(&disk);
+    }
+}
+
+#[test]
+fn a_load_beside_commits_that_fails_changes_nothing_and_is_done_again() {
+    let calm = FaultyStorage::new(disk(), FaultPlan::none());
+    let store = open(Arc::new(calm.clone())).expect("memory");
+    let opened = calm.operations();
+    load_beside(&store, &loaded(), &eventful(), &Arc::default()).expect("memory");
+    drop(store);
+    for fault in (opened + 1..=calm.operations()).step_by(3) {
+        let disk = disk();
+        let device = FaultyStorage::new(disk.clone(), FaultPlan::none());
+        let store = open(Arc::new(device.clone())).expect("memory");
+        device.set_plan(match fault % 2 {
+            0 => FaultPlan::fail_at(fault),
+            _ => FaultPlan::misreport_at(fault, fault),
+        });
+        let _ = load_beside(&store, &loaded(), &eventful(), &Arc::default());
+        device.set_plan(FaultPlan::none());
+        let mut store = store;
+        if load(&store, &loaded()).is_err() {
+            // A log that has failed is to be opened again.
+            drop(store);
+            store = open(disk.clone()).expect("sound");
+            load(&store, &loaded()).expect("memory");
+        }
+        let found = contents(&store);
+        assert!(
+            found.is_superset(&loaded().into_iter().collect()),
+            "a fault at {fault}"
+        );
+        change(&store, &quads([100]), &[]).expect("memory");
+        drop(store);
+        is_sound(&disk);
+        let after = contents(&open(disk).expect("sound"));
+        let expected: BTreeSet<Named> = found.into_iter().chain(quads([100])).collect();
+        assert_eq!(after, expected, "a fault at {fault}");
+    }
+}
