@@ -117,7 +117,9 @@ fn backup_code(error: &BackupError) -> Option<u8> {
 
 fn store_code(error: &StoreError) -> Option<u8> {
     match error {
-        StoreError::Corrupt { .. } | StoreError::Format { .. } => Some(DATA),
+        StoreError::Corrupt { .. } | StoreError::Format { .. } | StoreError::LogFolder { .. } => {
+            Some(DATA)
+        }
         StoreError::NotAStore { .. }
         | StoreError::NotEmpty { .. }
         | StoreError::ForeignFiles { .. }

@@ -550,6 +550,10 @@ impl Storage for FaultyStorage {
             .operate("list folder", folder, || self.device.inner.list(folder))
     }
 
+    fn place(&self) -> Option<String> {
+        self.device.inner.place()
+    }
+
     fn device(&self) -> DeviceProfile {
         self.device.inner.device()
     }

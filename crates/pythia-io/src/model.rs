@@ -325,6 +325,10 @@ impl Storage for ModelledStorage {
         self.inner.list(folder)
     }
 
+    fn place(&self) -> Option<String> {
+        self.inner.place()
+    }
+
     fn device(&self) -> DeviceProfile {
         self.device.model.profile()
     }

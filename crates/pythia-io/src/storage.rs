@@ -130,6 +130,10 @@ pub trait Storage: Send + Sync + Debug {
     fn remove(&self, name: &str) -> Result<(), IoError>;
     /// Names of the files and folders in a folder (`""` is the root), sorted.
     fn list(&self, folder: &str) -> Result<Vec<String>, IoError>;
+    /// Where it is, for messages; `None` if it has no place in the file system.
+    fn place(&self) -> Option<String> {
+        None
+    }
     /// How fast this device is, as far as it knows by itself.
     fn device(&self) -> DeviceProfile {
         DeviceProfile::default()

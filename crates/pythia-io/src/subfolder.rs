@@ -67,6 +67,10 @@ impl Storage for Subfolder {
         self.inner.list(&self.path(folder))
     }
 
+    fn place(&self) -> Option<String> {
+        Some(format!("{}/{}", self.inner.place()?, self.folder))
+    }
+
     fn device(&self) -> DeviceProfile {
         self.inner.device()
     }

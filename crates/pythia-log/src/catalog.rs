@@ -43,8 +43,8 @@ pub(crate) struct Catalog {
     /// What the log's first device says of the files that were begun.
     pub(crate) record: RecordState,
     pub(crate) store: StoreId,
-    /// Whether folders of the log were listed, and not its archive alone.
-    pub(crate) has_devices: bool,
+    /// The folders of the log; none if its archive alone was listed.
+    devices: Vec<Arc<dyn Storage>>,
     /// Where epochs begin: epoch and place, ascending.
     epochs: Vec<(u64, Place)>,
 }
@@ -85,7 +85,13 @@ impl Catalog {
                         continue;
                     }
                 };
-                check_store(&name, store, header.store)?;
+                if header.store != store {
+                    return Err(LogError::ForeignFile {
+                        file: path_in(&**storage, index == 0 && !devices.is_empty(), &name),
+                        expected: store,
+                        found: header.store,
+                    });
+                }
                 let storage = Arc::clone(storage);
                 let file = CatalogFile {
                     storage,
@@ -114,9 +120,22 @@ impl Catalog {
             headless,
             record,
             store,
-            has_devices: !devices.is_empty(),
+            devices: devices.to_vec(),
             epochs,
         })
+    }
+
+    /// What messages call a file that is, or should be, in a device's folder.
+    pub(crate) fn path_of(&self, device: u32, name: &str) -> String {
+        match self.devices.get(device as usize) {
+            Some(storage) => path_in(&**storage, device == 0, name),
+            None => name.to_owned(),
+        }
+    }
+
+    /// Whether folders of the log were listed, and not its archive alone.
+    pub(crate) fn has_devices(&self) -> bool {
+        !self.devices.is_empty()
     }
 
     /// The epoch whose groups of this number count; later ones replace what they begin with.
@@ -260,20 +279,17 @@ pub(crate) fn list_folder(storage: &dyn Storage) -> Result<Vec<String>, LogError
     }
 }
 
-fn check_store(file: &str, expected: StoreId, found: StoreId) -> Result<(), LogError> {
-    if expected == found {
-        return Ok(());
+/// What messages call a file: with its folder, unless that is the store's own.
+fn path_in(storage: &dyn Storage, is_own: bool, name: &str) -> String {
+    match storage.place().filter(|_| !is_own) {
+        Some(place) => format!("{place}/{name}"),
+        None => name.to_owned(),
     }
-    Err(LogError::ForeignFile {
-        file: file.to_owned(),
-        expected,
-        found,
-    })
 }
 
 /// What a file's first block is.
 #[derive(PartialEq, Eq)]
-enum Header {
+pub(crate) enum Header {
     /// The header, and the length of the file.
     Whole(FileHeader, u64),
     /// There is none, or it is damaged.
@@ -284,7 +300,7 @@ enum Header {
     Gone,
 }
 
-fn read_header(storage: &dyn Storage, name: &str) -> Result<Header, LogError> {
+pub(crate) fn read_header(storage: &dyn Storage, name: &str) -> Result<Header, LogError> {
     let file = match storage.open(name) {
         Ok(file) => file,
         Err(error) if error.is_not_found() => return Ok(Header::Gone),

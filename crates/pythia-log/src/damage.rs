@@ -17,6 +17,8 @@ use crate::{LogError, StoreId};
 pub struct Damage {
     /// The file's name within its folder.
     pub file: String,
+    /// What messages call it: with the folder, unless that is the store's own.
+    pub path: String,
     /// What is wrong with it, and what shows that.
     pub problem: String,
     /// Nothing that the file may have held is from this position on; `None` if that is not known.
@@ -29,7 +31,10 @@ impl Catalog {
         let mut damages = self.damages()?.into_iter();
         let needed = damages.find(|damage| damage.before.is_none_or(|before| before > from));
         match needed {
-            Some(Damage { file, problem, .. }) => Err(LogError::Damaged { file, problem }),
+            Some(Damage { path, problem, .. }) => Err(LogError::Damaged {
+                file: path,
+                problem,
+            }),
             None => Ok(()),
         }
     }
@@ -50,13 +55,14 @@ impl Catalog {
             RecordState::Found(..) => return None,
             RecordState::Damaged => "it is damaged",
             RecordState::None => {
-                let recorded = |file: &&CatalogFile| self.has_devices && file.header.nonce > 0;
+                let recorded = |file: &&CatalogFile| self.has_devices() && file.header.nonce > 0;
                 self.files.iter().find(recorded)?;
                 "it is missing or empty, and files of the log were begun with it"
             }
         };
         Some(Damage {
             file: RECORD_NAME.to_owned(),
+            path: RECORD_NAME.to_owned(),
             problem: problem.to_owned(),
             before: None,
         })
@@ -72,7 +78,10 @@ impl Catalog {
         let evidence = if self.newest_recorded(file.device) >= Some(file.sequence) {
             format!("{RECORD_NAME} says that it was begun")
         } else if let Some(next) = next {
-            format!("{} was begun after it", next.name)
+            format!(
+                "{} was begun after it",
+                self.path_of(next.device, &next.name)
+            )
         } else if self.record.record().is_some() {
             return Ok(None);
         } else {
@@ -84,6 +93,7 @@ impl Catalog {
         };
         Ok(Some(Damage {
             file: file.name.clone(),
+            path: self.path_of(file.device, &file.name),
             problem: format!("{wrong}, and {evidence}"),
             before: next.map(|next| Position(next.header.upper.position)),
         }))
@@ -119,6 +129,7 @@ impl Catalog {
                 format!("it is missing, and {RECORD_NAME} says that it was begun")
             };
             damages.push(Damage {
+                path: self.path_of(device, &name),
                 file: name,
                 problem,
                 before: None,
@@ -155,13 +166,13 @@ impl Catalog {
             let next = self.next_of(file.device, file.sequence);
             let ends_before = next.is_some_and(|next| next.header.upper.position <= commit.0);
             if file.header.lower.position <= commit.0 && !ends_before {
-                names.insert(file.name.clone());
+                names.insert(self.path_of(file.device, &file.name));
             }
         }
         for file in &self.files {
             let before = (file.device, file.sequence.saturating_sub(1));
             if before.1 > 0 && !there.contains(&before) && file.header.upper.position > commit.0 {
-                names.insert(file_name(before.0, before.1));
+                names.insert(self.path_of(before.0, &file_name(before.0, before.1)));
             }
         }
         match names.is_empty() {

@@ -66,12 +66,8 @@ impl FromStr for StoreId {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match u128::from_str_radix(text, 16) {
-            Ok(number) if text.len() == 32 => Ok(Self(number.to_be_bytes())),
-            _ => Err(format!(
-                "{text:?} is not a store's id of 32 hexadecimal digits"
-            )),
-        }
+        let bytes = parse_hex(text).map(Self);
+        bytes.ok_or_else(|| format!("{text:?} is not a store's id of 32 hexadecimal digits"))
     }
 }
 
@@ -87,6 +83,13 @@ impl From<StoreId> for String {
     fn from(id: StoreId) -> Self {
         id.to_string()
     }
+}
+
+/// The 16 bytes that 32 hexadecimal digits are.
+pub(crate) fn parse_hex(text: &str) -> Option<[u8; 16]> {
+    let is_hex = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = u128::from_str_radix(text, 16).ok().filter(|_| is_hex)?;
+    Some(number.to_be_bytes())
 }
 
 /// The name of a log file: those of a device are numbered from 1 on.

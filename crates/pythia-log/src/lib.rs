@@ -3,6 +3,7 @@
 //!
 //! - [`Log`] takes commits ([`Entry`], [`ChangeSet`]), writes them in groups with one sync each to one
 //!   or several devices, and acknowledges them in order. [`BulkWriter`] puts many changes aside.
+//! - [`FolderIdentity`] tells a folder that the log is written to from an empty one, and from another store's.
 //! - [`LogReader`] gives them back ([`Commit`]) from any [`Position`] on, also while they are written,
 //!   also from the archive where old files go.
 //!
@@ -20,6 +21,7 @@ mod damage;
 mod damage_tests;
 mod device;
 mod error;
+mod folder;
 mod format;
 mod group;
 mod keys;
@@ -43,9 +45,10 @@ pub use bulk::{Bulk, BulkChunk, BulkWriter};
 pub use change::{Change, ChangeSet, LogTerm, NO_GRAPH};
 pub use damage::Damage;
 pub use error::LogError;
+pub use folder::{FolderFiles, FolderId, FolderIdentity, FolderRole, IDENTITY_NAME};
 pub use format::{FOLDER, FORMAT_VERSION, Position, StoreId};
 pub use group::{Changes, Entry, KEY_BYTES_MAX};
 pub use log::{Log, LogOptions, Ticket};
 pub use reader::{Commit, Commits, LogReader};
-pub use record::RECORD_NAME;
+pub use record::{RECORD_NAME, left_store};
 pub use salvage::{Salvage, salvage};

@@ -97,6 +97,22 @@ impl RecordState {
     }
 }
 
+/// The store whose record is in a storage, if there is one that can be read: where no store is known to have a log,
+/// an interrupted creation has left it.
+pub fn left_store(storage: &dyn Storage) -> Result<Option<StoreId>, LogError> {
+    let bytes = match storage.read_all(RECORD_NAME) {
+        Ok(bytes) => bytes,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    for block in bytes.chunks_exact(BLOCK_BYTES) {
+        if let Some((record, _)) = decode(block)? {
+            return Ok(Some(record.store));
+        }
+    }
+    Ok(None)
+}
+
 fn decode(block: &[u8]) -> Result<Option<(Record, u64)>, LogError> {
     let mut cursor = Cursor::new(block, RECORD_NAME, 0);
     if cursor.array()? != MAGIC {

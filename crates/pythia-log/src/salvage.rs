@@ -240,11 +240,14 @@ fn clear(
             true => copy_aside(&*file.storage, &file.name)?,
             false => set_aside(&*file.storage, &file.name)?,
         };
-        moved.push((file.name.clone(), to));
+        let [from, to] = [&file.name, &to].map(|name| catalog.path_of(file.device, name));
+        moved.push((from, to));
     }
     for file in &catalog.headless {
         if damages.iter().any(|damage| damage.file == file.name) {
-            moved.push((file.name.clone(), set_aside(&*file.storage, &file.name)?));
+            let to = set_aside(&*file.storage, &file.name)?;
+            let [from, to] = [&file.name, &to].map(|name| catalog.path_of(file.device, name));
+            moved.push((from, to));
         } else {
             // The files begun from now on have higher numbers, so it would look as if it had been begun before them.
             clear_unused(&*file.storage, &file.name)?;

@@ -190,7 +190,8 @@ impl Walk {
             offset,
             header,
         } = found;
-        let name = &self.catalog.files[file].name;
+        let entry = &self.catalog.files[file];
+        let name = &self.catalog.path_of(entry.device, &entry.name);
         if header.position != self.next.position {
             return Err(LogError::Corrupt {
                 file: name.clone(),
@@ -232,10 +233,9 @@ impl Walk {
         let damaged = self.damaged.iter().find(|(.., group)| *group == number);
         let place = match damaged {
             Some((file, offset, _)) => {
-                format!(
-                    "{}: damaged at byte {offset}",
-                    self.catalog.files[*file].name
-                )
+                let entry = &self.catalog.files[*file];
+                let path = self.catalog.path_of(entry.device, &entry.name);
+                format!("{path}: damaged at byte {offset}")
             }
             None => format!("{} is missing or damaged", self.catalog.suspects(position)),
         };

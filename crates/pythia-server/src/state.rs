@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
-use pythia::{Database, LoadOptions};
+use pythia::{Database, LoadOptions, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::admission::Admission;
@@ -73,7 +73,7 @@ pub(crate) struct Dataset {
 }
 
 impl Dataset {
-    /// Opens a store. If its folder is new or empty, and it is to be written, it becomes an empty one.
+    /// Opens a store. If its folder is new or empty, and it may be made and written, it becomes an empty one.
     pub(crate) fn open(config: &DatasetConfig) -> Result<Self, ServerError> {
         let database = open_or_create(config).map_err(|error| ServerError::Dataset {
             name: config.name.clone(),
@@ -105,7 +105,14 @@ impl Dataset {
 fn open_or_create(
     config: &DatasetConfig,
 ) -> Result<Database, Box<dyn std::error::Error + Send + Sync>> {
-    if !config.read_only && pythia::check_store(&config.path).is_err() {
+    let missing = match config.read_only {
+        true => None,
+        false => pythia::check_store(&config.path).err(),
+    };
+    if let Some(error) = missing {
+        if !config.create {
+            return Err(not_made(error).into());
+        }
         pythia::load(
             &config.path,
             Vec::new(),
@@ -114,7 +121,20 @@ fn open_or_create(
         )?;
         tracing::info!(dataset = config.name, path = %config.path.display(), "made an empty store");
     }
-    Ok(Database::open_with(&config.path, config.options()?)?)
+    Ok(Database::open_with(&config.path, config.options())?)
+}
+
+/// What is said of a store that is not there, and is not to be made.
+fn not_made(error: StoreError) -> StoreError {
+    match error {
+        StoreError::NotAStore { path, message } => StoreError::NotAStore {
+            path,
+            message: format!(
+                "{message}; is its device mounted? To make an empty store there, set `create = true` for this dataset"
+            ),
+        },
+        error => error,
+    }
 }
 
 impl Datasets {

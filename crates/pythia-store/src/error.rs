@@ -180,6 +180,19 @@ pub enum StoreError {
         path: String,
     },
 
+    /// A folder of the log, or its archive, is missing, or is not the one that it should be.
+    #[error("{path} ({role}): {problem}. Nothing was changed; {remedy}")]
+    LogFolder {
+        /// Where it is, or should be.
+        path: String,
+        /// What it is to the log.
+        role: String,
+        /// What is wrong with it.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
+
     /// Work in the background was told to stop; nothing of it is left behind.
     #[error("the work was cancelled, and changed nothing")]
     Cancelled,

@@ -8,6 +8,7 @@ pub mod delta;
 pub mod device;
 pub mod dictionary;
 mod error;
+pub mod folders;
 pub mod graph;
 pub mod load;
 pub mod manifest;

@@ -9,8 +9,10 @@
 //! in place for certain: [`Manifest::switch`] takes over the undoing of what was written ([`Unnamed`]),
 //! and [`Manifest::remove_leftovers`] makes durable what is visible before it removes anything.
 
+use std::path::Path;
+
 use pythia_io::Storage;
-use pythia_log::{Position, StoreId};
+use pythia_log::{FolderId, Position, StoreId};
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
@@ -25,8 +27,11 @@ pub const FORMAT_VERSION: u32 = 2;
 pub const FORMAT_AUXILIARY: u32 = 3;
 /// The format of stores that were opened for writing: they have a log, and perhaps runs.
 pub const FORMAT_LOG: u32 = 4;
+/// The format of stores whose log is in other folders, too, or has an archive. Earlier programs make such folders where
+/// they are missing, and do not know of the archive.
+pub const FORMAT_FOLDERS: u32 = 5;
 /// The formats it reads. Format 1 had no characteristic sets.
-pub const FORMATS_READ: std::ops::RangeInclusive<u32> = 1..=FORMAT_LOG;
+pub const FORMATS_READ: std::ops::RangeInclusive<u32> = 1..=FORMAT_FOLDERS;
 /// The manifest's name in the store.
 pub const MANIFEST_NAME: &str = "MANIFEST";
 const NEW_MANIFEST_NAME: &str = "MANIFEST.new";
@@ -100,9 +105,64 @@ pub struct LogEntry {
     pub store: StoreId,
     /// The first commit that the segment and the runs do not have.
     pub position: Position,
-    /// Folders beside the store's own that the log is written to as well.
+    /// Folders beside the store's own that the log is written to as well; make the format [`FORMAT_FOLDERS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub devices: Vec<String>,
+    pub devices: Vec<LogFolder>,
+    /// Where files go that the log does not need any more; makes the format [`FORMAT_FOLDERS`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive: Option<LogFolder>,
+}
+
+impl LogEntry {
+    /// A log in the store's own folder alone.
+    pub fn new(store: StoreId, position: Position) -> Self {
+        Self {
+            store,
+            position,
+            devices: Vec::new(),
+            archive: None,
+        }
+    }
+
+    fn has_folders(&self) -> bool {
+        !self.devices.is_empty() || self.archive.is_some()
+    }
+}
+
+/// A folder of a log beside the store's own, or its archive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "WrittenFolder")]
+pub struct LogFolder {
+    /// Where it is.
+    pub path: String,
+    /// Which folder it is, as its `log/FOLDER` says. Folders of format 4 had no identity; they get one when the store is
+    /// next opened for writing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<FolderId>,
+}
+
+impl LogFolder {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        Path::new(&self.path)
+    }
+}
+
+/// A folder as manifests have it: of format 4, its path alone.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenFolder {
+    Path(String),
+    Folder { path: String, id: Option<FolderId> },
+}
+
+impl From<WrittenFolder> for LogFolder {
+    fn from(written: WrittenFolder) -> Self {
+        match written {
+            WrittenFolder::Path(path) => Self { path, id: None },
+            WrittenFolder::Folder { path, id } => Self { path, id },
+        }
+    }
 }
 
 /// Folders and files that no manifest names yet. Dropped, it removes them: what was to be done has failed.
@@ -183,6 +243,7 @@ impl Manifest {
     /// The format that tells older programs whether they can read all of it.
     pub fn format_needed(&self) -> u32 {
         match (&self.log, self.auxiliary.is_empty()) {
+            (Some(log), _) if log.has_folders() => FORMAT_FOLDERS,
             (Some(_), _) => FORMAT_LOG,
             (None, false) => FORMAT_AUXILIARY,
             (None, true) => FORMAT_VERSION,
@@ -359,7 +420,31 @@ mod tests {
         let Err(StoreError::Format { found, supported }) = error else {
             panic!("{error:?}");
         };
-        assert_eq!((found, supported), (newer, FORMAT_LOG));
+        assert_eq!((found, supported), (newer, FORMAT_FOLDERS));
+    }
+
+    /// As a program wrote it that knew no identities.
+    #[test]
+    fn a_manifest_of_format_4_has_folders_by_their_paths() {
+        let store = "0123456789abcdef0123456789abcdef";
+        let log = format!(r#""log":{{"store":"{store}","position":3,"devices":["/mnt/b","c"]}}"#);
+        let json = format!(r#"{{"format":4,"segment":1,"quads":0,"files":[],{log}}}"#);
+        let body = format!("{FIRST_LINE}\n{json}\n");
+        let checksum = crc32c::crc32c(body.as_bytes());
+        let old = Manifest::from_bytes(format!("{body}{checksum:08x}\n").as_bytes());
+        let mut old = old.expect("format 4 is read");
+        assert_eq!((old.format, old.format_needed()), (4, FORMAT_FOLDERS));
+        let log = old.log.as_mut().expect("it has a log");
+        let folder = |path: &str, id| LogFolder {
+            path: path.to_owned(),
+            id,
+        };
+        assert_eq!(log.devices, [folder("/mnt/b", None), folder("c", None)]);
+        let id = Some(FolderId([7; 16]));
+        log.devices[0].id = id;
+        log.archive = Some(folder("/mnt/archive", id));
+        let read = Manifest::from_bytes(&old.to_bytes()).expect("just written");
+        assert_eq!(read, old);
     }
 
     #[test]

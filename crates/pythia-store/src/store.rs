@@ -6,13 +6,14 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use pythia_io::{BufferPool, DeviceProfile, DirectStorage, FolderLock, LockKind, Storage};
 
-use pythia_log::{Commit, Log, LogError, LogOptions, LogReader, Position, StoreId};
+use pythia_log::{Commit, Commits, Log, LogError, LogOptions, LogReader, Position, StoreId};
 use pythia_rdf::Source;
 
 use crate::StoreError;
 use crate::auxiliary::Auxiliaries;
 use crate::delta::device::DeviceRun;
 use crate::device;
+use crate::folders::{WritableFolders, log_devices};
 use crate::load::{LoadError, LoadOptions, LoadProgress, LoadReport};
 use crate::manifest::{LogEntry, MANIFEST_NAME, Manifest, Unnamed};
 use crate::rewrite::unfinished::{interrupted, remove_remains};
@@ -45,9 +46,13 @@ impl Default for OpenOptions {
 /// How to write to a store.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// Folders on other devices that the log is written to as well as to the store's own, when the
-    /// store is opened for writing for the first time: groups of commits are spread over them.
+    /// Folders on other devices that the log is written to as well as to the store's own: groups of commits are
+    /// spread over them. The store keeps which they are; those that it does not have yet are added. Empty: those
+    /// that it has.
     pub log_folders: Vec<PathBuf>,
+    /// Where files of the log go that are not needed any more. The store keeps that place, too. `None`: the one that it
+    /// has, or none. For a storage that is no folder there is [`LogOptions::archive`], which the store does not keep.
+    pub log_archive: Option<PathBuf>,
     /// How the log is kept.
     pub log: LogOptions,
     /// When and how runs are moved.
@@ -123,7 +128,7 @@ impl Store {
         let store = Self::assemble(storage, manifest, device, options)?;
         store.open_auxiliaries()?;
         if let Some(log) = log {
-            let devices = log_devices(store.pool.storage(), &log.devices)?;
+            let devices = log_devices(store.pool.storage(), &log)?;
             let commits = LogReader::open(devices, None, log.store).replay_from(log.position)?;
             store.replay(&log, commits)?;
         }
@@ -175,32 +180,30 @@ impl Store {
         mut locks: Vec<StoreLock>,
     ) -> Result<Self, StoreError> {
         let mut manifest = manifest(&*storage)?;
+        let is_new = manifest.log.is_none();
+        let known = match &manifest.log {
+            Some(log) => log.clone(),
+            None => new_log(&*storage)?,
+        };
+        let folders = WritableFolders::accept(&storage, &known, write, is_new)?;
         let interrupted = interrupted(&*storage, &manifest)?;
         Manifest::remove_leftovers_but(Some(&manifest), interrupted.as_ref(), &*storage)?;
         remove_remains(&*storage, manifest.segment)?;
         let format = manifest.format;
-        let is_new = manifest.log.is_none();
-        let entry = manifest.log.get_or_insert_with(|| new_log(write)).clone();
+        let entry = folders.entry.clone();
+        manifest.log = Some(entry.clone());
         manifest.format = manifest.format_needed();
+        let now = manifest.format;
         let mut store = Self::assemble(Arc::clone(&storage), manifest, device, options)?;
         store.open_auxiliaries()?;
-        let mut devices = vec![Arc::clone(store.pool.storage())];
-        for path in &entry.devices {
-            let folder = Arc::new(DirectStorage::open(Path::new(path), true)?);
-            locks.push(StoreLock::log_folder(&folder)?);
-            devices.push(folder);
+        let (log, commits) = open_log(&folders, write, is_new)?;
+        if is_new || entry != known {
+            // No commit is written to a folder before the manifest names it.
+            folders.give_identities()?;
+            let manifest = store.manifest();
+            manifest.switch(&*storage, Unnamed::new(&*storage))?;
         }
-        let log_options = write.log.clone();
-        let (log, commits) = if is_new {
-            let log = Log::create(devices, entry.store, log_options)?;
-            store
-                .manifest()
-                .switch(&*storage, Unnamed::new(&*storage))?;
-            (log, None)
-        } else {
-            let (log, commits) = Log::open(devices, entry.store, entry.position, log_options)?;
-            (log, Some(commits))
-        };
+        locks.extend(folders.locks);
         store.replay(&entry, commits.into_iter().flatten())?;
         let options = write.maintenance.clone();
         let in_background = options.in_background;
@@ -210,7 +213,7 @@ impl Store {
         let writer = Arc::new(writer);
         store.maintainer = in_background.then(|| Maintainer::start(&writer));
         store.writer = Some(writer);
-        store.upgraded_from = is_new.then_some(format);
+        store.upgraded_from = (format != now).then_some(format);
         Ok(store)
     }
 
@@ -347,30 +350,31 @@ impl Store {
     }
 }
 
-/// The log that a store begins with.
-fn new_log(write: &WriteOptions) -> LogEntry {
-    let folders = write.log_folders.iter();
-    LogEntry {
-        store: StoreId(rand::random()),
-        position: Position::FIRST,
-        devices: folders.map(|path| path.display().to_string()).collect(),
-    }
+/// The log that a store begins with. An interrupted attempt to begin it has left whose it was, and folders say so
+/// already.
+fn new_log(storage: &dyn Storage) -> Result<LogEntry, StoreError> {
+    let left = pythia_log::left_store(storage)?;
+    let store = left.unwrap_or_else(|| StoreId(rand::random()));
+    Ok(LogEntry::new(store, Position::FIRST))
 }
 
-/// The devices of a log: the store's own, then others.
-pub fn log_devices(
-    storage: &Arc<dyn Storage>,
-    folders: &[String],
-) -> Result<Vec<Arc<dyn Storage>>, StoreError> {
-    let mut devices = vec![Arc::clone(storage)];
-    for path in folders {
-        devices.push(folder(Path::new(path))?);
+/// Begins the log in its folders, or opens it, with the commits that neither base nor runs have.
+fn open_log(
+    folders: &WritableFolders,
+    write: &WriteOptions,
+    is_new: bool,
+) -> Result<(Log, Option<Commits>), StoreError> {
+    let mut options = write.log.clone();
+    if options.archive.is_none() {
+        options.archive.clone_from(&folders.archive);
     }
-    Ok(devices)
-}
-
-fn folder(path: &Path) -> Result<Arc<dyn Storage>, StoreError> {
-    Ok(Arc::new(DirectStorage::open(path, true)?))
+    let (devices, entry) = (folders.devices.clone(), &folders.entry);
+    if is_new {
+        let log = Log::create(devices, entry.store, options)?;
+        return Ok((log, None));
+    }
+    let (log, commits) = Log::open(devices, entry.store, entry.position, options)?;
+    Ok((log, Some(commits)))
 }
 
 /// Whether a file was missing because the writer has put others in its place.
@@ -614,7 +618,21 @@ mod tests {
             Store::open_for_writing(folder.path(), OpenOptions::default(), &write)
         };
         let store = open(&first).expect("free");
-        let refused = open(&second).map(drop).expect_err("in use");
+        let refused = open(&second).map(drop).expect_err("another store's");
+        assert!(matches!(refused, StoreError::LogFolder { .. }), "{refused}");
+        // Nor the same store, as a copy of it: that knows the folder.
+        let copy = tempfile::tempdir().expect("a temporary folder");
+        for name in ["MANIFEST", "LOG", "log", "segment-000001"] {
+            let copied = std::process::Command::new("cp")
+                .args([
+                    "-r".as_ref(),
+                    first.path().join(name).as_os_str(),
+                    copy.path().as_os_str(),
+                ])
+                .status();
+            assert!(copied.expect("cp").success());
+        }
+        let refused = open(&copy).map(drop).expect_err("in use");
         assert!(matches!(refused, StoreError::LogInUse { .. }), "{refused}");
         drop(store);
         open(&first).expect("free again");

@@ -12,8 +12,9 @@ use pythia_io::{DirectStorage, Storage};
 use pythia_log::{ChangeSet, Commit, LogReader, LogTerm, NO_GRAPH, Position};
 use pythia_rdf::inline::inline_to_literal;
 use pythia_rdf::language::recommend_form;
+use pythia_store::folders::{log_archive, log_devices};
 use pythia_store::manifest::Manifest;
-use pythia_store::store::{log_devices, open_folder};
+use pythia_store::store::open_folder;
 use pythia_store::{StoreError, StoreLock};
 
 use crate::moment::format_time;
@@ -38,7 +39,8 @@ pub enum FeedError {
 }
 
 impl Feed {
-    /// The log of the store in a folder, and its archive in another.
+    /// The log of the store in a folder, and its archive in another: without that, the archive that the store knows, if it
+    /// is in its place.
     ///
     /// # Errors
     /// [`StoreError::NoLog`] if the store was never opened for writing.
@@ -64,7 +66,9 @@ impl Feed {
         let log = manifest
             .and_then(|manifest| manifest.log)
             .ok_or(StoreError::NoLog)?;
-        let devices = log_devices(storage, &log.devices)?;
+        let devices = log_devices(storage, &log)?;
+        // Most who read want commits that are in the log: without its archive there is less to be read.
+        let archive = archive.or_else(|| log_archive(storage, &log).ok().flatten());
         Ok(Self {
             reader: LogReader::open(devices, archive, log.store),
             _lock: None,

@@ -77,6 +77,9 @@ pub use pythia_query::{
 };
 pub use pythia_rdf::{Compression, ParseReport, RdfFormat, RdfWriter, Source};
 pub use pythia_store::auxiliary::reachability::ReachabilityReport;
+pub use pythia_store::folders::{
+    FolderChanges, FolderReport, FolderState, change_log_folders, log_folders,
+};
 pub use pythia_store::load::{
     LoadError, LoadOptions, LoadProgress, LoadReport, load_into as load, parse_only,
 };

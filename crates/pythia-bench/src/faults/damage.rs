@@ -25,7 +25,7 @@ use rand::{Rng, SeedableRng};
 use super::history::{self, Ledger, Lost};
 use super::session::Script;
 use super::store::{Home, Settings, load_options};
-use super::{Campaign, Tally, copy_folder, in_round, mix};
+use super::{Campaign, Tally, copy_folder, in_round};
 use groups::Groups;
 use inflict::Damage;
 
@@ -51,14 +51,16 @@ impl Campaign for Damages {
 }
 
 fn round(folder: &Path, seed: u64, random: &mut SmallRng, tally: &Tally) -> Result<()> {
-    let damaged = Damaged::write(&folder.join("home"), seed, random)?;
+    let damaged = Damaged::write(&folder.join("home"), Settings::draw(seed), random)?;
     let undamaged = damaged.home.open()?;
     history::find_all(&undamaged, &damaged.ledger).context("before the damage")?;
     drop(undamaged);
     let before = contents(damaged.home.folder())?;
     let damage = Damage::draw(&damaged.home, random)?;
     let foreign = if damage.needs_other_store() {
-        let other = Damaged::write(&folder.join("other"), mix(seed, 1), random)?;
+        // It has the same folders, so that each can be put in place of the other's.
+        let settings = damaged.settings.clone();
+        let other = Damaged::write(&folder.join("other"), settings, random)?;
         Some(other.home)
     } else {
         None
@@ -86,10 +88,10 @@ struct Damaged {
 }
 
 impl Damaged {
-    fn write(folder: &Path, seed: u64, random: &mut SmallRng) -> Result<Self> {
+    fn write(folder: &Path, settings: Settings, random: &mut SmallRng) -> Result<Self> {
         let mut written = Self {
             home: Home::new(folder),
-            settings: Settings::draw(seed),
+            settings,
             ledger: Ledger::new(1),
         };
         written.home.create()?;
@@ -116,7 +118,11 @@ impl Damaged {
         if is_killed {
             // What is there while it is open takes the place of what is there once it is closed.
             let image = self.home.folder().with_extension("image");
+            // The record first: threads of the log's devices may still write groups once more, and begin files for that,
+            // and no kill leaves a record that names files without their first group.
+            let record = fs::read(self.home.store().join("LOG"))?;
             copy_folder(self.home.folder(), &image)?;
+            fs::write(image.join("store/LOG"), record)?;
             drop(store);
             fs::remove_dir_all(self.home.folder())?;
             fs::rename(image, self.home.folder())?;
@@ -125,7 +131,9 @@ impl Damaged {
     }
 
     fn options(&self) -> WriteOptions {
-        self.settings.write_options(&self.home, false)
+        let mut options = self.settings.write_options(&self.home, false);
+        options.log_archive = self.settings.has_archive.then(|| self.home.archive());
+        options
     }
 }
 
@@ -229,6 +237,12 @@ impl Judge<'_> {
                 bail!("{} was changed or removed", path.display());
             }
         }
+        let path = self.damage.place(&self.damaged.home);
+        ensure!(
+            !self.damage.has_removed_folder() || !path.exists(),
+            "{} was made again",
+            path.display()
+        );
         Ok(())
     }
 

@@ -32,6 +32,8 @@ pub(super) struct Settings {
     pub(super) log_file_bytes: u64,
     /// Whether the log is on two devices.
     pub(super) has_second_log: bool,
+    /// Whether the log has an archive, where a campaign wants one.
+    pub(super) has_archive: bool,
 }
 
 impl Settings {
@@ -45,6 +47,7 @@ impl Settings {
             retain_bytes: of(&[0, 64 << 10, 4 << 20]),
             log_file_bytes: of(&[64 << 10, 256 << 10, 16 << 20]),
             has_second_log: of(&[0, 0, 1]) == 1,
+            has_archive: of(&[0, 0, 1]) == 1,
         }
     }
 
@@ -69,6 +72,7 @@ impl Settings {
                 },
                 ..MaintenanceOptions::default()
             },
+            ..WriteOptions::default()
         }
     }
 }
@@ -111,6 +115,11 @@ impl Home {
     /// The second folder of the log.
     pub(super) fn second_log(&self) -> PathBuf {
         self.folder.join("second-log")
+    }
+
+    /// The archive of the log.
+    pub(super) fn archive(&self) -> PathBuf {
+        self.folder.join("archive")
     }
 
     pub(super) fn backup(&self) -> PathBuf {

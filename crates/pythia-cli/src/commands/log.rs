@@ -20,7 +20,7 @@ pub(crate) struct Log {
     #[arg(short, long, env = "PYTHIA_LOCATION", value_name = "STORE")]
     location: PathBuf,
 
-    /// The folder of the log's archive
+    /// The folder of the log's archive [default: the one that the store knows, if it is there]
     #[arg(long, value_name = "DIR")]
     archive: Option<PathBuf>,
 

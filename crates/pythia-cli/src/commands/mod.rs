@@ -7,6 +7,7 @@ pub(crate) mod dump;
 pub(crate) mod generate;
 pub(crate) mod load;
 pub(crate) mod log;
+pub(crate) mod log_folders;
 pub(crate) mod optimize;
 pub(crate) mod password;
 pub(crate) mod probe;

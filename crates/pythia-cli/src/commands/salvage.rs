@@ -35,7 +35,7 @@ impl Salvage {
             return Ok(());
         }
         for damage in &report.damages {
-            writeln!(out, "{}: {}", damage.file, damage.problem)?;
+            writeln!(out, "{}: {}", damage.path, damage.problem)?;
         }
         if let Some(loss) = report.loss.as_ref().filter(|_| report.damages.is_empty()) {
             writeln!(out, "{loss}")?;

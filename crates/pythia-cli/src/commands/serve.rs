@@ -22,7 +22,7 @@ use crate::exit::UsageError;
 ///   pythia serve -l yago=yago.pythia -l notes=notes.pythia --read-only
 ///   pythia serve --config /etc/pythia/pythia.toml
 ///
-/// A folder that is new or empty becomes an empty store. What is not said here comes from the
+/// A folder named with -l that is new or empty becomes an empty store. What is not said here comes from the
 /// environment (PYTHIA_SERVE_LIMITS__TIMEOUT=5s is `timeout` in the table `limits`), then from the
 /// file; see docs/server.md. SIGTERM and Ctrl-C stop it when what runs has ended, a second one at
 /// once; SIGHUP has the configuration read again.
@@ -202,7 +202,11 @@ fn datasets(locations: &[String]) -> Vec<DatasetConfig> {
                 ..DatasetConfig::new(DatasetConfig::name_for(Path::new(location)), location)
             },
         };
-        datasets.push(dataset);
+        // Whoever names a folder here looks at what comes of it; a file may be older than what is mounted.
+        datasets.push(DatasetConfig {
+            create: true,
+            ..dataset
+        });
     }
     datasets
 }

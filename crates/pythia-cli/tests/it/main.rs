@@ -1,5 +1,6 @@
 //! The `pythia` command as a process.
 
 mod faults;
+mod log_folders;
 mod open_files;
 mod serve;

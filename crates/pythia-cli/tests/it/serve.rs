@@ -238,7 +238,9 @@ fn a_changed_file_is_taken_over_and_a_wrong_one_is_not() {
         let mut text = format!("bind = \"{ANY_PORT}\"\n[log]\nformat = \"text\"\n{more}");
         for name in names {
             let path = path(folder.path(), name);
-            text.push_str(&format!("[datasets.{name}]\npath = \"{path}\"\n"));
+            text.push_str(&format!(
+                "[datasets.{name}]\npath = \"{path}\"\ncreate = true\n"
+            ));
         }
         std::fs::write(&file, text).expect("written");
     };

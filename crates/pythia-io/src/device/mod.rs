@@ -337,6 +337,10 @@ impl Storage for DirectStorage {
         }
     }
 
+    fn place(&self) -> Option<String> {
+        Some(self.root().display().to_string())
+    }
+
     fn list(&self, folder: &str) -> Result<Vec<String>, IoError> {
         if !folder.is_empty() {
             check_name(folder)?;

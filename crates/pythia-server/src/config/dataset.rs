@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use pythia::{DirectStorage, MaintenanceOptions, RewriteOptions, StoreError, WriteOptions};
+use pythia::{MaintenanceOptions, RewriteOptions, WriteOptions};
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, human};
@@ -32,9 +31,10 @@ pub struct DatasetConfig {
     /// Its name in paths.
     #[serde(skip)]
     pub name: String,
-    /// The folder of its store. One that is new or empty becomes an empty store, unless it is
-    /// read-only.
+    /// The folder of its store.
     pub path: PathBuf,
+    /// Makes an empty store of a folder that is new or empty. Without it that is an error: its device may not be mounted.
+    pub create: bool,
     /// Serves queries only; the store may then be open for reading elsewhere too.
     pub read_only: bool,
     /// Answers at the root too; so does the only dataset of a server.
@@ -63,10 +63,11 @@ pub struct DatasetConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WriteConfig {
-    /// Folders on other devices that the log is written to as well, from the first time that the
-    /// store is opened for writing.
+    /// Folders on other devices that the log is written to as well. The store keeps them; new ones are added. Empty: those
+    /// that the store has.
     pub log_folders: Vec<PathBuf>,
-    /// Where files of the log go when nothing needs them any more. Default: they are removed.
+    /// Where files of the log go when nothing needs them any more. The store keeps it. Default: where the store says; they are
+    /// removed if it says nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_archive: Option<PathBuf>,
     /// Bytes of such files that stay in the log. Default 256 MiB.
@@ -105,6 +106,7 @@ impl Default for DatasetConfig {
         Self {
             name: String::new(),
             path: PathBuf::new(),
+            create: false,
             read_only: false,
             default: false,
             cache_bytes: defaults.cache_bytes,
@@ -120,12 +122,13 @@ impl Default for WriteConfig {
     fn default() -> Self {
         let WriteOptions {
             log_folders,
+            log_archive,
             log,
             maintenance,
         } = WriteOptions::default();
         Self {
             log_folders,
-            log_archive: None,
+            log_archive,
             log_retain_bytes: log.retain_bytes,
             changes_memory_bytes: maintenance.memory_bytes,
             rewrite_percent: maintenance.rewrite_percent,
@@ -148,18 +151,15 @@ impl DatasetConfig {
     }
 
     /// How the store is opened.
-    pub(crate) fn options(&self) -> Result<pythia::Options, StoreError> {
-        let write = match self.read_only {
-            true => None,
-            false => Some(self.write_options()?),
-        };
-        Ok(pythia::Options {
+    pub(crate) fn options(&self) -> pythia::Options {
+        let write = (!self.read_only).then(|| self.write_options());
+        pythia::Options {
             cache_bytes: self.cache_bytes,
             memory_bytes: self.memory_bytes,
             spill_folder: self.spill_folder.clone(),
             spill_bytes: self.spill_bytes.unwrap_or(u64::MAX),
             write,
-        })
+        }
     }
 
     /// How what was changed is maintained.
@@ -185,20 +185,19 @@ impl DatasetConfig {
     pub(crate) fn opens_like(&self, other: &Self) -> bool {
         let other = Self {
             default: self.default,
+            create: self.create,
             ..other.clone()
         };
         *self == other
     }
 
-    fn write_options(&self) -> Result<WriteOptions, StoreError> {
+    fn write_options(&self) -> WriteOptions {
         let mut options = WriteOptions::default();
         options.log_folders.clone_from(&self.write.log_folders);
         options.log.retain_bytes = self.write.log_retain_bytes;
-        if let Some(folder) = &self.write.log_archive {
-            options.log.archive = Some(Arc::new(DirectStorage::open(folder, true)?));
-        }
+        options.log_archive.clone_from(&self.write.log_archive);
         options.maintenance = self.maintenance();
-        Ok(options)
+        options
     }
 
     /// Whether a dataset may have this name, as far as its characters go.

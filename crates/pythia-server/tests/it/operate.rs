@@ -307,7 +307,7 @@ fn a_new_configuration_is_taken_over_as_a_whole_or_not_at_all() {
     let datasets = |names: &[&str]| -> String {
         let all = names
             .iter()
-            .map(|n| format!("[datasets.{n}]\npath = \"{stores}/{n}\"\n"));
+            .map(|n| format!("[datasets.{n}]\npath = \"{stores}/{n}\"\ncreate = true\n"));
         all.collect()
     };
     let bind = "bind = \"127.0.0.1:0\"\n";
@@ -331,7 +331,7 @@ fn a_new_configuration_is_taken_over_as_a_whole_or_not_at_all() {
     for wrong in [
         format!("{text}rows = \"many\"\n"),
         format!(
-            "{bind}{}[datasets.d]\npath = \"/dev/null/d\"\n",
+            "{bind}{}[datasets.d]\npath = \"/dev/null/d\"\ncreate = true\n",
             datasets(&["c"])
         ),
     ] {
@@ -362,7 +362,8 @@ fn a_configuration_that_lost_its_security_does_not_open_the_server() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().join("ds").display().to_string();
     let (token, sha256) = new_token();
-    let open = format!("bind = \"127.0.0.1:0\"\n[datasets.ds]\npath = \"{store}\"\n");
+    let open =
+        format!("bind = \"127.0.0.1:0\"\n[datasets.ds]\npath = \"{store}\"\ncreate = true\n");
     let role =
         "[[security.roles]]\nname = \"all\"\ndatasets = [\"*\"]\nread = [\"*\"]\nadmin = true\n";
     let tokens = format!(
@@ -400,7 +401,8 @@ fn a_server_is_opened_while_it_runs_if_that_is_said() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().join("ds").display().to_string();
     let (token, sha256) = new_token();
-    let open = format!("bind = \"127.0.0.1:0\"\n[datasets.ds]\npath = \"{store}\"\n");
+    let open =
+        format!("bind = \"127.0.0.1:0\"\n[datasets.ds]\npath = \"{store}\"\ncreate = true\n");
     let secured = format!(
         "{open}[[security.roles]]\nname = \"all\"\ndatasets = [\"*\"]\nread = [\"*\"]\nadmin = true\n\
          [[security.tokens]]\nname = \"robot\"\nsha256 = \"{sha256}\"\nroles = [\"all\"]\n"
@@ -418,7 +420,10 @@ fn a_new_or_empty_folder_becomes_an_empty_store_unless_it_is_read_only() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("new");
     let served = Served::configured(DATA, |config| {
-        config.datasets.push(DatasetConfig::new("new", &path));
+        config.datasets.push(DatasetConfig {
+            create: true,
+            ..DatasetConfig::new("new", &path)
+        });
     });
     let headers = [("content-type", "application/sparql-update")];
     let update = b"INSERT DATA { <urn:a> <urn:b> 1 }";
@@ -432,6 +437,7 @@ fn a_new_or_empty_folder_becomes_an_empty_store_unless_it_is_read_only() {
     };
     let read_only = DatasetConfig {
         read_only: true,
+        create: true,
         ..DatasetConfig::new("x", folder.path().join("other"))
     };
     let refused = pythia_server::Server::start(config(read_only))
@@ -439,6 +445,36 @@ fn a_new_or_empty_folder_becomes_an_empty_store_unless_it_is_read_only() {
         .expect("no store");
     assert!(refused.to_string().contains('x'), "{refused}");
     std::fs::write(folder.path().join("file"), "text").expect("written");
-    let foreign = DatasetConfig::new("x", folder.path());
+    let foreign = DatasetConfig {
+        create: true,
+        ..DatasetConfig::new("x", folder.path())
+    };
     assert!(pythia_server::Server::start(config(foreign)).is_err());
+}
+
+/// Its device may not be mounted: an empty store in its place would take updates, and hide what there is.
+#[test]
+fn a_dataset_whose_folder_is_missing_is_not_made_unless_that_is_wanted() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("missing");
+    let start = || {
+        pythia_server::Server::start(pythia_server::Config {
+            bind: vec!["127.0.0.1:0".parse().expect("an address")],
+            datasets: vec![DatasetConfig::new("x", &path)],
+            ..Default::default()
+        })
+    };
+    for made in [false, true] {
+        if made {
+            std::fs::create_dir(&path).expect("an empty folder, as a mount point is");
+        }
+        let error = start().err().expect("no store");
+        let cause = std::error::Error::source(&error)
+            .expect("a cause")
+            .to_string();
+        assert!(cause.contains(&path.display().to_string()), "{cause}");
+        assert!(cause.contains("create = true"), "{cause}");
+        let left = std::fs::read_dir(&path).map_or(0, Iterator::count);
+        assert_eq!((path.exists(), left), (made, 0));
+    }
 }

@@ -6,8 +6,9 @@ use pythia_log::FOLDER;
 use super::RunEntry;
 use super::device::merge::{due, level};
 use crate::StoreError;
+use crate::folders::log_devices;
 use crate::rewrite::unfinished::interrupted;
-use crate::store::{Store, log_devices};
+use crate::store::Store;
 use crate::write::MaintenanceOptions;
 
 /// The changes of a store.
@@ -94,7 +95,7 @@ impl ChangesReport {
         let (mut log_commits, mut log_bytes) = (0, 0);
         if let Some(log) = &manifest.log {
             log_commits = (store.position().0 + 1).saturating_sub(log.position.0);
-            for device in log_devices(store.pool().storage(), &log.devices)? {
+            for device in log_devices(store.pool().storage(), log)? {
                 log_bytes += folder_bytes(&*device, FOLDER)?;
             }
         }

@@ -9,11 +9,11 @@ use pythia_rdf::{OwnedKey, TermId};
 use super::{Check, IdRanges};
 use crate::StoreError;
 use crate::delta::device::{DeviceRun, RunRows};
+use crate::folders::{log_archive, log_devices};
 use crate::manifest::{LogEntry, MANIFEST_NAME, Manifest};
 use crate::pattern::{End, Order};
 use crate::rewrite::CurrentRows;
 use crate::segment::Segment;
-use crate::store::log_devices;
 
 /// Terms looked up at a time.
 const KEYS: usize = 4096;
@@ -63,7 +63,7 @@ impl Check<'_> {
     pub(super) fn log(&mut self, pool: &Arc<BufferPool>, log: &LogEntry) {
         let mut damages = Vec::new();
         let mut read = || -> Result<u64, StoreError> {
-            let devices = log_devices(pool.storage(), &log.devices)?;
+            let devices = log_devices(pool.storage(), log)?;
             let reader = LogReader::open(devices, None, log.store);
             damages = reader.damages()?;
             let mut commits = 0;
@@ -77,13 +77,16 @@ impl Check<'_> {
         };
         let commits = read();
         for damage in &damages {
-            self.problem(&damage.file, None, damage.problem.clone());
+            self.problem(&damage.path, None, damage.problem.clone());
         }
         match commits {
             Ok(commits) => self.report.commits = commits,
             // Listed already.
             Err(StoreError::Log(LogError::Damaged { .. })) if !damages.is_empty() => {}
             Err(error) => self.error("the log", error),
+        }
+        if let Err(error) = log_archive(pool.storage(), log) {
+            self.error("the log's archive", error);
         }
     }
 }

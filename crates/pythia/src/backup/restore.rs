@@ -109,14 +109,11 @@ impl Restore<'_> {
         }
         if let (Some(entry), Some(commits)) = (&contents.manifest.log, &contents.commits) {
             // A store of its own: its history may take another way than the original's.
-            let restored = LogEntry {
-                store: StoreId(rand::random()),
-                position: entry.position,
-                devices: Vec::new(),
-            };
+            let restored = LogEntry::new(StoreId(rand::random()), entry.position);
             let last = self.copy_commits(entry, commits, &restored, &mut report)?;
             report.last = Some(last);
             manifest.log = Some(restored);
+            manifest.format = manifest.format_needed();
         }
         manifest.switch(&**self.target, unnamed)?;
         Ok(report)

@@ -7,8 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pythia_io::{DirectStorage, Storage, Subfolder};
 use pythia_log::{Log, LogError, LogOptions, LogReader, Position};
+use pythia_store::folders::log_devices;
 use pythia_store::manifest::{LogEntry, MANIFEST_NAME, Manifest};
-use pythia_store::store::{LOCK_NAME, log_devices, open_folder};
+use pythia_store::store::{LOCK_NAME, open_folder};
 use pythia_store::{StoreError, StoreLock};
 
 use super::BackupError;
@@ -210,7 +211,7 @@ impl Attempt<'_> {
         entry: &LogEntry,
         number: u64,
     ) -> Result<(CommitsEntry, Log), BackupError> {
-        let devices = log_devices(self.store, &entry.devices)?;
+        let devices = log_devices(self.store, entry)?;
         let reader = LogReader::open(devices, None, entry.store);
         let (folder, log) = self.open_commits(entry, number)?;
         let from = log.next_position();

@@ -24,6 +24,7 @@ pub(super) struct Damage {
     /// Its name, those of the folders it is in, and of the files below it if it is a folder.
     names: Vec<String>,
     kind: Kind,
+    is_folder: bool,
 }
 
 impl fmt::Debug for Damage {
@@ -86,7 +87,17 @@ impl Damage {
             text.contains("/segment-") || text.contains("/run-")
         });
         let pages: Vec<PathBuf> = pages.cloned().collect();
-        let (candidates, is_folder) = match random.random_range(0..20) {
+        let is_log_folder = |path: &&PathBuf| {
+            let names = [
+                OsStr::new("log"),
+                OsStr::new("second-log"),
+                OsStr::new("archive"),
+            ];
+            path.file_name().is_some_and(|name| names.contains(&name))
+        };
+        let log_folders: Vec<PathBuf> = folders.iter().filter(is_log_folder).cloned().collect();
+        let (candidates, is_folder) = match random.random_range(0..24) {
+            20.. => (&log_folders, true),
             0..7 => (&newest, false),
             7..11 => (&logs, false),
             11..14 => (&pages, false),
@@ -104,10 +115,23 @@ impl Damage {
         let below = files.iter().filter(|file| file.starts_with(&path));
         // The folders that the whole store or its second log is in say nothing.
         let own = path.iter().skip(usize::from(path.iter().count() > 1));
-        let names = own.chain(below.filter_map(|file| file.file_name()));
-        let names = names.map(|name| name.to_string_lossy().into_owned());
+        let names: Vec<&OsStr> = match (path.iter().next(), is_folder) {
+            // Any message has "log" in it: these are named by where they are.
+            (Some(first), true) if is_beside_store(first) => vec![first],
+            _ => own
+                .chain(below.filter_map(|file| file.file_name()))
+                .collect(),
+        };
+        let names = names
+            .into_iter()
+            .map(|name| name.to_string_lossy().into_owned());
         let names = names.collect();
-        Ok(Self { path, names, kind })
+        Ok(Self {
+            path,
+            names,
+            kind,
+            is_folder,
+        })
     }
 
     pub(super) fn needs_other_store(&self) -> bool {
@@ -121,8 +145,18 @@ impl Damage {
 
     /// Returns true if it is done to the log.
     pub(super) fn is_of_log(&self) -> bool {
-        let is_log = |name: &OsStr| name == "log" || name == "LOG" || name == "second-log";
+        let is_log = |name: &OsStr| name == "log" || name == "LOG" || is_beside_store(name);
         self.path.iter().any(is_log)
+    }
+
+    /// Where what is damaged is, or was.
+    pub(super) fn place(&self, home: &Home) -> PathBuf {
+        home.folder().join(&self.path)
+    }
+
+    /// Returns true if a folder is gone.
+    pub(super) fn has_removed_folder(&self) -> bool {
+        self.kind == Kind::Remove && self.is_folder
     }
 
     /// Does it. What the other store does not have is removed.
@@ -132,7 +166,7 @@ impl Damage {
         other: Option<&Home>,
         random: &mut SmallRng,
     ) -> Result<()> {
-        let path = home.folder().join(&self.path);
+        let path = self.place(home);
         let place = || format!("{self:?}");
         if path.is_dir() {
             fs::remove_dir_all(&path).with_context(place)?;
@@ -195,6 +229,11 @@ impl Damage {
         }
         bytes
     }
+}
+
+/// Returns true for the folders of a home that the store knows by their places.
+fn is_beside_store(name: &OsStr) -> bool {
+    name == "second-log" || name == "archive"
 }
 
 /// Lists files and folders, but for the home's own and those of backups, in the order of their names.

@@ -22,6 +22,7 @@ struct Served {
 async fn served(change: impl FnOnce(&mut DatasetConfig)) -> Served {
     let folder = tempfile::tempdir().expect("a folder");
     let mut config = DatasetConfig::new("ds", folder.path().join("ds"));
+    config.create = true;
     change(&mut config);
     let dataset = Dataset::open(&config).expect("a store");
     let admission = Admission::new();

@@ -1,0 +1,232 @@
+//! The folders that a store's log is in besides the store's own, and the archive of the log: `MANIFEST` names their
+//! places and identities, and they are accepted or refused before anything is written.
+//!
+//! A folder that the store has is never made: one that is missing is on a device that is not mounted, or lost
+//! (docs/decisions/0032-log-folders.md).
+
+mod accept;
+mod change;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::{self, Path, PathBuf};
+use std::sync::Arc;
+
+use pythia_io::{DirectStorage, Storage};
+use pythia_log::{FolderIdentity, FolderRole};
+
+use self::accept::{Accepted, Known, Newcomer, command};
+use crate::StoreError;
+use crate::manifest::LogEntry;
+use crate::store::{StoreLock, WriteOptions};
+
+pub use change::{FolderChanges, FolderReport, FolderState, change_log_folders, log_folders};
+
+/// Opens the devices of a log: the store's own, then others.
+///
+/// # Errors
+/// [`StoreError::LogFolder`] if one is missing, or is not the folder that the store knows.
+pub fn log_devices(
+    storage: &Arc<dyn Storage>,
+    log: &LogEntry,
+) -> Result<Vec<Arc<dyn Storage>>, StoreError> {
+    let mut devices = vec![Arc::clone(storage)];
+    for (number, folder) in (1..).zip(&log.devices) {
+        let known = Known::new(&**storage, log.store, FolderRole::Device(number), folder);
+        devices.push(known.accept()?.storage);
+    }
+    Ok(devices)
+}
+
+/// Opens the archive of a log, if it has one.
+///
+/// # Errors
+/// As [`log_devices`].
+pub fn log_archive(
+    storage: &Arc<dyn Storage>,
+    log: &LogEntry,
+) -> Result<Option<Arc<dyn Storage>>, StoreError> {
+    let archive = log.archive.as_ref();
+    let open = |folder| Known::new(&**storage, log.store, FolderRole::Archive, folder).accept();
+    Ok(archive
+        .map(open)
+        .transpose()?
+        .map(|accepted| accepted.storage as _))
+}
+
+/// Whether both paths lead to one folder, as far as can be seen.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let [one, other] =
+        [one, other].map(|path| fs::canonicalize(path).unwrap_or_else(|_| absolute(path)));
+    one == other
+}
+
+/// The path from the root on: a store may be opened from any folder.
+fn absolute(path: &Path) -> PathBuf {
+    path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The folders of a log that is going to be written.
+pub(crate) struct WritableFolders {
+    /// The store's own, then others.
+    pub(crate) devices: Vec<Arc<dyn Storage>>,
+    pub(crate) archive: Option<Arc<dyn Storage>>,
+    /// Nobody else writes to them.
+    pub(crate) locks: Vec<StoreLock>,
+    /// What `MANIFEST` is to say of the log.
+    pub(crate) entry: LogEntry,
+    /// Folders that are still to get their identity.
+    nameless: Vec<(Arc<DirectStorage>, FolderIdentity)>,
+}
+
+impl WritableFolders {
+    /// Accepts all folders of a log, or none. Nothing is written; folders that the store does not have yet are made.
+    pub(crate) fn accept(
+        own: &Arc<dyn Storage>,
+        log: &LogEntry,
+        write: &WriteOptions,
+        is_new: bool,
+    ) -> Result<Self, StoreError> {
+        let mut found = Vec::new();
+        for (number, folder) in (1..).zip(&log.devices) {
+            let known = Known::new(&**own, log.store, FolderRole::Device(number), folder);
+            found.push(known.accept()?);
+        }
+        let mut archive = match &log.archive {
+            Some(folder) => {
+                Some(Known::new(&**own, log.store, FolderRole::Archive, folder).accept()?)
+            }
+            None => None,
+        };
+        let mut added = Vec::new();
+        let new_devices = new_devices(own, log, write)?;
+        for (number, path) in (log.devices.len() as u32 + 1..).zip(&new_devices) {
+            let new = Newcomer::new(log.store, FolderRole::Device(number), path, is_new);
+            new.check()?;
+            added.push(new);
+        }
+        let new_archive = new_archive(own, log, write)?
+            .map(|path| Newcomer::new(log.store, FolderRole::Archive, path, is_new));
+        if let Some(new) = &new_archive {
+            new.check()?;
+        }
+        for new in added {
+            found.push(new.accept()?);
+        }
+        if let Some(new) = new_archive {
+            archive = Some(new.accept()?);
+        }
+        let mut folders = Self {
+            devices: vec![Arc::clone(own)],
+            archive: None,
+            locks: Vec::new(),
+            entry: LogEntry::new(log.store, log.position),
+            nameless: Vec::new(),
+        };
+        for accepted in found {
+            folders.entry.devices.push(accepted.entry());
+            let storage = folders.take(accepted)?;
+            folders.devices.push(storage);
+        }
+        if let Some(accepted) = archive {
+            folders.entry.archive = Some(accepted.entry());
+            folders.archive = Some(folders.take(accepted)?);
+        }
+        Ok(folders)
+    }
+
+    fn take(&mut self, accepted: Accepted) -> Result<Arc<dyn Storage>, StoreError> {
+        let Accepted {
+            storage,
+            identity,
+            is_nameless,
+        } = accepted;
+        self.locks.push(StoreLock::log_folder(&storage)?);
+        if is_nameless {
+            // Another store may have taken it before it was locked.
+            if FolderIdentity::read(&*storage)?.is_some() {
+                return Err(StoreError::LogInUse {
+                    path: storage.root().display().to_string(),
+                });
+            }
+            self.nameless.push((Arc::clone(&storage), identity));
+        }
+        Ok(storage)
+    }
+
+    /// Gives the folders that have none their identity, durably.
+    pub(crate) fn give_identities(&self) -> Result<(), StoreError> {
+        for (storage, identity) in &self.nameless {
+            identity.write(&**storage)?;
+        }
+        Ok(())
+    }
+}
+
+/// The folders of a configuration that the log is not in yet. A configuration that names folders at all names all
+/// of them: one that is left out could be a mistake, or a folder that is somewhere else now.
+fn new_devices(
+    own: &Arc<dyn Storage>,
+    log: &LogEntry,
+    write: &WriteOptions,
+) -> Result<Vec<PathBuf>, StoreError> {
+    let wanted = &write.log_folders;
+    for (number, folder) in (1..).zip(&log.devices) {
+        if !wanted.is_empty() && !wanted.iter().any(|path| is_same(path, folder.path())) {
+            return Err(StoreError::LogFolder {
+                path: folder.path.clone(),
+                role: FolderRole::Device(number).to_string(),
+                problem: "the configuration (`log_folders`) does not name it, and the log is in it"
+                    .to_owned(),
+                remedy: format!(
+                    "add it to the configuration, or leave `log_folders` out: the store knows its folders; if \
+                     it is at another place now, say so with `{} --move {} NEW`",
+                    command(&**own),
+                    folder.path
+                ),
+            });
+        }
+    }
+    let mut new: Vec<PathBuf> = Vec::new();
+    for path in wanted {
+        let is_known = |other: &Path| is_same(path, other);
+        if !log.devices.iter().any(|folder| is_known(folder.path()))
+            && !new.iter().any(|other| is_known(other))
+        {
+            new.push(absolute(path));
+        }
+    }
+    Ok(new)
+}
+
+/// The archive of a configuration, if the store has none yet.
+fn new_archive<'w>(
+    own: &Arc<dyn Storage>,
+    log: &LogEntry,
+    write: &'w WriteOptions,
+) -> Result<Option<&'w Path>, StoreError> {
+    let Some(wanted) = write.log_archive.as_deref() else {
+        return Ok(None);
+    };
+    match &log.archive {
+        None => Ok(Some(wanted)),
+        Some(folder) if is_same(wanted, folder.path()) => Ok(None),
+        Some(folder) => Err(StoreError::LogFolder {
+            path: folder.path.clone(),
+            role: FolderRole::Archive.to_string(),
+            problem: format!(
+                "the configuration (`log_archive`) says {}, and the store has put files there",
+                wanted.display()
+            ),
+            remedy: format!(
+                "configure {old}, or leave `log_archive` out: the store knows its archive; if that is at another \
+                 place now, say so with `{command} --move {old} {new}`; if another is to take its place from now on, with \
+                 `{command} --archive {new}`",
+                old = folder.path,
+                new = wanted.display(),
+                command = command(&**own)
+            ),
+        }),
+    }
+}

@@ -1,0 +1,256 @@
+//! What an operator says of the folders of a log: where they are now, and which are to be accepted.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pythia_io::{DirectStorage, Storage};
+use pythia_log::{FolderFiles, FolderId, FolderIdentity, FolderRole, StoreId};
+
+use super::accept::{Found, Known, Newcomer};
+use super::{absolute, is_same};
+use crate::StoreError;
+use crate::manifest::{LogEntry, LogFolder, Manifest, Unnamed};
+use crate::store::{StoreLock, open_folder};
+
+/// What is to be changed. Folders are named by their paths; those that are moved by their new ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FolderChanges {
+    /// Folders that are at another place now: where they were, and where they are.
+    pub moved: Vec<(PathBuf, PathBuf)>,
+    /// Empty folders that take the place of those that the store had there.
+    pub accept_empty: Vec<PathBuf>,
+    /// Folders that have lost their identity, and whose log files are the store's.
+    pub renew: Vec<PathBuf>,
+    /// Another archive; `Some(None)`: none.
+    pub archive: Option<Option<PathBuf>>,
+}
+
+/// The folders of a store's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderReport {
+    /// Whose log it is.
+    pub store: StoreId,
+    /// The folders beside the store's own.
+    pub folders: Vec<FolderState>,
+    /// The archive.
+    pub archive: Option<FolderState>,
+}
+
+/// A folder of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderState {
+    /// Where it is, or should be.
+    pub path: String,
+    /// Its identity; `None` if it has none yet.
+    pub id: Option<FolderId>,
+    /// What is wrong with it, and what to do.
+    pub problem: Option<String>,
+}
+
+/// Tells which folders the log of the store in a folder is in, and whether they are there.
+///
+/// # Errors
+/// [`StoreError::NoLog`] if the store was never opened for writing.
+pub fn log_folders(path: &Path) -> Result<FolderReport, StoreError> {
+    let storage: Arc<dyn Storage> = Arc::new(open_folder(path)?);
+    let (_, log) = read(&*storage)?;
+    let state = |role, folder: &LogFolder| {
+        let accepted = Known::new(&*storage, log.store, role, folder).accept();
+        FolderState {
+            path: folder.path.clone(),
+            id: folder.id,
+            problem: accepted.err().map(|error| error.to_string()),
+        }
+    };
+    let devices = (1..).zip(&log.devices);
+    let archive = log.archive.as_ref();
+    Ok(FolderReport {
+        store: log.store,
+        folders: devices
+            .map(|(number, folder)| state(FolderRole::Device(number), folder))
+            .collect(),
+        archive: archive.map(|folder| state(FolderRole::Archive, folder)),
+    })
+}
+
+/// Changes which folders the log of the store in a folder is in: all that is wanted, or nothing.
+///
+/// # Errors
+/// [`StoreError::Writing`] while the store is open for writing; [`StoreError::LogFolder`] if a folder is not what it
+/// is said to be.
+pub fn change_log_folders(
+    path: &Path,
+    changes: &FolderChanges,
+) -> Result<FolderReport, StoreError> {
+    let folder = Arc::new(open_folder(path)?);
+    let _shared = StoreLock::shared(&folder)?;
+    let _writer = StoreLock::writer(&folder)?;
+    let storage: Arc<dyn Storage> = folder;
+    let (mut manifest, log) = read(&*storage)?;
+    let mut change = Change {
+        own: &*storage,
+        log,
+        identities: Vec::new(),
+        locks: Vec::new(),
+    };
+    change.apply(changes)?;
+    for (storage, identity) in &change.identities {
+        identity.write(&**storage)?;
+    }
+    if manifest.log.as_ref() != Some(&change.log) {
+        manifest.log = Some(change.log);
+        manifest.format = manifest.format_needed();
+        manifest.switch(&*storage, Unnamed::new(&*storage))?;
+    }
+    log_folders(path)
+}
+
+fn read(storage: &dyn Storage) -> Result<(Manifest, LogEntry), StoreError> {
+    let manifest = Manifest::read(storage)?.ok_or_else(|| StoreError::NotAStore {
+        path: format!("{storage:?}"),
+        message: "it has no MANIFEST".to_owned(),
+    })?;
+    let log = manifest.log.clone().ok_or(StoreError::NoLog)?;
+    Ok((manifest, log))
+}
+
+/// A change that is being checked.
+struct Change<'a> {
+    own: &'a dyn Storage,
+    /// What is to become of the log.
+    log: LogEntry,
+    /// Folders that are to get an identity.
+    identities: Vec<(Arc<DirectStorage>, FolderIdentity)>,
+    locks: Vec<StoreLock>,
+}
+
+impl Change<'_> {
+    fn apply(&mut self, changes: &FolderChanges) -> Result<(), StoreError> {
+        // All at once: two may take each other's place.
+        let moved = changes.moved.iter();
+        let moved = moved.map(|(old, new)| Ok((self.find(old)?.0, new)));
+        for (role, new) in moved.collect::<Result<Vec<_>, StoreError>>()? {
+            let path = absolute(new).display().to_string();
+            match (role, &mut self.log.archive) {
+                (FolderRole::Device(number), _) => {
+                    self.log.devices[number as usize - 1].path = path
+                }
+                (FolderRole::Archive, Some(archive)) => archive.path = path,
+                (FolderRole::Archive, None) => {}
+            }
+        }
+        for path in &changes.accept_empty {
+            self.accept_empty(path)?;
+        }
+        for path in &changes.renew {
+            self.renew(path)?;
+        }
+        for (_, new) in &changes.moved {
+            let is_said = |paths: &[PathBuf]| paths.iter().any(|path| is_same(path, new));
+            if !is_said(&changes.accept_empty) && !is_said(&changes.renew) {
+                self.keep(new)?;
+            }
+        }
+        match &changes.archive {
+            None => {}
+            Some(None) => self.log.archive = None,
+            Some(Some(path)) => self.set_archive(path)?,
+        }
+        Ok(())
+    }
+
+    /// The folder of the log, or the archive, that the store has at a path.
+    fn find(&mut self, path: &Path) -> Result<(FolderRole, &mut LogFolder), StoreError> {
+        let (store, own) = (self.log.store, self.own.place().unwrap_or_default());
+        let devices = (1..).zip(&mut self.log.devices);
+        let devices = devices.map(|(number, folder)| (FolderRole::Device(number), folder));
+        let archive = self.log.archive.as_mut();
+        let mut all = devices.chain(archive.map(|folder| (FolderRole::Archive, folder)));
+        all.find(|(_, folder)| folder.path() == path || is_same(folder.path(), path))
+            .ok_or_else(|| StoreError::LogFolder {
+                path: path.display().to_string(),
+                role: "not of this log".to_owned(),
+                problem: format!("the log of store {store} has no folder there"),
+                remedy: format!("`pythia log-folders -l {own}` shows which it has"),
+            })
+    }
+
+    /// A folder that was moved: the one that it was.
+    fn keep(&mut self, path: &Path) -> Result<(), StoreError> {
+        let (role, folder) = self.find(path)?;
+        let folder = folder.clone();
+        let accepted = Known::new(self.own, self.log.store, role, &folder).accept()?;
+        self.find(path)?.1.id = Some(accepted.identity.id);
+        self.take(accepted.storage, accepted.identity, accepted.is_nameless)
+    }
+
+    fn accept_empty(&mut self, path: &Path) -> Result<(), StoreError> {
+        let (role, folder) = self.find(path)?;
+        let folder = folder.clone();
+        let known = Known::new(self.own, self.log.store, role, &folder);
+        let found = open(&known)?;
+        let files = FolderFiles::of(&*found.storage, self.log.store)?;
+        let is_others =
+            |found: &FolderIdentity| (found.store, found.role) != (self.log.store, role);
+        let has_other_identity = matches!(&found.identity, Ok(Some(found)) if is_others(found));
+        if files != FolderFiles::None || has_other_identity {
+            return Err(known.refuse(
+                "it is not empty",
+                "what is in it may be the store's, or another's: look, and give an empty folder",
+            ));
+        }
+        // An identity of its own: the folder that was here before may come back.
+        let identity = known.identity(FolderId::random());
+        self.find(path)?.1.id = Some(identity.id);
+        self.take(found.storage, identity, true)
+    }
+
+    fn renew(&mut self, path: &Path) -> Result<(), StoreError> {
+        let (role, folder) = self.find(path)?;
+        let folder = folder.clone();
+        let known = Known::new(self.own, self.log.store, role, &folder);
+        let found = open(&known)?;
+        if let Ok(Some(identity)) = &found.identity {
+            // It is not lost; perhaps this is not the folder.
+            known.check_identity(identity)?;
+        }
+        let nameless = LogFolder {
+            id: None,
+            ..folder.clone()
+        };
+        Known::new(self.own, self.log.store, role, &nameless).check_files(&found.storage)?;
+        let identity = known.identity(folder.id.unwrap_or_else(FolderId::random));
+        self.find(path)?.1.id = Some(identity.id);
+        self.take(found.storage, identity, true)
+    }
+
+    fn set_archive(&mut self, path: &Path) -> Result<(), StoreError> {
+        let has_it = (self.log.archive.as_ref()).is_some_and(|folder| is_same(folder.path(), path));
+        if has_it {
+            return self.keep(path);
+        }
+        let path = absolute(path);
+        let new = Newcomer::new(self.log.store, FolderRole::Archive, &path, false);
+        let accepted = new.accept()?;
+        self.log.archive = Some(accepted.entry());
+        self.take(accepted.storage, accepted.identity, accepted.is_nameless)
+    }
+
+    fn take(
+        &mut self,
+        storage: Arc<DirectStorage>,
+        identity: FolderIdentity,
+        is_nameless: bool,
+    ) -> Result<(), StoreError> {
+        self.locks.push(StoreLock::log_folder(&storage)?);
+        if is_nameless {
+            self.identities.push((storage, identity));
+        }
+        Ok(())
+    }
+}
+
+fn open(known: &Known<'_>) -> Result<Found, StoreError> {
+    let found = Found::at(known.folder.path())?;
+    found.ok_or_else(|| known.refuse("there is no such folder", "make it, or mount it"))
+}
