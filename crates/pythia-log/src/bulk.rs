@@ -119,6 +119,11 @@ impl BulkWriter {
         })
     }
 
+    /// The file's name within its storage.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Appends changes, in chunks of a size that is read at once.
     pub fn push(&mut self, changes: &ChangeSet) -> Result<(), LogError> {
         let chunks = BulkChunk::all_of(changes)?;

@@ -245,8 +245,12 @@ impl Log {
     /// Removes changes put aside that no commit will name. Not worth an error: otherwise the file goes when the
     /// log is next opened.
     pub fn discard_bulk(&self, bulk: BulkWriter) {
-        let name = bulk.abandon();
-        let _ = self.shared.bulk_storage().remove(&name);
+        self.discard(&bulk.abandon());
+    }
+
+    /// The same of changes whose file is finished, by its name.
+    pub fn discard(&self, name: &str) {
+        let _ = self.shared.bulk_storage().remove(name);
     }
 
     /// Nothing needs the commits before a position any more: files with these alone go to the

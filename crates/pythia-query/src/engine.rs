@@ -33,7 +33,7 @@ use crate::result::{Results, SolutionStream, TripleStream};
 use crate::service::ServiceHandler;
 use crate::spill::SpillSpace;
 use crate::spill::bytes::SpilledBytes;
-use crate::syntax::Query;
+use crate::syntax::{Query, Update};
 
 /// What queries share: memory, room for temporary files and the execution runtime. Make one per
 /// process.
@@ -162,6 +162,20 @@ impl Engine {
             options.memory_bytes.unwrap_or(usize::MAX),
             Arc::clone(&self.spill),
         ))
+    }
+
+    /// Parses an update, as [`Update::parse`], within the memory of all queries: what a long one takes is
+    /// charged for before it is there, until it is dropped.
+    ///
+    /// # Errors
+    /// [`QueryError::Memory`] besides those of the syntax.
+    pub fn parse_update(
+        &self,
+        text: &str,
+        base: Option<&str>,
+        options: &QueryOptions,
+    ) -> Result<Update, QueryError> {
+        Update::parse_within(text, base, &self.governor(options))
     }
 
     /// Plans a query against a snapshot. Its time runs from here on.

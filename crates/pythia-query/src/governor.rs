@@ -241,6 +241,15 @@ impl Held {
     pub(crate) fn add(&mut self, bytes: usize) -> Result<(), QueryError> {
         self.set(self.bytes.saturating_add(bytes))
     }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How much more could be had now.
+    pub(crate) fn left(&self) -> usize {
+        self.governor.memory_left()
+    }
 }
 
 impl Drop for Held {
@@ -441,6 +450,18 @@ mod testing {
         pub(crate) fn with_checks_max(mut self, max: u64) -> Self {
             self.checks.max = max;
             self
+        }
+
+        /// No limit but so much memory.
+        pub(crate) fn with_memory(bytes: usize) -> Self {
+            let process = super::Arc::new(super::MemoryBudget::new(bytes));
+            Self::new(
+                super::Arc::default(),
+                None,
+                &process,
+                bytes,
+                super::Arc::default(),
+            )
         }
 
         /// How often the deadline was asked for.

@@ -90,6 +90,16 @@ pub enum StoreError {
         given_bytes: u64,
     },
 
+    /// The changes of a transaction do not fit into the memory that it may take.
+    #[error(
+        "the transaction's changes need more memory than there is ({message}); raise --memory, or commit in \
+         smaller parts"
+    )]
+    Allowance {
+        /// What could not be had.
+        message: String,
+    },
+
     /// Something there is more of than Pythia can count in its place.
     #[error("there are {what}")]
     TooLarge {

@@ -20,7 +20,7 @@ use crate::rewrite::unfinished::{interrupted, remove_remains};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 use crate::write::{
-    Maintainer, MaintenanceOptions, Replay, Rewritten, Scrubbed, Transaction, Writer,
+    Allowance, Maintainer, MaintenanceOptions, Replay, Rewritten, Scrubbed, Transaction, Writer,
 };
 
 /// The file that is locked while the store is in use. It stays when nobody uses the store.
@@ -286,7 +286,18 @@ impl Store {
     /// # Errors
     /// [`StoreError::ReadOnly`] unless the store was opened for writing.
     pub fn begin(&self) -> Result<Transaction, StoreError> {
-        Ok(Transaction::new(Arc::clone(self.writer()?)))
+        Ok(Transaction::new(Arc::clone(self.writer()?), None))
+    }
+
+    /// Begins a transaction that asks before it takes memory.
+    ///
+    /// # Errors
+    /// [`StoreError::ReadOnly`] unless the store was opened for writing.
+    pub fn begin_within(&self, allowance: Box<dyn Allowance>) -> Result<Transaction, StoreError> {
+        Ok(Transaction::new(
+            Arc::clone(self.writer()?),
+            Some(allowance),
+        ))
     }
 
     /// Moves the changes that are in memory to the device; whether there were any.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use pythia_io::{Counters, Storage};
 use pythia_query::{
     Engine, EngineOptions, PreparedQuery, Query, QueryError, QueryOptions, Results, SpilledBytes,
-    Usage,
+    Update, Usage,
 };
 use pythia_store::store::WriteOptions;
 use pythia_store::{OpenOptions, Snapshot, Store, StoreError};
@@ -20,7 +20,10 @@ pub struct Options {
     /// Bytes of pages kept in memory: a hard limit. Default 256 MiB.
     pub cache_bytes: usize,
     /// Bytes that all running queries together may hold in rows, tables, sorts and computed
-    /// terms: a hard limit. What does not fit goes to temporary files. Default 1 GiB.
+    /// terms, and transactions in changes: a hard limit. What does not fit goes to temporary files. Of a
+    /// database that is open for writing, an eighth is for committed changes that are not on the device yet, or
+    /// less if [`MaintenanceOptions::memory_bytes`](crate::MaintenanceOptions::memory_bytes) says so. Default
+    /// 1 GiB.
     pub memory_bytes: usize,
     /// Where temporary files are made. They have no names, and vanish with their query. Default
     /// `None`: the system's folder for such files.
@@ -41,6 +44,33 @@ impl Default for Options {
             spill_bytes: u64::MAX,
             write: None,
         }
+    }
+}
+
+/// Committed changes may have this part of the memory, of which they take half before they go to the device.
+const CHANGES_PART: usize = 8;
+/// Committed changes may have as much, whatever the memory.
+const CHANGES_BYTES_MIN: usize = 2 << 20;
+/// A new base may be sorted in this part of the memory, or in as much whatever the memory.
+const REWRITE_PART: usize = 8;
+const REWRITE_BYTES_MIN: usize = 32 << 20;
+
+impl Options {
+    /// How the store is written, within the memory; `None` if it is not.
+    fn write_within(&self) -> Option<WriteOptions> {
+        let mut write = self.write.clone()?;
+        let maintenance = &mut write.maintenance;
+        let changes = (self.memory_bytes / CHANGES_PART).max(CHANGES_BYTES_MIN);
+        maintenance.memory_bytes = maintenance.memory_bytes.min(changes / 2);
+        let rewrite = (self.memory_bytes / REWRITE_PART).max(REWRITE_BYTES_MIN);
+        maintenance.rewrite.memory_bytes = maintenance.rewrite.memory_bytes.min(rewrite);
+        Some(write)
+    }
+
+    /// What is left for queries and transactions.
+    fn query_memory_bytes(&self, write: Option<&WriteOptions>) -> usize {
+        let changes = write.map_or(0, |write| write.maintenance.memory_bytes.saturating_mul(2));
+        self.memory_bytes - changes.min(self.memory_bytes / CHANGES_PART)
     }
 }
 
@@ -72,11 +102,12 @@ impl Database {
             cache_bytes: options.cache_bytes,
         };
         let path = path.as_ref();
-        let store = match &options.write {
+        let write = options.write_within();
+        let store = match &write {
             Some(write) => Store::open_for_writing(path, open, write)?,
             None => Store::open(path, open)?,
         };
-        Self::over(store, &options)
+        Self::over(store, &options, write.as_ref())
     }
 
     /// Opens the store in a storage of any kind.
@@ -84,16 +115,21 @@ impl Database {
         let open = OpenOptions {
             cache_bytes: options.cache_bytes,
         };
-        let store = match &options.write {
+        let write = options.write_within();
+        let store = match &write {
             Some(write) => Store::open_storage_for_writing(storage, open, write)?,
             None => Store::open_storage(storage, open)?,
         };
-        Self::over(store, &options)
+        Self::over(store, &options, write.as_ref())
     }
 
-    fn over(store: Store, options: &Options) -> Result<Self, QueryError> {
+    fn over(
+        store: Store,
+        options: &Options,
+        write: Option<&WriteOptions>,
+    ) -> Result<Self, QueryError> {
         let engine = Engine::new(&EngineOptions {
-            memory_bytes: options.memory_bytes,
+            memory_bytes: options.query_memory_bytes(write),
             spill_folder: options.spill_folder.clone(),
             spill_bytes: options.spill_bytes,
         })?;
@@ -122,6 +158,20 @@ impl Database {
             ..options.clone()
         };
         self.prepare_parsed(&query, &options)
+    }
+
+    /// Parses an update, as [`Update::parse`], within the memory of all queries: what a long text becomes is
+    /// charged for before it is there, until it is dropped.
+    ///
+    /// # Errors
+    /// [`QueryError::Memory`] besides those of the syntax.
+    pub fn parse_update(
+        &self,
+        text: &str,
+        base: Option<&str>,
+        options: &QueryOptions,
+    ) -> Result<Update, QueryError> {
+        self.engine.parse_update(text, base, options)
     }
 
     /// Plans a parsed query. Its time runs from here on.

@@ -95,7 +95,9 @@ impl Transaction<'_> {
     /// After one, a part of the update may be done: the transaction takes nothing more, and cannot be
     /// committed. A text that is no update is refused before anything is done.
     pub fn update(&mut self, text: &str) -> Result<Updated, QueryError> {
-        self.update_parsed(&Update::parse(text, None)?, &UpdateOptions::default())
+        let options = UpdateOptions::default();
+        let update = self.database.parse_update(text, None, &options.query)?;
+        self.update_parsed(&update, &options)
     }
 
     /// Runs a parsed update, as [`Self::update`]. Its time runs from here on.

@@ -55,7 +55,9 @@ impl Database {
     /// transactions change the same quads, the update is tried again some times; then the error
     /// [`QueryError::is_retryable`].
     pub fn update(&self, text: &str) -> Result<UpdateReport, QueryError> {
-        self.update_parsed(&Update::parse(text, None)?, &UpdateOptions::default(), None)
+        let options = UpdateOptions::default();
+        let update = self.parse_update(text, None, &options.query)?;
+        self.update_parsed(&update, &options, None)
     }
 
     /// Runs a parsed update, as [`Self::update`]. Its time runs from here on.

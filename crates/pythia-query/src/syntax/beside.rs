@@ -4,7 +4,7 @@
 use oxrdf::NamedNode;
 use spargebra::Query as Algebra;
 use spargebra::algebra::QueryDataset;
-use spargebra::term::{GraphName, GraphNamePattern};
+use spargebra::term::GraphNamePattern;
 
 use super::update::{Action, Operation};
 use super::{Query, Update};
@@ -96,15 +96,12 @@ impl Update {
 
 /// Sets the graph of an operation. `None` if it names one, or is none of INSERT and DELETE.
 fn only(operation: &mut Operation, graph: &NamedNode) -> Option<()> {
-    let name = |name: &mut GraphName| {
-        (*name == GraphName::DefaultGraph).then(|| *name = graph.clone().into())
-    };
     let pattern = |name: &mut GraphNamePattern| {
         (*name == GraphNamePattern::DefaultGraph).then(|| *name = graph.clone().into())
     };
     match &mut operation.action {
-        Action::InsertData(quads) => quads.iter_mut().try_for_each(|q| name(&mut q.graph_name)),
-        Action::DeleteData(quads) => quads.iter_mut().try_for_each(|q| name(&mut q.graph_name)),
+        Action::InsertData(data) => data.set_graph(graph),
+        Action::DeleteData(data) => data.set_graph(graph),
         Action::Modify(modify) => {
             let (delete, insert) = (modify.delete.iter_mut(), modify.insert.iter_mut());
             delete.map(|q| &mut q.graph_name).try_for_each(pattern)?;

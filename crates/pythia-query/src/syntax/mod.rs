@@ -2,9 +2,10 @@
 //!
 //! [`limits`] refuses texts that would overflow the stack; [`paths`] writes what is not standard as
 //! standard SPARQL; then the parser library reads the query, or each section of the update that
-//! [`statements`] finds. If it refuses, [`grammar`] finds out where and why.
+//! [`statements`] finds, of long [`data`] a piece at a time. If it refuses, [`grammar`] finds out where and why.
 
 mod beside;
+mod data;
 #[cfg(test)]
 mod fuzz;
 mod grammar;
@@ -34,6 +35,7 @@ use crate::plan::search::is_search;
 use crate::plan::search::request::Request;
 use crate::validate;
 pub use beside::QueryForm;
+pub(crate) use data::Data;
 use grammar::Language;
 use paths::Rewritten;
 pub use place::{Expected, Place, SOUGHT};

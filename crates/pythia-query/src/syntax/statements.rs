@@ -2,7 +2,8 @@
 //!
 //! The parser gives the operations in terms of a few simple ones, and forgets which of them were one
 //! and whether they were SILENT; and it takes a prologue only at the start. So the text is cut into
-//! sections that begin with a prologue, and what each operation is called is noted.
+//! sections that begin with a prologue, and what each operation is called is noted. Long data is a section of
+//! its own, which is not parsed at once ([`super::data`]).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,6 +15,9 @@ use super::token::{Kind, Token, tokens};
 /// Prologues are repeated before each later section: together they may take so many bytes.
 const REPEATED_BYTES_MAX: usize = 64 << 20;
 
+/// INSERT DATA and DELETE DATA of more bytes than these are long.
+const LONG_BYTES: usize = 64 << 10;
+
 /// An operation in the text.
 #[derive(Debug)]
 pub(super) struct Statement {
@@ -23,6 +27,15 @@ pub(super) struct Statement {
     pub(super) silent: bool,
     /// Of an operation from one graph to another: whether both are written alike.
     pub(super) is_loop: bool,
+    /// Of INSERT DATA and DELETE DATA: which.
+    pub(super) data: Option<DataVerb>,
+}
+
+/// Whether data is inserted or deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DataVerb {
+    Insert,
+    Delete,
 }
 
 /// What an operation does, as far as the parser does not tell.
@@ -49,10 +62,12 @@ impl Verb {
 #[derive(Debug, Default)]
 pub(super) struct Section {
     /// The prologues of the sections before.
-    prologue: String,
+    pub(super) prologue: String,
     /// From its own prologue to the next section's.
-    range: Range<usize>,
+    pub(super) range: Range<usize>,
     pub(super) statements: Vec<Statement>,
+    /// Its only statement is long data.
+    pub(super) is_long_data: bool,
 }
 
 impl Section {
@@ -138,23 +153,30 @@ impl<'t> Cutter<'t> {
     fn declaration(&mut self, range: Range<usize>) -> Result<(), Fault> {
         let last = self.sections.last_mut().expect("there is one");
         if !last.statements.is_empty() {
-            last.range.end = range.start;
-            self.repeated_bytes += self.prologues.len();
-            if self.repeated_bytes > REPEATED_BYTES_MAX {
-                return Err(Fault {
-                    at: range.start,
-                    message: "there are too many prologues; declare all prefixes at the start"
-                        .to_owned(),
-                });
-            }
-            self.sections.push(Section {
-                prologue: self.prologues.clone(),
-                range: range.clone(),
-                statements: Vec::new(),
-            });
+            self.section(range.start)?;
         }
         self.prologues.push_str(&self.text[range]);
         self.prologues.push('\n');
+        Ok(())
+    }
+
+    /// Begins a section.
+    fn section(&mut self, start: usize) -> Result<(), Fault> {
+        self.repeated_bytes += self.prologues.len();
+        if self.repeated_bytes > REPEATED_BYTES_MAX {
+            return Err(Fault {
+                at: start,
+                message: "there are too many prologues; declare all prefixes at the start"
+                    .to_owned(),
+            });
+        }
+        let last = self.sections.last_mut().expect("there is one");
+        last.range.end = last.range.end.max(start);
+        self.sections.push(Section {
+            prologue: self.prologues.clone(),
+            range: start..start,
+            ..Section::default()
+        });
         Ok(())
     }
 
@@ -175,8 +197,11 @@ impl<'t> Cutter<'t> {
             () => Verb::Other,
         };
         let (mut depth, mut end, mut second) = (0_usize, first.end, None);
+        let mut after = first.end;
+        let mut data = None;
         let mut operands: Vec<&str> = Vec::new();
         for token in tokens {
+            after = token.end;
             if depth == 0 && token.text == ";" {
                 break;
             }
@@ -186,8 +211,12 @@ impl<'t> Cutter<'t> {
                 "}" => depth = depth.saturating_sub(1),
                 _ => {}
             }
-            let is_data = is(first, "INSERT") && second.is_some_and(|word| is(word, "DATA"));
-            if is_data && token.kind == Kind::BlankNode {
+            if second.is_none() && is(token, "DATA") {
+                let verbs = [("INSERT", DataVerb::Insert), ("DELETE", DataVerb::Delete)];
+                let named = verbs.into_iter().find(|(word, _)| is(first, word));
+                data = named.map(|(_, verb)| verb);
+            }
+            if data == Some(DataVerb::Insert) && token.kind == Kind::BlankNode {
                 self.label(token)?;
             }
             if verb != Verb::Other && !["GRAPH", "SILENT"].iter().any(|word| is(token, word)) {
@@ -195,13 +224,24 @@ impl<'t> Cutter<'t> {
             }
             second = second.or(Some(token));
         }
+        let is_closed = self.text[..end].ends_with('}');
+        let is_long = data.is_some() && is_closed && end - first.start > LONG_BYTES;
+        if is_long {
+            self.section(first.start)?;
+        }
         let last = self.sections.last_mut().expect("there is one");
+        last.is_long_data = is_long;
+        last.range.end = after;
         last.statements.push(Statement {
             range: first.start..end,
             verb,
             silent: second.is_some_and(|word| is(word, "SILENT")),
             is_loop: matches!(operands[..], [from, _, to] if from == to),
+            data,
         });
+        if is_long {
+            self.section(after)?;
+        }
         Ok(())
     }
 

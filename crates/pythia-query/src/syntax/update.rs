@@ -1,5 +1,7 @@
 //! Updates: from their text to operations.
 
+use std::sync::Arc;
+
 use oxiri::Iri;
 use oxrdf::{NamedNode, NamedOrBlankNode};
 use spargebra::GraphUpdateOperation;
@@ -8,18 +10,22 @@ use spargebra::term::{
     GraphName, GraphNamePattern, GroundQuad, GroundQuadPattern, Quad, QuadPattern,
 };
 
+use super::data::{Data, DataQuad, Fault, LongData, Refused, inside, tree_bytes};
 use super::grammar::Language;
-use super::statements::{Section, Statement, Verb, sections};
+use super::statements::{DataVerb, Section, Statement, Verb, sections};
 use super::{by_parser, byte_of, check_searches, limits, parser, rewrite, syntax};
 use super::{for_the_parser, grammar};
 use crate::error::QueryError;
 use crate::expression::text_bytes;
+use crate::governor::{Governor, Held};
 use crate::validate;
 
 /// A parsed update: any number of operations, which are done one after the other or not at all.
 #[derive(Clone, Debug)]
 pub struct Update {
     pub(crate) operations: Vec<Operation>,
+    /// What it takes, if that was charged for.
+    held: Option<Arc<Held>>,
 }
 
 /// One operation, and where it starts.
@@ -33,8 +39,8 @@ pub(crate) struct Operation {
 /// What an operation does.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
-    InsertData(Vec<Quad>),
-    DeleteData(Vec<GroundQuad>),
+    InsertData(Data<Quad>),
+    DeleteData(Data<GroundQuad>),
     Modify(Box<Modify>),
     Load {
         silent: bool,
@@ -80,7 +86,36 @@ pub(crate) struct Modify {
 impl Update {
     /// Parses an update; relative IRIs are resolved against `base`.
     pub fn parse(text: &str, base: Option<&str>) -> Result<Self, QueryError> {
+        let governor = Arc::new(Governor::unlimited());
+        let mut update = Self::parse_charged(text, base, &mut Held::new(&governor))?;
+        update.held = None;
+        Ok(update)
+    }
+
+    /// The same within limits: what a long update takes is charged for before it is there, and as long as it is.
+    pub(crate) fn parse_within(
+        text: &str,
+        base: Option<&str>,
+        governor: &Arc<Governor>,
+    ) -> Result<Self, QueryError> {
+        let mut held = Held::new(governor);
+        if text.len() <= FREE_BYTES {
+            // What it comes to is charged for when it is run.
+            let mut update = Self::parse(text, base)?;
+            update.held = None;
+            return Ok(update);
+        }
+        let mut update = Self::parse_charged(text, base, &mut held)?;
+        update.held = Some(Arc::new(held));
+        Ok(update)
+    }
+
+    fn parse_charged(text: &str, base: Option<&str>, held: &mut Held) -> Result<Self, QueryError> {
         limits::check(text).map_err(|excess| syntax(text, excess.at, excess.message))?;
+        // Copies of the text, and labels of blank nodes, until all is parsed.
+        let labels = text.matches("_:").count().saturating_mul(LABEL_BYTES);
+        let meanwhile = TEXT_COPIES * text.len() + labels;
+        held.add(meanwhile)?;
         let rewritten = rewrite(text, base.is_some(), Language::Update)?;
         let standard = rewritten.as_ref().map_or(text, |new| new.text.as_str());
         let standard = for_the_parser(standard);
@@ -96,9 +131,16 @@ impl Update {
                 section: &section,
                 original: &original,
             };
-            operations.append(&mut reader.operations(rewritten.is_some())?);
+            operations.append(&mut match section.is_long_data {
+                true => reader.long_data(held)?,
+                false => reader.operations(rewritten.is_some(), held)?,
+            });
         }
-        Ok(Self { operations })
+        held.set(held.bytes() - meanwhile)?;
+        Ok(Self {
+            operations,
+            held: None,
+        })
     }
 
     /// How many operations it has.
@@ -106,11 +148,18 @@ impl Update {
         self.operations.len()
     }
 
-    /// About how many bytes the quads take that it is to insert or to delete.
+    /// About how many bytes the quads take that it is to insert or to delete, as far as they were not charged
+    /// for when they were parsed.
     pub(crate) fn data_bytes(&self) -> usize {
+        if self.held.is_some() {
+            return 0;
+        }
         let of_action = |operation: &Operation| match &operation.action {
-            Action::InsertData(quads) => quads.iter().map(quad_bytes).sum(),
-            Action::DeleteData(quads) => quads.len() * GROUND_QUAD_BYTES,
+            Action::InsertData(Data::Parsed(quads)) => quads.iter().map(quad_bytes).sum(),
+            Action::DeleteData(Data::Parsed(quads)) => quads.len() * GROUND_QUAD_BYTES,
+            Action::InsertData(Data::Long(long)) | Action::DeleteData(Data::Long(long)) => {
+                long.memory_bytes()
+            }
             _ => 0,
         };
         self.operations.iter().map(of_action).sum()
@@ -122,6 +171,12 @@ impl Update {
     }
 }
 
+/// An update of no more bytes is not charged for while it is parsed.
+const FREE_BYTES: usize = 64 << 10;
+/// How often a text is there, besides as it was given, while it is parsed.
+const TEXT_COPIES: usize = 2;
+/// What the label of a blank node takes while others are compared with it.
+const LABEL_BYTES: usize = 64;
 /// What a text takes besides itself.
 const ALLOCATION_BYTES: usize = 16;
 /// About what a quad without variables takes.
@@ -152,8 +207,13 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn operations(&self, is_rewritten: bool) -> Result<Vec<Operation>, QueryError> {
+    fn operations(
+        &self,
+        is_rewritten: bool,
+        held: &mut Held,
+    ) -> Result<Vec<Operation>, QueryError> {
         let source = self.section.source(self.standard);
+        held.add(tree_bytes(&source, &source, self.base))?;
         let update = match parser(self.text, self.base)?.parse_update(&source) {
             Ok(update) => update,
             Err(error) => return Err(self.refused(&source, &error.to_string(), is_rewritten)),
@@ -180,6 +240,64 @@ impl Reader<'_> {
             Some(_) => Err(self.mixed_up(self.text.len())),
             None => Ok(operations),
         }
+    }
+
+    /// The operation of a section whose only statement is long data.
+    fn long_data(&self, held: &mut Held) -> Result<Vec<Operation>, QueryError> {
+        let statement = &self.section.statements[0];
+        let long = LongData::new(
+            (self.standard, statement.range.clone()),
+            &self.section.prologue,
+            self.base,
+            held,
+        )?;
+        let long = Box::new(long);
+        let action = match statement.data {
+            Some(DataVerb::Delete) => {
+                self.check_long::<GroundQuad>(&long, held)?;
+                Action::DeleteData(Data::Long(long))
+            }
+            _ => {
+                self.check_long::<Quad>(&long, held)?;
+                Action::InsertData(Data::Long(long))
+            }
+        };
+        let at = (self.original)(statement.range.start);
+        Ok(vec![Operation {
+            line: super::place_of(self.text, at).0,
+            base_iri: None,
+            action,
+        }])
+    }
+
+    fn check_long<Q: DataQuad>(&self, long: &LongData, held: &mut Held) -> Result<(), QueryError> {
+        let Refused {
+            source,
+            before_bytes,
+            start,
+            message,
+        } = match long.check::<Q>(held) {
+            Ok(()) => return Ok(()),
+            Err(Fault::Limit(error)) => return Err(error),
+            Err(Fault::Refused(refused)) => *refused,
+        };
+        let fault = grammar::first_fault(self.text, self.base.is_some(), Language::Update);
+        if let Some(fault) = fault {
+            return Err(syntax(self.text, fault.at, fault.message));
+        }
+        let QueryError::Syntax {
+            line,
+            column,
+            message,
+        } = by_parser(&source, &message)
+        else {
+            unreachable!("it is an error of syntax");
+        };
+        let statement = self.section.statements[0].range.clone();
+        let body = inside(self.standard, statement);
+        let at = byte_of(&source, line, column).saturating_sub(before_bytes);
+        let at = (body.start + start + at).min(body.end);
+        Err(syntax(self.text, (self.original)(at), message))
     }
 
     /// The error for a text that the parser and [`super::statements`] read in different ways.
@@ -293,8 +411,8 @@ fn ends(pattern: &GraphPattern, insert: &[QuadPattern]) -> Option<(GraphName, Gr
 
 fn simple(operation: GraphUpdateOperation) -> Option<Action> {
     Some(match operation {
-        GraphUpdateOperation::InsertData { data } => Action::InsertData(data),
-        GraphUpdateOperation::DeleteData { data } => Action::DeleteData(data),
+        GraphUpdateOperation::InsertData { data } => Action::InsertData(Data::Parsed(data)),
+        GraphUpdateOperation::DeleteData { data } => Action::DeleteData(Data::Parsed(data)),
         GraphUpdateOperation::DeleteInsert {
             delete,
             insert,

@@ -32,7 +32,7 @@ use crate::engine::{Engine, QueryOptions};
 use crate::error::QueryError;
 use crate::governor::{Governor, Held};
 use crate::graph_rules::GraphRules;
-use crate::syntax::{Action, Operation, Update};
+use crate::syntax::{Action, Data, Operation, Update};
 
 use batch::QuadBatch;
 use load::LoadHandler;
@@ -86,7 +86,7 @@ impl Engine {
         let timeout = options.query.timeout;
         let permission = Permission::new(&options.writable);
         for operation in &update.operations {
-            permission.check(operation)?;
+            permission.check(operation, &mut parsed)?;
         }
         let mut runner = Runner {
             engine: self,
@@ -182,48 +182,48 @@ impl Runner<'_> {
     /// INSERT DATA. Its blank nodes are those of no other request.
     fn insert_data(
         &mut self,
-        quads: &[spargebra::term::Quad],
-        governor: &Governor,
+        data: &Data<spargebra::term::Quad>,
+        governor: &Arc<Governor>,
     ) -> Result<(), QueryError> {
         let scope = format!("u{:016x}_", self.request);
-        for part in quads.chunks(BATCH_ROWS) {
-            governor.check()?;
-            let mut batch = QuadBatch::new(&scope);
-            for quad in part {
-                let subject = TermRef::from(quad.subject.as_ref());
-                let predicate = TermRef::from(quad.predicate.as_ref());
-                batch.push(
-                    subject,
-                    predicate,
-                    quad.object.as_ref(),
-                    name(&quad.graph_name),
-                );
+        data.each(&mut Held::new(governor), |quads| {
+            for part in quads.chunks(BATCH_ROWS) {
+                governor.check()?;
+                let mut batch = QuadBatch::new(&scope);
+                for quad in part {
+                    let subject = TermRef::from(quad.subject.as_ref());
+                    let predicate = TermRef::from(quad.predicate.as_ref());
+                    let graph = name(&quad.graph_name);
+                    batch.push(subject, predicate, quad.object.as_ref(), graph);
+                }
+                let rows = batch.rows(|keys| quads::ids(self.transaction, keys))?;
+                self.insert(&rows)?;
             }
-            let rows = batch.rows(|keys| quads::ids(self.transaction, keys))?;
-            self.insert(&rows)?;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn delete_data(
         &mut self,
-        quads: &[spargebra::term::GroundQuad],
-        governor: &Governor,
+        data: &Data<spargebra::term::GroundQuad>,
+        governor: &Arc<Governor>,
     ) -> Result<(), QueryError> {
         let snapshot = self.snapshot();
-        for part in quads.chunks(BATCH_ROWS) {
-            governor.check()?;
-            let mut batch = QuadBatch::new("");
-            for quad in part {
-                let object = oxrdf::Term::from(quad.object.clone());
-                let subject = TermRef::from(quad.subject.as_ref());
-                let predicate = TermRef::from(quad.predicate.as_ref());
-                batch.push(subject, predicate, object.as_ref(), name(&quad.graph_name));
+        data.each(&mut Held::new(governor), |quads| {
+            for part in quads.chunks(BATCH_ROWS) {
+                governor.check()?;
+                let mut batch = QuadBatch::new("");
+                for quad in part {
+                    let object = oxrdf::Term::from(quad.object.clone());
+                    let subject = TermRef::from(quad.subject.as_ref());
+                    let predicate = TermRef::from(quad.predicate.as_ref());
+                    batch.push(subject, predicate, object.as_ref(), name(&quad.graph_name));
+                }
+                let rows = batch.rows(|keys| Ok(snapshot.resolve_keys(keys)?))?;
+                self.remove(&rows)?;
             }
-            let rows = batch.rows(|keys| Ok(snapshot.resolve_keys(keys)?))?;
-            self.remove(&rows)?;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// The id of a term, a new one if the store does not have it.

@@ -15,6 +15,7 @@ use spargebra::term::{GraphName as Written, GraphNamePattern};
 
 use super::Row;
 use crate::error::QueryError;
+use crate::governor::Held;
 use crate::graph_rules::GraphRules;
 use crate::syntax::{Action, Operation, Transfer};
 
@@ -35,14 +36,20 @@ impl<'a> Permission<'a> {
         }
     }
 
-    /// Checks the graphs that an operation names.
-    pub(super) fn check(&self, operation: &Operation) -> Result<(), QueryError> {
+    /// Checks the graphs that an operation names. What is parsed for that is charged for meanwhile.
+    pub(super) fn check(&self, operation: &Operation, held: &mut Held) -> Result<(), QueryError> {
         if self.rules.is_all() {
             return Ok(());
         }
         match &operation.action {
-            Action::InsertData(quads) => quads.iter().try_for_each(|q| self.name(&q.graph_name)),
-            Action::DeleteData(quads) => quads.iter().try_for_each(|q| self.name(&q.graph_name)),
+            Action::InsertData(data) => data.each(held, |quads| {
+                let mut graphs = quads.iter().map(|quad| &quad.graph_name);
+                graphs.try_for_each(|graph| self.name(graph))
+            }),
+            Action::DeleteData(data) => data.each(held, |quads| {
+                let mut graphs = quads.iter().map(|quad| &quad.graph_name);
+                graphs.try_for_each(|graph| self.name(graph))
+            }),
             Action::Modify(modify) => {
                 let deleted = modify.delete.iter().map(|quad| &quad.graph_name);
                 let inserted = modify.insert.iter().map(|quad| &quad.graph_name);

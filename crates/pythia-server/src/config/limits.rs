@@ -29,7 +29,7 @@ pub struct Limits {
     /// Bytes of RDF sent to the graph store. Default 64 GiB.
     #[serde(rename = "upload_size", with = "human")]
     pub upload_bytes: u64,
-    /// Bytes that texts being received may hold in memory together. Default 256 MiB.
+    /// Bytes that texts being received may hold in memory together. Default 64 MiB.
     #[serde(rename = "receive_memory", with = "human")]
     pub receive_bytes: usize,
     /// Bytes of path and query string. Default 64 KiB.
@@ -76,7 +76,7 @@ impl Default for Limits {
             rows: None,
             text_bytes: 16 << 20,
             upload_bytes: 64 << 30,
-            receive_bytes: 256 << 20,
+            receive_bytes: 64 << 20,
             url_bytes: 64 << 10,
             header_time: Duration::from_secs(10),
             stall_time: Duration::from_secs(30),

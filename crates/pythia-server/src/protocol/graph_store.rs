@@ -291,11 +291,13 @@ async fn patch(
     answer::run(cancel, move || {
         let text = received.text()?;
         let failed = |error| HttpError::of_query(&error, text);
-        let mut update = Update::parse(text, base.as_deref()).map_err(failed)?;
+        let options = exchange.update_options(&turn, &exchange.limits);
+        let database = &exchange.dataset.database;
+        let parsed = database.parse_update(text, base.as_deref(), &options.query);
+        let mut update = parsed.map_err(failed)?;
         if let Target::Named(graph) = &target {
             update.set_graph(graph).map_err(failed)?;
         }
-        let options = exchange.update_options(&turn, &exchange.limits);
         update::commit(&exchange, &update, &options, None)
     })
     .await?;

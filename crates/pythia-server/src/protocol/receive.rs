@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use bytes::{Buf, Bytes};
 use http::StatusCode;
+use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -68,7 +69,10 @@ pub(crate) async fn whole(caller: &Caller, body: Body) -> Result<Received, HttpE
 pub(crate) async fn short(caller: &Caller, body: Body, most: usize) -> Result<Short, HttpError> {
     let mut pace = Pace::new(caller.settings.config.limits.stall_time);
     let mut body = body;
-    let mut bytes: Vec<u8> = Vec::new();
+    // As long as it will be, so that it is not moved as it comes. What is not written to takes no memory.
+    let length = HttpBody::size_hint(&body).exact().unwrap_or(0);
+    let fitting = usize::try_from(length).map_or(0, |length| length.min(most));
+    let mut bytes: Vec<u8> = Vec::with_capacity(fitting);
     let mut share: Option<OwnedSemaphorePermit> = None;
     while let Some(piece) = pace.next(&mut body).await? {
         let more = reserve(&caller.state.receiving, piece.len())?;

@@ -71,11 +71,13 @@ pub(crate) async fn run(
         let started = Instant::now();
         let text = text.text()?;
         let failed = |error| HttpError::of_query(&error, text);
-        let mut update = Update::parse(text, base.as_deref()).map_err(failed)?;
+        let mut options = exchange.update_options(&turn, &limits);
+        let database = &exchange.dataset.database;
+        let parsed = database.parse_update(text, base.as_deref(), &options.query);
+        let mut update = parsed.map_err(failed)?;
         if !default.is_empty() || !named.is_empty() {
             update.set_using(default, named).map_err(failed)?;
         }
-        let mut options = exchange.update_options(&turn, &limits);
         // Its time includes that of reading its text.
         let left = |timeout: Duration| timeout.saturating_sub(started.elapsed());
         options.query.timeout = options.query.timeout.map(left);

@@ -40,7 +40,7 @@ pub(crate) mod tests;
 pub use entry::{RunEntry, RunId, TermSpan};
 pub use rows::{RunRows, SegmentRows};
 pub use terms::{RunTermsWriter, TermCursor};
-pub use writer::{DeviceRunWriter, RunOrderWriter, WrittenOrder, write_run};
+pub use writer::{DeviceRunWriter, EachTerm, RunOrderWriter, WrittenOrder, write_run};
 
 pub(crate) use filter::{FilterBuilder, StoredFilter, hash_of};
 use terms::RunTerms;

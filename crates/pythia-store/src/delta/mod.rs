@@ -23,7 +23,7 @@ pub(crate) use changes::ChangeStream;
 pub use device::{RunEntry, RunId, TermSpan};
 pub(crate) use edges::{append, merge};
 pub use report::{ChangesReport, NextStep, RunReport};
-pub(crate) use run::{Quad, Run};
+pub(crate) use run::{MergedRows, Quad, Run};
 pub(crate) use terms::{KindCounts, TermStore, TermView, kind_index};
 
 use crate::StoreError;
@@ -38,6 +38,13 @@ use device::DeviceRun;
 const SMALL_ROWS: usize = 512;
 /// Runs are kept at least so many times larger than the next.
 const RATIO: usize = 8;
+/// Runs of commits that have more rows together are not made one in memory, as both are there until that is done.
+const MERGED_ROWS_MAX: usize = 1 << 16;
+
+/// Whether a run becomes one with a later one of so many rows.
+pub(crate) fn is_merged(before: usize, rows: usize) -> bool {
+    before < SMALL_ROWS || before < RATIO * rows
+}
 
 /// Changes on top of a base. Nothing of it ever changes; a commit makes the next one.
 pub(crate) struct Delta {
@@ -77,9 +84,10 @@ impl Delta {
         let mut last = run;
         while runs.len() > self.frozen
             && let Some(before) = runs.last()
-            && (before.len() < SMALL_ROWS || before.len() < RATIO * last.len())
+            && is_merged(before.len(), last.len())
+            && before.len() + last.len() <= MERGED_ROWS_MAX
         {
-            last = Arc::new(Run::merged(&[before, &last]));
+            last = Arc::new(Run::merged_owned(vec![Arc::clone(before), last]));
             runs.pop();
         }
         if last.len() > 0 {
@@ -106,13 +114,12 @@ impl Delta {
         }
     }
 
-    /// What a transaction that began with `begun` has changed since.
-    pub(crate) fn changes_since(&self, begun: &Self) -> Run {
-        let runs: Vec<&Run> = self.runs[begun.runs.len()..]
-            .iter()
-            .map(|run| &**run)
-            .collect();
-        Run::merged(&runs)
+    /// The changes of a transaction that began with `begun`, with these runs as its own.
+    pub(crate) fn with_own_runs(&self, begun: &Self, own: Vec<Arc<Run>>) -> Self {
+        Self {
+            runs: begun.runs.iter().cloned().chain(own).collect(),
+            ..self.copy()
+        }
     }
 
     /// The same changes; those in memory are no more merged with later ones.

@@ -3,13 +3,17 @@
 //! Every quad of a run has a sign. For each quad the sum over the base and all runs of a snapshot
 //! is 0 or 1, whatever the order of the runs, so runs merge by adding signs up and dropping zeros.
 
+use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use pythia_rdf::TermId;
 
 use super::device::{FilterBuilder, StoredFilter, add_edge, hash_of};
 use crate::pattern::{Component, End, GraphFilter, Order, QuadPattern};
 
+/// What a row takes in an order.
+const ROW_BYTES: usize = size_of::<[u64; 4]>() + size_of::<i32>();
 /// Runs with fewer rows have no filters.
 const FILTERED_ROWS_MIN: usize = 256;
 
@@ -17,11 +21,17 @@ const FILTERED_ROWS_MIN: usize = 256;
 pub(crate) type Quad = [u64; 4];
 
 /// Rows of an order with their signs, sorted.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct SignedRows {
     rows: Vec<[u64; 4]>,
     /// One more than rows: the sum of the signs of all rows before.
     sums: Vec<i32>,
+}
+
+impl Default for SignedRows {
+    fn default() -> Self {
+        Self::with_capacity(0)
+    }
 }
 
 impl SignedRows {
@@ -105,7 +115,7 @@ pub(crate) struct PredicateChange {
 }
 
 /// Signed quads in all four orders. Nothing of it ever changes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Run {
     /// As in [`Order::ALL`].
     orders: [SignedRows; 4],
@@ -131,14 +141,35 @@ impl Run {
         }))
     }
 
-    /// All changes of several runs as one.
-    pub(crate) fn merged(runs: &[&Self]) -> Self {
+    /// All changes of several runs as one. The rows of runs that nobody else has go order by order.
+    pub(crate) fn merged_owned(runs: Vec<Arc<Self>>) -> Self {
+        let mut runs: Vec<Owned> = runs.into_iter().map(Owned::new).collect();
+        if let [run] = &mut runs[..]
+            && let Owned::Alone(run) = run
+        {
+            return std::mem::take(&mut **run);
+        }
         Self::of_orders(std::array::from_fn(|index| {
-            let inputs: Vec<&SignedRows> = runs.iter().map(|run| &run.orders[index]).collect();
-            match inputs[..] {
-                [a, b] => merged_pair(a, b),
-                _ => merged_all(&inputs),
-            }
+            // From the last, and smallest, on.
+            let rows = runs.iter_mut().rev().map(|run| run.take(index));
+            rows.reduce(|later, before| match (later, before) {
+                (Cow::Owned(rows), other) | (other, Cow::Owned(rows)) if rows.len() == 0 => other,
+                (later, before) => Cow::Owned(merged_pair(&before, &later)),
+            })
+            .map_or_else(SignedRows::default, Cow::into_owned)
+        }))
+    }
+
+    /// The same changes with other ids. The rows of a run that nobody else has go order by order.
+    pub(crate) fn with_ids(run: Arc<Self>, id: impl Fn(u64) -> u64) -> Self {
+        let mut run = Owned::new(run);
+        Self::of_orders(std::array::from_fn(|index| {
+            let order = run.take(index);
+            let mut rows: Vec<([u64; 4], i32)> = Vec::with_capacity(order.len());
+            rows.extend((0..order.len()).map(|row| (order.row(row).map(&id), order.sign(row))));
+            drop(order);
+            rows.sort_unstable_by_key(|entry| entry.0);
+            summed(&rows)
         }))
     }
 
@@ -158,11 +189,30 @@ impl Run {
         self.orders[0].len()
     }
 
+    /// Quads that were added.
+    pub(crate) fn added(&self) -> usize {
+        // The rest was removed.
+        let sum = self.orders[0].sum(0..self.len());
+        (self.len() as i64 + sum) as usize / 2
+    }
+
     /// Memory that it takes, about.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let rows = self.len() * 4 * (size_of::<[u64; 4]>() + size_of::<i32>());
+        let rows = self.len() * Self::ORDERS * ROW_BYTES;
         let filters = self.filters.iter().flatten();
-        rows + filters.map(StoredFilter::memory_bytes).sum::<usize>()
+        let filters = filters.map(StoredFilter::memory_bytes).sum::<usize>();
+        let predicates = self.predicates.len() * size_of::<PredicateChange>();
+        rows + filters + predicates + self.graphs.len() * size_of::<(u64, i64)>()
+    }
+
+    /// How many orders there are.
+    pub(crate) const ORDERS: usize = 4;
+
+    /// What a run of so many rows takes at most, but for what it has of each predicate.
+    pub(crate) const fn bytes_of(rows: usize) -> usize {
+        /// In the filters and in the list of graphs.
+        const BESIDE: usize = 48;
+        rows * (Self::ORDERS * ROW_BYTES + BESIDE)
     }
 
     /// The rows in an order.
@@ -317,6 +367,61 @@ impl Run {
     }
 }
 
+/// A run that is used up, as far as that can be.
+enum Owned {
+    Alone(Box<Run>),
+    Shared(Arc<Run>),
+}
+
+impl Owned {
+    fn new(run: Arc<Run>) -> Self {
+        match Arc::try_unwrap(run) {
+            Ok(run) => Self::Alone(Box::new(run)),
+            Err(run) => Self::Shared(run),
+        }
+    }
+
+    fn take(&mut self, order: usize) -> Cow<'_, SignedRows> {
+        match self {
+            Self::Alone(run) => Cow::Owned(std::mem::take(&mut run.orders[order])),
+            Self::Shared(run) => Cow::Borrowed(&run.orders[order]),
+        }
+    }
+}
+
+/// The changes of several runs as one, in an order, row by row.
+pub(crate) struct MergedRows<'r> {
+    inputs: Vec<(&'r SignedRows, usize)>,
+}
+
+impl<'r> MergedRows<'r> {
+    pub(crate) fn new(runs: &'r [Arc<Run>], order: Order) -> Self {
+        let inputs = runs.iter().map(|run| (run.rows(order), 0)).collect();
+        Self { inputs }
+    }
+}
+
+impl Iterator for MergedRows<'_> {
+    type Item = ([u64; 4], bool);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let rows = |(rows, next): &(&SignedRows, usize)| rows.rows.get(*next).copied();
+            let least = self.inputs.iter().filter_map(rows).min()?;
+            let mut sum = 0;
+            for (rows, next) in &mut self.inputs {
+                if rows.rows.get(*next) == Some(&least) {
+                    sum += rows.sign(*next);
+                    *next += 1;
+                }
+            }
+            if sum != 0 {
+                return Some((least, sum > 0));
+            }
+        }
+    }
+}
+
 /// The nodes, and nodes with predicates, that rows of SPO or OPS begin with.
 fn filter(rows: &SignedRows) -> StoredFilter {
     let mut builder = FilterBuilder::new(2 * rows.len() as u64);
@@ -417,14 +522,6 @@ fn merged_pair(a: &SignedRows, b: &SignedRows) -> SignedRows {
     (i..a.len()).for_each(|i| out.push(a.rows[i], a.sign(i)));
     (j..b.len()).for_each(|j| out.push(b.rows[j], b.sign(j)));
     out
-}
-
-fn merged_all(inputs: &[&SignedRows]) -> SignedRows {
-    let mut merged = SignedRows::with_capacity(0);
-    for input in inputs {
-        merged = merged_pair(&merged, input);
-    }
-    merged
 }
 
 /// What the rows of order PSO change, per predicate and per graph.

@@ -12,7 +12,13 @@ use parking_lot::RwLock;
 use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 use rustc_hash::FxBuildHasher;
 
+use crate::StoreError;
 use crate::snapshot::keep_first;
+
+/// Lists of terms grow by this part.
+const GROWTH: usize = 4;
+/// What the place of a term takes in a table.
+const PLACE_BYTES: usize = 5;
 
 /// Terms of each dictionary kind, in the order of [`TermKind::DICTIONARY`].
 pub(crate) type KindCounts = [u64; TermKind::DICTIONARY.len()];
@@ -40,6 +46,28 @@ struct KindTerms {
     places: HashTable<u32>,
 }
 
+/// The key of a term that is there.
+fn key_of(kinds: &[KindTerms; TermKind::DICTIONARY.len()], id: TermId) -> &[u8] {
+    let index = kind_index(id.kind()).expect("terms are of dictionary kinds");
+    let terms = &kinds[index];
+    terms.key((id.payload() - terms.first) as usize)
+}
+
+/// Makes room for more elements, and some besides: not for twice as many, as a list does by itself.
+fn make_room<T>(list: &mut Vec<T>, more: usize) {
+    if list.capacity() - list.len() < more {
+        list.reserve_exact(more.max(list.len() / GROWTH));
+    }
+}
+
+/// What a list takes that grows so, while it is moved; 0 if it need not grow.
+fn room_bytes<T>(list: &Vec<T>, more: usize) -> usize {
+    match list.capacity() - list.len() < more {
+        true => (list.len() + more.max(list.len() / GROWTH)) * size_of::<T>(),
+        false => 0,
+    }
+}
+
 impl KindTerms {
     fn key(&self, place: usize) -> &[u8] {
         let start = match place {
@@ -62,7 +90,9 @@ impl KindTerms {
             return payload;
         }
         let place = self.ends.len() as u32;
+        make_room(&mut self.bytes, key.len());
         self.bytes.extend_from_slice(key);
+        make_room(&mut self.ends, 1);
         self.ends.push(self.bytes.len());
         let Self {
             ends,
@@ -86,11 +116,53 @@ impl KindTerms {
     fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
             + self.ends.capacity() * size_of::<usize>()
-            + self.places.capacity() * 5
+            + self.places.capacity() * PLACE_BYTES
+    }
+
+    /// What it takes more while it grows by keys of so many bytes together.
+    fn growth_bytes(&self, keys: usize, bytes: usize) -> usize {
+        let places = match self.places.capacity() - self.places.len() < keys {
+            true => 4 * (self.places.len() + keys) * PLACE_BYTES,
+            false => 0,
+        };
+        room_bytes(&self.bytes, bytes) + room_bytes(&self.ends, keys) + places
     }
 }
 
 impl TermStore {
+    /// What adding these terms takes at most besides what it takes now.
+    pub(crate) fn growth_bytes<'k>(&self, keys: impl Iterator<Item = TermKey<'k>>) -> usize {
+        let mut more = [(0, 0); TermKind::DICTIONARY.len()];
+        for key in keys {
+            let index = kind_index(key.kind).expect("keys are of dictionary kinds");
+            let (count, bytes) = more[index];
+            more[index] = (count + 1, bytes + key.bytes.len());
+        }
+        let kinds = self.kinds.read();
+        let grown = kinds.iter().zip(more);
+        grown
+            .map(|(terms, (keys, bytes))| terms.growth_bytes(keys, bytes))
+            .sum()
+    }
+
+    /// Makes room for terms of another store, so that it is made once.
+    pub(crate) fn make_room(&self, terms: &TermView) {
+        let theirs = terms.store.kinds.read();
+        let more: [(usize, usize); TermKind::DICTIONARY.len()] =
+            std::array::from_fn(|index| (theirs[index].ends.len(), theirs[index].bytes.len()));
+        drop(theirs);
+        let mut kinds = self.kinds.write();
+        for (kind, (keys, bytes)) in kinds.iter_mut().zip(more) {
+            make_room(&mut kind.bytes, bytes);
+            make_room(&mut kind.ends, keys);
+        }
+    }
+
+    /// How many terms there are.
+    pub(crate) fn len(&self) -> usize {
+        self.kinds.read().iter().map(|terms| terms.ends.len()).sum()
+    }
+
     /// No terms yet; the first of each kind will have these payloads.
     pub(crate) fn new(first: &KindCounts) -> Self {
         let kinds = first.map(|first| KindTerms {
@@ -184,19 +256,47 @@ impl TermView {
         }
     }
 
-    /// The terms with their ids, sorted.
-    pub(crate) fn sorted(&self) -> Vec<(OwnedKey, TermId)> {
-        let kinds = self.store.kinds.read();
-        let mut all = Vec::new();
-        for (index, kind) in TermKind::DICTIONARY.into_iter().enumerate() {
-            let terms = &kinds[index];
-            for payload in self.first[index]..self.ends[index] {
-                let bytes = terms.key((payload - terms.first) as usize).to_vec();
-                all.push((OwnedKey { kind, bytes }, TermId::new(kind, payload)));
+    /// How many terms there are.
+    pub(crate) fn len(&self) -> u64 {
+        let counts = self.ends.iter().zip(self.first);
+        counts.map(|(end, first)| end - first).sum()
+    }
+
+    /// Gives all terms with their ids, sorted. Their keys are copied some at a time.
+    pub(crate) fn each_sorted(
+        &self,
+        mut f: impl FnMut(TermKey<'_>, TermId) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        const COPIED_KEYS: usize = 1024;
+        let kinds = TermKind::DICTIONARY.into_iter().enumerate();
+        let of_kind = |(index, kind): (usize, TermKind)| {
+            (self.first[index]..self.ends[index]).map(move |payload| TermId::new(kind, payload))
+        };
+        let mut ids: Vec<TermId> = Vec::with_capacity(self.len() as usize);
+        ids.extend(kinds.flat_map(of_kind));
+        {
+            let kinds = self.store.kinds.read();
+            ids.sort_unstable_by_key(|id| (id.kind(), key_of(&kinds, *id)));
+        }
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        for ids in ids.chunks(COPIED_KEYS) {
+            bytes.clear();
+            ends.clear();
+            let kinds = self.store.kinds.read();
+            for id in ids {
+                bytes.extend_from_slice(key_of(&kinds, *id));
+                ends.push(bytes.len());
+            }
+            // What is done with them may take its time.
+            drop(kinds);
+            let mut start = 0;
+            for (id, &end) in ids.iter().zip(&ends) {
+                let (kind, bytes) = (id.kind(), &bytes[start..end]);
+                f(TermKey { kind, bytes }, *id)?;
+                start = end;
             }
         }
-        all.sort_unstable();
-        all
+        Ok(())
     }
 
     /// The id of a term.

@@ -8,7 +8,7 @@ use pythia_io::{MemoryStorage, Storage};
 use pythia_rdf::{TermId, TermKey, TermKind};
 
 use super::Snapshot;
-use crate::delta::device::{DeviceRun, RunId, write_run};
+use crate::delta::device::{DeviceRun, EachTerm, RunId, write_run};
 use crate::delta::{Delta, Run, TermStore, TermView};
 use crate::pattern::{Component, End, Expansion, GraphFilter, Order, QuadPattern};
 use crate::testing::{Quad, SMALL_PAGES, TERMS, component, id, open, quads, write_store};
@@ -304,8 +304,7 @@ fn changed(
         if number < on_device {
             let rows = |order| run.rows(order).iter();
             let id = RunId(number as u64 + 1);
-            let no_terms: [(TermKey<'_>, TermId); 0] = [];
-            let terms = (&base_terms[..], no_terms.into_iter());
+            let terms = (&base_terms[..], 0, |_: EachTerm<'_>| Ok(()));
             let counted = (run.len() as u64, rows);
             let entry = write_run(storage.clone(), id, SMALL_PAGES, terms, counted);
             let run = DeviceRun::open(opened.pool(), &entry.expect("memory")).expect("sound");

@@ -1,19 +1,20 @@
 //! Changed quads as the log has them: with their terms.
 
 use pythia_log::{Change, ChangeSet, LogTerm, NO_GRAPH};
-use pythia_rdf::{TermId, TermKey};
+use pythia_rdf::TermId;
 use rustc_hash::FxHashMap;
 
 use crate::StoreError;
 use crate::snapshot::Snapshot;
 
-/// Signed rows (subject, predicate, object, graph) as the log has them; `each` is given every term of
-/// the dictionary among them with its id.
+/// Signed rows (subject, predicate, object, graph) as the log has them; `each` is given the id of every term of
+/// the dictionary among them. `None` if the keys of these have more bytes than `key_bytes_max`.
 pub(crate) fn change_set(
     snapshot: &Snapshot,
     rows: &[([u64; 4], bool)],
-    mut each: impl FnMut(TermId, TermKey<'_>),
-) -> Result<ChangeSet, StoreError> {
+    key_bytes_max: usize,
+    mut each: impl FnMut(TermId),
+) -> Result<Option<ChangeSet>, StoreError> {
     let mut ids: Vec<TermId> = Vec::new();
     let mut known: FxHashMap<u64, u32> = FxHashMap::default();
     let mut place = |id: u64| match id {
@@ -35,10 +36,17 @@ pub(crate) fn change_set(
             indexes[place] = set.add_term(LogTerm::Inline(id));
         }
     }
+    let mut key_bytes = 0;
     snapshot.decode_keys(&stored, |index, key| {
-        each(stored[index], key);
-        indexes[stored_places[index]] = set.add_term(LogTerm::Key(key));
+        key_bytes += key.bytes.len();
+        if key_bytes <= key_bytes_max {
+            each(stored[index]);
+            indexes[stored_places[index]] = set.add_term(LogTerm::Key(key));
+        }
     })?;
+    if key_bytes > key_bytes_max {
+        return Ok(None);
+    }
     let index = |place: u32| match place {
         NO_GRAPH => NO_GRAPH,
         place => indexes[place as usize],
@@ -47,5 +55,5 @@ pub(crate) fn change_set(
         let quad = quad.map(index);
         set.push(Change { added, quad });
     }
-    Ok(set)
+    Ok(Some(set))
 }

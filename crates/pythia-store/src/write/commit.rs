@@ -5,15 +5,14 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pythia_log::{ChangeSet, Changes, Entry, Position, Ticket};
-use pythia_rdf::{OwnedKey, TermId};
-use rustc_hash::FxHashMap;
+use pythia_log::{Changes, Entry, Position, Ticket};
+use pythia_rdf::{OwnedKey, TermId, TermKind};
 
+use super::logged::LoggedChanges;
 use super::transaction::Committed;
 use super::{Head, Writer};
 use crate::StoreError;
-use crate::delta::{Quad, Run, TermView};
-use crate::pattern::Order;
+use crate::delta::{Run, TermView, kind_index};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 
@@ -25,12 +24,16 @@ pub(super) struct Proposal {
     pub(super) base: Arc<Segment>,
     /// What it changes.
     pub(super) run: Arc<Run>,
-    /// Its new terms with their private ids, in order.
-    pub(super) new_terms: Vec<(TermId, OwnedKey)>,
+    /// Terms that are new to it, and the private ids of those that it uses, in order.
+    pub(super) terms: TermView,
+    pub(super) new_terms: Vec<TermId>,
     /// What it changes, as the log has it.
-    pub(super) changes: ChangeSet,
+    pub(super) changes: Arc<LoggedChanges>,
     pub(super) key: Option<String>,
 }
+
+/// New terms that get their ids together.
+const NUMBERED_TERMS: usize = 4096;
 
 /// A commit that is in the log, if not on its device.
 struct Submitted {
@@ -42,7 +45,7 @@ struct Submitted {
 
 impl Writer {
     /// Commits a proposal; returns when it is durable and visible, or has failed.
-    pub(super) fn commit(&self, proposal: &Proposal) -> Result<Committed, StoreError> {
+    pub(super) fn commit(&self, proposal: Proposal) -> Result<Committed, StoreError> {
         let submitted = {
             let mut head = self.head.lock();
             match self.submit(&mut head, proposal) {
@@ -66,8 +69,26 @@ impl Writer {
         Ok(submitted.committed)
     }
 
-    /// Applies a proposal to the head and hands it to the log.
-    fn submit(&self, head: &mut Head, proposal: &Proposal) -> Result<Submitted, StoreError> {
+    /// Applies a proposal to the head and hands it to the log. What was put aside for it goes if that fails.
+    fn submit(&self, head: &mut Head, proposal: Proposal) -> Result<Submitted, StoreError> {
+        let aside = match &*proposal.changes {
+            LoggedChanges::Many(bulk) => Some(bulk.clone()),
+            LoggedChanges::Few(_) => None,
+        };
+        let mut is_logged = false;
+        let submitted = self.apply_and_log(head, proposal, &mut is_logged);
+        if let Some(bulk) = aside.filter(|_| !is_logged) {
+            self.log.discard(bulk.name());
+        }
+        submitted
+    }
+
+    fn apply_and_log(
+        &self,
+        head: &mut Head,
+        proposal: Proposal,
+        is_logged: &mut bool,
+    ) -> Result<Submitted, StoreError> {
         self.check(head)?;
         if let Some(position) = proposal
             .key
@@ -77,23 +98,27 @@ impl Writer {
             return self.committed_before(head, position);
         }
         self.forget_seen(head);
-        let (snapshot, changed) = apply(head, proposal)?;
+        let (key, changes) = (proposal.key.clone(), Arc::clone(&proposal.changes));
+        let (snapshot, run) = apply(head, proposal)?;
         let entry = Entry {
             time: now(),
-            key: proposal.key.as_deref(),
-            changes: Changes::Inline(&proposal.changes),
+            key: key.as_deref(),
+            changes: match &*changes {
+                LoggedChanges::Few(set) => Changes::Inline(set),
+                LoggedChanges::Many(bulk) => Changes::Bulk(bulk.clone()),
+            },
         };
         let ticket = self.log.submit(&[entry])?;
+        *is_logged = true;
         head.last += 1;
         head.snapshot = snapshot;
-        let added = changed.iter().filter(|(_, sign)| *sign > 0).count() as u64;
+        let added = run.added() as u64;
         let committed = Committed {
             position: Some(Position(head.last)),
             added,
-            removed: changed.len() as u64 - added,
+            removed: run.len() as u64 - added,
         };
-        let quads = changed.into_iter().map(|(quad, _)| quad).collect();
-        head.recent.record(head.last, quads);
+        head.recent.record(head.last, &run);
         Ok(Submitted {
             ticket,
             snapshot: head.snapshot.clone(),
@@ -118,53 +143,77 @@ impl Writer {
 }
 
 /// The head with a proposal on top, and what that changes.
-fn apply(head: &Head, proposal: &Proposal) -> Result<(Snapshot, Vec<(Quad, i32)>), StoreError> {
+fn apply(head: &Head, proposal: Proposal) -> Result<(Snapshot, Arc<Run>), StoreError> {
     if !Arc::ptr_eq(&proposal.base, head.snapshot.base()) {
         return Err(StoreError::Conflict);
     }
-    let ids = shared_ids(head, proposal)?;
-    let changed = quads(&proposal.run, &ids);
-    let mut quads = changed.iter().map(|(quad, _)| *quad);
-    if head.recent.conflict(proposal.begin, &mut quads) {
+    let ids = SharedIds::new(head, &proposal)?;
+    let run = match ids.are_private {
+        // Ids are the same unless another commit has brought terms since.
+        true => proposal.run,
+        false => Arc::new(Run::with_ids(proposal.run, |id| ids.of(id))),
+    };
+    if head.recent.conflict(proposal.begin, &run) {
         return Err(StoreError::Conflict);
     }
-    // Ids are the same unless another commit has brought terms since.
-    let run = match ids.is_empty() {
-        true => Arc::clone(&proposal.run),
-        false => Arc::new(Run::new(&changed)),
-    };
     let terms = vec![TermView::new(Arc::clone(head.terms()))];
-    let delta = head.delta().with_run(run, terms);
-    Ok((head.snapshot.with_delta(delta), changed))
+    let delta = head.delta().with_run(Arc::clone(&run), terms);
+    Ok((head.snapshot.with_delta(delta), run))
 }
 
-/// The ids that the proposal's private terms have for all, where they differ.
-fn shared_ids(head: &Head, proposal: &Proposal) -> Result<FxHashMap<u64, u64>, StoreError> {
-    let keys: Vec<_> = proposal
-        .new_terms
-        .iter()
-        .map(|(_, key)| key.as_key())
-        .collect();
-    // Since the transaction began another may have brought them, and they may have moved on.
-    let mut found = vec![None; keys.len()];
-    head.delta().find_on_device(&keys, &mut found)?;
-    let missing = keys.iter().zip(&found).filter(|(_, id)| id.is_none());
-    let mut added = head.terms().add(missing.map(|(key, _)| *key)).into_iter();
-    let id = |id: Option<TermId>| id.or_else(|| added.next()).expect("one for each missing");
-    let ids: Vec<TermId> = found.iter().copied().map(id).collect();
-    let pairs = proposal.new_terms.iter().zip(ids);
-    let moved = pairs.filter(|((private, _), shared)| private != shared);
-    Ok(moved
-        .map(|((private, _), shared)| (private.0, shared.0))
-        .collect())
+/// The ids that a proposal's private terms have for all.
+struct SharedIds {
+    /// By kind: the payload of the first private term, and the id of each from there on.
+    kinds: [(u64, Vec<u64>); TermKind::DICTIONARY.len()],
+    /// They are the same.
+    are_private: bool,
 }
 
-/// The changed quads with shared ids.
-fn quads(run: &Run, ids: &FxHashMap<u64, u64>) -> Vec<(Quad, i32)> {
-    let shared = |id: u64| ids.get(&id).copied().unwrap_or(id);
-    let rows = run.rows(Order::Spo).iter();
-    rows.map(|(quad, added)| (quad.map(shared), if added { 1 } else { -1 }))
-        .collect()
+impl SharedIds {
+    fn new(head: &Head, proposal: &Proposal) -> Result<Self, StoreError> {
+        let first = proposal.terms.first();
+        let mut shared = Self {
+            kinds: std::array::from_fn(|index| (first[index], Vec::new())),
+            are_private: true,
+        };
+        if !proposal.new_terms.is_empty() {
+            head.terms().make_room(&proposal.terms);
+        }
+        for private in proposal.new_terms.chunks(NUMBERED_TERMS) {
+            let mut keys: Vec<OwnedKey> = Vec::with_capacity(private.len());
+            let terms = &proposal.terms;
+            terms.keys(private, |_, key| keys.push(key.to_owned_key()));
+            let keys: Vec<_> = keys.iter().map(OwnedKey::as_key).collect();
+            // Since the transaction began another may have brought them, and they may have moved on.
+            let mut found = vec![None; keys.len()];
+            head.delta().find_on_device(&keys, &mut found)?;
+            let missing = keys.iter().zip(&found).filter(|(_, id)| id.is_none());
+            let mut added = head.terms().add(missing.map(|(key, _)| *key)).into_iter();
+            for (private, id) in private.iter().zip(found) {
+                let id = id.or_else(|| added.next()).expect("one for each missing");
+                shared.set(*private, id);
+            }
+        }
+        Ok(shared)
+    }
+
+    fn set(&mut self, private: TermId, id: TermId) {
+        self.are_private &= private == id;
+        let index = kind_index(private.kind()).expect("new terms are of dictionary kinds");
+        let (first, ids) = &mut self.kinds[index];
+        // Those between are not used.
+        ids.resize((private.payload() - *first) as usize, 0);
+        ids.push(id.0);
+    }
+
+    fn of(&self, id: u64) -> u64 {
+        let place = kind_index(TermId(id).kind()).and_then(|index| {
+            let (first, ids) = &self.kinds[index];
+            let place = TermId(id).payload().checked_sub(*first)?;
+            ids.get(usize::try_from(place).ok()?)
+        });
+        place.copied().filter(|&id| id > 0).unwrap_or(id)
+    }
 }
 
 /// Microseconds since 1970.

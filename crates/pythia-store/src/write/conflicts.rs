@@ -4,42 +4,81 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-use crate::delta::Quad;
+use crate::delta::{Quad, Run};
+use crate::pattern::Order;
 
-/// Changed quads that are remembered; beyond, older transactions are taken to conflict.
-const QUADS_MAX: usize = 1 << 19;
+/// What is remembered takes no more memory; beyond, older transactions are taken to conflict.
+const MEMORY_BYTES_MAX: usize = 16 << 20;
+/// Commits of more quads are searched each by itself.
+const FEW_QUADS: usize = 1024;
+/// What a quad takes by itself, and what it takes besides where its last commit is looked up.
+const QUAD_BYTES: usize = size_of::<Quad>();
+const LOOKUP_BYTES: usize = 2 * size_of::<(Quad, u64)>();
 
 /// The quads of recent commits.
 #[derive(Debug, Default)]
 pub(super) struct RecentChanges {
-    /// The last commit that changed a quad.
+    /// The last commit of few quads that changed a quad.
     last: FxHashMap<Quad, u64>,
-    /// Commits and their quads, the oldest first.
-    commits: VecDeque<(u64, Vec<Quad>)>,
-    quads: usize,
+    /// Commits and their quads, sorted; the oldest first.
+    commits: VecDeque<(u64, Box<[Quad]>)>,
+    /// How many of them have many quads.
+    large: usize,
+    bytes: usize,
     /// Transactions that began before this commit are of a time that is not remembered.
     floor: u64,
 }
 
+fn is_large(quads: &[Quad]) -> bool {
+    quads.len() > FEW_QUADS
+}
+
+fn bytes_of(quads: usize) -> usize {
+    match quads > FEW_QUADS {
+        true => quads * QUAD_BYTES,
+        false => quads * (QUAD_BYTES + LOOKUP_BYTES),
+    }
+}
+
 impl RecentChanges {
     /// Whether a transaction that has seen commits up to `begin` changes what a later one changed.
-    pub(super) fn conflict(&self, begin: u64, mut quads: impl Iterator<Item = Quad>) -> bool {
+    pub(super) fn conflict(&self, begin: u64, changed: &Run) -> bool {
+        if begin < self.floor {
+            return true;
+        }
+        let quads = || changed.rows(Order::Spo).iter().map(|(quad, _)| quad);
         let is_later = |quad: Quad| self.last.get(&quad).is_some_and(|&commit| commit > begin);
-        begin < self.floor || (!self.last.is_empty() && quads.any(is_later))
+        if !self.last.is_empty() && quads().any(is_later) {
+            return true;
+        }
+        let later = self.commits.iter().rev();
+        let later = later.take_while(|(commit, _)| self.large > 0 && *commit > begin);
+        let mut large = later.filter(|(_, quads)| is_large(quads));
+        large.any(|(_, large)| quads().any(|quad| large.binary_search(&quad).is_ok()))
     }
 
     /// Remembers a commit, which is later than all before.
-    pub(super) fn record(&mut self, commit: u64, quads: Vec<Quad>) {
-        self.quads += quads.len();
-        self.last.extend(quads.iter().map(|&quad| (quad, commit)));
-        self.commits.push_back((commit, quads));
-        while self.quads > QUADS_MAX
+    pub(super) fn record(&mut self, commit: u64, changed: &Run) {
+        let bytes = bytes_of(changed.len());
+        while self.bytes + bytes > MEMORY_BYTES_MAX
             && let Some((oldest, _)) = self.commits.front()
         {
             let oldest = *oldest;
             self.floor = oldest;
             self.forget_until(oldest);
         }
+        if bytes > MEMORY_BYTES_MAX {
+            self.floor = commit;
+            return;
+        }
+        let quads = changed.rows(Order::Spo).iter().map(|(quad, _)| quad);
+        let quads: Box<[Quad]> = quads.collect();
+        match is_large(&quads) {
+            true => self.large += 1,
+            false => self.last.extend(quads.iter().map(|&quad| (quad, commit))),
+        }
+        self.bytes += bytes;
+        self.commits.push_back((commit, quads));
     }
 
     /// Forgets commits up to this one: every transaction has seen them.
@@ -48,7 +87,11 @@ impl RecentChanges {
             && *oldest <= commit
         {
             let (oldest, quads) = self.commits.pop_front().expect("there is one in front");
-            self.quads -= quads.len();
+            self.bytes -= bytes_of(quads.len());
+            if is_large(&quads) {
+                self.large -= 1;
+                continue;
+            }
             for quad in quads {
                 if self.last.get(&quad) == Some(&oldest) {
                     self.last.remove(&quad);
@@ -70,29 +113,46 @@ impl RecentChanges {
 mod tests {
     use super::*;
 
+    fn run(quads: impl Iterator<Item = u64>) -> Run {
+        let changes: Vec<(Quad, i32)> = quads.map(|number| ([number; 4], 1)).collect();
+        Run::new(&changes)
+    }
+
+    fn one(quad: u64) -> Run {
+        run([quad].into_iter())
+    }
+
     #[test]
     fn the_first_committer_wins() {
-        let mut recent = RecentChanges::default();
-        recent.record(5, vec![[1; 4], [2; 4]]);
-        recent.record(6, vec![[2; 4]]);
-        assert!(recent.conflict(4, [[1; 4]].into_iter()));
-        assert!(!recent.conflict(5, [[1; 4]].into_iter()));
-        assert!(recent.conflict(5, [[3; 4], [2; 4]].into_iter()));
-        recent.forget_until(5);
-        assert!(!recent.conflict(5, [[1; 4]].into_iter()));
-        assert!(recent.conflict(5, [[2; 4]].into_iter()));
-        recent.forget_all(6);
-        assert!(recent.conflict(5, std::iter::empty()));
-        assert!(!recent.conflict(6, [[2; 4]].into_iter()));
+        // Whether few quads are changed or many.
+        for more in [0, 5000] {
+            let many = |quads: [u64; 2]| run(quads.into_iter().chain(100..100 + more));
+            let mut recent = RecentChanges::default();
+            recent.record(5, &many([1, 2]));
+            recent.record(6, &one(2));
+            assert!(recent.conflict(4, &one(1)));
+            assert!(!recent.conflict(5, &one(1)));
+            assert!(recent.conflict(5, &many([3, 2])));
+            recent.forget_until(5);
+            assert!(!recent.conflict(5, &one(1)));
+            assert!(recent.conflict(5, &one(2)));
+            recent.forget_all(6);
+            assert!(recent.conflict(5, &run(0..0)));
+            assert!(!recent.conflict(6, &one(2)));
+        }
     }
 
     #[test]
     fn what_is_too_much_to_remember_conflicts() {
-        let mut recent = RecentChanges::default();
-        recent.record(1, vec![[1; 4]]);
-        let many = 0..QUADS_MAX as u64;
-        recent.record(2, many.map(|number| [number; 4]).collect());
-        assert!(recent.conflict(0, [[9, 9, 9, 1]].into_iter()));
-        assert!(!recent.conflict(2, [[1; 4]].into_iter()));
+        let fitting = (MEMORY_BYTES_MAX / QUAD_BYTES) as u64;
+        for quads in [fitting, fitting + 1] {
+            let mut recent = RecentChanges::default();
+            recent.record(1, &one(1));
+            recent.record(2, &run(10..10 + quads));
+            assert!(recent.conflict(0, &one(1)));
+            assert!(recent.conflict(1, &one(11)));
+            assert!(!recent.conflict(2, &one(11)));
+            assert!(recent.bytes <= MEMORY_BYTES_MAX);
+        }
     }
 }

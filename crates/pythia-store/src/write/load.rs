@@ -17,7 +17,7 @@ use super::replay::first_new;
 use super::{Head, NewState, Writer, change_set};
 use crate::StoreError;
 use crate::delta::device::{DeviceRun, RunRows};
-use crate::delta::{Delta, KindCounts, Quad, Run, TermStore, TermView};
+use crate::delta::{Delta, KindCounts, MergedRows, Quad, Run, TermStore, TermView};
 use crate::load::live::{self, Loaded, NewTerms, ParsedLoad, ResolvedLoad, RunTarget, ends};
 use crate::load::{LoadError, LoadOptions, LoadProgress, LoadReport};
 use crate::manifest::Unnamed;
@@ -357,9 +357,7 @@ fn correct_memory(
     delta: &Delta,
     corrections: &mut Vec<(Quad, i32)>,
 ) -> Result<(), LoadError> {
-    let runs: Vec<&Run> = delta.runs().iter().map(|run| &**run).collect();
-    let merged = Run::merged(&runs);
-    let changes = merged.rows(Order::Spo).iter().map(Ok);
+    let changes = MergedRows::new(delta.runs(), Order::Spo).map(Ok);
     loaded.correct(changes, corrections)
 }
 
@@ -424,7 +422,8 @@ impl<'l> LogCopy<'l> {
         let mut bulk = self.bulk.take().expect("it is finished once");
         for quads in added.chunks(CHANGES) {
             let rows: Vec<(Quad, bool)> = quads.iter().map(|&quad| (quad, true)).collect();
-            bulk.push(&change_set(snapshot, &rows, |_, _| ())?)?;
+            let set = change_set(snapshot, &rows, usize::MAX, |_| ())?;
+            bulk.push(&set.expect("nothing is too long"))?;
         }
         Ok(bulk.finish()?)
     }

@@ -40,7 +40,7 @@ impl Beside {
 
     fn act(&self, writer: &Arc<Writer>) -> Result<(), StoreError> {
         change_by(
-            Transaction::new(Arc::clone(writer)),
+            Transaction::new(Arc::clone(writer), None),
             &self.add,
             &self.remove,
         )?;
@@ -247,7 +247,7 @@ fn a_load_reports_what_it_has_added_in_the_end() {
     let writer = Arc::clone(store.writer().expect("open for writing"));
     let of_hook = Arc::clone(&writer);
     *writer.load_hook.lock() = Some(Arc::new(move |step| {
-        let transaction = Transaction::new(Arc::clone(&of_hook));
+        let transaction = Transaction::new(Arc::clone(&of_hook), None);
         match step {
             LoadStep::Written => change_by(transaction, &quads([31, 32]), &quads([3])),
             LoadStep::AlmostDone => change_by(transaction, &quads([33]), &[]),

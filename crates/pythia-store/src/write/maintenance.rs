@@ -21,10 +21,9 @@ use pythia_log::Position;
 use super::{Head, Writer};
 use crate::StoreError;
 use crate::delta::device::merge::{due, in_the_way, merge};
-use crate::delta::device::{DeviceRun, write_run};
-use crate::delta::{Run, RunEntry, RunId};
+use crate::delta::device::{DeviceRun, EachTerm, write_run};
+use crate::delta::{MergedRows, RunEntry, RunId};
 use crate::manifest::{LogEntry, Manifest};
-use crate::pattern::Order;
 use crate::rewrite::RewriteOptions;
 use crate::snapshot::Snapshot;
 
@@ -381,16 +380,15 @@ impl Writer {
         if delta.is_on_device() {
             return Ok(None);
         }
-        let runs: Vec<&Run> = delta.runs().iter().map(|run| &**run).collect();
-        let merged = Run::merged(&runs);
-        let terms = delta.terms()[0].sorted();
-        let keys = terms.iter().map(|(key, id)| (key.as_key(), *id));
+        // Written as they are merged: there is no copy in memory.
+        let rows_max = delta.runs().iter().map(|run| run.len() as u64).sum();
+        let rows = (rows_max, |order| MergedRows::new(delta.runs(), order));
+        let view = &delta.terms()[0];
+        let terms = |each: EachTerm<'_>| view.each_sorted(each);
+        let terms = (&view.first()[..], view.len(), terms);
         let storage = Arc::clone(self.pool.storage());
-        let rows = |order: Order| merged.rows(order).iter();
-        let first = &delta.terms()[0].first()[..];
-        let rows = (merged.len() as u64, rows);
         let options = snapshot.base().options();
-        write_run(storage, self.next_run(), options, (first, keys), rows).map(Some)
+        write_run(storage, self.next_run(), options, terms, rows).map(Some)
     }
 
     /// Removes the folders of an old state that neither the present one nor a rewrite needs.

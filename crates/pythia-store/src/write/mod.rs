@@ -13,6 +13,7 @@ mod install;
 mod load;
 #[cfg(test)]
 mod load_tests;
+mod logged;
 mod maintenance;
 mod replay;
 mod rewriting;
@@ -35,7 +36,7 @@ pub use maintenance::{MaintenanceOptions, RUNS_MAX};
 pub(crate) use replay::Replay;
 pub use rewriting::Rewritten;
 pub use scrub::Scrubbed;
-pub use transaction::{Committed, Transaction};
+pub use transaction::{Allowance, Committed, Transaction};
 
 use crate::StoreError;
 use crate::delta::{Delta, TermStore};

@@ -447,6 +447,74 @@ fn the_first_committer_wins_and_the_other_may_try_again() {
     assert_eq!((again.added, again.position), (0, None));
 }
 
+/// Files with changes that are too many for the log itself.
+fn aside(storage: &MemoryStorage) -> usize {
+    let names = storage.list("log").expect("memory");
+    names.iter().filter(|name| name.ends_with(".bulk")).count()
+}
+
+#[test]
+fn a_large_commit_is_put_aside_in_pieces_and_what_conflicts_leaves_no_file() {
+    let storage = empty();
+    let store = open(storage.clone()).expect("sound");
+    let numbers = 0..20_000;
+    let fill = |transaction: &mut super::Transaction| {
+        let names: Vec<String> = numbers
+            .clone()
+            .map(|n| format!("http://example.org/{n}"))
+            .collect();
+        let keys: Vec<_> = names.iter().map(|name| key(name)).collect();
+        let ids = transaction.ids(&keys).expect("memory");
+        let rows: Vec<[u64; 4]> = ids.iter().map(|id| [id.0, ids[0].0, id.0, 0]).collect();
+        transaction.insert(&rows).expect("memory");
+    };
+    let (mut first, mut second) = (
+        store.begin().expect("a writer"),
+        store.begin().expect("a writer"),
+    );
+    fill(&mut first);
+    fill(&mut second);
+    // Its terms get other numbers than it has given them.
+    change(&store, &quads(&[1, 2, 3]), &[]).expect("nobody else commits");
+    let committed = first.commit_with_key(Some("large")).expect("other quads");
+    assert_eq!((committed.added, aside(&storage)), (20_000, 1));
+    assert!(matches!(second.commit(), Err(StoreError::Conflict)));
+    assert_eq!(aside(&storage), 1);
+    let mut again = store.begin().expect("a writer");
+    fill(&mut again);
+    let again = again.commit_with_key(Some("large")).expect("made before");
+    assert_eq!((again.added, aside(&storage)), (0, 1));
+    let expected = contents(&store);
+    assert_eq!(expected.len(), 20_003);
+    drop(store);
+    let store = open(storage.clone()).expect("sound");
+    assert_eq!(contents(&store), expected);
+    store.flush().expect("memory");
+    assert_eq!(contents(&store), expected);
+}
+
+#[test]
+fn a_snapshot_keeps_what_its_transaction_makes_one_with_later_changes() {
+    let store = open(empty()).expect("sound");
+    let mut transaction = store.begin().expect("a writer");
+    let mut snapshots = Vec::new();
+    for number in 0..20 {
+        let names = named(number);
+        let keys: Vec<_> = names[..3].iter().map(|name| key(name)).collect();
+        let ids = transaction.ids(&keys).expect("memory");
+        transaction
+            .insert(&[[ids[0].0, ids[1].0, ids[2].0, 0]])
+            .expect("memory");
+        snapshots.push(transaction.snapshot());
+    }
+    let all = QuadPattern::default();
+    for (number, snapshot) in snapshots.iter().enumerate() {
+        assert_eq!(snapshot.count(&all).expect("sound"), number as u64 + 1);
+    }
+    assert_eq!(transaction.commit().expect("alone").added, 20);
+    assert_eq!(snapshots[3].count(&all).expect("sound"), 4);
+}
+
 #[test]
 fn a_commit_with_a_key_is_made_once() {
     let storage = empty();

@@ -39,16 +39,13 @@ impl Model {
             rows.sort_unstable();
             rows.into_iter()
         };
-        let terms: Vec<_> = self
-            .terms
-            .iter()
-            .map(|(key, &id)| (key.as_key(), id))
-            .collect();
+        let mut terms = self.terms.iter();
+        let terms = |each: EachTerm<'_>| terms.try_for_each(|(key, &id)| each(key.as_key(), id));
         write_run(
             Arc::clone(storage),
             RunId(number),
             SMALL_PAGES,
-            (&self.first, terms.into_iter()),
+            (&self.first, self.terms.len() as u64, terms),
             (self.quads.len() as u64, rows),
         )
     }

@@ -190,20 +190,25 @@ impl RunOrderWriter {
     }
 }
 
+/// Takes a term of a run.
+pub type EachTerm<'e> = &'e mut dyn FnMut(TermKey<'_>, TermId) -> Result<(), StoreError>;
+
 /// Writes a run of changes that are in memory: `rows` gives those of an order, sorted, and `terms` are the
 /// new terms with their ids, sorted by their keys.
-pub fn write_run<'k, R: Iterator<Item = ([u64; 4], bool)>>(
+pub fn write_run<R: Iterator<Item = ([u64; 4], bool)>>(
     storage: Arc<dyn Storage>,
     id: RunId,
     options: SegmentOptions,
-    (first, terms): (&[u64], impl ExactSizeIterator<Item = (TermKey<'k>, TermId)>),
+    (first, count, terms): (
+        &[u64],
+        u64,
+        impl FnOnce(EachTerm<'_>) -> Result<(), StoreError>,
+    ),
     (rows_max, rows): (u64, impl Fn(Order) -> R),
 ) -> Result<RunEntry, StoreError> {
     let writer = DeviceRunWriter::new(storage, id, options);
-    let mut out = writer.terms(first, terms.len() as u64)?;
-    for (key, id) in terms {
-        out.push(key, id)?;
-    }
+    let mut out = writer.terms(first, count)?;
+    terms(&mut |key, id| out.push(key, id))?;
     let mut orders = Vec::new();
     for order in Order::ALL {
         let mut out = writer.order(order, rows_max)?;

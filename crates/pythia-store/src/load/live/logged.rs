@@ -48,7 +48,8 @@ pub(crate) fn change_sets<T: Send>(
             if chunk.is_empty() {
                 return Ok(());
             }
-            let set = change_set(snapshot, &chunk, |_, _| ())?;
+            let set = change_set(snapshot, &chunk, usize::MAX, |_| ())?;
+            let set = set.expect("nothing is too long");
             // Terms may be long, and are short again.
             wanted = match set.bytes() {
                 0..CHANGES_BYTES => (2 * wanted).min(*CHANGES.end()),

@@ -170,6 +170,109 @@ fn a_commit_has_memory_for_its_copies_or_changes_nothing() {
     );
 }
 
+/// The text of some quads, in the default graph and in others.
+fn long_data(verb: &str, quads: usize) -> String {
+    let quads: String = (0..quads / 2)
+        .map(|n| {
+            format!(
+                "<s{n}> <p> <o{n}> . GRAPH <g{}> {{ <s{n}> <p> {n} }}\n",
+                n % 3
+            )
+        })
+        .collect();
+    format!("BASE <http://e/> {verb} DATA {{ {quads} }}")
+}
+
+#[test]
+fn long_data_is_inserted_and_deleted_within_little_memory() {
+    let database = pairs(Options {
+        memory_bytes: 16 << 20,
+        ..Options::default()
+    });
+    let before = contents(&database);
+    let insert = database.update(&long_data("INSERT", 20_000)).unwrap();
+    assert_eq!(
+        (insert.added, insert.removed, insert.operations),
+        (20_000, 0, 1)
+    );
+    let delete = database.update(&long_data("DELETE", 20_000)).unwrap();
+    assert_eq!((delete.added, delete.removed), (0, 20_000));
+    assert_eq!(contents(&database), before);
+    assert_eq!(database.usage().memory_bytes, 0);
+}
+
+#[test]
+fn data_beyond_the_memory_is_refused_before_it_is_parsed() {
+    let database = pairs(Options {
+        memory_bytes: 8 << 20,
+        ..Options::default()
+    });
+    // One subject, so that there are no pieces: its quads would take 30 MB.
+    let objects = "1, ".repeat(100_000);
+    let text = format!("INSERT DATA {{ <http://e/a> <http://e/b> {objects} 2 }}");
+    let before = contents(&database);
+    let error = database.update(&text).unwrap_err();
+    assert!(matches!(error, QueryError::Memory(_)), "{error}");
+    // A text whose copies do not fit, whatever it says.
+    let long = format!(
+        "INSERT DATA {{ <http://e/a> <http://e/b> \"{}\" }}",
+        "x".repeat(5 << 20)
+    );
+    let error = database.update(&long).unwrap_err();
+    assert!(matches!(error, QueryError::Memory(_)), "{error}");
+    let error = database.update(&long_data("INSERT", 100_000)).unwrap_err();
+    assert!(
+        matches!(error, QueryError::Memory(_) | QueryError::Changes(_)),
+        "{error}"
+    );
+    assert_eq!(contents(&database), before);
+    assert_eq!(database.usage().memory_bytes, 0);
+}
+
+#[test]
+fn long_data_is_checked_before_any_of_it_is_done() {
+    let database = pairs(Options::default());
+    let writable = |entries: &[&str]| UpdateOptions {
+        writable: pythia::GraphRules::parse(entries).expect("rules"),
+        ..UpdateOptions::default()
+    };
+    let text = format!(
+        "{} ; {}",
+        long_data("INSERT", 10_000),
+        long_data("DELETE", 10_000)
+    );
+    let some = writable(&["default", "http://e/g0", "http://e/g2"]);
+    let error = failing(&database, &text, &some);
+    assert_eq!(
+        error.to_string(),
+        "the graph <http://e/g1> may not be changed with the rights this request has"
+    );
+    let wrong = format!("{} ; INSERT DATA {{ <a> }}", long_data("INSERT", 10_000));
+    let error = database.update(&wrong).unwrap_err();
+    assert!(
+        matches!(error, QueryError::Syntax { line: 5001, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn long_data_may_be_put_into_one_graph() {
+    let database = pairs(Options::default());
+    let graph = oxrdf::NamedNode::new_unchecked("http://e/g");
+    let quads: String = (0..5000)
+        .map(|n| format!("<http://e/s{n}> <http://e/p> {n} .\n"))
+        .collect();
+    let mut update = pythia::Update::parse(&format!("INSERT DATA {{ {quads} }}"), None).unwrap();
+    update.set_graph(&graph).unwrap();
+    let options = UpdateOptions::default();
+    let report = database.update_parsed(&update, &options, None).unwrap();
+    assert_eq!(report.added, 5000);
+    let removed = database.update("DROP GRAPH <http://e/g>").unwrap();
+    assert_eq!(removed.removed, 5000);
+    let mut update = pythia::Update::parse(&long_data("INSERT", 5000), None).unwrap();
+    assert!(update.set_graph(&graph).is_err());
+}
+
 #[test]
 fn temporary_files_are_limited() {
     let database = pairs(Options {

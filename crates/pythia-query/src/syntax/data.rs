@@ -1,0 +1,529 @@
+//! The quads of INSERT DATA and DELETE DATA.
+//!
+//! What is short is kept as it was parsed. What is long is kept as text, and parsed piece by piece, each time it
+//! is needed: the tree of a quad takes many times the bytes of its text. A piece ends with a triple, so that it
+//! makes an update of its own; how much its tree takes at most is estimated from its tokens beforehand.
+
+use std::ops::Range;
+
+use oxrdf::NamedNode;
+use spargebra::GraphUpdateOperation;
+use spargebra::term::{GraphName, GroundQuad, Quad};
+
+use super::parser;
+use super::token::{Kind, Token, tokens};
+use crate::error::QueryError;
+use crate::governor::Held;
+
+/// The tree of a piece takes about as much, at least and at most, if its triples can be told apart; where memory is
+/// little, this part of it.
+const PIECE_BYTES: (usize, usize) = (64 << 10, 1 << 20);
+const PIECE_PART: usize = 16;
+/// What a token may take in a tree besides texts: a third of a quad, in a list that grows.
+const TOKEN_BYTES: usize = 192;
+/// A token in a collection makes two quads.
+const COLLECTION_FACTOR: usize = 4;
+
+/// A quad as the parser gives it.
+pub(crate) trait DataQuad: Sized {
+    /// How its operation begins.
+    const VERB: &'static str;
+
+    /// The quads of an operation; `None` of another.
+    fn of(operation: GraphUpdateOperation) -> Option<Vec<Self>>;
+
+    fn graph_mut(&mut self) -> &mut GraphName;
+}
+
+impl DataQuad for Quad {
+    const VERB: &'static str = "INSERT DATA";
+
+    fn of(operation: GraphUpdateOperation) -> Option<Vec<Self>> {
+        match operation {
+            GraphUpdateOperation::InsertData { data } => Some(data),
+            _ => None,
+        }
+    }
+
+    fn graph_mut(&mut self) -> &mut GraphName {
+        &mut self.graph_name
+    }
+}
+
+impl DataQuad for GroundQuad {
+    const VERB: &'static str = "DELETE DATA";
+
+    fn of(operation: GraphUpdateOperation) -> Option<Vec<Self>> {
+        match operation {
+            GraphUpdateOperation::DeleteData { data } => Some(data),
+            _ => None,
+        }
+    }
+
+    fn graph_mut(&mut self) -> &mut GraphName {
+        &mut self.graph_name
+    }
+}
+
+/// The quads of an operation.
+#[derive(Clone, Debug)]
+pub(crate) enum Data<Q> {
+    Parsed(Vec<Q>),
+    Long(Box<LongData>),
+}
+
+impl<Q: DataQuad> Data<Q> {
+    /// Gives all quads, some at a time; those of long data are charged for meanwhile.
+    pub(crate) fn each(
+        &self,
+        held: &mut Held,
+        mut f: impl FnMut(&[Q]) -> Result<(), QueryError>,
+    ) -> Result<(), QueryError> {
+        match self {
+            Self::Parsed(quads) => f(quads),
+            Self::Long(long) => long.each(held, |quads| f(&quads)),
+        }
+    }
+
+    /// Puts those that name no graph into one. `None` if others name one.
+    pub(super) fn set_graph(&mut self, graph: &NamedNode) -> Option<()> {
+        match self {
+            Self::Parsed(quads) => quads.iter_mut().try_for_each(|quad| {
+                let name = quad.graph_mut();
+                (*name == GraphName::DefaultGraph).then(|| *name = graph.clone().into())
+            }),
+            Self::Long(long) => (!long.names_graphs).then(|| long.graph = Some(graph.clone())),
+        }
+    }
+}
+
+/// Quads as text.
+#[derive(Clone, Debug)]
+pub(crate) struct LongData {
+    /// What relative IRIs are resolved against, and the declarations before.
+    base: Option<String>,
+    prologue: String,
+    /// What stands between the braces.
+    body: String,
+    pieces: Vec<Piece>,
+    names_graphs: bool,
+    /// What stands for the default graph.
+    graph: Option<NamedNode>,
+}
+
+/// A part of a body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Piece {
+    range: Range<usize>,
+    /// The name of the graph that was begun before.
+    begun: Option<Range<usize>>,
+    /// Whether a graph is open at the end.
+    is_open: bool,
+    /// What its tree takes at most.
+    tree_bytes: usize,
+}
+
+/// What the parser said of a piece, and where the piece is: what stands before it in `source` is not of the body.
+pub(super) struct Refused {
+    pub(super) source: String,
+    pub(super) before_bytes: usize,
+    pub(super) start: usize,
+    pub(super) message: String,
+}
+
+/// Why long data is not read.
+pub(super) enum Fault {
+    Refused(Box<Refused>),
+    Limit(QueryError),
+}
+
+impl LongData {
+    /// The data of a statement that has these bytes of the text. It is charged for.
+    pub(super) fn new(
+        (text, statement): (&str, Range<usize>),
+        prologue: &str,
+        base: Option<&str>,
+        held: &mut Held,
+    ) -> Result<Self, QueryError> {
+        let inside = inside(text, statement);
+        held.add(inside.len() + prologue.len())?;
+        let body = &text[inside];
+        let (least, most) = PIECE_BYTES;
+        let mut cutter = Cutter::new(body, longest_iri(prologue, base));
+        // The prologue is parsed with each piece.
+        let piece_bytes = (held.left() / PIECE_PART).clamp(least, most);
+        cutter.piece_bytes = piece_bytes.max(4 * prologue.len());
+        tokens(body).for_each(|token| cutter.token(token));
+        let names_graphs = cutter.names_graphs;
+        Ok(Self {
+            base: base.map(str::to_owned),
+            prologue: prologue.to_owned(),
+            pieces: cutter.finish(),
+            body: body.to_owned(),
+            names_graphs,
+            graph: None,
+        })
+    }
+
+    /// Memory that it takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.body.len() + self.prologue.len()
+    }
+
+    /// Parses all pieces, to see whether they can be.
+    pub(super) fn check<Q: DataQuad>(&self, held: &mut Held) -> Result<(), Fault> {
+        self.pieces.iter().try_for_each(|piece| {
+            let before = held.bytes();
+            held.set(before.saturating_add(piece.tree_bytes))
+                .map_err(Fault::Limit)?;
+            let parsed = self.parse::<Q>(piece).map(drop);
+            held.set(before).map_err(Fault::Limit)?;
+            parsed.map_err(|refused| Fault::Refused(Box::new(refused)))
+        })
+    }
+
+    fn each<Q: DataQuad>(
+        &self,
+        held: &mut Held,
+        mut f: impl FnMut(Vec<Q>) -> Result<(), QueryError>,
+    ) -> Result<(), QueryError> {
+        let before = held.bytes();
+        for piece in &self.pieces {
+            held.set(before.saturating_add(piece.tree_bytes))?;
+            let parsed = self.parse::<Q>(piece);
+            let mut quads = parsed.unwrap_or_else(|_| unreachable!("it was parsed before"));
+            if let Some(graph) = &self.graph {
+                let names = quads.iter_mut().map(DataQuad::graph_mut);
+                names.for_each(|name| *name = graph.clone().into());
+            }
+            f(quads)?;
+        }
+        held.set(before)
+    }
+
+    fn parse<Q: DataQuad>(&self, piece: &Piece) -> Result<Vec<Q>, Refused> {
+        let begun = piece.begun.as_ref().map_or(String::new(), |name| {
+            format!("GRAPH {} {{ ", &self.body[name.clone()])
+        });
+        let before = format!("{}{} {{ {begun}", self.prologue, Q::VERB);
+        // The piece may end with a comment.
+        let end = if piece.is_open { "\n} }" } else { "\n}" };
+        let source = format!("{before}{}{end}", &self.body[piece.range.clone()]);
+        let parsed = match parser(&source, self.base.as_deref()) {
+            Ok(parser) => parser
+                .parse_update(&source)
+                .map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        let quads = parsed.and_then(|update| {
+            let mut operations = update.operations.into_iter();
+            let quads = operations.next().map_or(Some(Vec::new()), Q::of);
+            let only = quads.filter(|_| operations.next().is_none());
+            only.ok_or_else(|| "the data cannot be told from what follows it".to_owned())
+        });
+        quads.map_err(|message| Refused {
+            before_bytes: before.len(),
+            start: piece.range.start,
+            source,
+            message,
+        })
+    }
+}
+
+/// What stands between the braces of a statement.
+pub(super) fn inside(text: &str, statement: Range<usize>) -> Range<usize> {
+    let first = tokens(&text[statement.clone()]).find(|token| token.text == "{");
+    let start = first.map_or(statement.end, |token| statement.start + token.end);
+    let end = match text[start..statement.end].ends_with('}') {
+        true => statement.end - 1,
+        false => statement.end,
+    };
+    start..end.max(start)
+}
+
+/// The bytes of the longest IRI that a short name may stand for.
+fn longest_iri(prologue: &str, base: Option<&str>) -> usize {
+    let declared = tokens(prologue).filter(|token| token.kind == Kind::Iri);
+    let longest = declared.map(|token| token.text.len()).max();
+    longest.unwrap_or(0).max(base.map_or(0, str::len))
+}
+
+/// Bytes that the tree of a text without long data takes at most, about.
+pub(super) fn tree_bytes(text: &str, prologue: &str, base: Option<&str>) -> usize {
+    let mut cutter = Cutter::new(text, longest_iri(prologue, base));
+    tokens(text).for_each(|token| cutter.token(token));
+    cutter.finish().iter().map(|piece| piece.tree_bytes).sum()
+}
+
+/// Cuts a body into pieces.
+struct Cutter<'t> {
+    text: &'t str,
+    /// What a name may be longer than its text.
+    name_bytes: usize,
+    piece_bytes: usize,
+    pieces: Vec<Piece>,
+    current: Piece,
+    /// The name of the graph that is open.
+    graph: Option<Range<usize>>,
+    names_graphs: bool,
+    /// The token before.
+    before: Option<Token<'t>>,
+    /// The name after GRAPH.
+    named: Option<Range<usize>>,
+    /// Brackets that are open within a triple.
+    nested: usize,
+    collections: usize,
+    /// The triples with the subject at hand.
+    statement: Statement,
+}
+
+/// Triples that share a subject.
+#[derive(Default)]
+struct Statement {
+    bytes: usize,
+    longest_bytes: usize,
+    /// Triples may be in others.
+    has_triples: bool,
+}
+
+impl<'t> Cutter<'t> {
+    /// One piece, whatever it takes.
+    fn new(text: &'t str, name_bytes: usize) -> Self {
+        Self {
+            text,
+            name_bytes,
+            piece_bytes: usize::MAX,
+            pieces: Vec::new(),
+            current: Piece::default(),
+            graph: None,
+            names_graphs: false,
+            before: None,
+            named: None,
+            nested: 0,
+            collections: 0,
+            statement: Statement::default(),
+        }
+    }
+
+    fn token(&mut self, token: Token<'t>) {
+        // A point may follow a graph, and is part of its piece then.
+        let follows_graph = self.before.is_some_and(|before| before.text == "}");
+        if follows_graph && token.text != "." {
+            self.cut(token.start);
+        }
+        self.count(&token);
+        match token.text {
+            "{" => {
+                self.graph = self.named.take().or_else(|| self.graph.take());
+                self.statement = Statement::default();
+            }
+            "}" => {
+                self.graph = None;
+                self.statement = Statement::default();
+            }
+            "(" => (self.nested, self.collections) = (self.nested + 1, self.collections + 1),
+            ")" => {
+                self.nested = self.nested.saturating_sub(1);
+                self.collections = self.collections.saturating_sub(1);
+            }
+            "[" | "<<" | "<<(" | "{|" => self.nested += 1,
+            "]" | ">>" | ")>>" | "|}" => self.nested = self.nested.saturating_sub(1),
+            "." if self.nested == 0 => {
+                self.statement = Statement::default();
+                self.cut(token.end);
+            }
+            _ => {}
+        }
+        let is_graph = |before: Token<'_>| {
+            before.kind == Kind::Word && before.text.eq_ignore_ascii_case("graph")
+        };
+        if self.before.is_some_and(is_graph) {
+            self.named = Some(token.start..token.end);
+            self.names_graphs = true;
+        }
+        self.before = Some(token);
+    }
+
+    /// Counts what a token takes in the tree: its text may be in each quad of its subject.
+    fn count(&mut self, token: &Token<'_>) {
+        let is_short = matches!(token.kind, Kind::Name | Kind::Iri);
+        let text = token.text.len() + if is_short { self.name_bytes } else { 0 };
+        let statement = &mut self.statement;
+        statement.bytes += text;
+        statement.longest_bytes = statement.longest_bytes.max(text);
+        statement.has_triples |= matches!(token.text, "<<" | "<<(" | "{|" | "~");
+        let shared = match statement.has_triples {
+            true => statement.bytes,
+            false => 2 * statement.longest_bytes,
+        };
+        let graph = self.graph.as_ref().map_or(0, Range::len);
+        let once = TOKEN_BYTES + text + shared + graph + self.name_bytes * usize::from(graph > 0);
+        let factor = if self.collections > 0 {
+            COLLECTION_FACTOR
+        } else {
+            1
+        };
+        let bytes = once.saturating_mul(factor);
+        self.current.tree_bytes = self.current.tree_bytes.saturating_add(bytes);
+    }
+
+    /// Ends the piece, if it is large enough.
+    fn cut(&mut self, at: usize) {
+        if self.current.tree_bytes >= self.piece_bytes {
+            self.end(at);
+        }
+    }
+
+    fn end(&mut self, at: usize) {
+        self.current.range.end = at;
+        self.current.is_open = self.graph.is_some();
+        let next = Piece {
+            range: at..at,
+            begun: self.graph.clone(),
+            ..Piece::default()
+        };
+        self.pieces.push(std::mem::replace(&mut self.current, next));
+    }
+
+    fn finish(mut self) -> Vec<Piece> {
+        // What is open here is closed by nobody, which is for the parser to say.
+        self.graph = None;
+        self.end(self.text.len());
+        self.pieces
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::governor::Governor;
+    use crate::syntax::{Action, Update};
+
+    fn quads(text: &str) -> (Vec<Quad>, usize) {
+        let update = Update::parse(text, Some("http://e/")).unwrap();
+        let mut held = Held::new(&Governor::unlimited().into());
+        let (mut quads, mut pieces) = (Vec::new(), 0);
+        for operation in &update.operations {
+            let Action::InsertData(data) = &operation.action else {
+                panic!("{operation:?}");
+            };
+            let each = data.each(&mut held, |some| {
+                quads.extend_from_slice(some);
+                pieces += 1;
+                Ok(())
+            });
+            each.unwrap();
+        }
+        assert_eq!(held.bytes(), 0);
+        (quads, pieces)
+    }
+
+    /// Long data has the same quads as its parts.
+    #[test]
+    fn long_data_is_read_in_pieces() {
+        let part = |n: usize| {
+            format!(
+                "p:s{n} p:p {n}., 1.5, \"a . }} GRAPH\" ; <q> _:b{n} . # no end . \n\
+                 GRAPH <g{n}> {{ <x{n}> a <y> . p:z p:p ( {n} [ p:p 7 ] ) . }} \
+                 GRAPH p:same {{ <x{n}> p:p '''.'''@en {{| p:q {n} |}} }} . \
+                 << p:a p:b {n} >> p:p <<( p:a p:b {n}.5 )>> . "
+            )
+            .replace("., 1.5", " , 1.5")
+        };
+        let prologue = "PREFIX p: <http://p/>\nINSERT DATA { ";
+        let count = 3000;
+        let all: String = (0..count).map(part).collect();
+        let (found, pieces) = quads(&format!("{prologue}{all} }} ; "));
+        assert!(pieces > 10, "{pieces}");
+        let known = |quads: Vec<Quad>| {
+            let text = |quad: &Quad| {
+                // Nodes without labels have another each time.
+                let words = quad.to_string();
+                let words = words.split(' ').map(|word| match word.strip_prefix("_:") {
+                    Some(label) if label.len() > 5 => "_:",
+                    _ => word,
+                });
+                words.collect::<Vec<_>>().join(" ")
+            };
+            quads.iter().map(text).collect::<Vec<_>>()
+        };
+        let one_by_one = (0..count).map(|n| quads(&format!("{prologue}{}}}", part(n))).0);
+        let expected: Vec<Quad> = one_by_one.flatten().collect();
+        let (found, expected) = (known(found), known(expected));
+        let first = found.iter().zip(&expected).find(|(a, b)| a != b);
+        assert_eq!((found.len(), first), (expected.len(), None));
+    }
+
+    #[test]
+    fn a_fault_in_long_data_is_found_where_it_is() {
+        let good = "<a> <b> <c> .\n".repeat(20_000);
+        for (wrong, column) in [("<a> <b> .", 9), ("<a> <b> ?v .", 9), ("<a> . <b>", 5)] {
+            let text = format!("INSERT DATA {{\n{good}{wrong}\n{good} }}");
+            let error = Update::parse(&text, Some("http://e/")).unwrap_err();
+            let QueryError::Syntax {
+                line,
+                column: found,
+                ..
+            } = error
+            else {
+                panic!("{error}");
+            };
+            assert_eq!((line, found), (20_002, column), "{wrong}: {error}");
+        }
+        let more = [
+            format!("INSERT DATA {{ {good}"),
+            format!("INSERT DATA {{ {good} }} }}"),
+            format!("INSERT DATA {{ {good} }} INSERT DATA {{ {good} }}"),
+            format!("INSERT DATA {{ {good} . . }}"),
+            format!("DELETE DATA {{ {good} _:b <a> <b> }}"),
+            format!("INSERT DATA {{ GRAPH <g> {{ GRAPH <h> {{ {good} }} }} }}"),
+        ];
+        for text in more {
+            let error = Update::parse(&text, Some("http://e/"));
+            assert!(
+                matches!(error, Err(QueryError::Syntax { .. })),
+                "{:?}",
+                error.map(|update| update.len())
+            );
+        }
+    }
+
+    #[test]
+    fn a_tree_beyond_the_memory_is_not_built() {
+        let one_subject = format!("<a> <b> {} .", "1,".repeat(40_000) + "2");
+        let named = format!(
+            "PREFIX p: <http://e/{}> INSERT DATA {{ {} }}",
+            "x".repeat(30_000),
+            "p:a p:b p:c .\n".repeat(10_000)
+        );
+        let texts = [
+            (format!("INSERT DATA {{ {one_subject} }}"), 4 << 20, false),
+            (
+                format!("INSERT DATA {{ {} }}", "<a> <b> 1 .".repeat(40_000)),
+                8 << 20,
+                true,
+            ),
+            (named, 4 << 20, true),
+            (
+                format!("DELETE WHERE {{ {} }}", "?a <b> ?c .".repeat(40_000)),
+                8 << 20,
+                false,
+            ),
+        ];
+        for (text, memory, fits) in texts {
+            let governor = Governor::with_memory(memory).into();
+            let update = Update::parse_within(&text, Some("http://e/"), &governor);
+            let first = &text[..40];
+            match update {
+                Ok(update) => {
+                    assert!(fits, "{first}");
+                    assert!(governor.memory_used() >= text.len() / 2);
+                    drop(update);
+                }
+                Err(QueryError::Memory(_)) => assert!(!fits, "{first}"),
+                Err(error) => panic!("{first}: {error}"),
+            }
+            assert_eq!(governor.memory_used(), 0);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! A transaction's changes as the log has them. Few are one set; many go to a file beside the log, piece by
+//! piece, so that they are not there as a whole, and before the transaction has its turn to commit.
+
+use pythia_log::{Bulk, BulkChunk, BulkWriter, ChangeSet, Log};
+use pythia_rdf::TermId;
+
+use super::change_set::change_set;
+use crate::StoreError;
+use crate::delta::{Quad, Run, TermView};
+use crate::pattern::Order;
+use crate::snapshot::Snapshot;
+
+/// Changes that are a piece.
+const PIECE_ROWS: usize = 8192;
+/// A piece of more than one change has no more bytes of terms.
+const PIECE_BYTES: usize = 1 << 20;
+/// What a piece takes at most while it is made, but for a term that is longer.
+pub(super) const LOGGED_BYTES: usize = PIECE_BYTES + PIECE_ROWS * LOGGED_QUAD_BYTES;
+/// And what a quad takes of that.
+pub(super) const LOGGED_QUAD_BYTES: usize = 128;
+
+/// What a transaction hands to the log.
+pub(super) struct Logged {
+    pub(super) changes: LoggedChanges,
+    /// The transaction's new terms that its changes have, in order.
+    pub(super) new_terms: Vec<TermId>,
+}
+
+/// Changes as the log takes them.
+pub(super) enum LoggedChanges {
+    Few(ChangeSet),
+    /// Put aside.
+    Many(Bulk),
+}
+
+impl Logged {
+    /// What a run changes, of a view that has all terms of it; `private` are those that are new.
+    pub(super) fn new(
+        log: &Log,
+        view: &Snapshot,
+        run: &Run,
+        private: &TermView,
+    ) -> Result<Self, StoreError> {
+        let mut maker = Maker {
+            view,
+            private,
+            new_terms: Vec::new(),
+        };
+        let few = match run.len() <= PIECE_ROWS {
+            true => maker.piece(run, 0..run.len())?,
+            false => None,
+        };
+        let changes = match few {
+            Some(set) => LoggedChanges::Few(set),
+            None => {
+                let bulk = log.begin_bulk()?;
+                let name = bulk.name().to_owned();
+                let put = maker.put_all(run, bulk);
+                LoggedChanges::Many(put.inspect_err(|_| log.discard(&name))?)
+            }
+        };
+        // In the order in which they came, so that they keep their ids if nothing came between.
+        let mut new_terms = maker.new_terms;
+        new_terms.sort_unstable();
+        new_terms.dedup();
+        Ok(Self { changes, new_terms })
+    }
+}
+
+struct Maker<'a> {
+    view: &'a Snapshot,
+    private: &'a TermView,
+    new_terms: Vec<TermId>,
+}
+
+impl Maker<'_> {
+    /// Puts all changes of a run into a file.
+    fn put_all(&mut self, run: &Run, mut bulk: BulkWriter) -> Result<Bulk, StoreError> {
+        for first in (0..run.len()).step_by(PIECE_ROWS) {
+            let last = (first + PIECE_ROWS).min(run.len());
+            self.put(run, first..last, &mut bulk)?;
+        }
+        Ok(bulk.finish()?)
+    }
+
+    /// Puts some of a run's changes into a file.
+    fn put(
+        &mut self,
+        run: &Run,
+        rows: std::ops::Range<usize>,
+        bulk: &mut BulkWriter,
+    ) -> Result<(), StoreError> {
+        match self.piece(run, rows.clone())? {
+            Some(set) => {
+                let chunks = BulkChunk::all_of(&set)?;
+                drop(set);
+                Ok(chunks.iter().try_for_each(|chunk| bulk.push_chunk(chunk))?)
+            }
+            None => {
+                let middle = rows.start + rows.len() / 2;
+                self.put(run, rows.start..middle, bulk)?;
+                self.put(run, middle..rows.end, bulk)
+            }
+        }
+    }
+
+    /// Some of a run's changes; `None` if their terms are too long together.
+    fn piece(
+        &mut self,
+        run: &Run,
+        rows: std::ops::Range<usize>,
+    ) -> Result<Option<ChangeSet>, StoreError> {
+        let most = match rows.len() {
+            1 => usize::MAX,
+            _ => PIECE_BYTES,
+        };
+        let all = run.rows(Order::Spo);
+        let rows: Vec<(Quad, bool)> = rows.map(|row| (all.row(row), all.sign(row) > 0)).collect();
+        let (known, private) = (self.new_terms.len(), self.private);
+        let new_terms = &mut self.new_terms;
+        let set = change_set(self.view, &rows, most, |id| {
+            if private.contains(id) {
+                new_terms.push(id);
+            }
+        })?;
+        if set.is_none() {
+            self.new_terms.truncate(known);
+        }
+        Ok(set)
+    }
+}
