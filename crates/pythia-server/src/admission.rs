@@ -3,7 +3,8 @@
 //! A turn is a place where something is computed. Each client has a queue of its own, and a free place goes to
 //! the client that has the fewest, among equals to the one that waits longest: who sends a thousand
 //! requests waits behind itself, and so does who has long ones running. No client has all places. A
-//! [`Slot`] gives its place back while its answer waits for a reader.
+//! [`Slot`] gives its place back while its answer waits for a reader. Whoever has several answers waiting has
+//! had more computed than it takes: it has fewer places, gets them after others, and in the end none.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -23,6 +24,8 @@ use crate::network::network_of;
 /// of one client.
 pub(crate) const PARKED_MAX: usize = 256;
 const PARKED_PER_CLIENT: usize = 64;
+/// With so many answers that wait, a client has half of its places, with twice as many a third, and so on.
+const PARKED_FREE: usize = 4;
 
 /// Who asks: a user's name or an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +60,8 @@ pub(crate) enum Shed {
     Full,
     /// The client's own queue is full.
     ClientFull,
+    /// So many of the client's answers wait to be read that another would not be kept.
+    Unread,
     /// Its turn did not come in time.
     Late,
 }
@@ -136,6 +141,9 @@ impl Admission {
             let mut queues = self.queues.lock();
             queues.most = limits.running;
             queues.most_per_client = limits.running_per_client();
+            if queues.parked_of(&client) >= PARKED_PER_CLIENT {
+                return Err(Shed::Unread);
+            }
             if queues.is_free_for(&client) {
                 queues.begin(&client);
                 drop(queues);
@@ -207,8 +215,15 @@ impl Admission {
 impl Queues {
     /// Returns whether a client may run without waiting.
     fn is_free_for(&self, client: &Client) -> bool {
-        let running = self.clients.get(client).map_or(0, |queue| queue.running);
-        self.waiting == 0 && self.running < self.most && running < self.most_per_client
+        let has_place = match self.clients.get(client) {
+            Some(queue) => queue.running < queue.most(self.most_per_client),
+            None => true,
+        };
+        self.waiting == 0 && self.running < self.most && has_place
+    }
+
+    fn parked_of(&self, client: &Client) -> usize {
+        self.clients.get(client).map_or(0, |queue| queue.parked)
     }
 
     fn begin(&mut self, client: &Client) {
@@ -257,13 +272,11 @@ impl Queues {
     /// Takes the next one out that may run, and counts it as running.
     fn leave(&mut self) -> Option<(Client, oneshot::Sender<Permit>)> {
         while self.running < self.most {
-            let running = |client: &Client| self.clients[client].running;
+            let most = self.most_per_client;
             let places = self.turns.iter().enumerate();
-            let places = places.map(|(place, client)| (running(client), place));
-            let (running, place) = places.min()?;
-            if running >= self.most_per_client {
-                return None;
-            }
+            let places = places.map(|(place, client)| (place, &self.clients[client]));
+            let places = places.filter(|(_, queue)| queue.running < queue.most(most));
+            let (place, _) = places.min_by_key(|(place, queue)| (queue.rank(), *place))?;
             let client = self.turns.remove(place)?;
             let queue = self.clients.get_mut(&client)?;
             let waiter = queue.waiters.pop_front();
@@ -304,7 +317,34 @@ impl Queues {
     }
 }
 
+impl Queue {
+    /// Whether several answers wait.
+    fn is_behind(&self) -> bool {
+        self.parked >= PARKED_FREE
+    }
+
+    /// How many places it may have, of those that a client may have.
+    fn most(&self, most_per_client: usize) -> usize {
+        (most_per_client / (1 + self.parked / PARKED_FREE)).max(1)
+    }
+
+    /// The least goes first. Answers that wait count as one that runs, not each as one: it must get its turn
+    /// among clients that come and go.
+    fn rank(&self) -> usize {
+        self.running + usize::from(self.is_behind())
+    }
+}
+
 impl Slot {
+    /// Whether several answers of the client wait for their readers.
+    pub(crate) fn is_behind(&self) -> bool {
+        let queues = self.admission.queues.lock();
+        queues
+            .clients
+            .get(&self.client)
+            .is_some_and(Queue::is_behind)
+    }
+
     /// Gives the turn up until [`Self::resume`].
     ///
     /// # Errors
@@ -515,20 +555,55 @@ mod tests {
     #[tokio::test]
     async fn answers_that_wait_are_bounded() {
         let admission = Admission::new();
-        let limits = roomy(1);
+        let limits = roomy(200);
         let mut parked = Vec::new();
+        let late = admission.admit(&user("a"), &limits).await.unwrap();
         for _ in 0..PARKED_PER_CLIENT {
-            let slot = admission.admit(&user("a"), &limits).await.unwrap();
-            parked.push(slot.pause().unwrap());
+            let slot = admission.admit(&user("a"), &limits).await;
+            parked.push(slot.unwrap().pause().unwrap());
         }
-        let slot = admission.admit(&user("a"), &limits).await.unwrap();
-        assert_eq!(slot.pause().unwrap_err(), Crowded);
-        assert_eq!(admission.load(), (1, 0));
-        drop(slot);
+        // Nothing is computed for nothing but what had begun before.
+        assert_eq!(late.pause().unwrap_err(), Crowded);
+        drop(late);
+        let shed = admission.admit(&user("a"), &limits).await.err();
+        assert_eq!(shed, Some(Shed::Unread));
         let slot = admission.admit(&user("b"), &limits).await.unwrap();
         assert!(slot.pause().is_ok());
-        drop((slot, parked));
+        drop(slot);
+        drop(parked.pop());
+        assert!(admission.admit(&user("a"), &limits).await.is_ok());
+        drop(parked);
         assert_eq!(admission.parked(), 0);
+        assert!(admission.queues.lock().clients.is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_has_answers_waiting_has_fewer_places_and_later() {
+        let admission = Admission::new();
+        let limits = roomy(4);
+        let mut parked = Vec::new();
+        for count in 1..=3 * PARKED_FREE {
+            let slot = admission.admit(&user("a"), &limits).await.unwrap();
+            parked.push(slot.pause().unwrap());
+            assert_eq!(slot.is_behind(), count >= PARKED_FREE);
+        }
+        // Of its three places one is left.
+        let first = admission.admit(&user("a"), &limits).await.unwrap();
+        let second = waiting(&admission, "a", limits.clone());
+        until_waiting(&admission, 1).await;
+        let mut others = Vec::new();
+        for name in ["b", "b", "c"] {
+            others.push(waiting(&admission, name, limits.clone()).await.unwrap());
+        }
+        assert_eq!(admission.load(), (4, 1));
+        let other = waiting(&admission, "d", limits.clone());
+        until_waiting(&admission, 2).await;
+        drop(first);
+        let other = other.await.unwrap();
+        assert!(!second.is_finished());
+        drop(others);
+        drop((second.await.unwrap(), other, parked));
+        assert!(admission.queues.lock().clients.is_empty());
     }
 
     #[tokio::test]

@@ -303,6 +303,12 @@ impl Exchange {
                 StatusCode::TOO_MANY_REQUESTS,
                 "you have too many requests waiting; try again later".to_owned(),
             ),
+            Shed::Unread => (
+                ShedReason::Unread,
+                StatusCode::TOO_MANY_REQUESTS,
+                "you have too many answers that wait to be read; read or close some of them first"
+                    .to_owned(),
+            ),
             Shed::Late => (
                 ShedReason::QueueTime,
                 StatusCode::SERVICE_UNAVAILABLE,

@@ -2,8 +2,9 @@
 //!
 //! A client may take an answer more slowly than it is computed. A few pieces wait in memory. When these have not
 //! moved for [`PATIENCE`], those that follow go to a temporary file: the work ends, and its turn, its memory
-//! and its thread are free for others. The file may grow with what the client has taken already. Where it
-//! may not grow further the thread waits, without a turn. A client below the minimum pace loses the answer.
+//! and its thread are free for others. A client that has several answers waiting already is not waited for. The
+//! file may grow with what the client has taken already. Where it may not grow further the thread waits, without a
+//! turn. A client below the minimum pace loses the answer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,11 +30,11 @@ const PIECES: usize = 4;
 /// How long the work waits for the client before it writes a file.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Bytes of the file whatever the client has taken, and bytes for each that it has. Who takes nothing shall not
-/// have much computed.
-const FILE_BYTES: u64 = 4 << 20;
+/// have much computed, neither once nor each time that it asks again.
+const FILE_BYTES: u64 = 512 << 10;
 const FILE_BYTES_PER_TAKEN: u64 = 4;
 /// Work that waits goes on when the file may grow by this.
-const STEP_BYTES: u64 = 1 << 20;
+const STEP_BYTES: u64 = 512 << 10;
 /// How often work that waits looks whether it was cancelled.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -240,8 +241,12 @@ impl Sender {
     /// Puts a piece where it waits in memory; false if it must go behind what is in the file, or if there is no
     /// room for some time.
     fn hand_over(&self, piece: &Bytes) -> io::Result<bool> {
+        let patience = match self.handover.delivery.slot.is_behind() {
+            true => Duration::ZERO,
+            false => PATIENCE,
+        };
         let mut state = self.handover.state.lock();
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + patience;
         while !state.is_over && state.kept.is_empty() && !state.has_room() {
             if self
                 .handover

@@ -51,6 +51,8 @@ pub(crate) enum ShedReason {
     QueueFull,
     /// The client's part of it was full.
     ClientQueueFull,
+    /// Too many answers of the client waited to be read.
+    Unread,
     /// Its turn did not come in time.
     QueueTime,
     /// The server was about to stop.
@@ -60,9 +62,10 @@ pub(crate) enum ShedReason {
 }
 
 impl ShedReason {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::QueueFull,
         Self::ClientQueueFull,
+        Self::Unread,
         Self::QueueTime,
         Self::Stopping,
         Self::Rate,
@@ -72,6 +75,7 @@ impl ShedReason {
         match self {
             Self::QueueFull => "queue_full",
             Self::ClientQueueFull => "client_queue_full",
+            Self::Unread => "unread",
             Self::QueueTime => "queue_time",
             Self::Stopping => "stopping",
             Self::Rate => "rate",

@@ -93,17 +93,17 @@ async fn an_answer_that_nobody_reads_yet_is_computed_to_its_end_and_leaves_its_t
     let served = served(|_| ()).await;
     let usage = || served.delivery.database.usage().spill_bytes;
     let (sender, mut receiver) = handover(served.delivery.clone(), &Handle::current());
-    let thread = pushing(sender, 40);
+    let thread = pushing(sender, 12);
     until(|| thread.is_finished()).await;
     thread.join().expect("no panic").expect("taken");
     assert_eq!(
         (served.admission.load(), served.admission.parked()),
         ((0, 0), 0)
     );
-    assert_eq!(usage(), (36 * PIECE) as u64);
+    assert_eq!(usage(), (8 * PIECE) as u64);
     let (pieces, outcome) = read(&mut receiver).await;
     outcome.expect("whole");
-    assert_eq!(pieces, 40);
+    assert_eq!(pieces, 12);
     drop(receiver);
     assert_eq!(usage(), 0);
 }
@@ -112,7 +112,7 @@ async fn an_answer_that_nobody_reads_yet_is_computed_to_its_end_and_leaves_its_t
 async fn an_answer_too_long_for_the_file_waits_without_a_turn_and_goes_on() {
     let served = served(|_| ()).await;
     let (sender, mut receiver) = handover(served.delivery.clone(), &Handle::current());
-    // 16 MiB, where a reader that has taken nothing has 4 MiB of a file.
+    // 16 MiB, where a reader that has taken nothing has 512 KiB of a file.
     let thread = pushing(sender, 256);
     until(|| served.admission.parked() == 1 && served.admission.load() == (0, 0)).await;
     assert_eq!(served.delivery.database.usage().spill_bytes, FILE_BYTES);
