@@ -1,5 +1,6 @@
 //! The `pythia` command: load, query, serve, inspect and benchmark a store.
 
+mod allocator;
 mod arguments;
 mod commands;
 mod exit;
@@ -9,9 +10,6 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// An RDF database for solid-state storage.
 ///
@@ -58,6 +56,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    allocator::give_back_soon();
     // A store and its clients may need more than the usual 1,024.
     pythia_io::raise_descriptors_max();
     let result = match Cli::parse().command {
