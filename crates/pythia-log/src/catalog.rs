@@ -20,6 +20,8 @@ pub(crate) struct CatalogFile {
     pub(crate) header: FileHeader,
     /// Its length.
     pub(crate) bytes: u64,
+    /// Whether it is in the archive, where files have nothing but a header and whole groups.
+    pub(crate) is_archived: bool,
 }
 
 /// A file of the log without a header that can be read: it was never used, or its first write was
@@ -33,6 +35,8 @@ pub(crate) struct Headless {
     pub(crate) sequence: u64,
     /// Whether it has not even the bytes of a header.
     pub(crate) is_short: bool,
+    /// Whether it is in the archive, where files are put whole.
+    pub(crate) is_archived: bool,
 }
 
 /// All files of a log that were written to, by epoch and where they begin.
@@ -70,29 +74,30 @@ impl Catalog {
                     continue;
                 };
                 let name = format!("{FOLDER}/{name}");
-                let (header, bytes) = match read_header(&**storage, &name)? {
+                let is_archived = index >= devices.len();
+                let storage = Arc::clone(storage);
+                let (header, bytes) = match read_header(&*storage, &name)? {
                     Header::Whole(header, bytes) => (header, bytes),
                     Header::Gone => continue,
                     bad => {
-                        // What the archive has of it does not count.
-                        headless.extend((index < devices.len()).then(|| Headless {
-                            storage: Arc::clone(storage),
+                        headless.push(Headless {
+                            storage,
                             name,
                             device,
                             sequence,
                             is_short: bad == Header::Short,
-                        }));
+                            is_archived,
+                        });
                         continue;
                     }
                 };
                 if header.store != store {
                     return Err(LogError::ForeignFile {
-                        file: path_in(&**storage, index == 0 && !devices.is_empty(), &name),
+                        file: path_in(&*storage, index == 0 && !devices.is_empty(), &name),
                         expected: store,
                         found: header.store,
                     });
                 }
-                let storage = Arc::clone(storage);
                 let file = CatalogFile {
                     storage,
                     name,
@@ -100,10 +105,14 @@ impl Catalog {
                     sequence,
                     header,
                     bytes,
+                    is_archived,
                 };
                 found.entry((device, sequence)).or_insert(file);
             }
         }
+        // A damaged copy of a file that the log still has does no harm.
+        headless
+            .retain(|file| !file.is_archived || !found.contains_key(&(file.device, file.sequence)));
         let mut files: Vec<CatalogFile> = found.into_values().collect();
         files.sort_by_key(|file| (file.header.epoch, file.header.lower, file.device));
         let mut epochs: Vec<(u64, Place)> = Vec::new();
@@ -366,9 +375,17 @@ impl Scan {
         scan
     }
 
-    /// Whether any group has commits.
-    pub(crate) fn has_commits(&self) -> bool {
-        self.groups.iter().any(|(_, header)| header.count > 0)
+    /// Where the first block is that belongs to no whole group, if there is one, and the last whole group
+    /// behind it.
+    pub(crate) fn gap(&self) -> Option<(usize, Option<GroupHeader>)> {
+        let mut end = BLOCK_BYTES;
+        for (offset, header) in &self.groups {
+            if *offset > end {
+                return Some((end, self.groups.last().map(|(_, last)| *last)));
+            }
+            end = offset + header.total_bytes();
+        }
+        (end < self.bytes.len()).then_some((end, None))
     }
 
     /// The bytes of the group at an offset of [`Self::groups`].

@@ -39,6 +39,18 @@ impl Catalog {
         }
     }
 
+    /// The position after the last commit that a file without a header, or the record, shows to have been made.
+    pub(crate) fn known_end(&self) -> Result<Position, LogError> {
+        let recorded = self.record.record().map(|record| record.durable.position);
+        let mut end = Position(recorded.unwrap_or(0));
+        for file in &self.headless {
+            for group in file.groups(self.store)? {
+                end = end.max(Position(group.position + u64::from(group.count)));
+            }
+        }
+        Ok(end)
+    }
+
     /// The files that are damaged or missing.
     pub(crate) fn damages(&self) -> Result<Vec<Damage>, LogError> {
         let mut damages = Vec::new();
@@ -75,7 +87,9 @@ impl Catalog {
             false => "its header is damaged",
         };
         let next = self.next_of(file.device, file.sequence);
-        let evidence = if self.newest_recorded(file.device) >= Some(file.sequence) {
+        let evidence = if file.is_archived {
+            "it is in the archive, where files are put whole".to_owned()
+        } else if self.newest_recorded(file.device) >= Some(file.sequence) {
             format!("{RECORD_NAME} says that it was begun")
         } else if let Some(next) = next {
             format!(

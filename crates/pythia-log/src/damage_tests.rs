@@ -239,3 +239,43 @@ fn a_file_made_ahead_does_not_look_begun_after_a_salvage() {
     put(&*devices[0], RECORD_NAME, &[]);
     go_on(&devices, "a file made ahead");
 }
+
+/// Files are put into the archive whole: what is damaged there is not its end.
+#[test]
+fn damage_in_the_archive_is_not_its_end() {
+    let devices: Devices = vec![Arc::new(MemoryStorage::new())];
+    let archive: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    let options = crate::LogOptions {
+        archive: Some(Arc::clone(&archive)),
+        ..options()
+    };
+    let log = Log::create(devices, STORE, options).unwrap();
+    for number in 1..=COMMITS {
+        commit(&log, number..number + 1).unwrap();
+    }
+    log.checkpoint(Position(COMMITS + 1)).unwrap();
+    let newest = files(&*archive).pop().unwrap();
+    let sound = archive.read_all(&newest).unwrap();
+    let read = || -> Result<u64, LogError> {
+        let reader = LogReader::open(Vec::new(), Some(Arc::clone(&archive)), STORE);
+        check(reader.commits_from(Position(1))?, 1)
+    };
+    let end = read().unwrap();
+    assert!(end > 10 && end < COMMITS, "{end}");
+    let mut refused = 0;
+    for (name, damage) in damages() {
+        match damage(&sound) {
+            Some(damaged) if damaged != sound => put(&*archive, &newest, &damaged),
+            _ => continue,
+        }
+        match read() {
+            Ok(found) if found == end => {}
+            Ok(found) => assert!(name.starts_with("cut off"), "{name}: {found} of {end}"),
+            Err(error) => {
+                refused += 1;
+                assert!(error.to_string().contains(&newest), "{name}: {error}");
+            }
+        }
+    }
+    assert!(refused > 10, "{refused}");
+}

@@ -95,11 +95,17 @@ pub enum LogError {
         /// The newest format this program reads.
         supported: u32,
     },
-    /// A log is there already.
-    #[error("there is a log with commits at {file} already; open it, or choose an empty folder")]
+    /// A log that was used, where no log is known.
+    #[error(
+        "{file}: {evidence}, but MANIFEST names no log: it is older than the log, or of another store. Nothing was \
+         changed; put the MANIFEST that belongs to the log back, or restore a backup with `pythia restore`; to give \
+         the log's commits up, move LOG and the folder log elsewhere"
+    )]
     Exists {
         /// One of its files.
         file: String,
+        /// What shows that the log was used.
+        evidence: String,
     },
     /// More devices than a log can have.
     #[error("a log can be in at most {maximum} folders, not in {count}")]
@@ -146,7 +152,10 @@ impl LogError {
     /// Whether data on the device is damaged or missing.
     pub fn is_corruption(&self) -> bool {
         match self {
-            Self::Corrupt { .. } | Self::Lost { .. } | Self::Damaged { .. } => true,
+            Self::Corrupt { .. }
+            | Self::Lost { .. }
+            | Self::Damaged { .. }
+            | Self::Exists { .. } => true,
             Self::Io(error) => error.is_corruption(),
             _ => false,
         }

@@ -22,7 +22,8 @@ const GROUP_MAGIC: [u8; 4] = *b"PyLG";
 pub(crate) const BLOCK_BYTES: usize = ALIGNMENT;
 /// Bytes of a group before its payload.
 pub(crate) const GROUP_HEADER_BYTES: usize = 64;
-const FILE_HEADER_BYTES: usize = 104;
+/// Bytes of the header of a log file, the first of its first block.
+pub const FILE_HEADER_BYTES: usize = 104;
 /// Flag of a group whose payload is compressed.
 pub(crate) const FLAG_ZSTD: u32 = 1;
 /// A payload is never longer, compressed or not.

@@ -16,6 +16,8 @@ mod bulk;
 mod bytes;
 mod catalog;
 mod change;
+#[cfg(test)]
+mod compat_tests;
 mod damage;
 #[cfg(test)]
 mod damage_tests;
@@ -39,6 +41,7 @@ mod state;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod unnamed;
 mod walk;
 
 pub use bulk::{Bulk, BulkChunk, BulkWriter};
@@ -46,9 +49,10 @@ pub use change::{Change, ChangeSet, LogTerm, NO_GRAPH};
 pub use damage::Damage;
 pub use error::LogError;
 pub use folder::{FolderFiles, FolderId, FolderIdentity, FolderRole, IDENTITY_NAME};
-pub use format::{FOLDER, FORMAT_VERSION, Position, StoreId};
+pub use format::{FILE_HEADER_BYTES, FOLDER, FORMAT_VERSION, Position, StoreId};
 pub use group::{Changes, Entry, KEY_BYTES_MAX};
 pub use log::{Log, LogOptions, Ticket};
 pub use reader::{Commit, Commits, LogReader};
 pub use record::{RECORD_NAME, left_store};
 pub use salvage::{Salvage, salvage};
+pub use unnamed::check_unnamed;

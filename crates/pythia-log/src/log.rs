@@ -18,9 +18,10 @@ use crate::format::{Place, Position, bulk_name, group_bytes};
 use crate::group::{Changes, Entry};
 use crate::reader::{Commits, LogReader};
 use crate::record::{DEVICES_MAX, Record, RecordWriter};
-use crate::recover::{archived_names, clear_folder, recover};
+use crate::recover::{archived_names, recover};
 use crate::shared::Shared;
 use crate::state::{Part, State};
+use crate::unnamed::{self, clear_folder};
 use crate::{LogError, StoreId};
 
 /// How a log is kept.
@@ -65,11 +66,11 @@ pub struct Ticket {
 }
 
 impl Log {
-    /// Begins a log whose first commit gets a position. What an interrupted creation left goes.
+    /// Begins a log whose first commit gets a position. What an interrupted creation left goes, or is set aside.
     ///
     /// # Errors
-    /// [`LogError::Exists`] if there is a log with commits, [`LogError::ForeignFile`] if the archive
-    /// is another store's.
+    /// [`LogError::Exists`] if there is a log that was used, or what is left of it; [`LogError::ForeignFile`] if
+    /// the archive is another store's.
     pub fn create_at(
         devices: Vec<Arc<dyn Storage>>,
         store: StoreId,
@@ -78,9 +79,7 @@ impl Log {
     ) -> Result<Self, LogError> {
         archived_names(options.archive.as_ref(), store)?;
         check_count(devices.len())?;
-        for storage in &devices {
-            clear_folder(&**storage)?;
-        }
+        unnamed::check(&devices)?;
         let begin = Place {
             group: 1,
             position: first.0,
@@ -91,7 +90,12 @@ impl Log {
             durable: begin,
             newest: BTreeMap::new(),
         };
+        unnamed::keep_record(&*devices[0])?;
+        // First: a file that the record names must be there.
         let record = RecordWriter::create(&*devices[0], record)?;
+        for storage in &devices {
+            clear_folder(&**storage)?;
+        }
         let devices = (0..).zip(devices);
         let devices = devices
             .map(|(number, storage)| Device::new(number, storage, 1))

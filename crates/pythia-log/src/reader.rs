@@ -28,6 +28,8 @@ pub struct LogReader {
     devices: Vec<Arc<dyn Storage>>,
     archive: Option<Arc<dyn Storage>>,
     store: StoreId,
+    /// Whether damaged files that may hold commits are an error before any commit is read.
+    is_strict: bool,
 }
 
 /// A commit of the log.
@@ -71,7 +73,15 @@ impl LogReader {
             devices,
             archive,
             store,
+            is_strict: true,
         }
+    }
+
+    /// The same log, of which the commits before the first damage can be read. [`Self::loss`] tells
+    /// whether there may be more.
+    pub fn up_to_damage(mut self) -> Self {
+        self.is_strict = false;
+        self
     }
 
     /// The commits from a position on, up to the end that the log has now.
@@ -121,6 +131,27 @@ impl LogReader {
         Ok(damages)
     }
 
+    /// A file that is damaged or missing and may hold commits from a position on, and the position after the last
+    /// of them that is known to have been made, if any is.
+    pub fn loss(&self, from: Position) -> Result<Option<(Damage, Option<Position>)>, LogError> {
+        let mut loss = None;
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                std::thread::sleep(PAUSE);
+            }
+            let archive = self.archive.as_ref();
+            let catalog = Catalog::list(&self.devices, archive, self.store)?;
+            let damages = catalog.damages()?;
+            let needed = |damage: &Damage| damage.before.is_none_or(|before| before > from);
+            let Some(damage) = damages.into_iter().find(needed) else {
+                return Ok(None);
+            };
+            let end = Some(catalog.known_end()?).filter(|end| *end > from);
+            loss = Some((damage, end));
+        }
+        Ok(loss)
+    }
+
     /// The first commit that there is; where the log begins, if it has none.
     pub fn first(&self) -> Result<Position, LogError> {
         let catalog = Catalog::list(&self.devices, self.archive.as_ref(), self.store)?;
@@ -147,7 +178,9 @@ impl LogReader {
 
     fn try_from(&self, position: Position) -> Result<Commits, LogError> {
         let catalog = Catalog::list(&self.devices, self.archive.as_ref(), self.store)?;
-        catalog.check(position)?;
+        if self.is_strict {
+            catalog.check(position)?;
+        }
         let mut commits = Commits::new(Walk::new(catalog, position)?, self.clone());
         commits.skip_to(position)?;
         Ok(commits)

@@ -49,7 +49,7 @@ pub(crate) struct Record {
 /// What there is of a record.
 #[derive(Clone, Debug)]
 pub(crate) enum RecordState {
-    /// Nothing, or nothing was written to it yet.
+    /// Nothing, or its first write was not finished.
     None,
     /// Neither block can be read.
     Damaged,
@@ -60,16 +60,28 @@ pub(crate) enum RecordState {
 impl RecordState {
     /// Reads the record of the log in a storage.
     pub(crate) fn read(storage: &dyn Storage, store: StoreId) -> Result<Self, LogError> {
+        match Self::read_any(storage)? {
+            Self::Found(record, _) if record.store != store => Err(LogError::ForeignFile {
+                file: RECORD_NAME.to_owned(),
+                expected: store,
+                found: record.store,
+            }),
+            state => Ok(state),
+        }
+    }
+
+    /// As [`Self::read`], whatever store the record belongs to.
+    pub(crate) fn read_any(storage: &dyn Storage) -> Result<Self, LogError> {
         let bytes = match storage.read_all(RECORD_NAME) {
             Ok(bytes) => bytes,
             Err(error) if error.is_not_found() => return Ok(Self::None),
             Err(error) => return Err(error.into()),
         };
-        if bytes.len() != SLOTS * BLOCK_BYTES {
+        if bytes.len() != SLOTS * BLOCK_BYTES && !is_unfinished(&bytes) {
             return Ok(Self::Damaged);
         }
         let mut latest = None;
-        for block in bytes.chunks(BLOCK_BYTES) {
+        for block in bytes.chunks_exact(BLOCK_BYTES) {
             let Some((record, writes)) = decode(block)? else {
                 continue;
             };
@@ -78,13 +90,8 @@ impl RecordState {
             }
         }
         match latest {
-            Some((record, _)) if record.store != store => Err(LogError::ForeignFile {
-                file: RECORD_NAME.to_owned(),
-                expected: store,
-                found: record.store,
-            }),
             Some((record, writes)) => Ok(Self::Found(record, writes)),
-            None if bytes.iter().all(|byte| *byte == 0) => Ok(Self::None),
+            None if is_unfinished(&bytes) => Ok(Self::None),
             None => Ok(Self::Damaged),
         }
     }
@@ -111,6 +118,14 @@ pub fn left_store(storage: &dyn Storage) -> Result<Option<StoreId>, LogError> {
         }
     }
     Ok(None)
+}
+
+/// Whether a crash may have interrupted the first write of the record, which is to its first block. No file was begun
+/// with it then.
+fn is_unfinished(bytes: &[u8]) -> bool {
+    let second = bytes.get(BLOCK_BYTES..).unwrap_or_default();
+    let is_whole = |block: &[u8]| !matches!(decode(block), Ok(None));
+    second.iter().all(|byte| *byte == 0) && !bytes.get(..BLOCK_BYTES).is_some_and(is_whole)
 }
 
 fn decode(block: &[u8]) -> Result<Option<(Record, u64)>, LogError> {
@@ -160,7 +175,7 @@ fn decode(block: &[u8]) -> Result<Option<(Record, u64)>, LogError> {
 }
 
 impl Record {
-    fn encode(&self, writes: u64, block: &mut [u8]) {
+    pub(crate) fn encode(&self, writes: u64, block: &mut [u8]) {
         let mut out = Vec::with_capacity(block.len());
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());

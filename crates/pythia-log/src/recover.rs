@@ -8,9 +8,7 @@ use pythia_io::Storage;
 use crate::aside::{clear_unused, keep_unfinished, remove_unfinished};
 use crate::catalog::{Catalog, CatalogFile, Scan, list_folder};
 use crate::device::FileInfo;
-use crate::format::{
-    BLOCK_BYTES, FOLDER, FileHeader, Place, Position, is_bulk_name, parse_file_name,
-};
+use crate::format::{BLOCK_BYTES, FOLDER, Place, Position, is_bulk_name};
 use crate::group::{decode_heads, payload};
 use crate::keys::Keys;
 use crate::record::{Record, RecordState};
@@ -185,28 +183,6 @@ fn clear_bulks(devices: &[Arc<dyn Storage>], files: &[FileInfo]) -> Result<(), L
                 keep_unfinished(&**storage, &path)?;
             }
         }
-    }
-    Ok(())
-}
-
-/// Removes what an interrupted creation of a log has left.
-pub(crate) fn clear_folder(storage: &dyn Storage) -> Result<(), LogError> {
-    let names = list_folder(storage)?;
-    let names = names
-        .iter()
-        .filter(|n| parse_file_name(n).is_some() || is_bulk_name(n));
-    let paths: Vec<String> = names.map(|name| format!("{FOLDER}/{name}")).collect();
-    for path in paths.iter().filter(|path| path.ends_with(".log")) {
-        let bytes = storage.read_all(path)?;
-        let header = FileHeader::decode(&bytes, path)?;
-        let used = header.is_some_and(|header| Scan::of(bytes, &header).has_commits());
-        if used {
-            let file = path.clone();
-            return Err(LogError::Exists { file });
-        }
-    }
-    for path in &paths {
-        storage.remove(path)?;
     }
     Ok(())
 }

@@ -27,6 +27,8 @@ pub struct Salvage {
     pub damages: Vec<Damage>,
     /// Why the log cannot be read to its end, if it cannot.
     pub loss: Option<String>,
+    /// Whether the record can be read. Without it there may be losses that nothing shows.
+    pub has_record: bool,
     /// The first commit that is given up, if any was made: the position that the next commit gets.
     pub next: Position,
     /// The last commit that is known to have been made; before [`Self::next`] if none is known to be given up.
@@ -64,6 +66,7 @@ pub fn salvage(
         },
     };
     let mut salvage = Salvage {
+        has_record: damages.iter().all(|damage| damage.file != RECORD_NAME),
         damages,
         loss: loss.map(|loss| loss.to_string()),
         next: Position(next.position),

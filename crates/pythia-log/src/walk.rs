@@ -29,6 +29,8 @@ pub(crate) struct Walk {
     evidence: Evidence,
     /// Damaged groups: file, offset, number.
     damaged: Vec<(usize, usize, u64)>,
+    /// Files of the archive with something else than whole groups: where, and the last group behind it.
+    gaps: Vec<(usize, usize, Option<GroupHeader>)>,
 }
 
 #[derive(Debug)]
@@ -87,6 +89,7 @@ impl Walk {
             from: position,
             evidence,
             damaged: Vec::new(),
+            gaps: Vec::new(),
         })
     }
 
@@ -178,6 +181,9 @@ impl Walk {
         for (offset, header) in &scan.damaged {
             self.damaged.push((file, *offset, header.group));
         }
+        if let Some((offset, behind)) = scan.gap().filter(|_| entry.is_archived) {
+            self.gaps.push((file, offset, behind));
+        }
         if last > 0 {
             self.loaded.push(Loaded { file, scan, last });
         }
@@ -222,10 +228,20 @@ impl Walk {
     fn end(&mut self, epoch: u64, number: u64) -> Result<(), LogError> {
         self.load(None)?;
         let later = self.catalog.later_epoch(epoch).is_some();
-        if self.evidence.group < number && !later {
-            return Ok(());
-        }
         let position = Position(self.next.position);
+        if self.evidence.group < number && !later {
+            return match self.archive_gap(number) {
+                Some((file, offset)) => Err(LogError::Lost {
+                    position,
+                    place: format!(
+                        "{}: damaged at byte {offset}",
+                        self.catalog.files[file].name
+                    ),
+                    evidence: "in the archive, files have nothing but whole groups".to_owned(),
+                }),
+                None => Ok(()),
+            };
+        }
         if self.catalog.may_have_left(number) {
             let first = None;
             return Err(LogError::Missing { position, first });
@@ -253,6 +269,16 @@ impl Walk {
             place,
             evidence,
         })
+    }
+
+    /// The place of damage in the archive that may have been a group.
+    fn archive_gap(&self, number: u64) -> Option<(usize, usize)> {
+        let may_be = |(file, _, behind): &&(usize, usize, Option<GroupHeader>)| {
+            behind.is_none_or(|behind| behind.group > number)
+                && !self.catalog.ends_before(&self.catalog.files[*file], number)
+        };
+        let (file, offset, _) = self.gaps.iter().find(may_be)?;
+        Some((*file, *offset))
     }
 }
 

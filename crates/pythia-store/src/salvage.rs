@@ -9,7 +9,7 @@ use pythia_log::Salvage;
 use crate::StoreError;
 use crate::folders::log_devices;
 use crate::manifest::Manifest;
-use crate::store::{StoreLock, open_folder};
+use crate::store::{StoreLock, check_no_log, open_folder};
 
 /// Finds out what is wrong with the log of the store in a folder. With `give_up`, sets the damaged files aside,
 /// so that the store opens with the commits before the first that is lost.
@@ -29,7 +29,10 @@ pub fn salvage_storage(storage: &Arc<dyn Storage>, give_up: bool) -> Result<Salv
         path: format!("{storage:?}"),
         message: "it has no MANIFEST".to_owned(),
     })?;
-    let log = manifest.log.ok_or(StoreError::NoLog)?;
+    let Some(log) = manifest.log else {
+        check_no_log(storage)?;
+        return Err(StoreError::NoLog);
+    };
     let devices = log_devices(storage, &log)?;
     Ok(pythia_log::salvage(
         &devices,

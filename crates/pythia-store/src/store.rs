@@ -131,6 +131,8 @@ impl Store {
             let devices = log_devices(store.pool.storage(), &log)?;
             let commits = LogReader::open(devices, None, log.store).replay_from(log.position)?;
             store.replay(&log, commits)?;
+        } else {
+            check_no_log(store.pool.storage())?;
         }
         Ok(store)
     }
@@ -180,6 +182,10 @@ impl Store {
         mut locks: Vec<StoreLock>,
     ) -> Result<Self, StoreError> {
         let mut manifest = manifest(&*storage)?;
+        if manifest.log.is_none() {
+            // Before anything is removed that the MANIFEST that belongs to the log may name.
+            check_no_log(&storage)?;
+        }
         let is_new = manifest.log.is_none();
         let known = match &manifest.log {
             Some(log) => log.clone(),
@@ -386,6 +392,19 @@ fn open_log(
     }
     let (log, commits) = Log::open(devices, entry.store, entry.position, options)?;
     Ok((log, Some(commits)))
+}
+
+/// Fails if a store whose `MANIFEST` names no log has files of one that was used: commits that they hold
+/// would be left out.
+pub fn check_no_log(storage: &Arc<dyn Storage>) -> Result<(), StoreError> {
+    let Err(error) = pythia_log::check_unnamed(std::slice::from_ref(storage)) else {
+        return Ok(());
+    };
+    match Manifest::read(&**storage)? {
+        // A writer has just begun it, after the state that is being read.
+        Some(manifest) if manifest.log.is_some() => Ok(()),
+        _ => Err(error.into()),
+    }
 }
 
 /// Whether a file was missing because the writer has put others in its place.

@@ -180,8 +180,9 @@ pub fn verify(
         }
         Err(error) => check.error(&folder, error),
     }
-    if let Some(log) = &manifest.log {
-        check.log(&pool, log);
+    match &manifest.log {
+        Some(log) => check.log(&pool, log),
+        None => check.no_log(pool.storage()),
     }
     check.report
 }

@@ -63,7 +63,7 @@ use crate::dictionary::{DictionaryDirectory, DictionaryWriter};
 use crate::manifest::Manifest;
 use crate::segment::BaseWriter;
 use crate::segment::{OrderDirectory, OrderWriter, SegmentOptions};
-use crate::store::WriteOptions;
+use crate::store::{WriteOptions, check_no_log};
 use crate::{OpenOptions, Order, Store, StoreLock, device};
 use numbering::TermSink;
 use orders::{PerOrder, RowSink};
@@ -193,6 +193,7 @@ pub fn load_into(
         ..options.clone()
     };
     let storage = Arc::new(storage);
+    check_no_log(&(Arc::<DirectStorage>::clone(&storage) as _))?;
     let report = load(
         Arc::<DirectStorage>::clone(&storage),
         sources,

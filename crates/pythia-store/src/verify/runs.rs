@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pythia_io::BufferPool;
+use pythia_io::{BufferPool, Storage};
 use pythia_log::{LogError, LogReader};
 use pythia_rdf::{OwnedKey, TermId};
 
@@ -14,6 +14,7 @@ use crate::manifest::{LogEntry, MANIFEST_NAME, Manifest};
 use crate::pattern::{End, Order};
 use crate::rewrite::CurrentRows;
 use crate::segment::Segment;
+use crate::store::check_no_log;
 
 /// Terms looked up at a time.
 const KEYS: usize = 4096;
@@ -87,6 +88,18 @@ impl Check<'_> {
         }
         if let Err(error) = log_archive(pool.storage(), log) {
             self.error("the log's archive", error);
+        }
+    }
+
+    /// Looks for a log that the store does not know of.
+    pub(super) fn no_log(&mut self, storage: &Arc<dyn Storage>) {
+        match check_no_log(storage) {
+            Ok(()) => {}
+            Err(StoreError::Log(LogError::Exists { file, evidence })) => {
+                let message = format!("{evidence}, but {MANIFEST_NAME} names no log");
+                self.problem(&file, None, message);
+            }
+            Err(error) => self.error("the log", error),
         }
     }
 }

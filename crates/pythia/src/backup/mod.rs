@@ -96,6 +96,21 @@ pub enum BackupError {
         /// Whether an archive was given.
         with_archive: bool,
     },
+    /// A file of the archive, or of the store's own log, that may hold wanted commits is damaged or missing.
+    #[error(
+        "the archive's {problem}: it may hold commits from {next} on{known}. Nothing was restored; put the file back, or \
+         go without these commits: --to-position {last}, or --to-time with a time before them",
+        known = end.map(|end| format!(", and commits up to {} are known to have been made", end.0 - 1)).unwrap_or_default(),
+        last = next.0 - 1
+    )]
+    Archive {
+        /// The file, and what is wrong with it.
+        problem: String,
+        /// The first commit that it may hold.
+        next: Position,
+        /// The position after the last commit that is known to have been made, if one is.
+        end: Option<Position>,
+    },
     /// The store was changed under the backup, again and again.
     #[error("the store was rewritten again and again while it was backed up; try again")]
     Changing,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pythia_io::{DirectStorage, Storage, Subfolder};
 use pythia_log::{Commit, Log, LogError, LogOptions, LogReader, Position, StoreId};
-use pythia_store::manifest::{LogEntry, Unnamed};
+use pythia_store::manifest::{LogEntry, MANIFEST_NAME, Unnamed};
 use pythia_store::store::LOCK_NAME;
 use pythia_store::{StoreError, StoreLock};
 
@@ -59,10 +59,19 @@ pub fn restore(
     if Contents::read(&*backup)?.is_none() {
         return Err(BackupError::NoBackup);
     }
-    let target = Arc::new(DirectStorage::open(store, true)?);
-    let _lock = StoreLock::exclusive(&target)?;
-    let target: Arc<dyn Storage> = target;
-    restore_storage(&backup, &target, options)
+    let folder = Arc::new(DirectStorage::open(store, true)?);
+    let had_lock = folder.exists(LOCK_NAME)?;
+    let _lock = StoreLock::exclusive(&folder)?;
+    let target: Arc<dyn Storage> = Arc::<DirectStorage>::clone(&folder);
+    let restored = restore_storage(&backup, &target, options);
+    let may_be_there = matches!(
+        restored,
+        Ok(_) | Err(BackupError::Store(StoreError::Switching { .. }))
+    );
+    if !may_be_there && !had_lock {
+        folder.remove(LOCK_NAME)?;
+    }
+    restored
 }
 
 /// Makes a store in an empty storage of any kind. Nothing is locked. If that fails, nothing is left, unless
@@ -214,13 +223,7 @@ impl Restore<'_> {
             });
         }
         if goes_on && let Some(archive) = &self.options.archive {
-            let reader = LogReader::open(Vec::new(), Some(Arc::clone(archive)), entry.store);
-            match reader.commits_from(log.next_position()) {
-                Ok(commits) => goes_on = self.append(commits, &log, report)?,
-                // The archive ends before the backup.
-                Err(LogError::Ahead { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
+            goes_on = self.append_archive(archive, entry, &log, report)?;
         }
         let last = Position(log.next_position().0 - 1);
         log.close()?;
@@ -234,16 +237,72 @@ impl Restore<'_> {
         }
     }
 
+    /// Appends what the archive, or the store's own folder, has after the backup; false once a commit is not
+    /// wanted. Fails if wanted commits may be in a file that is damaged or missing.
+    fn append_archive(
+        &self,
+        archive: &Arc<dyn Storage>,
+        entry: &LogEntry,
+        log: &Log,
+        report: &mut RestoreReport,
+    ) -> Result<bool, BackupError> {
+        let has = |name| archive.exists(name);
+        let reader = match has(MANIFEST_NAME)? || has(pythia_log::RECORD_NAME)? {
+            true => LogReader::open(vec![Arc::clone(archive)], None, entry.store),
+            false => LogReader::open(Vec::new(), Some(Arc::clone(archive)), entry.store),
+        };
+        let reader = reader.up_to_damage();
+        let appended = match reader.commits_from(log.next_position()) {
+            Ok(commits) => self.append(commits, log, report),
+            // The archive ends before the backup.
+            Err(LogError::Ahead { .. }) => Ok(true),
+            Err(error) => Err(error.into()),
+        };
+        match &appended {
+            Ok(false) => return appended,
+            Ok(true) => {}
+            Err(BackupError::Store(StoreError::Log(_))) => {}
+            Err(_) => return appended,
+        }
+        let next = log.next_position();
+        if let Some((damage, end)) = reader.loss(next)? {
+            return Err(BackupError::Archive {
+                problem: format!("{}: {}", damage.file, damage.problem),
+                next,
+                end,
+            });
+        }
+        match appended {
+            Err(BackupError::Store(StoreError::Log(LogError::Lost {
+                place, evidence, ..
+            }))) => Err(BackupError::Archive {
+                problem: format!("{place} ({evidence})"),
+                next,
+                end: None,
+            }),
+            appended => appended,
+        }
+    }
+
     /// Appends the commits that are wanted; false once one is not.
     fn append(
         &self,
-        commits: impl Iterator<Item = Result<Commit, LogError>>,
+        mut commits: impl Iterator<Item = Result<Commit, LogError>>,
         log: &Log,
         report: &mut RestoreReport,
     ) -> Result<bool, BackupError> {
         let mut ticket = None;
         let mut goes_on = true;
-        for commit in commits {
+        while goes_on {
+            // Damage behind the last commit that is wanted does no harm.
+            if matches!(self.options.until, Until::Position(wanted) if wanted < log.next_position())
+            {
+                goes_on = false;
+                break;
+            }
+            let Some(commit) = commits.next() else {
+                break;
+            };
             let commit = commit.map_err(StoreError::from)?;
             goes_on = match self.options.until {
                 Until::End => true,

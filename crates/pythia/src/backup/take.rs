@@ -9,7 +9,7 @@ use pythia_io::{DirectStorage, Storage, Subfolder};
 use pythia_log::{Log, LogError, LogOptions, LogReader, Position};
 use pythia_store::folders::log_devices;
 use pythia_store::manifest::{LogEntry, MANIFEST_NAME, Manifest};
-use pythia_store::store::{LOCK_NAME, open_folder};
+use pythia_store::store::{LOCK_NAME, check_no_log, open_folder};
 use pythia_store::{StoreError, StoreLock};
 
 use super::BackupError;
@@ -145,7 +145,10 @@ impl Attempt<'_> {
         self.check_store(&contents.manifest)?;
         contents.files = self.copy_files(&contents)?;
         let log = match contents.manifest.log.clone() {
-            None => None,
+            None => {
+                check_no_log(self.store)?;
+                None
+            }
             Some(entry) => {
                 let (commits, log) = self.copy_commits(&entry, number)?;
                 contents.commits = Some(commits);

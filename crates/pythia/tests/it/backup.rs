@@ -10,7 +10,7 @@ use pythia::{
     BackupError, Database, Feed, LogError, Options, Position, RdfFormat, RestoreOptions,
     StoreError, Until, backup_storage, dump, restore_storage, write_patch,
 };
-use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage};
+use pythia_io::{DirectStorage, FaultPlan, FaultyStorage, MemoryStorage, Storage};
 use pythia_log::LogOptions;
 use pythia_store::store::WriteOptions;
 use pythia_store::write::MaintenanceOptions;
@@ -679,4 +679,164 @@ fn the_feed_says_what_was_committed() {
         let error = without.commits_from(Position(1)).err().unwrap();
         assert!(error.to_string().contains("archive"), "{error}");
     }
+}
+
+type Damage = (&'static str, fn(&[u8]) -> Option<Vec<u8>>);
+
+/// Damage to a log file whose last group has commits.
+const DAMAGES: [Damage; 6] = [
+    ("flip in the header", |bytes| {
+        let mut bytes = bytes.to_vec();
+        bytes[20] ^= 0x55;
+        Some(bytes)
+    }),
+    ("zero", |bytes| Some(vec![0; bytes.len()])),
+    ("cut off in the header", |bytes| Some(bytes[..100].to_vec())),
+    ("flip in the last group", |bytes| {
+        let mut bytes = bytes.to_vec();
+        let last = last_group(&bytes);
+        bytes[last + 70] ^= 1;
+        Some(bytes)
+    }),
+    ("zero the last group", |bytes| {
+        let mut bytes = bytes.to_vec();
+        let last = last_group(&bytes);
+        bytes[last..].fill(0);
+        Some(bytes)
+    }),
+    ("remove", |_| None),
+];
+
+/// Where the last group with commits begins: maintenance writes groups without any.
+fn last_group(bytes: &[u8]) -> usize {
+    let has_commits =
+        |at: &usize| bytes[*at..].starts_with(b"PyLG") && bytes[*at + 12..*at + 16] != [0; 4];
+    let mut blocks = (0..bytes.len()).step_by(4096).rev();
+    blocks.find(has_commits).unwrap()
+}
+
+fn put(storage: &dyn Storage, name: &str, bytes: &[u8]) {
+    let mut file = storage.create(name).unwrap();
+    file.append(bytes).unwrap();
+    file.sync().unwrap();
+}
+
+fn log_files(storage: &dyn Storage) -> Vec<String> {
+    let names = storage.list("log").unwrap_or_default();
+    let names = names.iter().filter(|name| name.ends_with(".log"));
+    names.map(|name| format!("log/{name}")).collect()
+}
+
+/// Restores with an archive whose newest file is damaged: what may be lost with it is refused by the file's
+/// name, what is before is restored.
+fn check_damaged(
+    subject: &Subject,
+    backup: &Arc<dyn Storage>,
+    archive: &Arc<dyn Storage>,
+    what: &str,
+) {
+    let newest = log_files(&**archive).pop().unwrap();
+    let sound = archive.read_all(&newest).unwrap();
+    let (_, whole) = restored(backup, Until::End, Some(archive)).unwrap();
+    let last = subject
+        .states
+        .iter()
+        .rposition(|state| *state == whole)
+        .unwrap();
+    for (name, damage) in DAMAGES {
+        let what = format!("{what}, {newest}: {name}");
+        match damage(&sound) {
+            Some(bytes) => put(&**archive, &newest, &bytes),
+            // An archive may well have ended before it.
+            None if !archive.exists("LOG").unwrap() => continue,
+            None => archive.remove(&newest).unwrap(),
+        }
+        for until in [
+            Until::End,
+            Until::Position(Position(last as u64)),
+            Until::Time(u64::MAX),
+        ] {
+            let error = restored(backup, until, Some(archive)).err();
+            let Some(BackupError::Archive { problem, next, .. }) = &error else {
+                panic!("{what}: {error:?}");
+            };
+            assert!(problem.contains(&newest), "{what}: {problem}");
+            let before = next.0 - 1;
+            assert!(before < last as u64, "{what}: {before}");
+            let message = error.as_ref().unwrap().to_string();
+            assert!(
+                message.contains(&format!("--to-position {before}")),
+                "{what}: {message}"
+            );
+            let until = Until::Position(Position(before));
+            let (_, lines) = restored(backup, until, Some(archive)).unwrap();
+            assert_eq!(lines, subject.states[before as usize], "{what}");
+        }
+        put(&**archive, &newest, &sound);
+    }
+    let (_, lines) = restored(backup, Until::End, Some(archive)).unwrap();
+    assert_eq!(lines, whole);
+}
+
+#[test]
+fn a_damaged_store_folder_given_as_archive_is_refused_by_name() {
+    let storage: Arc<dyn Storage> = Arc::new(stored(BASE));
+    let backup = memory();
+    let mut states = vec![read(&storage)];
+    for number in 1..=4 {
+        let database = open(&storage, None);
+        let text = format!("INSERT DATA {{ <http://e/s> <http://e/p> {number} }}");
+        database.update(&text).unwrap();
+        states.push(contents(&database));
+        drop(database);
+        if number == 1 {
+            backup_storage(&storage, &backup, 0).unwrap();
+        }
+    }
+    let mut subject = Subject::new(0);
+    subject.states = states;
+    check_damaged(&subject, &backup, &storage, "the store's folder");
+}
+
+#[test]
+fn a_damaged_archive_is_refused_by_name() {
+    let mut checked = 0;
+    for seed in 20..24 {
+        let mut subject = Subject::new(seed);
+        let backup = memory();
+        subject.work(1);
+        backup_storage(&subject.storage, &backup, 0).unwrap();
+        let first_backed_up = subject.last();
+        while log_files(&*subject.archive).len() < 3 {
+            subject.work(10);
+            subject.database.store().flush().unwrap();
+        }
+        let archive = Arc::clone(&subject.archive);
+        match restored(&backup, Until::End, Some(&archive)) {
+            Ok((_, lines)) if lines != subject.states[first_backed_up as usize] => {}
+            _ => continue,
+        }
+        checked += 1;
+        check_damaged(&subject, &backup, &archive, "the archive");
+    }
+    assert!(checked > 0);
+}
+
+#[test]
+fn a_restore_that_fails_leaves_nothing_in_the_folder() {
+    let storage: Arc<dyn Storage> = Arc::new(stored(BASE));
+    drop(open(&storage, None));
+    let folder = tempfile::tempdir().unwrap();
+    let (backup, store) = (folder.path().join("backup"), folder.path().join("store"));
+    let to: Arc<dyn Storage> = Arc::new(DirectStorage::open(&backup, true).unwrap());
+    backup_storage(&storage, &to, 0).unwrap();
+    let options = RestoreOptions {
+        until: Until::Position(Position(7)),
+        archive: None,
+    };
+    let error = pythia::restore(&backup, &store, &options).unwrap_err();
+    assert!(matches!(error, BackupError::TooLate { .. }), "{error}");
+    assert_eq!(std::fs::read_dir(&store).unwrap().count(), 0);
+    pythia::restore(&backup, &store, &RestoreOptions::default()).unwrap();
+    assert!(store.join("LOCK").exists());
 }

@@ -261,3 +261,51 @@ fn a_flipped_bit_in_the_newest_header_does_not_discard_commits() {
     let report = pythia::verify(folder.path(), VerifyOptions::default(), &mut |_| {}).unwrap();
     assert_eq!(report.problems, []);
 }
+
+#[test]
+fn an_old_manifest_does_not_hide_or_discard_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    pythia::load(path, Vec::new(), &Default::default(), &Arc::default()).unwrap();
+    let old = fs::read(path.join("MANIFEST")).unwrap();
+    insert(&Database::open_for_writing(path).unwrap(), 1);
+    let new = fs::read(path.join("MANIFEST")).unwrap();
+    fs::write(path.join("MANIFEST"), &old).unwrap();
+    let newest = newest(path);
+    let name = newest.file_name().unwrap().to_string_lossy().into_owned();
+    let sound = fs::read(&newest).unwrap();
+    let mut damaged = sound.clone();
+    damaged[20] ^= 0x55;
+    for bytes in [&sound, &damaged] {
+        fs::write(&newest, bytes).unwrap();
+        let refused = [
+            Database::open_for_writing(path)
+                .err()
+                .map(|e| e.to_string()),
+            Database::open(path).err().map(|e| e.to_string()),
+            salvage(path, false).err().map(|e| e.to_string()),
+            pythia::load(path, Vec::new(), &Default::default(), &Arc::default())
+                .err()
+                .map(|e| e.to_string()),
+        ];
+        for error in refused {
+            let error = error.expect("refused");
+            assert!(
+                error.contains(&name) && error.contains("MANIFEST names no log"),
+                "{error}"
+            );
+        }
+        let backup = tempfile::tempdir().unwrap();
+        assert!(pythia::backup(path, backup.path()).is_err());
+        let report = pythia::verify(path, VerifyOptions::default(), &mut |_| {}).unwrap();
+        assert!(
+            report.problems[0].to_string().contains(&name),
+            "{:?}",
+            report.problems
+        );
+        assert_eq!(&fs::read(&newest).unwrap(), bytes, "nothing was changed");
+    }
+    fs::write(&newest, &sound).unwrap();
+    fs::write(path.join("MANIFEST"), new).unwrap();
+    assert_eq!(commits(&Database::open(path).unwrap()), 1);
+}
