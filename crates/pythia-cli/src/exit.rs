@@ -109,7 +109,7 @@ fn query_code(error: &QueryError) -> Option<u8> {
 fn backup_code(error: &BackupError) -> Option<u8> {
     match error {
         BackupError::Store(error) => store_code(error),
-        BackupError::Damaged { .. } => Some(DATA),
+        BackupError::Damaged { .. } | BackupError::Archive { .. } => Some(DATA),
         BackupError::Changing => None,
         _ => Some(USAGE),
     }

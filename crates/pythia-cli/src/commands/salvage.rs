@@ -7,10 +7,13 @@ use anyhow::Result;
 use clap::Args;
 use pythia::{Position, Salvage as Report};
 
+use crate::exit::DataError;
+
 /// Go on with a store whose log has lost commits
 ///
 /// Prints which files of the log are damaged or missing and which commits are lost with them. With
 /// --give-up, gives these files other names (*.aside), so that the store opens with the commits before. Restoring a backup with the log's archive may bring back more: see docs/backup.md.
+/// Exit code 3 if the log is damaged and was left as it is, 0 if it is sound or the commits were given up.
 ///
 ///   pythia salvage -l STORE
 ///   pythia salvage -l STORE --give-up
@@ -45,10 +48,12 @@ impl Salvage {
             writeln!(out, "set aside: {from} as {to}")?;
         }
         if !self.give_up {
-            writeln!(
-                out,
-                "nothing was changed; put the files back, or restore a backup, or run this again with --give-up"
-            )?;
+            return Err(DataError(
+                "the log is damaged, nothing was changed; put the files back, or restore a backup, or run this again \
+                 with --give-up"
+                    .to_owned(),
+            )
+            .into());
         }
         Ok(())
     }
@@ -65,6 +70,10 @@ fn commits(report: &Report, is_done: bool) -> String {
     match last.0.checked_sub(next.0) {
         Some(0) => format!("commit {next}, and any after it, {verb} given up; {kept}"),
         Some(_) => format!("commits {next} to {last}, and any after them, {verb} given up; {kept}"),
+        None if !report.has_record => format!(
+            "no commit is known to be lost, but the record that would show it (LOG) is missing or damaged; {kept}, and any \
+             after that {verb} given up"
+        ),
         None if report.loss.is_none() => format!("no commit is lost; {kept}"),
         None => {
             format!("no commit is known to be lost; {kept}, and any after that {verb} given up")

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use pythia::VerifyOptions;
+use pythia::{Problem, VerifyOptions};
 
 use crate::arguments::{bytes, human_count};
 use crate::exit::DataError;
@@ -50,8 +50,18 @@ impl Verify {
         }
         if !report.is_sound() {
             let count = report.problems.len() as u64 + report.unlisted_problems;
+            let is_of_log = |problem: &Problem| {
+                let file = &problem.file;
+                file == "LOG" || file == "the log" || file.contains("log/")
+            };
+            let salvage = match report.problems.iter().any(is_of_log) {
+                true => {
+                    "; `pythia salvage` shows which commits are lost with its log, and can go on without them"
+                }
+                false => "",
+            };
             return Err(DataError(format!(
-                "{} has {} problems: restore it from a backup, or load the data again",
+                "{} has {} problems: restore it from a backup, or load the data again{salvage}",
                 self.location.display(),
                 human_count(count),
             ))

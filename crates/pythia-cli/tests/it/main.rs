@@ -3,4 +3,5 @@
 mod faults;
 mod log_folders;
 mod open_files;
+mod salvage;
 mod serve;

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use pythia_log::FILE_HEADER_BYTES;
 use rand::Rng;
 use rand::rngs::SmallRng;
 
@@ -14,8 +15,6 @@ use crate::faults::store::Home;
 
 /// The blocks that log files and pages are made of.
 const BLOCK_BYTES: usize = 4096;
-/// Bytes of the header of a log file.
-const HEADER_BYTES: usize = 96;
 
 /// Something that is done to a file or a folder of a store.
 pub(super) struct Damage {
@@ -206,7 +205,7 @@ impl Damage {
             }
         };
         match self.kind {
-            Kind::FlipHeader => flip(0, HEADER_BYTES.min(length)),
+            Kind::FlipHeader => flip(0, FILE_HEADER_BYTES.min(length)),
             Kind::FlipAny => flip(0, used),
             Kind::FlipTail => flip(last_block, used),
             Kind::ZeroHeader => bytes[..BLOCK_BYTES.min(length)].fill(0),
