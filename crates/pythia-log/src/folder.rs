@@ -323,6 +323,9 @@ mod tests {
         file.append(b"changes").unwrap();
         file.sync().unwrap();
         assert_eq!(of(1, STORE), FolderFiles::Unknown);
+        // No log is begun beside what may be another's changes.
+        assert!(Log::create(devices.clone(), STORE, options()).is_err());
+        devices[1].remove("log/000001-000001.bulk").unwrap();
         let log = LogOptions {
             reissue: false,
             ..options()

@@ -132,8 +132,10 @@ fn an_emptied_folder_is_accepted_by_the_option_that_the_error_names() {
     );
     succeeds(&["log-folders", "-l", &store, "--accept-empty", &second]);
     // What was in it alone is lost; the operator is told of which commits before they are given up.
-    let plan = succeeds(&["salvage", "-l", &store]);
+    let found = pythia(&["salvage", "-l", &store]);
+    let plan = String::from_utf8_lossy(&found.stdout);
     if !plan.contains("nothing is lost") {
+        assert_eq!(found.status.code(), Some(3), "{plan}");
         assert!(plan.contains(&format!("{second}/log/01-")), "{plan}");
         succeeds(&["salvage", "-l", &store, "--give-up"]);
     }

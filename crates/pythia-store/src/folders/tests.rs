@@ -536,14 +536,25 @@ fn an_interrupted_first_opening_is_done_again() {
     let storage = DirectStorage::open(&home.path("store"), false).expect("a folder");
     let left = pythia_log::left_store(&storage).expect("readable");
     assert!(left.is_some());
-    // As it was before: without commits in the log, which would not be removed.
+    // As it was before: the log is as its creation leaves it, without commits, which would not be removed.
     fs::remove_dir_all(home.path("store/log")).expect("there");
+    fs::remove_file(home.path("store/LOG")).expect("there");
     for entry in fs::read_dir(home.path("b/log")).expect("there") {
         let path = entry.expect("a name").path();
         if !path.ends_with("FOLDER") {
             fs::remove_file(path).expect("there");
         }
     }
+    let folders = ["store", "b"].map(|name| {
+        let folder = DirectStorage::open(&home.path(name), false).expect("a folder");
+        Arc::new(folder) as Arc<dyn Storage>
+    });
+    let log = pythia_log::Log::create(
+        folders.to_vec(),
+        left.expect("named"),
+        LogOptions::default(),
+    );
+    log.expect("created").close().expect("closed");
     manifest
         .switch(&storage, Unnamed::new(&storage))
         .expect("written");
