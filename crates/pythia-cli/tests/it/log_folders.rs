@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
-use pythia::{Database, Options, WriteOptions};
+use pythia::{Database, Options, QueryError, StoreError, WriteOptions};
 
 fn pythia(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pythia"));
@@ -36,6 +37,22 @@ fn refused(arguments: &[&str]) -> String {
     format!("{out}{errors}")
 }
 
+/// Opens a store that this process has just closed. Another test may be starting a process: until that runs
+/// its own program it has this process's locks.
+fn open_once_unlocked(store: &Path, options: &Options) -> Database {
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        match Database::open_with(store, options.clone()) {
+            Err(QueryError::Store(StoreError::Locked { .. } | StoreError::Writing { .. }))
+                if Instant::now() < until =>
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            opened => return opened.expect("a store"),
+        }
+    }
+}
+
 /// A store as a server makes it with `log_folders` and `log_archive`.
 fn make_store(folder: &Path) -> [String; 3] {
     let [store, second, archive] = ["store", "second", "archive"].map(|name| folder.join(name));
@@ -49,7 +66,7 @@ fn make_store(folder: &Path) -> [String; 3] {
         write: Some(write),
         ..Options::default()
     };
-    let database = Database::open_with(&store, options).expect("a store");
+    let database = open_once_unlocked(&store, &options);
     for number in 0..20 {
         let update = format!("INSERT DATA {{ <http://e/s> <http://e/p> {number} }}");
         database.update(&update).expect("updated");
