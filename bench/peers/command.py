@@ -73,6 +73,21 @@ def size(text):
     return int(text)
 
 
+def guarded(measure, chosen):
+    """Measures, and gives the exit code: trouble is told in a line, and no process outlives this one."""
+    processes.raise_on_signals()
+    try:
+        return measure(chosen)
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return 130
+    except TROUBLE as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    finally:
+        processes.stop_all()
+
+
 def main(given=None):
     """Gives the exit code: 0 if all engines asked for were measured, 1 if one was not."""
     chosen = arguments(given)

@@ -11,7 +11,6 @@ import os
 import random
 import shutil
 import socket
-import sys
 import threading
 import time
 import urllib.request
@@ -55,17 +54,7 @@ def main(given=None):
     chosen = arguments(given)
     if chosen.seed is None:
         chosen.seed = random.SystemRandom().randrange(1 << 32)
-    processes.raise_on_signals()
-    try:
-        return bombard(chosen)
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
-    except command.TROUBLE as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    finally:
-        processes.stop_all()
+    return command.guarded(bombard, chosen)
 
 
 def bombard(chosen):

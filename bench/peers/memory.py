@@ -7,7 +7,6 @@ the memory error. Its peak must stay within cache and memory and what a process 
 import argparse
 import http.client
 import shutil
-import sys
 import threading
 import urllib.parse
 
@@ -44,17 +43,7 @@ def arguments(given):
 def main(given=None):
     """Gives the exit code: 0 if every peak was within the mark."""
     chosen = arguments(given)
-    processes.raise_on_signals()
-    try:
-        return measure(chosen)
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
-    except command.TROUBLE as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    finally:
-        processes.stop_all()
+    return command.guarded(measure, chosen)
 
 
 def measure(chosen):

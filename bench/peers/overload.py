@@ -9,7 +9,6 @@ import argparse
 import json
 import random
 import shutil
-import sys
 import threading
 from pathlib import Path
 
@@ -58,17 +57,7 @@ def arguments(given):
 def main(given=None):
     """Gives the exit code: 0 if the server kept all that is asked of it."""
     chosen = arguments(given)
-    processes.raise_on_signals()
-    try:
-        return overload(chosen)
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
-    except command.TROUBLE as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    finally:
-        processes.stop_all()
+    return command.guarded(overload, chosen)
 
 
 def overload(chosen):

@@ -48,17 +48,7 @@ def arguments(given):
 def main(given=None):
     """Gives the exit code: 0 if all servers were measured and none failed a request."""
     chosen = arguments(given)
-    processes.raise_on_signals()
-    try:
-        return measure(chosen)
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
-    except command.TROUBLE as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    finally:
-        processes.stop_all()
+    return command.guarded(measure, chosen)
 
 
 def measure(chosen):

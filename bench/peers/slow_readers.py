@@ -10,7 +10,6 @@ import json
 import shutil
 import socket
 import statistics
-import sys
 import threading
 import time
 
@@ -44,17 +43,7 @@ def arguments(given):
 def main(given=None):
     """Gives the exit code: 0 if others kept their throughput."""
     chosen = arguments(given)
-    processes.raise_on_signals()
-    try:
-        return measure(chosen)
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
-    except command.TROUBLE as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    finally:
-        processes.stop_all()
+    return command.guarded(measure, chosen)
 
 
 def measure(chosen):
