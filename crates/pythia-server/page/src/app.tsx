@@ -1,6 +1,6 @@
 // The frame of the page: views, dataset, theme, sign-in, what screen readers are told.
 
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { authorization, signOut } from "./server/connection.ts";
 import { dataset, datasetName, datasets, isServed, loadDatasets } from "./server/datasets.ts";
@@ -23,7 +23,8 @@ export function App() {
   }, [authorization.value]);
   const { view } = route.value;
   const name = datasetName();
-  useEffect(() => {
+  // With the view, not after it: what reads the title reads it then.
+  useLayoutEffect(() => {
     document.title = [VIEWS.find(([key]) => key === view)?.[1], name, "Pythia"].filter(Boolean).join(" · ");
   }, [view, name]);
   const served = isServed(dataset.value);

@@ -7,6 +7,9 @@ export type View = "query" | "explore" | "statistics";
 /** `dataset` is null where the address names none. */
 export interface Route { view: View; dataset: string | null; parameters: URLSearchParams }
 
+/** The part of the address that `route` was read from. */
+let seen = "";
+
 export const route = signal<Route>(read());
 
 addEventListener("hashchange", () => { route.value = read(); });
@@ -22,14 +25,18 @@ export function nodeLink(dataset: string | null, iri: string): string {
   return link("explore", dataset, { node: iri });
 }
 
-/** Changes the address without an entry in the history. */
+/**
+ * Changes the address without an entry in the history. An address that the reader has opened meanwhile, of which the
+ * browser has not told yet, goes before.
+ */
 export function replaceAddress(hash: string): void {
   if (hash === location.hash) return;
-  history.replaceState(null, "", hash);
+  if (location.hash === seen) history.replaceState(null, "", hash);
   route.value = read();
 }
 
 function read(): Route {
+  seen = location.hash;
   const [path = "", search = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
   const view = path === "explore" || path === "statistics" ? path : "query";
   const parameters = new URLSearchParams(search);

@@ -126,6 +126,17 @@ test("queries are kept in tabs, and shared by links", async () => {
   await other.locator(".answer", { hasText: "Yes" }).waitFor();
 });
 
+test("a link that is opened while the page writes its own address is followed", async () => {
+  const page = await bench.page();
+  await page.getByRole("button", { name: "Query 1", exact: true }).waitFor();
+  await page.evaluate(() => {
+    location.hash = "#/query?query=ASK+%7B%7D";
+    // Writes the address of the chosen tab, before the browser tells of the other one.
+    document.querySelector<HTMLButtonElement>(".query-tabs li button")?.click();
+  });
+  await page.getByText("ASK {}").waitFor();
+});
+
 test("a huge result is cut to what the page keeps, and says so", async () => {
   const page = await bench.page();
   await run(page, "SELECT * { ?s ?p ?o }");
