@@ -57,8 +57,11 @@ fn code(error: &anyhow::Error) -> u8 {
                 query_code(error)
             } else if let Some(WriteError::Query(error)) = cause.downcast_ref::<WriteError>() {
                 query_code(error)
-            } else if let Some(WriteError::Format { .. } | WriteError::Character { .. }) =
-                cause.downcast_ref::<WriteError>()
+            } else if let Some(
+                WriteError::Format { .. }
+                | WriteError::Character { .. }
+                | WriteError::NamedGraphs { .. },
+            ) = cause.downcast_ref::<WriteError>()
             {
                 Some(USAGE)
             } else if let Some(ServerError::Config(_)) = cause.downcast_ref::<ServerError>() {
