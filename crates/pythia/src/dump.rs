@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
-use pythia_query::{GraphRules, QueryError};
+use pythia_query::{GraphRules, QueryError, QueryOptions};
 use pythia_rdf::language::recommend_form;
 use pythia_rdf::write::RdfWriter;
 use pythia_rdf::{RdfFormat, TermId};
@@ -20,22 +22,24 @@ pub fn dump(
     format: RdfFormat,
     out: impl Write,
 ) -> Result<WriteReport, WriteError> {
-    dump_visible(snapshot, &GraphRules::all(), format, out)
+    dump_within(snapshot, &QueryOptions::default(), format, out)
 }
 
-/// The same of the graphs that rules allow. Memory grows with the number of graphs only.
-pub fn dump_visible(
+/// The same of the visible graphs, within the limits of a query: of its options, `visible`, `timeout`, `cancel` and
+/// `row_limit` hold. Memory grows with the number of graphs only.
+pub fn dump_within(
     snapshot: &Snapshot,
-    rules: &GraphRules,
+    options: &QueryOptions,
     format: RdfFormat,
     out: impl Write,
 ) -> Result<WriteReport, WriteError> {
-    check_dump(snapshot, rules, format)?;
-    let mut visible = Visible::new(snapshot, rules);
+    let mut visible = Visible::new(snapshot, options);
+    visible.check_format(format)?;
     let mut writer = RdfWriter::new(out, format, &[]).expect("no prefixes, so none is wrong");
     let mut report = WriteReport::default();
     let mut quads = snapshot.quads().map_err(failed)?;
     while let Some(batch) = quads.next().map_err(failed)? {
+        visible.limits.check()?;
         let mut rows = Vec::with_capacity(batch.rows);
         for row in 0..batch.rows {
             if visible.shows(TermId(batch.columns[3][row]))? {
@@ -52,6 +56,9 @@ pub fn dump_visible(
         check_triple_terms(terms.iter(), format)?;
         let mut terms = terms.into_iter();
         for row in rows {
+            if options.row_limit == Some(report.rows) {
+                return Err(QueryError::RowLimit(report.rows).into());
+            }
             let mut next = |column: usize| {
                 let bound = batch.columns[column][row] != 0;
                 bound.then(|| terms.next()).flatten()
@@ -76,12 +83,11 @@ pub fn check_dump(
     rules: &GraphRules,
     format: RdfFormat,
 ) -> Result<(), WriteError> {
-    if !format.supports_datasets() && Visible::new(snapshot, rules).has_named()? {
-        return Err(WriteError::NamedGraphs {
-            format: format.name(),
-        });
-    }
-    Ok(())
+    let options = QueryOptions {
+        visible: rules.clone(),
+        ..QueryOptions::default()
+    };
+    Visible::new(snapshot, &options).check_format(format)
 }
 
 fn failed(error: StoreError) -> WriteError {
@@ -92,17 +98,57 @@ fn failed(error: StoreError) -> WriteError {
 struct Visible<'a> {
     snapshot: &'a Snapshot,
     rules: &'a GraphRules,
+    limits: Limits<'a>,
     known: HashMap<TermId, bool>,
 }
 
+/// When a dump is to end early.
+struct Limits<'a> {
+    cancel: Option<&'a AtomicBool>,
+    deadline: Option<Instant>,
+}
+
+impl Limits<'_> {
+    fn check(&self) -> Result<(), QueryError> {
+        if self
+            .cancel
+            .is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+        {
+            return Err(QueryError::Cancelled);
+        }
+        if self
+            .deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
+        {
+            return Err(QueryError::Timeout);
+        }
+        Ok(())
+    }
+}
+
 impl<'a> Visible<'a> {
-    fn new(snapshot: &'a Snapshot, rules: &'a GraphRules) -> Self {
-        let known = HashMap::from([(TermId::DEFAULT_GRAPH, rules.allows_default())]);
+    fn new(snapshot: &'a Snapshot, options: &'a QueryOptions) -> Self {
+        let rules = &options.visible;
+        let now = Instant::now();
         Self {
             snapshot,
             rules,
-            known,
+            limits: Limits {
+                cancel: options.cancel.as_deref(),
+                deadline: options.timeout.and_then(|timeout| now.checked_add(timeout)),
+            },
+            known: HashMap::from([(TermId::DEFAULT_GRAPH, rules.allows_default())]),
         }
+    }
+
+    /// An error if the format cannot hold the graphs that are shown.
+    fn check_format(&mut self, format: RdfFormat) -> Result<(), WriteError> {
+        if !format.supports_datasets() && self.has_named()? {
+            return Err(WriteError::NamedGraphs {
+                format: format.name(),
+            });
+        }
+        Ok(())
     }
 
     /// Whether a named graph that is shown has a quad.
@@ -120,6 +166,7 @@ impl<'a> Visible<'a> {
             .scan(&pattern, Order::Spo, &wanted)
             .map_err(failed)?;
         while let Some(batch) = scan.next().map_err(failed)? {
+            self.limits.check()?;
             for graph in batch.columns.iter().flatten() {
                 if self.shows(TermId(*graph))? {
                     return Ok(true);

@@ -52,7 +52,7 @@ pub use backup::{
     restore, restore_storage,
 };
 pub use database::{Database, Options};
-pub use dump::{check_dump, dump, dump_visible};
+pub use dump::{check_dump, dump, dump_within};
 pub use feed::{Feed, FeedError, write_patch};
 pub use moment::{format_time, parse_time};
 pub use optimize::{

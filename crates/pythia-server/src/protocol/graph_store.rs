@@ -118,13 +118,14 @@ async fn read(exchange: Exchange, parts: &Parts, target: Target) -> Result<Respo
     };
     let format = negotiate(parts.headers.get(ACCEPT), formats);
     let format = format.ok_or_else(|| super::not_acceptable(formats))?;
+    let limits = Parameters::of_uri(&parts.uri)?.lower(&exchange.limits)?;
     let turn = exchange.turn("graph-read", "").await?;
-    let delivery = exchange.delivery(&turn);
+    let delivery = exchange.delivery(&turn, limits.timeout);
     answer::answer(delivery, move |output| {
         output.is(format.media_types()[0]);
-        let options = exchange.query_options(&turn, &exchange.limits);
+        let options = exchange.query_options(&turn, &limits);
         match &target {
-            Target::All => write_dataset(&exchange, format, output),
+            Target::All => write_dataset(&exchange, format, &options, output),
             Target::Named(graph) if !exists(&exchange, graph, &options)? => Err(absent(graph)),
             _ => write_graph(&exchange, &target, format, &options, output),
         }
@@ -155,12 +156,13 @@ fn write_graph(
 fn write_dataset(
     exchange: &Exchange,
     format: pythia::ResultFormat,
+    options: &QueryOptions,
     output: &mut Output,
 ) -> Result<(), HttpError> {
     let format = RdfFormat::from_media_type(format.media_types()[0]);
     let format = format.expect("formats of datasets are formats of RDF");
     let snapshot = exchange.dataset.database.snapshot();
-    pythia::dump_visible(&snapshot, &exchange.access.read, format, output)?;
+    pythia::dump_within(&snapshot, options, format, output)?;
     Ok(())
 }
 

@@ -11,7 +11,9 @@ use arrow::datatypes::{
 use arrow_ipc::reader::StreamReader;
 use oxigraph::io::{RdfFormat, RdfParser};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use pythia::{Database, Options, ResultFormat, WriteError, write_results};
+use pythia::{
+    Database, Options, QueryError, QueryOptions, ResultFormat, WriteError, write_results,
+};
 use sparesults::{QueryResultsFormat, QueryResultsParser, ReaderQueryResultsParserOutput};
 
 use crate::support::{database, database_with};
@@ -460,6 +462,42 @@ fn an_error_among_the_results_says_that_the_output_is_cut() {
         );
         assert_eq!(source.as_deref(), Some("the query was cancelled"));
     }
+}
+
+#[test]
+fn dumps_keep_the_limits_of_their_options() {
+    let database = database(DATA);
+    let dump = |options: QueryOptions| {
+        let snapshot = database.snapshot();
+        let error = pythia::dump_within(&snapshot, &options, RdfFormat::NQuads, io::sink());
+        error
+            .map(|report| report.rows)
+            .map_err(|error| match error {
+                WriteError::Query(error) => error,
+                other => panic!("{other}"),
+            })
+    };
+    let all = dump(QueryOptions::default()).unwrap();
+    let rows = |row_limit| {
+        dump(QueryOptions {
+            row_limit: Some(row_limit),
+            ..QueryOptions::default()
+        })
+    };
+    assert_eq!(rows(all).unwrap(), all);
+    assert!(matches!(rows(all - 1), Err(QueryError::RowLimit(limit)) if limit == all - 1));
+    let timeout = Some(std::time::Duration::ZERO);
+    let late = dump(QueryOptions {
+        timeout,
+        ..QueryOptions::default()
+    });
+    assert!(matches!(late, Err(QueryError::Timeout)), "{late:?}");
+    let cancel = Some(std::sync::Arc::new(true.into()));
+    let cancelled = dump(QueryOptions {
+        cancel,
+        ..QueryOptions::default()
+    });
+    assert!(matches!(cancelled, Err(QueryError::Cancelled)));
 }
 
 #[test]

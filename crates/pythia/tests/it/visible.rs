@@ -642,11 +642,14 @@ fn probe(generator: &mut Generator) -> String {
 
 /// The visible quads, but for the labels of blank nodes, which are new in each store.
 fn lines_seen(database: &Database, entries: &[&str]) -> Vec<String> {
-    let rules = GraphRules::parse(entries).expect("rules");
+    let options = QueryOptions {
+        visible: GraphRules::parse(entries).expect("rules"),
+        ..QueryOptions::default()
+    };
     let mut nquads = Vec::new();
-    pythia::dump_visible(
+    pythia::dump_within(
         &database.snapshot(),
-        &rules,
+        &options,
         pythia::RdfFormat::NQuads,
         &mut nquads,
     )
