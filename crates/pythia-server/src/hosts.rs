@@ -9,7 +9,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use http::header::HOST;
-use http::{Request, StatusCode};
+use http::{Request, StatusCode, Version};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::protocol::error::HttpError;
@@ -44,11 +44,18 @@ impl Hosts {
     /// Checks the name that a request is sent to: in its URI, in its header `Host`, or in both.
     ///
     /// # Errors
-    /// 421 with the setting to change, if the server does not answer to it.
+    /// 421 with the setting to change, if the server does not answer to the name; 400 if a request of HTTP/1.1
+    /// has none (RFC 9112 §3.2).
     pub(crate) fn check<B>(&self, request: &Request<B>) -> Result<(), HttpError> {
         let authority = request.uri().authority().map(|a| a.as_str().as_bytes());
         let headers = request.headers().get_all(HOST).iter();
-        let named = authority.into_iter().chain(headers.map(|h| h.as_bytes()));
+        let mut named = authority
+            .into_iter()
+            .chain(headers.map(|h| h.as_bytes()))
+            .peekable();
+        if named.peek().is_none() && request.version() == Version::HTTP_11 {
+            return Err(HttpError::bad_request("the request has no header Host"));
+        }
         for host in named {
             let host = std::str::from_utf8(host).unwrap_or_default();
             if !self.has(host) {
@@ -215,7 +222,10 @@ mod tests {
             let outcome = hosts(&["db.example"]).check(&request);
             outcome.map_err(|error| (error.status.as_u16(), error.message))
         };
-        assert_eq!(check("/query", &[]), Ok(()));
+        let (status, message) = check("/query", &[]).expect_err("no name");
+        assert!(status == 400 && message.contains("Host"), "{message}");
+        let old = Request::builder().version(Version::HTTP_10).body(());
+        assert!(hosts(&[]).check(&old.expect("a request")).is_ok());
         assert_eq!(check("/query", &["localhost"]), Ok(()));
         assert_eq!(check("http://db.example/query", &["127.0.0.1"]), Ok(()));
         for (uri, headers) in [

@@ -12,7 +12,9 @@ pub(super) fn is_foreign(
     named: &[String],
 ) -> bool {
     let Some(origin) = headers.get(ORIGIN) else {
-        return false;
+        // Browsers say this also where they leave out the origin.
+        let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
+        return matches!(site, Some(b"cross-site" | b"same-site"));
     };
     if named
         .iter()
@@ -56,5 +58,16 @@ mod tests {
         for origin in ["null", "https://evil.example", "http://localhost", "*"] {
             assert!(foreign(Some(origin), "localhost:7878"), "{origin}");
         }
+    }
+
+    #[test]
+    fn requests_without_an_origin_are_foreign_if_the_browser_says_so() {
+        let foreign = |site: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("sec-fetch-site", HeaderValue::from_static(site));
+            is_foreign(&headers, None, &[])
+        };
+        assert!(foreign("cross-site") && foreign("same-site"));
+        assert!(!foreign("same-origin") && !foreign("none"));
     }
 }
