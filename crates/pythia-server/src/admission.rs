@@ -107,6 +107,15 @@ pub(crate) struct Permit {
     since: Instant,
 }
 
+/// A request that waits for its turn. It leaves the queue when it is dropped: with its turn, too late, or because
+/// its client has gone.
+#[derive(Debug)]
+struct Waiting {
+    admission: Arc<Admission>,
+    client: Client,
+    turn: Option<oneshot::Receiver<Permit>>,
+}
+
 /// A turn that can be given up while nothing is computed, and taken again.
 #[derive(Debug)]
 pub(crate) struct Slot {
@@ -151,14 +160,16 @@ impl Admission {
             }
             queues.enter(&client, limits)?
         };
+        let mut waiting = Waiting {
+            admission: Arc::clone(self),
+            client,
+            turn: Some(turn),
+        };
         self.hand_out();
-        // A permit that comes when nobody waits any more is dropped in the channel, and so passed on.
+        let turn = waiting.turn.as_mut().expect("it waits");
         match tokio::time::timeout(limits.queue_time, turn).await {
-            Ok(Ok(permit)) => Ok(self.slot(client, permit)),
-            _ => {
-                self.queues.lock().forget_gone(&client);
-                Err(Shed::Late)
-            }
+            Ok(Ok(permit)) => Ok(self.slot(waiting.client.clone(), permit)),
+            _ => Err(Shed::Late),
         }
     }
 
@@ -215,11 +226,12 @@ impl Admission {
 impl Queues {
     /// Returns whether a client may run without waiting.
     fn is_free_for(&self, client: &Client) -> bool {
-        let has_place = match self.clients.get(client) {
+        let has_place = |client| match self.clients.get(client) {
             Some(queue) => queue.running < queue.most(self.most_per_client),
             None => true,
         };
-        self.waiting == 0 && self.running < self.most && has_place
+        // Clients that have all the places they may have wait behind themselves, not before others.
+        self.running < self.most && has_place(client) && !self.turns.iter().any(has_place)
     }
 
     fn parked_of(&self, client: &Client) -> usize {
@@ -388,14 +400,26 @@ impl Slot {
     }
 }
 
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // A permit that has come meanwhile is dropped in the channel, and so passed on.
+        drop(self.turn.take());
+        self.admission.queues.lock().forget_gone(&self.client);
+    }
+}
+
 impl Drop for Parked {
     fn drop(&mut self) {
-        let mut queues = self.admission.queues.lock();
-        queues.parked -= 1;
-        if let Some(queue) = queues.clients.get_mut(&self.client) {
-            queue.parked -= 1;
+        {
+            let mut queues = self.admission.queues.lock();
+            queues.parked -= 1;
+            if let Some(queue) = queues.clients.get_mut(&self.client) {
+                queue.parked -= 1;
+            }
+            queues.forget_idle(&self.client);
         }
-        queues.forget_idle(&self.client);
+        // With one answer less that waits, its client may have another place.
+        self.admission.hand_out();
     }
 }
 
@@ -646,8 +670,47 @@ mod tests {
         }
         gone.abort();
         assert!(gone.await.unwrap_err().is_cancelled());
+        assert_eq!(admission.load(), (1, 0), "it has left the queue");
         drop(held);
         assert_eq!(admission.load(), (0, 0));
         assert!(admission.admit(&user("b"), &limits()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn free_places_are_given_beside_full_queues_of_those_who_have_all_they_may() {
+        let admission = Admission::new();
+        let limits = Limits {
+            queued: 2,
+            ..roomy(4)
+        };
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(admission.admit(&user("a"), &limits).await.unwrap());
+        }
+        let waiters = [(); 2].map(|()| waiting(&admission, "a", limits.clone()));
+        until_waiting(&admission, 2).await;
+        let other = admission.admit(&user("b"), &limits).await;
+        assert!(other.is_ok(), "{:?}", other.err());
+        drop((held, other));
+        for waiter in waiters {
+            drop(waiter.await.unwrap());
+        }
+    }
+
+    #[tokio::test]
+    async fn answers_that_end_while_they_wait_give_their_clients_places_back() {
+        let admission = Admission::new();
+        let limits = roomy(4);
+        let mut parked = Vec::new();
+        for _ in 0..3 * PARKED_FREE {
+            let slot = admission.admit(&user("a"), &limits).await.unwrap();
+            parked.push(slot.pause().unwrap());
+        }
+        let first = admission.admit(&user("a"), &limits).await.unwrap();
+        let second = waiting(&admission, "a", limits.clone());
+        until_waiting(&admission, 1).await;
+        drop(parked);
+        drop((first, second.await.unwrap()));
+        assert!(admission.queues.lock().clients.is_empty());
     }
 }
