@@ -251,8 +251,8 @@ impl Exchange {
         })
     }
 
-    /// Returns how the answer of a turn waits for its reader.
-    pub(crate) fn delivery(&self, turn: &Turn) -> Delivery {
+    /// Returns how the answer of a turn waits for its reader, and until when the work may wait for that.
+    pub(crate) fn delivery(&self, turn: &Turn, timeout: Duration) -> Delivery {
         let limits = &self.caller.settings.config.limits;
         Delivery {
             database: Arc::clone(&self.dataset.database),
@@ -260,6 +260,7 @@ impl Exchange {
             unread_bytes: limits.unread_bytes,
             bytes_per_second: limits.answer_bytes_per_second,
             window: 2 * limits.stall_time,
+            deadline: Instant::now().checked_add(timeout),
             cancel: Arc::clone(&turn.listed.activity.cancel),
             hangup: self.caller.hangup.clone(),
             metrics: Arc::clone(&self.caller.state.operations.metrics),

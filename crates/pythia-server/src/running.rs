@@ -1,12 +1,12 @@
 //! The queries and updates under way: who runs what, and how to stop it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use pythia::PreparedQuery;
+use pythia::{PlanNode, PreparedQuery};
 
 use crate::admission::Client;
 
@@ -32,10 +32,30 @@ pub(crate) struct Activity {
     runs: AtomicBool,
     /// Set to stop it.
     pub(crate) cancel: Arc<AtomicBool>,
-    /// The plan, once there is one; it shows what is measured so far if the query asks for it.
-    pub(crate) plan: OnceLock<Arc<PreparedQuery>>,
-    /// What an update warns of, once it is done.
-    pub(crate) update_warnings: OnceLock<Vec<String>>,
+    work: Mutex<Work>,
+}
+
+/// What is known of the work.
+#[derive(Debug, Default)]
+enum Work {
+    /// Nothing yet, or that it failed before there was a plan.
+    #[default]
+    Unknown,
+    /// It has a plan, which shows what is measured so far if the query asks for it.
+    Planned(Arc<PreparedQuery>),
+    /// It has ended. Its plan is gone: it has the query's memory and snapshot, and the answer may wait long for
+    /// its reader.
+    Ended {
+        warnings: Vec<String>,
+        /// The plan as a text, of a slow query.
+        plan: Option<String>,
+    },
+}
+
+/// The plan of a query that runs. Dropped when the work has ended.
+pub(crate) struct Planned<'a> {
+    activity: &'a Activity,
+    slow: Duration,
 }
 
 /// Keeps an activity in the list until it is dropped.
@@ -66,8 +86,7 @@ impl Running {
             started: Instant::now(),
             runs: AtomicBool::new(false),
             cancel: Arc::default(),
-            plan: OnceLock::new(),
-            update_warnings: OnceLock::new(),
+            work: Mutex::default(),
         });
         match self.by_id.lock().entry(id) {
             std::collections::hash_map::Entry::Occupied(_) => return None,
@@ -97,11 +116,50 @@ impl Running {
 }
 
 impl Activity {
-    /// What the author of the query or update should know.
+    /// Shows the plan of a query, until what is returned is dropped. A query that has taken longer than `slow` then
+    /// leaves its plan for the log.
+    pub(crate) fn planned(&self, query: &Arc<PreparedQuery>, slow: Duration) -> Planned<'_> {
+        *self.work.lock() = Work::Planned(Arc::clone(query));
+        Planned {
+            activity: self,
+            slow,
+        }
+    }
+
+    /// Keeps what an update has to say, now that it is done.
+    pub(crate) fn updated(&self, warnings: Vec<String>) {
+        let plan = None;
+        *self.work.lock() = Work::Ended { warnings, plan };
+    }
+
+    /// The plan of what runs, if it has one, with what is measured so far.
+    pub(crate) fn plan(&self) -> Option<PlanNode> {
+        let query = match &*self.work.lock() {
+            Work::Planned(query) => Arc::clone(query),
+            _ => return None,
+        };
+        Some(query.plan())
+    }
+
+    /// The plan of a slow query that has ended, as a text.
+    pub(crate) fn slow_plan(&self) -> Option<String> {
+        match &*self.work.lock() {
+            Work::Ended { plan, .. } => plan.clone(),
+            _ => None,
+        }
+    }
+
+    /// Returns whether its author should know something.
+    pub(crate) fn warns(&self) -> bool {
+        matches!(&*self.work.lock(), Work::Ended { warnings, .. } if !warnings.is_empty())
+    }
+
+    /// What its author should know, once it has ended.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let of_query = self.plan.get().map(|plan| plan.warnings());
-        let of_update = self.update_warnings.get().cloned();
-        of_query.or(of_update).unwrap_or_default()
+        match &*self.work.lock() {
+            Work::Ended { warnings, .. } => warnings.clone(),
+            _ => Vec::new(),
+        }
     }
 
     /// Its turn has come.
@@ -120,8 +178,50 @@ impl Activity {
     }
 }
 
+impl Drop for Planned<'_> {
+    fn drop(&mut self) {
+        let mut work = self.activity.work.lock();
+        if let Work::Planned(query) = std::mem::take(&mut *work) {
+            let is_slow = self.activity.started.elapsed() >= self.slow;
+            *work = Work::Ended {
+                warnings: query.warnings(),
+                plan: is_slow.then(|| query.explain()),
+            };
+        }
+    }
+}
+
 impl Drop for Listed {
     fn drop(&mut self) {
         self.list.by_id.lock().remove(&self.activity.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::DatasetConfig;
+    use crate::state::Dataset;
+
+    #[test]
+    fn a_query_that_has_ended_is_let_go_while_its_answer_waits() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = DatasetConfig::new("ds", folder.path().join("ds"));
+        config.create = true;
+        let dataset = Dataset::open(&config).expect("a store");
+        let query = (dataset.database).prepare("SELECT * { ?s ?p ?o }", &Default::default());
+        let query = Arc::new(query.expect("a plan"));
+        let running = Arc::new(Running::default());
+        let client = Client::User("ada".into());
+        let listed = running.list("id".into(), "ds".into(), client, "");
+        let activity = Arc::clone(&listed.expect("no other").activity);
+        for (slow, is_slow) in [(Duration::ZERO, true), (Duration::MAX, false)] {
+            let planned = activity.planned(&query, slow);
+            assert!(activity.plan().is_some());
+            drop(planned);
+            assert_eq!(Arc::strong_count(&query), 1, "its memory and snapshot");
+            assert!(activity.plan().is_none() && !activity.warns());
+            assert_eq!(activity.slow_plan().is_some(), is_slow);
+        }
     }
 }

@@ -31,7 +31,7 @@ struct Running {
 
 impl Running {
     fn of(activity: &Activity) -> Self {
-        let plan = activity.plan.get().map(|query| query.plan());
+        let plan = activity.plan();
         Self {
             id: Arc::clone(&activity.id),
             dataset: Arc::clone(&activity.dataset),

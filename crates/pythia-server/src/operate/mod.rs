@@ -71,7 +71,7 @@ impl Operations {
         self.metrics.record(&record);
         let slow = record.activity.get().is_some() && record.total() >= log.slow_query;
         let activity = record.activity.get();
-        let warns = activity.is_some_and(|activity| !activity.warnings().is_empty());
+        let warns = activity.is_some_and(|activity| activity.warns());
         let tracer = self.tracer.read().clone();
         if !(log.access || slow || warns || tracer.is_some()) {
             return;

@@ -108,8 +108,7 @@ fn write_access(record: &Record) {
 
 fn write_slow(record: &Record) {
     let activity = record.activity.get();
-    let plan = activity.and_then(|activity| activity.plan.get());
-    let plan = plan.map(|prepared| prepared.explain());
+    let plan = activity.and_then(|activity| activity.slow_plan());
     tracing::warn!(
         target: "pythia::slow",
         id = record.id.get().map(|id| &**id),

@@ -168,7 +168,7 @@ impl Output {
             self.is_long = true;
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let piece = Bytes::from(std::mem::take(&mut self.piece));
+        let piece = self.take_piece();
         self.piece.reserve(PIECE_BYTES);
         if let Some(first) = self.first.take() {
             let (sender, receiver) = handover(self.delivery.clone(), &self.runtime);
@@ -179,22 +179,27 @@ impl Output {
         self.rest.as_ref().expect("it is no try").push(piece)
     }
 
+    fn take_piece(&mut self) -> Bytes {
+        Bytes::from(std::mem::take(&mut self.piece))
+    }
+
     /// Ends the answer. Nothing is computed any more: the turn is free, however long the client takes.
     fn finish(mut self, outcome: Result<(), HttpError>) {
         self.delivery.slot.release();
         if let Some(first) = self.first.take() {
-            let piece = Bytes::from(std::mem::take(&mut self.piece));
+            let piece = self.take_piece();
             let whole = outcome.map(|()| (self.media_type, piece));
             // Nobody waits for it if the client has gone.
             let _ = first.send(First::Whole(whole));
             return;
         }
-        let outcome = match outcome {
-            Ok(()) if self.piece.is_empty() => Ok(()),
-            Ok(()) => self.send(),
-            Err(error) => Err(io::Error::other(error.message)),
-        };
+        let piece = self.take_piece();
         if let Some(rest) = self.rest.take() {
+            let outcome = match outcome {
+                Ok(()) if piece.is_empty() => Ok(()),
+                Ok(()) => rest.push_last(piece),
+                Err(error) => Err(io::Error::other(error.message)),
+            };
             rest.finish(outcome);
         }
     }

@@ -51,6 +51,8 @@ pub(crate) struct Delivery {
     /// number.
     pub(crate) bytes_per_second: u64,
     pub(crate) window: Duration,
+    /// When the work must end, also if it waits.
+    pub(crate) deadline: Option<Instant>,
     /// Stops the work.
     pub(crate) cancel: Arc<AtomicBool>,
     /// Ends the connection.
@@ -59,6 +61,13 @@ pub(crate) struct Delivery {
     /// For the log.
     pub(crate) id: Arc<str>,
     pub(crate) client: Client,
+}
+
+impl Delivery {
+    fn is_late(&self) -> bool {
+        self.deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
+    }
 }
 
 /// What thread and connection share.
@@ -231,7 +240,8 @@ impl Sender {
             if self.hand_over(&piece)? {
                 return Ok(());
             }
-            match self.keep(&piece) {
+            let unread_bytes = self.handover.delivery.unread_bytes;
+            match self.keep(&piece, |state| state.file_bytes_max(unread_bytes)) {
                 Kept::Whole => return Ok(()),
                 kept => self.park(kept)?,
             }
@@ -270,15 +280,34 @@ impl Sender {
         Ok(true)
     }
 
-    /// Puts a piece into the file.
-    fn keep(&self, piece: &Bytes) -> Kept {
+    /// Passes the last piece on, and waits for nobody: it costs no more to keep it than to cut the answer.
+    ///
+    /// # Errors
+    /// If nobody takes it any more.
+    pub(super) fn push_last(&self, piece: Bytes) -> io::Result<()> {
+        {
+            let mut state = self.handover.state.lock();
+            if state.is_over {
+                return Err(gone());
+            }
+            if state.kept.is_empty() {
+                state.pieces.push_back(piece);
+                state.wake();
+                return Ok(());
+            }
+        }
+        match self.keep(&piece, |_| u64::MAX) {
+            Kept::Whole => Ok(()),
+            Kept::Full | Kept::Failed => self.push(piece),
+        }
+    }
+
+    /// Puts a piece into the file, if it may be so long.
+    fn keep(&self, piece: &Bytes, bytes_max: impl Fn(&State) -> u64) -> Kept {
         let delivery = &self.handover.delivery;
         let (file, most) = {
             let state = self.handover.state.lock();
-            (
-                state.file.clone(),
-                state.file_bytes_max(delivery.unread_bytes),
-            )
+            (state.file.clone(), bytes_max(&state))
         };
         let length = file.as_ref().map_or(0, |file| file.len());
         if length + piece.len() as u64 > most {
@@ -321,6 +350,9 @@ impl Sender {
         loop {
             if state.is_over || delivery.cancel.load(Ordering::Relaxed) {
                 return Err(gone());
+            }
+            if delivery.is_late() {
+                return Err(io::Error::other(QueryError::Timeout));
             }
             let length = state.file.as_ref().map_or(0, |file| file.len());
             let may_grow = length + STEP_BYTES <= state.file_bytes_max(delivery.unread_bytes);

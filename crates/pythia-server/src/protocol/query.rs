@@ -101,7 +101,7 @@ pub(crate) async fn run(
         text,
     };
     let turn = exchange.turn("query", asked.text.text()?).await?;
-    let delivery = exchange.delivery(&turn);
+    let delivery = exchange.delivery(&turn, asked.limits.timeout);
     let may_be_quick = asked.may_be_quick();
     let work = move |output: &mut Output| asked.answer(&exchange, &turn, output);
     match may_be_quick {
@@ -181,11 +181,8 @@ impl Asked {
         let prepared = exchange.dataset.database.prepare_parsed(&query, &options);
         let prepared = Arc::new(prepared.map_err(failed)?);
         exchange.caller.record.set_prepared(started.elapsed());
-        let plan = &turn.listed.activity.plan;
-        if !output.is_tried() {
-            // Nobody else sets it: the activity is of this request alone.
-            let _ = plan.set(Arc::clone(&prepared));
-        }
+        let slow = exchange.caller.settings.config.log.slow_query;
+        let _planned = turn.listed.activity.planned(&prepared, slow);
         let rows = match (self.explain, format) {
             (None, Some(format)) => {
                 output.is(format.media_types()[0]);
@@ -201,8 +198,6 @@ impl Asked {
                 rows
             }
         };
-        // That of a try is known when there will be no other.
-        let _ = plan.set(prepared);
         exchange.caller.record.set_run(started.elapsed(), rows);
         Ok(())
     }

@@ -102,7 +102,7 @@ pub(super) fn commit(
     record.set_run(started.elapsed(), changed);
     if let (Some(activity), false) = (record.activity.get(), report.warnings.is_empty()) {
         // Set once: a request is one update.
-        let _ = activity.update_warnings.set(report.warnings.clone());
+        activity.updated(report.warnings.clone());
     }
     Ok(report)
 }

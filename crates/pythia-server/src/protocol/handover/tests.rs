@@ -38,6 +38,7 @@ async fn served(change: impl FnOnce(&mut DatasetConfig)) -> Served {
         unread_bytes: 64 << 20,
         bytes_per_second: 0,
         window: Duration::from_millis(200),
+        deadline: None,
         cancel: Arc::default(),
         hangup: None,
         metrics: Arc::default(),
@@ -156,6 +157,34 @@ async fn work_ends_when_its_reader_has_gone_or_it_is_cancelled() {
             ((0, 0), 0)
         );
     }
+}
+
+#[tokio::test]
+async fn work_that_waits_ends_at_its_deadline_and_its_last_piece_is_kept() {
+    let mut served = served(|_| ()).await;
+    served.delivery.deadline = Some(Instant::now());
+    let (sender, mut receiver) = handover(served.delivery.clone(), &Handle::current());
+    let in_time = 4 + FILE_BYTES as usize / PIECE;
+    let thread = thread::spawn(move || {
+        let push = |n: usize| sender.push(Bytes::from(vec![n as u8; PIECE]));
+        (0..in_time).try_for_each(push).expect("room");
+        let late = push(in_time).expect_err("there is no more room, and no time to wait");
+        sender
+            .push_last(Bytes::from(vec![in_time as u8; PIECE]))
+            .expect("kept");
+        sender.finish(Ok(()));
+        late.to_string()
+    });
+    until(|| thread.is_finished()).await;
+    let late = thread.join().expect("no panic");
+    assert!(late.contains("time limit"), "{late}");
+    assert_eq!(
+        (served.admission.load(), served.admission.parked()),
+        ((0, 0), 0)
+    );
+    let (pieces, outcome) = read(&mut receiver).await;
+    outcome.expect("whole");
+    assert_eq!(pieces, in_time + 1);
 }
 
 #[tokio::test]
