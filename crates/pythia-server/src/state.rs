@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 use pythia::{Database, LoadOptions, StoreError};
-use tokio::sync::Semaphore;
 
 use crate::admission::Admission;
 use crate::auth::Auth;
 use crate::config::{Config, ConfigError, DatasetConfig};
 use crate::operate::Operations;
 use crate::outbound::Outbound;
+use crate::protocol::receive::Receiving;
 use crate::rate::Rates;
 use crate::running::Running;
 use crate::server::ServerError;
@@ -28,8 +28,8 @@ pub(crate) struct State {
     pub(crate) rates: Rates,
     /// What runs now.
     pub(crate) running: Arc<Running>,
-    /// Bytes that request texts may still take in memory.
-    pub(crate) receiving: Arc<Semaphore>,
+    /// The memory for the bodies of requests.
+    pub(crate) receiving: Arc<Receiving>,
     /// What operators look at.
     pub(crate) operations: Operations,
     /// Where it listens, whatever a newer configuration says.
@@ -172,9 +172,7 @@ impl State {
             admission: Admission::new(),
             rates: Rates::default(),
             running: Arc::default(),
-            receiving: Arc::new(Semaphore::new(
-                limits.receive_bytes.min(Semaphore::MAX_PERMITS),
-            )),
+            receiving: Receiving::new(limits.receive_bytes),
             operations,
             listening,
             draining: AtomicBool::new(false),

@@ -29,7 +29,8 @@ pub struct Limits {
     /// Bytes of RDF sent to the graph store. Default 64 GiB.
     #[serde(rename = "upload_size", with = "human")]
     pub upload_bytes: u64,
-    /// Bytes that texts being received may hold in memory together. Default 64 MiB.
+    /// Bytes that texts being received may hold in memory together; one client has half of them at most. Default
+    /// 64 MiB.
     #[serde(rename = "receive_memory", with = "human")]
     pub receive_bytes: usize,
     /// Bytes of path and query string. Default 64 KiB.
@@ -116,10 +117,10 @@ impl Limits {
                 return Err(ConfigError::invalid(message));
             }
         }
-        if (self.receive_bytes as u64) < self.text_bytes {
+        if (self.receive_bytes as u64) < self.text_bytes.saturating_mul(2) {
             return Err(ConfigError::invalid(
-                "limits.receive_memory is less than limits.text_size, so the largest query would \
-                 never be received",
+                "limits.receive_memory is less than twice limits.text_size; one client may have half of it, \
+                 so the largest query would never be received",
             ));
         }
         Ok(())

@@ -9,7 +9,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use pythia::{LoadError, QueryError, StoreError, WriteError};
 
 /// An answer that says what is wrong and what to do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
 pub(crate) struct HttpError {
     pub(crate) status: StatusCode,
     pub(crate) message: String,

@@ -1,26 +1,28 @@
 //! Bodies compressed with zstd.
 //!
 //! A frame says how large a window its decoder must hold, up to gigabytes in a body of a few bytes. So
-//! the head of a body is read first: a window beyond what RFC 9659 allows is refused, and others are
-//! held within the memory for what is being received.
+//! the head of each frame is read first: a window beyond what RFC 9659 allows is refused, and the memory for
+//! others is taken from what may be received at once.
 
 use std::io;
 use std::sync::Arc;
 
+use axum::BoxError;
 use axum::body::Body;
 use axum::extract::{Request, State as Shared};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::{Buf, Bytes, BytesMut};
+use futures::TryFutureExt;
 use futures::stream::try_unfold;
 use http::StatusCode;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
-use http_body_util::BodyExt;
-use tokio::sync::OwnedSemaphorePermit;
 use zstd::stream::raw::{DParameter, Decoder, Operation};
 
 use super::error::HttpError;
-use super::receive::{Pace, reserve};
+use super::receive::{Pace, Share};
+use crate::admission::Client;
+use crate::exchange::Peer;
 use crate::state::State;
 
 /// Windows may have so many bytes: 8 MiB, the most that a sender may assume (RFC 9659, section 3).
@@ -30,12 +32,13 @@ const WINDOW_LOG_MIN: u32 = 10;
 /// What the head of a frame may take (RFC 8878, section 3.1.1).
 const HEAD_BYTES: usize = 18;
 const MAGIC: u32 = 0xFD2F_B528;
-/// A frame that is skipped has this, and any last four bits; another follows.
+/// A frame that is skipped has this, and any last four bits.
 const SKIPPED_MAGIC: u32 = 0x184D_2A50;
 /// Output of a decoder is handed on in pieces of this size, and no block is larger than twice that.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Gives handlers the text of a body that comes compressed with zstd.
+/// Gives handlers the text of a body that comes compressed with zstd. Nothing of it is read before a handler wants it,
+/// and has looked at who sends it.
 pub(super) async fn zstd_bodies(
     Shared(state): Shared<Arc<State>>,
     request: Request,
@@ -48,9 +51,12 @@ pub(super) async fn zstd_bodies(
     let (mut parts, body) = request.into_parts();
     parts.headers.remove(CONTENT_ENCODING);
     parts.headers.remove(CONTENT_LENGTH);
-    match Inflating::begin(&state, body).await {
+    let Peer { address, .. } = *parts.extensions.get().expect("set where it is received");
+    match Inflating::new(&state, Client::Address(address), body) {
         Ok(inflating) => {
-            let pieces = try_unfold(inflating, Inflating::next);
+            let pieces = try_unfold(inflating, |inflating| {
+                inflating.next().map_err(BoxError::from)
+            });
             let request = Request::from_parts(parts, Body::from_stream(pieces));
             next.run(request).await
         }
@@ -60,81 +66,60 @@ pub(super) async fn zstd_bodies(
 
 /// A body that is being decompressed.
 struct Inflating {
+    state: Arc<State>,
+    client: Client,
     body: Body,
-    /// What came of it and is not decompressed.
+    /// Of what comes: what becomes of it is as long as the sender likes.
+    pace: Pace,
+    /// What came and is not decompressed.
     input: Bytes,
     decoder: Decoder<'static>,
-    /// Whether the decoder may have more to give without more input.
-    is_full: bool,
-    /// Whether a frame has begun and not ended.
+    /// A frame has begun and not ended.
     is_within: bool,
-    /// Holds the window's memory.
-    _share: OwnedSemaphorePermit,
+    /// The decoder may have more to give without more input.
+    is_full: bool,
+    /// Holds the memory of the largest window so far.
+    window: Option<Share>,
 }
 
 impl Inflating {
-    /// Reads the head of the first frame.
-    async fn begin(state: &State, mut body: Body) -> Result<Self, HttpError> {
-        let settings = state.settings();
-        let limits = &settings.config.limits;
-        let mut pace = Pace::new(limits.stall_time);
-        let mut head = BytesMut::new();
-        while head.len() < HEAD_BYTES
-            && let Some(piece) = pace.next(&mut body).await?
-        {
-            head.extend_from_slice(&piece);
-        }
-        // What is no frame is refused by the decoder.
-        let window_log = window_log(&head).unwrap_or(WINDOW_LOG_MIN);
-        if window_log > WINDOW_LOG_MAX {
-            let message = format!(
-                "the body's zstd frame needs a window of more than {} MiB, the most that may be sent \
-                 (RFC 9659); compress it with a smaller one, for example zstd --long={WINDOW_LOG_MAX}",
-                1 << (WINDOW_LOG_MAX - 20)
-            );
-            return Err(HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, message));
-        }
-        let bytes = (1 << window_log) + 2 * PIECE_BYTES;
-        if bytes > limits.receive_bytes {
-            let message = format!(
-                "the body's zstd frame needs {bytes} bytes to be unpacked, more than limits.receive_memory \
-                 has; raise that, or compress with a smaller window"
-            );
-            return Err(HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, message));
-        }
-        let share = reserve(&state.receiving, bytes)?;
-        let failed = |error: io::Error| HttpError::bad_request(format!("zstd: {error}"));
-        let mut decoder = Decoder::new().map_err(failed)?;
-        // No later frame takes more.
-        let limit = DParameter::WindowLogMax(window_log);
-        decoder.set_parameter(limit).map_err(failed)?;
+    fn new(state: &Arc<State>, client: Client, body: Body) -> Result<Self, HttpError> {
+        let mut decoder = Decoder::new().map_err(|error| fault(&error))?;
+        let limit = DParameter::WindowLogMax(WINDOW_LOG_MAX);
+        decoder
+            .set_parameter(limit)
+            .map_err(|error| fault(&error))?;
+        let stall = state.settings().config.limits.stall_time;
         Ok(Self {
+            state: Arc::clone(state),
+            client,
             body,
-            input: head.freeze(),
+            pace: Pace::new(stall),
+            input: Bytes::new(),
             decoder,
-            is_full: false,
             is_within: false,
-            _share: share,
+            is_full: false,
+            window: None,
         })
     }
 
     /// The next piece of the text.
-    async fn next(mut self) -> Result<Option<(Bytes, Self)>, axum::BoxError> {
+    async fn next(mut self) -> Result<Option<(Bytes, Self)>, HttpError> {
         loop {
-            if self.input.is_empty() && !self.is_full {
-                match self.body.frame().await {
-                    None if self.is_within => {
-                        return Err("the zstd frame is cut off".into());
-                    }
-                    None => return Ok(None),
-                    Some(frame) => self.input = frame?.into_data().unwrap_or_default(),
-                }
+            if !self.is_within {
+                self.read_head().await?;
                 if self.input.is_empty() {
-                    continue;
+                    return Ok(None);
                 }
+                self.reserve_window()?;
+            } else if self.input.is_empty() && !self.is_full {
+                let piece = self.pace.next(&mut self.body).await?;
+                let cut_off = || HttpError::bad_request("the body's zstd frame is cut off");
+                self.input = piece.ok_or_else(cut_off)?;
             }
             let mut piece = vec![0; PIECE_BYTES];
-            let status = self.decoder.run_on_buffers(&self.input, &mut piece)?;
+            let status = self.decoder.run_on_buffers(&self.input, &mut piece);
+            let status = status.map_err(|error| fault(&error))?;
             self.input.advance(status.bytes_read);
             self.is_within = status.remaining > 0;
             self.is_full = status.bytes_written == piece.len();
@@ -144,15 +129,66 @@ impl Inflating {
             }
         }
     }
+
+    /// Reads on until the head of the next frame is there, or all of the body.
+    async fn read_head(&mut self) -> Result<(), HttpError> {
+        if self.input.len() >= HEAD_BYTES {
+            return Ok(());
+        }
+        let mut head = BytesMut::from(&*self.input);
+        while head.len() < HEAD_BYTES
+            && let Some(piece) = self.pace.next(&mut self.body).await?
+        {
+            head.extend_from_slice(&piece);
+        }
+        self.input = head.freeze();
+        Ok(())
+    }
+
+    /// Takes the memory that the next frame needs.
+    fn reserve_window(&mut self) -> Result<(), HttpError> {
+        // What is no frame is refused by the decoder.
+        let window_log = window_log(&self.input).unwrap_or(WINDOW_LOG_MIN);
+        if window_log > WINDOW_LOG_MAX {
+            let message = format!(
+                "the body's zstd frame needs a window of more than {} MiB, the most that may be sent \
+                 (RFC 9659); compress it with a smaller one, for example zstd --long={WINDOW_LOG_MAX}",
+                1 << (WINDOW_LOG_MAX - 20)
+            );
+            return Err(HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+        }
+        let bytes = (1 << window_log) + 2 * PIECE_BYTES;
+        let receiving = &self.state.receiving;
+        if bytes > receiving.bytes_per_client_max() {
+            let message = format!(
+                "the body's zstd frame needs {bytes} bytes to be unpacked, more than half of \
+                 limits.receive_memory; raise that, or compress with a smaller window"
+            );
+            return Err(HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+        }
+        let held = self.window.as_ref().map_or(0, Share::bytes);
+        if bytes > held {
+            let more = receiving.take(&self.client, bytes - held)?;
+            match &mut self.window {
+                Some(window) => window.merge(more),
+                None => self.window = Some(more),
+            }
+        }
+        Ok(())
+    }
 }
 
-/// How large a window the first frame of a body needs, as a power of two; `None` if this is not the
-/// head of one.
+/// What the decoder says is wrong.
+fn fault(error: &io::Error) -> HttpError {
+    HttpError::bad_request(format!("the body is not valid zstd: {error}"))
+}
+
+/// How large a window a frame needs, as a power of two; `None` if this is not the head of one.
 fn window_log(head: &[u8]) -> Option<u32> {
     let (magic, rest) = head.split_first_chunk()?;
     match u32::from_le_bytes(*magic) {
         MAGIC => {}
-        magic if magic & !0xF == SKIPPED_MAGIC => return Some(WINDOW_LOG_MAX),
+        magic if magic & !0xF == SKIPPED_MAGIC => return Some(WINDOW_LOG_MIN),
         _ => return None,
     }
     let (&descriptor, rest) = rest.split_first()?;
@@ -168,7 +204,8 @@ fn window_log(head: &[u8]) -> Option<u32> {
     let mut size = [0; 8];
     size[..size_bytes].copy_from_slice(rest.get(dictionary_bytes..)?.get(..size_bytes)?);
     let content = u64::from_le_bytes(size) + if size_bytes == 2 { 256 } else { 0 };
-    Some((u64::BITS - content.leading_zeros()).max(WINDOW_LOG_MIN))
+    let window_log = u64::BITS - content.saturating_sub(1).leading_zeros();
+    Some(window_log.max(WINDOW_LOG_MIN))
 }
 
 #[cfg(test)]
@@ -184,11 +221,15 @@ mod tests {
             (&[0x00, 13 << 3 | 1], Some(24)),
             (&[0x20, 5], Some(10)),
             (&[0x60, 0, 8], Some(12)),
-            (&[0xA0, 0, 0, 0, 2], Some(26)),
+            (&[0xA0, 0, 0, 0x80, 0], Some(23)),
+            (&[0xA0, 1, 0, 0x80, 0], Some(24)),
+            (&[0xA0, 0, 0, 0, 2], Some(25)),
             (&[0x00], None),
         ] {
             assert_eq!(window_log(&head(rest)), expected, "{rest:?}");
         }
+        let skipped = (SKIPPED_MAGIC + 3).to_le_bytes();
+        assert_eq!(window_log(&skipped), Some(WINDOW_LOG_MIN));
         assert_eq!(window_log(b"<a> <b> <c> ."), None);
         let real = zstd::encode_all(&vec![b'x'; 3 << 20][..], 3).unwrap();
         assert_eq!(window_log(&real), Some(21));

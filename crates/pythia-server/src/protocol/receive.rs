@@ -1,5 +1,6 @@
 //! The bodies of requests, within limits of size, time and memory.
 
+use std::collections::HashMap;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,16 +11,109 @@ use http::StatusCode;
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 use super::error::HttpError;
+use crate::admission::Client;
 use crate::exchange::Caller;
+
+/// The memory for what is being received.
+///
+/// No client has more of it than is left for the others. So there is always some left, however many clients
+/// send bodies that do not end.
+#[derive(Debug)]
+pub(crate) struct Receiving {
+    bytes: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    bytes: usize,
+    by_client: HashMap<Client, usize>,
+}
+
+/// A part of that memory, which one client has until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    of: Arc<Receiving>,
+    client: Client,
+    bytes: usize,
+}
+
+impl Receiving {
+    pub(crate) fn new(bytes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            bytes,
+            taken: Mutex::default(),
+        })
+    }
+
+    /// The most that one client can have, where no other has anything.
+    pub(super) fn bytes_per_client_max(&self) -> usize {
+        self.bytes / 2
+    }
+
+    /// Takes a share.
+    ///
+    /// # Errors
+    /// 503 if the client would have more than is left.
+    pub(super) fn take(
+        self: &Arc<Self>,
+        client: &Client,
+        bytes: usize,
+    ) -> Result<Share, HttpError> {
+        let client = client.in_turn();
+        let mut taken = self.taken.lock();
+        let of_client = taken.by_client.get(&client).copied().unwrap_or(0);
+        let left = (self.bytes - taken.bytes).checked_sub(bytes);
+        if left.is_none_or(|left| of_client + bytes > left) {
+            return Err(HttpError::later(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too many large requests are being received; try again later",
+                1,
+            ));
+        }
+        taken.bytes += bytes;
+        taken.by_client.insert(client.clone(), of_client + bytes);
+        Ok(Share {
+            of: Arc::clone(self),
+            client,
+            bytes,
+        })
+    }
+}
+
+impl Share {
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Makes one share of two of the same client.
+    pub(super) fn merge(&mut self, mut more: Self) {
+        debug_assert_eq!(self.client, more.client, "each is given back to who has it");
+        self.bytes += std::mem::take(&mut more.bytes);
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut taken = self.of.taken.lock();
+        taken.bytes -= self.bytes;
+        if let Some(of_client) = taken.by_client.get_mut(&self.client) {
+            *of_client -= self.bytes;
+            if *of_client == 0 {
+                taken.by_client.remove(&self.client);
+            }
+        }
+    }
+}
 
 /// What was received, and its share of the memory that all such may have.
 #[derive(Clone)]
 pub(crate) struct Received {
     pub(crate) bytes: Bytes,
-    share: Option<Arc<OwnedSemaphorePermit>>,
+    share: Option<Arc<Share>>,
 }
 
 impl Received {
@@ -73,9 +167,10 @@ pub(crate) async fn short(caller: &Caller, body: Body, most: usize) -> Result<Sh
     let length = HttpBody::size_hint(&body).exact().unwrap_or(0);
     let fitting = usize::try_from(length).map_or(0, |length| length.min(most));
     let mut bytes: Vec<u8> = Vec::with_capacity(fitting);
-    let mut share: Option<OwnedSemaphorePermit> = None;
+    let (receiving, client) = (&caller.state.receiving, caller.client());
+    let mut share: Option<Share> = None;
     while let Some(piece) = pace.next(&mut body).await? {
-        let more = reserve(&caller.state.receiving, piece.len())?;
+        let more = receiving.take(&client, piece.len())?;
         match &mut share {
             Some(share) => share.merge(more),
             None => share = Some(more),
@@ -89,23 +184,6 @@ pub(crate) async fn short(caller: &Caller, body: Body, most: usize) -> Result<Sh
         bytes: bytes.into(),
         share: share.map(Arc::new),
     }))
-}
-
-/// Takes a share of the memory for what is being received.
-pub(super) fn reserve(
-    memory: &Arc<Semaphore>,
-    bytes: usize,
-) -> Result<OwnedSemaphorePermit, HttpError> {
-    let count = u32::try_from(bytes).unwrap_or(u32::MAX);
-    Arc::clone(memory)
-        .try_acquire_many_owned(count)
-        .map_err(|_| {
-            HttpError::later(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "too many large requests are being received; try again later",
-                1,
-            )
-        })
 }
 
 /// Bytes of a body that must come in a second, on average. Who sends a byte now and then would hold
@@ -141,10 +219,7 @@ impl Pace {
             };
             match frame.map_err(|_| late())? {
                 None => return Ok(None),
-                Some(Err(error)) => {
-                    let message = format!("the body cannot be read: {error}");
-                    return Err(HttpError::bad_request(message));
-                }
+                Some(Err(error)) => return Err(unreadable(&error)),
                 Some(Ok(frame)) => {
                     if let Ok(piece) = frame.into_data() {
                         self.received += piece.len() as u64;
@@ -161,6 +236,16 @@ impl Pace {
         let all = self.stall.saturating_add(Duration::from_secs_f64(seconds));
         all.saturating_sub(self.waited).min(self.stall)
     }
+}
+
+/// Why no more of a body comes: what [`super::inflate`] says of it, or the connection.
+fn unreadable(error: &axum::Error) -> HttpError {
+    let error: &(dyn std::error::Error + 'static) = error;
+    let known = std::iter::successors(Some(error), |error| error.source())
+        .find_map(|error| error.downcast_ref::<HttpError>());
+    known
+        .cloned()
+        .unwrap_or_else(|| HttpError::bad_request(format!("the body cannot be read: {error}")))
 }
 
 fn too_large(most: u64, option: &str) -> HttpError {
@@ -241,5 +326,33 @@ impl Read for BodyReader {
         let length = buffer.len().min(self.piece.len());
         self.piece.copy_to_slice(&mut buffer[..length]);
         Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(name: &str) -> Client {
+        Client::User(name.into())
+    }
+
+    #[test]
+    fn no_client_has_more_of_the_memory_than_is_left_for_others() {
+        let receiving = Receiving::new(1000);
+        let mut of_a = receiving.take(&user("a"), 400).unwrap();
+        of_a.merge(receiving.take(&user("a"), 100).unwrap());
+        assert_eq!(of_a.bytes(), 500);
+        let refused = receiving.take(&user("a"), 1).unwrap_err();
+        assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+        let of_b = receiving.take(&user("b"), 250).unwrap();
+        assert!(receiving.take(&user("b"), 1).is_err());
+        for number in 0..100 {
+            let other = receiving.take(&user(&number.to_string()), 1);
+            std::mem::forget(other.expect("there is always some left"));
+        }
+        drop((of_a, of_b));
+        assert!(receiving.take(&user("a"), 450).is_ok());
+        assert_eq!(receiving.taken.lock().by_client.len(), 100);
     }
 }

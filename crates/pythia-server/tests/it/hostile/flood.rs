@@ -3,7 +3,8 @@
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use super::{assert_alive, assert_refused, send, served};
+use super::{assert_alive, assert_refused, send, served, strict};
+use crate::support::Served;
 use crate::wire::{self, Request};
 
 const POST: &str =
@@ -109,7 +110,11 @@ fn zstd_frame(window_log: u8, text: &str) -> Vec<u8> {
 
 #[test]
 fn zstd_windows_are_limited_and_share_the_memory_for_what_is_received() {
-    let served = served();
+    let served = Served::configured(super::DATA, |config| {
+        strict(config);
+        config.limits.upload_bytes = 16 << 20;
+        config.limits.receive_bytes = 32 << 20;
+    });
     let send = |path: &str, body: Vec<u8>| {
         Request::new("POST", path)
             .header("Content-Type", "text/turtle")
@@ -123,18 +128,40 @@ fn zstd_windows_are_limited_and_share_the_memory_for_what_is_received() {
     let answer = send(path, zstd_frame(27, text));
     assert_eq!(answer.status, 413, "{}", answer.text());
     assert!(answer.text().contains("--long=23"), "{}", answer.text());
-    // A later frame may not need more than the first.
-    let two = [zstd_frame(12, text), zstd_frame(23, text)].concat();
-    assert_eq!(send(path, two).status, 400);
+    let two = [zstd_frame(12, text), zstd_frame(27, text)].concat();
+    assert_eq!(send(path, two).status, 413, "a later frame");
     let cut = &zstd_frame(20, text)[..30];
     assert_eq!(send(path, cut.to_vec()).status, 400);
 
-    let answer = send(path, [zstd_frame(19, text), zstd_frame(12, text)].concat());
-    assert!(
-        [200, 201, 204].contains(&answer.status),
-        "{}",
-        answer.text()
-    );
+    // Frames one after the other, a skipped one, a window of exactly 8 MiB, and texts as long as the decoder's pieces.
+    let skipped = [0x53, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
+    let full = |bytes: usize| zstd::encode_all(" ".repeat(bytes).as_bytes(), 3).expect("packed");
+    let whole_window = {
+        let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
+        frame.extend((8_u32 << 20).to_le_bytes());
+        let blocks = (8 << 20) / (128 << 10);
+        for block in 1..=blocks {
+            let repeated = (128_u32 << 10) << 3 | 2 | u32::from(block == blocks);
+            frame.extend(&repeated.to_le_bytes()[..3]);
+            frame.push(b' ');
+        }
+        frame
+    };
+    for body in [
+        [zstd_frame(19, text), zstd_frame(12, text)].concat(),
+        [zstd_frame(12, text), zstd_frame(21, text)].concat(),
+        [&skipped[..], &zstd_frame(12, text)].concat(),
+        [whole_window, zstd_frame(12, text)].concat(),
+        [zstd_frame(12, text), full(64 << 10)].concat(),
+        [zstd_frame(12, text), full(256 << 10)].concat(),
+    ] {
+        let answer = send(path, body);
+        assert!(
+            [200, 201, 204].contains(&answer.status),
+            "{}",
+            answer.text()
+        );
+    }
     let stored = Request::new("GET", path)
         .send(served.address)
         .expect("an answer");

@@ -100,7 +100,6 @@ fn what_is_too_deep_is_refused() {
     let served = Served::configured(super::DATA, |config| {
         strict(config);
         config.limits.text_bytes = 8 << 20;
-        config.limits.receive_bytes = 32 << 20;
         config.limits.receive_bytes = 64 << 20;
     });
     let nested = |open: &str, inner: &str, close: &str, depth: usize| {
