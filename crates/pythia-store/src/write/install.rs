@@ -42,7 +42,9 @@ impl Writer {
         Ok(self.log.wait(ticket)?)
     }
 
-    /// Makes a state that has all of the head's commits the store's; `unnamed` is what was written for it.
+    /// Makes a state that has all of the head's commits the store's; `unnamed` is what was written for it. By who
+    /// holds `maintenance`, and after [`Self::check`]: the new state is made of the present one, so no other may be
+    /// waiting to take its place.
     ///
     /// # Errors
     /// After [`StoreError::Switching`] it will be put in place before anything else; after any other error the
@@ -54,6 +56,7 @@ impl Writer {
         snapshot: Snapshot,
         unnamed: Unnamed<'_>,
     ) -> Result<(), StoreError> {
+        assert!(head.unsettled.is_none(), "it was put in place before");
         self.settle(head)?;
         let new = NewState::new(manifest, snapshot);
         let put = self.put_in_place(head, &new, unnamed);

@@ -8,7 +8,7 @@ use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage};
 use pythia_log::{ChangeSet, LogTerm, NO_GRAPH, Position};
 
 use super::load::LoadStep;
-use super::tests::{Named, change, change_by, contents, empty, load, open};
+use super::tests::{Named, OPEN, change, change_by, contents, empty, load, open, write_options};
 use super::{RUNS_MAX, Transaction, Writer};
 use crate::verify::{VerifyOptions, verify};
 use crate::{Store, StoreError};
@@ -421,5 +421,80 @@ fn a_load_beside_commits_that_fails_changes_nothing_and_is_done_again() {
         let after = contents(&open(disk).expect("sound"));
         let expected: BTreeSet<Named> = found.into_iter().chain(quads([100])).collect();
         assert_eq!(after, expected, "a fault at {fault}");
+    }
+}
+
+/// What moves runs beside a load.
+type Move = fn(&Writer) -> Result<bool, StoreError>;
+
+/// Loads, and at a step moves runs on a device whose operation `fault`, counted from there, takes effect and is
+/// reported as failed. Gives the operations that moving took, and whether it has left two states.
+fn load_beside_a_move(step: LoadStep, moving: Move, fault: Option<u64>) -> (u64, bool) {
+    let disk = empty();
+    let device = FaultyStorage::new(disk.clone(), FaultPlan::none());
+    let mut options = write_options();
+    options.maintenance.runs_max = 8;
+    let store = Store::open_storage_for_writing(Arc::new(device.clone()), OPEN, &options);
+    let store = store.expect("memory");
+    for number in 0..6 {
+        change(&store, &quads([number]), &[]).expect("memory");
+        store.flush().expect("memory");
+    }
+    change(&store, &quads([6]), &[]).expect("memory");
+    let writer = Arc::clone(store.writer().expect("open for writing"));
+    let seen = Arc::new(parking_lot::Mutex::new(None));
+    let (of_hook, seen_by_hook) = (Arc::clone(&writer), Arc::clone(&seen));
+    let hook = move |at: LoadStep| {
+        if at != step || seen_by_hook.lock().is_some() {
+            return;
+        }
+        // As many runs as there may be, and something that is not on the device.
+        let more = if step == LoadStep::Copied {
+            20..24
+        } else {
+            20..21
+        };
+        for number in more.clone() {
+            let transaction = Transaction::new(Arc::clone(&of_hook), None);
+            change_by(transaction, &quads([number]), &[]).expect("memory");
+            if number + 1 < more.end {
+                of_hook.flush().expect("memory");
+            }
+        }
+        let before = device.operations();
+        if let Some(fault) = fault {
+            device.set_plan(FaultPlan::misreport_at(before + fault, fault));
+        }
+        let moved = moving(&of_hook);
+        device.set_plan(FaultPlan::none());
+        let is_switching = matches!(moved, Err(StoreError::Switching { .. }));
+        *seen_by_hook.lock() = Some((device.operations() - before, is_switching));
+    };
+    *writer.load_hook.lock() = Some(Arc::new(hook));
+    load(&store, &quads(10..14)).expect("the device works again");
+    *writer.load_hook.lock() = None;
+    let last = if step == LoadStep::Copied { 24 } else { 21 };
+    let expected: BTreeSet<Named> = quads((0..7).chain(10..14).chain(20..last))
+        .into_iter()
+        .collect();
+    assert_eq!(contents(&store), expected, "{step:?}, fault at {fault:?}");
+    drop((writer, store));
+    is_sound(&disk);
+    assert_eq!(contents(&open(disk).expect("sound")), expected);
+    seen.lock().take().expect("the step was reached")
+}
+
+/// A switch that failed beside a load leaves a state that is to be put in place: the load does that before it merges
+/// runs of the state before.
+#[test]
+fn a_load_settles_a_switch_that_failed_beside_it_before_it_makes_room() {
+    for step in [LoadStep::Resolved, LoadStep::Copied] {
+        for moving in [Writer::merge_due as Move, Writer::flush] {
+            let (operations, _) = load_beside_a_move(step, moving, None);
+            // The rename is among the last.
+            let mut faults = (1..=operations).rev();
+            let found = faults.find(|&fault| load_beside_a_move(step, moving, Some(fault)).1);
+            assert!(found.is_some(), "{step:?}: no fault left two states");
+        }
     }
 }

@@ -311,6 +311,8 @@ impl Writer {
 
     /// Merges runs until so many more may be added; by who holds `maintenance`, without the head.
     pub(super) fn make_room(&self, more: usize) -> Result<(), StoreError> {
+        // A switch that failed beside the caller may have left a state whose runs are other ones.
+        self.check(&mut self.head.lock())?;
         let range = || {
             let apart = *self.apart.lock();
             in_the_way(&self.manifest().runs, more, self.options.runs_max, apart)
@@ -321,17 +323,17 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes neighbours among the device runs one.
+    /// Makes neighbours among the device runs one; by who holds `maintenance`, and after [`Self::check`].
     fn merge_alone(&self, range: Range<usize>) -> Result<(), StoreError> {
-        let mut manifest = self.manifest();
-        let runs = {
+        let (before, runs) = {
             let state = self.state.read();
             let delta = state
                 .snapshot
                 .delta()
                 .expect("a writer's snapshots have one");
-            delta.device().to_vec()
+            (Arc::clone(&state.manifest), delta.device().to_vec())
         };
+        let mut manifest = Manifest::clone(&before);
         let storage = Arc::clone(self.pool.storage());
         let entry = merge(storage, self.next_run(), &runs[range.clone()], &self.pace)?;
         let unnamed = self.unnamed([entry.id.folder()]);
@@ -340,6 +342,10 @@ impl Writer {
         let mut device = runs;
         device.splice(range.clone(), [run]);
         let mut head = self.head.lock();
+        self.settle(&mut head)?;
+        // What is installed names these runs: whoever else put a state in place did not hold `maintenance`.
+        let is_same = Arc::ptr_eq(&before, &self.state.read().manifest);
+        assert!(is_same, "the state that was merged is still the store's");
         let merged = head.delta().with_device(device);
         let snapshot = head.snapshot.with_delta(merged);
         let installed = self.install(&mut head, manifest, snapshot, unnamed);

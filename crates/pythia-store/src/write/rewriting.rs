@@ -121,9 +121,13 @@ impl Writer {
         before.map_or(Ok(()), |before| self.give_up(&before))
     }
 
+    /// By who holds `maintenance`.
     fn give_up(&self, before: &Manifest) -> Result<(), StoreError> {
         // After a switch whose outcome is unknown its folder may be the store's.
-        self.head.lock().check()?;
+        self.check(&mut self.head.lock())?;
+        if self.rewriting_from.lock().as_ref() != Some(before) {
+            return Ok(());
+        }
         Unfinished::of(Arc::clone(self.pool.storage()), before).discard()?;
         self.release(before);
         Ok(())
