@@ -124,17 +124,20 @@ impl Store {
         device: DeviceProfile,
         options: OpenOptions,
     ) -> Result<Self, StoreError> {
-        let log = manifest.log.clone();
         let store = Self::assemble(storage, manifest, device, options)?;
         store.open_auxiliaries()?;
-        if let Some(log) = log {
-            let devices = log_devices(store.pool.storage(), &log)?;
-            let commits = LogReader::open(devices, None, log.store).replay_from(log.position)?;
-            store.replay(&log, commits)?;
-        } else {
-            check_no_log(store.pool.storage())?;
-        }
+        store.open_runs_and_log()?;
         Ok(store)
+    }
+
+    /// Opens what there is on top of the base.
+    fn open_runs_and_log(&self) -> Result<(), StoreError> {
+        let Some(log) = self.manifest().log.clone() else {
+            return check_no_log(self.pool.storage());
+        };
+        let devices = log_devices(self.pool.storage(), &log)?;
+        let commits = LogReader::open(devices, None, log.store).replay_from(log.position)?;
+        self.replay(&log, commits)
     }
 
     /// Opens the store in a folder for writing. A store that was only ever loaded gets a log, which
@@ -193,8 +196,6 @@ impl Store {
         };
         let folders = WritableFolders::accept(&storage, &known, write, is_new)?;
         let interrupted = interrupted(&*storage, &manifest)?;
-        Manifest::remove_leftovers_but(Some(&manifest), interrupted.as_ref(), &*storage)?;
-        remove_remains(&*storage, manifest.segment)?;
         let format = manifest.format;
         let entry = folders.entry.clone();
         manifest.log = Some(entry.clone());
@@ -211,6 +212,7 @@ impl Store {
         }
         locks.extend(folders.locks);
         store.replay(&entry, commits.into_iter().flatten())?;
+        store.remove_leftovers(interrupted.as_ref())?;
         let options = write.maintenance.clone();
         let in_background = options.in_background;
         let pool = Arc::clone(&store.pool);
@@ -221,6 +223,23 @@ impl Store {
         store.writer = Some(writer);
         store.upgraded_from = (format != now).then_some(format);
         Ok(store)
+    }
+
+    /// Removes what the store does not need, now that all it needs was found: a `MANIFEST` of a time before may have
+    /// come back, for which the files of the present state are leftovers.
+    fn remove_leftovers(&self, interrupted: Option<&Manifest>) -> Result<(), StoreError> {
+        let (storage, manifest) = (&**self.pool.storage(), self.manifest());
+        Manifest::remove_leftovers_but(Some(&manifest), interrupted, storage)?;
+        remove_remains(storage, manifest.segment)
+    }
+
+    /// Fails unless all is there that the store needs, but for auxiliary files, which may be damaged: before leftovers
+    /// are removed.
+    pub(crate) fn check_whole(
+        storage: Arc<dyn Storage>,
+        options: OpenOptions,
+    ) -> Result<(), StoreError> {
+        Self::open_bare(storage, options)?.open_runs_and_log()
     }
 
     /// As [`Self::open_storage`], but without auxiliary files, which may be damaged.

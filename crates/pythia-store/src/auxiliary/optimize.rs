@@ -86,6 +86,7 @@ pub fn optimize(
     let store = Store::open_bare(Arc::clone(&storage), options.open())?;
     let mut manifest = Manifest::clone(&store.manifest());
     refuse_unknown(&manifest, change)?;
+    Store::check_whole(Arc::clone(&storage), options.open())?;
     Manifest::remove_leftovers(Some(&manifest), &*storage)?;
     let mut writer = Writer::new(&*storage, store.snapshot(), options, &manifest.auxiliary);
     let mut added = Vec::new();

@@ -15,6 +15,8 @@ mod load;
 mod load_tests;
 mod logged;
 mod maintenance;
+#[cfg(test)]
+mod replaced_tests;
 mod replay;
 mod rewriting;
 mod scrub;

@@ -628,7 +628,7 @@ fn commits_go_on_after_maintenance_has_failed_anywhere() {
 }
 
 /// Quads of many new terms: enough that a new base has some files before others.
-fn many(from: u32, count: u32) -> Vec<Named> {
+pub(super) fn many(from: u32, count: u32) -> Vec<Named> {
     let name = |what: &str, number: u32| format!("http://example.org/{what}/{number}");
     (from..from + count)
         .map(|n| {

@@ -1,0 +1,120 @@
+//! Files of a store that are replaced, by hand or by a program that restores files: what is there now is not removed or
+//! overwritten by what was there before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pythia_io::{MemoryStorage, Storage};
+
+use super::tests::{Named, change, contents, empty, many, open};
+use crate::StoreError;
+use crate::auxiliary::{Change, OptimizeOptions, optimize};
+use crate::manifest::MANIFEST_NAME;
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+/// All files below a folder.
+fn files_in(storage: &MemoryStorage, folder: &str, found: &mut Files) {
+    for name in storage.list(folder).expect("memory") {
+        let path = match folder {
+            "" => name,
+            folder => format!("{folder}/{name}"),
+        };
+        match storage.read_all(&path) {
+            Ok(bytes) => drop(found.insert(path, bytes)),
+            Err(_) => files_in(storage, &path, found),
+        }
+    }
+}
+
+fn files(storage: &MemoryStorage) -> Files {
+    let mut found = Files::new();
+    files_in(storage, "", &mut found);
+    found
+}
+
+/// The files without those of the log, which is closed when its writer ends.
+fn files_of_state(storage: &MemoryStorage) -> Files {
+    let mut found = files(storage);
+    found.retain(|name, _| name != "LOG" && !name.starts_with("log/"));
+    found
+}
+
+fn put(storage: &MemoryStorage, name: &str, bytes: &[u8]) {
+    let mut file = storage.create(name).expect("memory");
+    file.append(bytes).expect("memory");
+    file.sync().expect("memory");
+}
+
+fn quads(number: u32) -> Vec<Named> {
+    many(number * 10, 10)
+}
+
+/// A store with five runs.
+fn with_runs() -> Arc<MemoryStorage> {
+    let disk = empty();
+    let store = open(disk.clone()).expect("memory");
+    for number in 0..5 {
+        change(&store, &quads(number), &[]).expect("memory");
+        store.flush().expect("memory");
+    }
+    drop(store);
+    disk
+}
+
+/// A `MANIFEST` of a time before, whose files are gone: those of the store stay until a state is known to be whole.
+#[test]
+fn opening_with_an_older_manifest_removes_nothing() {
+    let disk = with_runs();
+    let older = disk.read_all(MANIFEST_NAME).expect("memory");
+    let store = open(disk.clone()).expect("memory");
+    store.rewrite().expect("memory");
+    change(&store, &quads(7), &[]).expect("memory");
+    store.flush().expect("memory");
+    let expected = contents(&store);
+    drop(store);
+    let newer = disk.read_all(MANIFEST_NAME).expect("memory");
+    put(&disk, MANIFEST_NAME, &older);
+    let before = files_of_state(&disk);
+    let Err(error) = open(disk.clone()) else {
+        panic!("its base is gone");
+    };
+    assert!(matches!(error, StoreError::Io(_)), "{error}");
+    assert!(files_of_state(&disk) == before);
+    optimize(disk.clone(), &Change::default(), OptimizeOptions::default()).expect_err("neither");
+    assert!(files_of_state(&disk) == before);
+    put(&disk, MANIFEST_NAME, &newer);
+    let store = open(disk).expect("all is there");
+    assert_eq!(contents(&store), expected);
+}
+
+/// The base and the runs are those of the older `MANIFEST`, but the log has gone on without what it would need.
+#[test]
+fn opening_removes_nothing_if_the_log_lacks_commits() {
+    let disk = with_runs();
+    let store = open(disk.clone()).expect("memory");
+    change(&store, &quads(7), &[]).expect("memory");
+    drop(store);
+    let before = files(&disk);
+    let store = open(disk.clone()).expect("memory");
+    store.flush().expect("memory");
+    let expected = contents(&store);
+    drop(store);
+    let newer = disk.read_all(MANIFEST_NAME).expect("memory");
+    put(&disk, MANIFEST_NAME, &before[MANIFEST_NAME]);
+    let state = files_of_state(&disk);
+    let log: Vec<String> = files(&disk).into_keys().collect();
+    let log: Vec<(String, Vec<u8>)> = log
+        .into_iter()
+        .filter(|name| name.starts_with("log/"))
+        .map(|name| (name.clone(), disk.read_all(&name).expect("memory")))
+        .collect();
+    log.iter()
+        .for_each(|(name, _)| disk.remove(name).expect("memory"));
+    assert!(open(disk.clone()).is_err(), "the log is gone");
+    optimize(disk.clone(), &Change::default(), OptimizeOptions::default()).expect_err("neither");
+    assert!(files_of_state(&disk) == state);
+    log.iter().for_each(|(name, bytes)| put(&disk, name, bytes));
+    put(&disk, MANIFEST_NAME, &newer);
+    assert_eq!(contents(&open(disk).expect("all is there")), expected);
+}
