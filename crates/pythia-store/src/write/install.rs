@@ -35,6 +35,14 @@ impl Writer {
         })
     }
 
+    /// As [`Self::check`], for a step that will write or remove files; fails, for good, if the store's files are not
+    /// those of this writer any more: the next names it would use may be those of the files there.
+    pub(super) fn check_files(&self) -> Result<(), StoreError> {
+        let mut head = self.head.lock();
+        self.check(&mut head)?;
+        self.refuse_another(&mut head, None)
+    }
+
     /// Waits until all that the head has is durable.
     pub(super) fn settle(&self, head: &mut Head) -> Result<(), StoreError> {
         self.check(head)?;
@@ -73,7 +81,13 @@ impl Writer {
         unnamed: Unnamed<'_>,
     ) -> Result<(), StoreError> {
         let storage = &**self.pool.storage();
-        self.refuse_another(head, new)?;
+        if let Err(error) = self.refuse_another(head, Some(new)) {
+            if matches!(error, StoreError::Replaced) {
+                // The files that came meanwhile may have these names, too; the next writer knows which it needs.
+                unnamed.keep();
+            }
+            return Err(error);
+        }
         new.manifest.switch(storage, unnamed)?;
         let is_rewritten = !Arc::ptr_eq(head.snapshot.base(), new.snapshot.base());
         if is_rewritten {
@@ -95,11 +109,12 @@ impl Writer {
     }
 
     /// Fails, for good, unless the store's manifest is the one that this writer goes on from, or the new one.
-    fn refuse_another(&self, head: &mut Head, new: &NewState) -> Result<(), StoreError> {
+    fn refuse_another(&self, head: &mut Head, new: Option<&NewState>) -> Result<(), StoreError> {
         let found = Manifest::read(&**self.pool.storage())?;
         let old = Arc::clone(&self.state.read().manifest);
+        let ours = [Some(&old), new.map(|new| &new.manifest)];
         let is_ours = |found: Manifest| {
-            [&old, &new.manifest].into_iter().any(|ours| {
+            ours.into_iter().flatten().any(|ours| {
                 // A program that opens the store may write a later format, and only from now on.
                 let format = ours.format;
                 **ours

@@ -75,7 +75,7 @@ impl Writer {
         let parsed = live::parse(sources, options, progress)?;
         // A new base would have to replay the load.
         let _not_rewriting = self.rewriting.lock();
-        self.check(&mut self.head.lock())?;
+        self.check_files()?;
         let mut unnamed = self.unnamed([]);
         let mut resolved = self.resolve(parsed, &mut unnamed)?;
         self.reached(LoadStep::Resolved);

@@ -245,7 +245,7 @@ impl Writer {
 
     /// As [`Self::flush`], by who holds `maintenance`.
     pub(super) fn flush_alone(&self) -> Result<bool, StoreError> {
-        self.check(&mut self.head.lock())?;
+        self.check_files()?;
         self.make_room(1)?;
         let (frozen, last) = {
             let mut head = self.head.lock();
@@ -323,8 +323,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes neighbours among the device runs one; by who holds `maintenance`, and after [`Self::check`].
+    /// Makes neighbours among the device runs one; by who holds `maintenance`.
     fn merge_alone(&self, range: Range<usize>) -> Result<(), StoreError> {
+        self.check_files()?;
         let (before, runs) = {
             let state = self.state.read();
             let delta = state
@@ -366,6 +367,8 @@ impl Writer {
 
     /// Lets the log drop what is before a position, unless a rewrite is to replay it.
     pub(super) fn checkpoint(&self, position: Position) -> Result<(), StoreError> {
+        // Files of the log with the same names may be needed by the store that was put here.
+        self.check_files()?;
         let needed = self.rewriting_from.lock().as_ref().map(position_of);
         let position = needed.map_or(position, |needed| needed.min(position));
         Ok(self.log.checkpoint(position)?)

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use pythia_io::{MemoryStorage, Storage};
 
-use super::tests::{Named, change, contents, empty, many, open};
-use crate::StoreError;
+use super::tests::{Named, change, contents, empty, load, many, open};
 use crate::auxiliary::{Change, OptimizeOptions, optimize};
 use crate::manifest::MANIFEST_NAME;
+use crate::{Store, StoreError};
 
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -46,6 +46,16 @@ fn put(storage: &MemoryStorage, name: &str, bytes: &[u8]) {
     file.sync().expect("memory");
 }
 
+/// Puts the files of another state in the place of a store's; those of the log stay, as its writer has them open.
+fn replace(storage: &MemoryStorage, by: &Files) {
+    for name in files_of_state(storage).keys() {
+        storage.remove(name).expect("memory");
+    }
+    for (name, bytes) in by {
+        put(storage, name, bytes);
+    }
+}
+
 fn quads(number: u32) -> Vec<Named> {
     many(number * 10, 10)
 }
@@ -60,6 +70,55 @@ fn with_runs() -> Arc<MemoryStorage> {
     }
     drop(store);
     disk
+}
+
+/// A step that writes.
+type Step = fn(&Store) -> Result<(), StoreError>;
+
+/// A later state of the same store has the names that the writer would give to its next files.
+#[test]
+fn a_writer_whose_files_were_replaced_removes_and_overwrites_none() {
+    let later: [Step; 3] = [
+        |store| store.rewrite().map(drop),
+        |store| {
+            change(store, &quads(20), &[])?;
+            store.flush().map(drop)
+        },
+        |store| load(store, &quads(21)),
+    ];
+    let steps: [(&str, Step); 6] = [
+        ("rewrite", |store| store.rewrite().map(drop)),
+        ("rewrite when due", |store| {
+            store.writer()?.rewrite_due().map(drop)
+        }),
+        ("flush", |store| store.flush().map(drop)),
+        ("merge", |store| store.writer()?.merge_due().map(drop)),
+        ("load", |store| load(store, &quads(22))),
+        ("give up", |store| store.writer()?.give_up_interrupted()),
+    ];
+    for (number, later) in later.into_iter().enumerate() {
+        for (name, step) in steps {
+            let disk = with_runs();
+            let backup = Arc::new(disk.copy());
+            later(&open(backup.clone()).expect("memory")).expect("memory");
+            let store = open(disk.clone()).expect("memory");
+            change(&store, &quads(30), &[]).expect("memory");
+            if name == "give up" {
+                let writer = store.writer().expect("open for writing");
+                *writer.rewriting_from.lock() = Some(writer.manifest());
+            }
+            replace(&disk, &files_of_state(&backup));
+            let error = step(&store).expect_err("another state");
+            assert!(
+                matches!(error, StoreError::Replaced),
+                "{name} on {number}: {error}"
+            );
+            assert!(
+                files_of_state(&disk) == files_of_state(&backup),
+                "{name} on {number}"
+            );
+        }
+    }
 }
 
 /// A `MANIFEST` of a time before, whose files are gone: those of the store stay until a state is known to be whole.

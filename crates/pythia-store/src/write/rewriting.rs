@@ -88,6 +88,7 @@ impl Writer {
     /// on is kept.
     fn state_to_rewrite(&self, go_on: GoOn) -> Result<Origin, StoreError> {
         let _moving = self.maintenance.lock();
+        self.check_files()?;
         let before = self.rewriting_from.lock().clone();
         if let Some(before) = before {
             if self.is_worth_going_on(&before, go_on)
@@ -123,8 +124,8 @@ impl Writer {
 
     /// By who holds `maintenance`.
     fn give_up(&self, before: &Manifest) -> Result<(), StoreError> {
-        // After a switch whose outcome is unknown its folder may be the store's.
-        self.check(&mut self.head.lock())?;
+        // After a switch whose outcome is unknown, and where files were replaced, its folder may be the store's.
+        self.check_files()?;
         if self.rewriting_from.lock().as_ref() != Some(before) {
             return Ok(());
         }
