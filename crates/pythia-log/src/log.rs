@@ -185,7 +185,22 @@ impl Log {
     /// write all is refused ([`LogError::Poisoned`]), and so are more commits than a file of the log holds
     /// ([`LogError::TooManyAtOnce`]).
     pub fn submit(&self, entries: &[Entry<'_>]) -> Result<Ticket, LogError> {
-        let parts = self.encode(entries)?;
+        let mut made = Vec::new();
+        let submitted = self.submit_putting_aside(entries, &mut made);
+        if submitted.is_err() {
+            // No commit names them.
+            made.iter().for_each(|name| self.discard(name));
+        }
+        submitted
+    }
+
+    /// As [`Self::submit`]; gives the names of the files that it has put changes aside in.
+    fn submit_putting_aside(
+        &self,
+        entries: &[Entry<'_>],
+        made: &mut Vec<String>,
+    ) -> Result<Ticket, LogError> {
+        let parts = self.encode(entries, made)?;
         let shared = &*self.shared;
         let groups: Vec<usize> = parts
             .iter()
@@ -243,7 +258,9 @@ impl Log {
             state.bulk_count += 1;
             (bulk_name(state.epoch, state.bulk_count), state.store)
         };
-        BulkWriter::create(&*shared.bulk_storage(), name, store)
+        let made = BulkWriter::create(&*shared.bulk_storage(), name.clone(), store);
+        // Half a file may be there.
+        made.inspect_err(|_| self.discard(&name))
     }
 
     /// Removes changes put aside that no commit will name. Not worth an error: otherwise the file goes when the
@@ -329,8 +346,8 @@ impl Log {
     }
 
     /// Encodes commits, as many together as a group holds; changes that are too many for a group are
-    /// put aside.
-    fn encode(&self, entries: &[Entry<'_>]) -> Result<Vec<Part>, LogError> {
+    /// put aside, in files whose names are added to `made`.
+    fn encode(&self, entries: &[Entry<'_>], made: &mut Vec<String>) -> Result<Vec<Part>, LogError> {
         let limit = self.shared.payload_bytes_max();
         let mut parts = vec![Part::default()];
         for entry in entries {
@@ -343,7 +360,7 @@ impl Log {
             if let Changes::Inline(set) = &entry.changes
                 && payload.len() > limit
             {
-                let aside = self.put_aside(set)?;
+                let aside = self.put_aside(set, made)?;
                 payload.clear();
                 let changes = Changes::Bulk(aside.clone());
                 Entry { changes, ..*entry }.encode(&mut payload)?;
@@ -362,8 +379,9 @@ impl Log {
         Ok(parts)
     }
 
-    fn put_aside(&self, changes: &ChangeSet) -> Result<Bulk, LogError> {
+    fn put_aside(&self, changes: &ChangeSet, made: &mut Vec<String>) -> Result<Bulk, LogError> {
         let mut writer = self.begin_bulk()?;
+        made.push(writer.name().to_owned());
         writer.push(changes)?;
         writer.finish()
     }

@@ -386,6 +386,40 @@ fn a_full_disk_refuses_before_anything_is_written_and_does_no_harm() {
     assert_eq!(read(&devices, None, 1).unwrap(), next + 5);
 }
 
+/// The file with the changes of a commit that is refused would otherwise take what space is left.
+#[test]
+fn changes_put_aside_for_a_commit_that_is_refused_leave_no_file() {
+    let memory = Arc::new(MemoryStorage::new());
+    let faulty = FaultyStorage::new(memory.clone(), FaultPlan::none());
+    let devices: Devices = vec![Arc::new(faulty.clone())];
+    let log = Log::create(devices, STORE, options()).unwrap();
+    let large = numbered(1, 100_000);
+    let mut refused = 0;
+    for (offset, takes_effect) in (1..40).flat_map(|offset| [(offset, false), (offset, true)]) {
+        let place = faulty.operations() + offset;
+        faulty.set_plan(match takes_effect {
+            true => FaultPlan::misreport_at(place, offset),
+            false => FaultPlan::fail_at(place),
+        });
+        let submitted = log.submit(&[Entry {
+            time: 1,
+            key: None,
+            changes: Changes::Inline(&large),
+        }]);
+        faulty.set_plan(FaultPlan::none());
+        let Err(error) = submitted else { break };
+        assert!(matches!(error, LogError::Io(_)), "{error}");
+        refused += 1;
+        let names = memory.list("log").unwrap();
+        let is_bulk = |name: &String| name.ends_with(".bulk");
+        assert!(
+            !names.iter().any(is_bulk),
+            "{offset}, {takes_effect}: {names:?}"
+        );
+    }
+    assert!(refused >= 8, "{refused}");
+}
+
 #[test]
 fn a_failed_write_poisons_the_log_until_it_is_opened_again() {
     let faulty = FaultyStorage::new(Arc::new(MemoryStorage::new()), FaultPlan::none());

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use pythia_log::{Bulk, BulkChunk, BulkWriter, Changes, Entry, Log, Position};
+use pythia_log::{Bulk, BulkChunk, BulkWriter, Changes, Entry, Log, Position, Ticket};
 use pythia_rdf::Source;
 
 use super::commit::now;
@@ -290,11 +290,7 @@ impl Writer {
             device.push(run);
         }
         let snapshot = on_device(&mended, device);
-        let ticket = self.log.submit(&[Entry {
-            time: now(),
-            key: None,
-            changes: Changes::Bulk(copied.finish(&snapshot, &added)?),
-        }])?;
+        let ticket = copied.submit(&snapshot, &added)?;
         self.log.wait(ticket)?;
         head.last += 1;
         let last = head.last;
@@ -384,7 +380,7 @@ fn corrected(loaded: &Loaded, corrections: &Run) -> LoadReport {
     }
 }
 
-/// The log's copy of a run, as far as it is written; it goes unless it is finished.
+/// The log's copy of a run, as far as it is written; it goes unless a commit that names it is submitted.
 struct LogCopy<'l> {
     log: &'l Log,
     bulk: Option<BulkWriter>,
@@ -417,15 +413,29 @@ impl<'l> LogCopy<'l> {
         Ok(copy)
     }
 
-    /// Appends quads that are added, too, and makes it durable.
-    fn finish(mut self, snapshot: &Snapshot, added: &[Quad]) -> Result<Bulk, StoreError> {
-        let mut bulk = self.bulk.take().expect("it is finished once");
+    /// Appends quads that are added, too, makes it durable, and submits the commit that names it.
+    fn submit(mut self, snapshot: &Snapshot, added: &[Quad]) -> Result<Ticket, StoreError> {
+        let bulk = self.bulk.as_mut().expect("it is submitted once");
         for quads in added.chunks(CHANGES) {
             let rows: Vec<(Quad, bool)> = quads.iter().map(|&quad| (quad, true)).collect();
             let set = change_set(snapshot, &rows, usize::MAX, |_| ())?;
             bulk.push(&set.expect("nothing is too long"))?;
         }
-        Ok(bulk.finish()?)
+        let bulk = self.bulk.take().expect("it is submitted once");
+        let name = bulk.name().to_owned();
+        let submit = |changes: Bulk| {
+            self.log.submit(&[Entry {
+                time: now(),
+                key: None,
+                changes: Changes::Bulk(changes),
+            }])
+        };
+        let submitted = bulk.finish().and_then(submit);
+        if submitted.is_err() {
+            // No commit names it.
+            self.log.discard(&name);
+        }
+        Ok(submitted?)
     }
 }
 

@@ -8,7 +8,9 @@ use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage};
 use pythia_log::{ChangeSet, LogTerm, NO_GRAPH, Position};
 
 use super::load::LoadStep;
-use super::tests::{Named, OPEN, change, change_by, contents, empty, load, open, write_options};
+use super::tests::{
+    Named, OPEN, aside, change, change_by, contents, empty, load, open, write_options,
+};
 use super::{RUNS_MAX, Transaction, Writer};
 use crate::verify::{VerifyOptions, verify};
 use crate::{Store, StoreError};
@@ -497,4 +499,41 @@ fn a_load_settles_a_switch_that_failed_beside_it_before_it_makes_room() {
             assert!(found.is_some(), "{step:?}: no fault left two states");
         }
     }
+}
+
+#[test]
+fn a_load_that_is_not_committed_leaves_no_copy_in_the_log() {
+    let mut failed = 0;
+    for (offset, takes_effect) in (1..200).flat_map(|offset| [(offset, false), (offset, true)]) {
+        let disk = disk();
+        let device = FaultyStorage::new(disk.clone(), FaultPlan::none());
+        let store = open(Arc::new(device.clone())).expect("memory");
+        let writer = Arc::clone(store.writer().expect("open for writing"));
+        let (of_hook, device_of_hook) = (Arc::clone(&writer), device.clone());
+        let hook = move |step: LoadStep| {
+            if step != LoadStep::AlmostDone {
+                return;
+            }
+            // What is removed now is added by the load after all: its copy gets more.
+            let transaction = Transaction::new(Arc::clone(&of_hook), None);
+            change_by(transaction, &[], &quads([1])).expect("memory");
+            let place = device_of_hook.operations() + offset;
+            device_of_hook.set_plan(match takes_effect {
+                true => FaultPlan::misreport_at(place, offset),
+                false => FaultPlan::fail_at(place),
+            });
+        };
+        *writer.load_hook.lock() = Some(Arc::new(hook));
+        let loaded = load(&store, &quads((0..3).chain(40..45)));
+        *writer.load_hook.lock() = None;
+        device.set_plan(FaultPlan::none());
+        let goes_on = change(&store, &quads([100]), &[]).is_ok();
+        if loaded.is_ok() || !goes_on {
+            // From here on the log has the load, or may have it.
+            break;
+        }
+        failed += 1;
+        assert_eq!(aside(&disk), 0, "a fault at {offset}, {takes_effect}");
+    }
+    assert!(failed > 2, "{failed}");
 }

@@ -448,7 +448,7 @@ fn the_first_committer_wins_and_the_other_may_try_again() {
 }
 
 /// Files with changes that are too many for the log itself.
-fn aside(storage: &MemoryStorage) -> usize {
+pub(super) fn aside(storage: &MemoryStorage) -> usize {
     let names = storage.list("log").expect("memory");
     names.iter().filter(|name| name.ends_with(".bulk")).count()
 }
