@@ -19,6 +19,7 @@
 use std::sync::Arc;
 
 use pythia_io::{IoError, Storage};
+use pythia_log::LogError;
 
 use crate::StoreError;
 use crate::codec::{Reader, Writer};
@@ -181,12 +182,48 @@ fn part_name(pages: &str) -> String {
 
 /// Whether what is finished is worth keeping after an error: not if it takes the space that is missing, and
 /// not if the same would happen again.
-pub(super) fn is_worth_keeping(error: &StoreError) -> bool {
+pub(crate) fn is_worth_keeping(error: &StoreError) -> bool {
     match error {
-        StoreError::Cancelled => true,
-        StoreError::Io(error) => {
+        StoreError::Io(error) | StoreError::Log(LogError::Io(error)) => {
             !matches!(error, IoError::DiskFull { .. }) && !error.is_corruption()
         }
+        // The writer was stopped, or has stopped; the next goes on.
+        StoreError::Cancelled
+        | StoreError::Stopped { .. }
+        | StoreError::Unsettled { .. }
+        | StoreError::Replaced
+        | StoreError::Log(LogError::Poisoned { .. }) => true,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the log lacks or has damaged is missing the next time, too.
+    #[test]
+    fn a_rewrite_is_not_kept_for_a_log_that_cannot_be_replayed() {
+        let corrupt = LogError::Corrupt {
+            file: "log/00-0000000001.log".to_owned(),
+            offset: 4096,
+            message: "a group".to_owned(),
+        };
+        let full = std::io::Error::from_raw_os_error(28);
+        let full = IoError::os("write", "log", None, full);
+        let failed = std::io::Error::from_raw_os_error(5);
+        let failed = IoError::os("read", "log", None, failed);
+        let poisoned = LogError::Poisoned {
+            cause: std::sync::Arc::new(corrupt.clone()),
+        };
+        for (error, is_kept) in [
+            (corrupt, false),
+            (LogError::Io(full), false),
+            (LogError::Io(failed), true),
+            (poisoned, true),
+        ] {
+            let error = StoreError::Log(error);
+            assert_eq!(is_worth_keeping(&error), is_kept, "{error}");
+        }
     }
 }

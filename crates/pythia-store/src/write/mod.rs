@@ -19,6 +19,8 @@ mod maintenance;
 mod replaced_tests;
 mod replay;
 mod rewriting;
+#[cfg(test)]
+mod rewriting_tests;
 mod scrub;
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,7 @@ use crate::auxiliary::{Auxiliaries, AuxiliaryKind, OptimizeOptions, rebuild};
 use crate::delta::RunEntry;
 use crate::delta::device::DeviceRun;
 use crate::manifest::{Manifest, Unnamed};
-use crate::rewrite::unfinished::{Unfinished, interrupted, remove_remains};
+use crate::rewrite::unfinished::{Unfinished, interrupted, is_worth_keeping, remove_remains};
 use crate::rewrite::{NewBase, rewrite};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
@@ -65,13 +65,30 @@ impl Writer {
         self.check(&mut self.head.lock())?;
         let from = self.state_to_rewrite(go_on)?;
         let rewritten = self.rewrite_from(&from);
-        let is_left = || interrupted(&**self.pool.storage(), &self.manifest());
-        if rewritten.is_err() && matches!(is_left(), Ok(None)) {
-            self.release(&from.manifest);
+        if let Err(error) = &rewritten {
+            self.end_failed(&from.manifest, error);
         }
         let rewritten = rewritten?;
         self.checkpoint(position_of(&self.manifest()))?;
         Ok(rewritten)
+    }
+
+    /// Keeps what a rewrite that has failed had finished, for the next to go on with, or gives it up.
+    fn end_failed(&self, from: &Manifest, error: &StoreError) {
+        let _moving = self.maintenance.lock();
+        // The new base may be the store's, or the folders another's by now.
+        if matches!(error, StoreError::Switching { .. }) || self.check_files().is_err() {
+            return;
+        }
+        if !is_worth_keeping(error) && self.give_up(from).is_ok() {
+            // The log kept what was to be replayed. It is cut with the next flush otherwise.
+            let _ = self.checkpoint(position_of(&self.manifest()));
+        } else if matches!(
+            interrupted(&**self.pool.storage(), &self.manifest()),
+            Ok(None)
+        ) {
+            self.release(from);
+        }
     }
 
     /// Lets go of what a new base was made of, now that it is in place.
