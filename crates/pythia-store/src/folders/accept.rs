@@ -66,6 +66,9 @@ pub(super) struct Known<'a> {
     pub(super) role: FolderRole,
     pub(super) folder: &'a LogFolder,
     pub(super) command: String,
+    /// Whether files that do not say whose they are may be taken for the store's: its record `LOG` tells which log files
+    /// there must be. A log of format 1 has none.
+    pub(super) takes_unknown: bool,
 }
 
 impl<'a> Known<'a> {
@@ -76,11 +79,13 @@ impl<'a> Known<'a> {
         folder: &'a LogFolder,
     ) -> Self {
         let command = command(own);
+        let recorded = pythia_log::left_store(own);
         Self {
             store,
             role,
             folder,
             command,
+            takes_unknown: recorded.is_ok_and(|recorded| recorded == Some(store)),
         }
     }
 
@@ -159,8 +164,12 @@ impl<'a> Known<'a> {
                 Err(self.refuse("its identity, log/FOLDER, is missing", &self.if_damaged()))
             }
             (FolderFiles::Own { .. }, _) => Ok(()),
-            // What was begun in it is found by the log's record, and by the groups themselves.
-            (FolderFiles::Unknown, _) if !has_identity => Ok(()),
+            (FolderFiles::Unknown, _) if !has_identity && self.takes_unknown => Ok(()),
+            (FolderFiles::Unknown, _) if !has_identity => Err(self.refuse(
+                "none of its files says that it is this store's, and without the record LOG nothing tells what the \
+                 folder should have",
+                &self.if_unknown(),
+            )),
             (FolderFiles::Unknown, _) => {
                 Err(self.foreign("it has no identity, and files that do not say whose they are"))
             }
@@ -194,6 +203,14 @@ impl<'a> Known<'a> {
                  {path}`, or give it up with `{command} --archive none`"
             ),
         }
+    }
+
+    fn if_unknown(&self) -> String {
+        let (command, path) = (&self.command, &self.folder.path);
+        format!(
+            "mount the right folder, or put its files back; if it is at another place now, say so with `{command} --move \
+             {path} NEW`; or, if this is the folder all the same, say that with `{command} --renew {path}`"
+        )
     }
 
     fn if_damaged(&self) -> String {

@@ -218,7 +218,12 @@ impl Change<'_> {
             id: None,
             ..folder.clone()
         };
-        Known::new(self.own, self.log.store, role, &nameless).check_files(&found.storage)?;
+        // Whoever renews it has looked at what is in it.
+        let renewed = Known {
+            takes_unknown: true,
+            ..Known::new(self.own, self.log.store, role, &nameless)
+        };
+        renewed.check_files(&found.storage)?;
         let identity = known.identity(folder.id.unwrap_or_else(FolderId::random));
         self.find(path)?.1.id = Some(identity.id);
         self.take(found.storage, identity, true)

@@ -302,6 +302,45 @@ fn folders_without_identities_get_them_at_the_first_opening_for_writing() {
     home.check_whole();
 }
 
+/// A log of format 1 has no record of the files that were begun in a folder, so any other folder would do.
+#[test]
+fn a_folder_whose_files_say_nothing_is_refused_without_the_record_of_the_log() {
+    let mut home = Home::new(&["b"]);
+    home.add(20).expect("so that both folders have files");
+    home.forget_identities();
+    fs::rename(home.path("store/LOG"), home.path("LOG")).expect("there");
+    fs::rename(home.path("b"), home.path("away")).expect("moved");
+    fs::create_dir_all(home.path("b/log")).expect("made");
+    fs::write(home.path("b/log/notes.txt"), "not a log").expect("written");
+    let refused = home.refusal();
+    let path = home.path("b").display().to_string();
+    assert!(refused.starts_with(&path), "{refused}");
+    assert!(refused.contains(&format!("--renew {path}")), "{refused}");
+    assert!(!home.path("b").join(IDENTITY_NAME).exists());
+    fs::rename(home.path("b"), home.path("other")).expect("moved");
+    fs::rename(home.path("away"), home.path("b")).expect("moved");
+    fs::rename(home.path("LOG"), home.path("store/LOG")).expect("moved");
+    home.add(1).expect("its files are the store's");
+    home.check_whole();
+}
+
+#[test]
+fn a_folder_whose_files_say_nothing_is_accepted_by_the_option() {
+    let home = Home::new(&["b"]);
+    home.forget_identities();
+    fs::remove_file(home.path("store/LOG")).expect("there");
+    fs::rename(home.path("b"), home.path("away")).expect("moved");
+    fs::create_dir_all(home.path("b/log")).expect("made");
+    fs::write(home.path("b/log/notes.txt"), "not a log").expect("written");
+    let renew = FolderChanges {
+        renew: vec![home.path("b")],
+        ..FolderChanges::default()
+    };
+    let report = home.change(renew).expect("somebody says so");
+    assert_eq!(report.folders[0].problem, None);
+    assert!(home.path("b").join(IDENTITY_NAME).exists());
+}
+
 #[test]
 fn an_empty_folder_without_an_identity_is_accepted_by_the_option_alone() {
     let mut home = Home::new(&["b"]);
