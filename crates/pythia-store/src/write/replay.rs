@@ -54,13 +54,18 @@ impl Replay {
         commits: impl Iterator<Item = Result<Commit, LogError>>,
     ) -> Result<(), StoreError> {
         for commit in commits {
-            let commit = commit?;
-            for changes in commit.changes() {
-                self.apply(&changes?)?;
-            }
-            self.last = commit.position.0;
+            self.commit(&commit?)?;
         }
         self.settle();
+        Ok(())
+    }
+
+    /// Applies a commit; [`Self::settle`] lets the snapshot have all of it.
+    pub(crate) fn commit(&mut self, commit: &Commit) -> Result<(), StoreError> {
+        for changes in commit.changes() {
+            self.apply(&changes?)?;
+        }
+        self.last = commit.position.0;
         Ok(())
     }
 
@@ -103,7 +108,7 @@ impl Replay {
     }
 
     /// Makes the changes at hand a run.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         if self.changes.is_empty() {
             return;
         }
@@ -122,6 +127,22 @@ impl Replay {
     /// The last commit that was applied.
     pub(crate) fn last(&self) -> u64 {
         self.last
+    }
+
+    /// Memory of what was applied and is not on the device, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.delta().memory_bytes() + self.changes.len() * size_of::<(Quad, i32)>()
+    }
+
+    /// The runs on the device, the oldest first.
+    pub(crate) fn device(&self) -> &[Arc<DeviceRun>] {
+        self.delta().device()
+    }
+
+    /// Some of the runs on the device have become one.
+    pub(crate) fn merged(&mut self, device: Vec<Arc<DeviceRun>>) {
+        let merged = self.delta().with_device(device);
+        self.snapshot = self.snapshot.with_delta(merged);
     }
 
     /// The changes so far have become a run on the device.

@@ -15,6 +15,7 @@ use crate::StoreError;
 use crate::auxiliary::{Auxiliaries, AuxiliaryKind, OptimizeOptions, rebuild};
 use crate::delta::RunEntry;
 use crate::delta::device::DeviceRun;
+use crate::delta::device::merge::{in_the_way, merge};
 use crate::manifest::{Manifest, Unnamed};
 use crate::rewrite::unfinished::{Unfinished, interrupted, is_worth_keeping, remove_remains};
 use crate::rewrite::{NewBase, rewrite};
@@ -225,18 +226,16 @@ impl Writer {
         mut manifest: Manifest,
         mut unnamed: Unnamed<'_>,
     ) -> Result<(), StoreError> {
-        let mut from = log_of(&mut manifest).position;
+        let from = log_of(&mut manifest).position;
         let mut replay = Replay::new(&base, Vec::new(), from.0 - 1);
         // Most of it while commits go on, the rest while they wait.
         for _ in 0..2 {
-            replay.commits(self.log.reader().commits_from(from)?)?;
-            from = Position(replay.last() + 1);
-            self.spill(&mut replay, &mut manifest, &mut unnamed)?;
+            self.replay_rest(&mut replay, &mut manifest, &mut unnamed)?;
         }
         let _moving = self.maintenance.lock();
         let mut head = self.head.lock();
         self.settle(&mut head)?;
-        replay.commits(self.log.reader().commits_from(from)?)?;
+        self.replay_rest(&mut replay, &mut manifest, &mut unnamed)?;
         let (snapshot, last) = replay.finish();
         debug_assert_eq!(last, head.last, "the log has what was committed");
         self.install(&mut head, manifest, snapshot, unnamed)?;
@@ -245,18 +244,37 @@ impl Writer {
         Ok(())
     }
 
-    /// Moves what was replayed to the device if it is too much for memory.
+    /// Applies what the log has behind the last commit that was applied. What is too much for memory goes to the
+    /// device on the way: a rewrite that goes on after a long time has much to replay.
+    fn replay_rest(
+        &self,
+        replay: &mut Replay,
+        manifest: &mut Manifest,
+        unnamed: &mut Unnamed<'_>,
+    ) -> Result<(), StoreError> {
+        let from = Position(replay.last() + 1);
+        for commit in self.log.reader().commits_from(from)? {
+            replay.commit(&commit?)?;
+            // Between two commits: the manifest says from which one on the log is needed.
+            if replay.memory_bytes() > self.options.memory_bytes {
+                self.spill(replay, manifest, unnamed)?;
+            }
+        }
+        replay.settle();
+        Ok(())
+    }
+
+    /// Moves what was replayed to the device.
     fn spill(
         &self,
         replay: &mut Replay,
         manifest: &mut Manifest,
         unnamed: &mut Unnamed<'_>,
     ) -> Result<(), StoreError> {
+        self.make_room_for_spill(replay, manifest, unnamed)?;
+        replay.settle();
         let snapshot = replay.snapshot();
         let delta = snapshot.delta().expect("it was made with one");
-        if delta.memory_bytes() <= self.options.memory_bytes {
-            return Ok(());
-        }
         let Some(entry) = self.write_memory_run(&snapshot)? else {
             return Ok(());
         };
@@ -265,6 +283,30 @@ impl Writer {
         manifest.runs.push(entry);
         log_of(manifest).position = Position(replay.last() + 1);
         replay.flushed(delta, run);
+        Ok(())
+    }
+
+    /// Merges runs of the new base until there may be another.
+    fn make_room_for_spill(
+        &self,
+        replay: &mut Replay,
+        manifest: &mut Manifest,
+        unnamed: &mut Unnamed<'_>,
+    ) -> Result<(), StoreError> {
+        while let Some(range) = in_the_way(&manifest.runs, 1, self.options.runs_max, None) {
+            let storage = self.pool.storage();
+            let mut device = replay.device().to_vec();
+            let merged = &device[range.clone()];
+            let entry = merge(Arc::clone(storage), self.next_run(), merged, &self.pace)?;
+            unnamed.push(entry.id.folder());
+            let run = Arc::new(DeviceRun::open(&self.pool, &entry)?);
+            device.splice(range.clone(), [run]);
+            for merged in manifest.runs.splice(range, [entry]) {
+                // Best effort: no manifest names them, and the next writer removes what is still there.
+                let _ = storage.remove(&merged.id.folder());
+            }
+            replay.merged(device);
+        }
         Ok(())
     }
 }

@@ -1,11 +1,14 @@
-//! New bases that fail late.
+//! New bases that fail late, and new bases that much is to be replayed on.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage};
 
-use super::tests::{change, contents, empty, many, open};
+use super::tests::{Named, OPEN, change, contents, empty, many, open, write_options};
 use crate::auxiliary::{AuxiliaryKind, Change, OptimizeOptions, optimize};
+use crate::store::Store;
+use crate::verify::{VerifyOptions, verify};
 
 /// A store with auxiliary files, so that more than the base is written.
 fn disk() -> MemoryStorage {
@@ -53,5 +56,59 @@ fn a_rewrite_that_finds_the_disk_full_leaves_nothing_at_any_step() {
         let writer = store.writer().expect("open for writing");
         assert!(writer.rewriting_from.lock().is_none(), "room for {room}");
         assert_eq!(contents(&store), expected);
+    }
+}
+
+/// A store with an interrupted rewrite and so many commits since, opened so that nothing fits into memory.
+fn interrupted(commits: u32, runs_max: usize) -> (Arc<MemoryStorage>, Store) {
+    let disk = empty();
+    let device = FaultyStorage::new(disk.clone(), FaultPlan::none());
+    let store = open(Arc::new(device.clone())).expect("memory");
+    change(&store, &many(0, 200), &[]).expect("memory");
+    store.flush().expect("memory");
+    device.set_plan(FaultPlan::fail_at(device.operations() + 40));
+    store.rewrite().expect_err("it fails");
+    device.set_plan(FaultPlan::none());
+    for number in 0..commits {
+        let of = 1000 + number * 5;
+        change(&store, &many(of, 5), &many(number, 1)).expect("memory");
+    }
+    drop(store);
+    let mut options = write_options();
+    options.maintenance.memory_bytes = 1;
+    options.maintenance.runs_max = runs_max;
+    let store = Store::open_storage_for_writing(disk.clone(), OPEN, &options);
+    (disk, store.expect("sound"))
+}
+
+#[test]
+fn what_was_committed_since_an_interrupted_rewrite_is_replayed_within_memory() {
+    for (runs_max, expected_runs) in [(32, 12..=12), (4, 2..=4)] {
+        let (disk, store) = interrupted(12, runs_max);
+        let writer = store.writer().expect("open for writing");
+        assert!(writer.rewriting_from.lock().is_some());
+        writer.rewrite_due().expect("memory");
+        let manifest = store.manifest();
+        assert_eq!(manifest.segment.0, 2);
+        // What did not fit went to the device commit by commit.
+        let runs = manifest.runs.len();
+        assert!(expected_runs.contains(&runs), "{runs} runs");
+        let expected: BTreeSet<Named> = [many(12, 188), many(1000, 60)]
+            .concat()
+            .into_iter()
+            .collect();
+        assert_eq!(contents(&store), expected);
+        change(&store, &many(5000, 5), &[]).expect("memory");
+        store.flush().expect("memory");
+        let expected: BTreeSet<Named> = expected.into_iter().chain(many(5000, 5)).collect();
+        drop(store);
+        let runs = disk.list("").expect("memory");
+        let runs = runs.iter().filter(|name| name.starts_with("run-")).count();
+        let store = open(disk.clone()).expect("sound");
+        assert_eq!(runs, store.manifest().runs.len(), "none is left over");
+        assert_eq!(contents(&store), expected);
+        drop(store);
+        let report = verify(disk, VerifyOptions::default(), &mut |_| {});
+        assert_eq!(report.problems, []);
     }
 }
