@@ -224,17 +224,23 @@ impl Headless {
     /// The whole groups in the file.
     pub(crate) fn groups(&self, store: StoreId) -> Result<Vec<GroupHeader>, LogError> {
         let bytes = self.storage.read_all(&self.name)?;
+        let groups = Self::groups_in(&bytes, store).into_iter();
+        Ok(groups.map(|(_, header)| header).collect())
+    }
+
+    /// The whole groups in the bytes of a file, with their offsets.
+    pub(crate) fn groups_in(bytes: &[u8], store: StoreId) -> Vec<(usize, GroupHeader)> {
         let mut groups = Vec::new();
         let mut offset = BLOCK_BYTES;
         while let Some(rest) = bytes.get(offset..).filter(|rest| !rest.is_empty()) {
             offset += match GroupHeader::decode(store, rest) {
                 Some((header, true)) => {
-                    groups.push(header);
+                    groups.push((offset, header));
                     header.total_bytes()
                 }
                 _ => BLOCK_BYTES,
             };
         }
-        Ok(groups)
+        groups
     }
 }

@@ -7,8 +7,9 @@ use pythia_io::{MemoryStorage, Storage};
 
 use crate::format::{BLOCK_BYTES, FOLDER, Position};
 use crate::record::RECORD_NAME;
+use crate::testing::numbered;
 use crate::tests::{Devices, STORE, check, commit, options, read};
-use crate::{Log, LogError, LogReader, salvage};
+use crate::{Changes, Entry, Log, LogError, LogReader, salvage};
 
 /// The commits of every log that is damaged here.
 const COMMITS: u64 = 60;
@@ -238,6 +239,52 @@ fn a_file_made_ahead_does_not_look_begun_after_a_salvage() {
     );
     put(&*devices[0], RECORD_NAME, &[]);
     go_on(&devices, "a file made ahead");
+}
+
+/// What commits that are given up have put aside is kept as their groups are.
+#[test]
+fn changes_put_aside_by_commits_that_are_given_up_are_set_aside_with_them() {
+    let device = Arc::new(MemoryStorage::new());
+    let devices: Devices = vec![device.clone()];
+    let log = Log::create(devices.clone(), STORE, options()).unwrap();
+    let mut bulks = Vec::new();
+    for number in 1..=COMMITS {
+        if number % 20 != 0 {
+            commit(&log, number..number + 1).unwrap();
+            continue;
+        }
+        let mut bulk = log.begin_bulk().unwrap();
+        bulk.push(&numbered(number, 10)).unwrap();
+        let bulk = bulk.finish().unwrap();
+        bulks.push(bulk.name().to_owned());
+        let entry = Entry {
+            time: number,
+            key: None,
+            changes: Changes::Bulk(bulk),
+        };
+        log.wait(log.submit(&[entry]).unwrap()).unwrap();
+    }
+    drop(log);
+    // A commit between the first and the second of them.
+    let first = files(&*device).into_iter().nth(4).unwrap();
+    let mut bytes = device.read_all(&first).unwrap();
+    bytes[BLOCK_BYTES + 40] ^= 1;
+    put(&*device, &first, &bytes);
+    let before: Vec<Vec<u8>> = bulks
+        .iter()
+        .map(|name| device.read_all(name).unwrap())
+        .collect();
+    let done = salvage(&devices, STORE, Position(1), true).unwrap();
+    assert!((21..=40).contains(&done.next.0), "{done:?}");
+    for _ in 0..3 {
+        drop(Log::open(devices.clone(), STORE, Position(1), options()).unwrap());
+    }
+    assert!(device.exists(&bulks[0]).unwrap(), "its commit is left");
+    for (name, bytes) in bulks.iter().zip(&before).skip(1) {
+        let moved = done.set_aside.iter().find(|(from, _)| from == name);
+        let (_, to) = moved.unwrap_or_else(|| panic!("{name}: {done:?}"));
+        assert!(device.read_all(to).unwrap() == *bytes, "{name} is {to} now");
+    }
 }
 
 /// Files are put into the archive whole: what is damaged there is not its end.

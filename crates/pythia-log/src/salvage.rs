@@ -3,17 +3,18 @@
 //! The commits up to the first that is lost stay. Those after it go too, also if they can be read: they
 //! build on it. A new epoch begins in its place, so that no group behind it counts again.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pythia_io::{IoError, Storage};
 
 use crate::aside::{clear_unused, copy_aside, set_aside};
 use crate::bulk::BulkReader;
-use crate::catalog::{Catalog, Scan};
+use crate::catalog::{Catalog, Headless, Scan};
 use crate::damage::Damage;
 use crate::device::Device;
-use crate::format::{Place, Position};
-use crate::group::{Body, decode_records};
+use crate::format::{GroupHeader, Place, Position};
+use crate::group::{Body, decode_heads, decode_records, payload};
 use crate::log::{Log, LogOptions};
 use crate::record::{RECORD_NAME, Record, RecordState, RecordWriter};
 use crate::state::State;
@@ -76,7 +77,10 @@ pub fn salvage(
     if give_up && !salvage.is_sound() {
         let is_lost = salvage.loss.is_some();
         let aside = scans.files_to_set_aside(&catalog, next, is_lost, &salvage.damages);
-        salvage.set_aside = clear(&catalog, &salvage.damages, aside)?;
+        // Before the log files that name them: an attempt that is interrupted finds them again.
+        salvage.set_aside = set_bulks_aside(devices, &catalog, &salvage.damages, &aside, next)?;
+        let moved = clear(&catalog, &salvage.damages, aside)?;
+        salvage.set_aside.extend(moved);
         begin_again(devices, store, next, &catalog)?;
     }
     Ok(salvage)
@@ -228,6 +232,58 @@ impl Scans {
         }
         aside
     }
+}
+
+/// Moves the changes out of the way that commits have put aside which are given up, as far as these can be read.
+/// Otherwise no commit would name them, and they would be removed as those of interrupted updates are.
+fn set_bulks_aside(
+    devices: &[Arc<dyn Storage>],
+    catalog: &Catalog,
+    damages: &[Damage],
+    aside: &[(usize, bool)],
+    next: Place,
+) -> Result<Vec<(String, String)>, LogError> {
+    let mut names = BTreeSet::new();
+    for (index, _) in aside {
+        let file = &catalog.files[*index];
+        let scan = Scan::read(file)?;
+        for (offset, header) in &scan.groups {
+            let counts = catalog.epoch_of(header.group) == Some(file.header.epoch);
+            if counts && header.group >= next.group {
+                names.extend(bulks_named(header, scan.group(*offset, header), &file.name));
+            }
+        }
+    }
+    for file in &catalog.headless {
+        if damages.iter().all(|damage| damage.file != file.name) {
+            continue;
+        }
+        let bytes = file.storage.read_all(&file.name)?;
+        for (offset, header) in Headless::groups_in(&bytes, catalog.store) {
+            // Which epoch counts is not known without the header of the file; what is given up is at its end.
+            if header.group >= next.group {
+                let group = &bytes[offset..offset + header.total_bytes()];
+                names.extend(bulks_named(&header, group, &file.name));
+            }
+        }
+    }
+    let mut moved = Vec::new();
+    for name in names {
+        if devices[0].exists(&name)? {
+            let to = set_aside(&*devices[0], &name)?;
+            moved.push((catalog.path_of(0, &name), catalog.path_of(0, &to)));
+        }
+    }
+    Ok(moved)
+}
+
+/// The files with changes that the commits of a group name; none if it cannot be read.
+fn bulks_named(header: &GroupHeader, group: &[u8], file: &str) -> Vec<String> {
+    let heads = payload(header, group, file, 0).and_then(|bytes| decode_heads(&bytes, file, 0));
+    let heads = heads.unwrap_or_default().into_iter();
+    heads
+        .filter_map(|(_, bulk)| Some(bulk?.name().to_owned()))
+        .collect()
 }
 
 /// Moves what is damaged, and what is given up, out of the way.
