@@ -90,9 +90,8 @@ impl Log {
             durable: begin,
             newest: BTreeMap::new(),
         };
-        unnamed::keep_record(&*devices[0])?;
         // First: a file that the record names must be there.
-        let record = RecordWriter::create(&*devices[0], record)?;
+        let record = unnamed::begin_record(&*devices[0], record)?;
         for storage in &devices {
             clear_folder(&**storage)?;
         }

@@ -14,7 +14,7 @@ use crate::catalog::list_folder;
 use crate::format::{
     BLOCK_BYTES, FOLDER, FileHeader, GroupHeader, file_name, is_bulk_name, parse_file_name,
 };
-use crate::record::{Begun, RECORD_NAME, Record, RecordState};
+use crate::record::{Begun, RECORD_NAME, Record, RecordState, RecordWriter};
 use crate::{LogError, StoreId};
 
 /// What an interrupted creation of a log may have written of a file: the header and one group.
@@ -133,12 +133,23 @@ fn check_record(devices: &[Arc<dyn Storage>], record: &Record) -> Result<(), Log
     Ok(())
 }
 
-/// Keeps a record that cannot be read before another one takes its place.
-pub(crate) fn keep_record(storage: &dyn Storage) -> Result<(), LogError> {
-    if let RecordState::Damaged = RecordState::read_any(storage)? {
+/// Begins the record of a log that is being created. One that an interrupted creation for the same store has left is
+/// overwritten a block at a time, so that another interruption leaves whose log it was; one that cannot be read is kept
+/// under another name.
+pub(crate) fn begin_record(
+    storage: &dyn Storage,
+    record: Record,
+) -> Result<RecordWriter, LogError> {
+    let found = RecordState::read_any(storage)?;
+    if let RecordState::Damaged = found {
         copy_aside(storage, RECORD_NAME)?;
     }
-    Ok(())
+    match found {
+        RecordState::Found(left, writes) if left.store == record.store => {
+            RecordWriter::open(storage, RecordState::Found(left, writes), record)
+        }
+        _ => RecordWriter::create(storage, record),
+    }
 }
 
 /// Puts what an interrupted creation has left out of the way.
@@ -251,5 +262,27 @@ mod tests {
             }
         }
         assert!(interrupted > 400, "{interrupted}");
+    }
+
+    /// Who begins it again must find out for which store folders already say that they are its.
+    #[test]
+    fn a_creation_that_is_interrupted_again_still_says_whose_log_it_is() {
+        for crash in 1..20 {
+            for seed in 0..8 {
+                let faulty = FaultyStorage::new(Arc::new(MemoryStorage::new()), FaultPlan::none());
+                let devices: Devices = vec![Arc::new(faulty.clone())];
+                drop(Log::create(devices.clone(), STORE, options()).unwrap());
+                assert_eq!(crate::left_store(&faulty).unwrap(), Some(STORE));
+                faulty.set_plan(FaultPlan {
+                    seed,
+                    crash_operation: Some(faulty.operations() + crash),
+                    ..FaultPlan::none()
+                });
+                drop(Log::create(devices, STORE, options()));
+                faulty.restart(FaultPlan::none()).unwrap();
+                let left = crate::left_store(&faulty).unwrap();
+                assert_eq!(left, Some(STORE), "crash at {crash}, seed {seed}");
+            }
+        }
     }
 }
