@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pythia_io::{LogFile, Storage};
 
 use crate::LogError;
+use crate::bulk::Bulk;
 use crate::format::{BLOCK_BYTES, FileHeader, Place, file_name};
 
 /// A device of the log.
@@ -55,9 +56,16 @@ pub(crate) struct FileInfo {
     /// All of its groups and commits are before this place.
     pub(crate) end: Place,
     /// Files with changes that its commits name.
-    pub(crate) bulks: Vec<String>,
+    pub(crate) bulks: Vec<Bulk>,
     /// Whether a copy is in the archive.
     pub(crate) is_archived: bool,
+}
+
+impl FileInfo {
+    /// Length with that of the files that its commits name.
+    pub(crate) fn bytes_with_bulks(&self) -> u64 {
+        self.bytes + self.bulks.iter().map(|bulk| bulk.bytes).sum::<u64>()
+    }
 }
 
 /// Where a write goes.
@@ -221,7 +229,7 @@ impl Device {
     }
 
     /// A group of `bytes` was written.
-    pub(crate) fn advance(&mut self, bytes: u64, end: Place, bulks: &[String]) {
+    pub(crate) fn advance(&mut self, bytes: u64, end: Place, bulks: &[Bulk]) {
         if let Some(current) = &mut self.current {
             current.offset = current.offset.max(BLOCK_BYTES as u64) + bytes;
             current.taken = 0;

@@ -29,7 +29,8 @@ use crate::{LogError, StoreId};
 pub struct LogOptions {
     /// Length of log files, allocated ahead, at least 32 KiB; the first ones are shorter.
     pub file_bytes: u64,
-    /// Bytes of files that are kept although nothing needs them any more.
+    /// Bytes of files that are kept although nothing needs them any more, with those of the changes put aside that
+    /// their commits name.
     pub retain_bytes: u64,
     /// Where files go before they are removed.
     pub archive: Option<Arc<dyn Storage>>,
@@ -368,7 +369,7 @@ impl Log {
             let part = Part {
                 payload,
                 count: 1,
-                bulks: bulk.map(|bulk| bulk.name).into_iter().collect(),
+                bulks: bulk.into_iter().collect(),
             };
             match parts.last_mut().filter(|last| last.accepts(&part, limit)) {
                 Some(last) => last.join(part),

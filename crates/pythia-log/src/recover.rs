@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pythia_io::Storage;
 
 use crate::aside::{clear_unused, keep_unfinished, remove_unfinished};
+use crate::bulk::Bulk;
 use crate::catalog::{Catalog, CatalogFile, Scan, list_folder};
 use crate::device::FileInfo;
 use crate::format::{BLOCK_BYTES, FOLDER, Place, Position, is_bulk_name};
@@ -155,7 +156,7 @@ fn describe(
         let heads = decode_heads(&bytes, &file.name, at)?;
         for (position, (key, bulk)) in (header.position..).zip(heads) {
             found.keys.extend(key.map(|key| (position, key)));
-            info.bulks.extend(bulk.map(|bulk| bulk.name));
+            info.bulks.extend(bulk);
         }
     }
     Ok(info)
@@ -174,12 +175,13 @@ impl Recovered {
 
 /// Puts changes that no commit names out of the way: a load or an update that was interrupted has left them.
 fn clear_bulks(devices: &[Arc<dyn Storage>], files: &[FileInfo]) -> Result<(), LogError> {
-    let named: HashSet<&String> = files.iter().flat_map(|file| &file.bulks).collect();
+    let bulks = files.iter().flat_map(|file| &file.bulks);
+    let named: HashSet<&str> = bulks.map(Bulk::name).collect();
     for storage in devices {
         remove_unfinished(&**storage)?;
         for name in list_folder(&**storage)? {
             let path = format!("{FOLDER}/{name}");
-            if is_bulk_name(&name) && !named.contains(&path) {
+            if is_bulk_name(&name) && !named.contains(&*path) {
                 keep_unfinished(&**storage, &path)?;
             }
         }

@@ -28,7 +28,7 @@ impl Shared {
         // One that became full only now is archived next time.
         files.retain(|file| file.is_archived || self.options.archive.is_none());
         files.sort_by_key(|file| (file.end, file.device, file.sequence));
-        let mut kept: u64 = files.iter().map(|file| file.bytes).sum();
+        let mut kept: u64 = files.iter().map(FileInfo::bytes_with_bulks).sum();
         for file in files {
             if kept <= self.options.retain_bytes {
                 break;
@@ -36,10 +36,10 @@ impl Shared {
             if !self.forget(&file, position) {
                 continue;
             }
-            kept -= file.bytes;
+            kept -= file.bytes_with_bulks();
             file.storage.remove(&file.name)?;
-            for name in &file.bulks {
-                bulks.remove(name)?;
+            for bulk in &file.bulks {
+                bulks.remove(bulk.name())?;
             }
         }
         Ok(())
@@ -114,9 +114,9 @@ fn archive_file(
     file: &FileInfo,
     bulks: &Arc<dyn Storage>,
 ) -> Result<(), LogError> {
-    for name in &file.bulks {
-        let bytes = bulks.open(name)?.len();
-        copy(bulks, name, bytes, archive)?;
+    for bulk in &file.bulks {
+        let bytes = bulks.open(bulk.name())?.len();
+        copy(bulks, bulk.name(), bytes, archive)?;
     }
     copy(&file.storage, &file.name, file.used_bytes, archive)
 }

@@ -337,3 +337,46 @@ fn more_commits_than_a_file_holds_are_refused_at_once() {
         assert_eq!(log.next_position(), Position(10));
     }
 }
+
+/// Changes put aside are most of what a log with loads and large updates takes.
+#[test]
+fn what_is_retained_is_bounded_with_the_changes_put_aside() {
+    let memory = Arc::new(MemoryStorage::new());
+    let retain_bytes = 1 << 20;
+    let options = LogOptions {
+        retain_bytes,
+        ..options()
+    };
+    let devices: Devices = vec![memory.clone()];
+    let mut log = Log::create(devices.clone(), STORE, options.clone()).unwrap();
+    for round in 0..6 {
+        for number in 0..60 {
+            // Random, so that it is not compressed.
+            let mut bytes = vec![0; 100_000];
+            rand::fill(&mut bytes[..]);
+            let mut set = ChangeSet::new();
+            let kind = TermKind::Iri;
+            set.add_term(LogTerm::Key(TermKey {
+                kind,
+                bytes: &bytes,
+            }));
+            let entry = Entry {
+                time: number,
+                key: None,
+                changes: Changes::Inline(&set),
+            };
+            log.wait(log.submit(&[entry]).unwrap()).unwrap();
+        }
+        let next = log.next_position();
+        log.checkpoint(next).unwrap();
+        let bytes = memory.size_bytes();
+        // Files of the log are removed whole, with all changes that their commits name.
+        assert!(bytes < 12 << 20, "round {round}: {bytes}");
+        if round == 3 {
+            drop(log);
+            log = Log::open(devices.clone(), STORE, next, options.clone())
+                .unwrap()
+                .0;
+        }
+    }
+}

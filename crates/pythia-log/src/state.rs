@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use pythia_io::AlignedBuffer;
 
+use crate::bulk::Bulk;
 use crate::device::{Device, FileInfo, Target};
 use crate::format::{FileHeader, GroupHeader, Place, Position, group_bytes};
 use crate::keys::Keys;
@@ -59,7 +60,7 @@ pub(crate) struct Part {
     pub(crate) payload: Vec<u8>,
     pub(crate) count: u32,
     /// Files with changes that the commits name.
-    pub(crate) bulks: Vec<String>,
+    pub(crate) bulks: Vec<Bulk>,
 }
 
 impl Part {
@@ -82,7 +83,7 @@ struct Flight {
     /// As it is on the device, once it is put together.
     bytes: Option<Arc<AlignedBuffer>>,
     end: Position,
-    bulks: Vec<String>,
+    bulks: Vec<Bulk>,
     /// Devices that it was given to.
     devices: Vec<usize>,
     is_done: bool,
