@@ -39,15 +39,27 @@ impl Scrubbed {
 impl Writer {
     /// Reads all pages of base and runs once, at a pace, past the cache.
     pub(crate) fn scrub(&self, pace: &Pace) -> Result<(), StoreError> {
-        let manifest = self.manifest();
+        let manifest = Arc::clone(&self.state.read().manifest);
         let storage = Arc::clone(self.pool.storage());
         let pool = BufferPool::try_new(storage, BUDGET_BYTES_MIN, DeviceProfile::default())?;
         for folder in segments(&pool, &manifest) {
-            match folder {
-                Ok(segment) => self.scrub_segment(&segment, pace)?,
-                // A new state has taken its place: the next round reads that.
-                Err(StoreError::Io(error)) if error.is_not_found() => return Ok(()),
-                Err(error) => self.scrubbed.lock().add(Problem::new(MANIFEST_NAME, error)),
+            let scrubbed = match folder {
+                Ok(segment) => self.scrub_segment(&segment, pace),
+                Err(error) if is_gone(&error) => Err(error),
+                Err(error) => {
+                    self.scrubbed.lock().add(Problem::new(MANIFEST_NAME, error));
+                    Ok(())
+                }
+            };
+            match scrubbed {
+                // The files of a state go once another has taken its place: the next round reads that.
+                Err(error) if is_gone(&error) => {
+                    if Arc::ptr_eq(&manifest, &self.state.read().manifest) {
+                        self.scrubbed.lock().add(Problem::new(MANIFEST_NAME, error));
+                    }
+                    return Ok(());
+                }
+                scrubbed => scrubbed?,
             }
         }
         self.scrubbed.lock().rounds += 1;
@@ -65,6 +77,14 @@ impl Writer {
     /// What scrubbing has found so far.
     pub(crate) fn scrubbed(&self) -> Scrubbed {
         self.scrubbed.lock().clone()
+    }
+}
+
+/// Whether a file was not there to be opened, or to be opened again while too many were open.
+fn is_gone(error: &StoreError) -> bool {
+    match error {
+        StoreError::Io(error) => error.is_not_found() || matches!(error, IoError::Gone { .. }),
+        _ => false,
     }
 }
 
@@ -86,9 +106,10 @@ fn scrub_file(file: &PagedFile, pace: &Pace, found: &Mutex<Scrubbed>) -> Result<
         let end = (first + PAGES).min(file.page_count());
         // One by one, so that a bad page does not hide another.
         for number in first..end {
-            if let Err(error) = file.page(number) {
-                let error: IoError = error;
-                found.lock().add(Problem::new(file.name(), error.into()));
+            match file.page(number) {
+                Ok(_) => {}
+                Err(error @ IoError::Gone { .. }) => return Err(error.into()),
+                Err(error) => found.lock().add(Problem::new(file.name(), error.into())),
             }
         }
         found.lock().pages += end - first;
@@ -96,4 +117,117 @@ fn scrub_file(file: &PagedFile, pace: &Pace, found: &Mutex<Scrubbed>) -> Result<
         first = end;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use pythia_io::{LogFile, MemoryStorage, ReadFile, ReadRequest, Storage, WriteFile};
+
+    use super::*;
+    use crate::Store;
+    use crate::write::tests::{change, empty, many, open};
+
+    /// A storage that closes files at once: what was removed cannot be read any more.
+    #[derive(Debug)]
+    struct ClosingStorage {
+        inner: Arc<MemoryStorage>,
+        /// The first read removes what it reads, as another thread may.
+        removes: AtomicBool,
+    }
+
+    impl Storage for ClosingStorage {
+        fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>, IoError> {
+            self.inner.open(name)
+        }
+        fn create(&self, name: &str) -> Result<Box<dyn WriteFile>, IoError> {
+            self.inner.create(name)
+        }
+        fn create_log(&self, name: &str, bytes: u64) -> Result<Box<dyn LogFile>, IoError> {
+            self.inner.create_log(name, bytes)
+        }
+        fn open_log(&self, name: &str) -> Result<Box<dyn LogFile>, IoError> {
+            self.inner.open_log(name)
+        }
+        fn read_batch(&self, reads: &mut [ReadRequest<'_>]) -> Result<(), IoError> {
+            for read in &*reads {
+                let name = read.file.name();
+                if name.starts_with("run-") && self.removes.swap(false, Ordering::Relaxed) {
+                    self.inner.remove(name)?;
+                }
+                if !self.inner.exists(name)? {
+                    let name = name.to_owned();
+                    return Err(IoError::Gone { name });
+                }
+            }
+            self.inner.read_batch(reads)
+        }
+        fn rename(&self, from: &str, to: &str) -> Result<(), IoError> {
+            self.inner.rename(from, to)
+        }
+        fn sync_names(&self) -> Result<(), IoError> {
+            self.inner.sync_names()
+        }
+        fn remove(&self, name: &str) -> Result<(), IoError> {
+            self.inner.remove(name)
+        }
+        fn list(&self, folder: &str) -> Result<Vec<String>, IoError> {
+            self.inner.list(folder)
+        }
+        fn read_all(&self, name: &str) -> Result<Vec<u8>, IoError> {
+            self.inner.read_all(name)
+        }
+    }
+
+    fn with_run() -> (Arc<ClosingStorage>, Store) {
+        let storage = Arc::new(ClosingStorage {
+            inner: empty(),
+            removes: AtomicBool::new(false),
+        });
+        let store = open(Arc::clone(&storage) as _).expect("memory");
+        change(&store, &many(0, 100), &[]).expect("memory");
+        store.flush().expect("memory");
+        (storage, store)
+    }
+
+    #[test]
+    fn files_that_go_with_their_state_while_they_are_scrubbed_are_no_damage() {
+        let (_storage, store) = with_run();
+        let writer = store.writer().expect("open for writing");
+        let manifest = Arc::clone(&store.manifest());
+        let pool = BufferPool::new(Arc::clone(store.pool().storage()), BUDGET_BYTES_MIN);
+        let segments: Vec<Segment> = segments(&pool, &manifest)
+            .map(|segment| segment.expect("sound"))
+            .collect();
+        store.rewrite().expect("memory");
+        let mut gone = 0;
+        for segment in &segments {
+            match writer.scrub_segment(segment, &Pace::default()) {
+                Err(error) if is_gone(&error) => gone += 1,
+                scrubbed => scrubbed.expect("nothing else"),
+            }
+        }
+        assert!(gone > 0, "the run was replaced");
+        assert_eq!(writer.scrubbed().problems, []);
+        writer.scrub(&Pace::default()).expect("the new state");
+        assert_eq!(writer.scrubbed().rounds, 1);
+    }
+
+    #[test]
+    fn files_of_the_present_state_that_are_gone_are_damage() {
+        let (storage, store) = with_run();
+        let writer = store.writer().expect("open for writing");
+        storage.removes.store(true, Ordering::Relaxed);
+        writer
+            .scrub(&Pace::default())
+            .expect("what is found is no failure");
+        assert_eq!(writer.scrubbed().problems.len(), 1);
+        // They are not even opened in the next round.
+        writer
+            .scrub(&Pace::default())
+            .expect("what is found is no failure");
+        assert_eq!(writer.scrubbed().problems.len(), 2);
+        assert_eq!(writer.scrubbed().rounds, 0);
+    }
 }
