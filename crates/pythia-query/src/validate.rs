@@ -1,63 +1,105 @@
 //! What is left to do with a query or a WHERE once the grammar has accepted it.
+//!
+//! The patterns of EXISTS and of path searches are part of it; paths in them are rewritten when they are
+//! planned.
 
-use spargebra::algebra::{AggregateExpression, Expression, GraphPattern};
+use spargebra::algebra::{AggregateExpression, Expression, GraphPattern, OrderExpression};
 
 use crate::plan::paths;
 use crate::plan::scope::{Variables, variables_of, visit_mut};
+use crate::plan::search::is_search;
+
+mod having;
 
 /// Rewrites the paths of a query's pattern; tells why it is none, if so.
 pub(crate) fn finish(pattern: &mut GraphPattern) -> Result<(), &'static str> {
     let mut nests = false;
-    visit_mut(pattern, &mut |inner| nests |= nests_aggregates(inner));
+    visit_all(pattern, &mut |inner| nests |= nests_aggregates(inner));
     if nests {
         return Err("an aggregate cannot stand inside another aggregate");
     }
-    visit_mut(pattern, &mut move_having);
+    visit_all(pattern, &mut having::behind_names);
     paths::expand(pattern);
     Ok(())
 }
 
-/// Puts a HAVING that uses names which the SELECT gives to expressions, and which are bound only
-/// after it, behind these. SPARQL leaves them unbound there; here, as in Jena, they have their value.
-fn move_having(pattern: &mut GraphPattern) {
-    let GraphPattern::Project { inner, .. } = pattern else {
+/// Shows `f` the pattern and then all that are inside it, those of EXISTS and of path searches too; not
+/// what other endpoints are asked.
+fn visit_all(pattern: &mut GraphPattern, f: &mut dyn FnMut(&mut GraphPattern)) {
+    visit_mut(pattern, &mut |pattern| {
+        f(pattern);
+        enter(pattern, f);
+    });
+}
+
+/// The part of [`visit_all`] that goes where [`visit_mut`] does not. Not part of its frame, which goes as
+/// deep as patterns nest.
+#[inline(never)]
+fn enter(pattern: &mut GraphPattern, f: &mut dyn FnMut(&mut GraphPattern)) {
+    if let GraphPattern::Service { name, inner, .. } = pattern {
+        if is_search(name) {
+            visit_all(inner, f);
+        }
         return;
-    };
-    let mut selected = &mut **inner;
-    if let GraphPattern::OrderBy { inner, .. } = selected {
-        selected = inner;
     }
-    let mut names = Variables::new();
-    let mut next = &*selected;
-    while let GraphPattern::Extend {
-        inner, variable, ..
-    } = next
-    {
-        names.insert(variable.clone());
-        next = inner;
-    }
-    if let Some(expr) = take_having(selected, &names) {
-        let inner = Box::new(std::mem::take(selected));
-        *selected = GraphPattern::Filter { expr, inner };
+    for expression in expressions_mut(pattern) {
+        each_part(expression, &mut |part| {
+            if let Expression::Exists(inner) = part {
+                visit_all(inner, f);
+            }
+        });
     }
 }
 
-/// Takes the HAVING out of a SELECT, if it uses one of these names.
-fn take_having(pattern: &mut GraphPattern, names: &Variables) -> Option<Expression> {
+/// The expressions of a pattern itself, not of those inside it.
+fn expressions_mut(pattern: &mut GraphPattern) -> Vec<&mut Expression> {
     match pattern {
-        GraphPattern::Extend { inner, .. } => take_having(inner, names),
-        // With a VALUES behind it.
-        GraphPattern::Join { left, .. } => take_having(left, names),
-        GraphPattern::Filter { expr, inner } => {
-            let is_having = matches!(**inner, GraphPattern::Group { .. });
-            if !is_having || variables_of(expr).is_disjoint(names) {
-                return None;
+        GraphPattern::Filter { expr, .. } => vec![expr],
+        GraphPattern::LeftJoin { expression, .. } => expression.iter_mut().collect(),
+        GraphPattern::Extend { expression, .. } => vec![expression],
+        GraphPattern::OrderBy { expression, .. } => expression
+            .iter_mut()
+            .map(|(OrderExpression::Asc(by) | OrderExpression::Desc(by))| by)
+            .collect(),
+        GraphPattern::Group { aggregates, .. } => aggregates
+            .iter_mut()
+            .filter_map(|(_, aggregate)| match aggregate {
+                AggregateExpression::FunctionCall { expr, .. } => Some(expr),
+                AggregateExpression::CountSolutions { .. } => None,
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Shows `f` every part of an expression, itself first; not what is inside EXISTS.
+fn each_part(expression: &mut Expression, f: &mut dyn FnMut(&mut Expression)) {
+    use Expression as E;
+    let mut open = vec![expression];
+    while let Some(next) = open.pop() {
+        f(next);
+        match next {
+            E::Variable(_) | E::Bound(_) | E::NamedNode(_) | E::Literal(_) | E::Exists(_) => {}
+            E::Or(a, b)
+            | E::And(a, b)
+            | E::Equal(a, b)
+            | E::SameTerm(a, b)
+            | E::Greater(a, b)
+            | E::GreaterOrEqual(a, b)
+            | E::Less(a, b)
+            | E::LessOrEqual(a, b)
+            | E::Add(a, b)
+            | E::Subtract(a, b)
+            | E::Multiply(a, b)
+            | E::Divide(a, b) => open.extend([&mut **a, &mut **b]),
+            E::UnaryPlus(a) | E::UnaryMinus(a) | E::Not(a) => open.push(a),
+            E::If(a, b, c) => open.extend([&mut **a, &mut **b, &mut **c]),
+            E::In(a, list) => {
+                open.push(a);
+                open.extend(list);
             }
-            let (expr, inner) = (expr.clone(), std::mem::take(&mut **inner));
-            *pattern = inner;
-            Some(expr)
+            E::Coalesce(list) | E::FunctionCall(_, list) => open.extend(list),
         }
-        _ => None,
     }
 }
 
@@ -81,6 +123,10 @@ fn nests_aggregates(pattern: &GraphPattern) -> bool {
             AggregateExpression::FunctionCall { expr, .. } => Some(expr),
             AggregateExpression::CountSolutions { .. } => None,
         });
+    let results: Variables = aggregates
+        .iter()
+        .map(|(result, _)| result.clone())
+        .collect();
     let mut used = arguments.flat_map(variables_of);
-    used.any(|variable| aggregates.iter().any(|(result, _)| *result == variable))
+    used.any(|variable| results.contains(&variable))
 }

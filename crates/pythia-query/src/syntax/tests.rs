@@ -178,6 +178,10 @@ const BAD: &[(&str, &str)] = &[
         "SELECT (SUM(⟦COUNT(?x)) AS ?y) { ?x ?p ?o }",
         "cannot stand inside another aggregate",
     ),
+    (
+        "SELECT * { ?s ?p ?o FILTER EXISTS { SELECT (SUM(⟦COUNT(?x)) AS ?y) { ?x ?p ?o } } }",
+        "cannot stand inside another aggregate",
+    ),
     // Brackets and quotes.
     (
         "SELECT * WHERE ⟦{\n  ?s ?p ?o .\n",

@@ -404,3 +404,15 @@ fn paths_are_in_the_graphs_that_the_query_names() {
     let query = "SELECT ?e { GRAPH ?g { SERVICE path:search { :a :p+ ?e } } } ORDER BY ?e";
     assert_eq!(lines(&database, query), ["b", "b", "c"], "in each graph");
 }
+
+/// Edges from a sub-query are filtered by what its SELECT names, as anywhere.
+#[test]
+fn having_uses_names_of_the_select_in_steps_too() {
+    let step = "{ SELECT ?from ?to (COUNT(*) AS ?ways) { ?from :road|:ferry|:type ?to . ?from :type ?type }
+        GROUP BY ?from ?to ?type HAVING(?ways > 0 && ?type = :Town) }";
+    let query = format!(
+        "SELECT ?e {{ SERVICE path:search {{ [] path:start :a ; path:end ?e ; path:from ?from ; path:to ?to .
+         GRAPH path:step {{ {step} }} }} }} ORDER BY ?e"
+    );
+    assert_eq!(lines(&data(), &query), ["Town", "b", "c", "d"]);
+}
