@@ -10,6 +10,7 @@ mod data;
 mod fuzz;
 mod grammar;
 mod limits;
+mod lines;
 mod paths;
 mod place;
 mod statements;

@@ -20,7 +20,8 @@ pub(super) struct Rewritten {
 impl Rewritten {
     /// Where a byte of the new text was in the original, or what it was written for.
     pub(super) fn original(&self, at: usize) -> usize {
-        let before = self.copied.iter().rev().find(|(start, _)| *start <= at);
+        let before = self.copied.partition_point(|(start, _)| *start <= at);
+        let before = before.checked_sub(1).map(|place| &self.copied[place]);
         before.map_or(0, |(start, range)| {
             (range.start + (at - start)).min(range.end)
         })

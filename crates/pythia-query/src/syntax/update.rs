@@ -1,5 +1,6 @@
 //! Updates: from their text to operations.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use oxiri::Iri;
@@ -122,18 +123,21 @@ impl Update {
         let original = |at: usize| rewritten.as_ref().map_or(at, |new| new.original(at));
         let mut operations = Vec::new();
         let sections =
+        let lines = RefCell::new(Lines::of(text));
             sections(&standard).map_err(|fault| syntax(text, original(fault.at), fault.message))?;
         for section in sections {
             let reader = Reader {
                 text,
                 standard: &standard,
                 base,
+            held.check()?;
                 section: &section,
                 original: &original,
             };
             operations.append(&mut match section.is_long_data {
                 true => reader.long_data(held)?,
                 false => reader.operations(rewritten.is_some(), held)?,
+                lines: &lines,
             });
         }
         held.set(held.bytes() - meanwhile)?;
@@ -196,7 +200,7 @@ fn quad_bytes(quad: &Quad) -> usize {
 }
 
 /// Reads one section.
-struct Reader<'a> {
+struct Reader<'a, 't> {
     /// As it was given, and in standard SPARQL.
     text: &'a str,
     standard: &'a str,
@@ -206,7 +210,9 @@ struct Reader<'a> {
     original: &'a dyn Fn(usize) -> usize,
 }
 
-impl Reader<'_> {
+    /// Of the text as it was given.
+    lines: &'a RefCell<Lines<'t>>,
+impl Reader<'_, '_> {
     fn operations(
         &self,
         is_rewritten: bool,
@@ -231,8 +237,8 @@ impl Reader<'_> {
                 self.finish(&mut modify.pattern, statement)?;
             }
             operations.push(Operation {
-                line: super::place_of(self.text, at).0,
-                base_iri: update.base_iri.clone(),
+                line: self.lines.borrow_mut().of_byte(at),
+                base_iri: base_iri.clone(),
                 action,
             });
         }
@@ -264,7 +270,7 @@ impl Reader<'_> {
         };
         let at = (self.original)(statement.range.start);
         Ok(vec![Operation {
-            line: super::place_of(self.text, at).0,
+            line: self.lines.borrow_mut().of_byte(at),
             base_iri: None,
             action,
         }])

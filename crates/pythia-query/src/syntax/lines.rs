@@ -1,0 +1,57 @@
+//! The lines of places in a text that are asked for in order.
+
+/// A text, and how far its lines are counted.
+pub(super) struct Lines<'t> {
+    text: &'t str,
+    /// The byte asked for last, and its line.
+    byte: usize,
+    line: usize,
+    #[cfg(test)]
+    bytes_read: usize,
+}
+
+impl<'t> Lines<'t> {
+    pub(super) fn of(text: &'t str) -> Self {
+        Self {
+            text,
+            byte: 0,
+            line: 1,
+            #[cfg(test)]
+            bytes_read: 0,
+        }
+    }
+
+    /// Returns the line, from 1, of a byte of the text. Reads what is between it and the byte before it that
+    /// was asked for last.
+    pub(super) fn of_byte(&mut self, byte: usize) -> usize {
+        if byte < self.byte {
+            (self.byte, self.line) = (0, 1);
+        }
+        let between = &self.text.as_bytes()[self.byte..byte];
+        self.line += between.iter().filter(|byte| **byte == b'\n').count();
+        self.byte = byte;
+        #[cfg(test)]
+        {
+            self.bytes_read += between.len();
+        }
+        self.line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syntax::place_of;
+
+    #[test]
+    fn lines_of_many_places_are_found_in_one_pass() {
+        let text = "CLEAR ALL;\n\nCLEAR DEFAULT; # é\n".repeat(1000);
+        let mut lines = Lines::of(&text);
+        let starts: Vec<usize> = text.match_indices("CLEAR").map(|(at, _)| at).collect();
+        for start in &starts {
+            assert_eq!(lines.of_byte(*start), place_of(&text, *start).0);
+        }
+        assert!(lines.bytes_read <= text.len());
+        assert_eq!(lines.of_byte(starts[3]), 6);
+    }
+}
