@@ -156,7 +156,7 @@ fn rewrite(
     // Two expressions of a SELECT over groups, of which one may use the other.
     let may_reuse = lower.contains("select")
         && lower.matches("as").nth(1).is_some()
-        && suggest::may_aggregate(&lower);
+        && (lower.contains("group") || suggest::may_aggregate(&lower));
     if !has_paths && !may_reuse {
         return Ok(None);
     }

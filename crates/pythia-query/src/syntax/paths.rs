@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use oxrdf::vocab::rdf;
+
 use super::grammar::Fault;
 use super::grammar::paths::{
     Extensions, PathCondition, PathFilter, PathVerb, PathsEnd, PathsForm, PathsPart,
@@ -44,7 +46,7 @@ pub(super) fn rewrite(text: &str, extensions: &Extensions) -> Result<Option<Rewr
         Some(form) => writer.paths(form),
         None => {
             let mut changes = changes(text, extensions)?;
-            changes.sort_by_key(|(range, _)| range.start);
+            changes.sort_by_key(|(range, _)| (range.start, range.end));
             let mut done = 0;
             for (range, new) in changes {
                 writer.copy(done..range.start);
@@ -248,14 +250,7 @@ fn changes(text: &str, extensions: &Extensions) -> Result<Changes, Fault> {
         }
         changes.push((selected.clone(), format!("?{name}")));
     }
-    // The parser lets an expression over groups use no name that another expression has, but looks
-    // for none in a COALESCE, which of a single variable is that variable.
-    for reused in &extensions.reused {
-        changes.push((
-            reused.clone(),
-            format!("COALESCE({})", &text[reused.clone()]),
-        ));
-    }
+    reuse_names(text, extensions, &mut changes);
     for verb in &extensions.verbs {
         let meant = |filter: &&PathFilter| verb.name == filter.name && verb.group == filter.group;
         let filters: Vec<&PathFilter> = extensions.filters.iter().filter(meant).collect();
@@ -293,6 +288,37 @@ fn changes(text: &str, extensions: &Extensions) -> Result<Changes, Fault> {
         changes.push((verb.subject.start..verb.object.end, search));
     }
     Ok(changes)
+}
+
+/// Writes the uses of names that a SELECT over groups gives before. The parser lets its expressions use no
+/// such name, but looks for none in a COALESCE, which of a single variable is that variable.
+fn reuse_names(text: &str, extensions: &Extensions, changes: &mut Changes) {
+    let mut starts: Vec<usize> = extensions.reused.iter().map(|at| at.start).collect();
+    starts.sort_unstable();
+    for triple in &extensions.triple_terms {
+        let at = &triple.at;
+        let next = starts.partition_point(|start| *start < at.start);
+        if starts.get(next).is_none_or(|start| *start >= at.end) {
+            continue;
+        }
+        // A triple term has no place for a call, but is itself one of TRIPLE.
+        changes.push((at.start..at.start + "<<(".len(), "TRIPLE(".to_owned()));
+        changes.push((triple.subject_end..triple.subject_end, ",".to_owned()));
+        if text[triple.predicate.clone()] == *"a" {
+            changes.push((
+                triple.predicate.clone(),
+                format!("<{}>", rdf::TYPE.as_str()),
+            ));
+        }
+        changes.push((triple.predicate.end..triple.predicate.end, ",".to_owned()));
+        changes.push((at.end - ")>>".len()..at.end, ")".to_owned()));
+    }
+    for reused in &extensions.reused {
+        changes.push((
+            reused.clone(),
+            format!("COALESCE({})", &text[reused.clone()]),
+        ));
+    }
 }
 
 /// What the filters of one path say together.

@@ -1,5 +1,6 @@
 //! Expressions and function calls.
 
+use super::paths::WrittenTriple;
 use super::{Kind, Read, Reader};
 use crate::syntax::suggest;
 
@@ -116,13 +117,22 @@ impl Reader<'_> {
                 self.close(")")
             }
             _ if self.is_sign("<<(") => {
+                let start = self.token.start;
                 self.open("<<(", "<<(")?;
                 self.operand()?;
+                let (subject_end, predicate_start) = (self.last_end, self.token.start);
                 if !self.take_word("a") {
                     self.operand()?;
                 }
+                let predicate = predicate_start..self.last_end;
                 self.operand()?;
-                self.close(")>>")
+                self.close(")>>")?;
+                self.extensions.triple_terms.push(WrittenTriple {
+                    at: start..self.last_end,
+                    subject_end,
+                    predicate,
+                });
+                Ok(())
             }
             _ => self.ground_term("a value, a variable, a function or ("),
         }

@@ -17,6 +17,8 @@ pub(in crate::syntax) struct Extensions {
     pub(in crate::syntax) selected: Vec<Range<usize>>,
     /// Variables in a SELECT over groups that an expression before them names.
     pub(in crate::syntax) reused: Vec<Range<usize>>,
+    /// Triple terms in expressions.
+    pub(in crate::syntax) triple_terms: Vec<WrittenTriple>,
     /// Whether any SELECT is of all variables.
     pub(in crate::syntax) selects_all: bool,
 }
@@ -31,6 +33,14 @@ impl Extensions {
             || !self.filters.is_empty()
             || ranges.iter().any(|ranges| !ranges.is_empty())
     }
+}
+
+/// A triple term in an expression, and where its parts are.
+#[derive(Debug)]
+pub(in crate::syntax) struct WrittenTriple {
+    pub(in crate::syntax) at: Range<usize>,
+    pub(in crate::syntax) subject_end: usize,
+    pub(in crate::syntax) predicate: Range<usize>,
 }
 
 /// A PATHS query.

@@ -1,6 +1,6 @@
 //! Queries: prologue, forms, datasets and solution modifiers.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::{Kind, Read, Reader, Token};
 
@@ -222,16 +222,17 @@ impl<'t> Reader<'t> {
         let Some(keys) = keys else {
             return Ok(());
         };
+        let mut starts: HashMap<&str, usize> = HashMap::new();
+        for named in &selection.named {
+            starts.entry(&named.text[1..]).or_insert(named.start);
+        }
         for variable in selection.variables.iter().chain(&selection.used) {
             let name = &variable.text[1..];
             if keys.contains(name) {
                 continue;
             }
-            let named = selection
-                .named
-                .iter()
-                .find(|named| &named.text[1..] == name);
-            if named.is_some_and(|named| named.start < variable.start) {
+            let named = starts.get(name);
+            if named.is_some_and(|start| *start < variable.start) {
                 self.extensions.reused.push(variable.start..variable.end);
             } else if named.is_some() {
                 let message = format!("{} is named after this; put it first", variable.text);
