@@ -21,7 +21,7 @@ use crate::exec::context::{QueryContext, VisibleTerms};
 use crate::exec::operator::SolutionExec;
 use crate::exec::relational::RowLimit;
 use crate::explain::{Explainer, PlanNode};
-use crate::expression::{CustomFunctions, EvaluationContext, TermResolver, random_seed};
+use crate::expression::{CustomFunctions, EvaluationContext, TermResolver, Warnings, random_seed};
 use crate::governor::{Governor, MemoryBudget};
 use crate::graph_rules::GraphRules;
 use crate::plan::Planner;
@@ -285,6 +285,11 @@ impl PreparedQuery {
         let mut solutions =
             SolutionStream::new(self.variables.clone(), stream, Arc::clone(&self.context));
         Ok(match &self.form {
+    /// The same, to be added to those of other queries.
+    pub(crate) fn warned(&self) -> Warnings {
+        self.context.evaluation.warned()
+    }
+
             Form::Select => Results::Solutions(solutions),
             Form::Ask => Results::Boolean(solutions.next_ids()?.is_some()),
             Form::Construct(template) => Results::Graph(

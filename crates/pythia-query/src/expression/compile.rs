@@ -20,6 +20,7 @@ use super::node::{Call, ConstantComparison, CustomCall, IdStrategy, InIds, InLis
 use super::number::Arithmetic;
 use super::pattern::{Pattern, has_back_reference};
 use super::value::Value;
+use super::warnings::shown;
 use crate::error::QueryError;
 
 /// Deeper expressions are refused: compiling and evaluating recurse.
@@ -48,6 +49,7 @@ struct Compiler<'a> {
 
 impl Compiler<'_> {
     fn compile(&self, expression: &Expression, depth: usize) -> Result<Node, QueryError> {
+        self.context.check()?;
         if depth > DEPTH_MAX {
             return Err(QueryError::unsupported(format!(
                 "an expression nested more than {DEPTH_MAX} deep"
@@ -219,7 +221,8 @@ impl Compiler<'_> {
         }
         let Some(target) = cast::target(name.as_str()) else {
             self.context.warn(format!(
-                "nothing implements the function {name}, so calls of it are errors"
+                "nothing implements the function <{}>, so calls of it are errors",
+                shown(name.as_str())
             ));
             return Ok(Node::Error);
         };

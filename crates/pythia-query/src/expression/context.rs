@@ -18,6 +18,7 @@ use rand::{RngCore, SeedableRng};
 
 use super::table::{TermResolver, TermTable};
 use super::value::Value;
+use super::warnings::Warnings;
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 use crate::governor::Governor;
@@ -45,7 +46,7 @@ pub struct EvaluationContext {
     query: Arc<OnceLock<Weak<QueryContext>>>,
     exists_made: Arc<AtomicUsize>,
     /// What whoever wrote the query should know, though it is no error.
-    warnings: Arc<Mutex<Vec<String>>>,
+    warnings: Arc<Mutex<Warnings>>,
     /// Asks the endpoints of `SERVICE`.
     service: Option<Arc<dyn ServiceHandler>>,
 }
@@ -141,14 +142,16 @@ impl EvaluationContext {
 
     /// Adds a warning, once.
     pub(crate) fn warn(&self, warning: String) {
-        let mut warnings = self.warnings.lock();
-        if !warnings.contains(&warning) {
-            warnings.push(warning);
-        }
+        self.warnings.lock().add(warning);
     }
 
     /// The warnings up to now.
     pub fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().lines()
+    }
+
+    /// The warnings up to now.
+    pub(crate) fn warned(&self) -> Warnings {
         self.warnings.lock().clone()
     }
 

@@ -32,6 +32,7 @@ mod table;
 mod temporal;
 mod text;
 mod value;
+mod warnings;
 
 #[cfg(test)]
 mod differential;
@@ -60,6 +61,7 @@ pub(crate) use table::text_bytes;
 pub use table::{NoStore, TermResolver, TermTable};
 pub use temporal::{AnyDuration, Component, Temporal};
 pub use value::Value;
+pub(crate) use warnings::Warnings;
 
 use compare::TRUE;
 use evaluate::{Evaluator, Rows};

@@ -1,10 +1,13 @@
 //! Expressions as a query sees them: compiled from text, run over columns of ids.
 
+use std::sync::Arc;
+
 use oxrdf::{Literal, NamedNode, Term, Triple};
 use pythia_rdf::{TermId, TermKind};
 
 use super::testing::{context, expression, term, variables};
 use super::*;
+use crate::governor::Governor;
 
 /// The outcome of an expression without variables, as it is written in N-Triples.
 fn outcome(text: &str) -> Option<String> {
@@ -324,6 +327,29 @@ fn functions_that_nothing_implements_are_errors_with_a_warning() {
     );
     let warning = "nothing implements the function <urn:unknown>, so calls of it are errors";
     assert_eq!(context.warnings(), [warning]);
+}
+
+#[test]
+fn many_unknown_functions_make_few_warnings() {
+    let calls: Vec<String> = (0..1000).map(|n| format!("<urn:{n}>()")).collect();
+    let long = format!("<urn:{}>()", "x".repeat(100_000));
+    let text = format!("COALESCE({long}, {})", calls.join(", "));
+    let context = context([]);
+    assert_eq!(outcome_in(&text, &context), None);
+    let warnings = context.warnings();
+    assert_eq!(warnings.len(), 21);
+    assert_eq!(warnings[20], "and 981 more like these");
+    assert!(warnings.iter().all(|warning| warning.len() < 300));
+}
+
+#[test]
+fn compiling_stops_when_the_query_is_cancelled() {
+    let calls: Vec<String> = (0..1000).map(|n| format!("<urn:{n}>()")).collect();
+    let governor = Arc::new(Governor::unlimited().with_checks_max(100));
+    let context = context([]).with_governor(governor);
+    let all = expression(&format!("COALESCE({})", calls.join(", ")));
+    let compiled = CompiledExpression::compile(&all, &[], &context);
+    assert!(matches!(compiled, Err(QueryError::Cancelled)));
 }
 
 #[test]

@@ -30,6 +30,7 @@ use pythia_store::Snapshot;
 
 use crate::engine::{Engine, QueryOptions};
 use crate::error::QueryError;
+use crate::expression::Warnings;
 use crate::governor::{Governor, Held};
 use crate::graph_rules::GraphRules;
 use crate::syntax::{Action, Data, Operation, Update};
@@ -96,12 +97,17 @@ impl Engine {
             deadline: timeout.map(|timeout| Instant::now() + timeout),
             request: rand::random(),
             updated: Updated::default(),
+            warnings: Warnings::default(),
         };
         for operation in &update.operations {
             runner.run(operation)?;
             runner.updated.operations += 1;
         }
-        Ok(runner.updated)
+        let warnings = runner.warnings.lines();
+        Ok(Updated {
+            warnings,
+            ..runner.updated
+        })
     }
 }
 
@@ -115,6 +121,8 @@ struct Runner<'a> {
     /// Makes new blank nodes differ from those of any other update.
     request: u64,
     updated: Updated,
+    /// Of its operations.
+    warnings: Warnings,
 }
 
 impl Runner<'_> {
@@ -168,15 +176,6 @@ impl Runner<'_> {
             .check_rows(rows, || transaction.snapshot())?;
         self.updated.removed += self.transaction.remove(rows)?;
         Ok(())
-    }
-
-    /// Notes what an operation warns of, once.
-    fn warn(&mut self, warnings: Vec<String>) {
-        for warning in warnings {
-            if !self.updated.warnings.contains(&warning) {
-                self.updated.warnings.push(warning);
-            }
-        }
     }
 
     /// INSERT DATA. Its blank nodes are those of no other request.

@@ -78,7 +78,7 @@ impl Runner<'_> {
             query: rand::random(),
         };
         self.apply(solutions, &templates, governor)?;
-        self.warn(prepared.warnings());
+        self.warnings.add_all(prepared.warned());
         Ok(())
     }
 
