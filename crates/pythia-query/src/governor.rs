@@ -246,6 +246,11 @@ impl Held {
         self.bytes
     }
 
+    /// An error once the query is cancelled or past its deadline.
+    pub(crate) fn check(&self) -> Result<(), QueryError> {
+        self.governor.check()
+    }
+
     /// How much more could be had now.
     pub(crate) fn left(&self) -> usize {
         self.governor.memory_left()

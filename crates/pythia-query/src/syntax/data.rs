@@ -19,6 +19,10 @@ use crate::governor::Held;
 /// little, this part of it.
 const PIECE_BYTES: (usize, usize) = (64 << 10, 1 << 20);
 const PIECE_PART: usize = 16;
+/// The prologue is parsed with each piece: together they may take so many bytes, or so many times those of the
+/// data.
+const REPEATED_BYTES_MAX: usize = 512 << 20;
+const REPEATED_FACTOR: usize = 16;
 /// What a token may take in a tree besides texts: a third of a quad, in a list that grows.
 const TOKEN_BYTES: usize = 192;
 /// A token in a collection makes two quads.
@@ -134,6 +138,8 @@ pub(super) struct Refused {
 /// Why long data is not read.
 pub(super) enum Fault {
     Refused(Box<Refused>),
+    /// Its prologue would be parsed too often.
+    Repeated,
     Limit(QueryError),
 }
 
@@ -144,16 +150,24 @@ impl LongData {
         prologue: &str,
         base: Option<&str>,
         held: &mut Held,
-    ) -> Result<Self, QueryError> {
+    ) -> Result<Self, Fault> {
         let inside = inside(text, statement);
-        held.add(inside.len() + prologue.len())?;
+        held.add(inside.len() + prologue.len())
+            .map_err(Fault::Limit)?;
         let body = &text[inside];
         let (least, most) = PIECE_BYTES;
         let mut cutter = Cutter::new(body, longest_iri(prologue, base));
         // The prologue is parsed with each piece.
         let piece_bytes = (held.left() / PIECE_PART).clamp(least, most);
         cutter.piece_bytes = piece_bytes.max(4 * prologue.len());
-        tokens(body).for_each(|token| cutter.token(token));
+        let repeated_max = REPEATED_BYTES_MAX.max(REPEATED_FACTOR * body.len());
+        let pieces_max = repeated_max / prologue.len().max(1);
+        for token in tokens(body) {
+            cutter.token(token);
+            if cutter.pieces.len() > pieces_max {
+                return Err(Fault::Repeated);
+            }
+        }
         let names_graphs = cutter.names_graphs;
         Ok(Self {
             base: base.map(str::to_owned),
@@ -173,6 +187,7 @@ impl LongData {
     /// Parses all pieces, to see whether they can be.
     pub(super) fn check<Q: DataQuad>(&self, held: &mut Held) -> Result<(), Fault> {
         self.pieces.iter().try_for_each(|piece| {
+            held.check().map_err(Fault::Limit)?;
             let before = held.bytes();
             held.set(before.saturating_add(piece.tree_bytes))
                 .map_err(Fault::Limit)?;
@@ -189,6 +204,7 @@ impl LongData {
     ) -> Result<(), QueryError> {
         let before = held.bytes();
         for piece in &self.pieces {
+            held.check()?;
             held.set(before.saturating_add(piece.tree_bytes))?;
             let parsed = self.parse::<Q>(piece);
             let mut quads = parsed.unwrap_or_else(|_| unreachable!("it was parsed before"));
@@ -527,3 +543,34 @@ mod tests {
         }
     }
 }
+
+    #[test]
+    fn a_long_prologue_is_not_parsed_with_each_of_many_pieces() {
+        let prefix = "x".repeat(200_000);
+        let data = ": : : . ".repeat(20_000);
+        let text = format!("PREFIX : <http://e/{prefix}>\nINSERT DATA {{ {data} }}");
+        let error = Update::parse(&text, None).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("the prologue is too long"), "{message}");
+        assert!(matches!(error, QueryError::Syntax { line: 2, .. }));
+    }
+
+    #[test]
+    fn long_data_is_left_where_the_deadline_is_past() {
+        let text = format!("INSERT DATA {{ {} }}", "<a> <b> 1 .".repeat(20_000));
+        let governor = Governor::unlimited().with_checks_max(2).into();
+        let update = Update::parse_within(&text, Some("http://e/"), &governor);
+        assert!(matches!(update, Err(QueryError::Cancelled)));
+        let update = Update::parse(&text, Some("http://e/")).unwrap();
+        let Action::InsertData(data) = &update.operations[0].action else {
+            panic!("{update:?}");
+        };
+        let governor = Governor::unlimited().with_checks_max(2).into();
+        let mut pieces = 0;
+        let read = data.each(&mut Held::new(&governor), |_| {
+            pieces += 1;
+            Ok(())
+        });
+        assert!(matches!(read, Err(QueryError::Cancelled)));
+        assert_eq!(pieces, 2);
+    }

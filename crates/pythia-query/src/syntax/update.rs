@@ -256,8 +256,8 @@ impl Reader<'_, '_> {
             &self.section.prologue,
             self.base,
             held,
-        )?;
-        let long = Box::new(long);
+        );
+        let long = Box::new(long.map_err(|fault| self.long_fault(fault))?);
         let action = match statement.data {
             Some(DataVerb::Delete) => {
                 self.check_long::<GroundQuad>(&long, held)?;
@@ -280,12 +280,22 @@ impl Reader<'_, '_> {
         let Refused {
             source,
             before_bytes,
+        long.check::<Q>(held)
+            .map_err(|fault| self.long_fault(fault))
+    }
+
+    /// The error for long data that is not read.
+    fn long_fault(&self, fault: Fault) -> QueryError {
             start,
             message,
-        } = match long.check::<Q>(held) {
-            Ok(()) => return Ok(()),
-            Err(Fault::Limit(error)) => return Err(error),
-            Err(Fault::Refused(refused)) => *refused,
+        } = match fault {
+            Fault::Limit(error) => return error,
+            Fault::Repeated => {
+                let at = (self.original)(self.section.statements[0].range.start);
+                let message = "the prologue is too long to be read again for each part of this data; declare shorter prefixes";
+                return syntax(self.text, at, message);
+            }
+            Fault::Refused(refused) => *refused,
         };
         let fault = grammar::first_fault(self.text, self.base.is_some(), Language::Update);
         if let Some(fault) = fault {
@@ -303,7 +313,7 @@ impl Reader<'_, '_> {
         let body = inside(self.standard, statement);
         let at = byte_of(&source, line, column).saturating_sub(before_bytes);
         let at = (body.start + start + at).min(body.end);
-        Err(syntax(self.text, (self.original)(at), message))
+        syntax(self.text, (self.original)(at), message)
     }
 
     /// The error for a text that the parser and [`super::statements`] read in different ways.
