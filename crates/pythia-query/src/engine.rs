@@ -164,7 +164,21 @@ impl Engine {
         ))
     }
 
-    /// Parses an update, as [`Update::parse`], within the memory of all queries: what a long one takes is
+    /// Parses a query, as [`Query::parse`], within the memory of all queries: what it takes, unless that is
+    /// little, is charged for before it is there, until it is dropped.
+    ///
+    /// # Errors
+    /// [`QueryError::Memory`] besides those of the syntax.
+    pub fn parse_query(
+        &self,
+        text: &str,
+        base: Option<&str>,
+        options: &QueryOptions,
+    ) -> Result<Query, QueryError> {
+        Query::parse_within(text, base, &self.governor(options))
+    }
+
+    /// Parses an update, as [`Update::parse`], within the memory of all queries: what it takes is
     /// charged for before it is there, until it is dropped.
     ///
     /// # Errors
@@ -271,6 +285,11 @@ impl PreparedQuery {
         self.context.evaluation.warnings()
     }
 
+    /// The same, to be added to those of other queries.
+    pub(crate) fn warned(&self) -> Warnings {
+        self.context.evaluation.warned()
+    }
+
     /// The variables of the solutions, in order.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
@@ -285,11 +304,6 @@ impl PreparedQuery {
         let mut solutions =
             SolutionStream::new(self.variables.clone(), stream, Arc::clone(&self.context));
         Ok(match &self.form {
-    /// The same, to be added to those of other queries.
-    pub(crate) fn warned(&self) -> Warnings {
-        self.context.evaluation.warned()
-    }
-
             Form::Select => Results::Solutions(solutions),
             Form::Ask => Results::Boolean(solutions.next_ids()?.is_some()),
             Form::Construct(template) => Results::Graph(

@@ -149,7 +149,7 @@ impl Database {
     /// Parses and plans a query, to look at its plan or to run it. Its time runs from here on.
     pub fn prepare(&self, text: &str, options: &QueryOptions) -> Result<PreparedQuery, QueryError> {
         let started = Instant::now();
-        let query = Query::parse(text, None)?;
+        let query = self.parse_query(text, None, options)?;
         let timeout = options
             .timeout
             .map(|timeout| timeout.saturating_sub(started.elapsed()));
@@ -160,7 +160,21 @@ impl Database {
         self.prepare_parsed(&query, &options)
     }
 
-    /// Parses an update, as [`Update::parse`], within the memory of all queries: what a long text becomes is
+    /// Parses a query, as [`Query::parse`], within the memory of all queries: what it becomes is charged for
+    /// before it is there, until it is dropped.
+    ///
+    /// # Errors
+    /// [`QueryError::Memory`] besides those of the syntax.
+    pub fn parse_query(
+        &self,
+        text: &str,
+        base: Option<&str>,
+        options: &QueryOptions,
+    ) -> Result<Query, QueryError> {
+        self.engine.parse_query(text, base, options)
+    }
+
+    /// Parses an update, as [`Update::parse`], within the memory of all queries: what it becomes is
     /// charged for before it is there, until it is dropped.
     ///
     /// # Errors

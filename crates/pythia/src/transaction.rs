@@ -74,9 +74,9 @@ impl Database {
 impl Transaction<'_> {
     /// Runs a query on what the transaction sees now.
     pub fn query(&self, text: &str) -> Result<Results, QueryError> {
-        let query = Query::parse(text, None)?;
-        self.prepare_parsed(&query, &QueryOptions::default())?
-            .execute()
+        let options = QueryOptions::default();
+        let query = self.database.parse_query(text, None, &options)?;
+        self.prepare_parsed(&query, &options)?.execute()
     }
 
     /// Plans a parsed query on what the transaction sees now. Its time runs from here on.

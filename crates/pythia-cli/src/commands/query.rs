@@ -153,7 +153,8 @@ impl Query {
         };
         let before = database.counters();
         let started = Instant::now();
-        let parsed = pythia::Query::parse(&text, self.base.as_deref())
+        let parsed = database
+            .parse_query(&text, self.base.as_deref(), &options)
             .map_err(|error| point_at(&text, error, "the query cannot be read"))?;
         let prepared = database.prepare_parsed(&parsed, &options)?;
         let planned = started.elapsed();

@@ -24,7 +24,7 @@ const PIECE_PART: usize = 16;
 const REPEATED_BYTES_MAX: usize = 512 << 20;
 const REPEATED_FACTOR: usize = 16;
 /// What a token may take in a tree besides texts: a third of a quad, in a list that grows.
-const TOKEN_BYTES: usize = 192;
+pub(super) const TOKEN_BYTES: usize = 192;
 /// A token in a collection makes two quads.
 const COLLECTION_FACTOR: usize = 4;
 
@@ -257,11 +257,20 @@ pub(super) fn inside(text: &str, statement: Range<usize>) -> Range<usize> {
     start..end.max(start)
 }
 
-/// The bytes of the longest IRI that a short name may stand for.
-fn longest_iri(prologue: &str, base: Option<&str>) -> usize {
-    let declared = tokens(prologue).filter(|token| token.kind == Kind::Iri);
-    let longest = declared.map(|token| token.text.len()).max();
-    longest.unwrap_or(0).max(base.map_or(0, str::len))
+/// The bytes of the longest IRI that a short name may stand for: those that PREFIX and BASE declare.
+pub(super) fn longest_iri(prologue: &str, base: Option<&str>) -> usize {
+    let mut longest = base.map_or(0, str::len);
+    let mut before = [""; 2];
+    for token in tokens(prologue) {
+        let [prefix, last] = before;
+        let is_declared =
+            prefix.eq_ignore_ascii_case("prefix") || last.eq_ignore_ascii_case("base");
+        if token.kind == Kind::Iri && is_declared {
+            longest = longest.max(token.text.len());
+        }
+        before = [last, token.text];
+    }
+    longest
 }
 
 /// Bytes that the tree of a text without long data takes at most, about.
@@ -286,6 +295,8 @@ struct Cutter<'t> {
     before: Option<Token<'t>>,
     /// The name after GRAPH.
     named: Option<Range<usize>>,
+    /// What the longest name after WITH takes, which is in each quad.
+    with_bytes: usize,
     /// Brackets that are open within a triple.
     nested: usize,
     collections: usize,
@@ -315,6 +326,7 @@ impl<'t> Cutter<'t> {
             names_graphs: false,
             before: None,
             named: None,
+            with_bytes: 0,
             nested: 0,
             collections: 0,
             statement: Statement::default(),
@@ -350,12 +362,18 @@ impl<'t> Cutter<'t> {
             }
             _ => {}
         }
-        let is_graph = |before: Token<'_>| {
-            before.kind == Kind::Word && before.text.eq_ignore_ascii_case("graph")
+        let follows = |word: &str| {
+            let is = |before: Token<'_>| {
+                before.kind == Kind::Word && before.text.eq_ignore_ascii_case(word)
+            };
+            self.before.is_some_and(is)
         };
-        if self.before.is_some_and(is_graph) {
+        if follows("graph") {
             self.named = Some(token.start..token.end);
             self.names_graphs = true;
+        } else if follows("with") {
+            let bytes = token.text.len() + self.name_bytes;
+            self.with_bytes = self.with_bytes.max(bytes);
         }
         self.before = Some(token);
     }
@@ -366,14 +384,18 @@ impl<'t> Cutter<'t> {
         let text = token.text.len() + if is_short { self.name_bytes } else { 0 };
         let statement = &mut self.statement;
         statement.bytes += text;
-        statement.longest_bytes = statement.longest_bytes.max(text);
+        // Strings are no subjects or predicates, which all objects share.
+        if token.kind != Kind::String {
+            statement.longest_bytes = statement.longest_bytes.max(text);
+        }
         statement.has_triples |= matches!(token.text, "<<" | "<<(" | "{|" | "~");
         let shared = match statement.has_triples {
             true => statement.bytes,
             false => 2 * statement.longest_bytes,
         };
         let graph = self.graph.as_ref().map_or(0, Range::len);
-        let once = TOKEN_BYTES + text + shared + graph + self.name_bytes * usize::from(graph > 0);
+        let graph = graph + self.name_bytes * usize::from(graph > 0) + self.with_bytes;
+        let once = TOKEN_BYTES + text + shared + graph;
         let factor = if self.collections > 0 {
             COLLECTION_FACTOR
         } else {
@@ -542,7 +564,6 @@ mod tests {
             assert_eq!(governor.memory_used(), 0);
         }
     }
-}
 
     #[test]
     fn a_long_prologue_is_not_parsed_with_each_of_many_pieces() {
@@ -574,3 +595,4 @@ mod tests {
         assert!(matches!(read, Err(QueryError::Cancelled)));
         assert_eq!(pieces, 2);
     }
+}

@@ -13,6 +13,7 @@ mod limits;
 mod lines;
 mod paths;
 mod place;
+mod size;
 mod statements;
 mod suggest;
 
@@ -24,6 +25,7 @@ mod update;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use oxrdf::Variable;
 use pythia_rdf::base::without_dot_segments;
@@ -31,6 +33,7 @@ use spargebra::SparqlParser;
 use spargebra::algebra::GraphPattern;
 
 use crate::error::QueryError;
+use crate::governor::{Governor, Held};
 use crate::plan::scope::visit_mut;
 use crate::plan::search::is_search;
 use crate::plan::search::request::Request;
@@ -49,14 +52,47 @@ pub(crate) use update::{Action, Modify, Operation, Transfer};
 #[derive(Clone, Debug)]
 pub struct Query {
     pub(crate) algebra: spargebra::Query,
+    /// What it takes, if that was charged for.
+    held: Option<Arc<Held>>,
+}
+
+impl From<spargebra::Query> for Query {
+    fn from(algebra: spargebra::Query) -> Self {
+        Self {
+            algebra,
+            held: None,
+        }
+    }
 }
 
 impl Query {
     /// Parses a query; relative IRIs are resolved against `base`.
     pub fn parse(text: &str, base: Option<&str>) -> Result<Self, QueryError> {
+        Self::parse_within(text, base, &Arc::new(Governor::unlimited()))
+    }
+
+    /// The same within limits: what the query takes is charged for before it is there, and as long as it is,
+    /// unless that is little.
+    pub(crate) fn parse_within(
+        text: &str,
+        base: Option<&str>,
+        governor: &Arc<Governor>,
+    ) -> Result<Self, QueryError> {
+        governor.check()?;
+        let mut held = Held::new(governor);
+        let mut query = Self::parse_charged(text, base, &mut held)?;
+        query.held = (held.bytes() > 0).then(|| Arc::new(held));
+        Ok(query)
+    }
+
+    fn parse_charged(text: &str, base: Option<&str>, held: &mut Held) -> Result<Self, QueryError> {
         limits::check(text).map_err(|excess| syntax(text, excess.at, excess.message))?;
         let rewritten = rewrite(text, base.is_some(), Language::Query)?;
         let standard = rewritten.as_ref().map_or(text, |new| new.text.as_str());
+        let bytes = size::text_tree_bytes(standard, base);
+        if bytes > size::FREE_BYTES {
+            held.add(bytes)?;
+        }
         let parser = parser(text, base)?;
         let message = match parser.parse_query(&for_the_parser(standard)) {
             Ok(mut algebra) => match validate::finish(validate::pattern_of(&mut algebra)) {
@@ -64,7 +100,7 @@ impl Query {
                     let pattern = validate::pattern_of(&mut algebra);
                     check_searches(text, 0..text.len(), pattern)?;
                     let algebra = in_order_of_text(algebra, standard);
-                    return Ok(Self { algebra });
+                    return Ok(algebra.into());
                 }
                 Err(fault) => fault.to_owned(),
             },

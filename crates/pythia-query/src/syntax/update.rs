@@ -11,8 +11,10 @@ use spargebra::term::{
     GraphName, GraphNamePattern, GroundQuad, GroundQuadPattern, Quad, QuadPattern,
 };
 
-use super::data::{Data, DataQuad, Fault, LongData, Refused, inside, tree_bytes};
+use super::data::{Data, DataQuad, Fault, LongData, Refused, inside};
 use super::grammar::Language;
+use super::lines::Lines;
+use super::size::{FREE_BYTES, text_tree_bytes};
 use super::statements::{DataVerb, Section, Statement, Verb, sections};
 use super::{by_parser, byte_of, check_searches, limits, parser, rewrite, syntax};
 use super::{for_the_parser, grammar};
@@ -33,7 +35,7 @@ pub struct Update {
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) line: usize,
-    pub(crate) base_iri: Option<Iri<String>>,
+    pub(crate) base_iri: Option<Arc<Iri<String>>>,
     pub(crate) action: Action,
 }
 
@@ -93,18 +95,17 @@ impl Update {
         Ok(update)
     }
 
-    /// The same within limits: what a long update takes is charged for before it is there, and as long as it is.
+    /// The same within limits: what it takes is charged for before it is there, and as long as it is, unless that is little.
     pub(crate) fn parse_within(
         text: &str,
         base: Option<&str>,
         governor: &Arc<Governor>,
     ) -> Result<Self, QueryError> {
+        governor.check()?;
         let mut held = Held::new(governor);
-        if text.len() <= FREE_BYTES {
+        if text.len() <= FREE_BYTES && text_tree_bytes(text, base) <= FREE_BYTES {
             // What it comes to is charged for when it is run.
-            let mut update = Self::parse(text, base)?;
-            update.held = None;
-            return Ok(update);
+            return Self::parse(text, base);
         }
         let mut update = Self::parse_charged(text, base, &mut held)?;
         update.held = Some(Arc::new(held));
@@ -122,22 +123,25 @@ impl Update {
         let standard = for_the_parser(standard);
         let original = |at: usize| rewritten.as_ref().map_or(at, |new| new.original(at));
         let mut operations = Vec::new();
-        let sections =
         let lines = RefCell::new(Lines::of(text));
+        let sections =
             sections(&standard).map_err(|fault| syntax(text, original(fault.at), fault.message))?;
+        let repeated = sections.iter().map(|section| section.prologue.len());
+        let meanwhile = meanwhile + repeated.sum::<usize>();
+        held.set(meanwhile)?;
         for section in sections {
+            held.check()?;
             let reader = Reader {
                 text,
                 standard: &standard,
                 base,
-            held.check()?;
                 section: &section,
                 original: &original,
+                lines: &lines,
             };
             operations.append(&mut match section.is_long_data {
                 true => reader.long_data(held)?,
                 false => reader.operations(rewritten.is_some(), held)?,
-                lines: &lines,
             });
         }
         held.set(held.bytes() - meanwhile)?;
@@ -175,8 +179,6 @@ impl Update {
     }
 }
 
-/// An update of no more bytes is not charged for while it is parsed.
-const FREE_BYTES: usize = 64 << 10;
 /// How often a text is there, besides as it was given, while it is parsed.
 const TEXT_COPIES: usize = 2;
 /// What the label of a blank node takes while others are compared with it.
@@ -208,10 +210,10 @@ struct Reader<'a, 't> {
     section: &'a Section,
     /// From places of the standard text to those of the other.
     original: &'a dyn Fn(usize) -> usize,
-}
-
     /// Of the text as it was given.
     lines: &'a RefCell<Lines<'t>>,
+}
+
 impl Reader<'_, '_> {
     fn operations(
         &self,
@@ -219,11 +221,12 @@ impl Reader<'_, '_> {
         held: &mut Held,
     ) -> Result<Vec<Operation>, QueryError> {
         let source = self.section.source(self.standard);
-        held.add(tree_bytes(&source, &source, self.base))?;
+        held.add(text_tree_bytes(&source, self.base))?;
         let update = match parser(self.text, self.base)?.parse_update(&source) {
             Ok(update) => update,
             Err(error) => return Err(self.refused(&source, &error.to_string(), is_rewritten)),
         };
+        let base_iri = update.base_iri.map(Arc::new);
         let loops = self.loops(update.operations.len())?;
         let mut parts = update.operations.into_iter();
         let mut operations = Vec::new();
@@ -277,15 +280,15 @@ impl Reader<'_, '_> {
     }
 
     fn check_long<Q: DataQuad>(&self, long: &LongData, held: &mut Held) -> Result<(), QueryError> {
-        let Refused {
-            source,
-            before_bytes,
         long.check::<Q>(held)
             .map_err(|fault| self.long_fault(fault))
     }
 
     /// The error for long data that is not read.
     fn long_fault(&self, fault: Fault) -> QueryError {
+        let Refused {
+            source,
+            before_bytes,
             start,
             message,
         } = match fault {
@@ -299,7 +302,7 @@ impl Reader<'_, '_> {
         };
         let fault = grammar::first_fault(self.text, self.base.is_some(), Language::Update);
         if let Some(fault) = fault {
-            return Err(syntax(self.text, fault.at, fault.message));
+            return syntax(self.text, fault.at, fault.message);
         }
         let QueryError::Syntax {
             line,

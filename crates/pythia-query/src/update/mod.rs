@@ -133,7 +133,10 @@ impl Runner<'_> {
         match &operation.action {
             Action::InsertData(quads) => self.insert_data(quads, &governor),
             Action::DeleteData(quads) => self.delete_data(quads, &governor),
-            Action::Modify(modify) => self.modify(modify, operation.base_iri.clone(), &governor),
+            Action::Modify(modify) => {
+                let base_iri = operation.base_iri.as_deref().cloned();
+                self.modify(modify, base_iri, &governor)
+            }
             Action::Load {
                 silent,
                 source,

@@ -54,16 +54,14 @@ impl Runner<'_> {
             graph: quad.graph_name.clone(),
         });
         let (delete, insert): (Vec<_>, Vec<_>) = (delete.collect(), insert.collect());
-        let query = Query {
-            algebra: spargebra::Query::Select {
-                dataset: modify.using.clone(),
-                pattern: GraphPattern::Project {
-                    inner: Box::new(modify.pattern.clone()),
-                    variables: variables(delete.iter().chain(&insert)),
-                },
-                base_iri,
+        let query = Query::from(spargebra::Query::Select {
+            dataset: modify.using.clone(),
+            pattern: GraphPattern::Project {
+                inner: Box::new(modify.pattern.clone()),
+                variables: variables(delete.iter().chain(&insert)),
             },
-        };
+            base_iri,
+        });
         let snapshot = self.snapshot();
         let limits = Arc::clone(governor);
         let engine = self.engine;

@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use oxrdf::{GraphNameRef, Term};
 use pythia::ids::{Component, End, GraphFilter, IdBatch, Order, QuadPattern, QuadScan, TermId};
-use pythia::{
-    GraphRules, PreparedQuery, Query, QueryError, QueryOptions, Results, Snapshot, Solution,
-};
+use pythia::{GraphRules, PreparedQuery, QueryError, QueryOptions, Results, Snapshot, Solution};
 
 use crate::state::Dataset;
 
@@ -240,8 +238,7 @@ impl Reader {
         limits: Limits,
         mut f: impl FnMut(Solution),
     ) -> Result<(), QueryError> {
-        let query = Query::parse(text, None)?;
-        let Results::Solutions(solutions) = self.prepare(&query, limits)?.execute()? else {
+        let Results::Solutions(solutions) = self.prepare(text, limits)?.execute()? else {
             return Err(QueryError::unsupported("a query that is no SELECT"));
         };
         for solution in pythia::solutions(solutions).take(limits.rows) {
@@ -250,7 +247,7 @@ impl Reader {
         Ok(())
     }
 
-    fn prepare(&self, query: &Query, limits: Limits) -> Result<PreparedQuery, QueryError> {
+    fn prepare(&self, text: &str, limits: Limits) -> Result<PreparedQuery, QueryError> {
         self.check()?;
         let left = self.deadline.saturating_duration_since(Instant::now());
         let options = QueryOptions {
@@ -260,7 +257,7 @@ impl Reader {
             visible: self.rules.clone(),
             ..QueryOptions::default()
         };
-        self.dataset.database.prepare_parsed(query, &options)
+        self.dataset.database.prepare(text, &options)
     }
 }
 

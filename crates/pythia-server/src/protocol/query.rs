@@ -10,7 +10,7 @@ use http::header::ACCEPT;
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use oxrdf::NamedNode;
-use pythia::{PreparedQuery, Query, QueryForm, QueryOptions, ResultFormat, write_results};
+use pythia::{PreparedQuery, QueryForm, QueryOptions, ResultFormat, write_results};
 
 use super::answer::{AT_ONCE, Output, answer, answer_at_once};
 use super::error::HttpError;
@@ -163,7 +163,10 @@ impl Asked {
         let text = self.text.text()?;
         let failed = |error| HttpError::of_query(&error, text);
         let started = Instant::now();
-        let mut query = Query::parse(text, self.base.as_deref()).map_err(failed)?;
+        let mut options = self.options(exchange, turn);
+        let database = &exchange.dataset.database;
+        let base = self.base.as_deref();
+        let mut query = database.parse_query(text, base, &options).map_err(failed)?;
         if !self.default_graphs.is_empty() || !self.named_graphs.is_empty() {
             query.set_dataset(self.default_graphs.clone(), self.named_graphs.clone());
         }
@@ -171,14 +174,13 @@ impl Asked {
             None => Some(self.format_of(query.form())?),
             Some(_) => None,
         };
-        let mut options = self.options(exchange, turn);
         if output.is_tried() {
             options.timeout = Some(AT_ONCE.min(self.limits.timeout));
         }
         // Its time includes that of reading its text.
         let left = |timeout: Duration| timeout.saturating_sub(started.elapsed());
         options.timeout = options.timeout.map(left);
-        let prepared = exchange.dataset.database.prepare_parsed(&query, &options);
+        let prepared = database.prepare_parsed(&query, &options);
         let prepared = Arc::new(prepared.map_err(failed)?);
         exchange.caller.record.set_prepared(started.elapsed());
         let slow = exchange.caller.settings.config.log.slow_query;

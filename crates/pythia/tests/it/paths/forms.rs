@@ -414,5 +414,5 @@ fn having_uses_names_of_the_select_in_steps_too() {
         "SELECT ?e {{ SERVICE path:search {{ [] path:start :a ; path:end ?e ; path:from ?from ; path:to ?to .
          GRAPH path:step {{ {step} }} }} }} ORDER BY ?e"
     );
-    assert_eq!(lines(&data(), &query), ["Town", "b", "c", "d"]);
+    assert_eq!(lines(&data(), &query), ["Town", "a", "b", "c", "d"]);
 }
