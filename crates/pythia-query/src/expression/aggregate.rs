@@ -21,6 +21,7 @@ use super::function::{arithmetic, spelling};
 use super::number::{Arithmetic, Number};
 use super::order::{compare_ids, compare_values};
 use super::text::Text;
+use super::{CompiledExpression, for_parts};
 use super::value::Value;
 use crate::error::QueryError;
 use crate::governor::Held;
@@ -169,6 +170,24 @@ impl Accumulator {
         let Some(argument) = &aggregate.argument else {
             return self.count_rows(groups, columns, context);
         };
+        // As expressions elsewhere, in parts: it bounds the texts held at once.
+        let mut start = 0;
+        for_parts(columns, groups.len(), context, |columns, rows| {
+            let part = &groups[start..start + rows];
+            start += rows;
+            self.add_part(aggregate, argument, part, columns, context)
+        })
+    }
+
+    /// Adds rows of which no group is new.
+    fn add_part(
+        &mut self,
+        aggregate: &CompiledAggregate,
+        argument: &CompiledExpression,
+        groups: &[u32],
+        columns: &[&[u64]],
+        context: &EvaluationContext,
+    ) -> Result<(), QueryError> {
         let rows = groups.len();
         let mut evaluator = Evaluator::new(columns, context);
         let column = evaluator.evaluate(&argument.node, Rows::All(rows))?;

@@ -116,12 +116,11 @@ impl Decoded {
         if ids.is_empty() {
             return Ok(());
         }
-        let terms = context.decode(&ids)?;
-        let texts: usize = terms.iter().map(text_bytes).sum();
-        let entries = terms.len() * 2 * size_of::<(u64, Term)>();
-        self.working
-            .get_or_insert_with(|| Working::new(context.governor()))
-            .add(texts + entries)?;
+        let entry_bytes = 2 * size_of::<(u64, Term)>();
+        let working = self
+            .working
+            .get_or_insert_with(|| Working::new(context.governor()));
+        let terms = context.decode_charged(&ids, entry_bytes, working)?;
         self.terms.extend(ids.iter().map(|id| id.0).zip(terms));
         Ok(())
     }

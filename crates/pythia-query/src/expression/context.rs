@@ -16,12 +16,12 @@ use pythia_rdf::{TermId, TermKind};
 use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
 
-use super::table::{TermResolver, TermTable};
+use super::table::{TermResolver, TermTable, text_bytes};
 use super::value::Value;
 use super::warnings::Warnings;
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
-use crate::governor::Governor;
+use crate::governor::{Governor, Working};
 use crate::service::ServiceHandler;
 
 /// A function of the embedding program: its arguments are bound, and `None` is an error.
@@ -145,7 +145,7 @@ impl EvaluationContext {
         self.warnings.lock().add(warning);
     }
 
-    /// The warnings up to now.
+    /// The warnings up to now, as lines; of many only the first.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.lock().lines()
     }
@@ -232,8 +232,36 @@ impl EvaluationContext {
 
 /// How many terms are read from the dictionary between looks at the deadline.
 const DECODED: usize = 4096;
+/// How many are read first where they are charged for: nothing is known of their length yet.
+const DECODED_FIRST: usize = 64;
+/// About what is read before it is charged for, judged by what came before it.
+const DECODED_BYTES: usize = 1 << 20;
 
 impl EvaluationContext {
+    /// The same terms, charged for: each with its text and so many bytes besides. A few are read first, and
+    /// then as many at a time as those before let expect to be short enough.
+    pub(crate) fn decode_charged(
+        &self,
+        ids: &[TermId],
+        each_bytes: usize,
+        charge: &mut Working,
+    ) -> Result<Vec<Term>, QueryError> {
+        let mut terms = Vec::with_capacity(ids.len());
+        let (mut rest, mut count) = (ids, DECODED_FIRST);
+        while !rest.is_empty() {
+            self.check()?;
+            let (part, after) = rest.split_at(count.min(rest.len()));
+            let part = self.decode(part)?;
+            let texts_bytes: usize = part.iter().map(text_bytes).sum();
+            charge.add(texts_bytes + part.len() * each_bytes)?;
+            let fitting = DECODED_BYTES * part.len() / texts_bytes.max(1);
+            count = fitting.clamp(1, 8 * part.len()).min(DECODED);
+            terms.extend(part);
+            rest = after;
+        }
+        Ok(terms)
+    }
+
     fn decode_stored(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
         if ids.len() <= DECODED {
             return self.resolver.decode(ids);
@@ -263,5 +291,69 @@ impl fmt::Debug for EvaluationContext {
             .field("now", &self.now)
             .field("base_iri", &self.base_iri)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oxrdf::{Literal, TermRef};
+
+    use super::*;
+
+    /// Texts of one length, and how many were asked for at a time.
+    struct Texts {
+        bytes: usize,
+        asked: Mutex<Vec<usize>>,
+    }
+
+    impl TermResolver for Texts {
+        fn resolve(&self, _: TermRef<'_>) -> Result<Option<TermId>, QueryError> {
+            Ok(None)
+        }
+
+        fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
+            self.asked.lock().push(ids.len());
+            let text = |_: &TermId| Literal::new_simple_literal("x".repeat(self.bytes)).into();
+            Ok(ids.iter().map(text).collect())
+        }
+    }
+
+    /// What was asked for at a time to decode so many texts, and whether they fitted into 8 MiB.
+    fn asked(bytes: usize, count: u64) -> (Vec<usize>, bool) {
+        let texts = Arc::new(Texts {
+            bytes,
+            asked: Mutex::default(),
+        });
+        let governor = Arc::new(Governor::with_memory(8 << 20));
+        let resolver: Arc<dyn TermResolver> = Arc::<Texts>::clone(&texts);
+        let context = EvaluationContext::new(resolver, DateTime::now(), [0; 32]);
+        let context = context.with_governor(Arc::clone(&governor));
+        let ids: Vec<TermId> = (0..count)
+            .map(|n| TermId::new(TermKind::String, n))
+            .collect();
+        let mut charge = Working::new(&governor);
+        let decoded = context.decode_charged(&ids, 0, &mut charge);
+        let fits = match decoded {
+            Ok(terms) => terms.len() == ids.len(),
+            Err(error) => {
+                assert!(matches!(error, QueryError::Memory(_)));
+                false
+            }
+        };
+        (texts.asked.lock().clone(), fits)
+    }
+
+    #[test]
+    fn long_texts_are_charged_for_a_few_at_a_time() {
+        let (asked, fits) = asked(200_000, 65_536);
+        assert_eq!((asked, fits), (vec![64], false));
+        let (asked, fits) = self::asked(20_000, 300);
+        assert_eq!((asked[..2].to_vec(), fits), (vec![64, 52], true));
+    }
+
+    #[test]
+    fn short_texts_are_read_in_large_batches() {
+        let (asked, fits) = asked(20, 65_536);
+        assert!(fits && asked.len() <= 18, "{asked:?}");
     }
 }

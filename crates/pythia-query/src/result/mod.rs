@@ -20,7 +20,6 @@ use crate::error::QueryError;
 use crate::exec::batch::id_columns;
 use crate::exec::context::QueryContext;
 use crate::exec::operator::{Solutions, pull};
-use crate::expression::text_bytes;
 use crate::governor::Working;
 
 use construct::Construction;
@@ -197,14 +196,9 @@ fn decode(
     distinct.retain(|id| *id != 0);
     let wanted: Vec<TermId> = distinct.iter().map(|id| TermId(*id)).collect();
     let mut charge = Working::new(context.governor());
-    let mut terms = Vec::with_capacity(wanted.len());
-    for part in wanted.chunks(DECODED) {
-        let mut part = context.evaluation.decode(part)?;
-        part.iter_mut().for_each(recommend_form);
-        let bytes = part.iter().map(|term| size_of::<Term>() + text_bytes(term));
-        charge.add(bytes.sum())?;
-        terms.extend(part);
-    }
+    let evaluation = &context.evaluation;
+    let mut terms = evaluation.decode_charged(&wanted, size_of::<Term>(), &mut charge)?;
+    terms.iter_mut().for_each(recommend_form);
     charge.add(ids.columns.len() * ids.rows * size_of::<u32>())?;
     let place = |id: &u64| {
         distinct
@@ -224,9 +218,6 @@ fn decode(
         _charge: charge,
     })
 }
-
-/// How many terms are decoded before they are charged for.
-const DECODED: usize = 4096;
 
 /// Triples of a CONSTRUCT or DESCRIBE, without repetition, computed as they are asked for.
 pub struct TripleStream {

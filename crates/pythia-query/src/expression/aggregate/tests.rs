@@ -1,10 +1,11 @@
-use oxrdf::Term;
+use oxrdf::{Literal, Term};
 use spargebra::SparqlParser;
 use spargebra::algebra::GraphPattern;
 
 use super::*;
 use crate::expression::exists::no_exists;
 use crate::expression::testing::{context, term, variables};
+use crate::governor::Governor;
 
 fn aggregate(text: &str) -> AggregateExpression {
     let query = format!("SELECT ({text} AS ?result) {{ }}");
@@ -177,4 +178,55 @@ fn concatenation() {
         &rows,
         &["\"a b a\"", "\"a b\"", "\"1\""],
     );
+}
+
+/// Adds rows of these terms, each to a group of its own if there are so many groups.
+fn add(
+    text: &str,
+    terms: Vec<Term>,
+    groups: usize,
+    context: &EvaluationContext,
+) -> Result<(), QueryError> {
+    let columns = variables(&["x"]);
+    let compiled = CompiledAggregate::compile(&aggregate(text), &columns, context, &no_exists)?;
+    let mut accumulator = CompiledAggregate::accumulators(&[compiled].into()).remove(0);
+    let rows = 0..terms.len();
+    let of_row: Vec<u32> = rows.map(|row| (row % groups) as u32).collect();
+    let resolved = |term: &Term| context.resolver().resolve(term.as_ref());
+    let ids = terms
+        .iter()
+        .map(|term| resolved(term).map(|id| id.expect("a stored term").0));
+    let ids: Vec<u64> = ids.collect::<Result<_, _>>()?;
+    accumulator.update(&of_row, groups, &[&ids], context)?;
+    accumulator.finish(groups, context)
+}
+
+#[test]
+fn long_sums_of_many_groups_are_charged_for() {
+    let long = "7".repeat(8000);
+    let value = term(&long);
+    for text in ["SUM(?x)", "AVG(?x)"] {
+        for (groups, fits) in [(50, true), (2000, false)] {
+            let governor = Arc::new(Governor::with_memory(1 << 20));
+            let context = context([value.clone()]).with_governor(Arc::clone(&governor));
+            let added = add(text, vec![value.clone(); 2000], groups, &context);
+            match added {
+                Ok(()) => assert!(fits, "{text}"),
+                Err(QueryError::Memory(_)) => assert!(!fits, "{text}"),
+                Err(error) => panic!("{error}"),
+            }
+            assert!(governor.memory_used() < 1 << 16, "it was given back");
+        }
+    }
+}
+
+#[test]
+fn arguments_of_large_batches_are_evaluated_in_parts() {
+    let text = |row: usize| Literal::new_simple_literal(format!("{row:01000}")).into();
+    let terms: Vec<Term> = (0..16_384).map(text).collect();
+    for aggregate in ["COUNT(STRLEN(?x))", "MAX(STRLEN(?x))", "MIN(?x)"] {
+        let governor = Arc::new(Governor::with_memory(8 << 20));
+        let context = context(terms.clone()).with_governor(governor);
+        add(aggregate, terms.clone(), 1, &context).expect(aggregate);
+    }
 }
