@@ -12,17 +12,16 @@ use oxrdf::Variable;
 use pythia_rdf::{TermId, TermKind};
 use spargebra::algebra::{AggregateExpression, AggregateFunction};
 
-use super::CompiledExpression;
 use super::column::{Column, Decoded};
 use super::context::EvaluationContext;
-use super::evaluate::{Evaluator, Rows};
+use super::evaluate::{CHECK_ROWS, Evaluator, Rows};
 use super::exists::ExistsCompiler;
 use super::function::{arithmetic, spelling};
 use super::number::{Arithmetic, Number};
 use super::order::{compare_ids, compare_values};
 use super::text::Text;
-use super::{CompiledExpression, for_parts};
 use super::value::Value;
+use super::{CompiledExpression, for_parts};
 use crate::error::QueryError;
 use crate::governor::Held;
 use crate::spill::distinct::{DistinctRows, Offered};
@@ -126,7 +125,8 @@ pub struct Accumulator {
 
 enum State {
     Count(Vec<u64>),
-    Sum(Vec<Sum>),
+    /// With the memory that long numbers take.
+    Sum(Vec<Sum>, Option<Held>),
     Extreme(Vec<Extreme>),
     Sample(Vec<u64>),
     /// With the memory that the texts take.
@@ -302,7 +302,7 @@ impl Accumulator {
                 .iter()
                 .map(|&count| intern(i64::try_from(count).ok().map(Value::integer)))
                 .collect(),
-            State::Sum(sums) => sums[groups]
+            State::Sum(sums, _) => sums[groups]
                 .iter()
                 .map(|sum| intern(sum.outcome(is_average)))
                 .collect(),
@@ -322,7 +322,7 @@ impl Accumulator {
     }
 
     /// Bytes that so many groups take while they are added, at most. Sets of `DISTINCT` and
-    /// texts of `GROUP_CONCAT` are charged as they grow, and not in this.
+    /// texts of `GROUP_CONCAT` and long numbers are charged as they grow, and not in this.
     pub fn memory_bytes(&self, group_count: usize) -> usize {
         fn of<T>(groups: &Vec<T>, count: usize) -> usize {
             let capacity = groups.capacity();
@@ -335,7 +335,7 @@ impl Accumulator {
         }
         match &self.state {
             State::Count(groups) | State::Sample(groups) => of(groups, group_count),
-            State::Sum(groups) => of(groups, group_count),
+            State::Sum(groups, _) => of(groups, group_count),
             State::Extreme(groups) => of(groups, group_count),
             State::Concat(groups, _) => of(groups, group_count),
         }
@@ -346,7 +346,7 @@ impl State {
     fn new(function: &Function) -> Self {
         match function {
             Function::Count => Self::Count(Vec::new()),
-            Function::Sum | Function::Avg => Self::Sum(Vec::new()),
+            Function::Sum | Function::Avg => Self::Sum(Vec::new(), None),
             Function::Min | Function::Max => Self::Extreme(Vec::new()),
             Function::Sample => Self::Sample(Vec::new()),
             Function::GroupConcat { .. } => Self::Concat(Vec::new(), None),
@@ -356,7 +356,7 @@ impl State {
     fn resize(&mut self, group_count: usize) {
         match self {
             Self::Count(counts) => counts.resize(group_count, 0),
-            Self::Sum(sums) => sums.resize(group_count, Sum::new()),
+            Self::Sum(sums, _) => sums.resize(group_count, Sum::new()),
             Self::Extreme(extremes) => extremes.resize(group_count, Extreme::Empty),
             Self::Sample(ids) => ids.resize(group_count, 0),
             Self::Concat(texts, _) => texts.resize(group_count, Concat::default()),
@@ -379,7 +379,10 @@ impl State {
                 }
                 Ok(())
             }
-            Self::Sum(sums) => add_to_sums(sums, groups, &column, decoded, context),
+            Self::Sum(sums, held) => {
+                let held = held.get_or_insert_with(|| Held::new(context.governor()));
+                add_to_sums((sums, held), groups, &column, decoded, context)
+            }
             Self::Extreme(extremes) => {
                 let ids = column.into_ids(groups.len(), context)?;
                 let largest = matches!(aggregate.function, Function::Max);
@@ -413,7 +416,7 @@ impl State {
 }
 
 fn add_to_sums(
-    sums: &mut [Sum],
+    (sums, held): (&mut [Sum], &mut Held),
     groups: &[u32],
     column: &Column<'_>,
     decoded: &mut Decoded,
@@ -428,7 +431,16 @@ fn add_to_sums(
             Some(id) if !may_be_number(id) => None,
             _ => column.value(row, decoded).filter(Value::is_numeric),
         };
-        sums[group as usize].add(number);
+        let sum = &mut sums[group as usize];
+        let before = sum.long_bytes();
+        sum.add(number);
+        let after = sum.long_bytes();
+        if after != before {
+            held.set(held.bytes() + after - before)?;
+        }
+        if row.is_multiple_of(CHECK_ROWS) && after > 0 {
+            context.check()?;
+        }
     }
     Ok(())
 }
@@ -507,6 +519,14 @@ impl Sum {
             (Some(total), Some(number)) => arithmetic(Arithmetic::Add, total, &number),
             _ => None,
         };
+    }
+
+    /// What its number takes besides, if that is long.
+    fn long_bytes(&self) -> usize {
+        match &self.total {
+            Some(Value::Exact(exact)) => exact.memory_bytes(),
+            _ => 0,
+        }
     }
 
     fn outcome(&self, is_average: bool) -> Option<Value<'static>> {

@@ -345,9 +345,13 @@ impl<'a> Column<'a> {
 }
 
 impl Cell {
-    /// Bytes of the text in it, if it has one of its own.
+    /// Bytes of the text or long number in it, if it has one of its own.
     pub(crate) fn text_bytes(&self) -> usize {
         match self {
+            Self::Value(Value::Exact(exact)) => exact.memory_bytes(),
+            Self::Value(Value::Triple(triple)) => {
+                64 + triple.predicate.as_str().len() + text_bytes(&triple.object)
+            }
             Self::Value(
                 Value::String(text)
                 | Value::NamedNode(text)

@@ -56,6 +56,32 @@ impl Exact {
         Some(match small {
             Some(value) => Number::Decimal(value).into(),
             None => Value::Exact(Box::new(self)),
+    /// Takes the zeros at the end of the fraction off: half of those that there may be at a time, so that a
+    /// long number is divided a few times only.
+    fn strip_zeros(&mut self) {
+        let Some(twos) = self.mantissa.trailing_zeros() else {
+            // 0.
+            self.scale = 0;
+            return;
+        };
+        // What 10ⁿ divides, 2ⁿ does too.
+        let most = u32::try_from(twos).unwrap_or(u32::MAX).min(self.scale);
+        let mut count = most.checked_ilog2().map_or(0, |log| 1 << log);
+        while count > 0 {
+            let unit = power_of_ten(count);
+            if self.scale >= count && (&self.mantissa % &unit) == BigInt::ZERO {
+                self.mantissa /= unit;
+                self.scale -= count;
+            }
+            count /= 2;
+        }
+    }
+
+    /// Memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.mantissa.bits().div_ceil(8) as usize
+    }
+
         })
     }
 
