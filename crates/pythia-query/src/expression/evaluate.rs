@@ -70,7 +70,10 @@ pub(crate) struct Evaluator<'a> {
 }
 
 /// Functions look at the deadline after so many rows.
-const CHECK_ROWS: usize = 64;
+pub(super) const CHECK_ROWS: usize = 64;
+
+/// Computed texts are charged for once there are so many bytes of them, or one of more.
+const CHARGED_BYTES: usize = 16 << 10;
 
 impl<'a> Evaluator<'a> {
     /// `columns` hold raw ids, one column per variable the expression was compiled for.
@@ -239,7 +242,10 @@ impl<'a> Evaluator<'a> {
             }
         }
         self.decoded.add(self.context, wanted)?;
-        for row in undecided {
+        for (number, row) in undecided.into_iter().enumerate() {
+            if number.is_multiple_of(CHECK_ROWS) {
+                self.context.check()?;
+            }
             let left = left.value(row, &self.decoded);
             let right = right.value(row, &self.decoded);
             let outcome = left.zip(right);
@@ -311,18 +317,17 @@ impl<'a> Evaluator<'a> {
         if let Some(numbers) = self.number_arithmetic(operator, left, right, rows) {
             return Ok(Column::Numbers(numbers));
         }
-        let cells = (0..rows).map(|row| {
+        let decoded = &self.decoded;
+        let cells = cells(self.context, &mut self.working, rows, |row| {
             if skips(left, row) || skips(right, row) {
                 return Cell::Error;
             }
-            let left = left.value(row, &self.decoded);
-            let right = right.value(row, &self.decoded);
-            let operands = left.zip(right);
+            let operands = left.value(row, decoded).zip(right.value(row, decoded));
             operands
                 .and_then(|(left, right)| function::arithmetic(operator, &left, &right))
                 .into()
         });
-        Ok(Column::Cells(cells.collect()))
+        Ok(Column::Cells(cells?))
     }
 
     /// Arithmetic on numbers and errors; `None` once there is another value, or the outcome may
@@ -357,11 +362,17 @@ impl<'a> Evaluator<'a> {
         let column = self.evaluate(inner, rows)?;
         self.decoded
             .require(self.context, &[&column], |_, _| true)?;
-        let cells = (0..rows.len()).map(|row| match column.value(row, &self.decoded) {
-            Some(value) => apply(value).into(),
-            None => Cell::Error,
-        });
-        Ok(Column::Cells(cells.collect()))
+        let decoded = &self.decoded;
+        let cells = cells(
+            self.context,
+            &mut self.working,
+            rows.len(),
+            |row| match column.value(row, decoded) {
+                Some(value) => apply(value).into(),
+                None => Cell::Error,
+            },
+        );
+        Ok(Column::Cells(cells?))
     }
 
     fn conditional(
@@ -409,14 +420,15 @@ impl<'a> Evaluator<'a> {
         let arguments = self.arguments(&call.arguments, rows)?;
         let columns: Vec<&Column<'_>> = arguments.iter().collect();
         self.decoded.require(self.context, &columns, |_, _| true)?;
-        let cells = (0..rows.len()).map(|row| {
+        let decoded = &self.decoded;
+        let cells = cells(self.context, &mut self.working, rows.len(), |row| {
             let terms = arguments
                 .iter()
-                .map(|column| column.term(row, &self.decoded).map(Cow::into_owned));
+                .map(|column| column.term(row, decoded).map(Cow::into_owned));
             let terms: Option<Vec<Term>> = terms.collect();
             terms.and_then(|terms| (call.function)(&terms)).into()
         });
-        Ok(Column::Cells(cells.collect()))
+        Ok(Column::Cells(cells?))
     }
 
     fn arguments(
@@ -519,26 +531,32 @@ impl<'a> Evaluator<'a> {
     ) -> Result<Column<'a>, QueryError> {
         let columns: Vec<&Column<'_>> = arguments.iter().collect();
         self.decoded.require(self.context, &columns, |_, id| {
-            function::term_of_kind(function, id.kind()).is_none()
+            function::term_of_id(function, id).is_none()
         })?;
+        let decoded = &self.decoded;
         let mut terms = Vec::with_capacity(arguments.len());
-        let cells = (0..rows).map(|row| {
-            if let [argument] = arguments
-                && let Some(id) = argument.id(row)
-                && let Some(cell) = function::term_of_kind(function, id.kind())
-            {
+        let cells = cells(self.context, &mut self.working, rows, |row| {
+            let id = match arguments {
+                [argument] => argument.id(row),
+                _ => None,
+            };
+            if let Some(cell) = id.and_then(|id| function::term_of_id(function, id)) {
                 return cell;
             }
             terms.clear();
             for argument in arguments {
-                match argument.term(row, &self.decoded) {
+                match argument.term(row, decoded) {
                     Some(term) => terms.push(term),
                     None => return Cell::Error,
                 }
             }
-            function::call_with_terms(function, &terms)
+            // Long texts are not copied for each row.
+            match (id, &terms[..]) {
+                (Some(id), [term]) if function::is_itself(function, term) => Cell::Id(id),
+                _ => function::call_with_terms(function, &terms),
+            }
         });
-        Ok(Column::Cells(cells.collect()))
+        Ok(Column::Cells(cells?))
     }
 
     /// `BNODE(text)`: one blank node per text and solution (§17.4.2.9). A solution is known by
@@ -552,19 +570,48 @@ impl<'a> Evaluator<'a> {
             .require(self.context, &[argument], |_, _| true)?;
         let seed = self.context.blank_node_seed();
         let mut solutions: FxHashMap<usize, u64> = FxHashMap::default();
-        let cells = (0..rows.len()).map(|row| {
-            let Some(Value::String(text)) = argument.value(row, &self.decoded) else {
+        let (decoded, columns) = (&self.decoded, self.columns);
+        let cells = cells(self.context, &mut self.working, rows.len(), |row| {
+            let Some(Value::String(text)) = argument.value(row, decoded) else {
                 return Cell::Error;
             };
             let position = rows.position(row);
             let solution = *solutions.entry(position).or_insert_with(|| {
-                let bound = self.columns.iter().map(|column| TermId(column[position]));
+                let bound = columns.iter().map(|column| TermId(column[position]));
                 function::solution_hash(seed, bound.filter(|id| id.kind() != TermKind::Computed))
             });
             Some(function::scoped_blank_node(solution, &text)).into()
         });
-        Ok(Column::Cells(cells.collect()))
+        Ok(Column::Cells(cells?))
     }
+}
+
+/// The cells of some rows. Looks at the deadline meanwhile, and charges for the texts that are made.
+fn cells(
+    context: &EvaluationContext,
+    working: &mut Working,
+    rows: usize,
+    mut cell: impl FnMut(usize) -> Cell,
+) -> Result<Vec<Cell>, QueryError> {
+    let mut cells = Vec::with_capacity(rows);
+    let mut bytes = 0;
+    for row in 0..rows {
+        if row.is_multiple_of(CHECK_ROWS) {
+            context.check()?;
+        }
+        let cell = cell(row);
+        bytes += cell.text_bytes();
+        if bytes >= CHARGED_BYTES {
+            working.add(std::mem::take(&mut bytes))?;
+        }
+        if matches!(cell, Cell::Value(Value::Exact(_))) {
+            // Others like it may take as long as many rows.
+            context.check()?;
+        }
+        cells.push(cell);
+    }
+    working.add(bytes)?;
+    Ok(cells)
 }
 
 /// Whether an id can be an operand of arithmetic.

@@ -40,10 +40,7 @@ impl Exact {
         if self.mantissa.bits() > DIGITS_MAX * 10 / 3 || u64::from(self.scale) > DIGITS_MAX {
             return None;
         }
-        while self.scale > 0 && (&self.mantissa % 10_u8) == BigInt::ZERO {
-            self.mantissa /= 10_u8;
-            self.scale -= 1;
-        }
+        self.strip_zeros();
         if self.is_integer {
             return Some(match i64::try_from(&self.mantissa) {
                 Ok(value) => Value::integer(value),
@@ -56,6 +53,9 @@ impl Exact {
         Some(match small {
             Some(value) => Number::Decimal(value).into(),
             None => Value::Exact(Box::new(self)),
+        })
+    }
+
     /// Takes the zeros at the end of the fraction off: half of those that there may be at a time, so that a
     /// long number is divided a few times only.
     fn strip_zeros(&mut self) {
@@ -80,9 +80,6 @@ impl Exact {
     /// Memory that it takes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.mantissa.bits().div_ceil(8) as usize
-    }
-
-        })
     }
 
     /// An integer's lexical form; `None` if it is none.
@@ -470,6 +467,40 @@ mod tests {
             assert!(Exact::parse_decimal(wrong).is_none(), "{wrong}");
             assert!(Exact::parse_integer(wrong).is_none(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn zeros_at_the_end_go_however_many_there_are() {
+        for digits in [0, 1, 2, 7, 63, 64, 65, 1000, 9000] {
+            for last in [1_u64, 5, 2, 8, 1 << 40, 12_345_678_901_234_567_891] {
+                let last = if last.is_multiple_of(10) {
+                    last + 1
+                } else {
+                    last
+                };
+                for fraction in [digits, digits + 3, digits / 2] {
+                    let mut exact = Exact {
+                        mantissa: BigInt::from(last) * power_of_ten(digits),
+                        scale: fraction,
+                        is_integer: false,
+                    };
+                    exact.strip_zeros();
+                    let gone = digits.min(fraction);
+                    assert_eq!(exact.scale, fraction - gone);
+                    assert_eq!(
+                        exact.mantissa,
+                        BigInt::from(last) * power_of_ten(digits - gone)
+                    );
+                }
+            }
+        }
+        let mut zero = Exact {
+            mantissa: BigInt::ZERO,
+            scale: 9000,
+            is_integer: false,
+        };
+        zero.strip_zeros();
+        assert_eq!((zero.mantissa, zero.scale), (BigInt::ZERO, 0));
     }
 
     #[test]

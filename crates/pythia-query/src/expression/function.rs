@@ -381,7 +381,7 @@ pub(crate) fn is_term_function(function: &Function) -> bool {
 }
 
 /// The outcome of such a function of one argument where its kind decides it.
-pub(crate) fn term_of_kind(function: &Function, kind: TermKind) -> Option<Cell> {
+fn term_of_kind(function: &Function, kind: TermKind) -> Option<Cell> {
     use Function as F;
     use TermKind as K;
     let cell = |value: Value<'static>| Some(Cell::Value(value));
@@ -432,6 +432,24 @@ pub(crate) fn call_with_terms(function: &Function, terms: &[Cow<'_, Term>]) -> C
             _ => Cell::Error,
         },
         _ => Cell::Error,
+    }
+}
+
+/// The outcome of a function of terms with one argument where its id decides it.
+pub(crate) fn term_of_id(function: &Function, id: TermId) -> Option<Cell> {
+    match (function, id.kind()) {
+        (Function::Str, TermKind::String) => Some(Cell::Id(id)),
+        (function, kind) => term_of_kind(function, kind),
+    }
+}
+
+/// Whether a function gives its argument back.
+pub(crate) fn is_itself(function: &Function, term: &Term) -> bool {
+    match term {
+        Term::Literal(literal) => {
+            matches!(function, Function::Str) && literal.datatype() == xsd::STRING
+        }
+        _ => false,
     }
 }
 

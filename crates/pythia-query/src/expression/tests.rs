@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNode, Term, Triple};
 use pythia_rdf::{TermId, TermKind};
 
@@ -350,6 +351,68 @@ fn compiling_stops_when_the_query_is_cancelled() {
     let all = expression(&format!("COALESCE({})", calls.join(", ")));
     let compiled = CompiledExpression::compile(&all, &[], &context);
     assert!(matches!(compiled, Err(QueryError::Cancelled)));
+}
+
+/// A context with so much memory besides what batches have for nothing.
+fn context_within(bytes: usize) -> EvaluationContext {
+    context([]).with_governor(Arc::new(Governor::with_memory(bytes)))
+}
+
+/// The outcomes of an expression where `?x` is the same term in all rows.
+fn repeated(
+    text: &str,
+    value: Term,
+    rows: usize,
+    context: &EvaluationContext,
+) -> Result<Vec<u64>, QueryError> {
+    let columns = variables(&["x"]);
+    let compiled = CompiledExpression::compile(&expression(text), &columns, context)?;
+    let ids = vec![context.intern(value)?.0; rows];
+    compiled.evaluate_ids(&[&ids], rows, context)
+}
+
+#[test]
+fn texts_copied_for_each_row_are_charged_for() {
+    let long = format!("http://e/{}", "x".repeat(100_000));
+    let node = NamedNode::new_unchecked(long);
+    for text in [
+        "STR(?x)",
+        "STRLEN(STR(?x))",
+        "STRDT(STR(?x), <d>)",
+        "DATATYPE(STRDT(STR(?x), <d>))",
+        "xsd:string(?x)",
+        "IF(true, TRIPLE(?x, <p>, ?x), 1)",
+    ] {
+        let text = text
+            .replace("<d>", "<http://e/d>")
+            .replace("<p>", "<http://e/p>");
+        let context = context_within(8 << 20);
+        let outcome = repeated(&text, node.clone().into(), 4000, &context);
+        assert!(matches!(outcome, Err(QueryError::Memory(_))), "{text}");
+    }
+}
+
+#[test]
+fn strings_are_not_copied_by_str() {
+    let context = context_within(8 << 20);
+    let long: Term = Literal::new_simple_literal("x".repeat(1 << 20)).into();
+    let lengths = repeated("STRLEN(STR(?x))", long.clone(), 4000, &context).unwrap();
+    let length = context.intern(term("1048576")).unwrap().0;
+    assert!(lengths.iter().all(|found| *found == length));
+    let ids = repeated("STR(?x)", long.clone(), 4000, &context).unwrap();
+    assert_eq!(ids[0], context.intern(long).unwrap().0);
+}
+
+#[test]
+fn arithmetic_with_long_numbers_stops_when_the_query_is_cancelled() {
+    let long = format!("{}.{}", "7".repeat(2000), "3".repeat(2000));
+    for text in ["?x * ?x", "?x / 7", "-?x", "xsd:decimal(?x)", "?x < ?x + 1"] {
+        let governor = Arc::new(Governor::unlimited().with_checks_max(20));
+        let context = context([]).with_governor(governor);
+        let value: Term = Literal::new_typed_literal(long.clone(), xsd::DECIMAL).into();
+        let outcome = repeated(text, value, 4000, &context);
+        assert!(matches!(outcome, Err(QueryError::Cancelled)), "{text}");
+    }
 }
 
 #[test]
