@@ -300,6 +300,9 @@ struct Cutter<'t> {
     /// Brackets that are open within a triple.
     nested: usize,
     collections: usize,
+    /// Round brackets of expressions that are open, and those around each group that is.
+    expressions: usize,
+    expressions_outside: Vec<usize>,
     /// The triples with the subject at hand.
     statement: Statement,
 }
@@ -329,6 +332,8 @@ impl<'t> Cutter<'t> {
             with_bytes: 0,
             nested: 0,
             collections: 0,
+            expressions: 0,
+            expressions_outside: Vec::new(),
             statement: Statement::default(),
         }
     }
@@ -344,11 +349,16 @@ impl<'t> Cutter<'t> {
             "{" => {
                 self.graph = self.named.take().or_else(|| self.graph.take());
                 self.statement = Statement::default();
+                let outside = std::mem::take(&mut self.expressions);
+                self.expressions_outside.push(outside);
             }
             "}" => {
                 self.graph = None;
                 self.statement = Statement::default();
+                self.expressions = self.expressions_outside.pop().unwrap_or(0);
             }
+            "(" if self.expressions > 0 || self.follows_function() => self.expressions += 1,
+            ")" if self.expressions > 0 => self.expressions -= 1,
             "(" => (self.nested, self.collections) = (self.nested + 1, self.collections + 1),
             ")" => {
                 self.nested = self.nested.saturating_sub(1);
@@ -378,10 +388,28 @@ impl<'t> Cutter<'t> {
         self.before = Some(token);
     }
 
+    /// Whether brackets after the token before have an expression, or arguments, and no collection.
+    fn follows_function(&self) -> bool {
+        let is_term = |text: &str| {
+            text == "a"
+                || ["true", "false"]
+                    .iter()
+                    .any(|word| text.eq_ignore_ascii_case(word))
+        };
+        self.before
+            .is_some_and(|before| before.kind == Kind::Word && !is_term(before.text))
+    }
+
     /// Counts what a token takes in the tree: its text may be in each quad of its subject.
     fn count(&mut self, token: &Token<'_>) {
         let is_short = matches!(token.kind, Kind::Name | Kind::Iri);
         let text = token.text.len() + if is_short { self.name_bytes } else { 0 };
+        if self.expressions > 0 {
+            // Nothing in an expression is repeated.
+            let bytes = self.current.tree_bytes.saturating_add(TOKEN_BYTES + text);
+            self.current.tree_bytes = bytes;
+            return;
+        }
         let statement = &mut self.statement;
         statement.bytes += text;
         // Strings are no subjects or predicates, which all objects share.
