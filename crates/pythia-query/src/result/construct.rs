@@ -6,34 +6,25 @@
 use std::sync::Arc;
 
 use hashbrown::HashSet;
-use oxrdf::{Term, Triple};
-use pythia_rdf::{TermId, TermKind};
+use oxrdf::Triple;
 use pythia_store::IdBatch;
 use spargebra::term::TriplePattern;
 
 use super::SolutionStream;
-use super::template::{Filling, Place, TemplateReader, new_node, triple};
+use super::template::{Filling, Place, TemplateReader};
+use super::triples::{BATCH_ROWS, Pending, PendingTriples, ROW_WIDTH, Row};
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 use crate::spill::distinct::{DistinctRows, Offered};
 use crate::spill::file::SpillFile;
 use crate::spill::rows::{RowReader, RowWriter};
 
-/// Triples decoded at once.
-const BATCH_ROWS: usize = 4096;
-
-/// Ids of a triple's terms: subject, predicate, object; of a triple whose object is a triple term:
-/// subject, predicate, and the three of the object. Unused places hold 0.
-type Row = [u64; 5];
-const ROW_WIDTH: usize = 5;
-
 /// A CONSTRUCT under way.
 pub(super) struct Construction {
     solutions: SolutionStream,
     template: Vec<Shape>,
     state: State,
-    /// Makes new blank nodes differ from those of any other query.
-    query: u64,
+    pending: PendingTriples,
     solution: u64,
     /// What is left of the query's last batch, and the next row of it.
     batch: IdBatch,
@@ -56,9 +47,6 @@ struct Shape {
     has_new_node: bool,
 }
 
-/// A triple to be decoded, and the solution it is from if it has new blank nodes.
-type Pending = (Row, u64);
-
 impl Construction {
     pub(super) fn new(
         template: &[TriplePattern],
@@ -72,11 +60,12 @@ impl Construction {
             }
         }
         let given = DistinctRows::new(solutions.context.governor(), ROW_WIDTH, 0);
+        let pending = PendingTriples::new(&solutions.context);
         Ok(Self {
             solutions,
             template: shapes,
             state: State::Solutions(given),
-            query: rand::random(),
+            pending,
             solution: 0,
             batch: IdBatch::new(0),
             row: 0,
@@ -86,6 +75,9 @@ impl Construction {
     /// The next triples. Those that would not be RDF are left out.
     pub(super) fn next_batch(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
         loop {
+            if let Some(triples) = self.pending.next_batch()? {
+                return Ok(Some(triples));
+            }
             self.solutions.context.check()?;
             let pending: Vec<Pending> = match &mut self.state {
                 State::Solutions(_) => self.instantiate()?,
@@ -105,10 +97,7 @@ impl Construction {
                 };
                 continue;
             }
-            let triples = self.decode(&pending)?;
-            if !triples.is_empty() {
-                return Ok(Some(triples));
-            }
+            self.pending.fill(pending);
         }
     }
 
@@ -137,7 +126,7 @@ impl Construction {
                 context: &context,
                 columns: &self.batch.columns,
                 row: self.row,
-                name: (self.query, self.solution),
+                name: self.pending.name(self.solution),
             };
             for shape in &self.template {
                 let Some(row) = shape.row(&filling)? else {
@@ -154,37 +143,6 @@ impl Construction {
             self.row += 1;
         }
         Ok(pending)
-    }
-
-    fn decode(&self, pending: &[Pending]) -> Result<Vec<Triple>, QueryError> {
-        let is_stored = |id: &u64| TermId(*id).kind() != TermKind::Nothing;
-        let mut ids: Vec<TermId> = pending
-            .iter()
-            .flat_map(|(row, _)| row)
-            .filter(|id| is_stored(id))
-            .map(|id| TermId(*id))
-            .collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let terms = self.solutions.context.evaluation.decode(&ids)?;
-        let term = |id: u64, solution: u64| -> Option<Term> {
-            if id == 0 {
-                return None;
-            }
-            Some(match ids.binary_search(&TermId(id)) {
-                Ok(place) => terms[place].clone(),
-                Err(_) => new_node(id, (self.query, solution)).into(),
-            })
-        };
-        let assemble = |&(row, solution): &Pending| {
-            let [s, p, o, inner_p, inner_o] = row.map(|id| term(id, solution));
-            let object = match inner_p {
-                None => o?,
-                Some(inner_p) => triple(o?, inner_p, inner_o?)?.into(),
-            };
-            triple(s?, p?, object)
-        };
-        Ok(pending.iter().filter_map(assemble).collect())
     }
 }
 

@@ -8,8 +8,9 @@ use pythia_store::{Component, GraphFilter, IdBatch, Order, QuadPattern, QuadScan
 use rustc_hash::FxBuildHasher;
 
 use super::SolutionStream;
-use super::template::triple;
+use super::triples::{BATCH_ROWS, Pending, PendingTriples};
 use crate::error::QueryError;
+use crate::governor::Working;
 
 /// A DESCRIBE under way. Each term is described once, so no triple repeats; memory is one id for
 /// each term described, and where the default graph is made of several, what these say of a term.
@@ -20,6 +21,7 @@ pub(super) struct Description {
     described: HashSet<TermId, FxBuildHasher>,
     /// Terms still to be described.
     open: Vec<TermId>,
+    pending: PendingTriples,
     /// The term being described, with what is said of it.
     current: Option<(TermId, Statements)>,
 }
@@ -28,13 +30,34 @@ pub(super) struct Description {
 enum Statements {
     Scan(QuadScan),
     /// Of several graphs, each once.
-    Merged(Option<IdBatch>),
+    Merged(Merged),
+}
+
+/// Pairs of predicate and object, given some at a time.
+struct Merged {
+    rows: Vec<(u64, u64)>,
+    next: usize,
+    _charge: Working,
+}
+
+impl Merged {
+    fn next(&mut self) -> Option<IdBatch> {
+        let end = (self.next + BATCH_ROWS).min(self.rows.len());
+        let rows = &self.rows[self.next..end];
+        self.next = end;
+        let (predicates, objects) = rows.iter().copied().unzip();
+        (!rows.is_empty()).then(|| IdBatch {
+            rows: rows.len(),
+            columns: vec![predicates, objects],
+        })
+    }
 }
 
 impl Description {
     pub(super) fn new(solutions: SolutionStream) -> Self {
         Self {
             graphs: solutions.context.dataset.default_filters(),
+            pending: PendingTriples::new(&solutions.context),
             solutions,
             described: HashSet::default(),
             open: Vec::new(),
@@ -45,21 +68,21 @@ impl Description {
     /// The next triples; `None` at the end.
     pub(super) fn next_batch(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
         loop {
+            if let Some(triples) = self.pending.next_batch()? {
+                return Ok(Some(triples));
+            }
             self.solutions.context.check()?;
             if let Some((subject, statements)) = &mut self.current {
                 let subject = *subject;
                 let found = match statements {
                     Statements::Scan(scan) => scan.next()?,
-                    Statements::Merged(batch) => batch.take(),
+                    Statements::Merged(merged) => merged.next(),
                 };
                 let Some(found) = found else {
                     self.current = None;
                     continue;
                 };
-                let triples = self.triples(subject, &found)?;
-                if !triples.is_empty() {
-                    return Ok(Some(triples));
-                }
+                self.describe(subject, &found);
             } else if let Some(subject) = self.open.pop() {
                 self.start(subject)?;
             } else {
@@ -71,26 +94,19 @@ impl Description {
         }
     }
 
-    /// Triples of a term; blank nodes among their objects are described next.
-    fn triples(&mut self, subject: TermId, found: &IdBatch) -> Result<Vec<Triple>, QueryError> {
+    /// Takes triples of a term to be decoded; blank nodes among their objects are described next.
+    fn describe(&mut self, subject: TermId, found: &IdBatch) {
         let [predicates, objects] = &found.columns[..] else {
             unreachable!("two components were asked for");
         };
-        let ids = |column: &[u64]| column.iter().map(|id| TermId(*id)).collect::<Vec<_>>();
-        let (predicates, objects) = (ids(predicates), ids(objects));
-        let is_blank = |id: &&TermId| id.kind() == TermKind::BlankNode;
-        self.open.extend(objects.iter().filter(is_blank));
-        let rows: Vec<TermId> = predicates
-            .into_iter()
-            .zip(objects)
-            .flat_map(|(predicate, object)| [subject, predicate, object])
-            .collect();
-        let mut terms = self.solutions.context.evaluation.decode(&rows)?.into_iter();
-        let mut triples = Vec::with_capacity(rows.len() / 3);
-        while let (Some(s), Some(p), Some(o)) = (terms.next(), terms.next(), terms.next()) {
-            triples.extend(triple(s, p, o));
-        }
-        Ok(triples)
+        let is_blank = |id: &TermId| id.kind() == TermKind::BlankNode;
+        let blank = objects.iter().map(|id| TermId(*id)).filter(is_blank);
+        self.open.extend(blank);
+        let row = |(predicate, object): (&u64, &u64)| -> Pending {
+            ([subject.0, *predicate, *object, 0, 0], 0)
+        };
+        let rows = predicates.iter().zip(objects).map(row).collect();
+        self.pending.fill(rows);
     }
 
     /// Starts to describe a term, unless that is done.
@@ -118,6 +134,7 @@ impl Description {
             [graph @ GraphFilter::One(_)] => Statements::Scan(scan(*graph)?),
             graphs => {
                 let mut rows: Vec<(u64, u64)> = Vec::new();
+                let mut charge = Working::new(context.governor());
                 for graph in graphs {
                     let mut scan = scan(*graph)?;
                     while let Some(found) = scan.next()? {
@@ -125,16 +142,17 @@ impl Description {
                         let [predicates, objects] = &found.columns[..] else {
                             unreachable!("two components were asked for");
                         };
+                        charge.add(found.rows * 2 * size_of::<(u64, u64)>())?;
                         rows.extend(predicates.iter().copied().zip(objects.iter().copied()));
                     }
                 }
                 rows.sort_unstable();
                 rows.dedup();
-                let (predicates, objects) = rows.iter().copied().unzip();
-                Statements::Merged(Some(IdBatch {
-                    rows: rows.len(),
-                    columns: vec![predicates, objects],
-                }))
+                Statements::Merged(Merged {
+                    rows,
+                    next: 0,
+                    _charge: charge,
+                })
             }
         };
         self.current = Some((subject, statements));

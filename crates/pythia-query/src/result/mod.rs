@@ -4,6 +4,7 @@ mod construct;
 mod describe;
 mod spool;
 pub(crate) mod template;
+mod triples;
 
 use std::sync::Arc;
 

@@ -462,3 +462,35 @@ fn very_wide_patterns_answer_or_fail_with_the_memory_error() {
     }
     assert_all_freed(&database);
 }
+
+/// Each triple has texts of its own, however often a term is used.
+#[test]
+fn triples_with_long_texts_are_made_a_few_at_a_time() {
+    const TEXT_BYTES: usize = 256 << 10;
+    let long = "x".repeat(TEXT_BYTES);
+    let mut data = format!("<http://e/long> <http://e/text> \"{long}\" .\n");
+    for n in 0..100 {
+        data.push_str(&format!(
+            "<http://e/n{n}> <http://e/of> <http://e/long> .\n"
+        ));
+        data.push_str(&format!("<http://e/all> <http://e/p{n}> \"{long}\" .\n"));
+    }
+    let database = database(&data);
+    for query in [
+        "CONSTRUCT { ?n <http://e/text> ?t } { ?n <http://e/of> ?l . ?l <http://e/text> ?t }",
+        "DESCRIBE <http://e/all>",
+        "DESCRIBE <http://e/all> FROM <urn:x-none> FROM <urn:x-other>",
+    ] {
+        let Results::Graph(mut triples) = database.query(query).unwrap() else {
+            panic!("a graph");
+        };
+        let (mut count, mut most) = (0, 0);
+        while let Some(batch) = triples.next_batch().unwrap() {
+            count += batch.len();
+            most = most.max(batch.len());
+        }
+        let expected = if query.contains("FROM") { 0 } else { 100 };
+        assert_eq!(count, expected, "{query}");
+        assert!(most * TEXT_BYTES <= 8 << 20, "{most} at once: {query}");
+    }
+}
