@@ -15,7 +15,7 @@ use rand::rngs::SmallRng;
 
 use super::history::{self, Ledger};
 use super::session::Heard;
-use super::store::{Home, Settings};
+use super::store::{Home, LOCKED_MAX, Settings};
 use crate::http::client::{self, Connection};
 
 /// The dataset's name, which is also that of its folder of backups.
@@ -38,13 +38,28 @@ impl Server<'_> {
     pub(super) fn kill(&self, life: Duration, random: &mut SmallRng) -> Result<Heard> {
         let config = self.home.folder().join("pythia.toml");
         std::fs::write(&config, self.config())?;
-        let mut running = Running::start(self.program, &config)?;
-        if random.random_range(0..8) == 0 {
-            std::thread::sleep(life / 4);
-            running.end()?;
-            return Ok(Heard::new(self.from.commits.len()));
+        let is_early = random.random_range(0..8) == 0;
+        let until = Instant::now() + LOCKED_MAX;
+        loop {
+            match self.kill_once(&config, life, is_early)? {
+                Some(heard) => return Ok(heard),
+                None => ensure!(Instant::now() < until, "the store stays locked"),
+            }
         }
-        let address = running.address()?;
+    }
+
+    /// Returns `None` if the server ends at once because this process still has the store's locks: another round
+    /// that starts a process passes them to it until that runs its own program.
+    fn kill_once(&self, config: &Path, life: Duration, is_early: bool) -> Result<Option<Heard>> {
+        let mut running = Running::start(self.program, config)?;
+        if is_early {
+            std::thread::sleep(life / 4);
+            let has_run = running.end()?;
+            return Ok(has_run.then(|| Heard::new(self.from.commits.len())));
+        }
+        let Some(address) = running.address()? else {
+            return Ok(None);
+        };
         let load = Load::new(address, self.from);
         std::thread::scope(|scope| -> Result<()> {
             let load = &load;
@@ -63,9 +78,9 @@ impl Server<'_> {
                 let outcome = thread.join();
                 outcome.map_err(|_| anyhow::anyhow!("a client panicked"))??;
             }
-            ended
+            ended.map(|_| ())
         })?;
-        Ok(load.heard())
+        Ok(Some(load.heard()))
     }
 
     fn config(&self) -> String {
@@ -121,42 +136,48 @@ impl Running {
         Ok(Self { child, lines })
     }
 
-    /// Waits until the server listens; returns where.
-    fn address(&self) -> Result<SocketAddr> {
+    /// Waits until the server listens; returns where, or `None` if it found the store locked.
+    fn address(&self) -> Result<Option<SocketAddr>> {
         let until = Instant::now() + PATIENCE;
         let mut seen = Vec::new();
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let Ok(line) = self.lines.recv_timeout(left) else {
+                if seen.iter().any(is_locked) {
+                    return Ok(None);
+                }
                 bail!("the server did not start: {}", seen.join("\n"));
             };
             if let Some((_, after)) = line.split_once("open http://")
                 && let Some((address, _)) = after.split_once('/')
             {
-                return Ok(address.parse()?);
+                return Ok(Some(address.parse()?));
             }
             seen.push(line);
         }
     }
 
-    /// Kills it.
+    /// Kills it. Returns false if it had found the store locked.
     ///
     /// # Errors
-    /// If it had ended by itself, or one of its threads had panicked.
-    fn end(&mut self) -> Result<()> {
+    /// If it had ended by itself for another reason, or one of its threads had panicked.
+    fn end(&mut self) -> Result<bool> {
         let ended = self.child.try_wait()?;
         if ended.is_none() {
             self.child.kill()?;
             self.child.wait()?;
         }
         let lines: Vec<String> = self.lines.iter().collect();
+        if ended.is_some() && lines.iter().any(is_locked) {
+            return Ok(false);
+        }
         let panicked = lines.iter().any(|line| line.contains("panicked"));
         ensure!(
             ended.is_none() && !panicked,
             "the server ended by itself or panicked, {ended:?}: {}",
             lines.join("\n")
         );
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -166,6 +187,11 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn is_locked(line: &String) -> bool {
+    line.contains("is open for writing in another process")
+        || line.contains("is in use by another process")
 }
 
 /// What clients do to a server, and what it has acknowledged.

@@ -20,7 +20,7 @@ use rand::{Rng, SeedableRng};
 use super::history::{self, Ledger};
 
 /// How long a lock is waited for that only a process being started has.
-const LOCKED_MAX: Duration = Duration::from_secs(5);
+pub(super) const LOCKED_MAX: Duration = Duration::from_secs(5);
 
 /// How a store is kept: drawn from a seed.
 #[derive(Clone, Debug)]
