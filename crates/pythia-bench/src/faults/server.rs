@@ -143,7 +143,7 @@ impl Running {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let Ok(line) = self.lines.recv_timeout(left) else {
-                if seen.iter().any(is_locked) {
+                if seen.iter().any(|line: &String| is_locked(line)) {
                     return Ok(None);
                 }
                 bail!("the server did not start: {}", seen.join("\n"));
@@ -168,7 +168,7 @@ impl Running {
             self.child.wait()?;
         }
         let lines: Vec<String> = self.lines.iter().collect();
-        if ended.is_some() && lines.iter().any(is_locked) {
+        if ended.is_some() && lines.iter().any(|line| is_locked(line)) {
             return Ok(false);
         }
         let panicked = lines.iter().any(|line| line.contains("panicked"));
@@ -189,7 +189,7 @@ impl Drop for Running {
     }
 }
 
-fn is_locked(line: &String) -> bool {
+fn is_locked(line: &str) -> bool {
     line.contains("is open for writing in another process")
         || line.contains("is in use by another process")
 }
