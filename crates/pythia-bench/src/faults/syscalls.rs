@@ -53,7 +53,7 @@ enum Operation {
     FirstUpdate,
     /// `pythia update` of a store with changes, whose last writer was killed.
     Update,
-    /// `pythia optimize`.
+    /// `pythia compact`.
     Compact,
     /// `pythia backup` into a new folder.
     Backup,
@@ -393,7 +393,7 @@ impl Attempts<'_> {
             }
             Operation::Compact => {
                 let options = ["--memory", "64M"].map(OsString::from);
-                [vec![text("optimize"), text("-l"), store], options.into()].concat()
+                [vec![text("compact"), text("-l"), store], options.into()].concat()
             }
             Operation::Backup | Operation::BackupMore => {
                 vec![text("backup"), text("-l"), store, self.home.backup().into()]

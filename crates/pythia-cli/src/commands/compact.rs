@@ -1,51 +1,86 @@
 //! `pythia compact`.
 
 use std::io::{self, Write};
+use std::path::Path;
+use std::time::Instant;
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
-use pythia::{ChangesReport, MaintenanceOptions, NextStep};
+use clap::Args;
+use pythia::{ChangesReport, MaintenanceOptions, NextStep, OptimizeOptions};
 use serde_json::json;
 
-use crate::arguments::{StoreArguments, human_bytes, human_count};
+use crate::arguments::{StoreArguments, bytes, human_bytes, human_count};
 
-/// See how changes are kept, and when they become part of the base
+/// Write the base and all changes as a new base
 ///
-/// A program that writes to a store does this by itself; `pythia optimize` does all of it at once.
+/// Readers are not disturbed, and an interrupted compaction goes on when the command is run again. A program that has the
+/// store open for writing, such as a server, compacts by itself when enough has changed.
 #[derive(Args)]
 pub(crate) struct Compact {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Show the base, the runs of changes on the device and in memory, the log, and what is due
-    Status(Status),
-}
-
-#[derive(Args)]
-struct Status {
     #[command(flatten)]
     store: StoreArguments,
 
-    /// Print JSON
+    /// Change nothing; show the base, the runs of changes, the log, and what is due
     #[arg(long)]
+    status: bool,
+
+    /// With --status: print JSON
+    #[arg(long, requires = "status")]
     json: bool,
+
+    /// Memory for compaction, a hard limit (for example 512M)
+    #[arg(long, env = "PYTHIA_MEMORY", value_name = "SIZE", value_parser = bytes, default_value = "1G")]
+    memory: usize,
 }
 
 impl Compact {
     pub(crate) fn run(self) -> Result<()> {
-        let Command::Status(status) = self.command;
-        let database = status.store.open_without_queries()?;
-        let report = ChangesReport::new(database.store(), &MaintenanceOptions::default())?;
         let mut out = io::stdout().lock();
-        match status.json {
-            true => writeln!(out, "{:#}", as_json(&report))?,
-            false => print(&report, &mut out)?,
+        if self.status {
+            return self.show(&mut out);
+        }
+        let options = OptimizeOptions {
+            memory_bytes: self.memory,
+            ..OptimizeOptions::default()
+        };
+        if !compact(&self.store.location, options, &mut out)? {
+            writeln!(out, "nothing to compact: the base has all quads")?;
         }
         Ok(())
     }
+
+    fn show(&self, out: &mut impl Write) -> Result<()> {
+        let database = self.store.open_without_queries()?;
+        let report = ChangesReport::new(database.store(), &MaintenanceOptions::default())?;
+        match self.json {
+            true => Ok(writeln!(out, "{:#}", as_json(&report))?),
+            false => print(&report, out),
+        }
+    }
+}
+
+/// Compacts a store and says what it has written. Returns false if nothing had changed.
+pub(super) fn compact(
+    location: &Path,
+    options: OptimizeOptions,
+    out: &mut impl Write,
+) -> Result<bool> {
+    let started = Instant::now();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let Some(compacted) = pythia::rewrite(location, options, threads)? else {
+        return Ok(false);
+    };
+    writeln!(
+        out,
+        "new base: {} quads, {} in {:.2} s",
+        human_count(compacted.quads),
+        human_bytes(compacted.bytes),
+        started.elapsed().as_secs_f64()
+    )?;
+    for (kind, why) in &compacted.dropped {
+        writeln!(out, "dropped: {kind:?}: {why}")?;
+    }
+    Ok(true)
 }
 
 fn print(report: &ChangesReport, out: &mut impl Write) -> Result<()> {

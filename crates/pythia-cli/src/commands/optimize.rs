@@ -3,20 +3,19 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use pythia::{Auxiliary, CachedAttribute, Database, OptimizeOptions, Options};
 
+use super::compact::compact;
 use crate::arguments::{bytes, human_bytes, human_count};
 use crate::exit::UsageError;
 
-/// Make all changes part of the base, and build what answers some questions with fewer reads
+/// Build, list or drop optional indexes (compacts first if needed)
 ///
-/// What was changed since the store was loaded becomes part of a new base, beside readers; without
-/// any of these options that is all, and what there is besides the base is listed. To build or drop that
-/// nobody else may have the store open. If it is interrupted, the store is what it was.
+/// Without any of the options that name an index, lists the indexes of the store. Building or dropping indexes needs
+/// exclusive access. If the command is interrupted, the store stays as it was.
 #[derive(Args)]
 pub(crate) struct Optimize {
     /// The folder of the store
@@ -88,12 +87,13 @@ impl Optimize {
             }
             return Ok(());
         }
-        let options = OptimizeOptions {
-            memory_bytes: self.memory,
-            ..OptimizeOptions::default()
-        };
-        self.rewrite(options, &mut out)?;
         if !named.is_empty() {
+            let options = OptimizeOptions {
+                memory_bytes: self.memory,
+                ..OptimizeOptions::default()
+            };
+            // Indexes are about the base.
+            compact(&self.location, options, &mut out)?;
             let added = pythia::optimize(&self.location, &named, options)?;
             let database = open(&self.location)?;
             for added in added {
@@ -109,26 +109,6 @@ impl Optimize {
 }
 
 impl Optimize {
-    /// Makes changes part of the base.
-    fn rewrite(&self, options: OptimizeOptions, out: &mut impl Write) -> Result<()> {
-        let started = Instant::now();
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let Some(rewritten) = pythia::rewrite(&self.location, options, threads)? else {
-            return Ok(());
-        };
-        writeln!(
-            out,
-            "new base: {} quads, {} in {:.2} s",
-            human_count(rewritten.quads),
-            human_bytes(rewritten.bytes),
-            started.elapsed().as_secs_f64()
-        )?;
-        for (kind, why) in &rewritten.dropped {
-            writeln!(out, "dropped: {kind:?}: {why}")?;
-        }
-        Ok(())
-    }
-
     /// What the options name.
     fn named(&self) -> Auxiliary {
         let attributes = self
@@ -219,7 +199,7 @@ fn list(database: &Database, out: &mut impl Write) -> Result<()> {
     if entries.is_empty() {
         writeln!(
             out,
-            "nothing was added to this store; see --help for what can be"
+            "the store has no optional indexes; see --help for those that can be built"
         )?;
     }
     for entry in entries {

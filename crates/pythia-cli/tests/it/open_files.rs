@@ -85,7 +85,7 @@ fn a_store_with_more_files_than_descriptors_is_read_and_written_to() {
     std::fs::write(&file, "<http://e/s> <http://e/p> <http://e/loaded> .\n").expect("written");
     succeeds(64, &["load", "-l", store, file.to_str().expect("text")]);
     count(RUNS + 3);
-    let status = succeeds(64, &["compact", "status", "-l", store]);
+    let status = succeeds(64, &["compact", "--status", "-l", store]);
     let runs = status
         .lines()
         .filter(|line| line.starts_with("run "))
