@@ -1,9 +1,8 @@
-//! Characteristic sets (Neumann & Moerkotte, ICDE 2011): which predicates subjects have together,
-//! and how often, gathered as the quads go by in SPO order. They tell how many solutions a star of
-//! patterns has, where counting each pattern alone cannot.
+//! Characteristic sets (Neumann & Moerkotte, ICDE 2011): the sets of predicates that subjects have, with their
+//! frequencies, gathered while the quads are written in SPO order. They estimate the solutions of a star of patterns,
+//! which counts of single patterns cannot.
 //!
-//! The most frequent [`SETS_MAX`] sets are kept; subjects of the others are only counted. Graphs
-//! make no difference.
+//! The most frequent [`SETS_MAX`] sets are kept; subjects of the others are only counted. Graphs are ignored.
 
 use pythia_rdf::TermId;
 use rustc_hash::FxHashMap;
@@ -13,17 +12,17 @@ use crate::codec::{Reader, Writer};
 
 /// Sets that are kept.
 pub const SETS_MAX: usize = 10_000;
-/// Sets that an estimate looks at: the most frequent that may matter.
+/// Sets that an estimate looks at: the most frequent ones that may match.
 const SETS_LOOKED_AT: usize = 512;
-/// Sets that are counted before the rare ones are given up.
+/// Sets that are counted before the rare ones are dropped.
 const SETS_COUNTED: usize = 4 * SETS_MAX;
 
-/// The subjects that have these predicates and no others.
+/// The subjects that have exactly these predicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CharacteristicSet {
     /// The predicates, sorted.
     pub predicates: Box<[TermId]>,
-    /// How many subjects.
+    /// Number of subjects.
     pub subjects: u64,
     /// Their quads with each of the predicates.
     pub quads: Box<[u64]>,
@@ -55,24 +54,24 @@ impl CharacteristicSets {
         }
     }
 
-    /// The sets, the most frequent first.
+    /// Returns the sets, the most frequent first.
     pub fn sets(&self) -> &[CharacteristicSet] {
         &self.sets
     }
 
-    /// Subjects whose sets are not listed.
+    /// Returns the number of subjects whose sets are not listed.
     pub fn unlisted_subjects(&self) -> u64 {
         self.unlisted_subjects
     }
 
-    /// Subjects of all sets, listed or not; `None` if that does not fit a number.
+    /// Returns the subjects of all sets, listed or not; `None` if the sum overflows.
     pub(crate) fn total_subjects(&self) -> Option<u64> {
         let mut subjects = self.sets.iter().map(|set| set.subjects);
         subjects.try_fold(self.unlisted_subjects, u64::checked_add)
     }
 
-    /// How many quads with `predicate` a subject has on average that has all of `having`. An
-    /// estimate; `None` if no listed set tells.
+    /// Estimates how many quads with `predicate` an average subject has that has all of `having`. `None` if no listed
+    /// set has them.
     pub fn links_per_subject(&self, having: &[TermId], predicate: TermId) -> Option<f64> {
         let lists = having.iter().map(|p| self.with_predicate.get(p));
         let rarest = lists.min_by_key(|list| list.map_or(0, Vec::len))??;
@@ -111,7 +110,7 @@ impl CharacteristicSets {
         }
     }
 
-    /// Reads what [`Self::write`] wrote.
+    /// Reads the output of [`Self::write`].
     pub(crate) fn read(input: &mut Reader<'_>) -> Result<Self, StoreError> {
         let unlisted_subjects = input.varint()?;
         let mut predicates = Vec::new();
@@ -158,7 +157,7 @@ struct Counts {
 #[derive(Debug, Default)]
 pub(crate) struct CharacteristicCounter {
     subject: u64,
-    /// The predicates of the subject at hand, and its quads with each.
+    /// The predicates of the current subject, and its quads with each.
     predicates: Vec<u64>,
     quads: Vec<u64>,
     sets: FxHashMap<Box<[u64]>, Counts>,
@@ -249,7 +248,7 @@ mod tests {
 
     #[test]
     fn stars_are_counted_together_and_come_back() {
-        // Two subjects with 7 and 8 (one has 8 twice), one with 7 alone.
+        // Two subjects have 7 and 8 (one has 8 twice); one has 7 alone.
         let sets = gather([(1, 7), (1, 8), (2, 7), (2, 8), (2, 8), (3, 7)]);
         let links = |having: &[u64], predicate| {
             let having: Vec<TermId> = having.iter().map(|&id| TermId(id)).collect();

@@ -1,8 +1,8 @@
 //! A byte cursor for the small structures a segment keeps in memory: little-endian integers,
 //! variable-length integers and length-prefixed bytes.
 //!
-//! [`Reader`] never trusts what it reads: every length is checked against the bytes that are there
-//! before anything is allocated, and an error names the file and the offset.
+//! [`Reader`] trusts nothing that it reads: every length is checked against the bytes left before anything is
+//! allocated, and an error names the file and the offset.
 
 use std::ops::RangeInclusive;
 
@@ -18,69 +18,69 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// An empty writer.
+    /// Returns an empty writer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One byte.
+    /// Appends one byte.
     pub fn u8(&mut self, value: u8) {
         self.bytes.push(value);
     }
 
-    /// Two bytes, little endian.
+    /// Appends two bytes, little endian.
     pub fn u16(&mut self, value: u16) {
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// Four bytes, little endian.
+    /// Appends four bytes, little endian.
     pub fn u32(&mut self, value: u32) {
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// Eight bytes, little endian.
+    /// Appends eight bytes, little endian.
     pub fn u64(&mut self, value: u64) {
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// LEB128: seven bits per byte, least significant first, the top bit set on all but the last.
+    /// Appends LEB128: seven bits per byte, least significant first, the top bit set on all but the last.
     pub fn varint(&mut self, value: u64) {
         push_varint(&mut self.bytes, value);
     }
 
-    /// A length (varint) and that many bytes.
+    /// Appends a length (varint) and that many bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.varint(bytes.len() as u64);
         self.raw(bytes);
     }
 
-    /// Bytes whose number the reader knows.
+    /// Appends bytes whose number the reader knows.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written so far.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether nothing has been written.
+    /// Returns whether nothing has been written.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// What was written.
+    /// Returns the written bytes.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What was written.
+    /// Returns the written bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// What was written as a file of its own: a checksum of all that follows, a mark of what kind of
-    /// file it is, and its version before it.
+    /// Returns the written bytes as a file: a checksum of everything after it, a magic number, the version, and the
+    /// bytes.
     pub fn framed(self, magic: &[u8; 8], version: u32) -> Vec<u8> {
         let version = version.to_le_bytes();
         let checksum = crc32c::crc32c(&[&magic[..], &version, &self.bytes].concat());
@@ -98,7 +98,7 @@ pub fn push_varint(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-/// Length in bytes of `value` as LEB128.
+/// Returns the length in bytes of `value` as LEB128.
 #[inline]
 pub const fn varint_bytes(value: u64) -> usize {
     // 64 - leading zeros of (value | 1) significant bits, seven to a byte.
@@ -114,7 +114,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes`, which are the content of `file` (for messages).
+    /// Returns a reader of `bytes`, which are the content of `file` (for messages).
     pub fn new(file: &'a str, bytes: &'a [u8]) -> Self {
         Self {
             file,
@@ -123,8 +123,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a file that [`Writer::framed`] made, if it has this mark and one of these versions; gives
-    /// the version and the rest.
+    /// Reads a file made by [`Writer::framed`], if it has this magic number and one of these versions. Returns the
+    /// version and a reader of the rest.
     pub fn framed(
         file: &'a str,
         bytes: &'a [u8],
@@ -153,17 +153,17 @@ impl<'a> Reader<'a> {
         Ok((version, input))
     }
 
-    /// Offset of the next byte.
+    /// Returns the offset of the next byte.
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// Bytes left.
+    /// Returns the number of bytes left.
     pub fn remaining(&self) -> usize {
         self.bytes.len() - self.position
     }
 
-    /// An error at the current place: what was `expected` there.
+    /// Returns an error at the current offset: `expected` was not found there.
     pub fn corrupt(&self, expected: &str) -> StoreError {
         StoreError::Corrupt {
             file: self.file.to_owned(),
@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Bytes whose number is known.
+    /// Reads bytes whose number is known.
     pub fn raw(&mut self, count: usize) -> Result<&'a [u8], StoreError> {
         let rest = &self.bytes[self.position..];
         if count > rest.len() {
@@ -188,27 +188,27 @@ impl<'a> Reader<'a> {
         Ok(array)
     }
 
-    /// One byte.
+    /// Reads one byte.
     pub fn u8(&mut self) -> Result<u8, StoreError> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// Two bytes, little endian.
+    /// Reads two bytes, little endian.
     pub fn u16(&mut self) -> Result<u16, StoreError> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
-    /// Four bytes, little endian.
+    /// Reads four bytes, little endian.
     pub fn u32(&mut self) -> Result<u32, StoreError> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    /// Eight bytes, little endian.
+    /// Reads eight bytes, little endian.
     pub fn u64(&mut self) -> Result<u64, StoreError> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A LEB128 integer of at most 64 bits.
+    /// Reads a LEB128 integer of at most 64 bits.
     pub fn varint(&mut self) -> Result<u64, StoreError> {
         let mut value = 0u64;
         for (index, &byte) in self.bytes[self.position..]
@@ -229,8 +229,8 @@ impl<'a> Reader<'a> {
         Err(self.corrupt("a variable-length integer of at most 64 bits"))
     }
 
-    /// A varint that counts things of which each takes at least `bytes_each` of the bytes left, so
-    /// that it is safe to reserve space for them.
+    /// Reads a varint that counts items of at least `bytes_each` bytes. Fails if they exceed the bytes left, so it is
+    /// safe to reserve space for them.
     pub fn count(&mut self, bytes_each: usize) -> Result<usize, StoreError> {
         let count = self.varint()?;
         let most = self.remaining() / bytes_each.max(1);
@@ -240,7 +240,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A length (varint) and that many bytes.
+    /// Reads a length (varint) and that many bytes.
     pub fn bytes(&mut self) -> Result<&'a [u8], StoreError> {
         let count = self.count(1)?;
         self.raw(count)

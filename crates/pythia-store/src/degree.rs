@@ -1,18 +1,18 @@
-//! How many edges nodes have, from the tuples alone: external lists are counted there.
+//! Degrees of nodes, read from the tuples alone: they hold the lengths of external lists.
 
 use crate::StoreError;
 use crate::pattern::End;
 use crate::segment::tuple::{TupleRows, TupleScan};
 use crate::snapshot::Snapshot;
 
-/// Every node with edges at one end, sorted, with their number in all graphs. Reads all tuple pages
-/// of that end.
+/// A scan of all nodes with edges at one end, sorted, each with its number of edges in all graphs. Reads all tuple
+/// pages of that end.
 pub(crate) struct DegreeScan {
     scan: TupleScan,
     rows: TupleRows,
     row: usize,
     gap: usize,
-    /// The node at hand, which may go on in the next batch.
+    /// The current node, which may continue in the next batch.
     open: Option<(u64, u64)>,
 }
 
@@ -27,7 +27,7 @@ impl DegreeScan {
         }
     }
 
-    /// The next node and its edges.
+    /// Returns the next node and its number of edges.
     pub(crate) fn next(&mut self) -> Result<Option<(u64, u64)>, StoreError> {
         loop {
             while let Some((node, edges)) = self.next_edges() {
@@ -48,7 +48,7 @@ impl DegreeScan {
         }
     }
 
-    /// Some edges of the batch: a row, or an external list.
+    /// Returns some edges of the batch: a row, or an external list.
     fn next_edges(&mut self) -> Option<(u64, u64)> {
         if let Some(gap) = self
             .rows

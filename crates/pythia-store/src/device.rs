@@ -1,8 +1,7 @@
-//! `device.json`: what is known of the speed of the device a store is on.
+//! `device.json`: the measured speed of the store's device.
 //!
-//! It stands beside the manifest and is no part of the store's state: without it, or with a damaged
-//! one, the store works with what it can measure or assume. Where the store was moved to another
-//! device, that is measured again, briefly, when the store is opened.
+//! The file is beside the manifest and is not part of the store's state: if it is missing or damaged, the store
+//! measures or assumes a profile. If the store was moved to another device, opening it measures that device briefly.
 
 use pythia_io::{DeviceProfile, DirectStorage, Storage};
 use serde::{Deserialize, Serialize};
@@ -26,7 +25,7 @@ fn checksum(device: &DeviceProfile) -> String {
     format!("{:08x}", crc32c::crc32c(json.as_bytes()))
 }
 
-/// The profile kept in a store; `None` if there is none, or none that can be trusted.
+/// Returns the profile kept in a store; `None` if there is none or it cannot be trusted.
 pub fn read(storage: &dyn Storage) -> Option<DeviceProfile> {
     let bytes = storage.read_all(DEVICE_NAME).ok()?;
     let contents: Contents = serde_json::from_slice(&bytes).ok()?;
@@ -49,14 +48,14 @@ pub fn write(storage: &dyn Storage, device: &DeviceProfile) -> Result<(), StoreE
     Ok(())
 }
 
-/// Whether a file of a store's folder is one of these: they may be there before the store is.
+/// Returns whether a file in a store's folder is one of these: they may exist before the store does.
 pub(crate) fn is_ours(name: &str) -> bool {
     name == DEVICE_NAME || name == NEW_DEVICE_NAME
 }
 
-/// The profile of the device a store is on: the one kept if it is of this device, else measured by
-/// reading the store's largest file for about a quarter of a second, and kept if that is allowed.
-/// Never fails: what cannot be measured, or not now, is assumed.
+/// Returns the profile of the store's device: the kept one if it is of this device. Otherwise measures by reading the
+/// store's largest file for about a quarter of a second, and keeps the result if writing is allowed. Never fails: if
+/// it cannot measure, it assumes a profile.
 pub fn of_store(storage: &DirectStorage, manifest: &Manifest) -> DeviceProfile {
     let identity = storage.identity();
     if let Some(kept) = read(storage)
@@ -69,7 +68,7 @@ pub fn of_store(storage: &DirectStorage, manifest: &Manifest) -> DeviceProfile {
     let measured = name.and_then(|name| storage.measure_briefly(&name).ok().flatten());
     match measured {
         Some(profile) => {
-            // A store that may only be read is measured again by whoever opens it next.
+            // A store on a read-only file system is measured again the next time it is opened.
             let _ = write(storage, &profile);
             profile
         }
@@ -120,7 +119,7 @@ mod tests {
             let mut damaged = whole.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             put(&damaged);
-            // White space may change; figures may not.
+            // White space may change; numbers may not.
             if let Some(read) = read(&storage) {
                 assert_eq!(read, profile(), "bit {bit}");
             }

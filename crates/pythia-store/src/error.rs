@@ -1,4 +1,4 @@
-//! What can go wrong in a store.
+//! Errors of a store.
 
 use pythia_io::IoError;
 use pythia_log::LogError;
@@ -13,7 +13,7 @@ pub enum StoreError {
     #[error(transparent)]
     Io(#[from] IoError),
 
-    /// A file's bytes passed their checksum, yet say something impossible.
+    /// A file passed its checksums but holds something impossible.
     #[error("{file}{}: {message}", page.map(|page| format!(", page {page}")).unwrap_or_default())]
     Corrupt {
         /// The file, relative to the store.
@@ -24,7 +24,7 @@ pub enum StoreError {
         message: String,
     },
 
-    /// The store was written in a format this program does not read.
+    /// The store's format is one that this program does not read.
     #[error(
         "the store was written in format {found}; this program reads format {supported}: \
          dump it with the version that wrote it and load it again"
@@ -36,12 +36,12 @@ pub enum StoreError {
         supported: u32,
     },
 
-    /// There is no store at this place.
+    /// There is no store at this path.
     #[error("{path} is not a Pythia store: {message}")]
     NotAStore {
-        /// The place.
+        /// The path.
         path: String,
-        /// Why it is none.
+        /// Why it is not a store.
         message: String,
     },
 
@@ -49,20 +49,20 @@ pub enum StoreError {
     #[error("the store has no log: it was loaded, and never opened for writing")]
     NoLog,
 
-    /// Something being written was given up before it was complete.
+    /// Something was abandoned while it was written.
     #[error("{what} was abandoned before it was complete")]
     Abandoned {
         /// What was being written.
         what: &'static str,
     },
 
-    /// A load into a store that has quads: loads build new stores.
+    /// A load of a new store into a folder that already holds quads.
     #[error(
         "the store already has {quads} quads, and loading adds to none: load into another folder, \
          or remove this one first"
     )]
     NotEmpty {
-        /// What is in the store.
+        /// Quads in the store.
         quads: u64,
     },
 
@@ -82,39 +82,39 @@ pub enum StoreError {
         needed_bytes.div_ceil(1 << 20), given_bytes >> 20
     )]
     MemoryTooSmall {
-        /// What was to be done.
+        /// The step.
         what: &'static str,
-        /// How much would do.
+        /// Bytes that would suffice.
         needed_bytes: u64,
-        /// How much there was.
+        /// Bytes that it was given.
         given_bytes: u64,
     },
 
-    /// The changes of a transaction do not fit into the memory that it may take.
+    /// A transaction's changes exceed the memory that it may take.
     #[error(
         "the transaction's changes need more memory than there is ({message}); raise --memory, or commit in \
          smaller parts"
     )]
     Allowance {
-        /// What could not be had.
+        /// The request that was refused.
         message: String,
     },
 
-    /// Something there is more of than Pythia can count in its place.
+    /// A number exceeds what the format can count.
     #[error("there are {what}")]
     TooLarge {
-        /// What, how much of it, and how much is possible.
+        /// What, how many there are, and how many are possible.
         what: String,
     },
 
-    /// What `optimize` was asked for makes no sense for this store.
+    /// A request to `optimize` that makes no sense for this store.
     #[error("{message}")]
     NotOptimizable {
-        /// Why.
+        /// The reason.
         message: String,
     },
 
-    /// Sorting outside of memory failed, most often because the disk is full.
+    /// An external sort failed, most often because the disk is full.
     #[error(transparent)]
     Sort(Box<LoadError>),
 
@@ -129,44 +129,44 @@ pub enum StoreError {
     #[error(transparent)]
     Log(#[from] LogError),
 
-    /// Nothing is committed any more, since something has failed.
+    /// An earlier failure has stopped all commits.
     #[error(
         "the store takes no more commits since {cause}; what was acknowledged is safe: see to the \
          device, then close and open the store"
     )]
     Stopped {
-        /// What has failed.
+        /// The failure.
         cause: String,
     },
 
-    /// A new state may be the store's or not.
+    /// Switching to a new state failed; the store may be in the old or the new state.
     #[error(
         "a new state of the store was being put in place when this failed: {cause}; the store is whole, \
          in its old state or in the new one: see to the device, then look which before you try again"
     )]
     Switching {
-        /// What has failed.
+        /// The failure.
         cause: IoError,
     },
 
-    /// A new state that may be the store's or not has yet to be put in place.
+    /// A new state that may already be in place must be confirmed before the next commit.
     #[error(
         "the store takes no commits until a new state of it is in place: {cause}; what was acknowledged is \
          safe: see to the device, and try again"
     )]
     Unsettled {
-        /// Why it is not.
+        /// Why it could not be.
         cause: Box<StoreError>,
     },
 
-    /// Somebody else has changed the store's files.
+    /// Something else has replaced the store's files.
     #[error(
         "its MANIFEST is not the one that this process has put there: something else has replaced the store's \
          files, and nothing was written over them; put them back, then close and open the store"
     )]
     Replaced,
 
-    /// A store that was opened for reading was to be changed.
+    /// A change to a store that was opened for reading.
     #[error("the store was opened for reading only: open it for writing to change it")]
     ReadOnly,
 
@@ -176,7 +176,7 @@ pub enum StoreError {
          wait until it ends, or send the update to it"
     )]
     Writing {
-        /// The place.
+        /// The store's path.
         path: String,
     },
 
@@ -190,27 +190,27 @@ pub enum StoreError {
         path: String,
     },
 
-    /// A folder of the log, or its archive, is missing, or is not the one that it should be.
+    /// A log folder or the archive is missing, or is the wrong folder.
     #[error("{path} ({role}): {problem}. Nothing was changed; {remedy}")]
     LogFolder {
-        /// Where it is, or should be.
+        /// Its expected path.
         path: String,
-        /// What it is to the log.
+        /// Its role in the log.
         role: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
 
-    /// Work in the background was told to stop; nothing of it is left behind.
+    /// Background work was cancelled and has left nothing behind.
     #[error("the work was cancelled, and changed nothing")]
     Cancelled,
 
-    /// Another process is writing the store.
+    /// Another process has exclusive access to the store.
     #[error("the store at {path} is in use by another process")]
     Locked {
-        /// The place.
+        /// The store's path.
         path: String,
     },
 }
@@ -226,12 +226,12 @@ impl From<LoadError> for StoreError {
 }
 
 impl StoreError {
-    /// Whether the same transaction may well succeed when it is done again.
+    /// Returns whether the same transaction may succeed if it is tried again.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Conflict)
     }
 
-    /// A [`StoreError::Corrupt`].
+    /// Makes a [`StoreError::Corrupt`].
     pub fn corrupt(
         file: impl Into<String>,
         page: impl Into<Option<u64>>,

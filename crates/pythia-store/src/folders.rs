@@ -1,7 +1,7 @@
-//! The folders that a store's log is in besides the store's own, and the archive of the log: `MANIFEST` names their
-//! places and identities, and they are accepted or refused before anything is written.
+//! The log folders outside the store's own, and the archive. `MANIFEST` records their paths and identities; they are
+//! accepted or refused before anything is written.
 //!
-//! A folder that the store has is never made: one that is missing is on a device that is not mounted, or lost
+//! A folder that the manifest names is never created: if it is missing, its device is not mounted, or it is lost
 //! (docs/decisions/0032-log-folders.md).
 
 mod accept;
@@ -23,10 +23,10 @@ use crate::store::{StoreLock, WriteOptions};
 
 pub use change::{FolderChanges, FolderReport, FolderState, change_log_folders, log_folders};
 
-/// Opens the devices of a log: the store's own, then others.
+/// Opens the log folders: the store's own first, then the others.
 ///
 /// # Errors
-/// [`StoreError::LogFolder`] if one is missing, or is not the folder that the store knows.
+/// [`StoreError::LogFolder`] if one is missing, or is not the folder that the manifest names.
 pub fn log_devices(
     storage: &Arc<dyn Storage>,
     log: &LogEntry,
@@ -55,33 +55,33 @@ pub fn log_archive(
         .map(|accepted| accepted.storage as _))
 }
 
-/// Whether both paths lead to one folder, as far as can be seen.
+/// Returns whether both paths lead to the same folder, as far as can be determined.
 fn is_same(one: &Path, other: &Path) -> bool {
     let [one, other] =
         [one, other].map(|path| fs::canonicalize(path).unwrap_or_else(|_| absolute(path)));
     one == other
 }
 
-/// The path from the root on: a store may be opened from any folder.
+/// Returns the absolute path: the store may be opened from any working directory.
 fn absolute(path: &Path) -> PathBuf {
     path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The folders of a log that is going to be written.
+/// The folders of a log that is opened for writing.
 pub(crate) struct WritableFolders {
-    /// The store's own, then others.
+    /// The store's own, then the others.
     pub(crate) devices: Vec<Arc<dyn Storage>>,
     pub(crate) archive: Option<Arc<dyn Storage>>,
-    /// Nobody else writes to them.
+    /// Locks on them; no other process writes to them.
     pub(crate) locks: Vec<StoreLock>,
-    /// What `MANIFEST` is to say of the log.
+    /// The log's entry for `MANIFEST`.
     pub(crate) entry: LogEntry,
-    /// Folders that are still to get their identity.
+    /// Folders that have yet to get their identity.
     nameless: Vec<(Arc<DirectStorage>, FolderIdentity)>,
 }
 
 impl WritableFolders {
-    /// Accepts all folders of a log, or none. Nothing is written; folders that the store does not have yet are made.
+    /// Accepts all folders of a log, or none. Writes nothing, but creates folders that are new to the store.
     pub(crate) fn accept(
         own: &Arc<dyn Storage>,
         log: &LogEntry,
@@ -155,7 +155,7 @@ impl WritableFolders {
         Ok(storage)
     }
 
-    /// Gives the folders that have none their identity, durably.
+    /// Writes the identities of folders that have none, durably.
     pub(crate) fn give_identities(&self) -> Result<(), StoreError> {
         for (storage, identity) in &self.nameless {
             identity.write(&**storage)?;
@@ -164,8 +164,8 @@ impl WritableFolders {
     }
 }
 
-/// The folders of a configuration that the log is not in yet. A configuration that names folders at all names all
-/// of them: one that is left out could be a mistake, or a folder that is somewhere else now.
+/// Returns the configured folders that are new to the log. A configuration that names folders must name all of them:
+/// a missing one could be a mistake, or a folder that was moved.
 fn new_devices(
     own: &Arc<dyn Storage>,
     log: &LogEntry,
@@ -200,7 +200,7 @@ fn new_devices(
     Ok(new)
 }
 
-/// The archive of a configuration, if the store has none yet.
+/// Returns the configured archive, if the store has none yet.
 fn new_archive<'w>(
     own: &Arc<dyn Storage>,
     log: &LogEntry,

@@ -1,16 +1,16 @@
-//! A directed graph over dense numbers, its strongly connected components, and what is left when
-//! each of those becomes one node.
+//! A directed graph over dense numbers, its strongly connected components, and its condensation, in which each
+//! component is one node.
 
-/// The mark of a node without a number yet.
+/// Marks a node without a number yet.
 const NONE: u32 = u32::MAX;
 
-/// After so many nodes it is asked whether to go on.
+/// Nodes between two calls of `check`.
 const CHECK_EVERY: u32 = 1 << 16;
 
-/// A graph whose nodes are 0, 1, …; edges lie in memory by their sources: 8 bytes a node, 4 an edge.
+/// A graph whose nodes are 0, 1, …; edges are in memory by source: 8 bytes a node, 4 an edge.
 #[derive(Debug)]
 pub struct Graph {
-    /// Where each node's targets begin; one more at the end.
+    /// The start of each node's targets; one more entry for the end.
     starts: Vec<u64>,
     targets: Vec<u32>,
 }
@@ -20,15 +20,15 @@ pub struct Graph {
 pub struct Components {
     /// Per node, its component.
     pub of: Vec<u32>,
-    /// Per component, the first number such that it reaches all from there to its own: its
-    /// descendants in the forest that the depth-first search walked.
+    /// Per component, the first number such that it reaches all components from there to its own: its descendants in
+    /// the forest of the depth-first search.
     pub firsts: Vec<u32>,
     /// Per component, whether it has an edge within.
     pub cyclic: Vec<bool>,
 }
 
 impl Graph {
-    /// A graph of edges that come sorted by source.
+    /// Returns a builder of a graph whose edges come sorted by source.
     pub fn builder(nodes: usize, edges: usize) -> GraphBuilder {
         let mut starts = Vec::with_capacity(nodes + 1);
         starts.push(0);
@@ -41,40 +41,40 @@ impl Graph {
         }
     }
 
-    /// The graph with these targets; those of each node begin at its place in `starts`, which has one
-    /// place more for the end.
+    /// Returns the graph with these targets; those of each node begin at its place in `starts`, which has one more
+    /// place for the end.
     pub fn from_targets(starts: Vec<u64>, targets: Vec<u32>) -> Self {
         assert_eq!(starts.last(), Some(&(targets.len() as u64)));
         Self { starts, targets }
     }
 
-    /// Bytes of a graph of this size.
+    /// Returns the bytes of a graph of this size.
     pub fn bytes(nodes: usize, edges: usize) -> usize {
         (nodes + 1) * size_of::<u64>() + edges * size_of::<u32>()
     }
 
-    /// Number of nodes.
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// Number of edges.
+    /// Returns the number of edges.
     pub fn edges(&self) -> u64 {
         self.targets.len() as u64
     }
 
-    /// The targets of a node's edges.
+    /// Returns the targets of a node's edges.
     pub fn targets(&self, node: u32) -> &[u32] {
         let node = node as usize;
         &self.targets[self.starts[node] as usize..self.starts[node + 1] as usize]
     }
 
-    /// The targets of all nodes, one node after the other.
+    /// Returns the targets of all nodes, one node after the other.
     pub fn all_targets(&self) -> &[u32] {
         &self.targets
     }
 
-    /// The graph with its edges turned around.
+    /// Returns the graph with its edges reversed.
     pub fn reversed(&self) -> Self {
         let mut starts = vec![0_u64; self.nodes() + 1];
         for &target in &self.targets {
@@ -95,8 +95,8 @@ impl Graph {
         Self { starts, targets }
     }
 
-    /// The graph of components: an edge from one to another if any of its nodes has one.
-    /// `members` are those of the components.
+    /// Returns the graph of components: an edge leads from one to another if any of its nodes has such an edge.
+    /// `members` holds the nodes of the components.
     pub fn condensed(&self, components: &Components, members: &Self) -> Self {
         let count = components.firsts.len();
         let mut builder = Self::builder(count, 0);
@@ -136,7 +136,7 @@ impl GraphBuilder {
         self.graph.starts.resize(node + 1, filled);
     }
 
-    /// The graph; nodes without edges pushed have none.
+    /// Returns the graph; nodes for which no edge was pushed have none.
     pub fn finish(mut self) -> Graph {
         self.skip_to(self.nodes);
         self.graph
@@ -146,16 +146,16 @@ impl GraphBuilder {
 /// A node whose edges are being followed.
 struct Visit {
     node: u32,
-    /// How many of its edges were followed.
+    /// Number of its edges that were followed.
     followed: u32,
-    /// Components there were when it was found.
+    /// Number of components when it was found.
     first: u32,
 }
 
 impl Components {
-    /// Tarjan's algorithm, with its recursion on a stack of our own. Takes time in proportion to
-    /// nodes and edges, and about 28 bytes a node while it runs. Ends with the first error of
-    /// `check`, which is called now and then.
+    /// Finds the components by Tarjan's algorithm, with an explicit stack. Takes time in proportion to nodes and
+    /// edges, and about 28 bytes a node while it runs. Ends with the first error of `check`, which is called now and
+    /// then.
     pub fn find<E>(graph: &Graph, check: &mut impl FnMut() -> Result<(), E>) -> Result<Self, E> {
         let mut search = Search {
             graph,
@@ -177,12 +177,12 @@ impl Components {
         Ok(search.components)
     }
 
-    /// How many there are.
+    /// Returns the number of components.
     pub fn count(&self) -> usize {
         self.firsts.len()
     }
 
-    /// Per component its nodes, in the form of a graph.
+    /// Returns the nodes of each component, in the form of a graph.
     pub fn members(&self) -> Graph {
         let mut starts = vec![0_u64; self.count() + 1];
         for &component in &self.of {
@@ -204,9 +204,9 @@ impl Components {
 
 struct Search<'a> {
     graph: &'a Graph,
-    /// Per node, when it was found.
+    /// Per node, its place in the order of discovery.
     found: Vec<u32>,
-    /// Per node, the earliest found node of its component that is known.
+    /// Per node, the earliest found node known to be in its component.
     lowest: Vec<u32>,
     next: u32,
     /// Nodes that are in no component yet.
@@ -255,7 +255,7 @@ impl Search<'_> {
         }
     }
 
-    /// Makes a component of what is pending down to its first node.
+    /// Makes a component of the pending nodes down to its first node.
     fn close(&mut self, root: &Visit) {
         let number = self.components.firsts.len() as u32;
         let mut size = 0;

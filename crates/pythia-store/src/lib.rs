@@ -1,4 +1,4 @@
-//! Dictionary, segments, loader and snapshots.
+//! The store: dictionary, segments, loader, snapshots and transactions.
 
 pub mod auxiliary;
 pub mod characteristic;

@@ -1,13 +1,13 @@
-//! `MANIFEST`: the file that says which segment is the store.
+//! `MANIFEST`: the file that names the files of the store's current state.
 //!
-//! Three lines: what it is, the contents as JSON, their checksum. It is written beside the old one
-//! and takes its place by one rename, so that a store always is in its old or its new state. What
-//! the manifest does not name is a leftover of something that was interrupted.
+//! It has three lines: a signature, the contents as JSON, and their checksum. It is written beside the old manifest
+//! and replaces it by one rename, so that a store is always in its old or its new state. Files that the manifest does
+//! not name are leftovers of an interrupted operation.
 //!
-//! A rename that fails may have been done all the same, and a crash may still take it back. So from the
-//! moment it is tried, nothing is removed that the old or the new manifest names, until a later one is
-//! in place for certain: [`Manifest::switch`] takes over the undoing of what was written ([`Unnamed`]),
-//! and [`Manifest::remove_leftovers`] makes durable what is visible before it removes anything.
+//! A rename that reports an error may have been done, and a crash may still undo it. From the moment of the rename,
+//! therefore, nothing that the old or the new manifest names is removed until a later manifest is certainly in place.
+//! [`Manifest::switch`] takes over the removal of new files ([`Unnamed`]), and [`Manifest::remove_leftovers`] makes
+//! the visible state durable before it removes anything.
 
 use std::path::Path;
 
@@ -27,10 +27,10 @@ pub const FORMAT_VERSION: u32 = 2;
 pub const FORMAT_AUXILIARY: u32 = 3;
 /// The format of stores that were opened for writing: they have a log, and perhaps runs.
 pub const FORMAT_LOG: u32 = 4;
-/// The format of stores whose log is in other folders, too, or has an archive. Earlier programs make such folders where
-/// they are missing, and do not know of the archive.
+/// The format of stores with an archive or with log folders outside the store. Earlier programs would create missing
+/// log folders and do not know of the archive.
 pub const FORMAT_FOLDERS: u32 = 5;
-/// The formats it reads. Format 1 had no characteristic sets.
+/// The formats that this program reads. Format 1 had no characteristic sets.
 pub const FORMATS_READ: std::ops::RangeInclusive<u32> = 1..=FORMAT_FOLDERS;
 /// The manifest's name in the store.
 pub const MANIFEST_NAME: &str = "MANIFEST";
@@ -42,12 +42,12 @@ const FIRST_LINE: &str = "Pythia RDF store";
 pub struct SegmentId(pub u64);
 
 impl SegmentId {
-    /// The segment's folder.
+    /// Returns the segment's folder.
     pub fn folder(self) -> String {
         format!("segment-{:06}", self.0)
     }
 
-    /// The number in a folder's name.
+    /// Returns the number in a folder's name.
     pub fn from_folder(name: &str) -> Option<Self> {
         let number = name.strip_prefix("segment-")?.parse().ok()?;
         Some(Self(number))
@@ -59,31 +59,31 @@ impl SegmentId {
 pub struct AuxiliaryId(pub u64);
 
 impl AuxiliaryId {
-    /// The folder.
+    /// Returns the folder.
     pub fn folder(self) -> String {
         format!("auxiliary-{:06}", self.0)
     }
 
-    /// The number in a folder's name.
+    /// Returns the number in a folder's name.
     pub fn from_folder(name: &str) -> Option<Self> {
         let number = name.strip_prefix("auxiliary-")?.parse().ok()?;
         Some(Self(number))
     }
 }
 
-/// What `pythia optimize` has added to the segment.
+/// An optional index that `pythia optimize` has added to the segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuxiliaryEntry {
     /// Its folder.
     pub id: AuxiliaryId,
-    /// What it is.
+    /// Its kind.
     pub kind: AuxiliaryKind,
     /// Its files.
     pub files: Vec<ManifestFile>,
 }
 
 impl AuxiliaryEntry {
-    /// Bytes of its files.
+    /// Returns the bytes of its files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
@@ -101,20 +101,20 @@ pub struct ManifestFile {
 /// The log of a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogEntry {
-    /// Whose log it is: all its files say so.
+    /// The id of the log's store, which all files of the log carry.
     pub store: StoreId,
     /// The first commit that the segment and the runs do not have.
     pub position: Position,
-    /// Folders beside the store's own that the log is written to as well; make the format [`FORMAT_FOLDERS`].
+    /// Log folders outside the store's own; make the format [`FORMAT_FOLDERS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<LogFolder>,
-    /// Where files go that the log does not need any more; makes the format [`FORMAT_FOLDERS`].
+    /// The archive, for log files that are no longer needed; makes the format [`FORMAT_FOLDERS`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<LogFolder>,
 }
 
 impl LogEntry {
-    /// A log in the store's own folder alone.
+    /// Returns a log in the store's own folder alone.
     pub fn new(store: StoreId, position: Position) -> Self {
         Self {
             store,
@@ -129,26 +129,26 @@ impl LogEntry {
     }
 }
 
-/// A folder of a log beside the store's own, or its archive.
+/// A log folder outside the store's own, or the archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "WrittenFolder")]
 pub struct LogFolder {
-    /// Where it is.
+    /// Its path.
     pub path: String,
-    /// Which folder it is, as its `log/FOLDER` says. Folders of format 4 had no identity; they get one when the store is
-    /// next opened for writing.
+    /// The folder's identity, as recorded in its `log/FOLDER`. Folders of format 4 had none; they get one when the
+    /// store is next opened for writing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<FolderId>,
 }
 
 impl LogFolder {
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         Path::new(&self.path)
     }
 }
 
-/// A folder as manifests have it: of format 4, its path alone.
+/// A folder as manifests record it: in format 4, its path alone.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WrittenFolder {
@@ -165,7 +165,7 @@ impl From<WrittenFolder> for LogFolder {
     }
 }
 
-/// Folders and files that no manifest names yet. Dropped, it removes them: what was to be done has failed.
+/// Folders and files that no manifest names yet. Dropping this removes them: the operation has failed.
 #[derive(Debug)]
 pub struct Unnamed<'s> {
     storage: &'s dyn Storage,
@@ -173,7 +173,7 @@ pub struct Unnamed<'s> {
 }
 
 impl<'s> Unnamed<'s> {
-    /// Nothing so far.
+    /// Returns an empty list.
     pub fn new(storage: &'s dyn Storage) -> Self {
         Self {
             storage,
@@ -186,15 +186,15 @@ impl<'s> Unnamed<'s> {
         self.names.push(name);
     }
 
-    /// Removes what was added last.
+    /// Removes the entry added last.
     pub fn remove_last(&mut self) {
         if let Some(name) = self.names.pop() {
-            // Best effort: the next writer removes what is still there.
+            // Best effort: the next writer removes what remains.
             let _ = self.storage.remove(&name);
         }
     }
 
-    /// Leaves all where it is: from now on something may name it.
+    /// Keeps all files: from now on a manifest may name them.
     pub fn keep(mut self) {
         self.names.clear();
     }
@@ -219,7 +219,7 @@ pub struct Manifest {
     pub quads: u64,
     /// Its files.
     pub files: Vec<ManifestFile>,
-    /// What belongs to it without being part of it; makes the format [`FORMAT_AUXILIARY`].
+    /// Auxiliary files of the segment; make the format [`FORMAT_AUXILIARY`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub auxiliary: Vec<AuxiliaryEntry>,
     /// Runs of changes on top of the segment.
@@ -231,7 +231,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// The folders of all that it names.
+    /// Returns the folders of all entries.
     pub(crate) fn folders(&self) -> impl Iterator<Item = String> {
         let runs = self.runs.iter().map(|run| run.id.folder());
         let auxiliary = self.auxiliary.iter().map(|entry| entry.id.folder());
@@ -240,7 +240,7 @@ impl Manifest {
             .chain(auxiliary)
     }
 
-    /// The format that tells older programs whether they can read all of it.
+    /// Returns the format that tells older programs whether they can read the store.
     pub fn format_needed(&self) -> u32 {
         match (&self.log, self.auxiliary.is_empty()) {
             (Some(log), _) if log.has_folders() => FORMAT_FOLDERS,
@@ -250,7 +250,7 @@ impl Manifest {
         }
     }
 
-    /// The manifest of a store; `None` if there is no manifest.
+    /// Reads the manifest of a store; `None` if there is none.
     pub fn read(storage: &dyn Storage) -> Result<Option<Self>, StoreError> {
         match storage.read_all(MANIFEST_NAME) {
             Ok(bytes) => Self::from_bytes(&bytes).map(Some),
@@ -259,11 +259,11 @@ impl Manifest {
         }
     }
 
-    /// Makes this the state of the store, in one step; `unnamed` is what was written for it.
+    /// Makes this the state of the store, atomically; `unnamed` lists the files written for it.
     ///
     /// # Errors
-    /// [`StoreError::Switching`] if it may be the state of the store now: then what was written stays. After
-    /// any other error the store is what it was, and what was written is removed.
+    /// [`StoreError::Switching`] if this may already be the state of the store: the new files stay. After any other
+    /// error the store is unchanged and the new files are removed.
     pub fn switch(
         &self,
         storage: &dyn Storage,
@@ -278,9 +278,9 @@ impl Manifest {
         renamed.map_err(|cause| StoreError::Switching { cause })
     }
 
-    /// Removes what an interrupted write has left: segments and auxiliary files that are not this
-    /// manifest's (`None`: no manifest, no segment) and an unfinished manifest. `current` is what was read
-    /// from the storage, or just put there.
+    /// Removes leftovers of interrupted writes: segments and auxiliary files that this manifest does not name
+    /// (`None`: no manifest, so no segment) and an unfinished manifest. `current` is the manifest just read from the
+    /// storage, or just put there.
     pub fn remove_leftovers(
         current: Option<&Self>,
         storage: &dyn Storage,
@@ -288,13 +288,13 @@ impl Manifest {
         Self::remove_leftovers_but(current, None, storage)
     }
 
-    /// As [`Self::remove_leftovers`], but keeps what is needed to make a new base of the state `rewritten`.
+    /// As [`Self::remove_leftovers`], but keeps the files needed to continue the compaction of the state `rewritten`.
     pub(crate) fn remove_leftovers_but(
         current: Option<&Self>,
         rewritten: Option<&Self>,
         storage: &dyn Storage,
     ) -> Result<(), StoreError> {
-        // The manifest before this one may name what goes now: it must not come back.
+        // The previous manifest may name files that are removed now: it must not come back.
         storage.sync_names()?;
         let mut named: Vec<String> = current.iter().flat_map(|state| state.folders()).collect();
         if let Some(rewritten) = rewritten {
@@ -313,7 +313,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// The file's bytes.
+    /// Returns the file's bytes.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let json = serde_json::to_string(self).expect("numbers and file names are JSON");
         let body = format!("{FIRST_LINE}\n{json}\n");
@@ -321,7 +321,7 @@ impl Manifest {
         format!("{body}{checksum:08x}\n").into_bytes()
     }
 
-    /// Reads what [`Self::to_bytes`] made.
+    /// Parses the output of [`Self::to_bytes`].
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, StoreError> {
         let corrupt = |message: &str| StoreError::corrupt(MANIFEST_NAME, None, message);
         if !bytes.starts_with(FIRST_LINE.as_bytes()) {
@@ -339,7 +339,7 @@ impl Manifest {
                 "its checksum is {checksum:?}, its contents give {expected:?}"
             )));
         }
-        // The version decides how the rest is to be understood, so it is read alone first.
+        // The version decides how to parse the rest, so it is read alone first.
         #[derive(Deserialize)]
         struct Version {
             format: u32,
@@ -423,7 +423,7 @@ mod tests {
         assert_eq!((found, supported), (newer, FORMAT_FOLDERS));
     }
 
-    /// As a program wrote it that knew no identities.
+    /// As written by a program that knew no identities.
     #[test]
     fn a_manifest_of_format_4_has_folders_by_their_paths() {
         let store = "0123456789abcdef0123456789abcdef";

@@ -1,4 +1,4 @@
-//! Work in the background: how fast it may write, and whether it is still wanted.
+//! The pace of background work: its write rate and its cancellation.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,21 +9,20 @@ use pythia_io::{DeviceProfile, IoError, LogFile, ReadFile, ReadRequest, Storage,
 
 use crate::StoreError;
 
-/// The longest that a write is held back at a time: whoever waits for the end of the work waits no
-/// longer than this.
+/// The longest single delay of a write: waiting for the work to end takes no longer than this.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// The pace of work in the background. Clones share it.
+/// The pace of background work. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Pace {
     bytes_per_second: Option<u64>,
     cancelled: Arc<AtomicBool>,
-    /// When the bytes written so far may have been written.
+    /// The earliest time at which the bytes written so far are within the rate.
     due: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Pace {
-    /// A pace of at most so many bytes a second; `None`: as fast as it goes.
+    /// Returns a pace of at most this many bytes a second; `None`: no limit.
     pub fn new(bytes_per_second: Option<u64>) -> Self {
         Self {
             bytes_per_second,
@@ -44,7 +43,7 @@ impl Pace {
         }
     }
 
-    /// The storage, with writes held back as this pace demands.
+    /// Returns the storage with its writes limited to this pace.
     pub(crate) fn limit(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
         match self.bytes_per_second {
             None => storage,
@@ -55,7 +54,7 @@ impl Pace {
         }
     }
 
-    /// Holds back after so many bytes were written, or read.
+    /// Delays the caller after this many bytes were written or read.
     pub(crate) fn passed(&self, bytes: usize) {
         let Some(rate) = self.bytes_per_second else {
             return;
@@ -64,7 +63,7 @@ impl Pace {
         let now = Instant::now();
         let until = {
             let mut due = self.due.lock().expect("nothing panics holding it");
-            // What was not used before is not made up for.
+            // An unused allowance from earlier is not carried over.
             let until = due.map_or(now, |due| due.max(now)) + takes;
             *due = Some(until);
             until
@@ -78,7 +77,7 @@ impl Pace {
     }
 }
 
-/// A storage that is written to at a pace.
+/// A storage whose writes are limited to a pace.
 #[derive(Debug)]
 struct PacedStorage {
     inner: Arc<dyn Storage>,

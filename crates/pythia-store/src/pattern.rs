@@ -1,11 +1,11 @@
-//! What is asked of a store: quad patterns, the orders of the quads, and the shapes of answers.
+//! Requests to a store: quad patterns, the orders of the quads, and the shapes of results.
 //!
-//! Everything here speaks of [`TermId`]s, as their raw 64 bits where many travel together.
+//! Terms are [`TermId`]s, as raw 64 bits where there are many.
 
 use crate::scan::Run;
 use pythia_rdf::TermId;
 
-/// Which graphs a pattern looks at.
+/// The graphs that a pattern looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum GraphFilter {
     /// All quads, of the default graph and of named graphs.
@@ -18,7 +18,7 @@ pub enum GraphFilter {
 }
 
 impl GraphFilter {
-    /// Whether a quad of `graph` passes.
+    /// Returns whether a quad of `graph` passes.
     #[inline]
     pub const fn accepts(self, graph: TermId) -> bool {
         match self {
@@ -42,7 +42,7 @@ pub struct QuadPattern {
     pub graph: GraphFilter,
 }
 
-/// The orders a segment keeps its quads in; ties are broken by graph.
+/// The orders in which a segment keeps its quads; ties are broken by graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// Subject, predicate, object: tuple pages.
@@ -59,7 +59,7 @@ impl Order {
     /// All four.
     pub const ALL: [Self; 4] = [Self::Spo, Self::Ops, Self::Pso, Self::Pos];
 
-    /// The name in file names, counters and messages.
+    /// Returns the name for file names, counters and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Spo => "spo",
@@ -69,7 +69,7 @@ impl Order {
         }
     }
 
-    /// The components in the order that rows are sorted by, the graph last.
+    /// Returns the components in the order that rows are sorted by, the graph last.
     pub const fn components(self) -> [Component; 4] {
         use Component::{Graph, Object, Predicate, Subject};
         match self {
@@ -97,15 +97,14 @@ pub enum Component {
 /// Rows of ids, column by column.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct IdBatch {
-    /// One column of raw [`TermId`] bits for each component asked for, in the order asked; each
-    /// holds `rows` ids.
+    /// One column of raw [`TermId`] bits for each requested component, in the requested order; each holds `rows` ids.
     pub columns: Vec<Vec<u64>>,
-    /// How many rows there are (known even when no column was asked for).
+    /// Number of rows (known even when no column was requested).
     pub rows: usize,
 }
 
 impl IdBatch {
-    /// An empty batch of `columns` columns.
+    /// Returns an empty batch of `columns` columns.
     pub fn new(columns: usize) -> Self {
         Self {
             columns: vec![Vec::new(); columns],
@@ -113,14 +112,14 @@ impl IdBatch {
         }
     }
 
-    /// Drops the rows and keeps the room.
+    /// Removes the rows and keeps the capacity.
     pub fn clear(&mut self) {
         self.columns.iter_mut().for_each(Vec::clear);
         self.rows = 0;
     }
 }
 
-/// From which end edges are followed.
+/// The end from which edges are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
     /// The nodes are subjects, objects are found: SPO.
@@ -130,7 +129,7 @@ pub enum End {
 }
 
 impl End {
-    /// The tuple order keyed by this end.
+    /// Returns the tuple order keyed by this end.
     pub const fn order(self) -> Order {
         match self {
             Self::Subject => Order::Spo,
@@ -139,8 +138,7 @@ impl End {
     }
 }
 
-/// The edges found from a list of nodes, one row per edge, in order of node, predicate, other end
-/// and graph.
+/// The edges of a list of nodes, one row per edge, in order of node, predicate, other end and graph.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Expansion {
     /// Per row, the index of its node in the list that was expanded.
@@ -151,19 +149,18 @@ pub struct Expansion {
     pub other: Vec<u64>,
     /// Per row, the graph; empty unless [`Self::with_graph`].
     pub graph: Vec<u64>,
-    /// Lists that the tuple pages hold only the length of: their rows are not among the rows above,
-    /// and lie in the columns.
+    /// Lists of which the tuple pages hold only the length: their rows are in the columns, not among the rows above.
     pub external: Vec<ExternalList>,
-    /// Whether predicates are wanted.
+    /// Whether predicates are collected.
     pub with_predicate: bool,
-    /// Whether graphs are wanted.
+    /// Whether graphs are collected.
     pub with_graph: bool,
-    /// The pages read so far, if nodes came in order: kept from one expansion to the next.
+    /// The pages read so far, if the nodes came in order; kept from one expansion to the next.
     pub(crate) run: Run,
 }
 
 impl Expansion {
-    /// An empty expansion that collects predicates and graphs as told.
+    /// Returns an empty expansion that collects predicates and graphs as requested.
     pub fn new(with_predicate: bool, with_graph: bool) -> Self {
         Self {
             with_predicate,
@@ -172,17 +169,17 @@ impl Expansion {
         }
     }
 
-    /// Rows found so far.
+    /// Returns the number of rows found so far.
     pub fn len(&self) -> usize {
         self.other.len()
     }
 
-    /// Whether no row and no external list was found.
+    /// Returns whether no row and no external list was found.
     pub fn is_empty(&self) -> bool {
         self.other.is_empty() && self.external.is_empty()
     }
 
-    /// Drops the rows and the room, and keeps the wishes.
+    /// Removes the rows and frees their capacity; keeps the settings.
     pub fn free(&mut self) {
         let run = std::mem::take(&mut self.run);
         *self = Self {
@@ -191,7 +188,7 @@ impl Expansion {
         };
     }
 
-    /// Drops the rows and keeps the room and the wishes.
+    /// Removes the rows; keeps the capacity and the settings.
     pub fn clear(&mut self) {
         self.source.clear();
         self.predicate.clear();
@@ -201,13 +198,13 @@ impl Expansion {
     }
 }
 
-/// A list that is only counted in the tuple pages.
+/// A list of which the tuple pages hold only the length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExternalList {
     /// The index of its node in the list that was expanded.
     pub source: u32,
     /// Its predicate.
     pub predicate: TermId,
-    /// Its rows in all graphs, whatever the graph filter.
+    /// Its rows in all graphs, regardless of the graph filter.
     pub count: u64,
 }

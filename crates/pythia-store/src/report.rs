@@ -28,9 +28,9 @@ pub struct StoreReport {
     pub kinds: Vec<(TermKind, KindStatistics)>,
     /// Length of the `directory` file.
     pub directory_bytes: u64,
-    /// Memory that the directories take, about.
+    /// Approximate memory of the directories.
     pub directory_memory_bytes: usize,
-    /// What was added to the segment, with the bytes of its files.
+    /// Auxiliary files of the segment, with their bytes.
     pub auxiliary: Vec<(AuxiliaryKind, u64)>,
 }
 
@@ -44,7 +44,7 @@ pub struct FileReport {
 }
 
 impl FileReport {
-    /// Length of the file.
+    /// Returns the length of the file.
     pub fn bytes(&self) -> u64 {
         self.pages * self.page_bytes as u64
     }
@@ -57,17 +57,16 @@ pub struct OrderReport {
     pub order: Order,
     /// Its file.
     pub file: FileReport,
-    /// What its pages are used for.
+    /// The contents of its pages.
     pub contents: OrderContents,
 }
 
-/// What the pages of an order hold.
+/// The contents of the pages of an order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OrderContents {
     /// SPO, OPS: tuples.
     Tuples(TupleStatistics),
-    /// PSO, POS: bytes used by page headers, predicate runs, the order's second and third component
-    /// and the graph.
+    /// PSO, POS: bytes used by page headers, predicate runs, the order's second and third component and the graph.
     Columns {
         /// Page headers.
         header_bytes: u64,
@@ -83,7 +82,7 @@ pub enum OrderContents {
 }
 
 impl OrderReport {
-    /// For tuples: the share of those that are whole on one page, from 0 to 1.
+    /// Returns, for tuples, the share of those that are whole on one page, from 0 to 1.
     pub fn share_on_one_page(&self) -> Option<f64> {
         match &self.contents {
             OrderContents::Tuples(tuples) => {
@@ -95,7 +94,7 @@ impl OrderReport {
 }
 
 impl StoreReport {
-    /// The report on a store. Reads nothing.
+    /// Makes the report on a store. Reads nothing.
     pub fn new(store: &Store) -> Self {
         let snapshot = store.snapshot();
         let segment = snapshot.base();
@@ -123,18 +122,18 @@ impl StoreReport {
         }
     }
 
-    /// Bytes of the four orders.
+    /// Returns the bytes of the four orders.
     pub fn order_bytes(&self) -> u64 {
         self.orders.iter().map(|order| order.file.bytes()).sum()
     }
 
-    /// Bytes of everything.
+    /// Returns the bytes of all files.
     pub fn total_bytes(&self) -> u64 {
         let auxiliary: u64 = self.auxiliary.iter().map(|(_, bytes)| bytes).sum();
         self.order_bytes() + self.dictionary.bytes() + self.directory_bytes + auxiliary
     }
 
-    /// `bytes` for each quad; 0 for an empty store.
+    /// Returns `bytes` per quad; 0 for an empty store.
     pub fn per_quad(&self, bytes: u64) -> f64 {
         match self.statistics.quads {
             0 => 0.0,
@@ -180,7 +179,7 @@ fn order_report(segment: &Segment, order: Order) -> OrderReport {
     }
 }
 
-/// How many nodes have how many edges at one end.
+/// The distribution of nodes by their number of edges at one end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DegreeDistribution {
     /// Nodes with at least one edge.
@@ -194,8 +193,7 @@ pub struct DegreeDistribution {
 }
 
 impl DegreeDistribution {
-    /// Counts edges out of subjects ([`End::Subject`]) or into objects. Reads all pages of SPO or
-    /// OPS.
+    /// Counts edges out of subjects ([`End::Subject`]) or into objects. Reads all pages of SPO or OPS.
     pub fn new(snapshot: &Snapshot, end: End) -> Result<Self, StoreError> {
         let mut degrees = Self::default();
         let mut scan = DegreeScan::new(snapshot, end);

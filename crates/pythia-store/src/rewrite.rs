@@ -1,20 +1,20 @@
-//! A new base: the base and all runs as one segment, with ids that sort like their terms again.
+//! Compaction: writes the base and all runs as a new base, whose ids again sort like their terms.
 //!
 //! ```text
-//! base, runs ─ which terms are used ─ merge dictionaries ─ new ids ┐
-//! base orders ─ without what was removed ─ new ids (in order) ─────┼─ merge ─ SPO, OPS, PSO, POS
-//! runs' orders ─ what was added ─ new ids ─ sort ──────────────────┘
+//! base, runs ─ find used terms ─ merge dictionaries ─ new ids ───┐
+//! base orders ─ drop removed rows ─ new ids (in order) ──────────┼─ merge ─ SPO, OPS, PSO, POS
+//! runs' orders ─ added rows ─ new ids ─ sort ────────────────────┘
 //! ```
 //!
-//! New ids of base terms are in the same order as the old ones ([`mapping`]), so the rows of the base
-//! stay sorted and stream from one file to the other; only rows that were added are sorted, outside of
-//! memory if they must be. Everything is read and written front to back.
+//! New ids of base terms are in the same order as the old ones ([`mapping`]), so the rows of the base stay sorted and
+//! stream from one file to the other. Only added rows are sorted, externally if necessary. All reads and writes are
+//! sequential.
 //!
 //! Invariants:
-//! - The new segment is byte by byte what a load of the same quads would have written.
-//! - Nothing names it before the caller switches the manifest: until then, and after any failure, the
-//!   store is what it was.
-//! - What is finished when a rewrite is interrupted is not written again ([`unfinished`]).
+//! - The new segment is byte for byte what a load of the same quads would have written.
+//! - Nothing names it before the caller switches the manifest: until then, and after any failure, the store is
+//!   unchanged.
+//! - Parts that an interrupted compaction has finished are not written again ([`unfinished`]).
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -49,17 +49,17 @@ use rows::OrderRewriter;
 use unfinished::{Unfinished, is_worth_keeping, next_segment};
 use used::UsedTerms;
 
-/// Terms or rows between two looks at whether to stop.
+/// Terms or rows between two checks for cancellation.
 const UNCHECKED: u64 = 4096;
 
-/// What a rewrite may use.
+/// Resources of a compaction.
 #[derive(Clone, Debug)]
 pub struct RewriteOptions {
-    /// Memory for sorting what was added, in bytes.
+    /// Memory for sorting added rows, in bytes.
     pub memory_bytes: usize,
     /// The folder of temporary files, which have no names.
     pub tmp: PathBuf,
-    /// How many orders are written at a time.
+    /// Number of orders written at a time.
     pub threads: usize,
 }
 
@@ -73,26 +73,26 @@ impl Default for RewriteOptions {
     }
 }
 
-/// A new base, durable, and named by nothing yet.
+/// A new base that is durable but not yet named by a manifest.
 #[derive(Debug)]
 pub struct NewBase {
     /// Its folder's number.
     pub id: SegmentId,
     /// Its quads and files.
     pub segment: SegmentEntry,
-    /// From the ids that base and runs have to its own.
+    /// Maps the ids of the old base and its runs to ids of the new one.
     pub mapping: IdMapping,
 }
 
-/// Writes the base and the runs of a manifest as a new base, into the folder after the base's: goes on with
-/// what an interrupted rewrite of the same state has finished there.
+/// Compacts the base and the runs of a manifest into a new base, in the folder after the old base's. Continues with
+/// the parts that an interrupted compaction of the same state has finished there.
 ///
-/// Takes memory for the mapping beside that of the options: half a byte for each term of the base, and 8 to
+/// Takes memory for the mapping in addition to that of the options: half a byte for each term of the base, and 8 to
 /// 32 bytes for each new one. The time does not depend on where new terms sort.
 ///
 /// # Errors
-/// [`StoreError::Cancelled`] if `pace` says so. After that, and if the device fails, what is finished stays
-/// for the next; after other errors, and on a full disk, the folder is removed.
+/// [`StoreError::Cancelled`] if `pace` was cancelled. After that, and after a device failure, finished parts stay for
+/// the next attempt; after other errors, and on a full disk, the folder is removed.
 pub fn rewrite(
     from: &Manifest,
     base: &Arc<Segment>,
@@ -117,13 +117,13 @@ pub fn rewrite(
         .as_ref()
         .is_err_and(|error| !is_worth_keeping(error))
     {
-        // Best effort: the next writer finds out what it is.
+        // Best effort: the next writer examines what remains.
         let _ = unfinished.discard();
     }
     written
 }
 
-/// A rewrite at work.
+/// A compaction in progress.
 struct Rewriting<'r> {
     base: &'r Arc<Segment>,
     runs: &'r [Arc<DeviceRun>],
@@ -133,11 +133,11 @@ struct Rewriting<'r> {
     pace: &'r Pace,
 }
 
-/// Where the terms of a new dictionary go.
+/// The destination of a new dictionary's terms.
 enum NewTerms {
-    /// To the device.
+    /// The device.
     Written(DictionaryWriter),
-    /// Nowhere, as they are there; the ranks of the next of each kind.
+    /// None, as they are already written; the next rank of each kind.
     Finished(Box<DictionaryDirectory>, [u64; TermKind::DICTIONARY.len()]),
 }
 
@@ -184,7 +184,7 @@ impl Rewriting<'_> {
         })
     }
 
-    /// Merges the base's dictionary with the new terms, without those that no quad uses.
+    /// Merges the base's dictionary with the new terms; drops terms that no quad uses.
     fn dictionary(&self, used: &UsedTerms) -> Result<(DictionaryDirectory, IdMapping), StoreError> {
         let mut out = match self.unfinished.dictionary()? {
             Some(directory) => NewTerms::Finished(Box::new(directory), Default::default()),
@@ -198,7 +198,7 @@ impl Rewriting<'_> {
             let mut old = base.iter(kind);
             loop {
                 let next = old.next()?;
-                // New terms before it, or, at the end, those that are left.
+                // New terms before it, or all remaining ones at the end.
                 while let Some((key, id)) = new.head()
                     && key.kind == kind
                     && next.is_none_or(|(_, old)| key.bytes <= old.bytes)
@@ -247,7 +247,7 @@ impl Rewriting<'_> {
             self.unfinished.put_order(&written)?;
             Ok(written)
         };
-        // The tuples take longest.
+        // Tuples, which take longest, come first.
         let queue = Mutex::new(VecDeque::from(Order::ALL));
         let work = || -> Result<Vec<OrderDirectory>, StoreError> {
             let mut written = Vec::new();
@@ -273,7 +273,7 @@ impl Rewriting<'_> {
     }
 }
 
-/// The place of a dictionary kind's number in [`TermKind::DICTIONARY`].
+/// Returns the index of an id's kind in [`TermKind::DICTIONARY`].
 fn kind_place(id: TermId) -> Option<usize> {
     let number = id.kind_number();
     TermKind::DICTIONARY

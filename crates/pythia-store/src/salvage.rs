@@ -1,4 +1,4 @@
-//! Going on with a store whose log has lost commits.
+//! Recovery of a store whose log has lost commits.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::folders::log_devices;
 use crate::manifest::Manifest;
 use crate::store::{StoreLock, check_no_log, open_folder};
 
-/// Finds out what is wrong with the log of the store in a folder. With `give_up`, sets the damaged files aside,
-/// so that the store opens with the commits before the first that is lost.
+/// Checks the log of the store in a folder. With `give_up`, sets the damaged files aside, so that the store opens
+/// with the commits before the first lost one.
 ///
 /// # Errors
 /// [`StoreError::Writing`] while the store is open for writing, [`StoreError::NoLog`] if it has no log.
@@ -23,7 +23,7 @@ pub fn salvage(path: &Path, give_up: bool) -> Result<Salvage, StoreError> {
     salvage_storage(&(storage as _), give_up)
 }
 
-/// As [`salvage`], for a store in a storage of any kind. Nothing is locked.
+/// As [`salvage`], for a store in any kind of storage. Takes no locks.
 pub fn salvage_storage(storage: &Arc<dyn Storage>, give_up: bool) -> Result<Salvage, StoreError> {
     let manifest = Manifest::read(&**storage)?.ok_or_else(|| StoreError::NotAStore {
         path: format!("{storage:?}"),

@@ -1,5 +1,4 @@
-//! What is known of a segment's quads without reading them: exact counts, made while its orders
-//! were written.
+//! Exact counts of a segment's quads, made while its orders were written.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use crate::codec::{Reader, Writer};
 use crate::segment::column::ColumnDirectory;
 use crate::segment::tuple::TupleStatistics;
 
-/// Graphs that are counted one by one; beyond, only the sum is known.
+/// Graphs that are counted one by one; the others are only summed.
 pub const GRAPHS_MAX: usize = 100_000;
 
 /// Counts of a store's quads.
@@ -20,7 +19,7 @@ pub const GRAPHS_MAX: usize = 100_000;
 pub struct Statistics {
     /// Quads in all graphs.
     pub quads: u64,
-    /// Distinct triples: quads without regard to their graphs.
+    /// Distinct triples: quads regardless of their graphs.
     pub triples: u64,
     /// Distinct subjects.
     pub subjects: u64,
@@ -30,9 +29,9 @@ pub struct Statistics {
     pub predicates: Vec<PredicateStatistics>,
     /// The graphs.
     pub graphs: GraphStatistics,
-    /// Which predicates subjects have together, in the base; empty in stores of format 1.
+    /// The sets of predicates that subjects have, in the base; empty in stores of format 1.
     pub characteristic: Arc<CharacteristicSets>,
-    /// Whether the distinct subjects and objects are exact, and not estimates from above.
+    /// True if the numbers of distinct subjects and objects are exact; false if they are upper bounds.
     pub distinct_exact: bool,
 }
 
@@ -53,12 +52,12 @@ pub struct PredicateStatistics {
     pub objects_max: u64,
     /// Most distinct subjects of one object; 1 if it is inverse functional.
     pub subjects_max: u64,
-    /// The kinds its subjects have.
+    /// The kinds of its subjects.
     pub subject_kinds: KindSet,
-    /// The kinds its objects have.
+    /// The kinds of its objects.
     pub object_kinds: KindSet,
-    /// Whether the distinct subjects and objects, and what is most, are exact, and not estimates
-    /// from above; the kinds may then be too many.
+    /// True if the numbers of distinct subjects and objects and the maxima are exact; false if they are upper bounds.
+    /// Then the kinds may include kinds that no longer occur.
     pub distinct_exact: bool,
 }
 
@@ -67,12 +66,12 @@ pub struct PredicateStatistics {
 pub struct KindSet(pub u128);
 
 impl KindSet {
-    /// Whether the kind is in the set.
+    /// Returns whether the kind is in the set.
     pub const fn contains(self, kind: TermKind) -> bool {
         self.0 >> (kind as u32) & 1 == 1
     }
 
-    /// The kinds, in id order.
+    /// Returns the kinds, in id order.
     pub fn iter(self) -> impl Iterator<Item = TermKind> {
         (0..128u8)
             .filter(move |number| self.0 >> number & 1 == 1)
@@ -90,7 +89,7 @@ pub struct GraphStatistics {
 }
 
 impl Statistics {
-    /// The counts of a predicate; `None` if no quad has it.
+    /// Returns the counts of a predicate; `None` if no quad has it.
     pub fn predicate(&self, predicate: TermId) -> Option<&PredicateStatistics> {
         let found = self
             .predicates
@@ -98,7 +97,7 @@ impl Statistics {
         found.ok().map(|index| &self.predicates[index])
     }
 
-    /// Puts together what the orders counted.
+    /// Combines the counts of the orders.
     pub(crate) fn assemble(
         spo: &TupleStatistics,
         ops: &TupleStatistics,
@@ -134,7 +133,7 @@ impl Statistics {
 }
 
 impl GraphStatistics {
-    /// The quads of a graph; `None` if that is not known.
+    /// Returns the quads of a graph; `None` if unknown.
     pub fn quads(&self, graph: TermId) -> Option<u64> {
         match self.graphs.binary_search_by_key(&graph, |entry| entry.0) {
             Ok(index) => Some(self.graphs[index].1),
@@ -142,7 +141,7 @@ impl GraphStatistics {
         }
     }
 
-    /// Quads of the default graph; always known.
+    /// Returns the quads of the default graph; always known.
     pub fn default_graph_quads(&self) -> u64 {
         match self.graphs.first() {
             Some(&(TermId::DEFAULT_GRAPH, quads)) => quads,
@@ -150,13 +149,13 @@ impl GraphStatistics {
         }
     }
 
-    /// Quads of all graphs; `None` if that does not fit a number, as in damaged counts.
+    /// Returns the quads of all graphs; `None` if the sum overflows, as in damaged counts.
     pub(crate) fn total_quads(&self) -> Option<u64> {
         let mut quads = self.graphs.iter().map(|entry| entry.1);
         quads.try_fold(self.unlisted_quads, u64::checked_add)
     }
 
-    /// Whether all graphs are listed.
+    /// Returns whether all graphs are listed.
     pub fn is_complete(&self) -> bool {
         self.unlisted_quads == 0
     }
@@ -171,7 +170,7 @@ impl GraphStatistics {
         }
     }
 
-    /// Reads what [`Self::write`] wrote.
+    /// Reads the output of [`Self::write`].
     pub(crate) fn read(input: &mut Reader<'_>) -> Result<Self, StoreError> {
         let unlisted_quads = input.varint()?;
         let count = input.count(2)?;
@@ -190,7 +189,7 @@ impl GraphStatistics {
     }
 }
 
-/// Counts quads per graph as they go by.
+/// Counts quads per graph while they are written.
 #[derive(Debug, Default)]
 pub(crate) struct GraphCounter {
     last: u64,

@@ -1,4 +1,4 @@
-//! A store: the directory it lives in, its lock and its current state.
+//! A store: its folder, its locks and its current state.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use crate::write::{
     Allowance, Maintainer, MaintenanceOptions, Replay, Rewritten, Scrubbed, Transaction, Writer,
 };
 
-/// The file that is locked while the store is in use. It stays when nobody uses the store.
+/// Lock file of every process that uses the store. It stays when the store is closed.
 pub const LOCK_NAME: &str = "LOCK";
-/// The file that is locked by the one process that writes to the store.
+/// Lock file of the store's one writer.
 pub(crate) const WRITER_NAME: &str = "WRITER";
 
-/// How to open a store.
+/// Options for opening a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Memory for pages, in bytes: a hard limit.
@@ -43,19 +43,19 @@ impl Default for OpenOptions {
     }
 }
 
-/// How to write to a store.
+/// Options for opening a store for writing.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// Folders on other devices that the log is written to as well as to the store's own: groups of commits are
-    /// spread over them. The store keeps which they are; those that it does not have yet are added. Empty: those
-    /// that it has.
+    /// Log folders on other devices, in addition to the store's own; groups of commits are spread over them. The
+    /// store remembers its log folders, and folders that are new to it are added. Empty: the log folders that it has.
     pub log_folders: Vec<PathBuf>,
-    /// Where files of the log go that are not needed any more. The store keeps that place, too. `None`: the one that it
-    /// has, or none. For a storage that is no folder there is [`LogOptions::archive`], which the store does not keep.
+    /// The archive: a folder for log files that are no longer needed. The store remembers this folder, too. `None`:
+    /// the archive that it has, if any. For an archive that is not a folder use [`LogOptions::archive`], which the
+    /// store does not remember.
     pub log_archive: Option<PathBuf>,
-    /// How the log is kept.
+    /// Options of the log.
     pub log: LogOptions,
-    /// When and how runs are moved.
+    /// When and how runs are written, merged and compacted.
     pub maintenance: MaintenanceOptions,
 }
 
@@ -64,7 +64,7 @@ pub struct WriteOptions {
 pub(crate) struct State {
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) snapshot: Snapshot,
-    /// The last commit that the snapshot has.
+    /// The last commit in the snapshot.
     pub(crate) last: u64,
 }
 
@@ -72,25 +72,25 @@ pub(crate) struct State {
 pub struct Store {
     pool: Arc<BufferPool>,
     state: Arc<RwLock<State>>,
-    /// Moves runs in the background.
+    /// Runs maintenance in the background.
     maintainer: Option<Maintainer>,
-    /// There is one if it was opened for writing.
+    /// `Some` if the store was opened for writing.
     writer: Option<Arc<Writer>>,
-    /// The format that it had before it was opened for writing, if that was an older one.
+    /// The store's previous format, if opening it for writing raised the format.
     upgraded_from: Option<u32>,
     /// The lock of a reader.
     _lock: Option<StoreLock>,
 }
 
-/// Times that opening begins anew if a writer has just replaced what was to be opened.
+/// Attempts to open a store whose files a writer is replacing at the same time.
 const OPEN_ATTEMPTS: usize = 5;
 
 impl Store {
-    /// Opens the store in a folder. Reads the manifest, the directories of what it names, and the
-    /// commits that are only in the log.
+    /// Opens the store in a folder. Reads the manifest, the directories of the files it names, and the commits that
+    /// are only in the log.
     ///
-    /// Any number of processes may have a store open, also beside one that writes; they see it as
-    /// it was when they opened it. While one loads into an empty store, none may.
+    /// Any number of processes may have a store open, even while another writes to it; each sees the state at which
+    /// it opened the store. No process can open the store during a load into an empty store.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Self, StoreError> {
         let storage = Arc::new(open_folder(path)?);
         let lock = StoreLock::shared(&storage)?;
@@ -108,7 +108,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the store in a storage of any kind. Nothing is locked.
+    /// Opens the store in any kind of storage. Takes no locks.
     pub fn open_storage(
         storage: Arc<dyn Storage>,
         options: OpenOptions,
@@ -130,7 +130,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens what there is on top of the base.
+    /// Opens the runs and replays the log.
     fn open_runs_and_log(&self) -> Result<(), StoreError> {
         let Some(log) = self.manifest().log.clone() else {
             return check_no_log(self.pool.storage());
@@ -140,11 +140,11 @@ impl Store {
         self.replay(&log, commits)
     }
 
-    /// Opens the store in a folder for writing. A store that was only ever loaded gets a log, which
-    /// programs older than that do not read; [`Self::upgraded_from`] tells.
+    /// Opens the store in a folder for writing. A store that was only loaded gets a log, which older programs cannot
+    /// read; see [`Self::upgraded_from`].
     ///
     /// # Errors
-    /// [`StoreError::Writing`] if it is open for writing already.
+    /// [`StoreError::Writing`] if another writer has it open.
     pub fn open_for_writing(
         path: &Path,
         options: OpenOptions,
@@ -153,7 +153,7 @@ impl Store {
         Self::open_folder_for_writing(Arc::new(open_folder(path)?), options, write)
     }
 
-    /// As [`Self::open_for_writing`], for a folder that is open.
+    /// As [`Self::open_for_writing`], for a folder that is already open.
     pub(crate) fn open_folder_for_writing(
         storage: Arc<DirectStorage>,
         options: OpenOptions,
@@ -166,8 +166,8 @@ impl Store {
         Self::write_state(storage, device, options, write, locks)
     }
 
-    /// Opens the store in a storage of any kind for writing. Nothing is locked: the caller sees to
-    /// it that there is no other writer.
+    /// Opens the store in any kind of storage for writing. Takes no locks: the caller must make sure that there is no
+    /// other writer.
     pub fn open_storage_for_writing(
         storage: Arc<dyn Storage>,
         options: OpenOptions,
@@ -186,7 +186,7 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let mut manifest = manifest(&*storage)?;
         if manifest.log.is_none() {
-            // Before anything is removed that the MANIFEST that belongs to the log may name.
+            // Checked before removing anything that the MANIFEST belonging to this log may name.
             check_no_log(&storage)?;
         }
         let is_new = manifest.log.is_none();
@@ -225,16 +225,16 @@ impl Store {
         Ok(store)
     }
 
-    /// Removes what the store does not need, now that all it needs was found: a `MANIFEST` of a time before may have
-    /// come back, for which the files of the present state are leftovers.
+    /// Removes unneeded files, once every needed file was found: an older `MANIFEST` may have come back, and would
+    /// make the files of the present state look like leftovers.
     fn remove_leftovers(&self, interrupted: Option<&Manifest>) -> Result<(), StoreError> {
         let (storage, manifest) = (&**self.pool.storage(), self.manifest());
         Manifest::remove_leftovers_but(Some(&manifest), interrupted, storage)?;
         remove_remains(storage, manifest.segment)
     }
 
-    /// Fails unless all is there that the store needs, but for auxiliary files, which may be damaged: before leftovers
-    /// are removed.
+    /// Fails unless every file that the store needs is present and readable, except for auxiliary files, which may be
+    /// damaged. Called before leftovers are removed.
     pub(crate) fn check_whole(
         storage: Arc<dyn Storage>,
         options: OpenOptions,
@@ -259,7 +259,7 @@ impl Store {
         Ok(())
     }
 
-    /// Applies the commits that only the log has.
+    /// Applies the commits that are only in the log.
     fn replay(
         &self,
         log: &LogEntry,
@@ -301,7 +301,7 @@ impl Store {
         })
     }
 
-    /// The store's current state. Cheap.
+    /// Returns a snapshot of the current state. Cheap.
     pub fn snapshot(&self) -> Snapshot {
         self.state.read().snapshot.clone()
     }
@@ -314,7 +314,7 @@ impl Store {
         Ok(Transaction::new(Arc::clone(self.writer()?), None))
     }
 
-    /// Begins a transaction that asks before it takes memory.
+    /// Begins a transaction that reserves its memory from `allowance`.
     ///
     /// # Errors
     /// [`StoreError::ReadOnly`] unless the store was opened for writing.
@@ -325,18 +325,18 @@ impl Store {
         ))
     }
 
-    /// Moves the changes that are in memory to the device; whether there were any.
+    /// Writes the changes in memory to the device. Returns whether there were any.
     pub fn flush(&self) -> Result<bool, StoreError> {
         self.writer()?.flush()
     }
 
-    /// Does what maintenance finds due: moves changes to the device, merges runs, writes a new base.
+    /// Performs the maintenance that is due: writes changes to the device, merges runs, compacts.
     pub fn maintain(&self) -> Result<(), StoreError> {
         self.writer()?.maintain()
     }
 
-    /// Adds what the sources have and the store lacks, in one step: on an error its quads are what they
-    /// were. Queries and commits go on meanwhile; the load comes after these commits.
+    /// Adds the quads of the sources that the store lacks, atomically: on an error the quads are unchanged. Queries
+    /// and commits continue meanwhile; the load is ordered after those commits.
     pub fn load(
         &self,
         sources: Vec<Source>,
@@ -346,12 +346,12 @@ impl Store {
         self.writer()?.load(sources, options, progress)
     }
 
-    /// What scrubbing ([`MaintenanceOptions::scrub_bytes_per_second`]) has found so far.
+    /// Returns what scrubbing ([`MaintenanceOptions::scrub_bytes_per_second`]) has found so far.
     pub fn scrubbed(&self) -> Result<Scrubbed, StoreError> {
         Ok(self.writer()?.scrubbed())
     }
 
-    /// Writes a new base that has all changes, whether that is due or not.
+    /// Compacts the store, whether or not that is due.
     pub fn rewrite(&self) -> Result<Rewritten, StoreError> {
         self.writer()?.rewrite()
     }
@@ -360,41 +360,41 @@ impl Store {
         self.writer.as_ref().ok_or(StoreError::ReadOnly)
     }
 
-    /// The last commit that readers see; 0 before the first.
+    /// Returns the last commit that readers see; 0 before the first.
     pub fn position(&self) -> Position {
         Position(self.state.read().last)
     }
 
-    /// The format that the store had before it was opened for writing, if that has changed it.
+    /// Returns the store's previous format, if opening it for writing raised the format.
     pub fn upgraded_from(&self) -> Option<u32> {
         self.upgraded_from
     }
 
-    /// The pool that all pages go through.
+    /// Returns the pool that all pages go through.
     pub fn pool(&self) -> &Arc<BufferPool> {
         &self.pool
     }
 
-    /// How fast the store's device is.
+    /// Returns the speed of the store's device.
     pub fn device(&self) -> &DeviceProfile {
         self.pool.device()
     }
 
-    /// The state as it is on the device.
+    /// Returns the state as it is on the device.
     pub fn manifest(&self) -> Arc<Manifest> {
         Arc::clone(&self.state.read().manifest)
     }
 }
 
-/// The log that a store begins with. An interrupted attempt to begin it has left whose it was, and folders say so
-/// already.
+/// Returns the entry for a new log. If an earlier attempt to create the log was interrupted, the folders already hold
+/// its store id, which is used again.
 fn new_log(storage: &dyn Storage) -> Result<LogEntry, StoreError> {
     let left = pythia_log::left_store(storage)?;
     let store = left.unwrap_or_else(|| StoreId(rand::random()));
     Ok(LogEntry::new(store, Position::FIRST))
 }
 
-/// Begins the log in its folders, or opens it, with the commits that neither base nor runs have.
+/// Creates the log in its folders, or opens it with the commits that neither base nor runs have.
 fn open_log(
     folders: &WritableFolders,
     write: &WriteOptions,
@@ -413,20 +413,19 @@ fn open_log(
     Ok((log, Some(commits)))
 }
 
-/// Fails if a store whose `MANIFEST` names no log has files of one that was used: commits that they hold
-/// would be left out.
+/// Fails if a store whose `MANIFEST` names no log has files of a log that was used: their commits would be ignored.
 pub fn check_no_log(storage: &Arc<dyn Storage>) -> Result<(), StoreError> {
     let Err(error) = pythia_log::check_unnamed(std::slice::from_ref(storage)) else {
         return Ok(());
     };
     match Manifest::read(&**storage)? {
-        // A writer has just begun it, after the state that is being read.
+        // A writer created the log after this state was read.
         Some(manifest) if manifest.log.is_some() => Ok(()),
         _ => Err(error.into()),
     }
 }
 
-/// Whether a file was missing because the writer has put others in its place.
+/// Returns whether a file may be missing because the writer has replaced it.
 fn was_replaced(error: &StoreError) -> bool {
     match error {
         StoreError::Io(error) => error.is_not_found(),
@@ -442,7 +441,7 @@ fn manifest(storage: &dyn Storage) -> Result<Manifest, StoreError> {
     })
 }
 
-/// Fails if there is no store in a folder.
+/// Fails if a folder holds no store.
 pub fn check_folder(path: &Path) -> Result<(), StoreError> {
     let not_a_store = |message: &str| StoreError::NotAStore {
         path: path.display().to_string(),
@@ -463,7 +462,7 @@ pub fn check_folder(path: &Path) -> Result<(), StoreError> {
 /// Opens the folder of a store.
 ///
 /// # Errors
-/// [`StoreError::NotAStore`] if there is no store.
+/// [`StoreError::NotAStore`] if it holds no store.
 pub fn open_folder(path: &Path) -> Result<DirectStorage, StoreError> {
     check_folder(path)?;
     Ok(DirectStorage::open(path, false)?)
@@ -471,17 +470,16 @@ pub fn open_folder(path: &Path) -> Result<DirectStorage, StoreError> {
 
 /// The lock of a store in a folder of the file system. It ends with the value, or with the process.
 ///
-/// Readers share `LOCK`. Whoever writes beside them locks the folder itself, which nobody can remove under
-/// those who have it open, and `WRITER`, for file systems that do not lock folders. Whoever wants nobody else
-/// there locks the folder and `LOCK`.
+/// Readers share `LOCK`. A writer beside them locks the folder itself, which cannot be removed while it is open, and
+/// `WRITER`, for file systems that do not lock folders. Exclusive access locks the folder and `LOCK`.
 #[derive(Debug)]
 pub struct StoreLock {
     _locks: Vec<FolderLock>,
 }
 
 impl StoreLock {
-    /// A reader's lock. `None` where the file system does not let this process write: then no
-    /// loader can be this user's either.
+    /// Takes a reader's lock. `None` where the file system is read-only for this process: then this user cannot load
+    /// into the store either.
     pub fn shared(storage: &DirectStorage) -> Result<Option<Self>, StoreError> {
         match storage.try_lock(LOCK_NAME, LockKind::Shared) {
             Err(error) if error.is_read_only() => Ok(None),
@@ -489,7 +487,7 @@ impl StoreLock {
         }
     }
 
-    /// The lock of whoever changes the store, alone.
+    /// Takes the lock for exclusive access.
     pub fn exclusive(storage: &DirectStorage) -> Result<Self, StoreError> {
         let locks = [
             storage.try_lock(LOCK_NAME, LockKind::Exclusive)?,
@@ -498,7 +496,7 @@ impl StoreLock {
         Self::of(locks).ok_or_else(|| locked(storage))
     }
 
-    /// The lock of the one who changes a store that others read.
+    /// Takes the lock of the one writer of a store that others may read.
     pub fn writer(storage: &DirectStorage) -> Result<Self, StoreError> {
         let locks = [
             storage.try_lock_folder(LockKind::Exclusive)?,
@@ -509,7 +507,7 @@ impl StoreLock {
         })
     }
 
-    /// The lock of the one who writes to a folder of a log beside the store.
+    /// Takes the lock of the one writer to a log folder outside the store.
     pub fn log_folder(folder: &DirectStorage) -> Result<Self, StoreError> {
         let lock = folder.try_lock_folder(LockKind::Exclusive)?;
         Self::of([lock]).ok_or_else(|| StoreError::LogInUse {
@@ -634,7 +632,7 @@ mod tests {
         Store::open(path, OpenOptions::default()).expect("free again");
     }
 
-    /// Two writers would each write over what the other has written.
+    /// Two writers would overwrite each other's files.
     #[test]
     fn there_is_one_writer_whatever_files_are_removed() {
         let folder = folder(1);
@@ -654,7 +652,7 @@ mod tests {
         open().expect("free again");
     }
 
-    /// Two stores would each write over what the other has written.
+    /// Two stores would overwrite each other's log.
     #[test]
     fn a_folder_of_a_log_has_one_writer() {
         let (first, second) = (folder(1), folder(1));
@@ -669,7 +667,7 @@ mod tests {
         let store = open(&first).expect("free");
         let refused = open(&second).map(drop).expect_err("another store's");
         assert!(matches!(refused, StoreError::LogFolder { .. }), "{refused}");
-        // Nor the same store, as a copy of it: that knows the folder.
+        // Nor can a copy of the same store, which knows the folder.
         let copy = tempfile::tempdir().expect("a temporary folder");
         for name in ["MANIFEST", "LOG", "log", "segment-000001"] {
             let copied = std::process::Command::new("cp")
@@ -687,7 +685,7 @@ mod tests {
         open(&first).expect("free again");
     }
 
-    /// An open store goes with its folder; what is put in its place is another.
+    /// An open store moves with its folder; a folder put in its place is a different store.
     #[test]
     fn a_store_that_is_moved_is_written_to_where_it_is() {
         let parent = tempfile::tempdir().expect("a temporary folder");
@@ -726,7 +724,7 @@ mod tests {
         }
     }
 
-    /// What stands in the folder now is not what this process has put there.
+    /// The folder now holds files that this process did not write.
     #[test]
     fn a_writer_whose_files_were_replaced_writes_nothing() {
         let (mine, theirs) = (folder(5), folder(7));
@@ -758,7 +756,7 @@ mod tests {
         let storage = Arc::new(DirectStorage::open(folder.path(), true).expect("a folder"));
         write_segment(storage.clone(), &quads(500), SMALL_PAGES).expect("written");
         let open = || Store::open(folder.path(), OpenOptions::default()).expect("sound");
-        // Too small to be measured: assumed, and nothing is kept.
+        // The files are too small to be measured: the profile is assumed and not kept.
         assert_eq!(open().device().origin, Origin::Assumed);
         assert!(!folder.path().join(device::DEVICE_NAME).exists());
         let mut kept = DeviceProfile {
@@ -772,7 +770,7 @@ mod tests {
         kept.identity.as_mut().expect("a device").file_system_id ^= 1;
         device::write(&*storage, &kept).expect("written");
         assert_eq!(open().device().origin, Origin::Assumed);
-        // Not the store's state: damage is no error.
+        // The profile is not part of the store's state: damage is not an error.
         fs::write(folder.path().join(device::DEVICE_NAME), "{").expect("written");
         assert_eq!(open().device(), &DeviceProfile::default());
     }
@@ -792,7 +790,7 @@ mod tests {
             bytes: 8 << 20,
         });
         let measured = device::of_store(&storage, &manifest);
-        // Unless the other tests keep the machine too busy to tell.
+        // Other tests may keep the machine too busy to measure.
         if measured.origin == Origin::Brief {
             assert_eq!(device::read(&*storage), Some(measured.clone()));
             assert_eq!(device::of_store(&storage, &manifest), measured);
@@ -830,7 +828,7 @@ mod tests {
         assert_eq!(storage.list("").expect("memory"), [] as [String; 0]);
     }
 
-    /// After a crash at any operation the store is what it was or what it was to become.
+    /// After a crash at any operation the store is in its old or its new state.
     #[test]
     fn a_crash_leaves_no_store_or_the_whole() {
         let quads = quads(800);

@@ -1,4 +1,4 @@
-//! Whether a folder is the one that it should be: one that the manifest names, or one that is new to the store.
+//! Checks that a folder is the right one: the one that the manifest names, or one that is new to the store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use super::absolute;
 use crate::StoreError;
 use crate::manifest::LogFolder;
 
-/// The command that says how a store's folders are to be taken.
+/// Returns the command that changes a store's log folders.
 pub(super) fn command(own: &dyn Storage) -> String {
     let place = own.place().unwrap_or_else(|| "STORE".to_owned());
     format!("pythia log-folders -l {place}")
 }
 
-/// A folder that is the one it should be.
+/// A folder that passed the check.
 pub(super) struct Accepted {
     pub(super) storage: Arc<DirectStorage>,
     pub(super) identity: FolderIdentity,
-    /// Whether the identity is still to be written.
+    /// Whether the identity has yet to be written.
     pub(super) is_nameless: bool,
 }
 
@@ -33,15 +33,15 @@ impl Accepted {
     }
 }
 
-/// What is found in the place of a folder.
+/// A folder found at a path.
 pub(super) struct Found {
     pub(super) storage: Arc<DirectStorage>,
-    /// `Err`: what is wrong with it.
+    /// `Err`: the damage.
     pub(super) identity: Result<Option<FolderIdentity>, String>,
 }
 
 impl Found {
-    /// `None` if there is no such folder.
+    /// Opens the folder at a path; `None` if there is none.
     pub(super) fn at(path: &Path) -> Result<Option<Self>, StoreError> {
         let storage = match DirectStorage::open(path, false) {
             Ok(storage) => Arc::new(storage),
@@ -66,8 +66,8 @@ pub(super) struct Known<'a> {
     pub(super) role: FolderRole,
     pub(super) folder: &'a LogFolder,
     pub(super) command: String,
-    /// Whether files that do not say whose they are may be taken for the store's: its record `LOG` tells which log files
-    /// there must be. A log of format 1 has none.
+    /// Whether files without an owner count as the store's: the store's record `LOG` lists the log files that must
+    /// exist. A log of format 1 has no such record.
     pub(super) takes_unknown: bool,
 }
 
@@ -89,8 +89,8 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Opens the folder if it is the one that the manifest names. One that the manifest has no identity for
-    /// (earlier programs gave them none) may have none, if its files are the store's.
+    /// Opens the folder if it is the one that the manifest names. A folder without an identity in the manifest
+    /// (earlier programs wrote none) may have none, if its files are the store's.
     pub(super) fn accept(&self) -> Result<Accepted, StoreError> {
         let Some(found) = Found::at(self.folder.path())? else {
             return Err(self.refuse(
@@ -143,7 +143,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Looks at what a folder without an identity has.
+    /// Checks the files of a folder without an identity.
     pub(super) fn check_files(&self, storage: &DirectStorage) -> Result<(), StoreError> {
         let has_identity = self.folder.id.is_some();
         match (FolderFiles::of(storage, self.store)?, self.role) {
@@ -250,7 +250,7 @@ impl<'a> Newcomer<'a> {
         }
     }
 
-    /// Refuses a folder with anything in it that is not this store's.
+    /// Refuses a folder that holds anything that is not this store's.
     pub(super) fn check(&self) -> Result<Option<FolderId>, StoreError> {
         match Found::at(self.path)? {
             None => Ok(None),
@@ -258,7 +258,7 @@ impl<'a> Newcomer<'a> {
         }
     }
 
-    /// The identity that the folder has, from an attempt that was interrupted.
+    /// Returns the identity that an interrupted attempt has given the folder.
     fn check_found(&self, found: &Found) -> Result<Option<FolderId>, StoreError> {
         let identity = match &found.identity {
             Ok(identity) => identity,

@@ -1,4 +1,4 @@
-//! What an operator says of the folders of a log: where they are now, and which are to be accepted.
+//! Changes by an operator to the folders of a log: new paths, and folders to accept.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use crate::StoreError;
 use crate::manifest::{LogEntry, LogFolder, Manifest, Unnamed};
 use crate::store::{StoreLock, open_folder};
 
-/// What is to be changed. Folders are named by their paths; those that are moved by their new ones.
+/// The changes to make. Folders are named by their paths, moved ones by their new paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FolderChanges {
-    /// Folders that are at another place now: where they were, and where they are.
+    /// Moved folders: old path and new path.
     pub moved: Vec<(PathBuf, PathBuf)>,
-    /// Empty folders that take the place of those that the store had there.
+    /// Empty folders that replace the store's folders at these paths.
     pub accept_empty: Vec<PathBuf>,
-    /// Folders that have lost their identity, and whose log files are the store's.
+    /// Folders that have lost their identity but hold the store's log files.
     pub renew: Vec<PathBuf>,
-    /// Another archive; `Some(None)`: none.
+    /// A new archive; `Some(None)`: no archive.
     pub archive: Option<Option<PathBuf>>,
 }
 
 /// The folders of a store's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderReport {
-    /// Whose log it is.
+    /// The id of the log's store.
     pub store: StoreId,
-    /// The folders beside the store's own.
+    /// The log folders outside the store's own.
     pub folders: Vec<FolderState>,
     /// The archive.
     pub archive: Option<FolderState>,
@@ -39,15 +39,15 @@ pub struct FolderReport {
 /// A folder of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderState {
-    /// Where it is, or should be.
+    /// Its expected path.
     pub path: String,
     /// Its identity; `None` if it has none yet.
     pub id: Option<FolderId>,
-    /// What is wrong with it, and what to do.
+    /// The problem and its remedy.
     pub problem: Option<String>,
 }
 
-/// Tells which folders the log of the store in a folder is in, and whether they are there.
+/// Lists the log folders of the store in a folder, and checks each.
 ///
 /// # Errors
 /// [`StoreError::NoLog`] if the store was never opened for writing.
@@ -73,11 +73,11 @@ pub fn log_folders(path: &Path) -> Result<FolderReport, StoreError> {
     })
 }
 
-/// Changes which folders the log of the store in a folder is in: all that is wanted, or nothing.
+/// Changes the log folders of the store in a folder: all changes, or none.
 ///
 /// # Errors
-/// [`StoreError::Writing`] while the store is open for writing; [`StoreError::LogFolder`] if a folder is not what it
-/// is said to be.
+/// [`StoreError::Writing`] while the store is open for writing; [`StoreError::LogFolder`] if a folder is not the one
+/// that the change says it is.
 pub fn change_log_folders(
     path: &Path,
     changes: &FolderChanges,
@@ -117,16 +117,16 @@ fn read(storage: &dyn Storage) -> Result<(Manifest, LogEntry), StoreError> {
 /// A change that is being checked.
 struct Change<'a> {
     own: &'a dyn Storage,
-    /// What is to become of the log.
+    /// The log's new entry.
     log: LogEntry,
-    /// Folders that are to get an identity.
+    /// Folders that will get an identity.
     identities: Vec<(Arc<DirectStorage>, FolderIdentity)>,
     locks: Vec<StoreLock>,
 }
 
 impl Change<'_> {
     fn apply(&mut self, changes: &FolderChanges) -> Result<(), StoreError> {
-        // All at once: two may take each other's place.
+        // All at once: two folders may have swapped places.
         let moved = changes.moved.iter();
         let moved = moved.map(|(old, new)| Ok((self.find(old)?.0, new)));
         for (role, new) in moved.collect::<Result<Vec<_>, StoreError>>()? {
@@ -159,7 +159,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// The folder of the log, or the archive, that the store has at a path.
+    /// Returns the log folder, or the archive, that the store has at a path.
     fn find(&mut self, path: &Path) -> Result<(FolderRole, &mut LogFolder), StoreError> {
         let (store, own) = (self.log.store, self.own.place().unwrap_or_default());
         let devices = (1..).zip(&mut self.log.devices);
@@ -175,7 +175,7 @@ impl Change<'_> {
             })
     }
 
-    /// A folder that was moved: the one that it was.
+    /// Accepts a moved folder if it is the same folder as before.
     fn keep(&mut self, path: &Path) -> Result<(), StoreError> {
         let (role, folder) = self.find(path)?;
         let folder = folder.clone();
@@ -199,7 +199,7 @@ impl Change<'_> {
                 "what is in it may be the store's, or another's: look, and give an empty folder",
             ));
         }
-        // An identity of its own: the folder that was here before may come back.
+        // A new identity: the folder that was here before may come back.
         let identity = known.identity(FolderId::random());
         self.find(path)?.1.id = Some(identity.id);
         self.take(found.storage, identity, true)
@@ -211,14 +211,14 @@ impl Change<'_> {
         let known = Known::new(self.own, self.log.store, role, &folder);
         let found = open(&known)?;
         if let Ok(Some(identity)) = &found.identity {
-            // It is not lost; perhaps this is not the folder.
+            // The identity is not lost; perhaps this is another folder.
             known.check_identity(identity)?;
         }
         let nameless = LogFolder {
             id: None,
             ..folder.clone()
         };
-        // Whoever renews it has looked at what is in it.
+        // The operator has checked its files.
         let renewed = Known {
             takes_unknown: true,
             ..Known::new(self.own, self.log.store, role, &nameless)

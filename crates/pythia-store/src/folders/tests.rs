@@ -73,7 +73,7 @@ impl Home {
         Ok(())
     }
 
-    /// What readers, writers, backups and `verify` say, which is the same.
+    /// Returns the refusal that readers, writers, backups and `verify` all give.
     fn refusal(&self) -> String {
         let before = self.files();
         let storage: Arc<dyn Storage> =
@@ -98,7 +98,7 @@ impl Home {
         writing
     }
 
-    /// Names and lengths of all files, but for locks.
+    /// Names and lengths of all files except locks.
     fn files(&self) -> BTreeSet<(PathBuf, u64)> {
         let mut found = BTreeSet::new();
         let mut folders = vec![self.folder.path().to_owned()];
@@ -138,7 +138,7 @@ impl Home {
         self.manifest().log.expect("it was written to")
     }
 
-    /// Makes it what a program of format 4 wrote: folders have no identity.
+    /// Turns it into the output of a program of format 4: folders have no identity.
     fn forget_identities(&self) {
         let mut manifest = self.manifest();
         let log = manifest.log.as_mut().expect("it was written to");
@@ -216,14 +216,14 @@ fn a_folder_of_another_store_or_of_another_place_is_refused_by_name() {
         foreign.contains(&mine.display().to_string()) && foreign.contains(&theirs),
         "{foreign}"
     );
-    // Nor without its identity: its log files say whose they are.
+    // Nor without its identity: its log files name their store.
     fs::remove_file(mine.join(IDENTITY_NAME)).expect("there");
     let nameless = home.refusal();
     assert!(nameless.contains(&mine.display().to_string()), "{nameless}");
     fs::remove_dir_all(&mine).expect("there");
     fs::rename(&away, &mine).expect("moved");
     home.check_whole();
-    // Two folders of one log, exchanged.
+    // Two folders of one log, swapped.
     fs::rename(home.path("b"), &away).expect("moved");
     fs::rename(home.path("c"), home.path("b")).expect("moved");
     fs::rename(&away, home.path("c")).expect("moved");
@@ -302,7 +302,7 @@ fn folders_without_identities_get_them_at_the_first_opening_for_writing() {
     home.check_whole();
 }
 
-/// A log of format 1 has no record of the files that were begun in a folder, so any other folder would do.
+/// A log of format 1 has no record of the files that were begun in a folder, so any folder could pass for it.
 #[test]
 fn a_folder_whose_files_say_nothing_is_refused_without_the_record_of_the_log() {
     let mut home = Home::new(&["b"]);
@@ -358,7 +358,7 @@ fn an_empty_folder_without_an_identity_is_accepted_by_the_option_alone() {
         (report.folders.len(), report.folders[0].problem.clone()),
         (1, None)
     );
-    // What was in it is lost, and is still not lost silently; where nothing was, all is there.
+    // Its lost contents are still reported; if it held nothing, nothing is lost.
     if let Err(error) = home.open_for_writing().map(drop) {
         let path = home.path("b/log/01-").display().to_string();
         assert!(error.to_string().contains(&path), "{error}");
@@ -371,7 +371,7 @@ fn an_empty_folder_without_an_identity_is_accepted_by_the_option_alone() {
         );
     }
     home.add(1).expect("the folder is the log's");
-    // The old one has its place no more.
+    // The old folder is no longer accepted in its place.
     let away = home.path("away");
     fs::rename(home.path("b"), home.path("new")).expect("moved");
     fs::rename(away, home.path("b")).expect("moved");
@@ -421,7 +421,7 @@ fn a_folder_that_was_moved_is_found_by_its_identity() {
         home.path("elsewhere").display().to_string()
     );
     home.check_whole();
-    // The configuration does not know it yet.
+    // The configuration does not name it yet.
     let refused = home
         .open_for_writing()
         .map(drop)
@@ -459,7 +459,7 @@ fn a_configuration_adds_folders_and_leaves_out_none() {
         "{refused}"
     );
     assert!(refused.contains("`log_folders`"), "{refused}");
-    // In any order, by other names for the same folder.
+    // In any order, and by other paths to the same folder.
     home.write.log_folders = vec![home.path("c"), home.path("b").join("../b")];
     home.add(1).expect("all are named");
     assert_eq!(home.log(), log);
@@ -490,7 +490,7 @@ fn a_new_folder_must_be_nobody_elses() {
         refused.contains("folder 1 of the log of this store"),
         "{refused}"
     );
-    // The store's own folder is no other device.
+    // The store's own folder does not count as another.
     home.write.log_folders = vec![home.path("b"), home.path("store")];
     home.refusal_of_writer();
     home.write.log_folders = vec![home.path("b"), home.path("d")];
@@ -513,7 +513,7 @@ fn the_store_keeps_its_archive_and_every_writer_uses_it() {
     home.write.log_archive = Some(home.path("archive"));
     home.add(1).expect("a new archive");
     home.write.log_archive = None;
-    // Without being told, as `pythia load` and `pythia update` are not.
+    // Without options, as in `pythia load` and `pythia update`.
     for _ in 0..4 {
         home.add(30).expect("a device");
         home.open_for_writing()
@@ -526,7 +526,7 @@ fn the_store_keeps_its_archive_and_every_writer_uses_it() {
     assert!(archived > 2, "{archived}");
     home.check_whole();
     let log = home.log();
-    // A configuration changes nothing of it.
+    // A configuration does not change the archive.
     home.write.log_archive = Some(home.path("other"));
     let refused = home.refusal_of_writer();
     assert!(
@@ -535,7 +535,7 @@ fn the_store_keeps_its_archive_and_every_writer_uses_it() {
     );
     assert!(!home.path("other").exists());
     home.write.log_archive = None;
-    // Missing, writers would leave gaps; readers do not need it.
+    // Without it writers would leave gaps; readers do not need it.
     fs::rename(home.path("archive"), home.path("away")).expect("moved");
     let missing = home.refusal_of_writer();
     let path = home.path("archive").display().to_string();
@@ -565,7 +565,8 @@ fn the_store_keeps_its_archive_and_every_writer_uses_it() {
     assert_eq!(home.manifest().format, FORMAT_FOLDERS);
 }
 
-/// An attempt that ends before the manifest names the log leaves folders with the identity of a store that never was.
+/// An attempt that ends before the manifest names the log leaves folders with the identity of a store that never
+/// existed.
 #[test]
 fn an_interrupted_first_opening_is_done_again() {
     let home = Home::new(&["b"]);
@@ -575,7 +576,7 @@ fn an_interrupted_first_opening_is_done_again() {
     let storage = DirectStorage::open(&home.path("store"), false).expect("a folder");
     let left = pythia_log::left_store(&storage).expect("readable");
     assert!(left.is_some());
-    // As it was before: the log is as its creation leaves it, without commits, which would not be removed.
+    // The state before: a log as just created, without commits, which would not be removed.
     fs::remove_dir_all(home.path("store/log")).expect("there");
     fs::remove_file(home.path("store/LOG")).expect("there");
     for entry in fs::read_dir(home.path("b/log")).expect("there") {

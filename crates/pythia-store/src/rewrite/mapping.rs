@@ -1,22 +1,21 @@
-//! From the ids of a base and its runs to those of the base that replaces them.
+//! The mapping from the ids of a base and its runs to those of the base that replaces them.
 //!
-//! A term of the old base keeps its place among the others: its new rank is its old one, less the
-//! unused terms before it, plus the new terms sorted before it. So for each 64 old ranks it is enough to
-//! know the new rank of the first, which of the 64 are used, before which of them new terms were put,
-//! and how many. Every row of a rewrite asks four times, so an answer takes the same few steps however
-//! many new terms there are, and wherever they sort.
+//! A term of the old base keeps its place among the others: its new rank is its old rank, minus the unused terms
+//! before it, plus the new terms sorted before it. For each 64 old ranks, therefore, the mapping keeps the new rank
+//! of the first, which of the 64 are used, which of them follow new terms, and how many. Compaction looks up four ids
+//! for every row, so a lookup takes the same few steps regardless of the number of new terms and of where they sort.
 
 use pythia_rdf::{TermId, TermKind};
 
 use super::kind_place;
 use super::used::UsedTerms;
 
-/// Old ranks that have one entry.
+/// Old ranks per group.
 const GROUP: u64 = 64;
 /// In place of a new rank: no quad uses the term.
 const UNUSED: u64 = u64::MAX;
 
-/// The mapping of ids of a base, and of the terms that came after it, to those of a new base.
+/// The mapping from ids of a base and of the terms added after it to ids of a new base.
 #[derive(Clone, Debug)]
 pub struct IdMapping {
     kinds: Vec<KindMapping>,
@@ -24,30 +23,30 @@ pub struct IdMapping {
 
 #[derive(Clone, Debug, Default)]
 struct KindMapping {
-    /// Terms that the old base has.
+    /// Number of terms in the old base.
     base: u64,
     groups: Vec<Group>,
-    /// For each gap of a group, in order, how many new terms are in the group's gaps up to this one.
+    /// For each gap of a group, in order, the number of new terms in the group's gaps up to this one.
     among: Vec<u64>,
-    /// New ranks of new terms, by the order in which these came.
+    /// New ranks of new terms, in the order in which the terms were added.
     new: Vec<u64>,
 }
 
 /// 64 old ranks.
 #[derive(Clone, Copy, Debug)]
 struct Group {
-    /// Used terms and new terms before all of them.
+    /// Number of used terms and new terms before the group.
     rank: u64,
-    /// Which of them are used, a bit each.
+    /// One bit for each rank that is used.
     used: u64,
-    /// Which of them have new terms right before them, a bit each; never the first.
+    /// One bit for each rank that follows new terms; never set for the first.
     gaps: u64,
-    /// Where the group's gaps begin in `among`.
+    /// Index of the group's first gap in `among`.
     first_gap: u64,
 }
 
 impl IdMapping {
-    /// The new id of an old one; `None` if no quad of the new base has it.
+    /// Returns the new id of an old one; `None` if no quad of the new base has it.
     #[inline]
     pub fn new_id(&self, old: TermId) -> Option<TermId> {
         let Some(place) = kind_place(old) else {
@@ -62,12 +61,12 @@ impl IdMapping {
         (rank != UNUSED).then_some(TermId(kind_bits | rank))
     }
 
-    /// The new ids of old ones, in their order.
+    /// Returns the new ids of old ones, in their order.
     pub fn new_ids(&self, old: &[TermId]) -> Vec<Option<TermId>> {
         old.iter().map(|&id| self.new_id(id)).collect()
     }
 
-    /// Memory that it takes.
+    /// Returns the bytes of memory that the mapping takes.
     pub fn memory_bytes(&self) -> usize {
         let bytes = |kind: &KindMapping| {
             size_of_val(&*kind.groups) + size_of_val(&*kind.among) + size_of_val(&*kind.new)
@@ -94,16 +93,16 @@ impl KindMapping {
     }
 }
 
-/// New terms that were put between the same two terms of the old base.
+/// New terms between two adjacent terms of the old base.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
-    /// How many terms of the old base sort before them.
+    /// Number of terms of the old base that sort before them.
     before: u64,
-    /// How many they are.
+    /// Number of new terms.
     new: u64,
 }
 
-/// Makes a mapping while the new dictionary is written.
+/// Builds a mapping while the new dictionary is written.
 pub(super) struct MappingBuilder<'u> {
     used: &'u UsedTerms,
     kinds: Vec<KindMapping>,
@@ -125,7 +124,8 @@ impl<'u> MappingBuilder<'u> {
         }
     }
 
-    /// A new term, in order: how many terms of the base sort before it, and its id in the new base.
+    /// Adds a new term, in order. `before` counts the terms of the base that sort before it; `new` is its id in the
+    /// new base.
     pub(super) fn new_term(&mut self, old: TermId, before: u64, new: TermId) {
         let place = kind_place(old).expect("new terms are of dictionary kinds");
         let kind = &mut self.kinds[place];
@@ -158,7 +158,7 @@ impl KindMapping {
                 Some(used) => used.words()[number as usize],
                 None => all,
             };
-            // Those right before the first of the group come before all of it.
+            // New terms right before the group's first term come before the whole group.
             while let Some(gap) = gaps.next_if(|gap| gap.before <= first) {
                 rank += gap.new;
             }
@@ -188,7 +188,7 @@ mod tests {
     use super::super::used::{Bits, KindTerms};
     use super::*;
 
-    /// A mapping of IRIs: which of the base's are used, and before how many of them each new one is put.
+    /// A mapping of IRIs: `used` tells which base terms are used, `new` before how many of them each new term goes.
     fn mapping(used: &[bool], new: &[u64]) -> IdMapping {
         let mut used_base = Bits::new(used.len() as u64);
         for (rank, _) in used.iter().enumerate().filter(|(_, used)| **used) {
@@ -252,8 +252,8 @@ mod tests {
         }
     }
 
-    /// What an answer looks at: its group and at most one gap. As 64 ranks have at most 64 gaps, new
-    /// terms that crowd before one term leave one entry, and none that would have to be passed over.
+    /// A lookup reads its group and at most one gap. As 64 ranks have at most 64 gaps, new terms that crowd before
+    /// one term leave a single entry, so a lookup has nothing to skip.
     #[test]
     fn an_answer_takes_no_longer_where_new_terms_crowd() {
         let used = vec![true; 1000];

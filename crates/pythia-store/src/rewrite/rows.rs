@@ -1,4 +1,4 @@
-//! The rows of one order: those of the base in their order, those added sorted in.
+//! The rows of one order: the base's rows in their order, merged with the sorted added rows.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,11 +14,11 @@ use crate::pace::Pace;
 use crate::pattern::Order;
 use crate::segment::{OrderDirectory, OrderWriter, Segment};
 
-/// Rows handed on at a time.
+/// Rows passed on at a time.
 const BLOCK_ROWS: usize = 1 << 12;
-/// Rows sorted at a time, at least.
+/// Minimum number of rows sorted at a time.
 const CHUNK_ROWS_MIN: usize = 1 << 12;
-/// Bytes read at a time of each sorted chunk.
+/// Bytes read at a time from each sorted chunk.
 const READ_BYTES: usize = 64 << 10;
 
 /// The rows of a base with the changes of its runs, in one order, with their old ids.
@@ -42,7 +42,7 @@ impl CurrentRows {
         })
     }
 
-    /// The next row, and whether it was added to the base.
+    /// Returns the next row, and whether it was added to the base.
     #[inline]
     pub(crate) fn next_row(&mut self) -> Result<Option<([u64; 4], bool)>, StoreError> {
         loop {
@@ -82,7 +82,7 @@ pub(super) struct OrderRewriter<'r> {
     pub(super) base: &'r Arc<Segment>,
     pub(super) runs: &'r [Arc<DeviceRun>],
     pub(super) mapping: &'r IdMapping,
-    /// At most so many rows were added.
+    /// Upper bound of the number of added rows.
     pub(super) added: u64,
     pub(super) memory_bytes: usize,
     pub(super) space: Arc<RunSpace>,
@@ -134,9 +134,9 @@ impl OrderRewriter<'_> {
         Ok(new)
     }
 
-    /// The rows that were added, with new ids, sorted.
+    /// Returns the added rows with new ids, sorted.
     fn added_rows(&self, order: Order) -> Result<AddedRows, StoreError> {
-        // A chunk, and where it is sorted or read from when it is merged.
+        // Half for a chunk, half for sorting it or for reading during the merge.
         let fitting = self.memory_bytes / 2 / size_of::<[u64; 4]>();
         let fits = self.added <= fitting as u64;
         let plan = SortPlan {

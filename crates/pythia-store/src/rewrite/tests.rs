@@ -1,4 +1,4 @@
-//! A rewritten base is byte by byte what a fresh one would be, and its ids are those of the mapping.
+//! A compacted base is byte for byte what a load writes, and its ids are those of the mapping.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn fresh(storage: &Arc<dyn Storage>, quads: &BTreeSet<[Option<OwnedKey>; 4]>) ->
     writer.seal(dictionary, orders.into()).expect("memory")
 }
 
-/// A base and runs in a storage, and what there is in the end.
+/// A base and runs in a storage, and the quads that result.
 struct Case {
     storage: Arc<dyn Storage>,
     base: Arc<Segment>,
@@ -109,7 +109,7 @@ impl Case {
         rewrite(&self.from(), &self.base, &self.runs, storage, options, pace)
     }
 
-    /// The manifest of base and runs.
+    /// Returns the manifest of base and runs.
     fn from(&self) -> Manifest {
         let manifest = Manifest::read(&*self.storage).expect("sound");
         Manifest {
@@ -118,7 +118,7 @@ impl Case {
         }
     }
 
-    /// Fails unless a new base is byte by byte what a load of the same quads writes.
+    /// Fails unless a new base is byte for byte what a load of the same quads writes.
     fn check_files(&self, new: &NewBase) {
         let key = |id: u64| self.keys.get(&TermId(id)).cloned();
         let quads: BTreeSet<_> = self.quads.iter().map(|quad| quad.map(key)).collect();
@@ -157,7 +157,7 @@ impl Case {
     }
 }
 
-/// Makes sure that something is removed, so that the base's unused terms go, too.
+/// Makes sure that a quad is removed, so that the base's unused terms are dropped, too.
 fn with_removal(mut models: Vec<Model>) -> Vec<Model> {
     let quad = *base_quads().first().expect("there are some");
     let sum = sum(&models);
@@ -204,7 +204,7 @@ fn rows_that_do_not_fit_are_sorted_in_files() {
     Case::new(&[model]).check(1, 2);
 }
 
-/// A case, and what a rewrite of it does to the device.
+/// A case, and the storage that it is compacted in.
 fn small_case() -> (Case, FaultyStorage) {
     let mut model = Model {
         first: [TERMS; TermKind::DICTIONARY.len()],
@@ -254,7 +254,7 @@ fn a_rewrite_goes_on_where_the_one_before_failed() {
         least = again.bytes_appended();
         case.storage.remove("segment-000002").expect("memory");
     }
-    // What is left of the last is the directory.
+    // The last compaction only has to write the directory.
     assert!(least < whole / 3, "{least} of {whole} bytes");
 }
 
@@ -271,7 +271,7 @@ fn a_cancelled_rewrite_goes_on_and_one_of_another_state_does_not() {
     let new = case.rewrite(&storage, 1 << 20, 1).expect("no faults");
     case.check_files(&new);
     storage.remove("segment-000002/pos.part").expect("memory");
-    // A part that is damaged is written again.
+    // A damaged part is written again.
     let name = "segment-000002/spo.part";
     let mut bytes = case.storage.read_all(name).expect("memory");
     let last = bytes.len() - 1;
@@ -281,7 +281,7 @@ fn a_cancelled_rewrite_goes_on_and_one_of_another_state_does_not() {
     file.sync().expect("memory");
     let new = case.rewrite(&storage, 1 << 20, 1).expect("no faults");
     case.check_files(&new);
-    // What was made of other runs is of no use.
+    // Parts made from other runs are discarded.
     let mut other = case.from();
     other.runs.clear();
     let written = rewrite(&other, &case.base, &[], storage, &options, &Pace::default());
@@ -289,7 +289,7 @@ fn a_cancelled_rewrite_goes_on_and_one_of_another_state_does_not() {
     assert_eq!(written.segment.quads, base_quads().len() as u64);
 }
 
-/// A run that removes all quads of a predicate, and moves the ids of the others.
+/// A run that removes all quads of a predicate, so that the ids of the others move.
 fn without(predicate: u64) -> Model {
     let mut model = Model {
         first: [TERMS; TermKind::DICTIONARY.len()],

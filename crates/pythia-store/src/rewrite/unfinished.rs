@@ -1,20 +1,20 @@
-//! What a rewrite has finished so far, in the folder of the new base, for another to go on with.
+//! The finished parts of an interrupted compaction, in the folder of the new base, for the next attempt to use.
 //!
 //! ```text
 //! segment-000002/
-//!   FROM                  the manifest of the state that becomes a new base
-//!   dictionary.pages      a file that is finished, and
-//!   dictionary.part       what is kept in memory of it; the same for each order
+//!   FROM                  the manifest of the state being compacted
+//!   dictionary.pages      a finished file, and
+//!   dictionary.part       its in-memory directory; the same for each order
 //! ```
 //!
-//! A rewrite reads nothing but the base and the runs that `FROM` lists, of which nothing ever changes, and
-//! from the same it writes the same bytes. So whoever finds `FROM` goes on from that state: it takes what is
-//! finished, writes the rest, and then replays what was committed since from the log, as any rewrite does.
+//! A compaction reads only the base and the runs that `FROM` lists, which never change, and writes the same bytes
+//! from the same input. The next attempt therefore continues from the state in `FROM`: it takes the finished parts,
+//! writes the rest, and then replays later commits from the log, as any compaction does.
 //!
 //! Invariants:
-//! - A part is durable only after its file is. What is damaged counts as not finished.
-//! - As long as there is `FROM`, the runs that it lists and the log from its position on are kept; whoever
-//!   cannot keep them removes the folder.
+//! - A part becomes durable only after its file. A damaged part counts as not finished.
+//! - While `FROM` exists, the runs that it lists and the log from its position on are kept; if they cannot be kept,
+//!   the folder must be removed.
 
 use std::sync::Arc;
 
@@ -29,17 +29,17 @@ use crate::pattern::Order;
 use crate::segment::OrderDirectory;
 use crate::segment::sealed::{DICTIONARY_NAME, order_file_name};
 
-/// The manifest of the state that becomes a new base.
+/// The manifest of the state being compacted.
 const FROM_NAME: &str = "FROM";
 const MAGIC: &[u8; 8] = b"pythiapt";
 const VERSION: u32 = 1;
 
-/// The new base of a state.
+/// Returns the number of the new base of a state.
 pub(crate) fn next_segment(from: &Manifest) -> SegmentId {
     SegmentId(from.segment.0 + 1)
 }
 
-/// The state with the same base that a rewrite was at work on when it was interrupted.
+/// Returns the state with the same base whose compaction was interrupted.
 pub(crate) fn interrupted(
     storage: &dyn Storage,
     current: &Manifest,
@@ -53,7 +53,7 @@ pub(crate) fn interrupted(
     }))
 }
 
-/// `None` for what is missing or damaged: a crash may leave that.
+/// Returns `None` for a missing or damaged file: a crash may leave either.
 fn if_sound<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match read {
         Ok(read) => Ok(Some(read)),
@@ -63,7 +63,7 @@ fn if_sound<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     }
 }
 
-/// Removes what a base does not need once it is whole.
+/// Removes the files that a base no longer needs once it is complete.
 pub(crate) fn remove_remains(storage: &dyn Storage, base: SegmentId) -> Result<(), StoreError> {
     let folder = base.folder();
     for name in storage.list(&folder)? {
@@ -74,7 +74,7 @@ pub(crate) fn remove_remains(storage: &dyn Storage, base: SegmentId) -> Result<(
     Ok(())
 }
 
-/// The folder of a new base that is not whole yet.
+/// The folder of a new base that is not complete yet.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     storage: Arc<dyn Storage>,
@@ -82,14 +82,14 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Begins the new base of a state, or goes on with what there is of it.
+    /// Begins the new base of a state, or continues an existing one.
     pub(super) fn begin(storage: Arc<dyn Storage>, from: &Manifest) -> Result<Self, StoreError> {
         let unfinished = Self::of(storage, from);
         let storage = &*unfinished.storage;
         if interrupted(storage, from)?.as_ref() != Some(from) {
             storage.remove(&unfinished.folder)?;
             if let Err(error) = unfinished.write(FROM_NAME, &from.to_bytes()) {
-                // Best effort: half a mark counts as none.
+                // Best effort: an incomplete `FROM` counts as none.
                 let _ = unfinished.discard();
                 return Err(error);
             }
@@ -97,7 +97,7 @@ impl Unfinished {
         Ok(unfinished)
     }
 
-    /// The folder of the new base of a state.
+    /// Returns the folder of the new base of a state.
     pub(crate) fn of(storage: Arc<dyn Storage>, from: &Manifest) -> Self {
         Self {
             storage,
@@ -105,32 +105,32 @@ impl Unfinished {
         }
     }
 
-    /// Gives up what there is.
+    /// Discards all finished parts.
     pub(crate) fn discard(&self) -> Result<(), StoreError> {
-        // Without this nobody goes on with the rest, also if the rest cannot be removed.
+        // `FROM` goes first: without it the rest is not used, even if its removal fails.
         self.storage
             .remove(&format!("{}/{FROM_NAME}", self.folder))?;
         Ok(self.storage.remove(&self.folder)?)
     }
 
-    /// The dictionary, if it is finished.
+    /// Returns the dictionary, if it is finished.
     pub(super) fn dictionary(&self) -> Result<Option<DictionaryDirectory>, StoreError> {
         self.part(DICTIONARY_NAME, DictionaryDirectory::decode)
     }
 
-    /// An order, if it is finished.
+    /// Returns the order, if it is finished.
     pub(super) fn order(&self, order: Order) -> Result<Option<OrderDirectory>, StoreError> {
         self.part(&order_file_name(order), |input| {
             OrderDirectory::read(order, input)
         })
     }
 
-    /// Takes note that the dictionary is finished, and durable.
+    /// Records that the dictionary is finished and durable.
     pub(super) fn put_dictionary(&self, directory: &DictionaryDirectory) -> Result<(), StoreError> {
         self.put(DICTIONARY_NAME, |out| directory.encode(out))
     }
 
-    /// Takes note that an order is finished, and durable.
+    /// Records that an order is finished and durable.
     pub(super) fn put_order(&self, directory: &OrderDirectory) -> Result<(), StoreError> {
         self.put(&order_file_name(directory.order()), |out| {
             directory.write(out)
@@ -172,7 +172,7 @@ impl Unfinished {
     }
 }
 
-/// How names of parts end.
+/// The suffix of the names of parts.
 const PART: &str = ".part";
 
 fn part_name(pages: &str) -> String {
@@ -180,14 +180,14 @@ fn part_name(pages: &str) -> String {
     format!("{stem}{PART}")
 }
 
-/// Whether what is finished is worth keeping after an error: not if it takes the space that is missing, and
-/// not if the same would happen again.
+/// Returns whether finished parts are worth keeping after an error. They are not if they take the space that is
+/// missing, or if the same error would occur again.
 pub(crate) fn is_worth_keeping(error: &StoreError) -> bool {
     match error {
         StoreError::Io(error) | StoreError::Log(LogError::Io(error)) => {
             !matches!(error, IoError::DiskFull { .. }) && !error.is_corruption()
         }
-        // The writer was stopped, or has stopped; the next goes on.
+        // The writer was stopped, or has stopped; the next one continues.
         StoreError::Cancelled
         | StoreError::Stopped { .. }
         | StoreError::Unsettled { .. }
@@ -201,7 +201,7 @@ pub(crate) fn is_worth_keeping(error: &StoreError) -> bool {
 mod tests {
     use super::*;
 
-    /// What the log lacks or has damaged is missing the next time, too.
+    /// Commits that the log lacks or that are damaged are missing the next time, too.
     #[test]
     fn a_rewrite_is_not_kept_for_a_log_that_cannot_be_replayed() {
         let corrupt = LogError::Corrupt {

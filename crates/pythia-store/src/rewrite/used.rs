@@ -1,4 +1,4 @@
-//! Which terms some quad still uses.
+//! The set of terms that some quad still uses.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Bits {
         word.is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
-    /// The numbers in groups of 64, a bit each.
+    /// Returns the numbers in groups of 64, a bit each.
     pub(super) fn words(&self) -> &[u64] {
         &self.words
     }
@@ -44,17 +44,17 @@ impl Bits {
 /// The terms of a kind.
 #[derive(Clone, Debug)]
 pub(super) struct KindTerms {
-    /// Those that the base has.
+    /// Number of terms in the base.
     pub(super) base: u64,
-    /// Those that came after.
+    /// Number of terms added after it.
     pub(super) new: u64,
-    /// Which of the base's are used; `None`: all.
+    /// The used terms of the base; `None`: all.
     pub(super) used_base: Option<Bits>,
-    /// Which of the new ones are.
+    /// The used new terms.
     pub(super) used_new: Bits,
 }
 
-/// Which terms of base and runs are used.
+/// The used terms of base and runs.
 #[derive(Debug)]
 pub(super) struct UsedTerms {
     /// As in [`TermKind::DICTIONARY`].
@@ -62,7 +62,7 @@ pub(super) struct UsedTerms {
 }
 
 impl UsedTerms {
-    /// Reads what it must: nothing of the base, if no quad was removed, as it uses all of its terms.
+    /// Finds the used terms. Reads nothing of the base if no quad was removed, as the base uses all of its terms.
     pub(super) fn find(
         base: &Arc<Segment>,
         runs: &[Arc<DeviceRun>],
@@ -135,7 +135,7 @@ impl UsedTerms {
         Ok(())
     }
 
-    /// Whether some quad has the term.
+    /// Returns whether some quad has the term.
     pub(super) fn contains(&self, id: TermId) -> bool {
         let Some(place) = kind_place(id) else {
             return true;

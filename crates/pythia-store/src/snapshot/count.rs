@@ -33,7 +33,7 @@ pub(crate) fn count(base: &Arc<Segment>, pattern: &QuadPattern) -> Result<u64, S
             &[predicate, subject, object],
             pattern.graph,
         ),
-        // One node's rows, of some graphs or of some other end.
+        // The rows of one node, restricted to some graphs or to one other end.
         (Some(_), None, _) | (None, None, Some(_)) => {
             let mut scan = of_segment::scan(base, pattern, Order::Pso, &[])?;
             let mut batch = IdBatch::default();
@@ -69,7 +69,7 @@ fn columns(
     file.count(file.find(&prefix)?, graph)
 }
 
-/// All quads of some graphs: known, unless there are too many graphs to be listed.
+/// Counts the quads of some graphs: known without reading, unless there are too many graphs to list.
 fn all(base: &Segment, graph: GraphFilter) -> Result<u64, StoreError> {
     let statistics = base.statistics();
     let known = match graph {

@@ -1,4 +1,4 @@
-//! Many nodes at a time: expansion and probes over tuple pages, external lists from the columns.
+//! Batches of nodes: expansion and probes over tuple pages; external lists come from the columns.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::segment::Segment;
 use crate::segment::column::{BadPage, Column, ColumnPage};
 use crate::segment::tuple::{Predicates, Probe};
 
-/// See [`super::Snapshot::expand`]: the base's edges, with the changes of those that have any.
+/// Implements [`super::Snapshot::expand`]: the base's edges, merged with changes.
 pub(super) fn expand_changed(
     base: &Segment,
     delta: Option<&Delta>,
@@ -32,7 +32,7 @@ pub(super) fn expand_changed(
     delta::merge(&rows, &changes, predicate, out)
 }
 
-/// As [`super::Snapshot::expand`], of one segment.
+/// As [`super::Snapshot::expand`], on one segment.
 pub(crate) fn expand(
     base: &Segment,
     end: End,
@@ -46,7 +46,7 @@ pub(crate) fn expand(
     }
     let predicates = predicate.map_or(Predicates::All, Predicates::One);
     let tuples = base.tuples(end);
-    // The common case: nothing external, and rows can go where they belong at once.
+    // The common case: no external lists, so rows go directly to their place.
     if predicate.is_some() || out.with_predicate {
         let rows_before = out.len();
         tuples.expand(nodes, predicates, graph, out)?;
@@ -79,7 +79,7 @@ fn split_off(out: &mut Expansion, row: usize) -> Expansion {
     }
 }
 
-/// Rows of external lists, and which are whose.
+/// Rows of external lists, and each list's range of rows.
 #[derive(Default)]
 struct Lists {
     other: Vec<u64>,
@@ -161,14 +161,14 @@ fn fetch(
             &mut lists.graph,
         )?;
         let list = &mut lists.rows[keyed[index].1];
-        // Pages of one list come one after the other.
+        // Pages of one list follow each other.
         *list = if list.end == 0 { start } else { list.start }..lists.other.len();
         Ok(())
     })?;
     Ok(lists)
 }
 
-/// Appends the b of a page's rows that pass the filter and, if wanted, their g.
+/// Appends column b, and if wanted column g, of a page's rows that pass the filter.
 pub(crate) fn append_list(
     page: &ColumnPage<'_>,
     rows: Range<usize>,
@@ -197,7 +197,7 @@ pub(crate) fn append_list(
     Ok(())
 }
 
-/// See [`super::Snapshot::probe`].
+/// Implements [`super::Snapshot::probe`] on one segment.
 pub(crate) fn probe(
     base: &Segment,
     predicate: TermId,

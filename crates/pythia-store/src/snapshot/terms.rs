@@ -1,4 +1,4 @@
-//! Terms by the beginnings of their keys.
+//! Lookup of terms by key prefix.
 
 use pythia_rdf::{OwnedKey, TermId, TermKind};
 
@@ -6,7 +6,7 @@ use super::Snapshot;
 use crate::StoreError;
 use crate::dictionary::Dictionary;
 
-/// The first `limit` keys of a dictionary that start with `prefix`, with their ranks as payloads.
+/// Returns the first `limit` keys of a dictionary that start with `prefix`, with their ids.
 pub(crate) fn keys_with_prefix(
     dictionary: &Dictionary,
     kind: TermKind,
@@ -23,17 +23,17 @@ pub(crate) fn keys_with_prefix(
     Ok(found)
 }
 
-/// The first `limit` in order of their keys.
+/// Keeps the first `limit` in order of their keys.
 pub(crate) fn keep_first(found: &mut Vec<(OwnedKey, TermId)>, limit: usize) {
     found.sort_unstable();
     found.truncate(limit);
 }
 
 impl Snapshot {
-    /// The first `limit` terms of a dictionary kind whose keys start with `prefix`, in order of their
-    /// keys. A term that changes brought stays one when the last quad that had it is gone, so what is
-    /// found need not be in any quad. Reads the pages of the terms, and at most two more for the base
-    /// and for each run of changes on the device; new terms in memory are looked at one by one.
+    /// Returns the first `limit` terms of a dictionary kind whose keys start with `prefix`, in order of their keys. A
+    /// term that a change added stays when the last quad with it is removed, so a result need not occur in any quad.
+    /// Reads the pages of the terms, and at most two more for the base and for each run of changes on the device; new
+    /// terms in memory are checked one by one.
     pub fn terms_with_prefix(
         &self,
         kind: TermKind,
@@ -48,8 +48,8 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// As [`Self::terms_with_prefix`], of the terms that are new since the base was written: those in the
-    /// second range of [`Self::ids_with_prefix`].
+    /// As [`Self::terms_with_prefix`], for the terms added since the base was written: those in the second range of
+    /// [`Self::ids_with_prefix`].
     pub fn new_terms_with_prefix(
         &self,
         kind: TermKind,

@@ -1,4 +1,4 @@
-//! Every way into a snapshot against a sorted set of quads.
+//! Checks every kind of read of a snapshot against a sorted set of quads.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn matches(pattern: &QuadPattern, quad: &Quad) -> bool {
     bound.iter().zip(quad).all(fits) && pattern.graph.accepts(TermId(quad[3]))
 }
 
-/// The matching quads as a scan in this order must give them: components in the order's order.
+/// Returns the matching quads as a scan in this order must: components in the order's order.
 fn expected(quads: &BTreeSet<Quad>, pattern: &QuadPattern, order: Order) -> Vec<Quad> {
     let matching = quads.iter().filter(|quad| matches(pattern, quad));
     let mut rows: Vec<Quad> = matching
@@ -56,7 +56,7 @@ fn collect(snapshot: &Snapshot, pattern: &QuadPattern, order: Order) -> Vec<Quad
     rows
 }
 
-/// Patterns that bind every subset of what some quads have, and some that match nothing.
+/// Patterns that bind every subset of the components of some quads, and some that match nothing.
 fn patterns(quads: &BTreeSet<Quad>, graph: GraphFilter) -> Vec<QuadPattern> {
     let mut seeds: Vec<Quad> = quads.iter().step_by(1 + quads.len() / 4).copied().collect();
     let hub = id(TermKind::Iri, 7);
@@ -132,7 +132,7 @@ trait ChunkByMax {
 }
 
 impl ChunkByMax for BTreeSet<(u64, u64)> {
-    /// The most pairs with the same first.
+    /// Returns the largest number of pairs with the same first component.
     fn chunk_by_max(&self) -> u64 {
         let pairs: Vec<_> = self.iter().collect();
         let chunks = pairs.chunk_by(|a, b| a.0 == b.0);
@@ -172,7 +172,7 @@ fn check_seek(
         found.len()
     };
     let before = drain(&mut scan, batches_before);
-    // Only some of what comes is expected, and all of it is found.
+    // Only some of the ids are expected, and all of them are found.
     let mut ids: Vec<u64> = rows.iter().map(|row| row[key]).step_by(7).collect();
     ids.sort_unstable();
     scan.expect(&ids);
@@ -224,7 +224,7 @@ fn check_expand(
         assert_eq!(out.other, column(2));
         assert_eq!(out.predicate, if flags.0 { column(1) } else { Vec::new() });
         assert_eq!(out.graph, if flags.1 { column(3) } else { Vec::new() });
-        // A second expansion goes behind the first.
+        // A second expansion is appended to the first.
         snapshot
             .expand(end, &nodes[..1], predicate.map(TermId), graph, &mut out)
             .expect("sound");
@@ -258,9 +258,8 @@ fn check_probe(snapshot: &Snapshot, quads: &BTreeSet<Quad>, graph: GraphFilter) 
     }
 }
 
-/// A base of some quads with runs on top that change it, one set after the other: a quad that is
-/// there is removed, another is added. With the quads that there are in the end.
-/// The first of the runs are on the device.
+/// Puts runs on top of a base, one for each set: a quad of the set that exists is removed, another is added. Returns
+/// the resulting quads, too. The first of the runs are on the device.
 fn changed(
     quads: &BTreeSet<Quad>,
     sets: &[BTreeSet<Quad>],
@@ -322,7 +321,7 @@ fn change_sets() -> impl Strategy<Value = Vec<(BTreeSet<Quad>, usize)>> {
     prop::collection::vec((quads(), 1..9usize), 0..4)
 }
 
-/// The sets, each with every so many quads of the base.
+/// Adds every n-th quad of the base to each set.
 fn with_quads_of(base: &BTreeSet<Quad>, sets: Vec<(BTreeSet<Quad>, usize)>) -> Vec<BTreeSet<Quad>> {
     let with_base = |(mut set, every): (BTreeSet<Quad>, usize)| {
         set.extend(base.iter().step_by(every));
@@ -364,7 +363,7 @@ fn check_scans(
     }
 }
 
-/// Only some components are asked for.
+/// Checks scans that request only some components.
 fn check_columns(snapshot: &Snapshot, pattern: &QuadPattern, order: Order, rows: &[Quad]) {
     for wanted in [&[][..], &order.components()[2..3], &[Component::Subject]] {
         let mut scan = snapshot.scan(pattern, order, wanted).expect("sound");
@@ -476,7 +475,7 @@ proptest! {
     }
 }
 
-/// What stays exact in the statistics of changed quads, and what is no less than the truth.
+/// Checks which statistics of changed quads stay exact, and which are upper bounds.
 fn check_counts(snapshot: &Snapshot, quads: &BTreeSet<Quad>) {
     let statistics = snapshot.statistics();
     assert_eq!(statistics.quads, quads.len() as u64);
@@ -507,7 +506,7 @@ fn check_counts(snapshot: &Snapshot, quads: &BTreeSet<Quad>) {
     }
 }
 
-/// Asks everything; answers may be errors or wrong, but they come.
+/// Runs every kind of query; results may be errors or wrong, but each query ends.
 fn ask_everything(snapshot: &Snapshot, quads: &BTreeSet<Quad>, graph: GraphFilter) {
     for pattern in patterns(quads, graph) {
         for order in Order::ALL {
@@ -546,7 +545,7 @@ fn damage(storage: &MemoryStorage, name: &str, hits: &[(prop::sample::Index, u8)
     for (place, byte) in hits {
         let mut place = place.index(bytes.len());
         if byte % 2 == 0 {
-            // Headers are a small part of a page, and steer all the rest.
+            // Headers are a small part of a page, and control the rest of it.
             place -= place % 4096 - place % 128;
         }
         bytes[place] = *byte;
