@@ -1,7 +1,7 @@
-//! A snapshot: what a query sees of a store, unchanged for as long as it is held.
+//! A snapshot: an unchanging view of a store, for as long as it is held.
 //!
-//! Everything above the store reads through a [`Snapshot`]: a base segment, with the runs of recent
-//! changes merged into what is read of it.
+//! All reads from above the store go through a [`Snapshot`]: a base segment, with the runs of recent changes merged
+//! into its rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,24 +32,24 @@ pub(crate) use terms::{keep_first, keys_with_prefix};
 #[cfg(test)]
 mod tests;
 
-/// A state of the store. Clones are cheap and see the same.
+/// A state of the store. Clones are cheap and see the same quads.
 #[derive(Clone)]
 pub struct Snapshot {
     base: Arc<Segment>,
     auxiliaries: Arc<Auxiliaries>,
-    /// None, if nothing was ever changed since the base was written.
+    /// `None` if nothing has changed since the base was written.
     delta: Option<Arc<Delta>>,
 }
 
-/// What reading is expected to cost beyond work on pages in memory: the device's costs times the
-/// share of the store that cannot be in the cache.
+/// Expected costs of reading, beyond work on pages in memory: the device's costs times the share of the store that
+/// does not fit into the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ReadCosts {
-    /// Microseconds to read a tuple page as one of a batch.
+    /// Microseconds to read a tuple page as part of a batch.
     pub page_us: f64,
     /// Tuple pages of the subjects: no batch reads more.
     pub tuple_pages: f64,
-    /// Microseconds to read a row of the columns as one of a scan.
+    /// Microseconds to read a row of the columns as part of a scan.
     pub row_us: f64,
 }
 
@@ -62,7 +62,7 @@ impl Snapshot {
         }
     }
 
-    /// The same base with these changes.
+    /// Returns a snapshot of the same base with these changes.
     pub(crate) fn with_delta(&self, delta: Delta) -> Self {
         Self {
             delta: Some(Arc::new(delta)),
@@ -70,7 +70,7 @@ impl Snapshot {
         }
     }
 
-    /// The same quads with these auxiliary files.
+    /// Returns a snapshot of the same quads with these auxiliary files.
     pub(crate) fn with_auxiliaries(&self, auxiliaries: Arc<Auxiliaries>) -> Self {
         Self {
             auxiliaries,
@@ -78,34 +78,33 @@ impl Snapshot {
         }
     }
 
-    /// What was added to the base.
+    /// Returns the auxiliary files of the base.
     pub(crate) fn auxiliaries(&self) -> &Arc<Auxiliaries> {
         &self.auxiliaries
     }
 
-    /// The changes since the base was written.
+    /// Returns the changes since the base was written.
     pub(crate) fn delta(&self) -> Option<&Arc<Delta>> {
         self.delta.as_ref()
     }
 
-    /// The changes, if there are any.
+    /// Returns the changes, if there are any.
     fn changes(&self) -> Option<&Delta> {
         self.delta.as_deref().filter(|delta| !delta.is_empty())
     }
 
-    /// Whether quads of the predicate have changed since the base was written.
+    /// Returns whether quads of the predicate have changed since the base was written.
     fn is_changed(&self, predicate: TermId) -> bool {
         self.changes().is_some_and(|delta| delta.touches(predicate))
     }
 
-    /// The reachability labels of a predicate's edges in the default graph, if there are any that
-    /// still hold.
+    /// Returns the reachability labels of a predicate's edges in the default graph, if they exist and still hold.
     pub fn reachability(&self, predicate: TermId) -> Option<&Reachability> {
         let labels = self.auxiliaries.reachability(predicate)?;
         (!self.is_changed(predicate)).then_some(labels)
     }
 
-    /// The cached values of a predicate, if there are any that still hold.
+    /// Returns the cached values of a predicate, if they exist and still hold.
     pub fn attribute(&self, predicate: TermId) -> Option<&Attribute> {
         let attribute = self.auxiliaries.attribute(predicate)?;
         let changed = match attribute.along() {
@@ -115,18 +114,18 @@ impl Snapshot {
         (!changed && !self.is_changed(predicate)).then_some(attribute)
     }
 
-    /// For this crate's reports: the base segment.
+    /// Returns the base segment, for this crate's reports.
     pub(crate) fn base(&self) -> &Arc<Segment> {
         &self.base
     }
 
-    /// Up to which payload (exclusive) ids of a dictionary kind compare like their terms.
+    /// Returns the payload (exclusive) up to which ids of a dictionary kind compare like their terms.
     pub fn sorted_payloads(&self, kind: TermKind) -> u64 {
         self.base.dictionary.count(kind)
     }
 
-    /// The id of a term; `None` if the store does not have it. Reads at most one page, unless the
-    /// term is longer than a page.
+    /// Returns the id of a term; `None` if the store does not have it. Reads at most one page, unless the term is
+    /// longer than a page.
     pub fn resolve(&self, term: oxrdf::TermRef<'_>) -> Result<Option<TermId>, StoreError> {
         let mut bytes = Vec::new();
         match key::encode(term, &mut bytes) {
@@ -138,13 +137,13 @@ impl Snapshot {
         }
     }
 
-    /// The ids of several terms, in their order. Reads all pages as one batch.
+    /// Returns the ids of several terms, in their order. Reads all pages as one batch.
     pub fn resolve_all(
         &self,
         terms: &[oxrdf::TermRef<'_>],
     ) -> Result<Vec<Option<TermId>>, StoreError> {
         let (mut bytes, mut encoded) = (Vec::new(), Vec::new());
-        // Where the key of each is in `bytes`.
+        // The place of each key in `bytes`.
         let mut places = Vec::with_capacity(terms.len());
         let mut ids = vec![None; terms.len()];
         for (term, id) in terms.iter().zip(&mut ids) {
@@ -168,7 +167,7 @@ impl Snapshot {
         Ok(ids)
     }
 
-    /// The id of a dictionary term. Reads as [`Self::resolve`].
+    /// Returns the id of a dictionary term. Reads as [`Self::resolve`].
     pub fn resolve_key(&self, key: TermKey<'_>) -> Result<Option<TermId>, StoreError> {
         match (self.base.dictionary.find(key)?, &self.delta) {
             (None, Some(delta)) => delta.find(key),
@@ -176,12 +175,12 @@ impl Snapshot {
         }
     }
 
-    /// Terms of each dictionary kind that the base has.
+    /// Returns the number of terms of each dictionary kind in the base.
     pub(crate) fn base_terms(&self) -> KindCounts {
         TermKind::DICTIONARY.map(|kind| self.base.dictionary.count(kind))
     }
 
-    /// The ids of those of the terms that are on the device.
+    /// Returns the ids of the terms that are on the device; `None` for the others.
     pub(crate) fn resolve_stored(
         &self,
         keys: &[TermKey<'_>],
@@ -193,7 +192,7 @@ impl Snapshot {
         Ok(ids)
     }
 
-    /// The ids of several dictionary terms, in their order. Reads all pages as one batch.
+    /// Returns the ids of several dictionary terms, in their order. Reads all pages as one batch.
     pub fn resolve_keys(&self, keys: &[TermKey<'_>]) -> Result<Vec<Option<TermId>>, StoreError> {
         let mut ids = self.base.dictionary.find_batch(keys)?;
         if let Some(delta) = &self.delta {
@@ -202,11 +201,11 @@ impl Snapshot {
         Ok(ids)
     }
 
-    /// The terms of ids, in their order; ids may come in any order and more than once. Reads all
-    /// pages as one batch.
+    /// Returns the terms of ids, in their order; ids may come in any order and more than once. Reads all pages as one
+    /// batch.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] for an id that is none of this store's.
+    /// [`StoreError::Corrupt`] for an id that is not in this store.
     pub fn decode(&self, ids: &[TermId]) -> Result<Vec<oxrdf::Term>, StoreError> {
         let mut distinct: Vec<TermId> = ids.to_vec();
         distinct.sort_unstable();
@@ -236,8 +235,8 @@ impl Snapshot {
         ids.iter().map(term).collect()
     }
 
-    /// Calls `f` with the index in `ids` and the key of each of them, in any order. Ids must be of
-    /// dictionary kinds and may repeat. Reads all pages as one batch.
+    /// Calls `f` with each id's index in `ids` and its key, in any order. Ids must be of dictionary kinds and may
+    /// repeat. Reads all pages as one batch.
     pub fn decode_keys(
         &self,
         ids: &[TermId],
@@ -270,12 +269,12 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The quads that match a pattern, sorted by the components of `order` that the pattern leaves
-    /// free, then by graph.
+    /// Returns the quads that match a pattern, sorted by the components of `order` that the pattern leaves free, then
+    /// by graph.
     ///
-    /// A bound subject or object is looked up in its tuple page, a bound predicate in the columns;
-    /// with nothing bound the file of the order asked for is read. Only a subject alone in order
-    /// OPS, and an object alone in order SPO, are collected and sorted in memory.
+    /// A bound subject or object is looked up in its tuple page, a bound predicate in the columns; with nothing
+    /// bound, the file of `order` is read. Only two combinations are collected and sorted in memory: a subject alone
+    /// in order OPS, and an object alone in order SPO.
     pub fn scan(
         &self,
         pattern: &QuadPattern,
@@ -289,7 +288,7 @@ impl Snapshot {
         of_segment::scan(&self.base, pattern, order, wanted)
     }
 
-    /// A scan with changes, if there are any that match.
+    /// Returns a scan with changes, if any match.
     fn merged(
         &self,
         delta: &Delta,
@@ -312,9 +311,9 @@ impl Snapshot {
         Ok(Some(QuadScan::new(source, wanted)))
     }
 
-    /// As [`Self::scan`] of a pattern with a predicate and neither subject nor object, in one of the
-    /// predicate's own orders, PSO or POS, but only rows whose first free component is in `ids`.
-    /// Where they begin and end costs at most a page read each.
+    /// As [`Self::scan`] for a pattern with a predicate and neither subject nor object, in one of the predicate's own
+    /// orders, PSO or POS, but only rows whose first free component is in `ids`. Finding the first and the last row
+    /// reads at most one page each.
     ///
     /// # Panics
     /// For other patterns and orders.
@@ -332,8 +331,8 @@ impl Snapshot {
         of_segment::scan_range(&self.base, pattern, order, ids, wanted)
     }
 
-    /// How many quads with a predicate have a subject (or object: as `end` says) in `ids`; exact.
-    /// Reads at most two pages, but for a graph filter where pages hold quads of different graphs.
+    /// Counts exactly the quads with a predicate whose subject (or object, depending on `end`) is in `ids`. Reads at
+    /// most two pages, except for a graph filter where pages hold quads of different graphs.
     pub fn count_range(
         &self,
         predicate: TermId,
@@ -348,9 +347,9 @@ impl Snapshot {
         }
     }
 
-    /// Ids of a dictionary kind, in two ranges, among which are all whose keys start with `prefix`:
-    /// those of the base that do, and those of all terms that are new since. Reads at most two pages,
-    /// unless keys there are longer than a page.
+    /// Returns two ranges of ids of a dictionary kind that include all terms whose keys start with `prefix`: the
+    /// base's matching ids, and the ids of all terms added since. Reads at most two pages, unless keys there are
+    /// longer than a page.
     pub fn ids_with_prefix(
         &self,
         kind: TermKind,
@@ -363,25 +362,25 @@ impl Snapshot {
         Ok([of_base, new.unwrap_or_default()])
     }
 
-    /// All quads in SPO order, external lists in their places: for dumps.
+    /// Returns all quads in SPO order, including external lists: for dumps.
     pub fn quads(&self) -> Result<QuadScan, StoreError> {
         use Component::{Graph, Object, Predicate, Subject};
         let wanted = [Subject, Predicate, Object, Graph];
         self.scan(&QuadPattern::default(), Order::Spo, &wanted)
     }
 
-    /// Pages read so far through the store's pool, by all its users.
+    /// Counts the pages read so far through the store's pool, by all its users.
     pub fn counters(&self) -> pythia_io::Counters {
         self.base.paged_file(Order::Spo).pool().counters()
     }
 
-    /// How fast the device is: its latency, its sweet-spot depth, what a page costs in a batch and
-    /// what bytes cost in a row.
+    /// Returns the speed of the device: its latency, its best queue depth, the cost of a page in a batch and of bytes
+    /// in sequence.
     pub fn device(&self) -> &DeviceProfile {
         self.base.paged_file(Order::Spo).pool().device()
     }
 
-    /// What reading from the device is expected to cost: all 0 for a store that fits the cache.
+    /// Returns the expected costs of reading from the device: all 0 for a store that fits into the cache.
     pub fn read_costs(&self) -> ReadCosts {
         let file = |order| self.base.paged_file(order);
         let file_bytes = |order| file(order).page_count() as f64 * file(order).page_bytes() as f64;
@@ -396,15 +395,15 @@ impl Snapshot {
         }
     }
 
-    /// Counts that are known without reading: exact, but for distinct terms where quads have changed.
+    /// Returns counts that need no reads: exact, except for distinct terms where quads have changed.
     pub fn statistics(&self) -> &Statistics {
         let base = self.base.statistics();
         self.changes().map_or(base, |delta| delta.statistics(base))
     }
 
-    /// The edges of `nodes`, which are sorted and distinct, appended to `out` in order of node,
-    /// predicate, other end and graph. Reads each page once and all pages as one batch; lists that
-    /// the tuple pages only count are fetched from the columns in a second batch.
+    /// Appends the edges of `nodes`, which must be sorted and distinct, to `out` in order of node, predicate, other
+    /// end and graph. Reads each page once and all pages as one batch; lists of which the tuple pages hold only the
+    /// length are fetched from the columns in a second batch.
     pub fn expand(
         &self,
         end: End,
@@ -424,8 +423,8 @@ impl Snapshot {
         )
     }
 
-    /// Whether each (subject, object) is joined by the predicate. Pairs may come in any order; all
-    /// pages are read as one batch.
+    /// Returns, for each (subject, object), whether the predicate joins them. Pairs may come in any order; all pages
+    /// are read as one batch.
     pub fn probe(
         &self,
         predicate: TermId,
@@ -447,7 +446,7 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// As [`Self::probe`], of the base alone, where terms that it does not have cost nothing.
+    /// As [`Self::probe`], on the base alone; terms that it lacks cost nothing.
     fn probe_base(
         &self,
         predicate: TermId,
@@ -475,8 +474,8 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// Whether there are such quads (subject, predicate, object and graph, 0 for the default graph).
-    /// Quads may come in any order; pages are read in one batch for each predicate and graph.
+    /// Returns whether the store has each quad (subject, predicate, object and graph, 0 for the default graph). Quads
+    /// may come in any order; pages are read in one batch for each predicate and graph.
     pub fn contains(&self, quads: &[[u64; 4]]) -> Result<Vec<bool>, StoreError> {
         let mut there = vec![false; quads.len()];
         let mut order: Vec<usize> = (0..quads.len()).collect();
@@ -497,7 +496,7 @@ impl Snapshot {
         Ok(there)
     }
 
-    /// Whether a pair is joined in any graph still, now that it is no more in some.
+    /// Returns whether a pair that was removed from some graph is still joined in another.
     fn is_left(
         &self,
         predicate: TermId,
@@ -513,8 +512,8 @@ impl Snapshot {
         Ok(self.count(&pattern)? > 0)
     }
 
-    /// How many quads have each of `nodes` (sorted, distinct) as subject or as object, as `end` says,
-    /// in all graphs. Reads a tuple page for each, or with `pythia optimize --degrees` one for many.
+    /// Counts the quads in all graphs that have each of `nodes` (sorted, distinct) at `end`. Reads a tuple page for
+    /// each node; with `pythia optimize --degrees`, a page for many.
     pub fn degrees(&self, end: End, nodes: &[TermId]) -> Result<Vec<u64>, StoreError> {
         let mut counts = match self.auxiliaries.degrees() {
             Some(degrees) => degrees.of(end, nodes)?,
@@ -532,8 +531,8 @@ impl Snapshot {
         Ok(counts)
     }
 
-    /// How many quads match; exact. Reads at most two pages, but for a graph filter where pages
-    /// hold quads of different graphs, and for subject and object bound without predicate.
+    /// Counts the matching quads exactly. Reads at most two pages, except for a graph filter where pages hold quads
+    /// of different graphs, and for a bound subject and object without a predicate.
     pub fn count(&self, pattern: &QuadPattern) -> Result<u64, StoreError> {
         let count = count::count(&self.base, pattern)?;
         match self.changes() {
@@ -543,7 +542,7 @@ impl Snapshot {
     }
 }
 
-/// A count of the base with what changes add or take away.
+/// Adds the balance of changes to a count of the base.
 fn summed(count: u64, change: i64) -> Result<u64, StoreError> {
     let sum = count.checked_add_signed(change);
     sum.ok_or_else(crate::delta::contradiction)

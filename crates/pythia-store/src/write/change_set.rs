@@ -1,4 +1,4 @@
-//! Changed quads as the log has them: with their terms.
+//! Changed quads in the form of the log: with their terms.
 
 use pythia_log::{Change, ChangeSet, LogTerm, NO_GRAPH};
 use pythia_rdf::TermId;
@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 use crate::StoreError;
 use crate::snapshot::Snapshot;
 
-/// Signed rows (subject, predicate, object, graph) as the log has them; `each` is given the id of every term of
-/// the dictionary among them. `None` if the keys of these have more bytes than `key_bytes_max`.
+/// Converts signed rows (subject, predicate, object, graph) to the form of the log; calls `each` with the id of every
+/// dictionary term among them. `None` if the keys of these terms exceed `key_bytes_max` bytes.
 pub(crate) fn change_set(
     snapshot: &Snapshot,
     rows: &[([u64; 4], bool)],

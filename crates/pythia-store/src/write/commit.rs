@@ -1,6 +1,6 @@
-//! Committing: a transaction is checked and applied to the *head*, the state that the next commit
-//! builds on, and handed to the log, one after the other; then each waits for the log, which makes
-//! all that wait durable with one write and one sync. What is durable is published for readers.
+//! Committing: one after the other, transactions are checked, applied to the *head* (the state that the next commit
+//! builds on) and handed to the log. Then each waits for the log, which makes all waiting commits durable with one
+//! write and one sync. Durable commits are published for readers.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,22 +20,22 @@ use crate::snapshot::Snapshot;
 pub(super) struct Proposal {
     /// The last commit that it has seen.
     pub(super) begin: u64,
-    /// The base that its ids are of.
+    /// The base that its ids belong to.
     pub(super) base: Arc<Segment>,
-    /// What it changes.
+    /// Its changes.
     pub(super) run: Arc<Run>,
-    /// Terms that are new to it, and the private ids of those that it uses, in order.
+    /// Its new terms, and the private ids of those that it uses, in order.
     pub(super) terms: TermView,
     pub(super) new_terms: Vec<TermId>,
-    /// What it changes, as the log has it.
+    /// Its changes in the form of the log.
     pub(super) changes: Arc<LoggedChanges>,
     pub(super) key: Option<String>,
 }
 
-/// New terms that get their ids together.
+/// Number of new terms that get their ids together.
 const NUMBERED_TERMS: usize = 4096;
 
-/// A commit that is in the log, if not on its device.
+/// A commit that was handed to the log, but may not be durable yet.
 struct Submitted {
     ticket: Ticket,
     snapshot: Snapshot,
@@ -50,7 +50,7 @@ impl Writer {
             let mut head = self.head.lock();
             match self.submit(&mut head, proposal) {
                 Err(StoreError::Conflict) => {
-                    // Who tries again is to see what came first.
+                    // Waits for the conflicting commit, so that a retry sees it.
                     let came_first = self.committed_before(&head, Position(head.last))?;
                     drop(head);
                     self.log.wait(came_first.ticket)?;
@@ -69,7 +69,7 @@ impl Writer {
         Ok(submitted.committed)
     }
 
-    /// Applies a proposal to the head and hands it to the log. What was put aside for it goes if that fails.
+    /// Applies a proposal to the head and hands it to the log. If that fails, removes the proposal's bulk file.
     fn submit(&self, head: &mut Head, proposal: Proposal) -> Result<Submitted, StoreError> {
         let aside = match &*proposal.changes {
             LoggedChanges::Many(bulk) => Some(bulk.clone()),
@@ -127,7 +127,7 @@ impl Writer {
         })
     }
 
-    /// A commit whose key the log has: it is to be durable, too, before anybody is told.
+    /// Returns the ticket of a commit whose key the log has: it must be durable before the caller is told of it.
     fn committed_before(&self, head: &Head, position: Position) -> Result<Submitted, StoreError> {
         Ok(Submitted {
             ticket: self.log.submit(&[])?,
@@ -142,14 +142,14 @@ impl Writer {
     }
 }
 
-/// The head with a proposal on top, and what that changes.
+/// Returns the head with a proposal applied, and the proposal's changes.
 fn apply(head: &Head, proposal: Proposal) -> Result<(Snapshot, Arc<Run>), StoreError> {
     if !Arc::ptr_eq(&proposal.base, head.snapshot.base()) {
         return Err(StoreError::Conflict);
     }
     let ids = SharedIds::new(head, &proposal)?;
     let run = match ids.are_private {
-        // Ids are the same unless another commit has brought terms since.
+        // The ids stay the same unless another commit has added terms since.
         true => proposal.run,
         false => Arc::new(Run::with_ids(proposal.run, |id| ids.of(id))),
     };
@@ -161,11 +161,11 @@ fn apply(head: &Head, proposal: Proposal) -> Result<(Snapshot, Arc<Run>), StoreE
     Ok((head.snapshot.with_delta(delta), run))
 }
 
-/// The ids that a proposal's private terms have for all.
+/// The shared ids of a proposal's private terms.
 struct SharedIds {
     /// By kind: the payload of the first private term, and the id of each from there on.
     kinds: [(u64, Vec<u64>); TermKind::DICTIONARY.len()],
-    /// They are the same.
+    /// True if shared and private ids are the same.
     are_private: bool,
 }
 
@@ -184,7 +184,7 @@ impl SharedIds {
             let terms = &proposal.terms;
             terms.keys(private, |_, key| keys.push(key.to_owned_key()));
             let keys: Vec<_> = keys.iter().map(OwnedKey::as_key).collect();
-            // Since the transaction began another may have brought them, and they may have moved on.
+            // Since the transaction began, another may have added them, and they may have been written to the device.
             let mut found = vec![None; keys.len()];
             head.delta().find_on_device(&keys, &mut found)?;
             let missing = keys.iter().zip(&found).filter(|(_, id)| id.is_none());
@@ -201,7 +201,7 @@ impl SharedIds {
         self.are_private &= private == id;
         let index = kind_index(private.kind()).expect("new terms are of dictionary kinds");
         let (first, ids) = &mut self.kinds[index];
-        // Those between are not used.
+        // The terms between are not used.
         ids.resize((private.payload() - *first) as usize, 0);
         ids.push(id.0);
     }
@@ -216,7 +216,7 @@ impl SharedIds {
     }
 }
 
-/// Microseconds since 1970.
+/// Returns the microseconds since 1970.
 pub(super) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_micros() as u64)

@@ -1,4 +1,4 @@
-//! Write–write conflicts: which quads commits have changed since running transactions began.
+//! Write–write conflicts: the quads that commits have changed since running transactions began.
 
 use std::collections::VecDeque;
 
@@ -7,25 +7,25 @@ use rustc_hash::FxHashMap;
 use crate::delta::{Quad, Run};
 use crate::pattern::Order;
 
-/// What is remembered takes no more memory; beyond, older transactions are taken to conflict.
+/// Limit of the memory for recent changes; transactions older than those count as conflicting.
 const MEMORY_BYTES_MAX: usize = 16 << 20;
-/// Commits of more quads are searched each by itself.
+/// Commits of more quads are searched one by one.
 const FEW_QUADS: usize = 1024;
-/// What a quad takes by itself, and what it takes besides where its last commit is looked up.
+/// Bytes of a quad, and of its entry in the index of last commits.
 const QUAD_BYTES: usize = size_of::<Quad>();
 const LOOKUP_BYTES: usize = 2 * size_of::<(Quad, u64)>();
 
 /// The quads of recent commits.
 #[derive(Debug, Default)]
 pub(super) struct RecentChanges {
-    /// The last commit of few quads that changed a quad.
+    /// Per quad, the last small commit that changed it.
     last: FxHashMap<Quad, u64>,
     /// Commits and their quads, sorted; the oldest first.
     commits: VecDeque<(u64, Box<[Quad]>)>,
-    /// How many of them have many quads.
+    /// Number of large commits among them.
     large: usize,
     bytes: usize,
-    /// Transactions that began before this commit are of a time that is not remembered.
+    /// Transactions that began before this commit conflict, as its time is not remembered.
     floor: u64,
 }
 
@@ -41,7 +41,7 @@ fn bytes_of(quads: usize) -> usize {
 }
 
 impl RecentChanges {
-    /// Whether a transaction that has seen commits up to `begin` changes what a later one changed.
+    /// Returns whether a transaction that has seen commits up to `begin` changes a quad that a later one changed.
     pub(super) fn conflict(&self, begin: u64, changed: &Run) -> bool {
         if begin < self.floor {
             return true;
@@ -57,7 +57,7 @@ impl RecentChanges {
         large.any(|(_, large)| quads().any(|quad| large.binary_search(&quad).is_ok()))
     }
 
-    /// Remembers a commit, which is later than all before.
+    /// Records a commit, which is later than all before.
     pub(super) fn record(&mut self, commit: u64, changed: &Run) {
         let bytes = bytes_of(changed.len());
         while self.bytes + bytes > MEMORY_BYTES_MAX
@@ -100,7 +100,7 @@ impl RecentChanges {
         }
     }
 
-    /// Lets all transactions conflict that have not seen this commit.
+    /// Makes all transactions conflict that have not seen this commit.
     pub(super) fn forget_all(&mut self, commit: u64) {
         *self = Self {
             floor: commit,
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_first_committer_wins() {
-        // Whether few quads are changed or many.
+        // Few changed quads, and many.
         for more in [0, 5000] {
             let many = |quads: [u64; 2]| run(quads.into_iter().chain(100..100 + more));
             let mut recent = RecentChanges::default();

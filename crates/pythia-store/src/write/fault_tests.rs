@@ -1,5 +1,5 @@
-//! Every operation of the storage fails once, in turn, without effect or after it took effect; then comes
-//! another fault, or a crash, while what has failed is done again.
+//! Every storage operation fails once, in turn, without effect or after it took effect; then another fault or a crash
+//! follows while the failed step is repeated.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ struct Fault {
 }
 
 impl Fault {
-    /// Every operation of a calm run, and both ways to fail.
+    /// Every operation of a run without faults, and both ways to fail.
     fn all(operations: u64) -> impl Iterator<Item = Self> {
         let ways = |operation| {
             [false, true].map(|takes_effect| Self {
@@ -44,7 +44,7 @@ impl Fault {
         }
     }
 
-    /// What goes wrong after it: a fault or a crash at one of the next operations, or nothing.
+    /// Returns the second fault: an error or a crash at one of the next operations, or none.
     fn second(self, device: &FaultyStorage, operations: u64) -> FaultPlan {
         let seed = self.operation * 2 + u64::from(self.takes_effect);
         let place = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -59,7 +59,7 @@ impl Fault {
     }
 }
 
-/// What is in the store on a disk, which must be sound.
+/// Returns the quads of the store on a disk, which must be sound.
 fn found(disk: &Arc<MemoryStorage>, fault: Fault) -> BTreeSet<Named> {
     let store = match open(disk.clone()) {
         Ok(store) => store,
@@ -72,8 +72,8 @@ fn found(disk: &Arc<MemoryStorage>, fault: Fault) -> BTreeSet<Named> {
     found
 }
 
-/// Does something with a store on a disk that fails, and again, and looks at what is left: it must be what
-/// was there before, or `after` if one of the attempts said that it was done.
+/// Runs an action on a failing disk, repeats it, and checks the result: the quads must be as before, or `after` if
+/// one of the attempts reported success.
 fn try_everywhere(
     disk: &MemoryStorage,
     act: impl Fn(Arc<dyn Storage>) -> Result<(), StoreError>,
@@ -103,7 +103,7 @@ fn load(store: &Store, numbers: std::ops::Range<usize>) -> Result<(), StoreError
     super::tests::load(store, &numbers.map(quad).collect::<Vec<_>>())
 }
 
-/// A store with quads that are in the log alone, in several runs, and in its base.
+/// A store with quads in the log alone, in several runs, and in its base.
 fn disk() -> MemoryStorage {
     let disk = empty();
     let store = open(disk.clone()).expect("memory");
@@ -126,7 +126,7 @@ fn quads(numbers: std::ops::Range<usize>) -> BTreeSet<Named> {
 #[test]
 fn a_first_load_is_whole_or_not_there_whatever_fails_twice() {
     let act = |storage: Arc<dyn Storage>| -> Result<(), StoreError> {
-        // What looks as if it were there may be lost yet, until somebody opens it for writing.
+        // Visible files may still be lost until a writer opens the store.
         if Manifest::read(&*storage)?.is_some_and(|manifest| manifest.quads > 0) {
             return open(storage).map(drop);
         }
@@ -182,7 +182,7 @@ fn optimizing_changes_nothing_whatever_fails_twice() {
 /// A step of a long life.
 type Step = fn(&Store) -> Result<(), StoreError>;
 
-/// What an open store does one after the other; the number of the quad that a step adds.
+/// The steps of an open store in order, each with the number of the quad that it adds.
 const LIFE: [(Option<usize>, Step); 15] = [
     (Some(0), |store| change(store, &[quad(0)], &[]).map(|_| ())),
     (None, |store| store.flush().map(|_| ())),
@@ -201,7 +201,7 @@ const LIFE: [(Option<usize>, Step); 15] = [
     (None, |store| store.flush().map(|_| ())),
 ];
 
-/// Lives, doing each step again if it fails; what has failed once makes way for the second fault.
+/// Runs all steps, repeating each that fails; after the first failure the second fault is armed.
 fn live(device: &FaultyStorage, fault: Option<(Fault, u64)>) -> (BTreeSet<Named>, BTreeSet<Named>) {
     let (mut sure, mut tried) = (BTreeSet::new(), BTreeSet::new());
     let mut fault = fault;

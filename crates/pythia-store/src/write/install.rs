@@ -1,8 +1,8 @@
 //! Putting a new state in place: on the device by a switch of the manifest, then for commits and readers.
 //!
-//! A switch that fails after its rename was tried leaves two states of which either may be the store's
-//! ([`StoreError::Switching`]). Both are whole, and come to the same: nothing that either names is removed,
-//! and the writer does nothing else before the new one is in place for certain ([`Writer::check`]).
+//! A switch that fails after its rename was tried leaves two states, either of which may be the store's
+//! ([`StoreError::Switching`]). Both are complete and hold the same quads: nothing that either names is removed, and
+//! the writer does nothing else before the new one is certainly in place ([`Writer::check`]).
 
 use std::sync::Arc;
 
@@ -12,15 +12,14 @@ use crate::manifest::{Manifest, Unnamed};
 use crate::snapshot::Snapshot;
 
 impl Writer {
-    /// Folders that no manifest names yet.
+    /// Returns a guard of folders that no manifest names yet.
     pub(super) fn unnamed<const N: usize>(&self, folders: [String; N]) -> Unnamed<'_> {
         let mut unnamed = Unnamed::new(&**self.pool.storage());
         folders.into_iter().for_each(|folder| unnamed.push(folder));
         unnamed
     }
 
-    /// Puts a state in place that is still to be; fails if that fails, or once nothing can be committed any
-    /// more.
+    /// Puts a pending state in place. Fails if that fails, or once nothing can be committed any more.
     pub(super) fn check(&self, head: &mut Head) -> Result<(), StoreError> {
         head.check()?;
         let Some(new) = head.unsettled.take() else {
@@ -35,28 +34,28 @@ impl Writer {
         })
     }
 
-    /// As [`Self::check`], for a step that will write or remove files; fails, for good, if the store's files are not
-    /// those of this writer any more: the next names it would use may be those of the files there.
+    /// As [`Self::check`], for a step that will write or remove files. Fails permanently if the store's files are no
+    /// longer this writer's: its next file names may be those of the new files.
     pub(super) fn check_files(&self) -> Result<(), StoreError> {
         let mut head = self.head.lock();
         self.check(&mut head)?;
         self.refuse_another(&mut head, None)
     }
 
-    /// Waits until all that the head has is durable.
+    /// Waits until all commits of the head are durable.
     pub(super) fn settle(&self, head: &mut Head) -> Result<(), StoreError> {
         self.check(head)?;
         let ticket = self.log.submit(&[])?;
         Ok(self.log.wait(ticket)?)
     }
 
-    /// Makes a state that has all of the head's commits the store's; `unnamed` is what was written for it. By who
-    /// holds `maintenance`, and after [`Self::check`]: the new state is made of the present one, so no other may be
-    /// waiting to take its place.
+    /// Makes a state that has all of the head's commits the store's; `unnamed` lists the files written for it. The
+    /// caller holds `maintenance` and has called [`Self::check`]: the new state is derived from the present one, so
+    /// no other may be pending.
     ///
     /// # Errors
-    /// After [`StoreError::Switching`] it will be put in place before anything else; after any other error the
-    /// store is what it was.
+    /// After [`StoreError::Switching`] the state will be put in place before anything else; after any other error the
+    /// store is unchanged.
     pub(super) fn install(
         &self,
         head: &mut Head,
@@ -83,7 +82,7 @@ impl Writer {
         let storage = &**self.pool.storage();
         if let Err(error) = self.refuse_another(head, Some(new)) {
             if matches!(error, StoreError::Replaced) {
-                // The files that came meanwhile may have these names, too; the next writer knows which it needs.
+                // The new files may have these names, too; the next writer knows which it needs.
                 unnamed.keep();
             }
             return Err(error);
@@ -91,7 +90,7 @@ impl Writer {
         new.manifest.switch(storage, unnamed)?;
         let is_rewritten = !Arc::ptr_eq(head.snapshot.base(), new.snapshot.base());
         if is_rewritten {
-            // Transactions that have begun before hold ids of the old base.
+            // Transactions that began before hold ids of the old base.
             head.recent.forget_all(head.last);
         }
         head.snapshot = new.snapshot.clone();
@@ -108,14 +107,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Fails, for good, unless the store's manifest is the one that this writer goes on from, or the new one.
+    /// Fails permanently unless the store's manifest is the one that this writer has installed, or the new one.
     fn refuse_another(&self, head: &mut Head, new: Option<&NewState>) -> Result<(), StoreError> {
         let found = Manifest::read(&**self.pool.storage())?;
         let old = Arc::clone(&self.state.read().manifest);
         let ours = [Some(&old), new.map(|new| &new.manifest)];
         let is_ours = |found: Manifest| {
             ours.into_iter().flatten().any(|ours| {
-                // A program that opens the store may write a later format, and only from now on.
+                // A program that opens the store may write a later format, but only when it opens it.
                 let format = ours.format;
                 **ours
                     == Manifest {

@@ -1,10 +1,10 @@
-//! Loading into a store that has quads: a run is built beside commits and published in one step.
+//! Loading into a store that has quads: a run is built concurrently with commits and published atomically.
 //!
-//! Commits wait twice, and each time for what was committed meanwhile, not for the load: while its new terms
-//! become part of the store, and while its run does. In between, quads are compared with the state that has
-//! these terms, the *ground*. Commits since then may have added and removed quads that are also loaded;
-//! as the load is a commit that comes after them, their changes to such quads are undone right before it.
-//! Then the load's run may add what the ground did not have, and all runs stay normalised.
+//! Commits wait twice, and only for the work that concurrent commits have caused: while the load's new terms become
+//! part of the store, and while its run does. In between, quads are compared with the state that has these terms, the
+//! *ground*. Later commits may add and remove quads that are also loaded; as the load is ordered after them, their
+//! changes to such quads are undone right before it. Then the load's run may add exactly the quads that the ground
+//! lacks, and all runs stay normalised.
 
 use std::sync::Arc;
 
@@ -24,24 +24,24 @@ use crate::manifest::Unnamed;
 use crate::pattern::Order;
 use crate::snapshot::Snapshot;
 
-/// So often the new terms are written again beside commits, if these have brought some of them; then once
-/// more while commits wait.
+/// Number of times that the new terms are rewritten concurrently with commits that have added some of them; after
+/// that they are rewritten once more while commits wait.
 const TRIES: usize = 3;
-/// Changes put into the log's copy of a load at a time.
+/// Changes written to the log's copy of a load at a time.
 const CHANGES: usize = 64 << 10;
 
-/// Where a load has come to.
+/// The progress of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LoadStep {
-    /// Its terms were looked up, or what commits have brought of them was left out.
+    /// Its terms were looked up, or those added by commits were left out.
     Resolved,
-    /// Its new terms are the store's.
+    /// Its new terms are part of the store.
     Placed,
     /// Its run is written.
     Written,
     /// The log's copy of the run is written.
     Copied,
-    /// Commits wait from here on; runs are not moved already.
+    /// Commits are about to wait; runs are already not written or merged.
     AlmostDone,
 }
 
@@ -49,13 +49,13 @@ pub(super) enum LoadStep {
 /// device.
 struct Ground<'w> {
     snapshot: Snapshot,
-    /// The payload of the first term of each kind that the load has brought.
+    /// By kind, the payload of the first term that the load has added.
     first_terms: KindCounts,
-    /// Keeps what is committed since in runs of its own.
+    /// Keeps later commits in runs of their own.
     _apart: Apart<'w>,
 }
 
-/// Keeps runs from being merged with those before some place.
+/// Prevents merging of runs across an index.
 struct Apart<'w>(&'w Writer);
 
 impl Drop for Apart<'_> {
@@ -65,7 +65,7 @@ impl Drop for Apart<'_> {
 }
 
 impl Writer {
-    /// Adds what the sources have and the store lacks, as one commit.
+    /// Adds the quads of the sources that the store lacks, as one commit.
     pub(crate) fn load(
         &self,
         sources: Vec<Source>,
@@ -98,7 +98,7 @@ impl Writer {
         Ok(report)
     }
 
-    /// Looks the terms up in what readers see now.
+    /// Looks the terms up in the state that readers see now.
     fn resolve(
         &self,
         parsed: ParsedLoad,
@@ -115,7 +115,7 @@ impl Writer {
         })
     }
 
-    /// Makes the new terms the store's, with ids that follow those it has.
+    /// Adds the new terms to the store, with ids that follow the existing ones.
     fn place_terms(
         &self,
         terms: &mut NewTerms,
@@ -124,9 +124,9 @@ impl Writer {
         let mut tries = 0;
         loop {
             let moving = self.maintenance.lock();
-            // What is in memory may become two runs, the terms another.
+            // The changes in memory may become two runs, the terms another.
             self.make_room(3)?;
-            // A new base that goes on from before would have to replay the load, too.
+            // A compaction that continues from an earlier state would have to replay the load, too.
             self.give_up_interrupted()?;
             let mut head = self.flushed_head()?;
             self.settle(&mut head)?;
@@ -148,7 +148,7 @@ impl Writer {
         }
     }
 
-    /// Leaves out terms that commits have brought meanwhile.
+    /// Leaves out terms that concurrent commits have added.
     fn leave_out(
         &self,
         terms: &mut NewTerms,
@@ -161,13 +161,13 @@ impl Writer {
         unnamed.push(id.folder());
         terms.leave_out(found, snapshot, (&self.pool, id))?;
         if let Some(old) = old {
-            // Best effort: the next writer removes what is still there.
+            // Best effort: the next writer removes what remains.
             let _ = self.pool.storage().remove(&old);
         }
         Ok(())
     }
 
-    /// Puts the new terms on top of the head, which has all its changes on the device.
+    /// Puts the new terms on top of the head, whose changes are all on the device.
     fn install_terms(
         &self,
         head: &mut Head,
@@ -193,7 +193,7 @@ impl Writer {
         })
     }
 
-    /// Puts a run into the log, and on top of the head.
+    /// Commits the load's run to the log, and puts it on top of the head.
     fn publish_load(
         &self,
         mut loaded: Loaded,
@@ -208,7 +208,7 @@ impl Writer {
         let corrections = self.corrections_so_far(&mut loaded)?;
         let mut copied = copy(&loaded, removed(&Run::new(&corrections)))?;
         self.reached(LoadStep::Copied);
-        // Now what came meanwhile, and at last, while commits wait, what came meanwhile again.
+        // Corrects for commits made meanwhile, and once more, while commits wait, for those made during that.
         let _moving = self.maintenance.lock();
         self.make_room(3)?;
         self.flush_alone()?;
@@ -231,13 +231,13 @@ impl Writer {
             self.put_on_top(&mut head, loaded.run, corrections, copied, unnamed)?;
             let last = head.last;
             drop(head);
-            // The load is done. What the log keeps for nothing goes with the next checkpoint.
+            // The load is done. Log files that are kept needlessly go with the next checkpoint.
             let _ = self.checkpoint(Position(last + 1));
         }
         Ok(report)
     }
 
-    /// What commits since the ground have changed and is to be undone, as far as readers see it now.
+    /// Returns the corrections that undo commits since the ground, as far as readers see them now.
     fn corrections_so_far(&self, loaded: &mut Loaded) -> Result<Vec<(Quad, i32)>, LoadError> {
         let (runs, snapshot) = {
             let _moving = self.maintenance.lock();
@@ -250,8 +250,8 @@ impl Writer {
         Ok(corrections)
     }
 
-    /// The runs on the device that have what was committed since the ground; by who holds `maintenance`, when
-    /// no state is to be put in place.
+    /// Returns the runs on the device with commits since the ground. The caller holds `maintenance`, and no state
+    /// waits to be put in place.
     fn runs_since_ground(&self) -> Vec<Arc<DeviceRun>> {
         let snapshot = self.state.read().snapshot.clone();
         let delta = snapshot.delta().expect("a writer's snapshots have one");
@@ -259,7 +259,8 @@ impl Writer {
         delta.device()[first..].to_vec()
     }
 
-    /// Commits a load: on top of the head come the corrections, with what is in memory, and then its run.
+    /// Commits a load: puts the corrections, together with the changes in memory, on top of the head, and then the
+    /// load's run.
     fn put_on_top(
         &self,
         head: &mut Head,
@@ -294,10 +295,10 @@ impl Writer {
         self.log.wait(ticket)?;
         head.last += 1;
         let last = head.last;
-        // Whoever has not seen the load may have changed what it brings.
+        // Transactions that have not seen the load may have changed the same quads.
         head.recent.forget_all(last);
         log_of(&mut manifest).position = Position(last + 1);
-        // The log has the load: if it cannot be put in place now, that is to be done before anything else.
+        // The log has the load: if it cannot be put in place now, that must happen before anything else.
         unnamed_too.keep();
         if !is_empty {
             unnamed.keep();
@@ -306,7 +307,7 @@ impl Writer {
         self.check(head)
     }
 
-    /// Tells a test how far a load has come.
+    /// Reports a load's progress to a test.
     #[cfg(test)]
     fn reached(&self, step: LoadStep) {
         let hook = self.load_hook.lock().clone();
@@ -320,11 +321,11 @@ impl Writer {
     fn reached(&self, _: LoadStep) {}
 }
 
-/// What a test does when a load has come to a step.
+/// Called when a load reaches a step; set by tests.
 #[cfg(test)]
 pub(super) type LoadHook = Arc<dyn Fn(LoadStep) + Send + Sync>;
 
-/// A snapshot with the same base, whose changes and new terms are those of these runs.
+/// Returns a snapshot of the same base, whose changes and new terms are those of these runs.
 fn on_device(snapshot: &Snapshot, device: Vec<Arc<DeviceRun>>) -> Snapshot {
     let base_terms = snapshot.base_terms();
     let terms = TermStore::new(&first_new(&base_terms, &device));
@@ -335,7 +336,7 @@ fn on_device(snapshot: &Snapshot, device: Vec<Arc<DeviceRun>>) -> Snapshot {
     ))
 }
 
-/// What undoes the changes that runs on the device make to loaded quads.
+/// Returns the corrections that undo changes by runs on the device to loaded quads.
 fn correct_device(
     loaded: &mut Loaded,
     runs: &[Arc<DeviceRun>],
@@ -347,7 +348,7 @@ fn correct_device(
     Ok(corrections)
 }
 
-/// Appends what undoes the changes in memory to loaded quads.
+/// Appends the corrections that undo changes in memory to loaded quads.
 fn correct_memory(
     loaded: &mut Loaded,
     delta: &Delta,
@@ -357,19 +358,19 @@ fn correct_memory(
     loaded.correct(changes, corrections)
 }
 
-/// The quads that a run adds, or those it removes, sorted.
+/// Returns the quads that a run adds, or those it removes, sorted.
 fn rows(run: &Run, added: bool) -> Vec<Quad> {
     let rows = run.rows(Order::Spo).iter();
     let rows = rows.filter(|(_, is_added)| *is_added == added);
     rows.map(|(quad, _)| quad).collect()
 }
 
-/// The quads that commits have added meanwhile, and so the load has not.
+/// Returns the quads that commits have added meanwhile, so that the load does not add them.
 fn removed(corrections: &Run) -> Vec<Quad> {
     rows(corrections, false)
 }
 
-/// The report on a load to which commits have come first.
+/// Returns the report on a load, adjusted for the commits before it.
 fn corrected(loaded: &Loaded, corrections: &Run) -> LoadReport {
     let [more, fewer] = [true, false].map(|added| rows(corrections, added).len() as u64);
     let report = loaded.report.clone();
@@ -380,11 +381,11 @@ fn corrected(loaded: &Loaded, corrections: &Run) -> LoadReport {
     }
 }
 
-/// The log's copy of a run, as far as it is written; it goes unless a commit that names it is submitted.
+/// The log's copy of a run; removed on drop unless a commit that names it was submitted.
 struct LogCopy<'l> {
     log: &'l Log,
     bulk: Option<BulkWriter>,
-    /// Quads of the run that it does not have, sorted.
+    /// Quads of the run that it leaves out, sorted.
     left_out: Vec<Quad>,
 }
 
@@ -413,7 +414,7 @@ impl<'l> LogCopy<'l> {
         Ok(copy)
     }
 
-    /// Appends quads that are added, too, makes it durable, and submits the commit that names it.
+    /// Appends further added quads, makes the copy durable, and submits the commit that names it.
     fn submit(mut self, snapshot: &Snapshot, added: &[Quad]) -> Result<Ticket, StoreError> {
         let bulk = self.bulk.as_mut().expect("it is submitted once");
         for quads in added.chunks(CHANGES) {

@@ -1,4 +1,4 @@
-//! Loads into a store while commits change the very quads that are loaded, and bring the same terms.
+//! Loads into a store while commits change the same quads and add the same terms.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::{RUNS_MAX, Transaction, Writer};
 use crate::verify::{VerifyOptions, verify};
 use crate::{Store, StoreError};
 
-/// What happens at a step of a load: quads are added and removed, and then runs are moved.
+/// Actions at a step of a load: quads are added and removed, and then runs are written or merged.
 #[derive(Clone, Debug)]
 pub(super) struct Beside {
     pub(super) step: LoadStep,
@@ -28,7 +28,7 @@ pub(super) struct Beside {
 pub(super) enum Moves {
     Nothing,
     Flush,
-    /// Makes all runs that may be one run.
+    /// Merges all runs that may be merged.
     Merge,
 }
 
@@ -46,7 +46,7 @@ impl Beside {
             &self.add,
             &self.remove,
         )?;
-        // Before the end they are not moved any more.
+        // Just before the end, runs are not written or merged any more.
         if self.step == LoadStep::AlmostDone {
             return Ok(());
         }
@@ -64,7 +64,7 @@ impl Beside {
     }
 }
 
-/// Loads quads while others happen, each once; `done` counts these, if they succeed, and the load.
+/// Loads quads while other actions happen, each once; `done` counts the successful actions, and the load.
 pub(super) fn load_beside(
     store: &Store,
     quads: &[Named],
@@ -75,7 +75,7 @@ pub(super) fn load_beside(
     let (of_hook, done_by_hook) = (Arc::clone(&writer), Arc::clone(done));
     let left = parking_lot::Mutex::new(beside.to_vec());
     let hook = move |step: LoadStep| {
-        // In their order, and what should have come before comes now.
+        // In order; an action that is overdue happens now.
         while let Some(next) = {
             let mut left = left.lock();
             let is_next = left.first().is_some_and(|next| next.step <= step);
@@ -141,8 +141,7 @@ fn on_disk() -> BTreeSet<Named> {
     numbers.map(quad).collect()
 }
 
-/// Every step of a load, with commits that add and remove what is loaded, what was there and what is
-/// neither.
+/// Every step of a load, with commits that add and remove loaded quads, existing quads, and others.
 fn eventful() -> Vec<Beside> {
     use LoadStep::{AlmostDone, Copied, Placed, Resolved, Written};
     vec![
@@ -159,12 +158,12 @@ fn eventful() -> Vec<Beside> {
     ]
 }
 
-/// What is loaded beside them: old quads and new ones.
+/// The loaded quads: old and new ones.
 fn loaded() -> Vec<Named> {
     quads((0..8).chain(12..14).chain(21..24).chain(29..45))
 }
 
-/// The states of a store, one after the other, in which it is loaded.
+/// The successive states of a store while it is loaded.
 fn states() -> Vec<BTreeSet<Named>> {
     let mut states = vec![on_disk()];
     for beside in eventful() {
@@ -178,7 +177,7 @@ fn states() -> Vec<BTreeSet<Named>> {
     states
 }
 
-/// Does all commits of the log to a set of quads: each must add what is not there, and remove what is.
+/// Applies all commits of the log to a set of quads: each must add only missing quads, and remove only existing ones.
 fn replayed(store: &Store, from: Position, mut quads: BTreeSet<Named>) -> BTreeSet<Named> {
     let name = |set: &ChangeSet, index: u32| match index {
         NO_GRAPH => String::new(),
@@ -307,7 +306,7 @@ fn a_load_of_what_commits_remove_meanwhile_brings_it_back() {
     }
 }
 
-/// However often they bring terms that are being placed, in the end commits wait.
+/// Even if commits add the same terms again and again, the load ends: finally commits wait.
 #[test]
 fn a_load_ends_though_commits_bring_its_terms_again_and_again() {
     let disk = disk();
@@ -379,7 +378,7 @@ fn a_load_beside_commits_is_whole_or_not_there_after_any_crash() {
             states[done..].contains(&found),
             "crash at {crash}, {done} were done"
         );
-        // The next load finds its way.
+        // The next load succeeds.
         load(&store, &loaded()).expect("memory");
         let expected: BTreeSet<Named> = found.into_iter().chain(loaded()).collect();
         assert_eq!(contents(&store), expected, "after a crash at {crash}");
@@ -407,7 +406,7 @@ fn a_load_beside_commits_that_fails_changes_nothing_and_is_done_again() {
         device.set_plan(FaultPlan::none());
         let mut store = store;
         if load(&store, &loaded()).is_err() {
-            // A log that has failed is to be opened again.
+            // A failed log must be opened again.
             drop(store);
             store = open(disk.clone()).expect("sound");
             load(&store, &loaded()).expect("memory");
@@ -426,11 +425,11 @@ fn a_load_beside_commits_that_fails_changes_nothing_and_is_done_again() {
     }
 }
 
-/// What moves runs beside a load.
+/// Maintenance of runs during a load.
 type Move = fn(&Writer) -> Result<bool, StoreError>;
 
-/// Loads, and at a step moves runs on a device whose operation `fault`, counted from there, takes effect and is
-/// reported as failed. Gives the operations that moving took, and whether it has left two states.
+/// Loads, and at a step runs maintenance on a device whose operation `fault`, counted from there, takes effect but
+/// reports failure. Returns the operations of the maintenance, and whether it has left two states.
 fn load_beside_a_move(step: LoadStep, moving: Move, fault: Option<u64>) -> (u64, bool) {
     let disk = empty();
     let device = FaultyStorage::new(disk.clone(), FaultPlan::none());
@@ -450,7 +449,7 @@ fn load_beside_a_move(step: LoadStep, moving: Move, fault: Option<u64>) -> (u64,
         if at != step || seen_by_hook.lock().is_some() {
             return;
         }
-        // As many runs as there may be, and something that is not on the device.
+        // The maximum number of runs, and changes in memory.
         let more = if step == LoadStep::Copied {
             20..24
         } else {
@@ -486,14 +485,14 @@ fn load_beside_a_move(step: LoadStep, moving: Move, fault: Option<u64>) -> (u64,
     seen.lock().take().expect("the step was reached")
 }
 
-/// A switch that failed beside a load leaves a state that is to be put in place: the load does that before it merges
-/// runs of the state before.
+/// A switch that failed during a load leaves a pending state: the load puts it in place before it merges runs of the
+/// earlier state.
 #[test]
 fn a_load_settles_a_switch_that_failed_beside_it_before_it_makes_room() {
     for step in [LoadStep::Resolved, LoadStep::Copied] {
         for moving in [Writer::merge_due as Move, Writer::flush] {
             let (operations, _) = load_beside_a_move(step, moving, None);
-            // The rename is among the last.
+            // The rename is among the last operations.
             let mut faults = (1..=operations).rev();
             let found = faults.find(|&fault| load_beside_a_move(step, moving, Some(fault)).1);
             assert!(found.is_some(), "{step:?}: no fault left two states");
@@ -514,7 +513,7 @@ fn a_load_that_is_not_committed_leaves_no_copy_in_the_log() {
             if step != LoadStep::AlmostDone {
                 return;
             }
-            // What is removed now is added by the load after all: its copy gets more.
+            // The load adds the removed quads after all, so its copy grows.
             let transaction = Transaction::new(Arc::clone(&of_hook), None);
             change_by(transaction, &[], &quads([1])).expect("memory");
             let place = device_of_hook.operations() + offset;

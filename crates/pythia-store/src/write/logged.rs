@@ -1,5 +1,5 @@
-//! A transaction's changes as the log has them. Few are one set; many go to a file beside the log, piece by
-//! piece, so that they are not there as a whole, and before the transaction has its turn to commit.
+//! A transaction's changes in the form of the log. Few changes are one set. Many are written to a file beside the
+//! log, piece by piece, so that memory never holds all of them; this is done before the transaction's turn to commit.
 
 use pythia_log::{Bulk, BulkChunk, BulkWriter, ChangeSet, Log};
 use pythia_rdf::TermId;
@@ -10,31 +10,31 @@ use crate::delta::{Quad, Run, TermView};
 use crate::pattern::Order;
 use crate::snapshot::Snapshot;
 
-/// Changes that are a piece.
+/// Changes in a piece.
 const PIECE_ROWS: usize = 8192;
-/// A piece of more than one change has no more bytes of terms.
+/// Limit of the bytes of terms in a piece of more than one change.
 const PIECE_BYTES: usize = 1 << 20;
-/// What a piece takes at most while it is made, but for a term that is longer.
+/// Most bytes that a piece takes while it is made, unless a term is longer.
 pub(super) const LOGGED_BYTES: usize = PIECE_BYTES + PIECE_ROWS * LOGGED_QUAD_BYTES;
-/// And what a quad takes of that.
+/// Bytes of that per quad.
 pub(super) const LOGGED_QUAD_BYTES: usize = 128;
 
-/// What a transaction hands to the log.
+/// The part of a transaction that is handed to the log.
 pub(super) struct Logged {
     pub(super) changes: LoggedChanges,
-    /// The transaction's new terms that its changes have, in order.
+    /// The transaction's new terms that its changes use, in order.
     pub(super) new_terms: Vec<TermId>,
 }
 
-/// Changes as the log takes them.
+/// Changes in the form that the log takes.
 pub(super) enum LoggedChanges {
     Few(ChangeSet),
-    /// Put aside.
+    /// In a file beside the log.
     Many(Bulk),
 }
 
 impl Logged {
-    /// What a run changes, of a view that has all terms of it; `private` are those that are new.
+    /// Makes the logged form of a run's changes. `view` has all terms of the run; `private` are the new ones.
     pub(super) fn new(
         log: &Log,
         view: &Snapshot,
@@ -59,7 +59,7 @@ impl Logged {
                 LoggedChanges::Many(put.inspect_err(|_| log.discard(&name))?)
             }
         };
-        // In the order in which they came, so that they keep their ids if nothing came between.
+        // In the order in which the terms were added, so that they keep their ids if no other commit has added any.
         let mut new_terms = maker.new_terms;
         new_terms.sort_unstable();
         new_terms.dedup();
@@ -74,7 +74,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Puts all changes of a run into a file.
+    /// Writes all changes of a run to a file.
     fn put_all(&mut self, run: &Run, mut bulk: BulkWriter) -> Result<Bulk, StoreError> {
         for first in (0..run.len()).step_by(PIECE_ROWS) {
             let last = (first + PIECE_ROWS).min(run.len());
@@ -83,7 +83,7 @@ impl Maker<'_> {
         Ok(bulk.finish()?)
     }
 
-    /// Puts some of a run's changes into a file.
+    /// Writes some of a run's changes to a file.
     fn put(
         &mut self,
         run: &Run,
@@ -104,7 +104,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Some of a run's changes; `None` if their terms are too long together.
+    /// Returns some of a run's changes; `None` if their terms are too long together.
     fn piece(
         &mut self,
         run: &Run,

@@ -1,14 +1,13 @@
-//! What becomes of runs: those in memory go to the device, those on the device become one, and in
-//! the end all become a new base ([`super::rewriting`]; MaSM and Append/Pack in the Bulletin).
+//! Maintenance of runs: runs in memory are written to the device, runs on the device are merged, and finally all are
+//! compacted into a new base ([`super::rewriting`]; MaSM and Append/Pack in the Bulletin).
 //!
-//! Every step writes new files aside, switches the manifest once, and then lets readers see the new
-//! state; what it replaces goes when the last snapshot that reads it does. After a crash the store is
-//! in the old state or the new, and the next writer removes what was being written, but for a base that it
-//! can go on with. Steps run
-//! one at a time, beside readers and commits; those wait only while the new state is put in place.
+//! Every step writes new files aside, switches the manifest once, and then publishes the new state to readers;
+//! replaced files are removed when the last snapshot that reads them is dropped. After a crash the store is in the
+//! old or the new state, and the next writer removes unfinished files, except for a base that it can continue. Steps
+//! run one at a time, concurrently with readers and commits; commits wait only while the new state is put in place.
 //!
-//! A store never has more than [`RUNS_MAX`] runs on the device: a step that adds one first makes room for
-//! it. While it does, changes gather in memory, and once there are too many, commits wait.
+//! A store never has more than [`RUNS_MAX`] runs on the device: a step that adds one first makes room for it.
+//! Meanwhile changes gather in memory, and once there are too many, commits wait.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,31 +26,30 @@ use crate::manifest::{LogEntry, Manifest};
 use crate::rewrite::RewriteOptions;
 use crate::snapshot::Snapshot;
 
-/// A store never has more runs on the device than these, each of which every query asks.
+/// Upper limit of the runs on the device: every query reads each of them.
 pub const RUNS_MAX: usize = 32;
-/// A round of scrubbing counts as so many bytes at least.
+/// Minimum number of bytes that a round of scrubbing counts as.
 const SCRUB_BYTES_MIN: usize = 1 << 20;
 
-/// When and how runs are moved.
+/// When and how runs are written, merged and compacted.
 #[derive(Clone, Debug)]
 pub struct MaintenanceOptions {
-    /// Memory for runs and new terms; beyond, they go to the device. Commits wait once it is twice
-    /// as much.
+    /// Memory for runs and new terms; beyond it, they are written to the device. Commits wait once they take twice as
+    /// much.
     pub memory_bytes: usize,
-    /// Runs on the device, at most; what would add another waits until some have become one.
+    /// Limit of the runs on the device; a step that would exceed it first merges some.
     pub runs_max: usize,
-    /// A new base is written when this many hundredths of it have changed.
+    /// The store is compacted when changes reach this percentage of the base.
     pub rewrite_percent: u64,
-    /// Fewer changed quads than these are not worth a new base.
+    /// Minimum number of changed quads for a compaction.
     pub rewrite_quads_min: u64,
-    /// Bytes per second that merging and rewriting may write; `None` is no limit.
+    /// Bytes per second that merging and compaction may write; `None` is no limit.
     pub bytes_per_second: Option<u64>,
-    /// Bytes per second at which all pages are read again and again, to find what goes bad;
-    /// `None`: they are not.
+    /// Bytes per second at which scrubbing reads all pages in a loop to find damage; `None`: no scrubbing.
     pub scrub_bytes_per_second: Option<u64>,
-    /// Whether all this happens by itself.
+    /// Whether maintenance runs by itself, in the background.
     pub in_background: bool,
-    /// How a new base is written.
+    /// Options of compaction.
     pub rewrite: RewriteOptions,
 }
 
@@ -71,14 +69,14 @@ impl Default for MaintenanceOptions {
 }
 
 impl MaintenanceOptions {
-    /// Whether so much has changed that a new base is worth it.
+    /// Returns whether enough has changed for a compaction.
     pub(crate) fn is_rewrite_due(&self, manifest: &Manifest) -> bool {
         let changes: u64 = manifest.runs.iter().map(RunEntry::changes).sum();
         changes >= self.rewrite_quads_min && changes * 100 >= manifest.quads * self.rewrite_percent
     }
 }
 
-/// What the threads in the background are told, and say.
+/// Signals to and from the background threads.
 #[derive(Default)]
 pub(super) struct Background {
     state: Mutex<Progress>,
@@ -87,10 +85,10 @@ pub(super) struct Background {
 
 #[derive(Default)]
 struct Progress {
-    /// Counts the times that there may have become something to do.
+    /// Counts the signals that there may be work.
     wishes: u64,
     stopping: bool,
-    /// Why moving runs has failed the last time.
+    /// The error of the last maintenance of runs, if it failed.
     failure: Option<String>,
 }
 
@@ -100,12 +98,12 @@ impl Background {
         self.changed.notify_all();
     }
 
-    /// Wakes those who wait for room in memory.
+    /// Wakes threads that wait for memory.
     pub(super) fn notify(&self) {
         self.changed.notify_all();
     }
 
-    /// Waits for something to do; false at the end.
+    /// Waits for work; returns false when stopping.
     fn next(&self, done: &mut u64) -> bool {
         let mut state = self.state.lock();
         while state.wishes == *done && !state.stopping {
@@ -115,7 +113,7 @@ impl Background {
         !state.stopping
     }
 
-    /// Notes the outcome of moving runs, for those who wait.
+    /// Records the outcome of maintenance, for waiting threads.
     fn settled(&self, outcome: Result<(), StoreError>) {
         self.state.lock().failure = outcome.err().map(|error| error.to_string());
         self.changed.notify_all();
@@ -127,8 +125,8 @@ impl Background {
     }
 }
 
-/// Threads that move runs until this is dropped: one moves them to the device and merges them
-/// there, one writes new bases, so that the first need not wait for the second.
+/// Background threads that run until this is dropped: one writes runs to the device and merges them, another
+/// compacts, so that the first need not wait for the second.
 pub(crate) struct Maintainer {
     writer: Arc<Writer>,
     threads: Vec<JoinHandle<()>>,
@@ -139,7 +137,7 @@ impl Maintainer {
         let spawn = |name: &str, run: fn(&Writer)| {
             let writer = Arc::clone(writer);
             let thread = std::thread::Builder::new().name(name.to_owned());
-            // Without a thread runs stay where they are, and the log keeps what they hold.
+            // Without a thread, runs stay where they are, and the log keeps their changes.
             thread.spawn(move || run(&writer)).ok()
         };
         writer.background.wake();
@@ -182,21 +180,21 @@ impl Writer {
         let mut done = 0;
         while self.background.next(&mut done) {
             if self.is_rewrite_due() {
-                // What fails now is tried again after the next commits.
+                // A failure is retried after the next commits.
                 let _ = self.rewrite_due();
             }
         }
     }
 
     fn scrub_until_stopped(&self) {
-        // What it finds is kept; it ends when it is cancelled.
+        // Findings are kept; the loop ends when it is cancelled.
         while self.scrub(&self.scrub_pace).is_ok() {
-            // A store without pages is not read in a busy loop.
+            // A store without pages must not cause a busy loop.
             self.scrub_pace.passed(SCRUB_BYTES_MIN);
         }
     }
 
-    /// Does what is due.
+    /// Performs the maintenance that is due.
     pub(crate) fn maintain(&self) -> Result<(), StoreError> {
         self.move_due()?;
         if self.is_rewrite_due() {
@@ -214,7 +212,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Memory of runs and new terms.
+    /// Returns the memory of runs and new terms.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.state
             .read()
@@ -223,7 +221,7 @@ impl Writer {
             .map_or(0, |delta| delta.memory_bytes())
     }
 
-    /// Wakes the threads if there is something to do; waits if there is far too much.
+    /// Wakes the threads if there is work; waits if memory is far over its limit.
     pub(super) fn after_commit(&self) {
         let limit = self.options.memory_bytes;
         if !self.options.in_background || self.memory_bytes() <= limit {
@@ -231,19 +229,19 @@ impl Writer {
         }
         self.background.wake();
         let mut state = self.background.state.lock();
-        // Where runs cannot be moved, waiting does not help.
+        // If runs cannot be written, waiting does not help.
         while self.memory_bytes() > 2 * limit && state.failure.is_none() && !state.stopping {
             self.background.changed.wait(&mut state);
         }
     }
 
-    /// Moves what is in memory, runs and new terms, to the device; whether there was anything.
+    /// Writes the runs and new terms in memory to the device. Returns whether there were any.
     pub(crate) fn flush(&self) -> Result<bool, StoreError> {
         let _alone = self.maintenance.lock();
         self.flush_alone()
     }
 
-    /// As [`Self::flush`], by who holds `maintenance`.
+    /// As [`Self::flush`]; the caller holds `maintenance`.
     pub(super) fn flush_alone(&self) -> Result<bool, StoreError> {
         self.check_files()?;
         self.make_room(1)?;
@@ -264,10 +262,11 @@ impl Writer {
         Ok(true)
     }
 
-    /// The head, held, with all changes on the device. Whatever commits meanwhile, this ends: what came
-    /// while most was written is written while commits wait, and is no more than memory may hold.
+    /// Writes all changes to the device and returns the head, locked. This ends regardless of concurrent commits:
+    /// changes that arrive during the first write are written while commits wait, and are bounded by the memory
+    /// limit.
     ///
-    /// By who holds `maintenance`; there must be room for two runs.
+    /// The caller holds `maintenance`; there must be room for two runs.
     pub(super) fn flushed_head(&self) -> Result<MutexGuard<'_, Head>, StoreError> {
         self.flush_alone()?;
         let mut head = self.head.lock();
@@ -278,8 +277,8 @@ impl Writer {
         Ok(head)
     }
 
-    /// Puts a run in place of the changes that a snapshot, which had the commits up to `last`, has in
-    /// memory.
+    /// Replaces the changes that the snapshot `written`, with the commits up to `last`, has in memory by a run on the
+    /// device.
     fn put_flushed(
         &self,
         head: &mut Head,
@@ -298,7 +297,7 @@ impl Writer {
         self.install(head, manifest, snapshot, unnamed)
     }
 
-    /// Merges device runs of similar size, if there are many; whether there were.
+    /// Merges device runs of similar size, if there are many. Returns whether there were.
     pub(crate) fn merge_due(&self) -> Result<bool, StoreError> {
         let _alone = self.maintenance.lock();
         self.check(&mut self.head.lock())?;
@@ -309,9 +308,9 @@ impl Writer {
         }
     }
 
-    /// Merges runs until so many more may be added; by who holds `maintenance`, without the head.
+    /// Merges runs until `more` runs may be added. The caller holds `maintenance` and does not hold the head.
     pub(super) fn make_room(&self, more: usize) -> Result<(), StoreError> {
-        // A switch that failed beside the caller may have left a state whose runs are other ones.
+        // A concurrent switch that failed may have left a state with other runs.
         self.check(&mut self.head.lock())?;
         let range = || {
             let apart = *self.apart.lock();
@@ -323,7 +322,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes neighbours among the device runs one; by who holds `maintenance`.
+    /// Merges adjacent device runs into one; the caller holds `maintenance`.
     fn merge_alone(&self, range: Range<usize>) -> Result<(), StoreError> {
         self.check_files()?;
         let (before, runs) = {
@@ -344,13 +343,13 @@ impl Writer {
         device.splice(range.clone(), [run]);
         let mut head = self.head.lock();
         self.settle(&mut head)?;
-        // What is installed names these runs: whoever else put a state in place did not hold `maintenance`.
+        // The installed state names these runs: any other state was put in place without `maintenance`.
         let is_same = Arc::ptr_eq(&before, &self.state.read().manifest);
         assert!(is_same, "the state that was merged is still the store's");
         let merged = head.delta().with_device(device);
         let snapshot = head.snapshot.with_delta(merged);
         let installed = self.install(&mut head, manifest, snapshot, unnamed);
-        // After a switch whose outcome is unknown the new state comes before anything else.
+        // After a switch with an unknown outcome the new state comes before anything else.
         if matches!(installed, Ok(()) | Err(StoreError::Switching { .. }))
             && let Some(apart) = &mut *self.apart.lock()
             && range.end <= *apart
@@ -360,27 +359,26 @@ impl Writer {
         installed
     }
 
-    /// Whether so much has changed, or a rewrite was interrupted.
+    /// Returns whether a compaction is due, or one was interrupted.
     fn is_rewrite_due(&self) -> bool {
         self.rewriting_from.lock().is_some() || self.options.is_rewrite_due(&self.manifest())
     }
 
-    /// Lets the log drop what is before a position, unless a rewrite is to replay it.
+    /// Lets the log drop commits before a position, unless a compaction has yet to replay them.
     pub(super) fn checkpoint(&self, position: Position) -> Result<(), StoreError> {
-        // Files of the log with the same names may be needed by the store that was put here.
+        // The store that replaced this one may need log files of the same names.
         self.check_files()?;
         let needed = self.rewriting_from.lock().as_ref().map(position_of);
         let position = needed.map_or(position, |needed| needed.min(position));
         Ok(self.log.checkpoint(position)?)
     }
 
-    /// A number that no run has had.
+    /// Returns a number that no run has had.
     pub(super) fn next_run(&self) -> RunId {
         RunId(self.runs_made.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Writes the runs that a snapshot has in memory to the device, with the new terms; `None` if there are
-    /// none.
+    /// Writes the runs and new terms that a snapshot has in memory to the device; `None` if there are none.
     pub(super) fn write_memory_run(
         &self,
         snapshot: &Snapshot,
@@ -389,7 +387,7 @@ impl Writer {
         if delta.is_on_device() {
             return Ok(None);
         }
-        // Written as they are merged: there is no copy in memory.
+        // Written while they are merged, without a copy in memory.
         let rows_max = delta.runs().iter().map(|run| run.len() as u64).sum();
         let rows = (rows_max, |order| MergedRows::new(delta.runs(), order));
         let view = &delta.terms()[0];
@@ -400,7 +398,7 @@ impl Writer {
         write_run(storage, self.next_run(), options, terms, rows).map(Some)
     }
 
-    /// Removes the folders of an old state that neither the present one nor a rewrite needs.
+    /// Removes the folders of an old state that neither the present state nor a compaction needs.
     pub(super) fn remove_replaced(&self, old: &Manifest) {
         let needed: Vec<String> = {
             let from = self.rewriting_from.lock();
@@ -408,12 +406,12 @@ impl Writer {
             of_rewrite.chain(self.manifest().folders()).collect()
         };
         for folder in old.folders().filter(|folder| !needed.contains(folder)) {
-            // Who reads its files has them open; if this fails the next writer removes them.
+            // Readers of its files have them open; if this fails, the next writer removes them.
             let _ = self.pool.storage().remove(&folder);
         }
     }
 
-    /// A copy of the manifest.
+    /// Returns a copy of the manifest.
     pub(super) fn manifest(&self) -> Manifest {
         Manifest::clone(&self.state.read().manifest)
     }
@@ -426,7 +424,7 @@ pub(super) fn log_of(manifest: &mut Manifest) -> &mut LogEntry {
         .expect("a store that is written to has a log")
 }
 
-/// The first commit that a state does not have.
+/// Returns the position of the first commit that a state does not have.
 pub(super) fn position_of(manifest: &Manifest) -> Position {
     let log = manifest.log.as_ref();
     log.map_or(Position::FIRST, |log| log.position)

@@ -1,8 +1,9 @@
 //! Writing to a store: transactions, commits in groups, recovery.
 //!
-//! A [`Transaction`] collects changes over a private view. Committing appends them to the log, which
-//! is what makes them durable; then they are a run in memory that every new snapshot sees
-//! ([`commit`]). From there they move to the device and into a new base ([`maintenance`]). When a store is opened, [`replay`] makes those runs again from the log.
+//! A [`Transaction`] collects changes over a private view. Committing appends them to the log, which makes them
+//! durable; then they are a run in memory that every new snapshot sees ([`commit`]). From memory they are written to
+//! the device, and finally compacted into a new base ([`maintenance`]). When a store is opened, [`replay`] rebuilds
+//! the runs in memory from the log.
 
 mod change_set;
 mod commit;
@@ -53,51 +54,52 @@ use maintenance::Background;
 
 /// The one writer of an open store.
 pub(crate) struct Writer {
-    /// What readers see.
+    /// The state that readers see.
     state: Arc<RwLock<State>>,
     head: Mutex<Head>,
-    /// The last commits that running transactions have seen, with their number.
+    /// Running transactions, counted by the last commit that each has seen.
     active: Mutex<BTreeMap<u64, usize>>,
     log: Log,
     pool: Arc<BufferPool>,
     options: MaintenanceOptions,
-    /// How fast the background may write.
+    /// The write rate of background work.
     pace: Pace,
     scrub_pace: Pace,
-    /// Held by whoever moves runs.
+    /// Held while runs are written or merged.
     maintenance: Mutex<()>,
-    /// Held by whoever writes a new base.
+    /// Held while a new base is written.
     rewriting: Mutex<()>,
-    /// The state that is becoming a new base, or was when that was interrupted: its runs are kept, and the
-    /// log from its position on, to be replayed.
+    /// The state being compacted, or whose compaction was interrupted: its runs are kept, and the log from its
+    /// position on, to be replayed.
     rewriting_from: Mutex<Option<Manifest>>,
-    /// Runs from this place on have what was committed since a load that is under way has compared quads: they
-    /// are not merged with those before. Changes while `maintenance` is held, and when the load ends.
+    /// Index of the first run with commits made after a running load compared its quads: runs from there on are not
+    /// merged with earlier ones. Changes while `maintenance` is held, and when the load ends.
     apart: Mutex<Option<usize>>,
-    /// The number of the last run that was written.
+    /// Number of the last run that was written.
     runs_made: AtomicU64,
-    /// Held as long as anybody may commit.
+    /// Held as long as commits are possible.
     _locks: Vec<StoreLock>,
     background: Background,
     scrubbed: Mutex<Scrubbed>,
-    /// What a test does while a load is under way.
+    /// Called by a running load; set by tests.
     #[cfg(test)]
     load_hook: Mutex<Option<load::LoadHook>>,
 }
 
-/// The state that the next commit builds on: ahead of what readers see by what is being written.
+/// The state that the next commit builds on: the state that readers see, plus commits that are being written.
 struct Head {
     snapshot: Snapshot,
     /// The last commit.
     last: u64,
     recent: RecentChanges,
-    /// Why nothing can be committed any more.
+    /// The reason why nothing can be committed any more.
     failed: Option<String>,
-    /// The state that is to be put in place before anything else.
+    /// A state that must be put in place before anything else.
     unsettled: Option<NewState>,
 }
 
-/// A state that has all of the head's commits, to be put in place. All that it names is durable.
+/// A state that includes all of the head's commits and has yet to be put in place. All files that it names are
+/// durable.
 struct NewState {
     manifest: Arc<Manifest>,
     snapshot: Snapshot,
@@ -113,7 +115,7 @@ impl NewState {
     }
 }
 
-/// A snapshot that a transaction has begun with.
+/// A snapshot at which a transaction began.
 struct Begun {
     writer: Arc<Writer>,
     snapshot: Snapshot,
@@ -121,7 +123,7 @@ struct Begun {
 }
 
 impl Head {
-    /// New terms since the base was written, those of commits that failed included.
+    /// Returns the terms that are new since the base was written, including those of failed commits.
     fn terms(&self) -> &Arc<TermStore> {
         self.delta().terms()[0].store()
     }
@@ -152,8 +154,8 @@ impl Begun {
 }
 
 impl Writer {
-    /// The writer of a store in this state, whose last commit is the state's. An interrupted rewrite was of
-    /// the state `interrupted`.
+    /// Returns the writer of a store in this state, whose last commit is the state's. `interrupted` is the state
+    /// whose compaction was interrupted.
     pub(crate) fn new(
         state: Arc<RwLock<State>>,
         log: Log,
@@ -195,9 +197,9 @@ impl Writer {
         }
     }
 
-    /// What readers see now, remembered as seen by a running transaction.
+    /// Returns the state that readers see now, and registers it as seen by a running transaction.
     fn begin_reading(self: &Arc<Self>) -> Begun {
-        // Held while the state is read: what this transaction has not seen is not forgotten.
+        // Held while the state is read, so that changes that this transaction has not seen are not forgotten.
         let mut active = self.active.lock();
         let (snapshot, position) = {
             let state = self.state.read();
@@ -220,7 +222,7 @@ impl Writer {
         }
     }
 
-    /// Forgets the changes that every transaction has seen, now and later.
+    /// Forgets the changes that all running and future transactions have seen.
     fn forget_seen(&self, head: &mut Head) {
         let active = self.active.lock();
         let published = self.state.read().last;
@@ -228,10 +230,10 @@ impl Writer {
         head.recent.forget_until(oldest.min(published));
     }
 
-    /// Lets readers see commits up to `last`.
+    /// Makes commits up to `last` visible to readers.
     fn publish(&self, snapshot: Snapshot, last: u64) {
         let mut state = self.state.write();
-        // Commits are durable in order, but those who wait come here as they are woken.
+        // Commits become durable in order, but their threads may arrive here in any order.
         if last > state.last {
             state.snapshot = snapshot;
             state.last = last;

@@ -1,5 +1,5 @@
-//! Files of a store that are replaced, by hand or by a program that restores files: what is there now is not removed or
-//! overwritten by what was there before.
+//! Files of a store that are replaced, by hand or by a restore: the old writer neither removes nor overwrites the new
+//! files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::{Store, StoreError};
 
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// All files below a folder.
+/// Collects all files below a folder.
 fn files_in(storage: &MemoryStorage, folder: &str, found: &mut Files) {
     for name in storage.list(folder).expect("memory") {
         let path = match folder {
@@ -33,7 +33,7 @@ fn files(storage: &MemoryStorage) -> Files {
     found
 }
 
-/// The files without those of the log, which is closed when its writer ends.
+/// Returns the files except those of the log, which is closed when its writer ends.
 fn files_of_state(storage: &MemoryStorage) -> Files {
     let mut found = files(storage);
     found.retain(|name, _| name != "LOG" && !name.starts_with("log/"));
@@ -46,7 +46,7 @@ fn put(storage: &MemoryStorage, name: &str, bytes: &[u8]) {
     file.sync().expect("memory");
 }
 
-/// Puts the files of another state in the place of a store's; those of the log stay, as its writer has them open.
+/// Replaces a store's files by those of another state; log files stay, as the writer has them open.
 fn replace(storage: &MemoryStorage, by: &Files) {
     for name in files_of_state(storage).keys() {
         storage.remove(name).expect("memory");
@@ -121,7 +121,7 @@ fn a_writer_whose_files_were_replaced_removes_and_overwrites_none() {
     }
 }
 
-/// A `MANIFEST` of a time before, whose files are gone: those of the store stay until a state is known to be whole.
+/// An older `MANIFEST` whose files are gone: the store's files stay until a state is known to be complete.
 #[test]
 fn opening_with_an_older_manifest_removes_nothing() {
     let disk = with_runs();
@@ -147,7 +147,7 @@ fn opening_with_an_older_manifest_removes_nothing() {
     assert_eq!(contents(&store), expected);
 }
 
-/// The base and the runs are those of the older `MANIFEST`, but the log has gone on without what it would need.
+/// The base and the runs match the older `MANIFEST`, but the log has dropped commits that it would need.
 #[test]
 fn opening_removes_nothing_if_the_log_lacks_commits() {
     let disk = with_runs();

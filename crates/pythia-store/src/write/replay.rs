@@ -1,4 +1,4 @@
-//! From the log back to runs in memory.
+//! Replay of the log into runs in memory.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::delta::device::DeviceRun;
 use crate::delta::{Delta, KindCounts, Quad, Run, TermStore, TermView, kind_index};
 use crate::snapshot::Snapshot;
 
-/// Changes that are made a run at a time.
+/// Changes per run.
 const RUN_CHANGES: usize = 1 << 16;
 
-/// The payload of the next new term of each kind.
+/// Returns the payload of the next new term of each kind.
 pub(super) fn first_new(base_terms: &KindCounts, runs: &[Arc<DeviceRun>]) -> KindCounts {
     let mut first = *base_terms;
     for span in runs.iter().flat_map(|run| &run.entry().terms) {
@@ -60,7 +60,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Applies a commit; [`Self::settle`] lets the snapshot have all of it.
+    /// Applies a commit; [`Self::settle`] completes its effect on the snapshot.
     pub(crate) fn commit(&mut self, commit: &Commit) -> Result<(), StoreError> {
         for changes in commit.changes() {
             self.apply(&changes?)?;
@@ -84,7 +84,7 @@ impl Replay {
         Ok(())
     }
 
-    /// The ids of the terms of a change set, new ones included.
+    /// Returns the ids of the terms of a change set, adding new terms.
     fn ids(&self, changes: &ChangeSet) -> Result<Vec<TermId>, StoreError> {
         let mut ids = Vec::with_capacity(changes.terms().len());
         let (mut keys, mut places): (Vec<TermKey<'_>>, Vec<usize>) = (Vec::new(), Vec::new());
@@ -107,7 +107,7 @@ impl Replay {
         Ok(ids)
     }
 
-    /// Makes the changes at hand a run.
+    /// Turns the pending changes into a run.
     pub(crate) fn settle(&mut self) {
         if self.changes.is_empty() {
             return;
@@ -119,33 +119,33 @@ impl Replay {
         self.snapshot = self.snapshot.with_delta(delta);
     }
 
-    /// The snapshot so far.
+    /// Returns the snapshot so far.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.snapshot.clone()
     }
 
-    /// The last commit that was applied.
+    /// Returns the last commit that was applied.
     pub(crate) fn last(&self) -> u64 {
         self.last
     }
 
-    /// Memory of what was applied and is not on the device, about.
+    /// Returns the approximate memory of applied changes that are not on the device.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.delta().memory_bytes() + self.changes.len() * size_of::<(Quad, i32)>()
     }
 
-    /// The runs on the device, the oldest first.
+    /// Returns the runs on the device, the oldest first.
     pub(crate) fn device(&self) -> &[Arc<DeviceRun>] {
         self.delta().device()
     }
 
-    /// Some of the runs on the device have become one.
+    /// Replaces the runs on the device after a merge.
     pub(crate) fn merged(&mut self, device: Vec<Arc<DeviceRun>>) {
         let merged = self.delta().with_device(device);
         self.snapshot = self.snapshot.with_delta(merged);
     }
 
-    /// The changes so far have become a run on the device.
+    /// Replaces the changes so far by a run on the device.
     pub(crate) fn flushed(&mut self, delta: &Delta, run: Arc<DeviceRun>) {
         let flushed = self.delta().flushed(delta, run);
         self.terms = Arc::clone(flushed.terms()[0].store());
@@ -156,7 +156,7 @@ impl Replay {
         self.snapshot.delta().expect("it was made with one")
     }
 
-    /// The snapshot and its last commit.
+    /// Returns the snapshot and its last commit.
     pub(crate) fn finish(self) -> (Snapshot, u64) {
         (self.snapshot, self.last)
     }

@@ -1,9 +1,9 @@
-//! A new base of all changes: written beside readers and commits, then brought up to the last commit and
-//! put in place in one step.
+//! Compaction of an open store: writes a new base concurrently with readers and commits, then brings it up to the
+//! last commit and puts it in place atomically.
 //!
-//! Until that step nothing names it, and the state that it is made of is kept: the runs, which may have
-//! been merged meanwhile, and the log from there on ([`Writer::rewriting_from`]). An interrupted rewrite (a
-//! process that ended, a device that failed) leaves what it had finished, and the next goes on from there.
+//! Until then nothing names the new base, and the state that it is made of is kept: its runs, which may have been
+//! merged meanwhile, and the log from there on ([`Writer::rewriting_from`]). An interrupted compaction (the process
+//! ended, a device failed) leaves its finished parts, and the next one continues from there.
 
 use std::sync::Arc;
 
@@ -22,27 +22,27 @@ use crate::rewrite::{NewBase, rewrite};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 
-/// What a rewrite has done.
+/// The outcome of a compaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewritten {
     /// Quads of the new base.
     pub quads: u64,
     /// Bytes of its files.
     pub bytes: u64,
-    /// Auxiliary files that could not be built again, with the old ids they were about, and why.
+    /// Auxiliary files that could not be rebuilt, which name the old ids, each with the reason.
     pub dropped: Vec<(AuxiliaryKind, String)>,
 }
 
-/// Which interrupted rewrite may be gone on with.
+/// Which interrupted compactions may be continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GoOn {
-    /// One that has all commits.
+    /// Only one that includes all commits.
     IfCurrent,
-    /// Any that saves work: what was committed since stays on top.
+    /// Any that saves work: later commits stay on top as runs.
     IfWorthIt,
 }
 
-/// The state that becomes a new base, with what is read of it.
+/// The state that becomes a new base, opened.
 struct Origin {
     manifest: Manifest,
     base: Arc<Segment>,
@@ -50,19 +50,19 @@ struct Origin {
 }
 
 impl Writer {
-    /// Writes a new base that has all changes so far, with ids in the order of their terms.
+    /// Compacts the store with all changes so far; the new ids are in the order of their terms.
     pub(crate) fn rewrite(&self) -> Result<Rewritten, StoreError> {
         self.rewrite_with(GoOn::IfCurrent)
     }
 
-    /// Writes a new base as one is due; one that was begun before may come without the last changes.
+    /// Performs a compaction that is due; if it continues an earlier one, it may lack the latest changes.
     pub(super) fn rewrite_due(&self) -> Result<Rewritten, StoreError> {
         self.rewrite_with(GoOn::IfWorthIt)
     }
 
     fn rewrite_with(&self, go_on: GoOn) -> Result<Rewritten, StoreError> {
         let _alone = self.rewriting.lock();
-        // A new base that may be the store's is to be it for certain, before another is made.
+        // If a new base may already be in place, that must be settled before another is made.
         self.check(&mut self.head.lock())?;
         let from = self.state_to_rewrite(go_on)?;
         let rewritten = self.rewrite_from(&from);
@@ -74,15 +74,15 @@ impl Writer {
         Ok(rewritten)
     }
 
-    /// Keeps what a rewrite that has failed had finished, for the next to go on with, or gives it up.
+    /// Ends a failed compaction: keeps its finished parts for the next one, or discards them.
     fn end_failed(&self, from: &Manifest, error: &StoreError) {
         let _moving = self.maintenance.lock();
-        // The new base may be the store's, or the folders another's by now.
+        // The new base may already be in place, or the folders may belong to another store.
         if matches!(error, StoreError::Switching { .. }) || self.check_files().is_err() {
             return;
         }
         if !is_worth_keeping(error) && self.give_up(from).is_ok() {
-            // The log kept what was to be replayed. It is cut with the next flush otherwise.
+            // Best effort; the log kept commits to be replayed, and otherwise drops them with the next flush.
             let _ = self.checkpoint(position_of(&self.manifest()));
         } else if matches!(
             interrupted(&**self.pool.storage(), &self.manifest()),
@@ -92,18 +92,18 @@ impl Writer {
         }
     }
 
-    /// Lets go of what a new base was made of, now that it is in place.
+    /// Releases the files that a new base was made of, once it is in place.
     pub(super) fn end_rewrite(&self) {
         let from = self.rewriting_from.lock().take();
         if let Some(from) = from {
             self.remove_replaced(&from);
         }
-        // Best effort: the next writer removes what is still there.
+        // Best effort: the next writer removes what remains.
         let _ = remove_remains(&**self.pool.storage(), self.manifest().segment);
     }
 
-    /// The state to make a new base of: that of an interrupted rewrite, or the present one, which from now
-    /// on is kept.
+    /// Returns the state to compact: that of an interrupted compaction, or the present state, which is kept from now
+    /// on.
     fn state_to_rewrite(&self, go_on: GoOn) -> Result<Origin, StoreError> {
         let _moving = self.maintenance.lock();
         self.check_files()?;
@@ -126,7 +126,7 @@ impl Writer {
     fn is_worth_going_on(&self, before: &Manifest, go_on: GoOn) -> bool {
         let position = position_of(before);
         let is_current = position == Position(self.head.lock().last + 1);
-        // As much again as it had is to be replayed: then the next rewrite would be due at once.
+        // Twice its changes would have to be replayed: the next compaction would be due at once.
         let changes =
             |manifest: &Manifest| manifest.runs.iter().map(RunEntry::changes).sum::<u64>();
         let most = (2 * changes(before)).max(self.options.rewrite_quads_min);
@@ -134,15 +134,15 @@ impl Writer {
         (is_current || saves_work) && self.log.reader().commits_from(position).is_ok()
     }
 
-    /// Gives up an interrupted rewrite, if there is one, with what it had finished.
+    /// Discards an interrupted compaction, if there is one, with its finished parts.
     pub(super) fn give_up_interrupted(&self) -> Result<(), StoreError> {
         let before = self.rewriting_from.lock().clone();
         before.map_or(Ok(()), |before| self.give_up(&before))
     }
 
-    /// By who holds `maintenance`.
+    /// The caller holds `maintenance`.
     fn give_up(&self, before: &Manifest) -> Result<(), StoreError> {
-        // After a switch whose outcome is unknown, and where files were replaced, its folder may be the store's.
+        // After a switch with an unknown outcome, and where files were replaced, the folder may belong to the store.
         self.check_files()?;
         if self.rewriting_from.lock().as_ref() != Some(before) {
             return Ok(());
@@ -152,13 +152,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Lets go of a state that was kept for a rewrite.
+    /// Releases a state that was kept for a compaction.
     fn release(&self, from: &Manifest) {
         *self.rewriting_from.lock() = None;
         self.remove_replaced(from);
     }
 
-    /// A state with its base and its runs, also those that others have replaced since.
+    /// Opens a state's base and runs, including runs that have been replaced since.
     fn opened(&self, manifest: Manifest) -> Result<Origin, StoreError> {
         let snapshot = self.state.read().snapshot.clone();
         let delta = snapshot.delta().expect("a writer's snapshots have one");
@@ -204,7 +204,7 @@ impl Writer {
             building,
             &self.pace,
         )?;
-        // What is finished of the base itself stays for the next attempt.
+        // Finished parts of the base itself stay for the next attempt.
         let mut unnamed = self.unnamed([]);
         for entry in &rebuilt.entries {
             unnamed.push(entry.id.folder());
@@ -219,7 +219,7 @@ impl Writer {
         })
     }
 
-    /// Applies to a new base what was committed while it was written, then puts it in place.
+    /// Applies the commits made meanwhile to a new base, then puts it in place.
     fn catch_up(
         &self,
         base: Snapshot,
@@ -228,7 +228,7 @@ impl Writer {
     ) -> Result<(), StoreError> {
         let from = log_of(&mut manifest).position;
         let mut replay = Replay::new(&base, Vec::new(), from.0 - 1);
-        // Most of it while commits go on, the rest while they wait.
+        // Most of them while commits continue, the rest while they wait.
         for _ in 0..2 {
             self.replay_rest(&mut replay, &mut manifest, &mut unnamed)?;
         }
@@ -244,8 +244,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Applies what the log has behind the last commit that was applied. What is too much for memory goes to the
-    /// device on the way: a rewrite that goes on after a long time has much to replay.
+    /// Applies the commits after the last applied one. Writes changes that exceed memory to the device on the way: a
+    /// compaction that is continued after a long time has much to replay.
     fn replay_rest(
         &self,
         replay: &mut Replay,
@@ -255,7 +255,7 @@ impl Writer {
         let from = Position(replay.last() + 1);
         for commit in self.log.reader().commits_from(from)? {
             replay.commit(&commit?)?;
-            // Between two commits: the manifest says from which one on the log is needed.
+            // Between two commits, as the manifest records the commit from which on the log is needed.
             if replay.memory_bytes() > self.options.memory_bytes {
                 self.spill(replay, manifest, unnamed)?;
             }
@@ -264,7 +264,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Moves what was replayed to the device.
+    /// Writes the replayed changes to the device.
     fn spill(
         &self,
         replay: &mut Replay,
@@ -286,7 +286,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Merges runs of the new base until there may be another.
+    /// Merges runs of the new base until there is room for another.
     fn make_room_for_spill(
         &self,
         replay: &mut Replay,
@@ -302,7 +302,7 @@ impl Writer {
             let run = Arc::new(DeviceRun::open(&self.pool, &entry)?);
             device.splice(range.clone(), [run]);
             for merged in manifest.runs.splice(range, [entry]) {
-                // Best effort: no manifest names them, and the next writer removes what is still there.
+                // Best effort: no manifest names them, and the next writer removes what remains.
                 let _ = storage.remove(&merged.id.folder());
             }
             replay.merged(device);

@@ -1,4 +1,4 @@
-//! New bases that fail late, and new bases that much is to be replayed on.
+//! Compactions that fail late, and compactions with much to replay.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::auxiliary::{AuxiliaryKind, Change, OptimizeOptions, optimize};
 use crate::store::Store;
 use crate::verify::{VerifyOptions, verify};
 
-/// A store with auxiliary files, so that more than the base is written.
+/// A store with auxiliary files, so that compaction writes more than the base.
 fn disk() -> MemoryStorage {
     let disk = empty();
     let store = open(disk.clone()).expect("memory");
@@ -29,7 +29,7 @@ fn disk() -> MemoryStorage {
     disk.copy()
 }
 
-/// What is left of it would take the space that is missing, and keep the log from being cut.
+/// Remains would take the space that is missing, and keep the log from being cut.
 #[test]
 fn a_rewrite_that_finds_the_disk_full_leaves_nothing_at_any_step() {
     let disk = disk();
@@ -59,7 +59,7 @@ fn a_rewrite_that_finds_the_disk_full_leaves_nothing_at_any_step() {
     }
 }
 
-/// A store with an interrupted rewrite and so many commits since, opened so that nothing fits into memory.
+/// A store with an interrupted compaction and many commits since, opened with too little memory for any change.
 fn interrupted(commits: u32, runs_max: usize) -> (Arc<MemoryStorage>, Store) {
     let disk = empty();
     let device = FaultyStorage::new(disk.clone(), FaultPlan::none());
@@ -90,7 +90,7 @@ fn what_was_committed_since_an_interrupted_rewrite_is_replayed_within_memory() {
         writer.rewrite_due().expect("memory");
         let manifest = store.manifest();
         assert_eq!(manifest.segment.0, 2);
-        // What did not fit went to the device commit by commit.
+        // Changes that did not fit were written to the device commit by commit.
         let runs = manifest.runs.len();
         assert!(expected_runs.contains(&runs), "{runs} runs");
         let expected: BTreeSet<Named> = [many(12, 188), many(1000, 60)]

@@ -1,5 +1,5 @@
-//! Reading all pages again and again, slowly: what goes bad on the device is found while a backup
-//! still has it (Hyder §3.1).
+//! Scrubbing: reads all pages in a slow loop, to find damage on the device while a backup still has the data (Hyder
+//! §3.1).
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::verify::Problem;
 /// Pages read at a time.
 const PAGES: u64 = 16;
 
-/// What scrubbing has found so far.
+/// The findings of scrubbing so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scrubbed {
-    /// Times that all pages were read.
+    /// Number of complete passes over all pages.
     pub rounds: u64,
     /// Pages read.
     pub pages: u64,
@@ -37,7 +37,7 @@ impl Scrubbed {
 }
 
 impl Writer {
-    /// Reads all pages of base and runs once, at a pace, past the cache.
+    /// Reads all pages of base and runs once, at a pace, bypassing the cache.
     pub(crate) fn scrub(&self, pace: &Pace) -> Result<(), StoreError> {
         let manifest = Arc::clone(&self.state.read().manifest);
         let storage = Arc::clone(self.pool.storage());
@@ -52,7 +52,7 @@ impl Writer {
                 }
             };
             match scrubbed {
-                // The files of a state go once another has taken its place: the next round reads that.
+                // The files of a state are removed once another has replaced it: the next round reads that one.
                 Err(error) if is_gone(&error) => {
                     if Arc::ptr_eq(&manifest, &self.state.read().manifest) {
                         self.scrubbed.lock().add(Problem::new(MANIFEST_NAME, error));
@@ -74,13 +74,13 @@ impl Writer {
         Ok(())
     }
 
-    /// What scrubbing has found so far.
+    /// Returns the findings so far.
     pub(crate) fn scrubbed(&self) -> Scrubbed {
         self.scrubbed.lock().clone()
     }
 }
 
-/// Whether a file was not there to be opened, or to be opened again while too many were open.
+/// Returns whether a file could not be opened, or reopened after too many were open, because it is gone.
 fn is_gone(error: &StoreError) -> bool {
     match error {
         StoreError::Io(error) => error.is_not_found() || matches!(error, IoError::Gone { .. }),
@@ -88,7 +88,7 @@ fn is_gone(error: &StoreError) -> bool {
     }
 }
 
-/// All segments that a manifest names.
+/// Opens all segments that a manifest names.
 fn segments<'m>(
     pool: &'m Arc<BufferPool>,
     manifest: &'m Manifest,
@@ -129,11 +129,11 @@ mod tests {
     use crate::Store;
     use crate::write::tests::{change, empty, many, open};
 
-    /// A storage that closes files at once: what was removed cannot be read any more.
+    /// A storage that closes files at once, so that a removed file cannot be read any more.
     #[derive(Debug)]
     struct ClosingStorage {
         inner: Arc<MemoryStorage>,
-        /// The first read removes what it reads, as another thread may.
+        /// The first read removes the file that it reads, as another thread may.
         removes: AtomicBool,
     }
 
@@ -223,7 +223,7 @@ mod tests {
             .scrub(&Pace::default())
             .expect("what is found is no failure");
         assert_eq!(writer.scrubbed().problems.len(), 1);
-        // They are not even opened in the next round.
+        // The next round does not even open them.
         writer
             .scrub(&Pace::default())
             .expect("what is found is no failure");

@@ -1,4 +1,4 @@
-//! Transactions against a set of quads, and what is left of them after a crash.
+//! Transactions against a model set of quads, and their results after a crash.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ fn key(name: &str) -> TermKey<'_> {
     }
 }
 
-/// The quads of a store, by name.
+/// Returns the quads of a store, by name.
 pub(super) fn contents(store: &Store) -> BTreeSet<Named> {
     let snapshot = store.snapshot();
     let mut scan = snapshot.quads().expect("sound");
@@ -81,7 +81,7 @@ pub(super) fn contents(store: &Store) -> BTreeSet<Named> {
     quads
 }
 
-/// One transaction that adds and removes quads.
+/// Runs one transaction that adds and removes quads.
 pub(super) fn change(
     store: &Store,
     add: &[Named],
@@ -126,7 +126,7 @@ fn named(number: u8) -> Named {
     ]
 }
 
-/// Quads to add and to remove, and what to do then.
+/// Quads to add, quads to remove, and the action after the commit.
 type Step = (Vec<u8>, Vec<u8>, After);
 
 #[derive(Clone, Debug)]
@@ -144,7 +144,7 @@ enum After {
 }
 
 impl After {
-    /// What becomes of the quads, one state after the other.
+    /// Returns the successive states of the quads.
     fn states(&self, before: &BTreeSet<Named>) -> Vec<BTreeSet<Named>> {
         let loaded = |before: &BTreeSet<Named>, numbers: &[u8]| {
             let mut after = before.clone();
@@ -169,7 +169,7 @@ impl After {
     }
 }
 
-/// What happens while a load is under way.
+/// Actions during a load.
 fn beside() -> impl Strategy<Value = Vec<Beside>> {
     use LoadStep::{AlmostDone, Copied, Placed, Resolved, Written};
     let steps = prop::sample::subsequence(
@@ -195,7 +195,7 @@ fn beside() -> impl Strategy<Value = Vec<Beside>> {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    // Often none: then what comes after the step before stands alone.
+    // Often none, so that the action after the previous step stands alone.
     let numbers = || prop_oneof![1 => Just(Vec::new()), 2 => prop::collection::vec(0..60u8, 1..12)];
     let after = prop_oneof![
         2 => Just(After::Nothing),
@@ -209,7 +209,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((numbers(), numbers(), after), 1..20)
 }
 
-/// Does what comes after a step to a store with these quads.
+/// Runs the action after a step, on a store with these quads.
 fn maintain(store: &Store, after: &After, model: &BTreeSet<Named>) -> Result<(), StoreError> {
     maintain_counting(store, after, model, &Arc::default())
 }
@@ -240,7 +240,7 @@ fn maintain_counting(
     Ok(())
 }
 
-/// Quads as N-Quads.
+/// Returns quads as N-Quads.
 pub(super) fn lines<'q>(quads: impl IntoIterator<Item = &'q Named>) -> String {
     let line = |quad: &Named| {
         let terms = quad.iter().filter(|name| !name.is_empty());
@@ -258,7 +258,7 @@ pub(super) fn load(store: &Store, quads: &[Named]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Terms by the beginnings of their keys, against all terms one by one.
+/// Checks lookups of terms by key prefix against all terms one by one.
 fn check_prefixes(snapshot: &Snapshot) {
     let [old, new] = snapshot.ids_with_prefix(TermKind::Iri, b"").expect("sound");
     let ids: Vec<TermId> = old.chain(new.clone()).map(TermId).collect();
@@ -322,7 +322,7 @@ proptest! {
         prop_assert_eq!(reader.position(), position);
     }
 
-    /// What was acknowledged is there, in order, and nothing else but perhaps the commit under way.
+    /// Acknowledged commits survive, in order, and nothing else except perhaps the commit in progress.
     #[test]
     fn a_crash_loses_nothing_that_was_acknowledged(
         changes in steps(),
@@ -361,8 +361,8 @@ proptest! {
     }
 }
 
-/// Terms keep their numbers when the quads that brought them are gone, and whatever a load finds in memory must
-/// be on the device when its run names it.
+/// Terms keep their numbers when the quads that added them are gone, and terms that a load finds in memory must be on
+/// the device when its run names them.
 #[test]
 fn a_load_may_use_terms_whose_quads_have_cancelled_out() {
     for reopen in [false, true] {
@@ -385,7 +385,7 @@ fn a_load_may_use_terms_whose_quads_have_cancelled_out() {
     }
 }
 
-/// Otherwise commits would wait for memory for ever once such terms fill it.
+/// Otherwise commits would wait for memory forever once such terms fill it.
 #[test]
 fn a_flush_moves_terms_whose_quads_have_cancelled_out() {
     let store = open(empty()).expect("sound");
@@ -447,7 +447,7 @@ fn the_first_committer_wins_and_the_other_may_try_again() {
     assert_eq!((again.added, again.position), (0, None));
 }
 
-/// Files with changes that are too many for the log itself.
+/// Counts the files with changes that are too many for the log itself.
 pub(super) fn aside(storage: &MemoryStorage) -> usize {
     let names = storage.list("log").expect("memory");
     names.iter().filter(|name| name.ends_with(".bulk")).count()
@@ -474,7 +474,7 @@ fn a_large_commit_is_put_aside_in_pieces_and_what_conflicts_leaves_no_file() {
     );
     fill(&mut first);
     fill(&mut second);
-    // Its terms get other numbers than it has given them.
+    // Its terms get other numbers than their private ones.
     change(&store, &quads(&[1, 2, 3]), &[]).expect("nobody else commits");
     let committed = first.commit_with_key(Some("large")).expect("other quads");
     assert_eq!((committed.added, aside(&storage)), (20_000, 1));
@@ -600,7 +600,7 @@ fn scrubbing_finds_a_flipped_bit_and_commits_go_on() {
     change(&store, &quads(&[61]), &[]).expect("commits go on");
 }
 
-/// A step of maintenance that fails leaves terms and quads as they were, for readers and commits.
+/// A failed maintenance step leaves terms and quads unchanged for readers and commits.
 #[test]
 fn commits_go_on_after_maintenance_has_failed_anywhere() {
     for after in [After::Flush, After::Rewrite] {
@@ -627,7 +627,7 @@ fn commits_go_on_after_maintenance_has_failed_anywhere() {
     }
 }
 
-/// Quads of many new terms: enough that a new base has some files before others.
+/// Quads of many new terms: enough for a compaction to finish some files before others.
 pub(super) fn many(from: u32, count: u32) -> Vec<Named> {
     let name = |what: &str, number: u32| format!("http://example.org/{what}/{number}");
     (from..from + count)
@@ -642,8 +642,8 @@ pub(super) fn many(from: u32, count: u32) -> Vec<Named> {
         .collect()
 }
 
-/// A rewrite that a crash interrupts is gone on with when the store is opened again, also if there were
-/// commits in between, and what is finished is not written again.
+/// A compaction interrupted by a crash continues when the store is opened again, even after commits in between, and
+/// does not write finished parts again.
 #[test]
 fn an_interrupted_rewrite_is_gone_on_with_after_any_crash() {
     let disk = || {
@@ -670,7 +670,7 @@ fn an_interrupted_rewrite_is_gone_on_with_after_any_crash() {
         let _ = writer(&store).rewrite_due();
         drop(store);
         faulty.crash().expect("memory");
-        // The runs that it reads may be merged, and there may be commits.
+        // Its input runs may be merged, and there may be commits.
         let store = open(disk.clone()).expect("after a crash");
         change(&store, &many(2000, 5), &many(0, 5)).expect("memory");
         store.flush().expect("memory");
@@ -708,7 +708,7 @@ fn an_interrupted_rewrite_is_gone_on_with_after_any_crash() {
     assert!(least < whole / 2, "{least} of {whole} bytes at least");
 }
 
-/// One that is asked for has all commits, so it does not go on from an older state.
+/// An explicit compaction includes all commits, so it does not continue from an older state.
 #[test]
 fn a_rewrite_that_is_asked_for_has_all_commits() {
     let faulty = FaultyStorage::new(empty(), FaultPlan::none());
