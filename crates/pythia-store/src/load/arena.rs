@@ -1,9 +1,9 @@
 //! Key storage of a batch: records in large blocks, addressed by 32 bits.
 //!
-//! A record is `ordinal: u32, length: u32, key`, where the key is the kind's number followed by the
-//! dictionary key (or, for an inline id, its payload, most significant byte first): keys compare
-//! bytewise as the ids they will get. Records begin at multiples of eight bytes and never cross a
-//! block, except that a key too long for a block has a longer block to itself.
+//! A record is `ordinal: u32, length: u32, key`, where the key is the kind's number followed by the dictionary key
+//! (or, for an inline id, its payload, most significant byte first), so that keys compare bytewise as their ids will.
+//! Records begin at multiples of eight bytes and never cross a block; a key too long for a block has a longer block
+//! to itself.
 
 /// Bytes of a block.
 pub(super) const BLOCK_BYTES: usize = 1 << 22;
@@ -11,14 +11,14 @@ const UNIT_BYTES: usize = 8;
 const UNITS_PER_BLOCK: u32 = (BLOCK_BYTES / UNIT_BYTES) as u32;
 const HEADER_BYTES: usize = 8;
 
-/// Where a record is.
+/// The address of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordRef(pub(super) u32);
 
 /// Records in blocks.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
-    /// Empty where an oversized block takes more than one place of the address space.
+    /// An oversized block that spans several addresses is followed by empty ones.
     blocks: Vec<Vec<u8>>,
     /// Blocks emptied by [`Arena::clear`].
     spare: Vec<Vec<u8>>,
@@ -26,7 +26,7 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// Appends a record; `None` when 32 bits cannot address it.
+    /// Appends a record; `None` if 32 bits cannot address it.
     #[inline]
     pub(super) fn push(&mut self, ordinal: u32, kind: u8, key: &[u8]) -> Option<RecordRef> {
         let length = key.len() + 1;
@@ -39,7 +39,7 @@ impl Arena {
             self.add_block(bytes);
         }
         let index = self.blocks.len() - 1;
-        // An oversized block is addressed by the first of its places, and closed by empty ones.
+        // An oversized block is addressed by the first of its places, and closed by the empty blocks after it.
         let block = &mut self.blocks[index];
         let unit = block.len() / UNIT_BYTES;
         let record = u32::try_from(index as u64 * u64::from(UNITS_PER_BLOCK) + unit as u64)
@@ -75,14 +75,14 @@ impl Arena {
         &block[(record.0 % UNITS_PER_BLOCK) as usize * UNIT_BYTES..]
     }
 
-    /// A record's ordinal.
+    /// Returns a record's ordinal.
     #[inline]
     pub(super) fn ordinal(&self, record: RecordRef) -> u32 {
         let bytes = self.record(record);
         u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
     }
 
-    /// A record's key, kind first.
+    /// Returns a record's key, kind first.
     #[inline]
     pub(super) fn key(&self, record: RecordRef) -> &[u8] {
         let bytes = self.record(record);
@@ -90,7 +90,7 @@ impl Arena {
         &bytes[HEADER_BYTES..HEADER_BYTES + length]
     }
 
-    /// Every record, in the order of their ordinals.
+    /// Returns every record, in the order of their ordinals.
     pub(super) fn records(&self) -> impl Iterator<Item = RecordRef> + '_ {
         self.blocks.iter().enumerate().flat_map(|(index, block)| {
             let mut unit = 0;
@@ -106,22 +106,22 @@ impl Arena {
         })
     }
 
-    /// Bytes in records.
+    /// Returns the bytes in records.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Bytes of memory kept for new records.
+    /// Returns the bytes of memory kept for new records.
     pub(super) fn spare_bytes(&self) -> usize {
         self.spare.len() * BLOCK_BYTES
     }
 
-    /// Gives up the memory kept for new records.
+    /// Frees the memory kept for new records.
     pub(super) fn shrink(&mut self) {
         self.spare = Vec::new();
     }
 
-    /// Forgets all records and keeps the blocks for new ones.
+    /// Removes all records and keeps the blocks for new ones.
     pub(super) fn clear(&mut self) {
         self.bytes = 0;
         for mut block in self.blocks.drain(..) {

@@ -1,9 +1,9 @@
-//! A batch: what one worker parsed until its share of the memory was full, with its own sorted
-//! vocabulary and its quads as ranks in it.
+//! A batch: the input that one worker parsed until its share of the memory was full, with its own sorted vocabulary
+//! and its quads as ranks in it.
 //!
-//! Rank 0 of every vocabulary is the default graph. Rows hold `[subject rank, predicate position,
-//! object rank]` and, only if the batch has a named graph, a graph position; positions are those in the
-//! batch's sorted lists of predicates and graphs.
+//! Rank 0 of every vocabulary is the default graph. Rows hold `[subject rank, predicate position, object rank]` and,
+//! only if the batch has a named graph, a graph position; positions are indexes into the batch's sorted lists of
+//! predicates and graphs.
 
 use std::sync::Arc;
 
@@ -51,23 +51,23 @@ impl Rows {
         self.triples.push(block);
     }
 
-    /// How many quads there are.
+    /// Returns the number of quads.
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// Bytes of memory in use.
+    /// Returns the bytes of memory in use.
     pub(super) fn bytes(&self) -> usize {
         // The graph column grows by doubling.
         self.count * 12 + self.graphs.capacity() * 4
     }
 
-    /// Bytes of memory kept for new quads.
+    /// Returns the bytes of memory kept for new quads.
     pub(super) fn spare_bytes(&self) -> usize {
         self.spare.len() * BLOCK_ROWS * 12
     }
 
-    /// Gives up the memory kept for new quads.
+    /// Frees the memory kept for new quads.
     pub(super) fn shrink(&mut self) {
         self.spare = Vec::new();
     }
@@ -130,14 +130,14 @@ impl Rows {
     }
 }
 
-/// What [`Rows::renumber`] found out.
+/// The results of [`Rows::renumber`].
 struct Renumbered {
     predicates: Vec<u32>,
     graphs: Vec<u32>,
     ends: [u32; 2],
 }
 
-/// A short list of terms in order, found by their ordinals.
+/// A short sorted list of terms, with an index by ordinal.
 struct Positions {
     ranks: Vec<u32>,
     by_ordinal: FxHashMap<u32, u32>,
@@ -176,7 +176,7 @@ pub(super) struct Batch {
     header: BatchHeader,
 }
 
-/// A batch but for its vocabulary.
+/// A batch without its vocabulary.
 #[derive(Debug)]
 pub(super) struct BatchHeader {
     /// Its quads.
@@ -189,7 +189,7 @@ pub(super) struct BatchHeader {
     pub(super) ends: [u32; 2],
 }
 
-/// Where batches go.
+/// The files that batches are written to.
 #[derive(Debug)]
 pub(super) struct BatchFiles {
     keys: Arc<RunFile>,
@@ -197,7 +197,7 @@ pub(super) struct BatchFiles {
 }
 
 impl BatchFiles {
-    /// Files in `space`.
+    /// Returns new files in `space`.
     pub(super) fn new(space: &Arc<RunSpace>) -> Self {
         Self {
             keys: space.file("terms"),
@@ -207,7 +207,7 @@ impl BatchFiles {
 }
 
 impl Batch {
-    /// Seals what `table` and `rows` hold; they are empty afterwards.
+    /// Seals the contents of `table` and `rows`; both are empty afterwards.
     pub(super) fn seal(
         table: &mut TermTable,
         rows: &mut Rows,
@@ -231,12 +231,12 @@ impl Batch {
         Ok(batch)
     }
 
-    /// How many distinct terms there are.
+    /// Returns the number of distinct terms.
     pub(super) fn term_count(&self) -> u32 {
         self.vocabulary.len()
     }
 
-    /// The vocabulary, and the rest.
+    /// Returns the vocabulary, and the rest.
     pub(super) fn split(self) -> (Vocabulary, BatchHeader) {
         (self.vocabulary, self.header)
     }
@@ -251,12 +251,12 @@ pub(super) struct BatchRows {
 }
 
 impl BatchRows {
-    /// How many quads there are.
+    /// Returns the number of quads.
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// Hands out all rows, `[subject, predicate, object, graph]`, some at a time.
+    /// Passes on all rows, `[subject, predicate, object, graph]`, some at a time.
     pub(super) fn drain(
         self,
         buffer_bytes: usize,

@@ -1,4 +1,4 @@
-//! What can go wrong in a load.
+//! Errors of a load.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use pythia_rdf::ParseError;
 
 use crate::StoreError;
 
-/// Why a load stopped. Whatever it was, nothing of the load is left behind.
+/// The reason why a load failed. A failed load leaves nothing behind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -18,43 +18,43 @@ pub enum LoadError {
     /// The new segment could not be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The store's device refused something.
+    /// An operation on the store's device failed.
     #[error(transparent)]
     Io(#[from] IoError),
     /// A temporary file could not be written or read, most often because the disk is full.
     #[error("{action} temporary file ({what}) in {}: {source}", folder.display())]
     Temporary {
-        /// "create", "write" or "read".
+        /// `"create"`, `"write"` or `"read"`.
         action: &'static str,
-        /// What the file holds.
+        /// The file's contents.
         what: &'static str,
         /// The folder of temporary files.
         folder: PathBuf,
-        /// The operating system's answer.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// Temporary files would have grown beyond [`super::LoadOptions::tmp_bytes_max`].
+    /// Temporary files would exceed [`super::LoadOptions::tmp_bytes_max`].
     #[error("temporary files in {} would need more than the {bytes_max} bytes allowed", folder.display())]
     TemporaryLimit {
         /// The folder of temporary files.
         folder: PathBuf,
-        /// The limit given.
+        /// The limit.
         bytes_max: u64,
     },
-    /// More distinct terms in one load than row numbers can tell apart.
+    /// The load has more distinct terms than row numbers can represent.
     #[error("more than {} distinct terms in one load", u32::MAX)]
     TooManyTerms,
     /// A worker thread panicked: a bug in Pythia.
     #[error("worker panicked while {phase}: {message}")]
     Panic {
-        /// What the worker was doing.
+        /// The worker's task.
         phase: &'static str,
         /// The panic's message.
         message: String,
     },
 }
 
-/// Joins a worker: its panic becomes an error.
+/// Returns a worker's result; its panic becomes an error.
 pub(crate) fn joined<T>(
     result: std::thread::Result<Result<T, LoadError>>,
     phase: &'static str,

@@ -1,5 +1,5 @@
-//! One parse worker's end of the loader: takes terms and quads from the parser, numbers them, and seals a
-//! [`Batch`] whenever its share of the memory is full.
+//! The sink of one parse worker: numbers the parser's terms and quads, and seals a [`Batch`] whenever its share of
+//! the memory is full.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use super::batch::{Batch, BatchFiles, Rows};
 use super::table::TermTable;
 use super::vocabulary::{KeySorter, SORT_BYTES_PER_KEY};
 
-/// The most distinct terms of a batch, short of what 32 bits can tell apart: ranks and addresses.
+/// Limit of the distinct terms of a batch, below the limit of 32-bit ranks and addresses.
 const KEYS_MAX: usize = 1 << 31;
-/// The most bytes of keys in a batch, short of what the arena can address.
+/// Limit of the bytes of keys in a batch, below the limit of the arena's addresses.
 const ARENA_BYTES_MAX: usize = 24 << 30;
 
 /// A parse worker's terms and quads.
 #[derive(Debug)]
 pub(super) struct Interner {
-    /// Bytes of memory it may use.
+    /// Bytes of memory that it may use.
     share_bytes: usize,
     files: Arc<BatchFiles>,
     table: TermTable,
@@ -31,7 +31,7 @@ pub(super) struct Interner {
 }
 
 impl Interner {
-    /// An empty interner that takes about `share_bytes` of memory.
+    /// Returns an empty interner that takes about `share_bytes` of memory.
     pub(super) fn new(share_bytes: usize, files: &Arc<BatchFiles>) -> Self {
         let mut interner = Self {
             share_bytes,
@@ -60,12 +60,12 @@ impl Interner {
         ordinal
     }
 
-    /// Bytes of memory in use, and needed to seal what is there.
+    /// Returns the bytes of memory in use, plus those needed to seal the batch.
     fn bytes(&self) -> usize {
         self.table.bytes() + self.rows.bytes() + self.table.len() * SORT_BYTES_PER_KEY
     }
 
-    /// Gives up memory kept from the batch before that is not needed as it was.
+    /// Frees memory kept from the previous batch if the new one exceeds its share with it.
     fn shrink(&mut self) {
         let spare = self.table.arena().spare_bytes() + self.rows.spare_bytes();
         if spare > 0 && self.bytes() + spare > self.share_bytes {

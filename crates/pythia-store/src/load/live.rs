@@ -1,11 +1,11 @@
-//! Loading into a store that has quads: a run is built beside commits, to be published in one step.
+//! Loading into a store that has quads: a run is built concurrently with commits, to be published atomically.
 //!
-//! Parsing and sorting by batches is as in any load, and needs nothing of the store ([`parse`]). Then the
-//! distinct terms, which come sorted, are looked up in a snapshot ([`ParsedLoad::resolve`]). Those that
-//! are new become part of the store before any quad does ([`NewTerms`]): from then on they keep their
-//! ids, whatever commits bring. Quads are compared with the snapshot of that moment, and what it lacks
-//! becomes a run ([`ResolvedLoad::write_run`]). What it has is put aside, and with the run tells which of
-//! the quads that commits have changed meanwhile were loaded, too ([`Loaded::correct`]).
+//! Parsing and sorting by batches is the same as in any load, and needs nothing of the store ([`parse`]). Then the
+//! distinct terms, which come sorted, are looked up in a snapshot ([`ParsedLoad::resolve`]). New terms become part of
+//! the store before any quad does ([`NewTerms`]): from then on they keep their ids, regardless of commits. Quads are
+//! compared with the snapshot of that moment, and those that it lacks become a run ([`ResolvedLoad::write_run`]). The
+//! quads that it has are kept aside; together with the run they show which of the quads changed by concurrent commits
+//! were also loaded ([`Loaded::correct`]).
 
 mod known;
 mod logged;
@@ -38,12 +38,12 @@ pub(crate) struct ParsedLoad {
     progress: Arc<LoadProgress>,
 }
 
-/// Where a run is written to, and what it goes on top of.
+/// The place of a new run, and the snapshot below it.
 pub(crate) struct RunTarget<'t> {
     pub(crate) pool: &'t Arc<BufferPool>,
     pub(crate) id: RunId,
     pub(crate) snapshot: &'t Snapshot,
-    /// The payload of the first term of each kind that the load brings.
+    /// By kind, the payload of the first term that the load adds.
     pub(crate) first_terms: KindCounts,
 }
 
@@ -65,9 +65,9 @@ pub(crate) struct ResolvedLoad {
 
 /// A load that was written, to be put on top of a store.
 pub(crate) struct Loaded {
-    /// What the snapshot did not have. It is durable, and named by nothing.
+    /// Quads that the snapshot lacked. Durable, but not named by a manifest.
     pub(crate) run: Arc<DeviceRun>,
-    /// What of the sources the snapshot had.
+    /// Quads of the sources that the snapshot had.
     known: KnownQuads,
     pub(crate) report: LoadReport,
 }
@@ -85,7 +85,7 @@ pub(crate) fn parse(
 }
 
 impl ParsedLoad {
-    /// Looks the terms up, and writes those that the snapshot does not have as a run.
+    /// Looks the terms up, and writes those that the snapshot lacks as a run.
     pub(crate) fn resolve(self, target: &RunTarget<'_>) -> Result<ResolvedLoad, LoadError> {
         let Self { parsed, progress } = self;
         let terms_max = parsed.terms_max();
@@ -111,7 +111,7 @@ impl ParsedLoad {
 }
 
 impl ResolvedLoad {
-    /// Writes the quads that the snapshot, which has all terms, does not have.
+    /// Writes the quads that the snapshot, which has all terms, lacks.
     pub(crate) fn write_run(self, target: &RunTarget<'_>) -> Result<Loaded, LoadError> {
         let Self {
             mut numbered,
@@ -124,7 +124,7 @@ impl ResolvedLoad {
         }
         numbered.take_ids(ids);
         let writer = target.writer();
-        // Nodes with predicates are mostly no more; if they are, the filters admit some more.
+        // An estimate: there are rarely more nodes with predicates; if there are, the filters admit some more.
         let rows_max = numbered.quads().min(numbered.terms().saturating_mul(4));
         let order = |order| writer.order(order, rows_max);
         let orders = PerOrder {
@@ -159,9 +159,9 @@ impl ResolvedLoad {
 }
 
 impl Loaded {
-    /// Appends, for those of the changes since the snapshot that are to quads which were loaded, what undoes
-    /// them: then a quad that a commit has added is not added twice, and one that it has removed is there.
-    /// What undoes parts of the changes adds up to what undoes all.
+    /// Appends the corrections that undo those of the given changes, made since the snapshot, that affect loaded
+    /// quads: then a quad that a commit has added is not added twice, and a quad that one has removed exists.
+    /// Corrections of parts of the changes add up to the correction of all.
     pub(crate) fn correct(
         &mut self,
         changes: impl Iterator<Item = Result<(Quad, bool), StoreError>>,
@@ -176,7 +176,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Whether the run has a quad.
+    /// Returns whether the run has a quad.
     fn has_added(&self, &[s, p, o, g]: &Quad) -> Result<bool, StoreError> {
         let [s, p, o, g] = [s, p, o, g].map(TermId);
         let touches = |end, node| self.run.touches(end, node, Some(p));
@@ -193,7 +193,7 @@ impl Loaded {
     }
 }
 
-/// Which of the quads the snapshot has. Those with a new term are not looked for.
+/// Returns which of the quads the snapshot has. Quads with a new term are not looked up.
 fn known_quads(target: &RunTarget<'_>, quads: &[[u64; 4]]) -> Result<Vec<bool>, LoadError> {
     let is_old = |id: &u64| {
         let id = TermId(*id);

@@ -1,4 +1,4 @@
-//! A run that is loaded on top of a store has what the store lacks, and nothing else.
+//! A run that is loaded on top of a store has exactly the quads that the store lacks.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::verify::{VerifyOptions, verify};
 use crate::write::{MaintenanceOptions, RUNS_MAX, Replay};
 use crate::{OpenOptions, Store, StoreError};
 
-/// Loads texts on top of a store on a disk with runs, as two more: of new terms, if there are any, and of
-/// quads.
+/// Loads texts on top of a store on a disk with runs, as two more runs: one of new terms, if there are any, and one
+/// of quads.
 fn load_run(
     [disk, storage]: [&Arc<dyn Storage>; 2],
     runs: &mut Vec<Arc<DeviceRun>>,
@@ -62,7 +62,7 @@ fn with_runs(storage: &Arc<dyn Storage>, runs: &[Arc<DeviceRun>]) -> Snapshot {
     replay.finish().0
 }
 
-/// Statements of a set, as texts of a few each.
+/// Returns statements of a set, as texts of a few each.
 fn texts(numbers: impl Iterator<Item = u64>) -> Vec<String> {
     let statements: Vec<String> = numbers.map(statement).collect();
     statements.chunks(700).map(|part| part.concat()).collect()
@@ -98,7 +98,7 @@ fn check(base: &[String], loads: &[Vec<String>], memory_bytes: usize, threads: u
     }
 }
 
-/// What a run adds, as the log has it.
+/// Returns the quads that a run adds, in the form of the log.
 fn logged(snapshot: &Snapshot, run: &Arc<DeviceRun>, threads: usize) -> BTreeSet<String> {
     let term = |set: &ChangeSet, index: u32| match set.term(index) {
         LogTerm::Inline(id) => snapshot.decode(&[id]).expect("a value")[0].to_string(),
@@ -204,7 +204,7 @@ fn load_onto(storage: Arc<dyn Storage>, texts: &[String]) -> Result<(), LoadErro
     Ok(())
 }
 
-/// What a store has after the device has started again; it must be sound.
+/// Returns the contents of a store after the device has restarted; it must be sound.
 fn contents(storage: &Arc<dyn Storage>) -> BTreeSet<String> {
     let store = open_for_writing(Arc::clone(storage)).expect("a store");
     let quads = quads_in(&store.snapshot(), Order::Pos);
@@ -241,7 +241,7 @@ fn a_load_that_crashes_is_seen_whole_or_not_at_all() {
             assert!(found == before && !acknowledged, "crash at {crash}");
             lost += 1;
         }
-        // The next load finds its way.
+        // The next load succeeds.
         load_onto(Arc::clone(&disk), &load).expect("no faults");
         assert!(contents(&disk) == after, "after a crash at {crash}");
     }
@@ -258,7 +258,7 @@ fn a_load_onto_a_full_disk_changes_nothing() {
         let disk = disk_with(&base);
         let faulty = FaultyStorage::new(Arc::clone(&disk), FaultPlan::disk_of(bytes));
         let Err(error) = load_onto(Arc::new(faulty), &load) else {
-            // What it could not do without was written.
+            // Everything essential was written.
             continue;
         };
         assert!(error.to_string().contains("no space left"), "{error}");
@@ -266,7 +266,7 @@ fn a_load_onto_a_full_disk_changes_nothing() {
     }
 }
 
-/// One commit of a new quad; false if another came between.
+/// Commits a new quad; returns false if another commit conflicted.
 fn commit(store: &Store, number: u64) -> bool {
     let names = ["s", "p", "o"].map(|what| format!("http://example.org/commit/{what}{number}"));
     let keys = names.each_ref().map(|name| pythia_rdf::TermKey {
@@ -283,14 +283,14 @@ fn commit(store: &Store, number: u64) -> bool {
     }
 }
 
-/// Loads texts one after the other while another thread commits without a pause; gives how many commits
-/// there were, and the most runs that there were at a time.
+/// Loads texts one after the other while another thread commits without a pause. Returns the number of commits, and
+/// the most runs at a time.
 fn load_beside_commits(store: &Store, loads: &[String]) -> (u64, usize) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let commits = scope.spawn(|| {
             let (mut commits, mut runs) = (0, 0);
-            // What never ends is to fail, not to hang.
+            // An endless loop must fail, not hang.
             while !done.load(Ordering::Relaxed) && runs <= RUNS_MAX {
                 commits += u64::from(commit(store, commits));
                 runs = runs.max(store.manifest().runs.len());
@@ -337,7 +337,7 @@ fn a_store_of_too_many_runs_opens_and_gets_fewer() {
     drop(store);
     let reader = Store::open_storage(Arc::clone(&disk), OpenOptions::default()).expect("a store");
     assert_eq!(reader.snapshot().statistics().quads, before + 120);
-    // The next step that adds one makes room, whoever maintains the store.
+    // The next step that adds a run makes room, regardless of who maintains the store.
     let store = open_for_writing(Arc::clone(&disk)).expect("a store");
     assert!(commit(&store, 120));
     assert!(store.flush().expect("memory"));

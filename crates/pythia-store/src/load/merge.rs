@@ -1,6 +1,6 @@
 //! A tournament that finds the least of many heads with one comparison per level (Knuth's tree of losers).
 
-/// The tree; heads are known by their index, and compared by the caller.
+/// The tree; it identifies heads by their index, and the caller compares them.
 #[derive(Debug)]
 pub(crate) struct LoserTree {
     /// Place 0 holds the winner, places 1.. the loser of the match played there.
@@ -8,7 +8,7 @@ pub(crate) struct LoserTree {
 }
 
 impl LoserTree {
-    /// Plays all matches among `count` heads, of which there is at least one.
+    /// Plays all matches among `count` heads, of which there must be at least one.
     pub(crate) fn new(count: usize, less: impl Fn(usize, usize) -> bool) -> Self {
         assert!(count > 0, "a tournament needs a head");
         let mut places = vec![0; count];
@@ -30,13 +30,13 @@ impl LoserTree {
         Self { places }
     }
 
-    /// Index of the least head.
+    /// Returns the index of the least head.
     #[inline]
     pub(crate) fn winner(&self) -> usize {
         self.places[0] as usize
     }
 
-    /// Finds the least head again, after the winner's head has changed.
+    /// Finds the least head again after the winner's head has changed.
     #[inline]
     pub(crate) fn replay(&mut self, less: impl Fn(usize, usize) -> bool) {
         let mut winner = self.places[0];

@@ -1,4 +1,4 @@
-//! The bulk loader: files of RDF in, a new segment out.
+//! The bulk loader: writes RDF files as a new segment.
 //!
 //! ```text
 //! sources ─ parse ─ intern ─ batches ─ merge vocabularies ─ dictionary
@@ -6,18 +6,17 @@
 //!                                            └ batch rows ─ sort ─ SPO, OPS, PSO, POS ─ seal ─ manifest
 //! ```
 //!
-//! Each parse thread numbers terms as it meets them (`interner`) and seals a batch, a sorted
-//! vocabulary with rows of ranks in it, when its share of the memory is full (`batch`). The
-//! vocabularies are merged into the dictionary, which gives every term its number (`numbering`); rows
-//! of numbers are packed into integers (`row`), sorted (`sorter`, `radix`) and written in the four
-//! orders (`orders`). All that waits between phases is in runs,
-//! in memory while the budget allows and then in unnamed temporary files (`runs`).
+//! Each parse thread numbers terms as it meets them (`interner`). When its share of the memory is full, it seals a
+//! batch: a sorted vocabulary and rows of ranks in it (`batch`). The vocabularies are merged into the dictionary,
+//! which gives every term its number (`numbering`); rows of numbers are packed into integers (`row`), sorted
+//! (`sorter`, `radix`) and written in the four orders (`orders`). Data between phases is in runs, in memory while the
+//! budget allows and then in unnamed temporary files (`runs`).
 //!
 //! Invariants:
-//! - A store changes in one step, at the end; a load that fails or is killed before leaves the store as it
-//!   was, and no temporary file.
-//! - The segment depends on the set of quads alone: not on the order of the input, the number of
-//!   threads, or the memory budget. Numbers are ranks, and ids are numbers.
+//! - A store changes atomically, at the end; a load that fails or is killed before leaves the store unchanged, and no
+//!   temporary file.
+//! - The segment depends only on the set of quads: not on the order of the input, the number of threads, or the
+//!   memory budget. Numbers are ranks, and ids are numbers.
 
 mod arena;
 mod batch;
@@ -69,29 +68,29 @@ use numbering::TermSink;
 use orders::{PerOrder, RowSink};
 use pipeline::{Built, Parsed};
 
-/// Part of the memory of a load into a store that has quads that its pages take, as a divisor.
+/// The share of the memory that the page cache takes in a load into a store with quads, as a divisor.
 const CACHE_PART: usize = 8;
 const CACHE_BYTES_MIN: usize = 16 << 20;
 const CACHE_BYTES_MAX: usize = 256 << 20;
-/// How many threads a core may be given.
+/// Limit of the threads per core.
 const THREADS_PER_CORE_MAX: usize = 4;
 
-/// How to load.
+/// Options of a load.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// The most memory the load may take, in bytes, by default a quarter of the machine's. Below 192 MiB
-    /// it is kept only roughly.
+    /// Limit of the load's memory, in bytes; by default a quarter of the machine's. Below 192 MiB the limit is only
+    /// approximate.
     pub memory_bytes: usize,
     /// The folder of temporary files; by default the system's.
     pub tmp: PathBuf,
-    /// The most bytes of temporary files; `None` is no limit.
+    /// Limit of the bytes of temporary files; `None` is no limit.
     pub tmp_bytes_max: Option<u64>,
-    /// Parse and sort threads; by default as many as the machine has.
+    /// Number of parse and sort threads; by default as many as the machine has.
     pub threads: Option<NonZero<usize>>,
-    /// Skip statements that are wrong and count them, instead of failing at the first.
+    /// Skip invalid statements and count them, instead of failing at the first.
     pub lenient: bool,
-    /// Page sizes of the segment; `None`: the default, with tuple pages as large as what is known of
-    /// the store's device says costs nothing.
+    /// Page sizes of the segment; `None`: the defaults, with the largest tuple pages that cost nothing on the store's
+    /// device, as far as known.
     pub segment: Option<SegmentOptions>,
 }
 
@@ -111,14 +110,14 @@ impl Default for LoadOptions {
 impl LoadOptions {
     pub(crate) fn threads(&self) -> usize {
         let machine = std::thread::available_parallelism().map_or(1, usize::from);
-        // More threads than this only cost memory, whatever is asked for.
+        // More threads only cost memory.
         let most = machine * THREADS_PER_CORE_MAX;
         self.threads
             .map_or(machine, |threads| threads.get().min(most))
     }
 }
 
-/// The machine's memory, or 4 GiB where the system does not say.
+/// Returns the machine's memory, or 4 GiB if the system does not report it.
 fn machine_memory_bytes() -> usize {
     let kilobytes = std::fs::read_to_string("/proc/meminfo")
         .ok()
@@ -131,45 +130,45 @@ fn machine_memory_bytes() -> usize {
     kilobytes.map_or(4 << 30, |kilobytes| kilobytes << 10)
 }
 
-/// What was loaded.
+/// The outcome of a load.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LoadReport {
-    /// Quads read, repeated ones included.
+    /// Quads read, including repeated ones.
     pub quads_read: u64,
     /// Distinct quads stored.
     pub quads: u64,
-    /// Distinct quads that the store had already.
+    /// Distinct quads that the store already had.
     pub known_quads: u64,
-    /// Distinct terms, those held in their ids included.
+    /// Distinct terms, including inline ones.
     pub terms: u64,
     /// Bytes of text parsed.
     pub text_bytes: u64,
-    /// Statements skipped because they are wrong.
+    /// Invalid statements that were skipped.
     pub skipped: u64,
     /// The first of them.
     pub first_skipped: Vec<SyntaxProblem>,
-    /// How long each phase took.
+    /// Duration of each phase.
     pub phases: Vec<(&'static str, Duration)>,
     /// Bytes of the segment's files.
     pub store_bytes: u64,
-    /// Sorted batches that the input was cut into.
+    /// Number of sorted batches that the input was split into.
     pub batches: usize,
-    /// Whether the quads were too many to be sorted in memory as a whole.
+    /// Whether the quads were too many to be sorted in memory.
     pub rows_spilled: bool,
-    /// The most bytes that were in temporary files at a time.
+    /// Most bytes in temporary files at a time.
     pub tmp_bytes_peak: u64,
-    /// All bytes written to temporary files.
+    /// Total bytes written to temporary files.
     pub tmp_bytes_written: u64,
 }
 
-/// Loads the sources into the store at `path`, which is made if it is missing.
+/// Loads the sources into the store at `path`, creating it if it is missing.
 ///
-/// A new or empty store is locked while the load runs. One that has quads is opened for writing, and
-/// gets what it lacks in one step, beside readers; blank nodes are none of those that it has.
+/// A new or empty store is locked during the load. A store with quads is opened for writing, and the quads that it
+/// lacks are added atomically, concurrently with readers. Blank nodes in the sources are always new.
 ///
 /// # Errors
-/// See [`load`]; also if the folder cannot be made, or the store is in use.
+/// See [`load`]; also if the folder cannot be created, or the store is in use.
 pub fn load_into(
     path: &Path,
     sources: Vec<Source>,
@@ -201,13 +200,13 @@ pub fn load_into(
         progress,
     )?;
     if let Some(manifest) = Manifest::read(&*storage)? {
-        // Measures the device, unless that was done before, and keeps what it finds.
+        // Measures the device, unless that was done before, and keeps the result.
         device::of_store(&storage, &manifest);
     }
     Ok(report)
 }
 
-/// Whether there is a store with quads, or one that was written to.
+/// Returns whether the store has quads, or was ever opened for writing.
 fn has_quads(storage: &DirectStorage) -> Result<bool, LoadError> {
     let manifest = Manifest::read(storage)?;
     Ok(manifest.is_some_and(|manifest| manifest.quads > 0 || manifest.log.is_some()))
@@ -236,12 +235,12 @@ fn load_onto(
 
 /// Loads the sources into a storage that holds no store or an empty one. The caller holds the store's lock.
 ///
-/// All or nothing: on return the store is durable, on error it is what it was before. Memory stays within
+/// All or nothing: on return the store is durable; on error it is unchanged. Memory stays within
 /// [`LoadOptions::memory_bytes`].
 ///
 /// # Errors
-/// The first syntax error (unless lenient), a source that cannot be read, a store that is not empty, a
-/// device or a temporary folder that is full or fails.
+/// The first syntax error (unless lenient), an unreadable source, a store that is not empty, a device or a temporary
+/// folder that is full or fails.
 pub fn load(
     storage: Arc<dyn Storage>,
     sources: Vec<Source>,
@@ -249,7 +248,7 @@ pub fn load(
     progress: &Arc<LoadProgress>,
 ) -> Result<LoadReport, LoadError> {
     let write = || write(storage, sources, options, progress);
-    // A panic of any thread arrives here; the segment being written is removed on the way.
+    // A panic of any thread arrives here; the unfinished segment is removed during unwinding.
     joined(catch_unwind(AssertUnwindSafe(write)), "loading")
 }
 
@@ -311,7 +310,7 @@ fn page_sizes(device: &DeviceProfile) -> SegmentOptions {
     }
 }
 
-/// The segment's dictionary: a writer until its last term, a directory after.
+/// The segment's dictionary: a writer until its last term, then a directory.
 struct Dictionary {
     writer: Option<DictionaryWriter>,
     directory: Option<DictionaryDirectory>,
@@ -345,7 +344,7 @@ impl RowSink for OrderWriter {
     }
 }
 
-/// Parses and checks the sources, as [`load`] does, and keeps nothing: the yardstick for a load.
+/// Parses and checks the sources as [`load`] does, without storing anything: a baseline for load times.
 pub fn parse_only(
     sources: Vec<Source>,
     options: &LoadOptions,

@@ -1,9 +1,8 @@
-//! Merging the batches' vocabularies: every distinct term of the load gets its number.
+//! Merging of the batches' vocabularies: every distinct term of the load gets its number.
 //!
-//! A term's number is its rank among all distinct terms of the load in id order, inline values
-//! included and the default graph first, so numbers sort like ids and are as small as can be. Each
-//! batch gets the numbers of its ranks, which come out in order and can be spilled. The terms of
-//! dictionary kinds go on to the dictionary.
+//! A term's number is its rank among all distinct terms of the load in id order, including inline values, with the
+//! default graph first, so numbers sort like ids and are as small as possible. Each batch gets the numbers of its
+//! ranks, which come out in order and can be spilled. The terms of dictionary kinds are passed on to the dictionary.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,30 +21,30 @@ use super::vocabulary::KeyCursor;
 /// Numbers written at a time.
 const WRITTEN_NUMBERS: usize = 256;
 const SPANS: usize = 8;
-/// How often progress is told.
+/// Keys between two updates of the progress.
 const PROGRESS_KEYS: u64 = 1 << 14;
 
 /// Takes the distinct dictionary terms, sorted.
 pub(super) trait TermSink {
-    /// The next term.
+    /// Takes the next term.
     fn term(&mut self, kind: TermKind, key: &[u8]) -> Result<(), LoadError>;
-    /// All terms were given. Their ids in the order in which they came, unless these are their ranks.
+    /// Ends the terms. Returns their ids in the order in which they came, unless the ids are their ranks.
     fn finish(&mut self) -> Result<Option<Vec<u64>>, LoadError>;
 }
 
-/// From numbers to ids.
+/// The mapping from numbers to ids.
 #[derive(Debug)]
 pub(super) struct TermNumbers {
     /// First number of each span of one kind; the inline values of all kinds are one span.
     starts: [u32; SPANS],
-    /// What to add to a number of the span to get its id.
+    /// The difference between ids and numbers of each span.
     bases: [u64; SPANS],
-    /// Place of the inline values' span, [`SPANS`] if there are none.
+    /// Index of the inline values' span, [`SPANS`] if there are none.
     inline_span: usize,
     inline_start: u32,
     inline: Vec<u64>,
     count: u32,
-    /// Ids by number, where they are not ranks.
+    /// Ids by number, if they are not ranks.
     ids: Option<Vec<u64>>,
 }
 
@@ -62,20 +61,20 @@ impl TermNumbers {
         }
     }
 
-    /// How many distinct terms there are, the default graph among them.
+    /// Returns the number of distinct terms, including the default graph.
     pub(super) fn count(&self) -> u32 {
         self.count
     }
 
-    /// Bytes of memory in use.
+    /// Returns the bytes of memory in use.
     pub(super) fn bytes(&self) -> usize {
         let ids = self.ids.as_ref().map_or(0, Vec::capacity);
-        // With ids there is also what each number has become.
+        // With ids there is also the list of changed numbers.
         self.inline.capacity() * 8 + ids * 12
     }
 
-    /// Gives the dictionary terms other ids than their ranks, in the order of their numbers. Numbers
-    /// are changed, here and in the batches, so that they sort like ids again.
+    /// Gives the dictionary terms ids other than their ranks, in the order of their numbers. Changes the numbers,
+    /// here and in the batches, so that they sort like ids again.
     pub(super) fn take_ids(&mut self, ids: Vec<u64>, batches: &mut [NumberedBatch]) {
         let mut given = ids.iter().copied();
         let mut by_id: Vec<(u64, u32)> = (0..self.count)
@@ -107,7 +106,7 @@ impl TermNumbers {
         }
     }
 
-    /// The id of a number.
+    /// Returns the id of a number.
     #[inline]
     pub(super) fn id(&self, number: u32) -> u64 {
         if let Some(ids) = &self.ids {
@@ -139,7 +138,7 @@ impl TermNumbers {
         }
         self.count += 1;
         let is_inline = TermKind::from_u8(key[0]).is_some_and(TermKind::is_inline);
-        // The inline kinds are neighbours, so they make one span.
+        // The inline kinds are adjacent, so they make one span.
         let class = if is_inline {
             TermKind::Boolean as u8
         } else {
@@ -168,12 +167,12 @@ impl TermNumbers {
 /// A batch whose terms have their numbers.
 #[derive(Debug)]
 pub(super) struct NumberedBatch {
-    /// Its quads, of ranks.
+    /// Its quads, as ranks.
     pub(super) rows: BatchRows,
     /// Numbers by rank.
     numbers: Run,
     count: u32,
-    /// What the numbers have become since.
+    /// New numbers by old ones, if they have changed.
     renumbered: Option<Arc<Vec<u32>>>,
     /// Numbers of its predicates, by position.
     pub(super) predicates: Vec<u32>,
@@ -184,12 +183,12 @@ pub(super) struct NumberedBatch {
 }
 
 impl NumberedBatch {
-    /// How many terms there are.
+    /// Returns the number of terms.
     pub(super) fn term_count(&self) -> u32 {
         self.count
     }
 
-    /// The quads, and all numbers by rank.
+    /// Returns the quads, and all numbers by rank.
     pub(super) fn into_rows(self) -> Result<(BatchRows, Vec<u32>), LoadError> {
         let mut numbers = Vec::with_capacity(self.count as usize);
         let mut reader = self.numbers.into_reader(1 << 18);
@@ -218,7 +217,7 @@ struct NumberWriter {
     out: RunWriter,
     bytes: Vec<u8>,
     rank: u32,
-    /// Ranks whose numbers are asked for, descending.
+    /// Ranks whose numbers are needed, descending.
     watched: Vec<u32>,
     seen: FxHashMap<u32, u32>,
 }
@@ -267,10 +266,10 @@ impl NumberWriter {
     }
 }
 
-/// Merges the vocabularies of `batches` and hands the distinct dictionary terms to `sink`.
+/// Merges the vocabularies of `batches` and passes the distinct dictionary terms to `sink`.
 ///
-/// Reads up to `buffer_bytes` of each vocabulary at a time, and writes the batches' numbers to `file` in
-/// blocks of as many bytes.
+/// Reads up to `buffer_bytes` of each vocabulary at a time, and writes the batches' numbers to `file` in blocks of
+/// the same size.
 pub(super) fn number_terms(
     batches: Vec<Batch>,
     sink: &mut impl TermSink,

@@ -1,4 +1,4 @@
-//! From the batches' rows to the four orders of the segment.
+//! Sorting of the batches' rows into the four orders of the segment.
 //!
 //! ```text
 //! batch rows ─ renumber ─ sort ─┐  merge,      ┌─ SPO writer
@@ -6,9 +6,8 @@
 //! batch rows ─ renumber ─ sort ─┘  repeats     └─ PSO, OPS, POS sorters ─ merge ─ writers (side by side)
 //! ```
 //!
-//! Because the distinct rows come in SPO order, the other orders need a stable sort by the
-//! components that move to the front, and by no more. Everything stays in memory when
-//! the budget allows; otherwise every sorted chunk is spilled.
+//! Because the distinct rows come in SPO order, the other orders only need a stable sort by the components that move
+//! to the front. Everything stays in memory if the budget allows; otherwise every sorted chunk is spilled.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -24,27 +23,27 @@ use super::row::{Layout, Quad, Row, RowOrder, Widths, bits_to_sort};
 use super::runs::RunSpace;
 use super::sorter::{MergedRows, RowSorter, SortPlan, SortedRun};
 
-/// Rows handed from thread to thread at a time.
+/// Rows passed between threads at a time.
 const BLOCK_ROWS: usize = 1 << 15;
 /// Blocks that may wait for a thread.
 const BLOCKS_WAITING: usize = 4;
-/// Bytes read at a time from a spilled run, at most and at least.
+/// Bounds of the bytes read at a time from a spilled run.
 const READ_BYTES: std::ops::RangeInclusive<usize> = 1 << 14..=1 << 20;
 
 /// Takes the rows of one order.
 pub(super) trait RowSink: Send {
-    /// What is left when all rows are written.
+    /// The result of writing all rows.
     type Sealed: Send;
     /// Takes the next row: ids in the sink's own order, graph last.
     fn row(&mut self, ids: [u64; 4]) -> Result<(), LoadError>;
-    /// All rows were given.
+    /// Ends the rows.
     fn seal(self) -> Result<Self::Sealed, LoadError>;
 }
 
-/// Says of quads (ids of subject, predicate, object and graph) which need not be written.
+/// Returns which quads (ids of subject, predicate, object and graph) need not be written.
 pub(super) type KnownQuads<'k> = &'k (dyn Fn(&[[u64; 4]]) -> Result<Vec<bool>, LoadError> + Sync);
 
-/// What the sorting may use.
+/// Resources for sorting.
 #[derive(Clone, Debug)]
 pub(super) struct OrdersPlan {
     pub(super) memory_bytes: usize,
@@ -104,7 +103,7 @@ impl Packing {
         }
     }
 
-    /// Ids of the row's subject, predicate, object and graph.
+    /// Returns the ids of the row's subject, predicate, object and graph.
     #[inline]
     fn ids(&self, quad: Quad) -> [u64; 4] {
         [
@@ -116,7 +115,7 @@ impl Packing {
     }
 }
 
-/// One of something for each order.
+/// A value for each order.
 #[derive(Debug)]
 pub(super) struct PerOrder<T> {
     pub(super) spo: T,
@@ -153,7 +152,7 @@ pub(super) fn write_orders<S: RowSink>(
     }
 }
 
-/// How the budget is divided while rows of one width are sorted.
+/// The division of the budget while rows of one width are sorted.
 struct SortBudget<R> {
     sort: SortPlan<R>,
     read_bytes: usize,
@@ -176,8 +175,8 @@ impl<R: Row> SortBudget<R> {
                 threads,
             };
         }
-        // A chunk and its scratch space for each thread, then three chunks and one scratch space; the
-        // rest is for reading runs.
+        // A chunk and its scratch space for each thread, then three chunks and one scratch space; the rest is for
+        // reading runs.
         let chunks = (2 * threads).max(4) + 1;
         let chunk_rows = (plan.memory_bytes / chunks / R::BYTES).max(1024);
         let runs = rows.div_ceil(chunk_rows) + threads;
@@ -369,7 +368,7 @@ impl KnownFilter<'_> {
     }
 }
 
-/// Sends the merged rows, each once, to both; how many there are, and how many were known.
+/// Sends the merged rows, each once, to both threads. Returns how many were sent, and how many were known.
 fn send_distinct<R: Row>(
     merged: &mut MergedRows<R>,
     filter: Option<&KnownFilter<'_>>,
@@ -395,7 +394,7 @@ fn send_distinct<R: Row>(
         count += block.len() as u64;
         known += distinct - block.len() as u64;
         let block = Arc::new(block);
-        // Both ends are gone only when their threads have failed, which then say why.
+        // The receivers are gone only if their threads have failed, which then report why.
         if writer.send(Arc::clone(&block)).is_err() || sorters.send(block).is_err() {
             return Ok((count, known));
         }
@@ -420,7 +419,7 @@ fn write_blocks<R: Row, S: RowSink>(
     sink.seal()
 }
 
-/// Sorts what comes for PSO, OPS and POS.
+/// Sorts incoming rows for PSO, OPS and POS.
 fn sort_blocks<R: Row>(
     blocks: &Receiver<Block<R>>,
     packing: &Packing,

@@ -1,4 +1,4 @@
-//! The phases of a load in order, from sources to sorted terms and rows, and how memory is divided.
+//! The phases of a load in order, from sources to sorted terms and rows, and the division of memory.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use super::progress::LoadProgress;
 use super::runs::{RunFile, RunSpace};
 use super::{LoadError, LoadOptions};
 
-/// Memory of each thread that is not counted where it is used: chunks of text, buffers, stacks.
+/// Memory per thread that is not counted elsewhere: chunks of text, buffers, stacks.
 const THREAD_BYTES: usize = 14 << 20;
-/// The same, for the load as a whole: writers, page buffers, the program itself.
+/// Memory of the load as a whole that is not counted elsewhere: writers, page buffers, the program itself.
 const PROCESS_BYTES: usize = 80 << 20;
-/// Memory of a parse thread's batch, if there is enough: small batches stay near the processor, and
-/// large ones are quicker to merge.
+/// Memory of a parse thread's batch, if there is enough: small batches fit into the processor's caches, large ones
+/// merge faster.
 const BATCH_BYTES: usize = 48 << 20;
-/// Part of the memory for data that one thread's batch takes at least, as a divisor.
+/// Minimum share of the data memory for one thread's batch, as a divisor.
 const BATCH_PART: usize = 48;
-/// Part of the memory for data that merging vocabularies takes, as a divisor.
+/// Share of the data memory for merging vocabularies, as a divisor.
 const MERGE_PART: usize = 8;
-/// Bytes of each vocabulary, and of its numbers, in memory while they are merged.
+/// Bytes of each vocabulary, and of its numbers, in memory during the merge.
 const MERGE_BUFFER_BYTES: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 20;
-/// The least text handed to a parse thread at a time.
+/// Minimum bytes of text passed to a parse thread at a time.
 const CHUNK_BYTES_MIN: usize = 16 << 10;
 
-/// What came out of the phases.
+/// The outcome of the phases.
 #[derive(Debug)]
 pub(super) struct Built {
     pub(super) parsed: ParseReport,
@@ -42,17 +42,17 @@ pub(super) struct Built {
     pub(super) terms: u64,
     /// Batches that were sealed while parsing.
     pub(super) batches: usize,
-    /// The most bytes that were in temporary files at a time, and all that were ever written.
+    /// Most bytes in temporary files at a time, and total bytes written to them.
     pub(super) tmp_bytes_peak: u64,
     pub(super) tmp_bytes_written: u64,
 }
 
-/// How the memory is divided, in bytes.
+/// The division of memory, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
-    /// What is taken by data of the load.
+    /// Memory for data of the load.
     data: usize,
-    /// Of which the batches being parsed take this, together.
+    /// The part of `data` for all batches being parsed.
     batches: usize,
 }
 
@@ -60,8 +60,8 @@ impl Memory {
     fn new(options: &LoadOptions) -> Self {
         let threads = options.threads();
         let fixed = PROCESS_BYTES + THREAD_BYTES * threads;
-        // Allocators hold on to a part of what is given back. A budget too small for the fixed part is
-        // kept as well as can be.
+        // Allocators keep a part of freed memory. If the budget is too small for the fixed part, it is only
+        // approximate.
         let data =
             (options.memory_bytes.saturating_sub(fixed) / 8 * 7).max(options.memory_bytes / 4);
         let batch = BATCH_BYTES
@@ -112,13 +112,13 @@ impl Parsed {
         })
     }
 
-    /// The distinct terms of all batches: at least as many as there are in all.
+    /// Returns an upper bound of the number of distinct terms: the sum over all batches.
     pub(super) fn terms_max(&self) -> u64 {
         let counts = self.batches.iter().map(Batch::term_count);
         counts.map(u64::from).sum()
     }
 
-    /// Hands all distinct terms and quads, sorted, to the sinks.
+    /// Passes all distinct terms and quads, sorted, to the sinks.
     pub(super) fn write<S: RowSink>(
         self,
         terms: impl TermSink,
@@ -131,7 +131,7 @@ impl Parsed {
         numbered.write(orders, None)
     }
 
-    /// Hands all distinct terms, sorted, to the sink; with what the sink makes their ids, in their order.
+    /// Passes all distinct terms, sorted, to the sink. Also returns the ids that the sink gave them, in their order.
     pub(super) fn number(
         self,
         mut terms: impl TermSink,
@@ -185,27 +185,27 @@ pub(super) struct Numbered {
 }
 
 impl Numbered {
-    /// Gives the dictionary terms other ids than their ranks, in the order of their keys.
+    /// Gives the dictionary terms ids other than their ranks, in the order of their keys.
     pub(super) fn take_ids(&mut self, ids: Vec<u64>) {
         self.numbers.take_ids(ids, &mut self.batches);
     }
 
-    /// Quads read.
+    /// Returns the number of quads read.
     pub(super) fn quads(&self) -> u64 {
         self.report.quads
     }
 
-    /// Distinct terms.
+    /// Returns the number of distinct terms.
     pub(super) fn terms(&self) -> u64 {
         u64::from(self.numbers.count()).saturating_sub(1)
     }
 
-    /// A temporary file of the load.
+    /// Returns a temporary file of the load.
     pub(super) fn file(&self, what: &'static str) -> Arc<RunFile> {
         self.space.file(what)
     }
 
-    /// Hands all distinct quads, sorted, to the sinks; but none that are known.
+    /// Passes all distinct quads that are not known, sorted, to the sinks.
     pub(super) fn write<S: RowSink>(
         self,
         orders: PerOrder<S>,
@@ -222,7 +222,7 @@ impl Numbered {
             numbers,
         } = self;
         let batch_count = batches.len();
-        // What is left after the rows and numbers in memory is for sorting, but for the numbers being looked up.
+        // Memory not taken by rows and numbers is for sorting, minus the numbers being looked up.
         let largest = batches
             .iter()
             .map(NumberedBatch::term_count)
@@ -286,7 +286,7 @@ fn parse(
     Ok((parsed, batches))
 }
 
-/// The parser's options.
+/// Returns the parser's options.
 pub(super) fn parse_options(options: &LoadOptions) -> ParseOptions {
     let mut parse = ParseOptions::default()
         .with_lenient(options.lenient)
@@ -296,13 +296,13 @@ pub(super) fn parse_options(options: &LoadOptions) -> ParseOptions {
     parse
 }
 
-/// Bytes of all sources, or 0 if one is a stream.
+/// Returns the bytes of all sources, or 0 if one is a stream.
 pub(super) fn source_bytes(sources: &[Source]) -> u64 {
     let sizes: Option<Vec<u64>> = sources.iter().map(Source::size_bytes).collect();
     sizes.map_or(0, |sizes| sizes.iter().sum())
 }
 
-/// The loader's own error, if the parser was stopped by one.
+/// Returns the loader's own error, if that stopped the parser.
 fn own_error(error: ParseError) -> LoadError {
     match error {
         ParseError::Sink(error) => match error.downcast::<LoadError>() {

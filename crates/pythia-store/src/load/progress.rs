@@ -1,4 +1,4 @@
-//! How far a load is, for a display on another thread.
+//! Progress of a load, for a display on another thread.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use pythia_rdf::parse::Progress as ParseProgress;
 pub struct LoadProgress {
     /// Bytes and quads of the input, while it is parsed.
     pub parse: ParseProgress,
-    /// Items of the current phase that are done; [`LoadProgress::phase`] says of how many.
+    /// Finished items of the current phase; [`LoadProgress::phase`] has the total.
     pub done: AtomicU64,
     phases: Mutex<Phases>,
 }
@@ -22,23 +22,23 @@ struct Phases {
     past: Vec<(&'static str, Duration)>,
 }
 
-/// What a load is doing.
+/// A phase of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// What is being done, as a verb phrase.
+    /// Its activity, as a verb phrase.
     pub name: &'static str,
-    /// How many items there are (bytes of input, terms, quads); 0 if unknown.
+    /// Total number of items (bytes of input, terms, quads); 0 if unknown.
     pub total: u64,
 }
 
 impl LoadProgress {
-    /// What the load is doing now; `None` before it starts and after it ends.
+    /// Returns the current phase; `None` before the load starts and after it ends.
     pub fn phase(&self) -> Option<Phase> {
         let phases = self.phases.lock().expect("nothing panics holding it");
         phases.current.map(|(phase, _)| phase)
     }
 
-    /// Ends the phase before and begins one.
+    /// Ends the current phase and begins another.
     pub(super) fn begin(&self, name: &'static str, total: u64) {
         let mut phases = self.phases.lock().expect("nothing panics holding it");
         phases.close();
@@ -46,7 +46,7 @@ impl LoadProgress {
         phases.current = Some((Phase { name, total }, Instant::now()));
     }
 
-    /// Ends the last phase; how long each took.
+    /// Ends the last phase, and returns the duration of each.
     pub(super) fn end(&self) -> Vec<(&'static str, Duration)> {
         let mut phases = self.phases.lock().expect("nothing panics holding it");
         phases.close();

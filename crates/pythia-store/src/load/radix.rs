@@ -1,17 +1,17 @@
-//! Sorting rows by some of their bits, stably: least significant digit first.
+//! Stable radix sort of rows by some of their bits, least significant digit first.
 
 use std::ops::Range;
 
 use super::row::Row;
 
-/// Bits of a digit: its buckets' write positions stay in the nearest cache.
+/// Bits of a digit: the write positions of its buckets fit into the L1 cache.
 const DIGIT_BITS: u32 = 10;
 const BUCKETS: usize = 1 << DIGIT_BITS;
 /// Below this many rows a comparison sort is as good.
 const COMPARE_BELOW: usize = 256;
 
-/// Sorts `rows` by the bits in `bits`; rows equal in them keep their order. `scratch` is as long as
-/// `rows` afterwards, its content of no meaning.
+/// Sorts `rows` by the bits in `bits`; rows equal in them keep their order. `scratch` becomes as long as `rows`, with
+/// undefined content.
 pub(super) fn sort<R: Row>(rows: &mut Vec<R>, scratch: &mut Vec<R>, bits: Range<u32>) {
     if bits.is_empty() || rows.len() < 2 {
         return;
@@ -32,7 +32,7 @@ pub(super) fn sort<R: Row>(rows: &mut Vec<R>, scratch: &mut Vec<R>, bits: Range<
     scratch.clear();
     scratch.resize(rows.len(), R::ZERO);
     for (histogram, &(shift, mask)) in histograms(rows, &digits).iter().zip(&digits) {
-        // All rows in one bucket: nothing moves.
+        // All rows are in one bucket: nothing moves.
         if histogram.contains(&rows.len()) {
             continue;
         }
@@ -41,7 +41,7 @@ pub(super) fn sort<R: Row>(rows: &mut Vec<R>, scratch: &mut Vec<R>, bits: Range<
     }
 }
 
-/// What a sort from bit `from` upwards compares. `bits` always reach to a row's highest used bit.
+/// Returns the bits compared by a sort from bit `from` upwards. `bits` always reach a row's highest used bit.
 fn high_bits<R: Row>(row: R, from: u32) -> [u32; 4] {
     let word = |index: u32| {
         let shift = from + 32 * index;

@@ -1,27 +1,26 @@
-//! Quads as single integers: subject, predicate, object and graph packed into as few bits as their
-//! largest values need, the first component of an order in the highest bits. Integers then sort like
-//! quads, in one comparison.
+//! Quads as single integers: subject, predicate, object and graph packed into as few bits as their largest values
+//! need, the first component of an order in the highest bits. Integers then sort like quads, in one comparison.
 //!
-//! Subjects and objects are term numbers: ranks among all distinct terms of the load, inline values
-//! included. Predicates and graphs are positions in the short lists of those. Each fits in 32 bits, so
-//! a row fits in a `u64` or, at worst, a `u128`.
+//! Subjects and objects are term numbers: ranks among all distinct terms of the load, including inline values.
+//! Predicates and graphs are positions in their short lists. Each fits in 32 bits, so a row fits in a `u64` or, at
+//! worst, a `u128`.
 
 use std::fmt::Debug;
 use std::ops::Range;
 
 use super::radix;
 
-/// What can be sorted outside of memory.
+/// A row that can be sorted externally.
 pub(crate) trait SortRow: Copy + Ord + Debug + Send + Sync + 'static {
     /// The least row.
     const ZERO: Self;
     /// The most bytes that [`Self::write_after`] appends.
     const CODED_BYTES_MAX: usize;
-    /// Sorts rows that are in order already but for `bits`. `scratch` has no meaning afterwards.
+    /// Sorts rows that are already in order except for `bits`. The content of `scratch` is undefined afterwards.
     fn sort(rows: &mut Vec<Self>, scratch: &mut Vec<Self>, bits: Range<u32>);
-    /// Appends what there is to know of the row after `before`, which is not greater.
+    /// Appends the encoding of the row relative to `before`, which is not greater.
     fn write_after(self, before: Self, out: &mut Vec<u8>);
-    /// The row after `before`, and the bytes it took; `None` if they do not end in `bytes`.
+    /// Decodes the row after `before`, and returns the bytes it took; `None` if `bytes` ends too early.
     fn read_after(before: Self, bytes: &[u8]) -> Option<(Self, usize)>;
 }
 
@@ -29,9 +28,9 @@ pub(crate) trait SortRow: Copy + Ord + Debug + Send + Sync + 'static {
 pub(super) trait Row: SortRow {
     /// Bytes of the integer.
     const BYTES: usize;
-    /// The row with `value` in the bits from `shift`, where it has zeros.
+    /// Returns the row with `value` in the bits from `shift`, where it has zeros.
     fn with(self, value: u32, shift: u32) -> Self;
-    /// The bits from `shift`, as far as `mask` goes.
+    /// Returns the bits from `shift`, masked by `mask`.
     fn get(self, shift: u32, mask: u32) -> u32;
 }
 
@@ -50,7 +49,7 @@ macro_rules! row {
             }
         }
 
-        /// Coded as the distance from the row before, in LEB128.
+        /// Encoded as the difference from the previous row, in LEB128.
         impl SortRow for $integer {
             const ZERO: Self = 0;
             const CODED_BYTES_MAX: usize = (size_of::<$integer>() * 8).div_ceil(7);
@@ -83,8 +82,8 @@ macro_rules! row {
 row!(u64);
 row!(u128);
 
-/// Ids of a quad in some order. Coded as the number of components that are those of the row before,
-/// the distance of the next one, and the rest as they are.
+/// Ids of a quad in some order. Encoded as the number of components equal to those of the previous row, the
+/// difference of the next one, and the rest unchanged.
 impl SortRow for [u64; 4] {
     const ZERO: Self = [0; 4];
     const CODED_BYTES_MAX: usize = 1 + 4 * u64::CODED_BYTES_MAX;
@@ -135,7 +134,7 @@ pub(super) struct Widths {
 }
 
 impl Widths {
-    /// Bits for components up to these values.
+    /// Returns the bits of components up to these values.
     pub(super) fn of(max: Quad) -> Self {
         let bits = |value: u32| u32::BITS - value.leading_zeros();
         Self {
@@ -146,13 +145,13 @@ impl Widths {
         }
     }
 
-    /// Bits of a row.
+    /// Returns the bits of a row.
     pub(super) fn total(self) -> u32 {
         self.subject + self.predicate + self.object + self.graph
     }
 }
 
-/// Which component comes first in a row, and which next; the graph is always last.
+/// The order of the components in a row; the graph is always last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowOrder {
     Spo,
@@ -167,7 +166,7 @@ struct Field {
     mask: u32,
 }
 
-/// Where the components are in the rows of an order.
+/// The places of the components in the rows of an order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     subject: Field,
@@ -177,7 +176,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The layout of `order`.
+    /// Returns the layout of `order`.
     pub(super) fn new(order: RowOrder, widths: Widths) -> Self {
         let Widths {
             subject: s,
@@ -203,7 +202,7 @@ impl Layout {
         }
     }
 
-    /// A quad as a row.
+    /// Packs a quad into a row.
     #[inline]
     pub(super) fn pack<R: Row>(&self, quad: Quad) -> R {
         R::ZERO
@@ -213,7 +212,7 @@ impl Layout {
             .with(quad.graph, self.graph.shift)
     }
 
-    /// A row's quad.
+    /// Returns a row's quad.
     #[inline]
     pub(super) fn unpack<R: Row>(&self, row: R) -> Quad {
         let get = |field: Field| row.get(field.shift, field.mask);
@@ -226,8 +225,8 @@ impl Layout {
     }
 }
 
-/// The bits that must be sorted by, from the lowest, to bring rows from SPO order into `order` by a
-/// stable sort: the rest is in order already.
+/// Returns the bits, from the lowest, by which a stable sort brings rows from SPO order into `order`: the others are
+/// in order already.
 pub(super) fn bits_to_sort(order: RowOrder, widths: Widths) -> std::ops::Range<u32> {
     let Widths {
         subject: s,

@@ -1,10 +1,10 @@
-//! Runs: sequences of bytes written once and read once, in memory as long as there is room, then in
-//! unnamed temporary files.
+//! Runs: sequences of bytes written once and read once, in memory while there is room, then in unnamed temporary
+//! files.
 //!
-//! A run is a list of blocks. Full blocks stay in memory while the load's [`RunSpace`] has room for
-//! them, and go to the run's file after that. Files have no name from the moment they exist, so a load
-//! that is killed leaves nothing behind, and their space comes back when the last run in them is
-//! dropped. Whatever is written with one call lies in one block, so a reader never sees it in parts.
+//! A run is a list of blocks. Full blocks stay in memory while the load's [`RunSpace`] has room for them, and go to
+//! the run's file after that. Files are created without a name, so a killed load leaves nothing behind, and their
+//! space is freed when the last run in them is dropped. The bytes of one write are in one block, so a reader never
+//! sees them split.
 
 use std::fs::File;
 use std::io;
@@ -17,10 +17,10 @@ use super::LoadError;
 
 /// The usual size of a block.
 pub(crate) const BLOCK_BYTES: usize = 1 << 20;
-/// The longest number in LEB128.
+/// Bytes of the longest number in LEB128.
 pub(crate) const NUMBER_BYTES_MAX: usize = 10;
 
-/// The room for runs, in memory and in the folder of temporary files.
+/// The space for runs, in memory and in the folder of temporary files.
 #[derive(Debug)]
 pub(crate) struct RunSpace {
     folder: PathBuf,
@@ -28,15 +28,14 @@ pub(crate) struct RunSpace {
     file_bytes: AtomicU64,
     file_bytes_peak: AtomicU64,
     file_bytes_written: AtomicU64,
-    /// Room in memory that is not taken.
+    /// Memory that is not taken.
     memory_bytes: AtomicUsize,
-    /// Blocks that were read, to be written again: their memory does not go through the allocator,
-    /// which might keep it.
+    /// Blocks to be reused: reusing them bypasses the allocator, which might keep freed memory.
     spare: Mutex<Vec<Vec<u8>>>,
 }
 
 impl RunSpace {
-    /// A space that keeps up to `memory_bytes` in memory, and then up to `file_bytes_max` in `folder`.
+    /// Returns a space that keeps up to `memory_bytes` in memory, and then up to `file_bytes_max` in `folder`.
     pub(crate) fn new(
         folder: &Path,
         memory_bytes: usize,
@@ -53,7 +52,7 @@ impl RunSpace {
         })
     }
 
-    /// A new, empty file for `what` (named in errors). Nothing is made on disk until it is needed.
+    /// Returns a new, empty file for `what` (named in errors). It is created on disk only when needed.
     pub(crate) fn file(self: &Arc<Self>, what: &'static str) -> Arc<RunFile> {
         Arc::new(RunFile {
             space: Arc::clone(self),
@@ -63,33 +62,33 @@ impl RunSpace {
         })
     }
 
-    /// The most bytes that were in files at one time.
+    /// Returns the most bytes that were in files at a time.
     pub(crate) fn file_bytes_peak(&self) -> u64 {
         self.file_bytes_peak.load(Ordering::Relaxed)
     }
 
-    /// All bytes ever written to files.
+    /// Returns the total bytes written to files.
     pub(crate) fn file_bytes_written(&self) -> u64 {
         self.file_bytes_written.load(Ordering::Relaxed)
     }
 
-    /// Room in memory that is not taken.
+    /// Returns the memory that is not taken.
     #[cfg(test)]
     pub(crate) fn memory_bytes_left(&self) -> usize {
         self.memory_bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes all room that is left in memory for something else than runs.
+    /// Takes all remaining memory for another use than runs.
     pub(crate) fn take_memory(&self) -> usize {
         self.memory_bytes.swap(0, Ordering::Relaxed)
     }
 
-    /// Gives room in memory back.
+    /// Returns memory to the space.
     pub(crate) fn give_memory(&self, bytes: usize) {
         self.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// An empty block.
+    /// Returns an empty block.
     fn block(&self, bytes: usize) -> Vec<u8> {
         if bytes == BLOCK_BYTES {
             let spare = self.spare.lock().expect("nothing panics holding it").pop();
@@ -100,7 +99,7 @@ impl RunSpace {
         Vec::with_capacity(bytes)
     }
 
-    /// Takes a block that was read back.
+    /// Takes back a block that was read.
     fn recycle(&self, mut block: Vec<u8>) {
         if block.capacity() == BLOCK_BYTES {
             block.clear();
@@ -111,7 +110,7 @@ impl RunSpace {
         }
     }
 
-    /// Frees the blocks that wait to be written again.
+    /// Frees the blocks kept for reuse.
     pub(crate) fn shrink(&self) {
         *self.spare.lock().expect("nothing panics holding it") = Vec::new();
     }
@@ -139,7 +138,7 @@ impl RunSpace {
     }
 }
 
-/// Where runs of one kind go. Several may be written at the same time.
+/// A file for runs of one kind. Several may be written at the same time.
 #[derive(Debug)]
 pub(crate) struct RunFile {
     space: Arc<RunSpace>,
@@ -255,7 +254,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Ends the block: in memory if there is room, and else in the file.
+    /// Ends the block: in memory if there is room, otherwise in the file.
     fn flush(&mut self) -> Result<(), LoadError> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -304,7 +303,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Bytes of memory the run takes.
+    /// Returns the bytes of memory that the run takes.
     #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {
         let size = |block: &Block| match block {
@@ -314,7 +313,7 @@ impl Run {
         self.blocks.iter().map(size).sum()
     }
 
-    /// Reads one of its blocks, of which there are as many as were written.
+    /// Reads one of its blocks; there is one block per flush of the writer.
     pub(crate) fn read_block(&self, index: usize, out: &mut Vec<u8>) -> Result<(), LoadError> {
         out.clear();
         match &self.blocks[index] {
@@ -327,7 +326,7 @@ impl Run {
         Ok(())
     }
 
-    /// Reads the run, `buffer_bytes` of a file at a time, and gives up its memory on the way.
+    /// Reads the run, `buffer_bytes` of a file at a time, and frees its memory on the way.
     pub(crate) fn into_reader(self, buffer_bytes: usize) -> RunReader {
         RunReader {
             file: self.file,
@@ -347,20 +346,20 @@ impl Run {
 pub(crate) struct RunReader {
     file: Arc<RunFile>,
     blocks: std::vec::IntoIter<Block>,
-    /// What is still to be read of a block in the file.
+    /// The unread part of a block in the file.
     offset: u64,
     left: usize,
     /// A block from memory, or a part of one from the file; read up to `at`.
     buffer: Vec<u8>,
     at: usize,
-    /// Room to give back when the buffer, a block from memory, has been read.
+    /// Memory to return when the buffer, a block from memory, has been read.
     taken_bytes: usize,
     buffer_bytes: usize,
 }
 
 impl RunReader {
-    /// The next bytes: at least `wanted`, unless their block ends before; none at the end of the
-    /// run. They stay unread until [`RunReader::consume`].
+    /// Returns the next bytes: at least `wanted`, unless their block ends before; none at the end of the run. They
+    /// stay unread until [`RunReader::consume`].
     #[inline]
     pub(crate) fn peek(&mut self, wanted: usize) -> Result<&[u8], LoadError> {
         if self.buffer.len() - self.at < wanted {
@@ -376,7 +375,7 @@ impl RunReader {
         debug_assert!(self.at <= self.buffer.len());
     }
 
-    /// A number in LEB128.
+    /// Reads a number in LEB128.
     #[inline]
     pub(crate) fn read_number(&mut self) -> Result<u64, LoadError> {
         let bytes = self.peek(NUMBER_BYTES_MAX)?;
@@ -408,7 +407,7 @@ impl RunReader {
         Ok(())
     }
 
-    /// The error of a run that ends within an entry.
+    /// Returns the error of a run that ends within an entry.
     #[cold]
     pub(crate) fn cut_short(&self) -> LoadError {
         self.file.error("read", io::ErrorKind::UnexpectedEof.into())
@@ -443,7 +442,7 @@ impl RunReader {
         Ok(())
     }
 
-    /// Frees a block from memory that has been read.
+    /// Releases a block from memory that has been read.
     fn release(&mut self) {
         if self.taken_bytes > 0 {
             self.file.space.recycle(std::mem::take(&mut self.buffer));

@@ -1,7 +1,7 @@
-//! Sorting more rows than memory holds: chunks are sorted, kept or coded as runs, and merged.
+//! External sort of rows: chunks are sorted, kept or encoded as runs, and merged.
 //!
-//! Rows come in SPO order or in none ([`RowSorter::new`] is told which of their bits are unsorted) and
-//! leave in order. A coded run holds each row as its difference from the one before.
+//! Rows come in SPO order or unsorted ([`RowSorter::new`] gets the unsorted bits) and leave in order. An encoded run
+//! holds each row as its difference from the previous one.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -14,19 +14,19 @@ use super::runs::{BLOCK_BYTES, Run, RunFile, RunReader};
 /// Rows decoded from a run at a time.
 const DECODED_ROWS: usize = 1 << 12;
 
-/// What sorters of a load have in common.
+/// Shared settings of a load's sorters.
 #[derive(Debug)]
 pub(crate) struct SortPlan<R> {
     /// Rows sorted at a time.
     pub(crate) chunk_rows: usize,
-    /// Where sorted chunks are written to; `None` keeps them as they are.
+    /// The file that sorted chunks are written to; `None` keeps them in memory.
     pub(crate) file: Option<Arc<RunFile>>,
-    /// Memory of chunks that one sorter is done with, for the next.
+    /// Memory of chunks that a sorter has finished, for reuse.
     pub(crate) spare: Mutex<Vec<Vec<R>>>,
 }
 
 impl<R> SortPlan<R> {
-    /// Memory for a chunk, used before if possible.
+    /// Returns memory for a chunk, reused if possible.
     pub(crate) fn take_chunk(&self) -> Vec<R> {
         let spare = self.spare.lock().expect("nothing panics holding it").pop();
         spare.unwrap_or_else(|| match self.file {
@@ -52,7 +52,7 @@ impl<R> SortPlan<R> {
     }
 }
 
-/// Takes rows in any number and gives them back sorted.
+/// Takes any number of rows and returns them sorted.
 #[derive(Debug)]
 pub(crate) struct RowSorter<'a, R> {
     plan: &'a SortPlan<R>,
@@ -64,14 +64,14 @@ pub(crate) struct RowSorter<'a, R> {
 /// A sorted chunk.
 #[derive(Debug)]
 pub(crate) enum SortedRun<R> {
-    /// As it is.
+    /// In memory.
     Plain(Vec<R>),
-    /// Coded.
+    /// Encoded.
     Coded(Run),
 }
 
 impl<'a, R: SortRow> RowSorter<'a, R> {
-    /// A sorter of rows that are in order already but for `bits`.
+    /// Returns a sorter of rows that are already in order except for `bits`.
     pub(crate) fn new(plan: &'a SortPlan<R>, bits: Range<u32>) -> Self {
         Self {
             plan,
@@ -81,12 +81,12 @@ impl<'a, R: SortRow> RowSorter<'a, R> {
         }
     }
 
-    /// Says how many rows will come, to spare the memory that growing wastes.
+    /// Reserves memory for this many rows, to avoid the waste of growing.
     pub(crate) fn expect_rows(&mut self, rows: usize) {
         self.chunk.reserve_exact(rows.min(self.plan.chunk_rows));
     }
 
-    /// Takes rows. `scratch` may serve several sorters in turn.
+    /// Adds rows. Several sorters may use `scratch` in turn.
     pub(crate) fn extend(
         &mut self,
         mut rows: impl Iterator<Item = R>,
@@ -102,7 +102,7 @@ impl<'a, R: SortRow> RowSorter<'a, R> {
         }
     }
 
-    /// Ends the chunk at hand: what comes next is another run.
+    /// Ends the current chunk: further rows go to another run.
     pub(crate) fn seal(&mut self, scratch: &mut Vec<R>) -> Result<(), LoadError> {
         if self.chunk.is_empty() {
             return Ok(());
@@ -129,7 +129,7 @@ impl<'a, R: SortRow> RowSorter<'a, R> {
         Ok(())
     }
 
-    /// No more rows come: the sorted runs.
+    /// Returns the sorted runs.
     pub(crate) fn finish(mut self, scratch: &mut Vec<R>) -> Result<Vec<SortedRun<R>>, LoadError> {
         self.seal(scratch)?;
         self.plan.return_chunk(self.chunk);
@@ -149,10 +149,10 @@ pub(crate) struct MergedRows<R> {
 struct Head<R> {
     /// The least row not yet taken.
     row: R,
-    /// Rows in memory, `row` the one at `at`.
+    /// Rows in memory; `row` is the one at `at`.
     rows: Vec<R>,
     at: usize,
-    /// Where more rows come from.
+    /// The source of further rows.
     reader: Option<RunReader>,
 }
 
@@ -171,7 +171,7 @@ impl<R: SortRow> Head<R> {
         Ok(head.settle()?.then_some(head))
     }
 
-    /// Makes `row` the one at `at`, reading on if need be; false at the end of the run.
+    /// Sets `row` to the one at `at`, reading on if necessary; returns false at the end of the run.
     #[inline]
     fn settle(&mut self) -> Result<bool, LoadError> {
         if let Some(&row) = self.rows.get(self.at) {
@@ -229,7 +229,7 @@ impl<R: SortRow> MergedRows<R> {
             .then(|| LoserTree::new(heads.len(), |a, b| heads[a].row < heads[b].row));
     }
 
-    /// Replaces the content of `block` by the next rows, about `rows_max` of them; false at the end.
+    /// Replaces the contents of `block` by the next rows, about `rows_max` of them; returns false at the end.
     pub(crate) fn next_block(
         &mut self,
         block: &mut Vec<R>,
@@ -241,7 +241,7 @@ impl<R: SortRow> MergedRows<R> {
                 self.merge_into(block, rows_max)?;
                 continue;
             }
-            // One run: its rows as they are.
+            // A single run is copied.
             let head = &mut self.heads[0];
             let until = head.rows.len().min(head.at + rows_max - block.len());
             block.extend_from_slice(&head.rows[head.at..until]);

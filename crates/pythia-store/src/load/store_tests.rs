@@ -1,4 +1,4 @@
-//! Whole loads: what a store answers is what was in the files, and a load that fails leaves no store.
+//! Whole loads: the store holds the quads of the files, and a load that fails leaves no store.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -57,13 +57,13 @@ pub(crate) fn memory() -> Arc<dyn Storage> {
     Arc::new(MemoryStorage::new())
 }
 
-/// All quads of a store, read in one of its orders.
+/// Returns all quads of a store, read in one of its orders.
 fn quads_of(storage: &Arc<dyn Storage>, order: Order) -> BTreeSet<String> {
     let store = Store::open_storage(Arc::clone(storage), OpenOptions::default()).expect("a store");
     quads_in(&store.snapshot(), order)
 }
 
-/// All quads of a snapshot, read in one of its orders.
+/// Returns all quads of a snapshot, read in one of its orders.
 pub(crate) fn quads_in(snapshot: &Snapshot, order: Order) -> BTreeSet<String> {
     let pattern = QuadPattern {
         subject: None,
@@ -101,7 +101,7 @@ pub(crate) fn quads_in(snapshot: &Snapshot, order: Order) -> BTreeSet<String> {
     quads
 }
 
-/// The quads of texts, by another parser.
+/// Returns the quads of texts, by another parser.
 pub(crate) fn expected_quads(texts: &[String]) -> BTreeSet<String> {
     let parser = oxrdfio::RdfParser::from_format(RdfFormat::NQuads);
     let text = texts.concat();
@@ -286,7 +286,7 @@ fn files_of_all_kinds_load_and_keep_their_blank_nodes_apart() {
     assert_eq!(progress.phase(), None);
     let opened = Store::open(&store, OpenOptions::default()).expect("a store");
     assert_eq!(opened.snapshot().statistics().quads, 7);
-    // A second load adds what it lacks, and blank nodes of its own.
+    // A second load adds the quads that the store lacks, and blank nodes of its own.
     drop(opened);
     let text = "_:x <http://example.org/p> <http://example.org/q> .\n\
                 <http://example.org/q> <http://example.org/p> <http://example.org/q> .\n";
@@ -329,7 +329,7 @@ fn a_syntax_error_names_its_place_and_loads_nothing() {
     };
     assert_eq!((&*problem.source, problem.line), ("input", 12_346));
     assert_no_store(folder.path());
-    // The same place can be loaded into afterwards; leniently, all but that line.
+    // The same place can be loaded into afterwards; leniently, everything except that line.
     let lenient = LoadOptions {
         lenient: true,
         ..options(1 << 16, 2)
@@ -391,7 +391,7 @@ fn a_crash_at_any_point_leaves_no_store_or_a_whole_one() {
             Err(error) => {
                 assert!(outcome.is_err(), "crash at {number}");
                 assert!(matches!(error, StoreError::NotAStore { .. }), "{error}");
-                // The next load finds its way.
+                // The next load succeeds.
                 load_texts(&inner, &texts, &options(1 << 30, 1)).expect("loaded");
                 assert!(
                     quads_of(&inner, Order::Ops) == expected,
@@ -512,7 +512,7 @@ fn a_folder_that_was_probed_before_decides_the_page_size() {
     };
     for (moved, expected) in [
         (false, (8192, Origin::Full)),
-        // What was found out about another device says nothing of this one.
+        // Measurements of another device do not apply to this one.
         (true, (4096, Origin::Assumed)),
     ] {
         let folder = tempfile::tempdir().expect("a folder");

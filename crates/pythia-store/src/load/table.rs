@@ -1,10 +1,9 @@
-//! The distinct terms of a batch in the order they were first seen: an open-addressing hash table over
-//! the keys of an [`Arena`].
+//! The distinct terms of a batch in the order of their first occurrence: an open-addressing hash table over the keys
+//! of an [`Arena`].
 //!
-//! A slot is the lower 32 bits of the key's hash and, above them, the record's place plus one; zero is
-//! an empty slot. The hash bits in the slot choose the slot too, so that growing touches no key. The
-//! hash is seeded at random: crafted input cannot make its terms collide, and the order of nothing
-//! depends on it.
+//! A slot is the lower 32 bits of the key's hash and, above them, the record's address plus one; zero is an empty
+//! slot. The hash bits in the slot also choose the slot, so that growing reads no key. The hash is seeded at random,
+//! so that crafted input cannot make its terms collide; no output order depends on it.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -24,7 +23,7 @@ pub(super) struct TermTable {
 }
 
 impl TermTable {
-    /// An empty table.
+    /// Returns an empty table.
     pub(super) fn new() -> Self {
         Self {
             arena: Arena::default(),
@@ -34,7 +33,7 @@ impl TermTable {
         }
     }
 
-    /// The ordinal of a term: a new one if `accept` agrees. `None` when the arena cannot address more,
+    /// Returns the ordinal of a term, adding it if `accept` agrees. `None` when the arena cannot address more,
     /// which [`TermTable::is_full`] announces in time.
     #[inline]
     pub(super) fn intern<E>(
@@ -91,12 +90,12 @@ impl TermTable {
         Some(ordinal)
     }
 
-    /// How many terms there are.
+    /// Returns the number of terms.
     pub(super) fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// Bytes of memory in use, and those that the next growth needs for a moment.
+    /// Returns the bytes of memory in use, plus those that the next growth briefly needs.
     pub(super) fn bytes(&self) -> usize {
         let slots = self.slots.len() * 8;
         let growing = if self.count as usize * 16 > self.slots.len() * 9 {
@@ -107,17 +106,17 @@ impl TermTable {
         self.arena.bytes() + slots + growing
     }
 
-    /// The keys.
+    /// Returns the keys.
     pub(super) fn arena(&self) -> &Arena {
         &self.arena
     }
 
-    /// The keys, to give up memory.
+    /// Returns the keys, to free their memory.
     pub(super) fn arena_mut(&mut self) -> &mut Arena {
         &mut self.arena
     }
 
-    /// Forgets all terms and keeps the memory for new ones.
+    /// Removes all terms and keeps the memory for new ones.
     pub(super) fn clear(&mut self) {
         self.arena.clear();
         self.slots.fill(0);

@@ -1,5 +1,5 @@
-//! The pipeline against collecting sinks: what comes out is the sorted set of what went in, whatever the
-//! budget and the number of threads.
+//! The pipeline with collecting sinks: the output is the sorted set of the input, regardless of the budget and the
+//! number of threads.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
@@ -196,7 +196,7 @@ fn every_order_holds_every_quad_once() {
             assert!(spo.contains(&quad));
         }
     }
-    // The texts come back through the ids.
+    // The ids decode to the same texts.
     let texts: BTreeSet<String> = spo
         .iter()
         .map(|row| row.map(|id| text_of(&terms, id)).join(" "))

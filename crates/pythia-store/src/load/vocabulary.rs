@@ -1,7 +1,8 @@
 //! The distinct terms of a batch, sorted, as a front-coded run.
 //!
-//! Ranks are positions in the order of keys (see [`super::arena`]), which is the order of ids. In the
-//! run each key is `shared: LEB128, rest: LEB128, rest bytes`, sharing a prefix with the key before.
+//! Ranks are positions in the order of keys (see [`super::arena`]), which is the order of ids. In the run each key is
+//! `shared: LEB128, rest: LEB128, rest bytes`, where `shared` is the length of the prefix shared with the previous
+//! key.
 
 use super::LoadError;
 use super::arena::{Arena, RecordRef};
@@ -12,10 +13,10 @@ const COMPARE_BELOW: usize = 24;
 /// Key bytes held in a cache word.
 const CACHED_BYTES: usize = 7;
 
-/// A key on its way to its place.
+/// A key being sorted.
 #[derive(Clone, Copy, Debug)]
 struct Item {
-    /// Seven key bytes and, in the last byte, how many of them there are (8: the key goes on).
+    /// Seven key bytes and, in the last byte, their number (8: the key continues).
     cache: u64,
     record: RecordRef,
     ordinal: u32,
@@ -32,7 +33,7 @@ pub(super) struct KeySorter {
 pub(super) const SORT_BYTES_PER_KEY: usize = size_of::<Item>() + size_of::<u32>();
 
 impl KeySorter {
-    /// Sorts the keys of an arena, of which there are `key_count`.
+    /// Sorts the `key_count` keys of an arena.
     pub(super) fn sort(&mut self, arena: &Arena, key_count: usize) {
         self.items.clear();
         self.items.reserve_exact(key_count);
@@ -50,19 +51,19 @@ impl KeySorter {
         }
     }
 
-    /// The keys sorted last, in order.
+    /// Returns the keys sorted last, in order.
     pub(super) fn records(&self) -> impl ExactSizeIterator<Item = RecordRef> + '_ {
         self.items.iter().map(|item| item.record)
     }
 
-    /// Their ranks by ordinal.
+    /// Returns their ranks by ordinal.
     pub(super) fn ranks(&self) -> &[u32] {
         &self.ranks
     }
 }
 
-/// Multikey sort: groups that agree so far are split by their next seven bytes, held beside the
-/// record so that most comparisons touch no key.
+/// Multikey sort: groups of equal prefixes are split by their next seven bytes, which are cached beside the record so
+/// that most comparisons read no key.
 fn sort_items(arena: &Arena, items: &mut [Item]) {
     let mut groups = vec![(0, items.len(), 0)];
     while let Some((start, end, mut depth)) = groups.pop() {
@@ -90,7 +91,7 @@ fn sort_items(arena: &Arena, items: &mut [Item]) {
     }
 }
 
-/// Fills the caches from the keys at `depth`; whether all are equal.
+/// Fills the caches from the keys at `depth`. Returns whether all are equal.
 fn load_caches(arena: &Arena, group: &mut [Item], depth: usize) -> bool {
     let mut difference = 0;
     let mut first = None;
@@ -111,7 +112,7 @@ fn cache(rest: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// How many bytes from `depth` all keys of a group share.
+/// Returns the number of bytes from `depth` that all keys of a group share.
 fn common_prefix(arena: &Arena, group: &[Item], depth: usize) -> usize {
     let first = &arena.key(group[0].record)[depth..];
     group.iter().fold(first.len(), |shared, item| {
@@ -119,7 +120,7 @@ fn common_prefix(arena: &Arena, group: &[Item], depth: usize) -> usize {
     })
 }
 
-/// Length of the longest common prefix.
+/// Returns the length of the longest common prefix.
 #[inline]
 pub(super) fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
     let len = a.len().min(b.len());
@@ -165,12 +166,12 @@ impl Vocabulary {
         })
     }
 
-    /// How many terms there are.
+    /// Returns the number of terms.
     pub(super) fn len(&self) -> u32 {
         self.count
     }
 
-    /// Reads the keys in order, up to `buffer_bytes` at a time.
+    /// Returns a cursor over the keys in order, reading up to `buffer_bytes` at a time.
     pub(super) fn into_cursor(self, buffer_bytes: usize) -> KeyCursor {
         KeyCursor {
             reader: self.run.into_reader(buffer_bytes),
@@ -180,7 +181,7 @@ impl Vocabulary {
     }
 }
 
-/// Walks a vocabulary in order.
+/// A cursor over a vocabulary, in order.
 #[derive(Debug)]
 pub(super) struct KeyCursor {
     reader: RunReader,
@@ -189,7 +190,7 @@ pub(super) struct KeyCursor {
 }
 
 impl KeyCursor {
-    /// Moves to the next key (at first: to the first one); false at the end.
+    /// Moves to the next key (at first: to the first one); returns false at the end.
     #[inline]
     pub(super) fn advance(&mut self) -> Result<bool, LoadError> {
         if self.left == 0 {
@@ -203,7 +204,7 @@ impl KeyCursor {
         Ok(true)
     }
 
-    /// The key at the cursor, kind first.
+    /// Returns the key at the cursor, kind first.
     #[inline]
     pub(super) fn key(&self) -> &[u8] {
         &self.key
@@ -248,7 +249,7 @@ mod tests {
     }
 
     fn key() -> impl Strategy<Value = Vec<u8>> {
-        // Few distinct bytes, zeros among them: long shared prefixes and keys that end in another.
+        // Few distinct bytes, including zeros: long shared prefixes, and keys that are prefixes of others.
         let byte = prop_oneof![Just(0_u8), Just(b'a'), Just(b'b'), Just(255_u8)];
         prop_oneof![
             prop::collection::vec(byte.clone(), 1..40),

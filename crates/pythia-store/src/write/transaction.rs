@@ -1,7 +1,7 @@
-//! A transaction: a private view of the store, and what it changes.
+//! A transaction: a private view of the store, and its changes.
 //!
-//! What it changes is in memory until it is committed: runs of quads and new terms. Whoever begins it may
-//! limit that ([`Allowance`]), and is asked before memory is taken, also for what lasts only while runs are
+//! The changes are in memory until they are committed: runs of quads and new terms. An [`Allowance`] may limit that
+//! memory; the transaction reserves from it before it allocates, including memory that is needed only while runs are
 //! merged or committed.
 
 use std::sync::{Arc, Weak};
@@ -17,46 +17,45 @@ use crate::StoreError;
 use crate::delta::{Delta, Quad, Run, TermStore, TermView, is_merged};
 use crate::snapshot::Snapshot;
 
-/// What a change takes besides the rows of runs while it is made: copies, lookups, sorting.
+/// Bytes per change while it is made, in addition to the rows of runs: copies, lookups, sorting.
 const CHANGE_BYTES: usize = 256;
-/// Quads that are changed together, at least and at most; where memory is little, they take this part of it.
+/// Bounds of the number of quads that are changed together; where memory is short, a batch takes this part of it.
 const CHANGED_ROWS: (usize, usize) = (128, 8192);
 const CHANGED_PART: usize = 16;
-/// What a changed quad takes besides the rows of runs while it is committed: its ids and signs while they are
-/// sorted.
+/// Bytes per changed quad during a commit, in addition to the rows of runs: its ids and signs while they are sorted.
 const COMMIT_BYTES: usize = 48;
-/// What a new term takes while it is committed: its number, and the one it has for all.
+/// Bytes per new term during a commit: its private id and its shared id.
 const NUMBER_BYTES: usize = 16;
 
-/// Memory that a transaction may take.
+/// A limit on a transaction's memory.
 pub trait Allowance: Send + Sync {
-    /// Takes so much in all from now on, more or less than before.
+    /// Sets the total reservation, more or less than before.
     ///
     /// # Errors
-    /// If it cannot be had, and why. What was taken before stays.
+    /// If the memory is not available, with the reason. The previous reservation stays.
     fn set(&mut self, bytes: usize) -> Result<(), String>;
 
-    /// How much more could be had now.
+    /// Returns how many more bytes are available now.
     fn left(&self) -> usize;
 }
 
-/// A transaction. It sees the store as it was when it began, with its own changes; others see
-/// those when it is committed, and all at once. Dropped, it leaves nothing.
+/// A transaction. It sees the store as of its beginning, with its own changes; others see its changes all at once
+/// when it is committed. Dropping it discards its changes.
 ///
-/// Isolation is snapshot isolation: a commit fails with [`StoreError::Conflict`] if a quad that it
-/// changes was changed by a commit after the transaction began, so the first to commit wins.
+/// Isolation is snapshot isolation: a commit fails with [`StoreError::Conflict`] if a commit after the transaction
+/// began has changed one of the same quads, so the first to commit wins.
 pub struct Transaction {
     writer: Arc<Writer>,
     begun: Begun,
     view: Snapshot,
     /// Terms that the store does not have.
     terms: Arc<TermStore>,
-    /// The runs it has made. Snapshots may have some that its view has no more.
+    /// The runs it has made. Snapshots may hold some that its view has dropped.
     made: Vec<Weak<Run>>,
     allowance: Option<Box<dyn Allowance>>,
 }
 
-/// What a commit has done.
+/// The outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
     /// Its number in the log; `None` if there was nothing to change.
@@ -85,22 +84,22 @@ impl Transaction {
         }
     }
 
-    /// What it sees, its own changes included.
+    /// Returns a snapshot of its view, its own changes included.
     pub fn snapshot(&self) -> Snapshot {
         self.view.clone()
     }
 
-    /// Memory that its changes and new terms take, about.
+    /// Returns the approximate memory of its changes and new terms.
     pub fn memory_bytes(&self) -> usize {
         let runs = self.made.iter().filter_map(Weak::upgrade);
         runs.map(|run| run.memory_bytes()).sum::<usize>() + self.terms.memory_bytes()
     }
 
-    /// The ids of terms, in their order. Those that are new get ids that only this transaction's
-    /// snapshots know. Reads all pages as one batch.
+    /// Returns the ids of terms, in their order. New terms get ids that only this transaction's snapshots know. Reads
+    /// all pages as one batch.
     ///
     /// # Errors
-    /// [`StoreError::Allowance`] before new terms are kept that do not fit.
+    /// [`StoreError::Allowance`] if new terms do not fit; they are not added.
     pub fn ids(&mut self, keys: &[TermKey<'_>]) -> Result<Vec<TermId>, StoreError> {
         let found = self.view.resolve_keys(keys)?;
         if found.iter().all(Option::is_some) {
@@ -117,19 +116,19 @@ impl Transaction {
         Ok(ids)
     }
 
-    /// Adds quads (subject, predicate, object, graph as raw ids; graph 0 is the default graph); how
-    /// many were not there.
+    /// Adds quads (subject, predicate, object, graph as raw ids; graph 0 is the default graph). Returns how many were
+    /// not there before.
     ///
     /// # Errors
-    /// [`StoreError::Allowance`] before changes are made that do not fit.
+    /// [`StoreError::Allowance`] if changes do not fit; those are not made.
     pub fn insert(&mut self, quads: &[Quad]) -> Result<u64, StoreError> {
         self.change(quads, 1)
     }
 
-    /// Removes quads; how many were there.
+    /// Removes quads. Returns how many were there.
     ///
     /// # Errors
-    /// [`StoreError::Allowance`] before changes are made that do not fit.
+    /// [`StoreError::Allowance`] if changes do not fit; those are not made.
     pub fn remove(&mut self, quads: &[Quad]) -> Result<u64, StoreError> {
         self.change(quads, -1)
     }
@@ -167,12 +166,12 @@ impl Transaction {
         self.view.delta().expect("a writer's snapshots have one")
     }
 
-    /// The runs that it has made, the largest, and oldest, first.
+    /// Returns its runs, the largest and oldest first.
     fn own_runs(&self) -> &[Arc<Run>] {
         &self.delta().runs()[self.begun.delta().runs().len()..]
     }
 
-    /// Asks for what it has and so much more.
+    /// Reserves its current memory plus `more` bytes.
     fn charge(&mut self, more: usize) -> Result<(), StoreError> {
         let bytes = self.memory_bytes().saturating_add(more);
         match &mut self.allowance {
@@ -184,7 +183,7 @@ impl Transaction {
         }
     }
 
-    /// The first of its runs that become one with another of so many rows.
+    /// Returns the index of the first of its runs that are merged with a new one of this many rows.
     fn merged_from(&self, rows: usize) -> usize {
         let (mut rows, runs) = (rows, self.own_runs());
         let merged = runs.iter().rev().take_while(|run| {
@@ -195,25 +194,25 @@ impl Transaction {
         runs.len() - merged.count()
     }
 
-    /// Whether nobody else has its runs from one on.
+    /// Returns whether nothing else refers to its runs from this index on.
     fn is_alone(&self, from: usize) -> bool {
         let runs = &self.own_runs()[from..];
         Arc::strong_count(self.delta()) == 1 && runs.iter().all(|run| Arc::strong_count(run) == 1)
     }
 
-    /// What a new run of so many rows takes, and making it one with others, besides what those take.
+    /// Returns the additional bytes for a new run of this many rows and for merging it with others.
     fn merging_bytes(&self, rows: usize) -> usize {
         let from = self.merged_from(rows);
         let merged: usize = self.own_runs()[from..].iter().map(|run| run.len()).sum();
         let all = match self.is_alone(from) {
-            // Order by order: the rows of one are there twice.
+            // Merged order by order: only the rows of one order exist twice.
             true => Run::bytes_of(merged + rows) / Run::ORDERS,
             false => Run::bytes_of(merged + rows),
         };
         Run::bytes_of(rows) + if merged == 0 { 0 } else { all }
     }
 
-    /// Puts a run on top of its changes.
+    /// Adds a run to its changes.
     fn add_run(&mut self, run: Run) {
         let mut runs = self.own_runs().to_vec();
         let merged = runs.split_off(self.merged_from(run.len()));
@@ -229,7 +228,7 @@ impl Transaction {
         self.set_runs(runs);
     }
 
-    /// Shows these runs on top of what there was.
+    /// Replaces its runs by these.
     fn set_runs(&mut self, runs: Vec<Arc<Run>>) {
         let delta = self.delta().with_own_runs(self.begun.delta(), runs);
         self.view = self.view.with_delta(delta);
@@ -238,15 +237,15 @@ impl Transaction {
     /// Makes the changes durable and visible, all at once.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] if another commit came first: the transaction can be done again.
-    /// [`StoreError::Allowance`] if what a commit takes does not fit. Errors of the log: nothing is changed,
-    /// unless the message says that it cannot be known.
+    /// [`StoreError::Conflict`] if another commit came first: the transaction can be tried again.
+    /// [`StoreError::Allowance`] if the commit's memory does not fit. Errors of the log: nothing is changed, unless
+    /// the message says that the outcome is unknown.
     pub fn commit(self) -> Result<Committed, StoreError> {
         self.commit_with_key(None)
     }
 
-    /// As [`Self::commit`], once for each key: if the log has a commit with this key, nothing is
-    /// changed, and its position is given (Hyder §4.1).
+    /// As [`Self::commit`], once for each key: if the log has a commit with this key, changes nothing and returns
+    /// that commit's position (Hyder §4.1).
     pub fn commit_with_key(mut self, key: Option<&str>) -> Result<Committed, StoreError> {
         let run = self.only_run()?;
         if run.len() == 0 && key.is_none() {
@@ -256,11 +255,11 @@ impl Transaction {
                 removed: 0,
             });
         }
-        // The new terms are there once more, for all; what is logged is there a piece at a time.
+        // The commit copies the new terms to the shared store, and logs the changes one piece at a time.
         let terms = self.terms.memory_bytes();
         let numbers = run.len() * COMMIT_BYTES + self.terms.len() * NUMBER_BYTES;
         let logged = LOGGED_BYTES.min(run.len() * LOGGED_QUAD_BYTES + terms) * 3;
-        // Where a snapshot has the run too, it stays as it is if it gets other ids.
+        // If a snapshot shares the run, giving it other ids needs a copy.
         let copied = match Arc::strong_count(&run) {
             1 => 0,
             _ => Run::bytes_of(run.len()),
@@ -279,7 +278,7 @@ impl Transaction {
         })
     }
 
-    /// All changes as one run, which the view has no more.
+    /// Takes all changes out of the view, as one run.
     fn only_run(&mut self) -> Result<Arc<Run>, StoreError> {
         let rows: usize = self.own_runs().iter().map(|run| run.len()).sum();
         let is_one = self.own_runs().len() == 1;

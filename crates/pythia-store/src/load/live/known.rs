@@ -1,11 +1,11 @@
-//! Quads of a load that the store had: put aside in a temporary file, to be looked up few at a time.
+//! Quads of a load that the store already had, in a temporary file, to be looked up few at a time.
 
 use std::sync::Arc;
 
 use crate::load::LoadError;
 use crate::load::runs::{Run, RunFile, RunWriter};
 
-/// Quads of a block, which is read to look one up.
+/// Quads of a block, which is the unit of reads.
 const BLOCK_QUADS: usize = 1 << 11;
 const QUAD_BYTES: usize = 32;
 
@@ -15,7 +15,7 @@ type Quad = [u64; 4];
 /// Quads, sorted.
 #[derive(Debug)]
 pub(crate) struct KnownQuads {
-    /// The first of each block.
+    /// The first quad of each block.
     first: Vec<Quad>,
     blocks: Run,
     /// The block that was read last, and its place.
@@ -24,7 +24,7 @@ pub(crate) struct KnownQuads {
 }
 
 impl KnownQuads {
-    /// Whether a quad is among them. Reads a block, unless it was read last: sorted questions read few.
+    /// Returns whether it has a quad. Reads a block, unless that was read last: sorted lookups read few.
     pub(crate) fn contains(&mut self, quad: &Quad) -> Result<bool, LoadError> {
         let after = self.first.partition_point(|first| first <= quad);
         let Some(place) = after.checked_sub(1) else {
@@ -76,7 +76,7 @@ impl KnownQuadsWriter {
     }
 
     fn end_block(&mut self) -> Result<(), LoadError> {
-        // What is written at once lies in one block, and two of these do not fit into one.
+        // One write is in one block, and two of these do not fit into one.
         self.blocks.write(&self.block)?;
         self.block.clear();
         Ok(())

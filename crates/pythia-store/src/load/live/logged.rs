@@ -1,4 +1,4 @@
-//! A run as the log has it: with its terms, in parts.
+//! A run in the form of the log: with its terms, in parts.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,14 +13,14 @@ use crate::pattern::Order;
 use crate::snapshot::Snapshot;
 use crate::write::change_set;
 
-/// Rows of a change set for the log, at least and at most.
+/// Bounds of the number of rows of a change set for the log.
 const CHANGES: std::ops::RangeInclusive<usize> = 1 << 10..=64 << 10;
-/// Bytes that a change set should have.
+/// Target size of a change set.
 const CHANGES_BYTES: usize = 8 << 20;
 
-/// Hands out what a run adds and removes as the log has it, some at a time and in no certain order:
-/// what `make` makes of it on one of `threads` threads. `snapshot` has the terms; rows of `left_out`, which is
-/// sorted, are left out.
+/// Converts a run's changes, except the rows of `left_out` (sorted), to change sets for the log, some rows at a time
+/// and in no particular order. Applies `make` to each on one of `threads` threads and passes the results to `take`.
+/// `snapshot` has the terms.
 pub(crate) fn change_sets<T: Send>(
     snapshot: &Snapshot,
     run: &Arc<DeviceRun>,
@@ -50,12 +50,12 @@ pub(crate) fn change_sets<T: Send>(
             }
             let set = change_set(snapshot, &chunk, usize::MAX, |_| ())?;
             let set = set.expect("nothing is too long");
-            // Terms may be long, and are short again.
+            // The lengths of terms vary.
             wanted = match set.bytes() {
                 0..CHANGES_BYTES => (2 * wanted).min(*CHANGES.end()),
                 _ => (wanted / 2).max(*CHANGES.start()),
             };
-            // Nobody receives once taking has failed, which says why.
+            // The receiver is gone only after `take` has failed with its own error.
             if made.send(make(set)?).is_err() {
                 return Ok(());
             }

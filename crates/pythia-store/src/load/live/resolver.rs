@@ -1,4 +1,4 @@
-//! From the distinct terms of a load, which come sorted, to ids.
+//! Lookup of the ids of a load's distinct terms, which come sorted.
 
 use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
@@ -13,21 +13,21 @@ use crate::snapshot::Snapshot;
 
 /// Terms looked up at a time.
 const KEYS: usize = 1 << 14;
-/// Bytes of them, at most, unless one has more.
+/// Limit of their bytes, unless a single term has more.
 const KEYS_BYTES: usize = 4 << 20;
-/// Looking a term up costs as much as reading so many terms of a dictionary in order.
+/// Cost of looking a term up, in terms of a dictionary read in order.
 const FIND_COST: u64 = 16;
 
-/// Gives each term its id: the one it has, or the next.
+/// Gives each term its existing id, or the next new one.
 pub(super) struct Resolver<'t> {
     snapshot: &'t Snapshot,
-    /// Where the base's terms are read in order, as so many are looked for.
+    /// `Some` if the base's terms are read in order, as many are looked up.
     base: Option<BaseTerms<'t>>,
     first: KindCounts,
     next: KindCounts,
     new_terms: RunTermsWriter,
     ids: Vec<u64>,
-    /// Terms to be looked up: kinds, and where each key ends in `bytes`.
+    /// Terms to be looked up: kinds, and the end of each key in `bytes`.
     waiting: Vec<(TermKind, usize)>,
     bytes: Vec<u8>,
 }
@@ -50,7 +50,7 @@ impl<'t> Resolver<'t> {
         }
     }
 
-    /// The new terms, and whether there are any.
+    /// Returns the new terms, and whether there are any.
     pub(super) fn finish(self) -> (RunTermsWriter, bool) {
         (self.new_terms, self.next != self.first)
     }
@@ -110,11 +110,11 @@ impl TermSink for &mut Resolver<'_> {
     }
 }
 
-/// The terms of a base in order, to be compared with others that are.
+/// The terms of a base in order, to be compared with other sorted terms.
 struct BaseTerms<'d> {
     dictionary: &'d Dictionary,
     keys: Option<Keys<'d>>,
-    /// The term at hand.
+    /// The current term.
     id: Option<TermId>,
     key: OwnedKey,
 }
@@ -132,7 +132,7 @@ impl<'d> BaseTerms<'d> {
         }
     }
 
-    /// The id of a key that is not less than those asked for before.
+    /// Returns the id of a key that is not less than the previous ones.
     fn find(&mut self, key: TermKey<'_>) -> Result<Option<TermId>, StoreError> {
         if self.key.kind != key.kind {
             self.key.kind = key.kind;

@@ -1,9 +1,9 @@
-//! The terms that a load brings, while commits go on that give ids to new terms too.
+//! The terms that a load adds, while concurrent commits also give ids to new terms.
 //!
-//! They are looked up in a snapshot, and those it does not have are written as a run without quads, with
-//! provisional ids: those that follow the snapshot's. Before that run becomes part of the store, commits
-//! may have given the same ids to other terms, and other ids to the same terms. The former only moves
-//! the run's ids, which no file has; the latter are left out of a run that is written again.
+//! Terms are looked up in a snapshot, and those that it lacks are written as a run without quads, with provisional
+//! ids that follow the snapshot's. Before that run becomes part of the store, commits may have given the same ids to
+//! other terms, and other ids to the same terms. The former only moves the run's ids, which are in no file; the
+//! latter terms are left out of a run that is written again.
 
 use std::sync::Arc;
 
@@ -20,21 +20,20 @@ const KEYS: u64 = 1 << 12;
 
 /// Terms that are to become part of a store.
 pub(crate) struct NewTerms {
-    /// The provisional payloads of each kind's terms begin here: the ends of the snapshot that does not have
-    /// them.
+    /// By kind, the first provisional payload: the end of the snapshot that lacks the terms.
     first: KindCounts,
-    /// Nothing names it yet; `None` if no term is new.
+    /// Not named by a manifest yet; `None` if no term is new.
     run: Option<Arc<DeviceRun>>,
-    /// What became of the ids since terms were looked up.
+    /// Changes of the ids since the terms were looked up.
     steps: Vec<Renumbering>,
 }
 
-/// Where ids have gone: those of each kind from some payload on.
+/// A renumbering of the ids of each kind from some payload on.
 #[derive(Debug)]
 struct Renumbering {
     from: KindCounts,
     to: KindCounts,
-    /// Those that were found to be other terms' ids, sorted.
+    /// Old and new ids of terms that commits have added, sorted.
     found: Vec<(u64, u64)>,
 }
 
@@ -68,12 +67,12 @@ impl NewTerms {
         }
     }
 
-    /// The run that has them, if there are any.
+    /// Returns the run of the terms, if there are any.
     pub(crate) fn run(&self) -> Option<&Arc<DeviceRun>> {
         self.run.as_ref()
     }
 
-    /// Which of them a later snapshot has, with its ids.
+    /// Returns which of the terms a later snapshot has, with its ids.
     pub(crate) fn found_in(&self, snapshot: &Snapshot) -> Result<Vec<(u64, u64)>, StoreError> {
         let mut found = Vec::new();
         let Some(run) = &self.run else {
@@ -99,8 +98,8 @@ impl NewTerms {
         Ok(found)
     }
 
-    /// Leaves out terms that a snapshot was found to have, which needs another run. The caller removes what
-    /// the old one is.
+    /// Leaves out terms that a snapshot was found to have, which requires a new run. The caller removes the files of
+    /// the old one.
     pub(crate) fn leave_out(
         &mut self,
         found: Vec<(u64, u64)>,
@@ -135,8 +134,8 @@ impl NewTerms {
         Ok(())
     }
 
-    /// Gives them the ids that follow those of a snapshot, which has none of them; what a manifest is to say
-    /// of their run, and the run, if there are any.
+    /// Gives the terms the ids that follow those of a snapshot, which has none of the terms. Returns the run's
+    /// manifest entry and the run, if there are any terms.
     pub(crate) fn place_behind(
         &mut self,
         snapshot: &Snapshot,
@@ -160,13 +159,13 @@ impl NewTerms {
         self.steps.push(step);
     }
 
-    /// The id that one of their provisional ids, or any other, has become.
+    /// Returns the current form of an id, provisional or not.
     pub(super) fn id(&self, id: u64) -> u64 {
         self.steps.iter().fold(id, |id, step| step.id(id))
     }
 }
 
-/// One past the last payload of each kind that a snapshot has.
+/// Returns, for each kind, one past the last payload of a snapshot.
 pub(crate) fn ends(snapshot: &Snapshot) -> KindCounts {
     let delta = snapshot.delta().expect("a writer's snapshots have one");
     *delta.terms()[0].ends()
