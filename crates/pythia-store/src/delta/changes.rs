@@ -11,10 +11,10 @@ use crate::StoreError;
 use crate::pattern::{Component, GraphFilter, IdBatch, Order, QuadPattern};
 use crate::scan::{QuadScan, of_segment};
 
-/// The part of a quad that rows are merged by: components in the scan's order, the rest 0.
+/// The merge key of a quad: components in the scan's order, the rest 0.
 pub(crate) type Key = [u64; 4];
 
-/// A quad's key.
+/// Returns a quad's key.
 pub(crate) fn row_key(quad: &[u64; 4], components: &[Component]) -> Key {
     let mut key = [0; 4];
     for (place, &which) in key.iter_mut().zip(components) {
@@ -31,11 +31,11 @@ pub(crate) struct ChangeStream {
 
 /// Rows of one run.
 enum Input {
-    /// Those of a range that lie in the order asked for.
+    /// A range that is already in the requested order.
     Range(RunRange),
-    /// Those that had to be sorted.
+    /// Rows that had to be sorted.
     Sorted { rows: Vec<(Key, i32)>, next: usize },
-    /// Those of a segment of a run on the device.
+    /// Rows of a segment of a run on the device.
     Scan(Box<SegmentScan>),
 }
 
@@ -50,7 +50,7 @@ struct RunRange {
 }
 
 impl RunRange {
-    /// Goes on to the next row of an accepted graph and makes its key.
+    /// Moves to the next row of an accepted graph and makes its key.
     fn settle(&mut self, components: &[Component]) {
         let all = self.run.rows(self.order);
         while self.rows.start < self.rows.end {
@@ -178,9 +178,9 @@ impl Input {
 }
 
 impl ChangeStream {
-    /// The changes that match a pattern, or, if `ids` says so, those whose first free component is
-    /// among them. Keys are of `components`, a prefix of the order's that the pattern leaves free.
-    /// `None` if there are none.
+    /// Returns the changes that match a pattern; with `ids`, only those whose first free component is in `ids`. Keys
+    /// consist of `components`, a prefix of those of the order that the pattern leaves free. `None` if there are no
+    /// changes.
     pub(crate) fn new(
         delta: &Delta,
         pattern: &QuadPattern,
@@ -209,7 +209,7 @@ impl ChangeStream {
         }))
     }
 
-    /// The next key and the sum of its signs, if it is not greater than `last`. The sum may be 0.
+    /// Returns the next key and the sum of its signs, if it is not greater than `last`. The sum may be 0.
     pub(crate) fn next_until(
         &mut self,
         last: Option<&Key>,
@@ -309,7 +309,7 @@ fn of_pattern(
     })
 }
 
-/// Whether what an order has of a pattern is sorted by these components.
+/// Returns whether the rows that an order has of a pattern are sorted by these components.
 fn is_sorted_by(order: Order, pattern: &QuadPattern, components: &[Component]) -> bool {
     let is_free = |which: &Component| match which {
         Component::Subject => pattern.subject.is_none(),

@@ -8,12 +8,12 @@
 //! ```
 //!
 //! Rows hold the ids that a snapshot sees: the base's, and those of new terms. A run is written once
-//! ([`DeviceRunWriter`]) and read through [`DeviceRun`]: merging with the base's rows needs only the
-//! two segments, and whether a node or a term is touched at all is known without reading. Runs of
-//! similar size become one ([`merge`]).
+//! ([`DeviceRunWriter`]) and read through [`DeviceRun`]: merging with the base's rows needs only the two segments,
+//! and the filters tell without a read whether a node or a term may be touched. Runs of similar size are merged
+//! ([`merge`]).
 //!
-//! In memory are the directories of the segments, about the square root of their pages' bytes where
-//! pages are few, and 12 to 24 bits for each node and term. The bytes are in `docs/format/runs.md`.
+//! The directories of the segments are in memory, about the square root of their pages' bytes where pages are few,
+//! plus 12 to 24 bits for each node and term. The format is in `docs/format/runs.md`.
 
 use std::sync::Arc;
 
@@ -46,27 +46,27 @@ pub(crate) use filter::{FilterBuilder, StoredFilter, hash_of};
 use terms::RunTerms;
 pub(crate) use writer::add_edge;
 
-/// The folder of the quads that were added.
+/// The folder of added quads.
 const ADDED: &str = "added";
-/// The folder of the quads that were removed.
+/// The folder of removed quads.
 const REMOVED: &str = "removed";
-/// The file of what is kept in memory.
+/// The file of the structures that are kept in memory.
 const DIRECTORY_NAME: &str = "directory";
 const MAGIC: &[u8; 8] = b"pythiarn";
 const VERSION: u32 = 1;
 
-/// A run on the device, open for reading. Nothing of it ever changes.
+/// A run on the device, open for reading. Immutable.
 pub struct DeviceRun {
     entry: RunEntry,
     added: Arc<Segment>,
     removed: Arc<Segment>,
-    /// Nodes that have rows, by end, and with which predicates.
+    /// Filters of the nodes that have rows, by end, and of nodes with predicates.
     nodes: [StoredFilter; 2],
     terms: RunTerms,
 }
 
 impl DeviceRun {
-    /// Opens a run: reads its directories, and compares the length of every file.
+    /// Opens a run: reads its directories, and checks the length of every file.
     pub fn open(pool: &Arc<BufferPool>, entry: &RunEntry) -> Result<Self, StoreError> {
         let folder = entry.id.folder();
         let names = entry.files.iter().map(|file| file.name.clone());
@@ -95,13 +95,13 @@ impl DeviceRun {
         })
     }
 
-    /// What the manifest says of it.
+    /// Returns its manifest entry.
     pub fn entry(&self) -> &RunEntry {
         &self.entry
     }
 
-    /// Gives the new terms of each of [`TermKind::DICTIONARY`] the ids from these payloads on. What names
-    /// them is to be given the same: the files of the run do not.
+    /// Gives the new terms of each of [`TermKind::DICTIONARY`] the ids from these payloads on. The caller must change
+    /// the manifest entry in the same way: the files of the run have no ids.
     pub(crate) fn number_terms(&mut self, first: &KindCounts) {
         for (span, &first) in self.entry.terms.iter_mut().zip(first) {
             span.first = first;
@@ -109,22 +109,22 @@ impl DeviceRun {
         self.terms.number(&self.entry.terms);
     }
 
-    /// The quads that were added.
+    /// Returns the added quads.
     pub fn added(&self) -> &Arc<Segment> {
         &self.added
     }
 
-    /// The quads that were removed.
+    /// Returns the removed quads.
     pub fn removed(&self) -> &Arc<Segment> {
         &self.removed
     }
 
-    /// Whether the node may have rows, or rows of the predicate; false is certain.
+    /// Returns whether the node may have rows, or rows of the predicate; false is certain.
     pub fn touches(&self, end: End, node: TermId, predicate: Option<TermId>) -> bool {
         self.nodes[end as usize].may_hold(hash_of(node, predicate))
     }
 
-    /// Quads of a predicate that were added, and that were removed.
+    /// Returns the numbers of added and of removed quads of a predicate.
     pub fn predicate(&self, predicate: TermId) -> (u64, u64) {
         let quads = |segment: &Segment| {
             let found = segment.statistics().predicate(predicate);
@@ -133,18 +133,18 @@ impl DeviceRun {
         (quads(&self.added), quads(&self.removed))
     }
 
-    /// Whether the id is one of the run's new terms.
+    /// Returns whether the id is one of the run's new terms.
     pub fn has_term(&self, id: TermId) -> bool {
         self.terms.contains(id)
     }
 
-    /// The ids of those keys that are the run's new terms, in their order. Keys that it does not
-    /// have cost no page; the others' pages are read as one batch.
+    /// Returns the ids of the keys that are the run's new terms, in order. Other keys cost no page; the pages are
+    /// read as one batch.
     pub fn find_batch(&self, keys: &[TermKey<'_>]) -> Result<Vec<Option<TermId>>, StoreError> {
         self.terms.find_batch(keys)
     }
 
-    /// The first `limit` of the run's new terms whose keys start with `prefix`, in order of their keys.
+    /// Returns the first `limit` of the run's new terms whose keys start with `prefix`, in order of their keys.
     pub(crate) fn terms_with_prefix(
         &self,
         kind: TermKind,
@@ -154,8 +154,8 @@ impl DeviceRun {
         self.terms.with_prefix(kind, prefix, limit)
     }
 
-    /// Calls `f` with the index in `ids` and the key of each that is one of the run's new terms, in
-    /// any order. Reads all pages as one batch, after those of ids that are mapped.
+    /// Calls `f` with the index in `ids` and the key of each of the run's new terms, in any order. Reads all pages as
+    /// one batch, after those that map ids.
     pub fn keys<E: From<StoreError> + From<IoError>>(
         &self,
         ids: &[TermId],
@@ -164,22 +164,22 @@ impl DeviceRun {
         self.terms.keys(ids, f)
     }
 
-    /// The pages that map ranks and serial numbers of terms, if there are any.
+    /// Returns the pages that map ranks and serial numbers of terms, if there are any.
     pub(crate) fn term_map(&self) -> Option<&PagedFile> {
         self.terms.map()
     }
 
-    /// The name of the file of what is kept in memory.
+    /// Returns the name of the file of the structures that are kept in memory.
     pub(crate) fn directory_file(&self) -> String {
         format!("{}/{DIRECTORY_NAME}", self.entry.id.folder())
     }
 
-    /// The new terms with their ids, sorted by their keys.
+    /// Returns the new terms with their ids, sorted by their keys.
     pub fn terms(&self) -> Result<TermCursor<'_>, StoreError> {
         self.terms.cursor()
     }
 
-    /// Memory that it takes while it is open, about; pages are in the cache.
+    /// Returns the approximate memory of the open run; pages are in the cache.
     pub fn memory_bytes(&self) -> usize {
         let filters = self.nodes.iter().map(StoredFilter::memory_bytes);
         let segments = [&self.added, &self.removed].map(|segment| segment.memory_bytes());

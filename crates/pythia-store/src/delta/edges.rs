@@ -1,4 +1,4 @@
-//! Many nodes at a time: the changes of their edges, merged into what the base has of them.
+//! Batches of nodes: the changes of their edges, merged into the base's edges.
 
 use std::ops::Range;
 
@@ -11,8 +11,7 @@ use crate::StoreError;
 use crate::pattern::{End, Expansion, GraphFilter, QuadPattern};
 use crate::snapshot;
 
-/// An edge more, or fewer, of one of the nodes that are expanded. Sorts like the rows of an
-/// expansion.
+/// The change of an edge of one of the expanded nodes. Sorts like the rows of an expansion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EdgeChange {
     source: u32,
@@ -29,7 +28,7 @@ impl EdgeChange {
 }
 
 impl Delta {
-    /// The changes of the edges of `nodes`, which are sorted and distinct; sorted, each once.
+    /// Returns the changes of the edges of `nodes`, which are sorted and distinct; sorted, each once.
     pub(crate) fn edge_changes(
         &self,
         end: End,
@@ -57,7 +56,7 @@ impl Delta {
         Ok(changes)
     }
 
-    /// For each pair, quads more, or fewer, that join it.
+    /// Returns, for each pair, the change in the number of quads that join it.
     pub(crate) fn probe(
         &self,
         predicate: TermId,
@@ -106,7 +105,7 @@ fn probe_device_run(
             .zip(there)
             .filter_map(|(both, there)| there.then_some(both))
         {
-            // In one graph a pair is joined once; in several it has to be counted.
+            // In one graph a pair is joined once; in several it must be counted.
             sums[index] += sign
                 * match graph {
                     GraphFilter::One(_) => 1,
@@ -125,7 +124,7 @@ fn probe_device_run(
     Ok(())
 }
 
-/// Adds the signs of equal changes up, and drops those that cancel.
+/// Adds up the signs of equal changes, and drops those that cancel.
 fn sum_up(changes: &mut Vec<EdgeChange>) {
     let mut kept: Vec<EdgeChange> = Vec::with_capacity(changes.len());
     for &change in changes.iter() {
@@ -205,8 +204,8 @@ fn of_device_run(
     Ok(())
 }
 
-/// Appends the base's rows to `out`, with the changes made. `base` has predicates unless only those
-/// of one are wanted, and graphs if `out` wants them.
+/// Appends the base's rows, with the changes applied, to `out`. `base` has predicates unless only one predicate is
+/// wanted, and graphs if `out` wants them.
 pub(crate) fn merge(
     base: &Expansion,
     changes: &[EdgeChange],
@@ -215,7 +214,7 @@ pub(crate) fn merge(
 ) -> Result<(), StoreError> {
     let predicate = predicate.map_or(0, |predicate| predicate.0);
     let predicate_of = |row: usize| base.predicate.get(row).copied().unwrap_or(predicate);
-    // Without graphs, rows of an edge in several look alike, and the sum of their changes counts.
+    // Without graphs, rows of an edge in several graphs look alike, and the sum of their changes counts.
     let graph_of = |row: usize| base.graph.get(row).copied().unwrap_or(0);
     let key = |row: usize| {
         (
@@ -261,7 +260,7 @@ fn push((source, predicate, other, graph): (u32, u64, u64, u64), out: &mut Expan
     }
 }
 
-/// The first row from `from` on that is not before; rows that are come first.
+/// Returns the first row from `from` on for which `is_before` is false; rows for which it is true come first.
 fn first_from(from: usize, end: usize, is_before: impl Fn(usize) -> bool) -> usize {
     let mut step = 1;
     let mut low = from;
@@ -281,8 +280,8 @@ fn first_from(from: usize, end: usize, is_before: impl Fn(usize) -> bool) -> usi
     low
 }
 
-/// Appends some rows of an expansion, with what `out` wants of them. Rows without predicates are of
-/// one that `out` does not want.
+/// Appends rows of an expansion, with the columns that `out` wants. Rows without predicates have a single predicate,
+/// which `out` does not want.
 pub(crate) fn append(rows: &Expansion, range: Range<usize>, out: &mut Expansion) {
     out.source.extend_from_slice(&rows.source[range.clone()]);
     out.other.extend_from_slice(&rows.other[range.clone()]);

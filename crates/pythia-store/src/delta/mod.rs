@@ -1,10 +1,10 @@
-//! Recent changes: what a snapshot sees on top of its base segment.
+//! Recent changes: the part of a snapshot on top of its base segment.
 //!
-//! Changes are *runs* of signed quads ([`run`]) over ids of the base and of new terms ([`terms`]).
-//! They are normalised: a quad is added only where it was absent and removed only where it was
-//! there, so counts are sums, and a sum never leaves 0 and 1. Reads go to the base as ever and then
-//! mend what runs have touched ([`changes`], [`edges`]): what no run touches costs a look at a
-//! filter or a search in memory, and no page (MaSM in the Bulletin; decision 0017).
+//! Changes are *runs* of signed quads ([`run`]) over ids of the base and of new terms ([`terms`]). They are
+//! normalised: a quad is added only where it was absent and removed only where it was present, so counts are sums,
+//! and a sum is always 0 or 1. Reads go to the base and then merge in the changes of runs ([`changes`], [`edges`]).
+//! For data that no run touches this costs a filter lookup or a search in memory, and no page (MaSM in the Bulletin;
+//! decision 0017).
 
 mod changes;
 pub mod device;
@@ -33,36 +33,36 @@ use crate::snapshot;
 use crate::statistics::Statistics;
 use device::DeviceRun;
 
-/// A run so small is merged with the next whatever its size: commits of single quads then make one
-/// run, not many.
+/// A run this small is merged with the next regardless of its size: commits of single quads then make one run, not
+/// many.
 const SMALL_ROWS: usize = 512;
-/// Runs are kept at least so many times larger than the next.
+/// Minimum ratio of the size of a run to that of the next.
 const RATIO: usize = 8;
-/// Runs of commits that have more rows together are not made one in memory, as both are there until that is done.
+/// Runs of commits with more rows together are not merged in memory, as both inputs exist until the merge is done.
 const MERGED_ROWS_MAX: usize = 1 << 16;
 
-/// Whether a run becomes one with a later one of so many rows.
+/// Returns whether a run is merged with a later one of this many rows.
 pub(crate) fn is_merged(before: usize, rows: usize) -> bool {
     before < SMALL_ROWS || before < RATIO * rows
 }
 
-/// Changes on top of a base. Nothing of it ever changes; a commit makes the next one.
+/// Changes on top of a base. Immutable; a commit makes the next one.
 pub(crate) struct Delta {
-    /// Terms per kind that the base has.
+    /// Terms of each kind in the base.
     base_terms: KindCounts,
     /// Runs on the device.
     device: Vec<Arc<DeviceRun>>,
-    /// Runs in memory: the largest, and oldest, first.
+    /// Runs in memory, the largest and oldest first.
     runs: Vec<Arc<Run>>,
-    /// Runs that are being written to the device, and so are not merged with later ones.
+    /// Number of runs that are being written to the device, and so are not merged with later ones.
     frozen: usize,
-    /// New terms: those that commits have brought, and those of one transaction.
+    /// New terms: those of commits, and those of one transaction.
     terms: Vec<TermView>,
     statistics: OnceLock<Statistics>,
 }
 
 impl Delta {
-    /// The changes of these runs, on a base with so many terms.
+    /// Returns the changes of these runs, on a base with this many terms.
     pub(crate) fn new(
         base_terms: KindCounts,
         device: Vec<Arc<DeviceRun>>,
@@ -78,7 +78,7 @@ impl Delta {
         }
     }
 
-    /// These changes and a run on top, whose new terms are in `terms` by now.
+    /// Returns these changes with a run on top, whose new terms are already in `terms`.
     pub(crate) fn with_run(&self, run: Arc<Run>, terms: Vec<TermView>) -> Self {
         let mut runs = self.runs.clone();
         let mut last = run;
@@ -100,7 +100,7 @@ impl Delta {
         }
     }
 
-    /// The same changes, as the beginning of those of a transaction with these terms.
+    /// Returns the same changes, as the beginning of those of a transaction with these terms.
     pub(crate) fn private(&self, terms: TermView) -> Self {
         let is_first = self.terms.len() == 1;
         Self {
@@ -114,7 +114,7 @@ impl Delta {
         }
     }
 
-    /// The changes of a transaction that began with `begun`, with these runs as its own.
+    /// Returns the changes of a transaction that began with `begun`, with these runs as its own.
     pub(crate) fn with_own_runs(&self, begun: &Self, own: Vec<Arc<Run>>) -> Self {
         Self {
             runs: begun.runs.iter().cloned().chain(own).collect(),
@@ -122,7 +122,7 @@ impl Delta {
         }
     }
 
-    /// The same changes; those in memory are no more merged with later ones.
+    /// Returns the same changes; the runs in memory are no longer merged with later ones.
     pub(crate) fn frozen(&self) -> Self {
         Self {
             frozen: self.runs.len(),
@@ -130,7 +130,7 @@ impl Delta {
         }
     }
 
-    /// The same changes, of which those that `frozen` has in memory are a run on the device now.
+    /// Returns the same changes after the runs that `frozen` has in memory were written as a run on the device.
     pub(crate) fn flushed(&self, frozen: &Self, run: Arc<DeviceRun>) -> Self {
         let mut device = self.device.clone();
         device.push(run);
@@ -143,7 +143,7 @@ impl Delta {
         }
     }
 
-    /// The same changes, with other runs on the device that come to the same.
+    /// Returns the same changes, with other runs on the device that are equivalent.
     pub(crate) fn with_device(&self, device: Vec<Arc<DeviceRun>>) -> Self {
         Self {
             device,
@@ -162,28 +162,28 @@ impl Delta {
         }
     }
 
-    /// The runs on the device, the oldest first.
+    /// Returns the runs on the device, the oldest first.
     pub(crate) fn device(&self) -> &[Arc<DeviceRun>] {
         &self.device
     }
 
-    /// The runs in memory, the oldest first.
+    /// Returns the runs in memory, the oldest first.
     pub(crate) fn runs(&self) -> &[Arc<Run>] {
         &self.runs
     }
 
-    /// Whether all of it is on the device: quads, and also terms that no quad uses any more, as what
-    /// comes next may use them again.
+    /// Returns whether everything is on the device: quads, and also terms that no quad uses any more, as later
+    /// changes may use them again.
     pub(crate) fn is_on_device(&self) -> bool {
         self.runs.is_empty() && self.terms.iter().all(TermView::is_empty)
     }
 
-    /// The new terms.
+    /// Returns the new terms.
     pub(crate) fn terms(&self) -> &[TermView] {
         &self.terms
     }
 
-    /// Memory that it takes, about.
+    /// Returns the approximate memory of the changes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let runs: usize = self.runs.iter().map(|run| run.memory_bytes()).sum();
         let terms: usize = self
@@ -194,19 +194,19 @@ impl Delta {
         runs + terms
     }
 
-    /// Whether no quad differs from the base.
+    /// Returns whether no quad differs from the base.
     pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty() && self.device.is_empty()
     }
 
-    /// The id of a new term.
+    /// Returns the id of a new term.
     pub(crate) fn find(&self, key: TermKey<'_>) -> Result<Option<TermId>, StoreError> {
         let mut id = [None];
         self.find_missing(&[key], &mut id)?;
         Ok(id[0])
     }
 
-    /// The ids of those keys that have none yet and are new terms.
+    /// Fills in the ids of keys that have none yet and are new terms.
     pub(crate) fn find_missing(
         &self,
         keys: &[TermKey<'_>],
@@ -218,7 +218,7 @@ impl Delta {
         self.find_on_device(keys, ids)
     }
 
-    /// The ids of those keys that have none yet and are new terms of runs on the device.
+    /// Fills in the ids of keys that have none yet and are new terms of runs on the device.
     pub(crate) fn find_on_device(
         &self,
         keys: &[TermKey<'_>],
@@ -239,7 +239,7 @@ impl Delta {
         Ok(())
     }
 
-    /// Calls `f` with the index in `ids` and the key of each that is a new term.
+    /// Calls `f` with the index in `ids` and the key of each new term.
     pub(crate) fn keys(
         &self,
         ids: &[TermId],
@@ -257,12 +257,12 @@ impl Delta {
         Ok(())
     }
 
-    /// Whether the id is the base's, or holds its value.
+    /// Returns whether the id is of the base, or inline.
     pub(crate) fn is_of_base(&self, id: TermId) -> bool {
         kind_index(id.kind()).is_none_or(|index| id.payload() < self.base_terms[index])
     }
 
-    /// The ids of a kind's new terms.
+    /// Returns the ids of a kind's new terms.
     pub(crate) fn new_ids(&self, kind: TermKind) -> Range<u64> {
         let Some(index) = kind_index(kind) else {
             return 0..0;
@@ -271,8 +271,8 @@ impl Delta {
         TermId::new(kind, self.base_terms[index]).0..TermId::new(kind, end).0
     }
 
-    /// The new terms whose keys start with `prefix`: the first `limit` of each place they are kept in, and
-    /// so among them the first of all.
+    /// Returns the new terms whose keys start with `prefix`: the first `limit` of each run and view, which include
+    /// the first `limit` of all.
     pub(crate) fn terms_with_prefix(
         &self,
         kind: TermKind,
@@ -289,14 +289,14 @@ impl Delta {
         Ok(found)
     }
 
-    /// Whether any quad of the predicate differs from the base.
+    /// Returns whether any quad of the predicate differs from the base.
     pub(crate) fn touches(&self, predicate: TermId) -> bool {
         let in_memory = |run: &Arc<Run>| run.predicate(predicate).is_some();
         let on_device = |run: &Arc<DeviceRun>| run.predicate(predicate) != (0, 0);
         self.runs.iter().any(in_memory) || self.device.iter().any(on_device)
     }
 
-    /// The segments of runs on the device that may have quads of the pattern, with their signs.
+    /// Returns the segments of runs on the device that may have quads of the pattern, with their signs.
     fn segments(&self, pattern: QuadPattern) -> impl Iterator<Item = (&Arc<Segment>, i32)> {
         let touches = move |run: &DeviceRun, end, node: Option<TermId>| {
             node.is_none_or(|node| run.touches(end, node, pattern.predicate))
@@ -315,7 +315,7 @@ impl Delta {
             .filter(|(segment, _)| segment.statistics().quads > 0)
     }
 
-    /// Quads more, or fewer, that match.
+    /// Returns the change in the number of quads that match.
     pub(crate) fn count(&self, pattern: &QuadPattern) -> Result<i64, StoreError> {
         let mut sum = self.runs.iter().map(|run| run.count(pattern)).sum();
         for (segment, sign) in self.segments(*pattern) {
@@ -324,7 +324,7 @@ impl Delta {
         Ok(sum)
     }
 
-    /// Quads more, or fewer, that have the node at an end.
+    /// Returns the change in the number of quads that have the node at an end.
     pub(crate) fn degree(&self, end: End, node: TermId) -> Result<i64, StoreError> {
         self.count(&match end {
             End::Subject => QuadPattern {
@@ -338,7 +338,7 @@ impl Delta {
         })
     }
 
-    /// Quads more, or fewer, of a predicate with a subject (or object) in `ids`.
+    /// Returns the change in the number of quads of a predicate whose subject (or object) is in `ids`.
     pub(crate) fn count_range(
         &self,
         predicate: TermId,
@@ -359,14 +359,14 @@ impl Delta {
         Ok(sum)
     }
 
-    /// What is known of the quads without reading, given what was known of the base's.
+    /// Returns statistics that need no reads, given those of the base.
     pub(crate) fn statistics(&self, base: &Statistics) -> &Statistics {
         self.statistics
             .get_or_init(|| statistics::with_changes(base, &self.device, &self.runs))
     }
 }
 
-/// What cannot be, as changes are normalised: a quad removed that is not there.
+/// Returns the error for an impossible state of normalised changes: a removed quad that does not exist.
 pub(crate) fn contradiction() -> StoreError {
     let message = "they remove a quad that the base does not have; `pythia verify` tells more";
     StoreError::corrupt("the runs of changes", None, message)

@@ -1,4 +1,4 @@
-//! What of a store is changes, and what is to become of them: for `pythia compact status`.
+//! A report on a store's changes and the maintenance that is due: for `pythia compact status`.
 
 use pythia_io::Storage;
 use pythia_log::FOLDER;
@@ -22,15 +22,15 @@ pub struct ChangesReport {
     pub runs: Vec<RunReport>,
     /// Runs in memory.
     pub memory_runs: usize,
-    /// Quads that these add or remove.
+    /// Quads that they add or remove.
     pub memory_changes: u64,
-    /// Memory that they and new terms take, about.
+    /// Approximate memory of them and of new terms.
     pub memory_bytes: usize,
-    /// Commits that only the log has: they are replayed into memory when the store is opened.
+    /// Commits that are only in the log: they are replayed into memory when the store is opened.
     pub log_commits: u64,
     /// Bytes of all files of the log.
     pub log_bytes: u64,
-    /// What is due.
+    /// The maintenance that is due.
     pub next: NextStep,
 }
 
@@ -39,33 +39,33 @@ pub struct ChangesReport {
 pub struct RunReport {
     /// Its number.
     pub id: u64,
-    /// Its level of size, from 0.
+    /// Its size level, from 0.
     pub level: u32,
     /// Quads that it adds.
     pub added: u64,
     /// Quads that it removes.
     pub removed: u64,
-    /// New terms that it has.
+    /// Its new terms.
     pub terms: u64,
     /// Bytes of its files.
     pub bytes: u64,
 }
 
-/// What becomes of the changes next.
+/// The next step of maintenance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextStep {
     /// Nothing is due.
     Nothing,
-    /// Runs in memory go to the device.
+    /// Runs in memory are written to the device.
     Flush,
-    /// Runs with these numbers become one.
+    /// Runs with these numbers are merged.
     Merge(Vec<u64>),
-    /// All becomes a new base.
+    /// The store is compacted.
     Rewrite,
 }
 
 impl ChangesReport {
-    /// The report on a store that is maintained with these options.
+    /// Makes the report on a store that is maintained with these options.
     pub fn new(store: &Store, options: &MaintenanceOptions) -> Result<Self, StoreError> {
         let manifest = store.manifest();
         let snapshot = store.snapshot();
@@ -112,13 +112,13 @@ impl ChangesReport {
         })
     }
 
-    /// Whether base and log are all there is.
+    /// Returns whether there are no changes besides base and log.
     pub fn is_compact(&self) -> bool {
         self.runs.is_empty() && self.memory_changes == 0
     }
 }
 
-/// Bytes of the files in a folder; 0 if there is none.
+/// Returns the bytes of the files in a folder; 0 if there is no such folder.
 fn folder_bytes(storage: &dyn Storage, folder: &str) -> Result<u64, StoreError> {
     let names = match storage.list(folder) {
         Ok(names) => names,
@@ -129,7 +129,7 @@ fn folder_bytes(storage: &dyn Storage, folder: &str) -> Result<u64, StoreError> 
     for name in names {
         match storage.open(&format!("{folder}/{name}")) {
             Ok(file) => bytes += file.len(),
-            // The writer may have put it into the archive meanwhile.
+            // The writer may have moved it to the archive meanwhile.
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,7 +1,7 @@
 //! A run in memory: quads that were added and removed, sorted in all four orders.
 //!
-//! Every quad of a run has a sign. For each quad the sum over the base and all runs of a snapshot
-//! is 0 or 1, whatever the order of the runs, so runs merge by adding signs up and dropping zeros.
+//! Every quad of a run has a sign. For each quad the sum over the base and all runs of a snapshot is 0 or 1,
+//! regardless of the order of the runs, so runs are merged by adding signs and dropping zeros.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use pythia_rdf::TermId;
 use super::device::{FilterBuilder, StoredFilter, add_edge, hash_of};
 use crate::pattern::{Component, End, GraphFilter, Order, QuadPattern};
 
-/// What a row takes in an order.
+/// Bytes of a row in one order.
 const ROW_BYTES: usize = size_of::<[u64; 4]>() + size_of::<i32>();
 /// Runs with fewer rows have no filters.
 const FILTERED_ROWS_MIN: usize = 256;
@@ -24,7 +24,7 @@ pub(crate) type Quad = [u64; 4];
 #[derive(Clone, Debug)]
 pub(crate) struct SignedRows {
     rows: Vec<[u64; 4]>,
-    /// One more than rows: the sum of the signs of all rows before.
+    /// The sum of the signs of all rows before each row, and after the last.
     sums: Vec<i32>,
 }
 
@@ -58,18 +58,18 @@ impl SignedRows {
         self.rows[index]
     }
 
-    /// 1 for a row that was added, -1 for one that was removed.
+    /// Returns 1 for an added row, -1 for a removed one.
     pub(crate) fn sign(&self, index: usize) -> i32 {
         self.sums[index + 1] - self.sums[index]
     }
 
-    /// The sum of the signs of some rows.
+    /// Returns the sum of the signs of some rows.
     fn sum(&self, rows: Range<usize>) -> i64 {
         i64::from(self.sums[rows.end]) - i64::from(self.sums[rows.start])
     }
 
-    /// The first row that is not less than `prefix` (with `after`: that is greater and does not
-    /// start with it), looked for from row `from` on.
+    /// Returns the first row, from row `from` on, that is not less than `prefix`; with `after`, the first that is
+    /// greater and does not start with it.
     pub(crate) fn position(&self, from: usize, prefix: &[u64], after: bool) -> usize {
         let rows = &self.rows[from..];
         let is_before = |row: &[u64; 4]| match row[..prefix.len()].cmp(prefix) {
@@ -77,7 +77,7 @@ impl SignedRows {
             std::cmp::Ordering::Equal => after,
             std::cmp::Ordering::Greater => false,
         };
-        // What is looked for in ascending order is mostly near.
+        // Ascending lookups are mostly close to each other.
         let mut step = 1;
         while step < rows.len() && is_before(&rows[step]) {
             step *= 2;
@@ -87,7 +87,7 @@ impl SignedRows {
         from + low + rows[low..high].partition_point(is_before)
     }
 
-    /// The rows that start with `prefix`.
+    /// Returns the rows that start with `prefix`.
     pub(crate) fn range(&self, prefix: &[u64]) -> Range<usize> {
         let is_less = |row: &[u64; 4]| row[..prefix.len()] < *prefix;
         let start = self.rows.partition_point(is_less);
@@ -99,37 +99,36 @@ impl SignedRows {
     }
 }
 
-/// What a run changes of a predicate.
+/// The changes of a run to a predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PredicateChange {
     pub(crate) predicate: TermId,
-    /// Quads more, or fewer, in all graphs.
+    /// Change in the number of quads, in all graphs.
     pub(crate) quads: i64,
-    /// The same in the default graph.
+    /// Change in the number of quads in the default graph.
     pub(crate) default_quads: i64,
     /// Quads that were added.
     pub(crate) added: u64,
-    /// The kinds of the subjects and objects of quads that were added, a bit each.
+    /// The kinds of the subjects and objects of added quads, a bit each.
     pub(crate) subject_kinds: u128,
     pub(crate) object_kinds: u128,
 }
 
-/// Signed quads in all four orders. Nothing of it ever changes.
+/// Signed quads in all four orders. Immutable.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     /// As in [`Order::ALL`].
     orders: [SignedRows; 4],
-    /// Which nodes have rows, by end; a small run has none, and is searched at once.
+    /// The nodes that have rows, by end; `None` for a small run, which is searched directly.
     filters: Option<[StoredFilter; 2]>,
     /// Sorted by predicate.
     predicates: Vec<PredicateChange>,
-    /// Quads more, or fewer, per graph; sorted.
+    /// Change in the number of quads per graph; sorted.
     graphs: Vec<(u64, i64)>,
 }
 
 impl Run {
-    /// A run of changes: quads with the sum of their signs, which may come in any order and more
-    /// than once.
+    /// Returns a run of changes: quads with the sums of their signs, in any order and with repeats.
     pub(crate) fn new(changes: &[(Quad, i32)]) -> Self {
         let mut rows: Vec<([u64; 4], i32)> = Vec::with_capacity(changes.len());
         Self::of_orders(Order::ALL.map(|order| {
@@ -141,7 +140,7 @@ impl Run {
         }))
     }
 
-    /// All changes of several runs as one. The rows of runs that nobody else has go order by order.
+    /// Merges several runs into one. Frees the rows of unshared runs order by order.
     pub(crate) fn merged_owned(runs: Vec<Arc<Self>>) -> Self {
         let mut runs: Vec<Owned> = runs.into_iter().map(Owned::new).collect();
         if let [run] = &mut runs[..]
@@ -160,7 +159,7 @@ impl Run {
         }))
     }
 
-    /// The same changes with other ids. The rows of a run that nobody else has go order by order.
+    /// Returns the same changes with other ids. Frees the rows of an unshared run order by order.
     pub(crate) fn with_ids(run: Arc<Self>, id: impl Fn(u64) -> u64) -> Self {
         let mut run = Owned::new(run);
         Self::of_orders(std::array::from_fn(|index| {
@@ -184,19 +183,19 @@ impl Run {
         }
     }
 
-    /// Changed quads.
+    /// Returns the number of changed quads.
     pub(crate) fn len(&self) -> usize {
         self.orders[0].len()
     }
 
-    /// Quads that were added.
+    /// Returns the number of added quads.
     pub(crate) fn added(&self) -> usize {
-        // The rest was removed.
+        // The others were removed.
         let sum = self.orders[0].sum(0..self.len());
         (self.len() as i64 + sum) as usize / 2
     }
 
-    /// Memory that it takes, about.
+    /// Returns the approximate memory of the run.
     pub(crate) fn memory_bytes(&self) -> usize {
         let rows = self.len() * Self::ORDERS * ROW_BYTES;
         let filters = self.filters.iter().flatten();
@@ -205,33 +204,33 @@ impl Run {
         rows + filters + predicates + self.graphs.len() * size_of::<(u64, i64)>()
     }
 
-    /// How many orders there are.
+    /// Number of orders.
     pub(crate) const ORDERS: usize = 4;
 
-    /// What a run of so many rows takes at most, but for what it has of each predicate.
+    /// Returns an upper bound of the bytes of a run of this many rows, except for its list of predicates.
     pub(crate) const fn bytes_of(rows: usize) -> usize {
-        /// In the filters and in the list of graphs.
+        /// Bytes per row in the filters and in the list of graphs.
         const BESIDE: usize = 48;
         rows * (Self::ORDERS * ROW_BYTES + BESIDE)
     }
 
-    /// The rows in an order.
+    /// Returns the rows in an order.
     pub(crate) fn rows(&self, order: Order) -> &SignedRows {
         &self.orders[order as usize]
     }
 
-    /// Whether the node may have rows, or rows of the predicate; false is certain.
+    /// Returns whether the node may have rows, or rows of the predicate; false is certain.
     pub(crate) fn touches(&self, end: End, node: TermId, predicate: Option<TermId>) -> bool {
         let filters = self.filters.as_ref();
         filters.is_none_or(|filters| filters[end as usize].may_hold(hash_of(node, predicate)))
     }
 
-    /// The changes of predicates, sorted.
+    /// Returns the changes of predicates, sorted.
     pub(crate) fn predicates(&self) -> &[PredicateChange] {
         &self.predicates
     }
 
-    /// What it changes of a predicate, if anything.
+    /// Returns the run's changes to a predicate, if any.
     pub(crate) fn predicate(&self, predicate: TermId) -> Option<&PredicateChange> {
         let found = self
             .predicates
@@ -239,13 +238,13 @@ impl Run {
         found.ok().map(|index| &self.predicates[index])
     }
 
-    /// Quads more, or fewer, per graph.
+    /// Returns the change in the number of quads per graph.
     pub(crate) fn graphs(&self) -> &[(u64, i64)] {
         &self.graphs
     }
 
-    /// The order, and the rows of it, among which those that match a pattern are; all of them do
-    /// if the last is true, but for their graphs.
+    /// Returns an order and a range of its rows that includes all rows that match a pattern. If the last value is
+    /// true, all rows of the range match, except for their graphs.
     pub(crate) fn matching(&self, pattern: &QuadPattern) -> (Order, Range<usize>, bool) {
         let (order, prefix, is_exact) = lookup(pattern);
         if let (Some(predicate), true) = (pattern.predicate, prefix.is_empty())
@@ -265,7 +264,7 @@ impl Run {
         (order, rows, is_exact)
     }
 
-    /// Quads more, or fewer, that match a pattern.
+    /// Returns the change in the number of quads that match a pattern.
     pub(crate) fn count(&self, pattern: &QuadPattern) -> i64 {
         if let (None, Some(predicate), None) = (pattern.subject, pattern.predicate, pattern.object)
         {
@@ -289,7 +288,7 @@ impl Run {
         )
     }
 
-    /// Quads more, or fewer, that join a pair.
+    /// Returns the change in the number of quads that join a pair.
     pub(crate) fn probe(
         &self,
         predicate: TermId,
@@ -310,7 +309,7 @@ impl Run {
             .sum()
     }
 
-    /// Quads more, or fewer, of a predicate with a subject (or object) in `ids`.
+    /// Returns the change in the number of quads of a predicate whose subject (or object) is in `ids`.
     pub(crate) fn count_range(
         &self,
         predicate: TermId,
@@ -323,7 +322,7 @@ impl Run {
         self.sum(order, rows, |_| true, true, graph)
     }
 
-    /// The rows of a predicate whose first free component is in `ids`.
+    /// Returns the rows of a predicate whose first free component is in `ids`.
     pub(crate) fn rows_within(
         &self,
         predicate: TermId,
@@ -367,7 +366,7 @@ impl Run {
     }
 }
 
-/// A run that is used up, as far as that can be.
+/// A run that is consumed if it is unshared.
 enum Owned {
     Alone(Box<Run>),
     Shared(Arc<Run>),
@@ -422,7 +421,7 @@ impl Iterator for MergedRows<'_> {
     }
 }
 
-/// The nodes, and nodes with predicates, that rows of SPO or OPS begin with.
+/// Returns a filter of the nodes, and nodes with predicates, that rows of SPO or OPS begin with.
 fn filter(rows: &SignedRows) -> StoredFilter {
     let mut builder = FilterBuilder::new(2 * rows.len() as u64);
     let mut last = None;
@@ -432,7 +431,7 @@ fn filter(rows: &SignedRows) -> StoredFilter {
     builder.finish()
 }
 
-/// The column order that sorts by an end.
+/// Returns the column order that sorts by an end.
 pub(crate) fn column_order(end: End) -> Order {
     match end {
         End::Subject => Order::Pso,
@@ -440,7 +439,7 @@ pub(crate) fn column_order(end: End) -> Order {
     }
 }
 
-/// The components of a quad as an order has them.
+/// Returns the components of a quad in an order.
 pub(crate) fn in_order(order: Order, &[s, p, o, g]: &Quad) -> [u64; 4] {
     match order {
         Order::Spo => [s, p, o, g],
@@ -450,7 +449,7 @@ pub(crate) fn in_order(order: Order, &[s, p, o, g]: &Quad) -> [u64; 4] {
     }
 }
 
-/// The quad of a row of an order.
+/// Returns the quad of a row of an order.
 pub(crate) fn quad_of(order: Order, &[a, b, c, g]: &[u64; 4]) -> Quad {
     match order {
         Order::Spo => [a, b, c, g],
@@ -460,12 +459,12 @@ pub(crate) fn quad_of(order: Order, &[a, b, c, g]: &[u64; 4]) -> Quad {
     }
 }
 
-/// The component of a quad.
+/// Returns a component of a quad.
 pub(crate) fn component(quad: &Quad, component: Component) -> u64 {
     quad[component as usize]
 }
 
-/// The order that finds a pattern, the prefix to look for, and whether that is all of the pattern.
+/// Returns the order that finds a pattern, the prefix to look up, and whether the prefix covers the whole pattern.
 fn lookup(pattern: &QuadPattern) -> (Order, Vec<u64>, bool) {
     let (s, p, o) = (pattern.subject, pattern.predicate, pattern.object);
     let ids = |ids: &[Option<TermId>]| ids.iter().map_while(|id| id.map(|id| id.0)).collect();
@@ -478,14 +477,14 @@ fn lookup(pattern: &QuadPattern) -> (Order, Vec<u64>, bool) {
     }
 }
 
-/// Whether a row has the pattern's terms; its graph is not looked at.
+/// Returns whether a row has the pattern's terms; ignores its graph.
 pub(crate) fn matches(pattern: &QuadPattern, order: Order, row: &[u64; 4]) -> bool {
     let [s, p, o, _] = quad_of(order, row);
     let fits = |bound: Option<TermId>, id: u64| bound.is_none_or(|bound| bound.0 == id);
     fits(pattern.subject, s) && fits(pattern.predicate, p) && fits(pattern.object, o)
 }
 
-/// Sorted rows, each once, with the sums of their signs; without those whose signs cancel.
+/// Returns sorted rows, each once, with the sums of their signs; drops rows whose signs cancel.
 fn summed(rows: &[([u64; 4], i32)]) -> SignedRows {
     let mut out = SignedRows::with_capacity(rows.len());
     for same in rows.chunk_by(|a, b| a.0 == b.0) {
@@ -524,7 +523,7 @@ fn merged_pair(a: &SignedRows, b: &SignedRows) -> SignedRows {
     out
 }
 
-/// What the rows of order PSO change, per predicate and per graph.
+/// Returns the changes of rows in order PSO, per predicate and per graph.
 fn summary(pso: &SignedRows) -> (Vec<PredicateChange>, Vec<(u64, i64)>) {
     let mut predicates: Vec<PredicateChange> = Vec::new();
     let mut graphs: rustc_hash::FxHashMap<u64, i64> = rustc_hash::FxHashMap::default();
@@ -560,7 +559,7 @@ fn summary(pso: &SignedRows) -> (Vec<PredicateChange>, Vec<(u64, i64)>) {
     if pso.len() > 0 {
         *graphs.entry(graph).or_default() += graph_quads;
     }
-    // Graphs whose quads cancel stay: the list says which graphs the rows are of.
+    // Graphs whose quads cancel stay: the list has every graph of the rows.
     let mut graphs: Vec<(u64, i64)> = graphs.into_iter().collect();
     graphs.sort_unstable();
     (predicates, graphs)

@@ -8,7 +8,7 @@ use super::device::DeviceRun;
 use super::run::{PredicateChange, Run};
 use crate::statistics::{GraphStatistics, KindSet, PredicateStatistics, Statistics};
 
-/// The base's statistics with the changes of runs: first those on the device, then those in memory.
+/// Returns the base's statistics with the changes of runs: first those on the device, then those in memory.
 pub(super) fn with_changes(
     base: &Statistics,
     device: &[Arc<DeviceRun>],
@@ -32,7 +32,7 @@ pub(super) fn with_changes(
     changed.finish(base)
 }
 
-/// Statistics that are being changed.
+/// Statistics being changed.
 struct Changed {
     statistics: Statistics,
     quads: i64,
@@ -46,7 +46,7 @@ impl Changed {
         change_predicate(&mut self.statistics.predicates, change);
     }
 
-    /// All quads of a segment were added, or removed.
+    /// Applies a segment whose quads were all added, or all removed.
     fn segment(&mut self, statistics: &Statistics, sign: i64) {
         for known in &statistics.predicates {
             let is_added = sign > 0;
@@ -80,7 +80,7 @@ impl Changed {
         let after = |count: u64| count.saturating_add_signed(quads);
         statistics.quads = after(base.quads);
         statistics.triples = after(base.triples).min(statistics.quads);
-        // At worst every added quad brought a new node.
+        // At worst every added quad has a new node.
         statistics.subjects = (base.subjects + added).min(statistics.quads);
         statistics.objects = (base.objects + added).min(statistics.quads);
         statistics.distinct_exact = false;
@@ -107,7 +107,7 @@ fn change_predicate(predicates: &mut Vec<PredicateStatistics>, change: &Predicat
     known.distinct_exact = false;
 }
 
-/// A predicate that the base does not have.
+/// Returns the statistics of a predicate that the base does not have.
 fn unknown(predicate: TermId) -> PredicateStatistics {
     PredicateStatistics {
         predicate,
@@ -134,7 +134,7 @@ fn change_graphs(statistics: &mut GraphStatistics, changes: &[(u64, i64)]) {
                 let known = &mut statistics.graphs[index].1;
                 *known = known.saturating_add_signed(quads);
             }
-            // Among the graphs that are too many to be listed, it may be an old one.
+            // It may be one of the graphs that are not listed.
             Err(_) if !statistics.is_complete() && graph.is_bound() => {
                 let unlisted = statistics.unlisted_quads.saturating_add_signed(quads);
                 statistics.unlisted_quads = unlisted;

@@ -1,8 +1,7 @@
-//! Terms that the base does not have: numbered in the order in which they came.
+//! Terms that the base does not have, numbered in the order in which they were added.
 //!
-//! The `n`th new term of a kind has the payload "terms of the base of that kind, plus `n`", so such
-//! ids do not sort like their terms, and sort behind all of the base. They hold until the base is
-//! rewritten.
+//! The `n`th new term of a kind has the payload "terms of the base of that kind, plus `n`", so such ids do not sort
+//! like their terms, and sort behind all ids of the base. They are valid until the next compaction.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -17,18 +16,18 @@ use crate::snapshot::keep_first;
 
 /// Lists of terms grow by this part.
 const GROWTH: usize = 4;
-/// What the place of a term takes in a table.
+/// Bytes of a term's entry in the hash table.
 const PLACE_BYTES: usize = 5;
 
-/// Terms of each dictionary kind, in the order of [`TermKind::DICTIONARY`].
+/// Numbers of terms of each dictionary kind, in the order of [`TermKind::DICTIONARY`].
 pub(crate) type KindCounts = [u64; TermKind::DICTIONARY.len()];
 
-/// The place of a dictionary kind in [`TermKind::DICTIONARY`].
+/// Returns the index of a dictionary kind in [`TermKind::DICTIONARY`].
 pub(crate) fn kind_index(kind: TermKind) -> Option<usize> {
     TermKind::DICTIONARY.iter().position(|&other| other == kind)
 }
 
-/// Terms that only ever become more; shared by all views of them.
+/// A set of terms that only grows; shared by all views of it.
 #[derive(Debug)]
 pub(crate) struct TermStore {
     kinds: RwLock<[KindTerms; TermKind::DICTIONARY.len()]>,
@@ -39,28 +38,28 @@ pub(crate) struct TermStore {
 struct KindTerms {
     /// The payload of the first.
     first: u64,
-    /// Where each key ends in `bytes`.
+    /// The end of each key in `bytes`.
     ends: Vec<usize>,
     bytes: Vec<u8>,
     /// Places in `ends`, by key.
     places: HashTable<u32>,
 }
 
-/// The key of a term that is there.
+/// Returns the key of an existing term.
 fn key_of(kinds: &[KindTerms; TermKind::DICTIONARY.len()], id: TermId) -> &[u8] {
     let index = kind_index(id.kind()).expect("terms are of dictionary kinds");
     let terms = &kinds[index];
     terms.key((id.payload() - terms.first) as usize)
 }
 
-/// Makes room for more elements, and some besides: not for twice as many, as a list does by itself.
+/// Reserves room for more elements, plus a part: less than the doubling that a `Vec` does by itself.
 fn make_room<T>(list: &mut Vec<T>, more: usize) {
     if list.capacity() - list.len() < more {
         list.reserve_exact(more.max(list.len() / GROWTH));
     }
 }
 
-/// What a list takes that grows so, while it is moved; 0 if it need not grow.
+/// Returns the bytes of a list that grows in this way, while it is moved; 0 if it need not grow.
 fn room_bytes<T>(list: &Vec<T>, more: usize) -> usize {
     match list.capacity() - list.len() < more {
         true => (list.len() + more.max(list.len() / GROWTH)) * size_of::<T>(),
@@ -119,7 +118,7 @@ impl KindTerms {
             + self.places.capacity() * PLACE_BYTES
     }
 
-    /// What it takes more while it grows by keys of so many bytes together.
+    /// Returns the additional bytes while it grows by this many keys of this many bytes together.
     fn growth_bytes(&self, keys: usize, bytes: usize) -> usize {
         let places = match self.places.capacity() - self.places.len() < keys {
             true => 4 * (self.places.len() + keys) * PLACE_BYTES,
@@ -130,7 +129,7 @@ impl KindTerms {
 }
 
 impl TermStore {
-    /// What adding these terms takes at most besides what it takes now.
+    /// Returns an upper bound of the additional bytes for adding these terms.
     pub(crate) fn growth_bytes<'k>(&self, keys: impl Iterator<Item = TermKey<'k>>) -> usize {
         let mut more = [(0, 0); TermKind::DICTIONARY.len()];
         for key in keys {
@@ -145,7 +144,7 @@ impl TermStore {
             .sum()
     }
 
-    /// Makes room for terms of another store, so that it is made once.
+    /// Reserves room for the terms of another store at once.
     pub(crate) fn make_room(&self, terms: &TermView) {
         let theirs = terms.store.kinds.read();
         let more: [(usize, usize); TermKind::DICTIONARY.len()] =
@@ -158,12 +157,12 @@ impl TermStore {
         }
     }
 
-    /// How many terms there are.
+    /// Returns the number of terms.
     pub(crate) fn len(&self) -> usize {
         self.kinds.read().iter().map(|terms| terms.ends.len()).sum()
     }
 
-    /// No terms yet; the first of each kind will have these payloads.
+    /// Returns an empty store; the first term of each kind will have these payloads.
     pub(crate) fn new(first: &KindCounts) -> Self {
         let kinds = first.map(|first| KindTerms {
             first,
@@ -174,7 +173,7 @@ impl TermStore {
         }
     }
 
-    /// Adds terms; those that are there already keep their ids.
+    /// Adds terms; existing ones keep their ids.
     pub(crate) fn add<'k>(&self, keys: impl Iterator<Item = TermKey<'k>>) -> Vec<TermId> {
         let mut kinds = self.kinds.write();
         let add = |key: TermKey<'_>| {
@@ -184,19 +183,19 @@ impl TermStore {
         keys.map(add).collect()
     }
 
-    /// One past the largest payload of each kind.
+    /// Returns one past the largest payload of each kind.
     pub(crate) fn ends(&self) -> KindCounts {
         let kinds = self.kinds.read();
         std::array::from_fn(|index| kinds[index].first + kinds[index].ends.len() as u64)
     }
 
-    /// Memory that it takes, about.
+    /// Returns the approximate memory of the store.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.kinds.read().iter().map(KindTerms::memory_bytes).sum()
     }
 }
 
-/// Terms of a store up to some payload of each kind: what came later is not seen.
+/// The terms of a store up to some payload of each kind; later terms are invisible.
 #[derive(Clone, Debug)]
 pub(crate) struct TermView {
     store: Arc<TermStore>,
@@ -205,7 +204,7 @@ pub(crate) struct TermView {
 }
 
 impl TermView {
-    /// The terms that there are now.
+    /// Returns a view of the present terms.
     pub(crate) fn new(store: Arc<TermStore>) -> Self {
         let ends = store.ends();
         let kinds = store.kinds.read();
@@ -214,27 +213,27 @@ impl TermView {
         Self { store, first, ends }
     }
 
-    /// The store.
+    /// Returns the store.
     pub(crate) fn store(&self) -> &Arc<TermStore> {
         &self.store
     }
 
-    /// The payload of the first term of each kind.
+    /// Returns the payload of the first term of each kind.
     pub(crate) fn first(&self) -> &KindCounts {
         &self.first
     }
 
-    /// One past the largest payload of each kind.
+    /// Returns one past the largest payload of each kind.
     pub(crate) fn ends(&self) -> &KindCounts {
         &self.ends
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no terms.
     pub(crate) fn is_empty(&self) -> bool {
         self.first == self.ends
     }
 
-    /// Those of the terms that `before` does not have, in a store of their own.
+    /// Returns the terms that `before` does not have, in a store of their own.
     pub(crate) fn after(&self, before: &Self) -> Self {
         let store = TermStore::new(&before.ends);
         let kinds = self.store.kinds.read();
@@ -248,21 +247,20 @@ impl TermView {
             store.add(keys);
         }
         drop(kinds);
-        // What commits that have failed, or are not applied yet, have brought keeps its numbers, and is not
-        // seen.
+        // Terms of failed or pending commits keep their numbers, and are invisible.
         Self {
             ends: self.ends,
             ..Self::new(Arc::new(store))
         }
     }
 
-    /// How many terms there are.
+    /// Returns the number of terms.
     pub(crate) fn len(&self) -> u64 {
         let counts = self.ends.iter().zip(self.first);
         counts.map(|(end, first)| end - first).sum()
     }
 
-    /// Gives all terms with their ids, sorted. Their keys are copied some at a time.
+    /// Passes on all terms with their ids, sorted. Copies their keys some at a time.
     pub(crate) fn each_sorted(
         &self,
         mut f: impl FnMut(TermKey<'_>, TermId) -> Result<(), StoreError>,
@@ -287,7 +285,7 @@ impl TermView {
                 bytes.extend_from_slice(key_of(&kinds, *id));
                 ends.push(bytes.len());
             }
-            // What is done with them may take its time.
+            // The callback may take long.
             drop(kinds);
             let mut start = 0;
             for (id, &end) in ids.iter().zip(&ends) {
@@ -299,7 +297,7 @@ impl TermView {
         Ok(())
     }
 
-    /// The id of a term.
+    /// Returns the id of a term.
     pub(crate) fn find(&self, key: TermKey<'_>) -> Option<TermId> {
         let index = kind_index(key.kind)?;
         if self.ends[index] == self.first[index] {
@@ -309,8 +307,8 @@ impl TermView {
         (payload < self.ends[index]).then(|| TermId::new(key.kind, payload))
     }
 
-    /// The first `limit` terms whose keys start with `prefix`, in order of their keys. Looks at all terms
-    /// of the kind.
+    /// Returns the first `limit` terms whose keys start with `prefix`, in order of their keys. Checks all terms of
+    /// the kind.
     pub(crate) fn with_prefix(
         &self,
         kind: TermKind,
@@ -338,13 +336,13 @@ impl TermView {
         found
     }
 
-    /// Whether the id is of one of these terms.
+    /// Returns whether the id is of one of these terms.
     pub(crate) fn contains(&self, id: TermId) -> bool {
         let range = |index: usize| self.first[index]..self.ends[index];
         kind_index(id.kind()).is_some_and(|index| range(index).contains(&id.payload()))
     }
 
-    /// Calls `f` with the index in `ids` and the key of each that is one of these terms.
+    /// Calls `f` with the index in `ids` and the key of each of these terms.
     pub(crate) fn keys(&self, ids: &[TermId], mut f: impl FnMut(usize, TermKey<'_>)) {
         let kinds = self.store.kinds.read();
         for (position, &id) in ids.iter().enumerate() {

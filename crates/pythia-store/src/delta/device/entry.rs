@@ -1,4 +1,4 @@
-//! What a manifest says of a run on the device.
+//! Manifest entries of runs on the device.
 
 use pythia_rdf::{TermId, TermKind};
 use serde::{Deserialize, Serialize};
@@ -12,44 +12,44 @@ use crate::segment::SegmentEntry;
 pub struct RunId(pub u64);
 
 impl RunId {
-    /// The folder.
+    /// Returns the folder.
     pub fn folder(self) -> String {
         format!("run-{:06}", self.0)
     }
 
-    /// The number in a folder's name.
+    /// Returns the number in a folder's name.
     pub fn from_folder(name: &str) -> Option<Self> {
         let number = name.strip_prefix("run-")?.parse().ok()?;
         Some(Self(number))
     }
 }
 
-/// The new terms of one kind that a run has.
+/// The new terms of one kind in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TermSpan {
     /// The kind's number.
     pub kind: u8,
     /// The payload of the first.
     pub first: u64,
-    /// How many there are; their payloads follow each other.
+    /// Number of terms; their payloads are consecutive.
     pub count: u64,
     /// Whether their payloads are in the order of their keys.
     pub sorted: bool,
 }
 
 impl TermSpan {
-    /// The span's term with this serial number, from 0.
+    /// Returns the span's term with this serial number, from 0.
     pub(super) fn id(&self, serial: u64) -> TermId {
         TermId(u64::from(self.kind) << TermId::PAYLOAD_BITS | (self.first + serial))
     }
 
-    /// The serial number of an id that is one of these terms.
+    /// Returns the serial number of an id that is one of these terms.
     pub(super) fn serial(&self, id: TermId) -> Option<u64> {
         let serial = id.payload().checked_sub(self.first)?;
         (id.kind_number() == self.kind && serial < self.count).then_some(serial)
     }
 
-    /// The payload after the last.
+    /// Returns the payload after the last.
     pub(crate) fn end(&self) -> u64 {
         self.first.saturating_add(self.count)
     }
@@ -64,20 +64,20 @@ pub struct RunEntry {
     pub added: SegmentEntry,
     /// Quads that were removed.
     pub removed: SegmentEntry,
-    /// Its own files, beside those of the two segments.
+    /// Its own files, without those of the two segments.
     pub files: Vec<ManifestFile>,
     /// Its new terms, for each of [`TermKind::DICTIONARY`].
     pub terms: Vec<TermSpan>,
 }
 
 impl RunEntry {
-    /// Bytes of all its files.
+    /// Returns the bytes of all its files.
     pub fn bytes(&self) -> u64 {
         let own: u64 = self.files.iter().map(|file| file.bytes).sum();
         own + self.added.bytes() + self.removed.bytes()
     }
 
-    /// The folders of its two segments, and what they have.
+    /// Returns the folders and entries of its two segments.
     pub(crate) fn segments(&self) -> [(String, &SegmentEntry); 2] {
         let folder = |name| format!("{}/{name}", self.id.folder());
         [
@@ -86,17 +86,17 @@ impl RunEntry {
         ]
     }
 
-    /// Quads added and removed, together.
+    /// Returns the number of added and removed quads together.
     pub fn changes(&self) -> u64 {
         self.added.quads + self.removed.quads
     }
 
-    /// How many new terms it has.
+    /// Returns the number of new terms.
     pub fn term_count(&self) -> u64 {
         self.terms.iter().map(|span| span.count).sum()
     }
 
-    /// The new terms of the kind, if the entry is sound.
+    /// Returns the new terms of the kind, if the entry is sound.
     pub(crate) fn span(&self, kind: TermKind) -> Option<&TermSpan> {
         self.terms.iter().find(|span| span.kind == kind as u8)
     }

@@ -1,8 +1,8 @@
-//! Which nodes or terms a run has: a Bloom filter that is written to the device.
+//! A Bloom filter of the nodes or terms of a run, which is stored on the device.
 //!
-//! Split into blocks of eight words of 32 bits: a member sets one bit in each word of one block, so
-//! that asking touches one cache line (Putze et al., "Cache-, hash- and space-efficient Bloom
-//! filters"). A filter is begun for as many members as there may be, and folded when their number is known.
+//! It is split into blocks of eight words of 32 bits: a member sets one bit in each word of one block, so that a
+//! lookup reads one cache line (Putze et al., "Cache-, hash- and space-efficient Bloom filters"). A filter is created
+//! for the maximum number of members, and folded when their number is known.
 
 use pythia_rdf::{TermId, TermKey};
 
@@ -11,7 +11,7 @@ use crate::codec::{Reader, Writer};
 
 /// Words of a block.
 const BLOCK_WORDS: usize = 8;
-/// The least bits for each member; below twice as many. One answer in about a hundred is wrong.
+/// Minimum bits per member; the maximum is below twice as many. The false positive rate is about 1 %.
 const BITS_PER_MEMBER: u64 = 12;
 /// Odd numbers that choose a bit in each word.
 const SALTS: [u32; BLOCK_WORDS] = [
@@ -27,10 +27,10 @@ const SALTS: [u32; BLOCK_WORDS] = [
 
 type Block = [u32; BLOCK_WORDS];
 
-/// A set that may claim to hold what it does not, and never denies what it does.
+/// A set with false positives and no false negatives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredFilter {
-    /// As many as a power of two; none: the set is empty.
+    /// A power of two of blocks, or none if the set is empty.
     blocks: Vec<Block>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct FilterBuilder {
 }
 
 impl FilterBuilder {
-    /// A filter of at most so many members.
+    /// Returns a builder of a filter of at most this many members.
     pub(crate) fn new(members_max: u64) -> Self {
         Self {
             blocks: vec![Block::default(); blocks_for(members_max)],
@@ -52,7 +52,7 @@ impl FilterBuilder {
         }
     }
 
-    /// Adds a member by its hash; the same several times in a row counts once.
+    /// Adds a member by its hash; immediate repeats count once.
     #[inline]
     pub(crate) fn add(&mut self, hash: u64) {
         if self.last.replace(hash) == Some(hash) {
@@ -66,7 +66,7 @@ impl FilterBuilder {
         }
     }
 
-    /// The filter, as small as its members allow.
+    /// Returns the filter, as small as its members allow.
     pub(crate) fn finish(mut self) -> StoredFilter {
         if self.members == 0 {
             return StoredFilter { blocks: Vec::new() };
@@ -88,7 +88,7 @@ impl FilterBuilder {
 }
 
 impl StoredFilter {
-    /// Whether there may be a member with this hash; false is certain.
+    /// Returns whether there may be a member with this hash; false is certain.
     #[inline]
     pub(crate) fn may_hold(&self, hash: u64) -> bool {
         if self.blocks.is_empty() {
@@ -99,7 +99,7 @@ impl StoredFilter {
         words.all(|(word, salt)| word & bit(hash, salt) != 0)
     }
 
-    /// Memory that it takes.
+    /// Returns its bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.blocks.len() * size_of::<Block>()
     }
@@ -112,7 +112,7 @@ impl StoredFilter {
         }
     }
 
-    /// Reads what [`Self::write`] wrote.
+    /// Reads the output of [`Self::write`].
     pub(crate) fn read(input: &mut Reader<'_>) -> Result<Self, StoreError> {
         let count = input.count(size_of::<Block>())?;
         if count > 0 && !count.is_power_of_two() {
@@ -146,13 +146,13 @@ fn bit(hash: u64, salt: u32) -> u32 {
     1 << ((hash as u32).wrapping_mul(salt) >> 27)
 }
 
-/// The hash of a node. It is part of the format.
+/// Returns the hash of a node. Part of the format.
 #[inline]
 pub(crate) fn hash_of_node(node: u64) -> u64 {
     mix(node)
 }
 
-/// The hash of a node, or of a node with a predicate.
+/// Returns the hash of a node, or of a node with a predicate.
 #[inline]
 pub(crate) fn hash_of(node: TermId, predicate: Option<TermId>) -> u64 {
     match predicate {
@@ -161,13 +161,13 @@ pub(crate) fn hash_of(node: TermId, predicate: Option<TermId>) -> u64 {
     }
 }
 
-/// The hash of a node with a predicate. It is part of the format.
+/// Returns the hash of a node with a predicate. Part of the format.
 #[inline]
 pub(crate) fn hash_of_edge(node: u64, predicate: u64) -> u64 {
     mix(node ^ mix(predicate))
 }
 
-/// The hash of a term's key. It is part of the format.
+/// Returns the hash of a term's key. Part of the format.
 #[inline]
 pub(crate) fn hash_of_key(key: TermKey<'_>) -> u64 {
     let (words, rest) = key.bytes.as_chunks::<8>();

@@ -1,8 +1,8 @@
-//! Several runs become one: signs are summed up, what cancels is dropped, terms keep their ids.
+//! Merging of runs: signs are added up, changes that cancel are dropped, terms keep their ids.
 //!
-//! Runs are kept in levels of size, each [`RATIO`] times as large as the one before. As soon as
-//! [`FAN_IN`] neighbours of a level are there they are merged, so that a quad is written once for
-//! each level and a store has few runs, whatever its size (MaSM in the Bulletin).
+//! Runs are kept in levels of size, each [`RATIO`] times as large as the one before. As soon as a level has
+//! [`FAN_IN`] adjacent runs they are merged, so that a quad is written once for each level and a store of any size
+//! has few runs (MaSM in the Bulletin).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use crate::load::LoserTree;
 use crate::pace::Pace;
 use crate::pattern::Order;
 
-/// How many times larger the runs of the next level are.
+/// The ratio of the sizes of successive levels.
 pub const RATIO: u64 = 4;
-/// So many neighbours of a level are merged.
+/// Number of adjacent runs of a level that are merged.
 pub const FAN_IN: usize = 4;
-/// So many runs are merged at a time, at most: each is read through several pages at once.
+/// Limit of the runs merged at a time: each is read through several pages at once.
 const MERGED_MAX: usize = 32;
-/// Runs up to so many bytes are of the lowest level.
+/// Upper limit of the bytes of a run of the lowest level.
 const LEVEL_BYTES: u64 = 4 << 20;
-/// Rows between two looks at whether to stop.
+/// Rows between two checks for cancellation.
 const ROWS_UNCHECKED: u64 = 4096;
 
-/// The level of a run of so many bytes, from 0.
+/// Returns the level of a run of this many bytes, from 0.
 pub fn level(bytes: u64) -> u32 {
     (bytes / LEVEL_BYTES)
         .checked_ilog(RATIO)
         .map_or(0, |log| log + 1)
 }
 
-/// The runs to be merged next, of those listed from the oldest on; `None`: there are few enough. Their new
-/// terms follow each other, and runs from the place `apart` on are not merged with those before it.
+/// Returns the runs to merge next, given all runs from the oldest on; `None` if there are few enough. Their new terms
+/// are consecutive, and runs from the index `apart` on are not merged with earlier ones.
 pub fn due(runs: &[RunEntry], apart: Option<usize>) -> Option<Range<usize>> {
     let levels: Vec<u32> = runs.iter().map(|run| level(run.bytes())).collect();
     let highest = levels.iter().copied().max()?;
@@ -57,9 +57,9 @@ pub fn due(runs: &[RunEntry], apart: Option<usize>) -> Option<Range<usize>> {
     })
 }
 
-/// The runs to be merged, of those listed from the oldest on, before `more` others may be added to a store
-/// that is to have at most `most`; `None`: there is room, or no two have terms that follow each other. Of all
-/// neighbours that are enough they are those with the fewest bytes; `apart` is as for [`due`].
+/// Returns the runs to merge, given all runs from the oldest on, before `more` runs may be added to a store that may
+/// have at most `most`; `None` if there is room, or no two runs have consecutive terms. Of all adjacent runs that
+/// suffice, chooses those with the fewest bytes; `apart` is as for [`due`].
 pub fn in_the_way(
     runs: &[RunEntry],
     more: usize,
@@ -85,13 +85,13 @@ pub fn in_the_way(
     })
 }
 
-/// Whether the run at a place may be merged with the one before it.
+/// Returns whether the run at an index may be merged with the one before it.
 fn may_join(runs: &[RunEntry], place: usize, apart: Option<usize>) -> bool {
     apart != Some(place) && gap(&runs[place - 1], &runs[place]).is_none()
 }
 
-/// Writes a run that has the changes and the new terms of others, which follow each other in the
-/// manifest's list. Memory is that of one reader for each of their files, and the new run's filters.
+/// Writes a run with the changes and the new terms of others, which are adjacent in the manifest's list. Takes the
+/// memory of one reader for each of their files, and of the new run's filters.
 pub fn merge(
     storage: Arc<dyn Storage>,
     id: RunId,
@@ -125,8 +125,9 @@ pub fn merge(
     writer.seal(terms, orders)
 }
 
-/// Where the new terms of a run do not follow those of the run before: the kind, the end of the one and the
-/// beginning of the other. Loads of earlier programs left out the numbers of terms that no quad used any more.
+/// Returns the first gap between the new terms of a run and those of the previous run: the kind, the end of the one
+/// and the beginning of the other. Loads by earlier programs left out the numbers of terms that no quad used any
+/// more.
 fn gap(before: &RunEntry, after: &RunEntry) -> Option<(TermKind, u64, u64)> {
     TermKind::DICTIONARY.into_iter().find_map(|kind| {
         let (before, after) = (before.span(kind)?.end(), after.span(kind)?.first);
@@ -134,7 +135,7 @@ fn gap(before: &RunEntry, after: &RunEntry) -> Option<(TermKind, u64, u64)> {
     })
 }
 
-/// The first payloads of the runs' terms, which must follow each other.
+/// Returns the first payloads of the runs' terms, which must be consecutive.
 fn first_payloads(runs: &[Arc<DeviceRun>]) -> Result<Vec<u64>, StoreError> {
     for pair in runs.windows(2) {
         if let Some((kind, end, first)) = gap(pair[0].entry(), pair[1].entry()) {
@@ -174,7 +175,7 @@ pub struct MergedTerms<'r> {
 }
 
 impl<'r> MergedTerms<'r> {
-    /// At the first term.
+    /// Starts at the first term.
     pub fn new(runs: &'r [Arc<DeviceRun>]) -> Result<Self, StoreError> {
         let cursors = runs.iter().map(|run| run.terms());
         let cursors = cursors.collect::<Result<Vec<_>, _>>()?;
@@ -182,12 +183,12 @@ impl<'r> MergedTerms<'r> {
         Ok(Self { cursors, tree })
     }
 
-    /// The term at hand, with its id; `None` at the end.
+    /// Returns the current term with its id; `None` at the end.
     pub fn head(&self) -> Option<(TermKey<'_>, TermId)> {
         self.cursors[self.tree.as_ref()?.winner()].head()
     }
 
-    /// Goes on to the next term.
+    /// Moves to the next term.
     pub fn advance(&mut self) -> Result<(), StoreError> {
         if let Some(tree) = &mut self.tree {
             self.cursors[tree.winner()].advance()?;

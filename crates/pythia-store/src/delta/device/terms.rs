@@ -1,8 +1,8 @@
-//! The new terms of a run: from key to id and back.
+//! The new terms of a run: lookup by key and by id.
 //!
-//! The dictionary of the run's added segment has them sorted, so a term has a rank there, and a serial
-//! number, which with the first payload of its kind makes its id. Where the two differ a column
-//! file maps them: rows (kind, direction), from, to.
+//! The dictionary of the run's added segment has them sorted, so a term has a rank there. It also has a serial
+//! number, which with the first payload of its kind makes its id. Where the two differ, a column file maps them: rows
+//! (kind, direction), from, to.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const MAP_PAGE_BYTES: usize = 4096;
 /// Serial numbers read at a time.
 const SERIALS: u64 = 4096;
 
-/// What a map's rows lead from; in the place of the predicate, with the kind.
+/// The direction of a map's rows; in the place of the predicate, with the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     /// From serial numbers to ranks.
@@ -47,7 +47,7 @@ pub struct RunTermsWriter {
     filter: FilterBuilder,
 }
 
-/// Terms of a run, written but for their map.
+/// Terms of a run, written except for their map.
 pub(super) struct WrittenTerms {
     pub(super) dictionary: DictionaryDirectory,
     pub(super) spans: Vec<TermSpan>,
@@ -73,8 +73,8 @@ impl RunTermsWriter {
         }
     }
 
-    /// Adds a term. Terms come sorted by their keys; the ids of a kind are all those from its first
-    /// payload on, in any order.
+    /// Adds a term. Terms come sorted by their keys; the ids of a kind are consecutive from its first payload on, in
+    /// any order.
     pub fn push(&mut self, key: TermKey<'_>, id: TermId) -> Result<(), StoreError> {
         let rank = self.dictionary.push(key)?.payload();
         self.filter.add(hash_of_key(key));
@@ -113,10 +113,10 @@ impl RunTermsWriter {
 }
 
 impl WrittenTerms {
-    /// Writes the map, if there must be one.
+    /// Writes the map, if one is needed.
     ///
     /// # Panics
-    /// If the ids of a kind are not all that follow its first payload.
+    /// If the ids of a kind are not consecutive from its first payload on.
     pub(super) fn write_map(
         &mut self,
         storage: &dyn Storage,
@@ -156,7 +156,7 @@ pub(super) struct RunTerms {
 }
 
 impl RunTerms {
-    /// Opens the terms of the segment; `input` is what [`Self::encode`] wrote.
+    /// Opens the terms of the segment; `input` is the output of [`Self::encode`].
     pub(super) fn open(
         pool: &Arc<BufferPool>,
         folder: &str,
@@ -195,12 +195,12 @@ impl RunTerms {
         })
     }
 
-    /// Gives the terms other ids: serial numbers, and what is on the device, stay the same.
+    /// Gives the terms other ids; serial numbers and files stay the same.
     pub(super) fn number(&mut self, spans: &[TermSpan]) {
         self.spans.clone_from_slice(spans);
     }
 
-    /// Appends what [`Self::open`] reads.
+    /// Appends the input of [`Self::open`].
     pub(super) fn encode(filter: &StoredFilter, map: Option<&ColumnDirectory>, out: &mut Writer) {
         filter.write(out);
         out.u8(u8::from(map.is_some()));
@@ -227,18 +227,18 @@ impl RunTerms {
         spans.find_map(|span| Some((span, span.serial(id)?)))
     }
 
-    /// Whether the id is of one of these terms.
+    /// Returns whether the id is of one of these terms.
     pub(super) fn contains(&self, id: TermId) -> bool {
         self.span_of(id).is_some()
     }
 
-    /// Whether the term may be there; false is certain.
+    /// Returns whether the term may be in the run; false is certain.
     pub(super) fn may_hold(&self, key: TermKey<'_>) -> bool {
         self.filter.may_hold(hash_of_key(key))
     }
 
-    /// The ids of several keys, in their order. Reads a page for each that the filter does not rule
-    /// out, as a batch, and one more where terms are mapped.
+    /// Returns the ids of several keys, in their order. Reads a page for each key that the filter does not rule out,
+    /// as a batch, and one more where terms are mapped.
     pub(super) fn find_batch(
         &self,
         keys: &[TermKey<'_>],
@@ -265,7 +265,7 @@ impl RunTerms {
         Ok(ids)
     }
 
-    /// The first `limit` terms whose keys start with `prefix`, in order of their keys.
+    /// Returns the first `limit` terms whose keys start with `prefix`, in order of their keys.
     pub(super) fn with_prefix(
         &self,
         kind: TermKind,
@@ -287,7 +287,7 @@ impl RunTerms {
         self.spans.iter().find(|span| span.kind == kind)
     }
 
-    /// Serial numbers of ranks, or the other way: of ids that have them as payloads.
+    /// Maps ranks to serial numbers, or the reverse, given ids that have them as payloads.
     fn mapped(&self, from: &[TermId], direction: Direction) -> Result<Vec<u64>, StoreError> {
         let mut to: Vec<u64> = from.iter().map(|id| id.payload()).collect();
         let Some(map) = &self.map else {
@@ -320,8 +320,8 @@ impl RunTerms {
         Ok(to)
     }
 
-    /// Calls `f` with the index in `ids` and the key of each that is one of these terms, in any
-    /// order. Reads all pages as one batch, and those of the map before.
+    /// Calls `f` with the index in `ids` and the key of each of these terms, in any order. Reads all pages as one
+    /// batch, after those of the map.
     pub(super) fn keys<E: From<StoreError> + From<IoError>>(
         &self,
         ids: &[TermId],
@@ -344,7 +344,7 @@ impl RunTerms {
             .keys(&ranks, |index, key| f(indexes[index], key))
     }
 
-    /// All terms, sorted by their keys.
+    /// Returns all terms, sorted by their keys.
     pub(super) fn cursor(&self) -> Result<TermCursor<'_>, StoreError> {
         let mut cursor = TermCursor {
             terms: self,
@@ -360,22 +360,22 @@ impl RunTerms {
     }
 }
 
-/// Walks the terms of a run in the order of their keys.
+/// A cursor over the terms of a run, in the order of their keys.
 pub struct TermCursor<'r> {
     terms: &'r RunTerms,
-    /// The place of the kind at hand in [`TermKind::DICTIONARY`].
+    /// Index of the current kind in [`TermKind::DICTIONARY`].
     kind: usize,
     keys: Keys<'r>,
     /// The serial numbers of these ranks.
     serials: Vec<u64>,
     ranks: Range<u64>,
-    /// The term at hand.
+    /// The current term.
     id: Option<TermId>,
     key: Vec<u8>,
 }
 
 impl TermCursor<'_> {
-    /// The term at hand, with its id; `None` at the end.
+    /// Returns the current term with its id; `None` at the end.
     pub fn head(&self) -> Option<(TermKey<'_>, TermId)> {
         let id = self.id?;
         let key = TermKey {
@@ -385,7 +385,7 @@ impl TermCursor<'_> {
         Some((key, id))
     }
 
-    /// Goes on to the next term.
+    /// Moves to the next term.
     pub fn advance(&mut self) -> Result<(), StoreError> {
         loop {
             if let Some((rank, key)) = self.keys.next()? {

@@ -1,5 +1,4 @@
-//! Runs against a model: what was written comes back, merged runs have the sums, and what fails
-//! leaves nothing.
+//! Runs against a model: runs read back as written, merged runs have the sums, and failures leave nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use crate::pace::Pace;
 use crate::pattern::Order;
 use crate::testing::{Quad, SMALL_PAGES, TERMS, component, id};
 
-/// What a run holds: signed quads, and new terms by their ids.
+/// The contents of a run: signed quads, and new terms by their ids.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     pub(crate) quads: BTreeMap<Quad, bool>,
@@ -126,14 +125,14 @@ fn memory() -> Arc<dyn Storage> {
     Arc::new(MemoryStorage::new())
 }
 
-/// The quads of the base that [`runs`] change.
+/// Returns the quads of the base that [`runs`] change.
 pub(crate) fn base_quads() -> BTreeSet<Quad> {
     let iri = |n| id(TermKind::Iri, n);
     let quad = |n: u64| [iri(n % 12), iri(n % 4), iri(n * 7 % TERMS), 0];
     (0..200).map(quad).collect()
 }
 
-/// Several runs in a row: quads change their state from run to run, terms come in any order.
+/// Several consecutive runs: quads change their state from run to run, terms come in any order.
 pub(crate) fn runs() -> impl Strategy<Value = Vec<Model>> {
     let node = prop_oneof![3 => 0..12_u64, 1 => 0..3000_u64];
     let quad = (node.clone(), 0..4_u64, node, 0..3_u64);
@@ -208,7 +207,7 @@ pub(crate) fn runs() -> impl Strategy<Value = Vec<Model>> {
     })
 }
 
-/// The sum of runs.
+/// Returns the sum of runs.
 pub(crate) fn sum(models: &[Model]) -> Model {
     let mut sum = Model {
         first: models[0].first,
@@ -304,7 +303,7 @@ fn a_merge_that_is_cancelled_or_fails_leaves_the_runs_alone() {
     let pace = Pace::default();
     pace.cancel();
     let error = merge(Arc::clone(&storage), RunId(2), &runs, &pace);
-    // The run is small: a cancelled merge may also come to its end.
+    // The run is small: a cancelled merge may also finish.
     if let Err(error) = error {
         assert!(matches!(error, StoreError::Cancelled), "{error}");
         assert_eq!(storage.list("").expect("memory"), ["run-000001"]);
@@ -345,7 +344,7 @@ fn damaged_and_missing_files_are_found_on_opening() {
     assert!(refused().contains("removed/pos.pages"));
 }
 
-/// Runs of so many mebibytes.
+/// Returns runs of these sizes in mebibytes.
 fn entries(sizes: &[u64]) -> Vec<RunEntry> {
     let entry = |(number, &mebibytes): (usize, &u64)| {
         let none = crate::segment::SegmentEntry {
@@ -382,7 +381,7 @@ fn neighbours_of_a_level_are_merged() {
         due(&entries(&[100, 100, 5, 100, 100, 5, 5]), None),
         Some(0..7)
     );
-    // Only runs whose new terms follow each other can become one.
+    // Only runs with consecutive new terms can be merged.
     let with_gaps = |firsts: &[u64]| -> Vec<RunEntry> {
         let mut entries = entries(&vec![1; firsts.len()]);
         for (entry, &first) in entries.iter_mut().zip(firsts) {

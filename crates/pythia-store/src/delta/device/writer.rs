@@ -15,7 +15,7 @@ use crate::manifest::ManifestFile;
 use crate::pattern::Order;
 use crate::segment::{OrderDirectory, OrderWriter, SegmentOptions, SegmentWriter};
 
-/// A run being written into a folder that nothing names yet. Orders and terms are independent of each other and
+/// A run being written into a folder that no manifest names yet. Orders and terms are independent of each other and
 /// may be written from different threads.
 #[derive(Debug)]
 pub struct DeviceRunWriter {
@@ -45,34 +45,34 @@ impl DeviceRunWriter {
         self.segments.as_ref().expect("there until it is sealed")
     }
 
-    /// The writer of the new terms: at most so many, with the payload of the first of each kind in
+    /// Returns the writer of at most `terms_max` new terms; `first` has the payload of the first term of each kind in
     /// [`TermKind::DICTIONARY`](pythia_rdf::TermKind::DICTIONARY).
     pub fn terms(&self, first: &[u64], terms_max: u64) -> Result<RunTermsWriter, StoreError> {
         let [added, _] = self.segments();
         Ok(RunTermsWriter::new(added.dictionary()?, first, terms_max))
     }
 
-    /// The writer of one of the orders, of at most so many rows.
+    /// Returns the writer of one of the orders, of at most this many rows.
     pub fn order(&self, order: Order, rows_max: u64) -> Result<RunOrderWriter, StoreError> {
         let [added, removed] = self.segments();
         let by_node = matches!(order, Order::Spo | Order::Ops);
         Ok(RunOrderWriter {
             added: added.order(order)?,
             removed: removed.order(order)?,
-            // A row brings a node and an edge at most.
+            // A row adds at most one node and one edge.
             nodes: by_node.then(|| FilterBuilder::new(rows_max.saturating_mul(2))),
             last: None,
         })
     }
 
-    /// Ends a run that has terms and no quads, as [`Self::seal`] does.
+    /// Ends a run that has terms and no quads, like [`Self::seal`].
     pub fn seal_terms(self, terms: RunTermsWriter) -> Result<RunEntry, StoreError> {
         let orders = Order::ALL.map(|order| self.order(order, 0)?.finish());
         let orders = orders.into_iter().collect::<Result<Vec<_>, _>>()?;
         self.seal(terms, orders)
     }
 
-    /// Ends the run: on return all its files are durable, and stay.
+    /// Ends the run: on return all its files are durable, and are kept when this is dropped.
     ///
     /// # Panics
     /// If `orders` are not the four orders of the same quads, or ids of terms are missing.
@@ -128,7 +128,7 @@ impl DeviceRunWriter {
 impl Drop for DeviceRunWriter {
     fn drop(&mut self) {
         if !self.sealed {
-            // Best effort: the next writer removes what is still there.
+            // Best effort: the next writer removes what remains.
             drop(self.segments.take());
             let _ = self.storage.remove(&self.id.folder());
         }
@@ -141,7 +141,7 @@ pub struct RunOrderWriter {
     removed: OrderWriter,
     /// The nodes that the order is sorted by, in SPO and OPS.
     nodes: Option<FilterBuilder>,
-    /// The last node and predicate that it was given.
+    /// The last node and predicate that were added.
     last: Option<[u64; 2]>,
 }
 
@@ -167,7 +167,7 @@ pub struct WrittenOrder {
 }
 
 impl RunOrderWriter {
-    /// Adds a row of the order, that was added or else removed. Rows come sorted, each once.
+    /// Adds a row of the order, as added or as removed. Rows come sorted, each once.
     #[inline]
     pub fn push(&mut self, row: [u64; 4], added: bool) -> Result<(), StoreError> {
         if let Some(nodes) = &mut self.nodes {
@@ -193,8 +193,8 @@ impl RunOrderWriter {
 /// Takes a term of a run.
 pub type EachTerm<'e> = &'e mut dyn FnMut(TermKey<'_>, TermId) -> Result<(), StoreError>;
 
-/// Writes a run of changes that are in memory: `rows` gives those of an order, sorted, and `terms` are the
-/// new terms with their ids, sorted by their keys.
+/// Writes a run of changes in memory: `rows` returns the rows of an order, sorted, and `terms` passes on the new
+/// terms with their ids, sorted by their keys.
 pub fn write_run<R: Iterator<Item = ([u64; 4], bool)>>(
     storage: Arc<dyn Storage>,
     id: RunId,
