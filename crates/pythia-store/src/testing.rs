@@ -15,10 +15,10 @@ use crate::{BaseWriter, SegmentOptions, StoreError};
 /// Subject, predicate, object, graph: raw ids.
 pub(crate) type Quad = [u64; 4];
 
-/// Terms of each dictionary kind that test stores have.
+/// Number of terms of each dictionary kind in test stores.
 pub(crate) const TERMS: u64 = 3000;
 
-/// Pages as small as they may be, so that few rows make many.
+/// The smallest possible pages, so that few rows make many.
 pub(crate) const SMALL_PAGES: SegmentOptions = SegmentOptions {
     tuple_page_bytes: 4096,
     column_page_bytes: 4096,
@@ -54,7 +54,7 @@ pub(crate) fn write_segment(
     write_segment_of(storage, quads, options, TERMS)
 }
 
-/// As [`write_segment`], with so many terms of each kind.
+/// As [`write_segment`], with this many terms of each kind.
 pub(crate) fn write_segment_of(
     storage: Arc<dyn Storage>,
     quads: &BTreeSet<Quad>,
@@ -106,7 +106,7 @@ pub(crate) fn open(storage: Arc<dyn Storage>) -> Store {
     Store::open_storage(storage, options).expect("a whole store")
 }
 
-/// A node: mostly few, so that patterns match something; of all kinds a subject or object can have.
+/// A node: often from a few, so that patterns match; of all kinds that a subject or object can have.
 fn node(object: bool) -> impl Strategy<Value = u64> {
     let iri = prop_oneof![3 => 0..20u64, 1 => 0..TERMS].prop_map(|rank| id(TermKind::Iri, rank));
     let blank = (0..10u64).prop_map(|rank| id(TermKind::BlankNode, rank));
@@ -130,7 +130,7 @@ fn graph() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Quads at random, with hubs: one subject and one object with very many edges.
+/// Random quads, with hubs: one subject and one object with very many edges.
 pub(crate) fn quads() -> impl Strategy<Value = BTreeSet<Quad>> {
     let predicate = (50..56u64).prop_map(|rank| id(TermKind::Iri, rank));
     let random = (node(false), predicate.clone(), node(true), graph());

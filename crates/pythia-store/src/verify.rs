@@ -1,19 +1,19 @@
-//! Proves a store sound, or names what is wrong with it: for `pythia verify`.
+//! Verification of a store: proves it sound, or lists its problems. For `pythia verify`.
 //!
-//! Reads every page of every file. Checked are
+//! Reads every page of every file and checks
 //! - checksums: of the manifest, the directory and every page;
-//! - structure: what pages say is possible, sorted within and across pages, and what the directory
-//!   says of it (first keys, bounds, counts) is so;
-//! - terms: dictionary keys are well-formed, sorted and found where their ranks say; ids of quads
-//!   are in the dictionary's ranges and of kinds that their places may have;
-//! - agreement: the four orders hold the same quads, by counts per predicate and by a fingerprint
-//!   of 128 bits that does not depend on order;
-//! - runs: all of this for their segments; their filters admit what they have; their terms are new; they
-//!   add only what is not there and remove only what is;
-//! - the log: it can be read from the first commit on that base and runs do not have;
-//! - auxiliary files: if all else is sound, they are built anew and compared.
+//! - structure: pages hold valid contents, sorted within and across pages, that agree with the directory (first keys,
+//!   bounds, counts);
+//! - terms: dictionary keys are well-formed, sorted and found where their ranks say; ids of quads are in the
+//!   dictionary's ranges and of kinds that their places may have;
+//! - agreement: the four orders hold the same quads, by counts per predicate and by a fingerprint of 128 bits that
+//!   does not depend on order;
+//! - runs: all of this for their segments; their filters admit their nodes and terms; their terms are new; they add
+//!   only missing quads and remove only existing ones;
+//! - the log: it can be read from the first commit that base and runs do not have;
+//! - auxiliary files: if everything else is sound, they are rebuilt and compared.
 //!
-//! A problem does not end the check; what cannot be checked because of it is left out.
+//! A problem does not end the check; only the checks that depend on the damaged part are left out.
 
 use std::fmt;
 use std::ops::Range;
@@ -40,12 +40,12 @@ mod tuples;
 
 use fingerprint::Fingerprint;
 
-/// How to verify.
+/// Options of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifyOptions {
     /// Memory for pages, in bytes.
     pub cache_bytes: usize,
-    /// Problems to list; more are only counted.
+    /// Limit of the listed problems; more are only counted.
     pub problems_max: usize,
 }
 
@@ -58,12 +58,12 @@ impl Default for VerifyOptions {
     }
 }
 
-/// What was found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// What is wrong; empty for a sound store.
+    /// The problems found; empty for a sound store.
     pub problems: Vec<Problem>,
-    /// Problems that are not listed because they are too many.
+    /// Number of problems beyond the listed ones.
     pub unlisted_problems: u64,
     /// Pages read.
     pub pages: u64,
@@ -71,30 +71,30 @@ pub struct VerifyReport {
     pub terms: u64,
     /// Quads in base and runs, as far as they could be read.
     pub quads: u64,
-    /// Commits that only the log has.
+    /// Commits that are only in the log.
     pub commits: u64,
 }
 
 impl VerifyReport {
-    /// Whether nothing is wrong.
+    /// Returns whether there are no problems.
     pub fn is_sound(&self) -> bool {
         self.problems.is_empty()
     }
 }
 
-/// Something wrong.
+/// A problem in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file, relative to the store.
     pub file: String,
-    /// The page, where it is one page.
+    /// The page, if it concerns one page.
     pub page: Option<u64>,
-    /// What is wrong with it.
+    /// The problem.
     pub message: String,
 }
 
 impl Problem {
-    /// An error that was met while `file` was read; the error may know better which one it is about.
+    /// Makes a problem of an error that occurred while `file` was read; the error may name a more specific file.
     pub(crate) fn new(file: &str, error: StoreError) -> Self {
         let (file, page, message) = match error {
             StoreError::Corrupt {
@@ -132,16 +132,16 @@ impl fmt::Display for Problem {
     }
 }
 
-/// How far the check is.
+/// Progress of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifyProgress {
     /// Pages read.
     pub pages: u64,
-    /// Pages there are.
+    /// Total number of pages.
     pub pages_total: u64,
 }
 
-/// Checks the store in a storage. The caller holds a reader's lock.
+/// Verifies the store in a storage. The caller holds a reader's lock.
 pub fn verify(
     storage: Arc<dyn Storage>,
     options: VerifyOptions,
@@ -187,7 +187,7 @@ pub fn verify(
     check.report
 }
 
-/// A check under way.
+/// A verification in progress.
 struct Check<'p> {
     report: VerifyReport,
     problems_max: usize,
@@ -195,7 +195,7 @@ struct Check<'p> {
     progress: &'p mut dyn FnMut(VerifyProgress),
 }
 
-/// What the check of an order found out.
+/// The result of checking an order.
 struct OrderSummary {
     quads: u64,
     fingerprint: Fingerprint,
@@ -243,7 +243,7 @@ impl Check<'_> {
         }
     }
 
-    /// Auxiliary files: their checksums, and that they are what a sound segment's quads give.
+    /// Checks auxiliary files: their checksums, and that they match the quads of a sound segment.
     fn auxiliaries(&mut self, pool: &Arc<BufferPool>, manifest: &Manifest, base: Arc<Segment>) {
         let auxiliaries = match Auxiliaries::open(pool, manifest) {
             Ok(auxiliaries) => Arc::new(auxiliaries),
@@ -318,7 +318,7 @@ impl Check<'_> {
         }
     }
 
-    /// Reads pages in batches and calls `f` for each that could be read. Whether all could.
+    /// Reads pages in batches and calls `f` for each readable page. Returns whether all were readable.
     fn pages(
         &mut self,
         file: &PagedFile,
@@ -332,7 +332,7 @@ impl Check<'_> {
             let end = (start + WINDOW).min(pages.end);
             let batch = file.pages_sequential::<IoError>(start..end, |_, _| Ok(()));
             for number in start..end {
-                // Something is wrong with one of them: find out with which.
+                // At least one of them is bad: find out which.
                 if batch.is_err()
                     && let Err(error) = file.page(number)
                 {
@@ -364,7 +364,7 @@ impl Check<'_> {
         });
     }
 
-    /// Lists an error under the file and page that it names, or else under `file`.
+    /// Lists an error under the file and page that it names, otherwise under `file`.
     fn error(&mut self, file: &str, error: StoreError) {
         let Problem {
             file,
@@ -375,7 +375,7 @@ impl Check<'_> {
     }
 }
 
-/// Which ids a store can have.
+/// The ids that a store can have.
 struct IdRanges {
     /// The payloads of terms, by the kind's number; `None` for a kind that is not in the dictionary.
     terms: [Option<Vec<Range<u64>>>; 256],
@@ -412,7 +412,7 @@ impl IdRanges {
         }
     }
 
-    /// Whether a quad can have these ids.
+    /// Returns whether a quad can have these ids.
     fn accept(&self, [s, p, o, g]: [u64; 4]) -> bool {
         let node = |id: u64| {
             let kind = TermId(id).kind();

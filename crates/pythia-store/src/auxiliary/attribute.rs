@@ -1,10 +1,9 @@
-//! Cached attributes: the values of one predicate, kept beside the neighbours in adjacency lists, so
-//! that an edge and the attribute of the node at its other end are one read.
+//! Cached attributes: the values of one predicate, stored beside the neighbours in adjacency lists, so that one read
+//! returns an edge and the attribute of the node at its other end.
 //!
-//! For each end there is a column file like PSO and POS, but with the attribute's value in the place
-//! of the graph: rows (edge's predicate, node, neighbour, value), one for each value the neighbour has,
-//! and none if it has none. That is exactly the join of the two patterns. All quads are of the
-//! default graph.
+//! For each end there is a column file like PSO and POS, but with the attribute's value in the place of the graph:
+//! rows (edge's predicate, node, neighbour, value), one for each value of the neighbour, and none if it has none.
+//! That is exactly the join of the two patterns. All quads are of the default graph.
 
 use std::sync::Arc;
 
@@ -22,10 +21,10 @@ use crate::snapshot::{Snapshot, append_list};
 pub(super) const DIRECTORY_NAME: &str = "directory";
 /// The names of the paged files, by subject and by object.
 pub(super) const PAGES_NAMES: [&str; 2] = ["subjects.pages", "objects.pages"];
-/// All its files.
+/// The names of all its files.
 pub(super) const FILE_NAMES: [&str; 3] = [DIRECTORY_NAME, PAGES_NAMES[0], PAGES_NAMES[1]];
 const ENDS: [End; 2] = [End::Subject, End::Object];
-/// One read answers one list, so pages are as small as a read is cheap.
+/// One read answers one list, so pages are no larger than a cheap read.
 const PAGE_BYTES: usize = 4096;
 const MAGIC: &[u8; 8] = b"pythiaat";
 const VERSION: u32 = 1;
@@ -41,7 +40,7 @@ pub struct Attribute {
     columns: Arc<[ColumnFile; 2]>,
 }
 
-/// What is in memory of the paged files while they are written.
+/// Writes the paged files of an attribute.
 pub(super) struct AttributeWriter<'s> {
     pub(super) snapshot: &'s Snapshot,
     pub(super) storage: &'s dyn Storage,
@@ -50,7 +49,7 @@ pub(super) struct AttributeWriter<'s> {
 }
 
 impl AttributeWriter<'_> {
-    /// Writes the paged files; gives the `directory` file.
+    /// Writes the paged files; returns the `directory` file.
     pub(super) fn write(&self, predicate: TermId, along: &[TermId]) -> Result<Vec<u8>, StoreError> {
         let values = Values::read(self.snapshot, predicate, self.memory_bytes)?;
         let mut out = Writer::new();
@@ -98,7 +97,7 @@ impl Attribute {
         })
     }
 
-    /// The predicate of the values.
+    /// Returns the predicate of the values.
     pub fn predicate(&self) -> TermId {
         self.predicate
     }
@@ -108,14 +107,14 @@ impl Attribute {
         &self.along
     }
 
-    /// Whether values are kept beside the edges of a predicate.
+    /// Returns whether values are stored beside the edges of a predicate.
     pub fn is_along(&self, predicate: TermId) -> bool {
         self.along.is_empty() || self.along.binary_search(&predicate).is_ok()
     }
 
-    /// The edges with `predicate` of `nodes` (sorted, distinct), and the values of the nodes at their
-    /// other ends in the place of graphs, appended to `out` in order of node, other end and value.
-    /// Reads the pages of all lists as one batch.
+    /// Appends to `out` the edges with `predicate` of `nodes` (sorted, distinct), in order of node, other end and
+    /// value; the values of the nodes at the other ends take the place of graphs. Reads the pages of all lists as one
+    /// batch.
     pub fn expand(
         &self,
         end: End,
@@ -149,18 +148,18 @@ impl Attribute {
         }
     }
 
-    /// The pages.
+    /// Returns the pages.
     pub(crate) fn files(&self) -> impl Iterator<Item = &PagedFile> {
         self.columns.iter().map(ColumnFile::file)
     }
 
-    /// Memory that the directory takes, about.
+    /// Returns the approximate memory of the directory.
     pub fn memory_bytes(&self) -> usize {
         let columns = self.columns.iter();
         columns.map(|file| file.directory().memory_bytes()).sum()
     }
 
-    /// Finds the rows anew and compares: for `pythia verify`. The first difference is an error.
+    /// Recomputes the rows and compares them: for `pythia verify`. The first difference is an error.
     pub(crate) fn verify(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
         let values = Values::read(snapshot, self.predicate, usize::MAX)?;
         for end in ENDS {
@@ -173,7 +172,7 @@ impl Attribute {
     }
 }
 
-/// The rows of a file by end, in order.
+/// Calls `f` with the rows of a file by end, in order.
 fn rows(
     snapshot: &Snapshot,
     values: &Values,

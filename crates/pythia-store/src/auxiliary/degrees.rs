@@ -1,7 +1,7 @@
-//! The degrees of all nodes: how many edges each has out and in, many nodes to a page.
+//! The degrees of all nodes: the numbers of outgoing and incoming edges, many nodes to a page.
 //!
-//! A column file of rows (0, node, edges out, edges in), one for each subject and object; edges are
-//! quads, of all graphs.
+//! A column file of rows (0, node, edges out, edges in), one for each subject and object; edges are quads, of all
+//! graphs.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) const PAGES_NAME: &str = "degrees.pages";
 const PAGE_BYTES: usize = 4096;
 const MAGIC: &[u8; 8] = b"pythiade";
 const VERSION: u32 = 1;
-/// What stands in the place of the predicate.
+/// The value in the place of the predicate.
 const NO_PREDICATE: u64 = 0;
 
 /// The degrees of all nodes. Clones share them.
@@ -32,7 +32,7 @@ pub struct Degrees {
     columns: Arc<ColumnFile>,
 }
 
-/// Writes the paged file; gives the `directory` file.
+/// Writes the paged file; returns the `directory` file.
 pub(super) fn write(
     snapshot: &Snapshot,
     storage: &dyn Storage,
@@ -60,8 +60,8 @@ impl Degrees {
         Ok(Self { columns })
     }
 
-    /// Edges of nodes (sorted, distinct) that have them at an end: out of subjects, into objects.
-    /// Reads all pages as one batch.
+    /// Returns the numbers of edges of nodes (sorted, distinct) at an end: out of subjects, into objects. Reads all
+    /// pages as one batch.
     pub(crate) fn of(&self, end: End, nodes: &[TermId]) -> Result<Vec<u64>, StoreError> {
         let column = match end {
             End::Subject => Column::B,
@@ -79,17 +79,17 @@ impl Degrees {
         Ok(degrees)
     }
 
-    /// The pages.
+    /// Returns the pages.
     pub(crate) fn file(&self) -> &PagedFile {
         self.columns.file()
     }
 
-    /// Memory that the directory takes, about.
+    /// Returns the approximate memory of the directory.
     pub fn memory_bytes(&self) -> usize {
         self.columns.directory().memory_bytes()
     }
 
-    /// Counts anew and compares: for `pythia verify`. The first difference is an error.
+    /// Recounts and compares: for `pythia verify`. The first difference is an error.
     pub(crate) fn verify(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
         let mut stored = StoredRows::new(&self.columns);
         rows(snapshot, &mut |row| stored.expect(Some(row)))?;
@@ -97,7 +97,7 @@ impl Degrees {
     }
 }
 
-/// The rows of the file, in order.
+/// Calls `f` with the rows of the file, in order.
 fn rows(
     snapshot: &Snapshot,
     f: &mut dyn FnMut([u64; 4]) -> Result<(), StoreError>,

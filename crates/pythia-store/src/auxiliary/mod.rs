@@ -1,8 +1,8 @@
-//! What `pythia optimize` adds to a segment: files made from its quads that answer some questions
-//! with fewer reads. Everything works without them, and they can be dropped again.
+//! Auxiliary files: optional indexes that `pythia optimize` builds from a segment's quads to answer some queries with
+//! fewer reads. Everything works without them, and they can be dropped.
 //!
-//! Each lies in a folder of its own beside the segment, and the manifest names it; [`optimize()`]
-//! writes such folders and switches the manifest once.
+//! Each is in a folder of its own beside the segment, and the manifest names it; [`optimize()`] writes such folders
+//! and switches the manifest once.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub use optimize::{Added, Change, OptimizeOptions, optimize, optimize_in};
 use reachability::Reachability;
 pub use rebuild::{Rebuilt, rebuild};
 
-/// What auxiliary files are, with the raw ids of the predicates they are about.
+/// A kind of auxiliary file, with the raw ids of its predicates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuxiliaryKind {
@@ -40,7 +40,7 @@ pub enum AuxiliaryKind {
     Attribute {
         /// The predicate.
         predicate: u64,
-        /// The predicates of the edges to the neighbours, sorted; none: all.
+        /// The predicates of the edges to the neighbours, sorted; empty: all.
         along: Vec<u64>,
     },
     /// The degrees of all nodes.
@@ -48,7 +48,7 @@ pub enum AuxiliaryKind {
 }
 
 impl AuxiliaryKind {
-    /// Whether it takes the place of the other: it is the same but for its details.
+    /// Returns whether it replaces the other: they are the same except for details.
     pub fn replaces(&self, other: &Self) -> bool {
         let about = |kind: &Self| match kind {
             Self::Reachability { predicate } | Self::Attribute { predicate, .. } => {
@@ -69,7 +69,7 @@ pub struct Auxiliaries {
 }
 
 impl Auxiliaries {
-    /// Opens what the manifest names: reads what is kept in memory of it.
+    /// Opens the entries of the manifest: reads the parts that are kept in memory.
     pub(crate) fn open(pool: &Arc<BufferPool>, manifest: &Manifest) -> Result<Self, StoreError> {
         let mut auxiliaries = Self::default();
         for entry in &manifest.auxiliary {
@@ -105,34 +105,34 @@ impl Auxiliaries {
         Ok(())
     }
 
-    /// All reachability labels.
+    /// Returns all reachability labels.
     pub fn all_reachability(&self) -> &[Reachability] {
         &self.reachability
     }
 
-    /// The reachability labels of a predicate.
+    /// Returns the reachability labels of a predicate.
     pub fn reachability(&self, predicate: TermId) -> Option<&Reachability> {
         let mut labels = self.reachability.iter();
         labels.find(|labels| labels.predicate() == predicate)
     }
 
-    /// All cached attributes.
+    /// Returns all cached attributes.
     pub fn all_attributes(&self) -> &[Attribute] {
         &self.attributes
     }
 
-    /// The cached values of a predicate.
+    /// Returns the cached values of a predicate.
     pub fn attribute(&self, predicate: TermId) -> Option<&Attribute> {
         let mut attributes = self.attributes.iter();
         attributes.find(|attribute| attribute.predicate() == predicate)
     }
 
-    /// The degrees of all nodes.
+    /// Returns the degrees of all nodes.
     pub fn degrees(&self) -> Option<&Degrees> {
         self.degrees.as_ref()
     }
 
-    /// Memory that is kept for them while the store is open, about.
+    /// Returns the approximate memory that they take while the store is open.
     pub fn memory_bytes(&self) -> usize {
         let labels = self.reachability.iter().map(Reachability::memory_bytes);
         let attributes = self.attributes.iter().map(Attribute::memory_bytes);

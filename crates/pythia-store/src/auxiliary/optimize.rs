@@ -15,16 +15,16 @@ use crate::pattern::{GraphFilter, QuadPattern};
 use crate::snapshot::Snapshot;
 use crate::store::{OpenOptions, Store, StoreLock, open_folder};
 
-/// What to change.
+/// A change of the auxiliary files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// What to build, anew if it is there already.
+    /// Auxiliary files to build; existing ones are rebuilt.
     pub add: Vec<AuxiliaryKind>,
-    /// What to drop.
+    /// Auxiliary files to drop.
     pub drop: Vec<AuxiliaryKind>,
 }
 
-/// What a change may use.
+/// Resources of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptimizeOptions {
     /// Memory for building, in bytes: a hard limit.
@@ -50,19 +50,19 @@ impl OptimizeOptions {
     }
 }
 
-/// Something that was added.
+/// An auxiliary file that was built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Added {
-    /// What it is.
+    /// Its kind.
     pub kind: AuxiliaryKind,
     /// Bytes of its files.
     pub bytes: u64,
-    /// How long it took.
+    /// Duration of the build.
     pub time: Duration,
 }
 
-/// Changes the auxiliary files of the store in a folder, which nobody else may have open: as `change`
-/// says, which is given the store without those it has, so that damaged ones can be dropped.
+/// Changes the auxiliary files of the store in a folder; needs exclusive access. `change` is called with the store
+/// opened without its auxiliary files, so that damaged ones can be dropped.
 pub fn optimize_in(
     path: &Path,
     options: OptimizeOptions,
@@ -76,8 +76,8 @@ pub fn optimize_in(
     optimize(storage, &change, options)
 }
 
-/// Changes the auxiliary files of the store in a storage, in one step: on an error, or after a
-/// crash, they are what they were. The caller holds the store's lock alone.
+/// Changes the auxiliary files of the store in a storage atomically: on an error, or after a crash, they are
+/// unchanged. The caller holds the store's exclusive lock.
 pub fn optimize(
     storage: Arc<dyn Storage>,
     change: &Change,
@@ -108,7 +108,7 @@ pub fn optimize(
     }
     manifest.format = manifest.format_needed();
     manifest.switch(&*storage, writer.finish())?;
-    // What was dropped; the next writer tries again if this fails.
+    // Removes dropped files; the next writer tries again if this fails.
     let _ = Manifest::remove_leftovers(Some(&manifest), &*storage);
     Ok(added)
 }
@@ -123,7 +123,7 @@ fn refuse_unknown(manifest: &Manifest, change: &Change) -> Result<(), StoreError
     }
 }
 
-/// Writes folders of auxiliary files, which go with it unless [`Self::finish`] hands them over.
+/// Writes folders of auxiliary files; removes them on drop unless [`Self::finish`] hands them over.
 pub(super) struct Writer<'s> {
     storage: &'s dyn Storage,
     snapshot: Snapshot,
@@ -133,7 +133,7 @@ pub(super) struct Writer<'s> {
 }
 
 impl<'s> Writer<'s> {
-    /// A writer of folders that are none of `old`.
+    /// Returns a writer whose folders are not among `old`.
     pub(super) fn new(
         storage: &'s dyn Storage,
         snapshot: Snapshot,
@@ -150,12 +150,12 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// What was written.
+    /// Returns the written folders.
     pub(super) fn finish(self) -> Unnamed<'s> {
         self.written
     }
 
-    /// Removes what the last write has left.
+    /// Removes the leftovers of the last write.
     pub(super) fn discard_last(&mut self) {
         self.written.remove_last();
     }
@@ -233,7 +233,7 @@ impl<'s> Writer<'s> {
         Ok(&attribute::FILE_NAMES)
     }
 
-    /// Whether the predicate has edges in the default graph.
+    /// Returns whether the predicate has edges in the default graph.
     pub(super) fn has_edges(&self, predicate: TermId) -> Result<bool, StoreError> {
         let pattern = QuadPattern {
             predicate: Some(predicate),

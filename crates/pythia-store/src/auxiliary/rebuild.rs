@@ -1,4 +1,4 @@
-//! Auxiliary files for a new base: the same as before, with its ids.
+//! Auxiliary files for a new base: the same as before, with the new ids.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use crate::rewrite::IdMapping;
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 
-/// Auxiliary files of a new base, durable, and named by nothing yet.
+/// Auxiliary files of a new base that are durable but not yet named by a manifest.
 #[derive(Debug, Default)]
 pub struct Rebuilt {
-    /// For the manifest.
+    /// Their manifest entries.
     pub entries: Vec<AuxiliaryEntry>,
-    /// What could not be built again, with the ids it was about, and why.
+    /// Auxiliary files that could not be rebuilt, with the old ids, each with the reason.
     pub dropped: Vec<(AuxiliaryKind, String)>,
 }
 
-/// Builds the auxiliary files of a base anew for the one that replaces it. What makes no sense for
-/// it any more, or needs more memory than there is, is dropped: everything works without.
+/// Rebuilds the auxiliary files of a base for the one that replaces it. Drops those that no longer make sense, or
+/// need more memory than there is: everything works without them.
 ///
 /// # Errors
-/// If the device fails; then nothing is left.
+/// If the device fails; then nothing remains.
 pub fn rebuild(
     pool: &Arc<BufferPool>,
     base: &Arc<Segment>,
@@ -64,7 +64,7 @@ pub fn rebuild(
     Ok(rebuilt)
 }
 
-/// The same for a new base; `None` if what it is about is gone.
+/// Returns the kind with the ids of a new base; `None` if its predicates are gone.
 fn with_new_ids(
     kind: &AuxiliaryKind,
     mapping: &IdMapping,
@@ -79,7 +79,7 @@ fn with_new_ids(
         AuxiliaryKind::Attribute { predicate, along } => {
             let mut left = Vec::new();
             for id in along.iter().filter_map(new_id) {
-                // It may still be a node, and have edges no more.
+                // It may still be a node, but have no edges any more.
                 if writer.has_edges(id)? {
                     left.push(id.0);
                 }

@@ -1,4 +1,4 @@
-//! Comparing a column file with the rows it should have: for `pythia verify`.
+//! Comparison of a column file with its expected rows: for `pythia verify`.
 
 use crate::StoreError;
 use crate::segment::column::{Column, ColumnFile};
@@ -43,7 +43,7 @@ impl<'f> StoredRows<'f> {
         Ok(Some([0, 1, 2, 3].map(|column| self.columns[column][row])))
     }
 
-    /// Fails unless this is the next row (`None`: there is none).
+    /// Fails unless this is the next row (`None`: the end).
     pub(super) fn expect(&mut self, row: Option<[u64; 4]>) -> Result<(), StoreError> {
         match self.next()? == row {
             true => Ok(()),

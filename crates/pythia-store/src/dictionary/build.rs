@@ -1,4 +1,4 @@
-//! Packing one entry page, and the overflow pages of its large keys.
+//! Packing of one entry page, and of the overflow pages of its large keys.
 
 use super::format::{
     EntryHeader, GROUP_ENTRIES, GROUP_OFFSET_BYTES, HEADER_BYTES, LARGE_RECORD_BYTES, LargeRecord,
@@ -6,11 +6,11 @@ use super::format::{
 };
 use crate::codec::{push_varint, varint_bytes};
 
-/// A page is closed once the large keys in it have put this much into overflow pages, so that
-/// little waits in memory.
+/// A page is closed once its large keys have filled this many bytes of overflow pages, to limit the memory that
+/// waits.
 const OVERFLOW_BYTES_MAX: usize = 1 << 20;
 
-/// Stored bytes of a key or suffix: compressed, or raw where that is not longer.
+/// Stored bytes of a key or suffix: compressed, or raw if that is not longer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stored<'a> {
     pub(super) bytes: &'a [u8],
@@ -18,7 +18,7 @@ pub(super) struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// The shorter of the two codings.
+    /// Returns the shorter of the two encodings.
     pub(super) fn shorter(raw: &'a [u8], codes: &'a [u8]) -> Self {
         let compressed = codes.len() < raw.len();
         Self {
@@ -32,7 +32,7 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// What a large key continues with.
+/// The rest of a large key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Continuation<'a> {
     pub(super) stored: Stored<'a>,
@@ -46,26 +46,26 @@ pub(super) struct PageBuilder {
     kind: u8,
     table: u16,
     first_rank: u64,
-    /// The page's first key as the groups see it (of a large key: its prefix).
+    /// The page's first key as used by groups (for a large key: its prefix).
     reference: Vec<u8>,
-    /// The reference's length and coding, and its stored bytes.
+    /// The reference's length and encoding, and its stored bytes.
     reference_stored: Vec<u8>,
     entry_count: usize,
     /// Group starts, counted from the first group.
     group_offsets: Vec<usize>,
     /// Finished groups, and the first entry of the open one.
     groups: Vec<u8>,
-    /// Of the others of the open group: lengths, then suffixes.
+    /// Entries of the open group after its first: lengths, then suffixes.
     lengths: Vec<u8>,
     suffixes: Vec<u8>,
     large_records: Vec<u8>,
     overflow: Vec<u8>,
-    /// A page's bytes while it is handed out.
+    /// The bytes of a page while it is passed on.
     page: Vec<u8>,
 }
 
 impl PageBuilder {
-    /// A builder of pages of `page_bytes`, with no page open.
+    /// Returns a builder of pages of `page_bytes`, with no page open.
     pub(super) fn new(page_bytes: usize) -> Self {
         Self {
             page_bytes,
@@ -85,22 +85,22 @@ impl PageBuilder {
         }
     }
 
-    /// Whether no page is open.
+    /// Returns whether no page is open.
     pub(super) fn is_empty(&self) -> bool {
         self.entry_count == 0
     }
 
-    /// Whether the next entry shares bytes with the reference instead of its predecessor.
+    /// Returns whether the next entry shares bytes with the reference instead of its predecessor.
     pub(super) fn at_restart(&self) -> bool {
         self.entry_count.is_multiple_of(GROUP_ENTRIES)
     }
 
-    /// The page's first key as the groups see it.
+    /// Returns the page's first key as used by groups.
     pub(super) fn reference(&self) -> &[u8] {
         &self.reference
     }
 
-    /// Opens a page with its first key, which always fits: it is no longer than
+    /// Opens a page with its first key, which always fits, as it is no longer than
     /// [`super::format::inline_key_bytes_max`] allows.
     pub(super) fn start(
         &mut self,
@@ -156,7 +156,7 @@ impl PageBuilder {
             self.close_group();
             self.group_offsets.push(self.groups.len());
         }
-        // A group's first entry is whole before the others, so that it is compared with alone.
+        // A group's first entry is stored whole before the others, so that it can be compared alone.
         let lengths = if restart {
             &mut self.groups
         } else {
@@ -200,8 +200,8 @@ impl PageBuilder {
         self.groups.append(&mut self.suffixes);
     }
 
-    /// Closes the page, which will be page `number`: hands `emit` its used bytes, and
-    /// those of the overflow pages that must follow it. Returns the number of overflow pages.
+    /// Closes the page, which gets the number `number`: passes its used bytes, and those of the overflow pages that
+    /// must follow it, to `emit`. Returns the number of overflow pages.
     pub(super) fn finish<E>(
         &mut self,
         number: u64,

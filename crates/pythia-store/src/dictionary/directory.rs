@@ -1,5 +1,5 @@
-//! What the dictionary keeps in memory: which page holds a rank, which page holds a key, and the
-//! symbol tables.
+//! The part of the dictionary that is kept in memory: the page of each rank, the page of each key, and the symbol
+//! tables.
 
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ pub(super) struct KindDirectory {
     /// Rank of the first key of each entry page.
     first_ranks: Vec<u64>,
     separators: Separators,
-    /// Entry pages that overflow pages follow: index, and overflow pages up to and including its.
+    /// Entry pages with overflow pages: index, and number of overflow pages up to and including its own.
     overflows: Vec<(u64, u64)>,
 }
 
@@ -51,7 +51,7 @@ pub struct KindStatistics {
     pub overflow_pages: u64,
 }
 
-/// An entry page, as the directory knows it.
+/// An entry page, as recorded in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PagePlace {
     /// Page number in the file.
@@ -72,27 +72,27 @@ impl DictionaryDirectory {
         }
     }
 
-    /// Page size in bytes.
+    /// Returns the page size in bytes.
     pub fn page_bytes(&self) -> usize {
         self.page_bytes
     }
 
-    /// Pages in the file.
+    /// Returns the number of pages in the file.
     pub fn page_count(&self) -> u64 {
         self.page_count
     }
 
-    /// Distinct terms of `kind`; ranks are below this.
+    /// Returns the number of distinct terms of `kind`; ranks are below it.
     pub fn count(&self, kind: TermKind) -> u64 {
         self.kind(kind).map_or(0, |kind| kind.count)
     }
 
-    /// Distinct terms of all kinds.
+    /// Returns the number of distinct terms of all kinds.
     pub fn total_count(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.count).sum()
     }
 
-    /// Sizes of the part of the dictionary that holds `kind`.
+    /// Returns the sizes of the part of the dictionary that holds `kind`.
     pub fn statistics(&self, kind: TermKind) -> KindStatistics {
         let empty = KindDirectory::default();
         let kind = self.kind(kind).unwrap_or(&empty);
@@ -104,12 +104,12 @@ impl DictionaryDirectory {
         }
     }
 
-    /// Number of symbol tables.
+    /// Returns the number of symbol tables.
     pub fn table_count(&self) -> usize {
         self.tables.len()
     }
 
-    /// Bytes of memory the directory takes.
+    /// Returns the bytes of memory of the directory.
     pub fn memory_bytes(&self) -> usize {
         let kinds = self.kinds.iter().map(|kind| {
             kind.first_ranks.len() * 8 + kind.separators.memory_bytes() + kind.overflows.len() * 16
@@ -121,14 +121,14 @@ impl DictionaryDirectory {
         &self.tables
     }
 
-    /// Adds a symbol table; `None` if there are as many as pages can name.
+    /// Adds a symbol table; `None` if there are as many as pages can refer to.
     pub(super) fn add_table(&mut self, table: SymbolTable) -> Option<u16> {
         let number = u16::try_from(self.tables.len()).ok()?;
         self.tables.push(table);
         Some(number)
     }
 
-    /// The pages of a dictionary kind; `None` for other kinds.
+    /// Returns the pages of a dictionary kind; `None` for other kinds.
     pub(super) fn kind(&self, kind: TermKind) -> Option<&KindDirectory> {
         self.kinds.get(kind_index(kind)?)
     }
@@ -138,7 +138,7 @@ impl DictionaryDirectory {
         &mut self.kinds[index]
     }
 
-    /// Lays the kinds' pages one after the other, once all are known.
+    /// Numbers the kinds' pages one after the other, once all are known.
     pub(super) fn close(&mut self) {
         self.page_count = 0;
         for kind in &mut self.kinds {
@@ -161,7 +161,7 @@ impl DictionaryDirectory {
         }
     }
 
-    /// Reads what [`Self::encode`] wrote, and checks that it makes sense.
+    /// Reads the output of [`Self::encode`], and checks that it is consistent.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self, StoreError> {
         let page_bytes = reader.u32()? as usize;
         if !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes) {
@@ -194,7 +194,7 @@ impl DictionaryDirectory {
 }
 
 impl KindDirectory {
-    /// Number of entry pages.
+    /// Returns the number of entry pages.
     pub(super) fn page_count(&self) -> usize {
         self.first_ranks.len()
     }
@@ -203,7 +203,7 @@ impl KindDirectory {
         self.overflows.last().map_or(0, |&(_, total)| total)
     }
 
-    /// The page number after the last page.
+    /// Returns the page number after the last page.
     fn end_page(&self) -> Option<u64> {
         let pages = (self.page_count() as u64).checked_add(self.overflow_page_count())?;
         self.first_page.checked_add(pages)
@@ -226,7 +226,7 @@ impl KindDirectory {
         }
     }
 
-    /// The entry page with this index.
+    /// Returns the entry page with this index.
     pub(super) fn place(&self, index: usize) -> PagePlace {
         let before = self
             .overflows
@@ -244,7 +244,7 @@ impl KindDirectory {
         }
     }
 
-    /// Index of the page that holds `rank`.
+    /// Returns the index of the page that holds `rank`.
     pub(super) fn page_of_rank(&self, rank: u64) -> Option<usize> {
         if rank >= self.count {
             return None;
@@ -253,12 +253,12 @@ impl KindDirectory {
         after.checked_sub(1)
     }
 
-    /// Indexes of the pages that may hold `key`: one, unless separators had to be cut short.
+    /// Returns the indexes of the pages that may hold `key`: one, unless separators had to be cut short.
     pub(super) fn pages_of_key(&self, key: &[u8]) -> Range<usize> {
         if self.page_count() == 0 {
             return 0..0;
         }
-        // The first separator is empty, so that there always is one before the end.
+        // The first separator is empty, so there is always one before the end.
         let end = self.separators.count_not_above(key);
         if let Some(prefix) = key.get(..SEPARATOR_BYTES_MAX) {
             let below = self.separators.count_below(prefix);

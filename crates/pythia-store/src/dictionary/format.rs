@@ -1,11 +1,11 @@
-//! The bytes of a dictionary page; `docs/format/dictionary.md` draws them.
+//! The format of a dictionary page, drawn in `docs/format/dictionary.md`.
 //!
-//! Damage found in a page is a [`Damage`]: what was expected. Who knows the file and the page
+//! Damage found in a page is a [`Damage`], which says what was expected. The caller that knows the file and the page
 //! number turns it into a [`StoreError::Corrupt`].
 
 use crate::StoreError;
 
-/// Pages are this large unless asked otherwise (`docs/decisions/0003-dictionary-blocks.md`).
+/// Default size of a page (`docs/decisions/0003-dictionary-blocks.md`).
 pub const PAGE_BYTES_DEFAULT: usize = 8 << 10;
 /// The smallest page.
 pub const PAGE_BYTES_MIN: usize = 4 << 10;
@@ -24,16 +24,16 @@ const TYPE_OVERFLOW: u8 = 2;
 pub(super) const HEADER_BYTES: usize = 28;
 /// Bytes of a group offset.
 pub(super) const GROUP_OFFSET_BYTES: usize = 2;
-/// Bytes of a record that says where a large key continues.
+/// Bytes of a record that locates the rest of a large key.
 pub(super) const LARGE_RECORD_BYTES: usize = 28;
 /// Bytes before the payload of an overflow page.
 pub(super) const OVERFLOW_HEADER_BYTES: usize = 16;
 
-/// Of a large key, so many bytes are in the entry page; the rest overflows.
+/// Bytes of a large key that are in the entry page; the rest overflows.
 pub(super) const LARGE_PREFIX_BYTES: usize = 256;
 
-/// Longest key that is kept whole in an entry page. It fits alone in an empty page even if it does
-/// not compress: one group offset and two three-byte varints come to less than 32 bytes.
+/// Longest key that is kept whole in an entry page. It fits alone in an empty page even if it does not compress: one
+/// group offset and two three-byte varints take less than 32 bytes.
 pub(super) const fn inline_key_bytes_max(page_bytes: usize) -> usize {
     page_bytes - HEADER_BYTES - 32
 }
@@ -41,12 +41,12 @@ pub(super) const fn inline_key_bytes_max(page_bytes: usize) -> usize {
 const _: () =
     assert!(LARGE_PREFIX_BYTES + LARGE_RECORD_BYTES < inline_key_bytes_max(PAGE_BYTES_MIN));
 
-/// What a page should have said.
+/// The expected content of a damaged page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Damage(pub(super) &'static str);
 
 impl Damage {
-    /// The error for `page` of `file`.
+    /// Returns the error for `page` of `file`.
     #[cold]
     pub(super) fn at(self, file: &str, page: u64) -> StoreError {
         StoreError::corrupt(file, page, format!("expected {}", self.0))
@@ -58,13 +58,13 @@ impl Damage {
 pub(super) struct EntryHeader {
     /// Number of the kind of all keys in the page.
     pub(super) kind: u8,
-    /// Symbol table that compressed suffixes use.
+    /// Symbol table of the compressed suffixes.
     pub(super) table: u16,
     /// Rank of the first entry among the keys of the kind.
     pub(super) first_rank: u64,
     /// Keys in the page.
     pub(super) entry_count: u16,
-    /// How many of them are large.
+    /// Number of large keys among them.
     pub(super) large_count: u16,
     /// Overflow pages that follow this page.
     pub(super) overflow_page_count: u32,
@@ -73,7 +73,7 @@ pub(super) struct EntryHeader {
 }
 
 impl EntryHeader {
-    /// Writes the header over the page's first bytes, the checksum excepted.
+    /// Writes the header over the page's first bytes, except for the checksum.
     pub(super) fn write(&self, page: &mut [u8]) {
         page[4] = TYPE_ENTRIES;
         page[5] = self.kind;
@@ -104,18 +104,18 @@ impl EntryHeader {
     }
 }
 
-/// Where a large key continues after the prefix in its entry.
+/// The place of the rest of a large key, after the prefix in its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LargeRecord {
     /// The entry's index in its page.
     pub(super) entry: u16,
     /// Whether the stored bytes are compressed.
     pub(super) compressed: bool,
-    /// Where the stored bytes start, counted in payload bytes of the overflow pages.
+    /// Start of the stored bytes, counted in payload bytes of the overflow pages.
     pub(super) offset: u64,
-    /// How many bytes are stored.
+    /// Number of stored bytes.
     pub(super) stored_bytes: u64,
-    /// How many bytes of the key they are.
+    /// Number of bytes of the key that they encode.
     pub(super) key_bytes: u64,
 }
 
@@ -129,7 +129,7 @@ impl LargeRecord {
         bytes.extend_from_slice(&self.key_bytes.to_le_bytes());
     }
 
-    /// Reads a record, of which nothing is checked but the flag.
+    /// Reads a record; checks only the flag.
     pub(super) fn read(bytes: &[u8; LARGE_RECORD_BYTES]) -> Result<Self, Damage> {
         let compressed = match u16_at(bytes, 2) {
             0 => false,
@@ -146,8 +146,8 @@ impl LargeRecord {
     }
 }
 
-/// Writes an overflow page's header, the checksum excepted; `owner` is the page number of the entry
-/// page it belongs to.
+/// Writes an overflow page's header, except for the checksum; `owner` is the page number of the entry page it belongs
+/// to.
 pub(super) fn write_overflow_header(page: &mut [u8], kind: u8, owner: u64) {
     page[4] = TYPE_OVERFLOW;
     page[5] = kind;
@@ -155,7 +155,7 @@ pub(super) fn write_overflow_header(page: &mut [u8], kind: u8, owner: u64) {
     page[8..16].copy_from_slice(&owner.to_le_bytes());
 }
 
-/// The payload of a page that must be an overflow page of `owner`.
+/// Returns the payload of a page that must be an overflow page of `owner`.
 pub(super) fn overflow_payload(page: &[u8], kind: u8, owner: u64) -> Result<&[u8], Damage> {
     let (header, payload) = page
         .split_first_chunk::<OVERFLOW_HEADER_BYTES>()

@@ -14,7 +14,7 @@ use crate::StoreError;
 /// Bytes of the pages read at once, and read ahead.
 const WINDOW_BYTES: usize = 128 << 10;
 
-/// Walks keys in order; a lending iterator.
+/// A lending iterator over keys, in order.
 #[derive(Debug)]
 pub struct Keys<'d> {
     dictionary: &'d Dictionary,
@@ -49,7 +49,7 @@ impl<'d> Keys<'d> {
         }
     }
 
-    /// The next key and its id.
+    /// Returns the next key and its id.
     #[expect(
         clippy::should_implement_trait,
         reason = "the key borrows from the iterator"

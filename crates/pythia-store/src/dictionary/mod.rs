@@ -1,19 +1,18 @@
 //! The dictionary: every distinct term of a segment, sorted, compressed, on pages.
 //!
 //! A term's id is its rank among the terms of its kind, so ids compare like terms. Per kind, in
-//! [`TermKind::DICTIONARY`](pythia_rdf::TermKind::DICTIONARY) order, [`DictionaryWriter`] takes the
-//! sorted keys and packs them front-coded and FSST-compressed into pages of one file; what is
-//! needed to find the page of a key or of a rank stays in memory as the [`DictionaryDirectory`].
-//! [`Dictionary`] reads both ways: key → id and id → key cost one page read each, unless the key is
-//! longer than a page.
+//! [`TermKind::DICTIONARY`](pythia_rdf::TermKind::DICTIONARY) order, [`DictionaryWriter`] takes the sorted keys and
+//! packs them, front-coded and FSST-compressed, into pages of one file. The [`DictionaryDirectory`], which finds the
+//! page of a key or of a rank, stays in memory. [`Dictionary`] reads both ways: key → id and id → key cost one page
+//! read each, unless the key is longer than a page.
 //!
 //! Invariants:
 //! - A page holds keys of one kind; pages of a kind are in key order, kinds in id order.
-//! - An entry shares with its predecessor (a group's first entry: with the page's first key)
-//!   exactly as many bytes as it can, so searching needs to expand few entries.
-//! - No byte of a page is trusted: what does not fit is [`StoreError::Corrupt`](crate::StoreError).
+//! - An entry shares with its predecessor (a group's first entry: with the page's first key) as many bytes as
+//!   possible, so a search expands few entries.
+//! - No byte of a page is trusted: invalid contents are [`StoreError::Corrupt`](crate::StoreError).
 //!
-//! The bytes are drawn in `docs/format/dictionary.md`.
+//! The format is drawn in `docs/format/dictionary.md`.
 
 mod build;
 mod directory;
@@ -36,7 +35,7 @@ pub use keys::Keys;
 pub use reader::Dictionary;
 pub use writer::DictionaryWriter;
 
-/// Length of the longest common prefix.
+/// Returns the length of the longest common prefix.
 #[inline]
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let length = a.len().min(b.len());

@@ -1,4 +1,4 @@
-//! Reading what a large key continues with, from the overflow pages after its entry page.
+//! Reading the rest of a large key from the overflow pages after its entry page.
 
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -9,13 +9,13 @@ use super::format::{Damage, EntryHeader, LargeRecord, OVERFLOW_HEADER_BYTES, ove
 use super::symbols::SymbolTable;
 use crate::StoreError;
 
-/// Pages asked for at once.
+/// Pages requested at once.
 const PAGES_AT_ONCE: usize = 64;
 
-/// The code after which a literal byte follows; a piece may end between the two.
+/// The code before a literal byte; a piece may end between the two.
 const ESCAPE: u8 = 255;
 
-/// The continuation of one large key, checked to lie within its pages.
+/// The rest of one large key, checked to lie within its pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Overflow {
     kind: u8,
@@ -27,7 +27,7 @@ pub(super) struct Overflow {
 }
 
 impl Overflow {
-    /// The continuation that `record` in page `owner`, which has this header, speaks of.
+    /// Returns the rest of the key that `record` describes, in page `owner` with this header.
     pub(super) fn new(
         file: &PagedFile,
         owner: u64,
@@ -53,7 +53,7 @@ impl Overflow {
         })
     }
 
-    /// Appends the continuation to `key`.
+    /// Appends the rest of the key to `key`.
     pub(super) fn read(
         &self,
         file: &PagedFile,
@@ -73,7 +73,7 @@ impl Overflow {
         Ok(())
     }
 
-    /// Compares `rest` with the continuation, reading no more pages than that takes.
+    /// Compares `rest` with the rest of the key, reading no more pages than needed.
     pub(super) fn compare(
         &self,
         file: &PagedFile,
@@ -101,7 +101,7 @@ impl Overflow {
         }))
     }
 
-    /// Hands out the continuation piece by piece.
+    /// Passes on the rest of the key piece by piece.
     fn pieces(
         &self,
         file: &PagedFile,
@@ -150,7 +150,7 @@ impl Overflow {
     }
 }
 
-/// Expands codes that come in pieces cut anywhere.
+/// Expands codes that come in arbitrary pieces.
 struct Expansion<'t> {
     /// `None`: the bytes are raw.
     table: Option<&'t SymbolTable>,
@@ -164,7 +164,7 @@ impl Expansion<'_> {
             return Ok(bytes);
         };
         self.codes.extend_from_slice(bytes);
-        // After any other byte a code begins, so an odd number of escapes leaves the last one open.
+        // Every other byte ends a code, so after an odd number of escapes the last one is open.
         let escapes = self.codes.iter().rev().take_while(|&&code| code == ESCAPE);
         let open = !last && escapes.count() % 2 == 1;
         let whole = self.codes.len() - usize::from(open);

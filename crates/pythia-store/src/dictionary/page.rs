@@ -1,4 +1,4 @@
-//! Reading an entry page: the key of an entry, and the entry of a key.
+//! Reading an entry page: lookup of an entry's key, and of a key's entry.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use super::format::{
 };
 use super::symbols::SymbolTable;
 
-/// Of a suffix, so many bytes are expanded before the rest is.
+/// Bytes of a suffix that are expanded first.
 const COMPARED_FIRST_BYTES: usize = 16;
 
 /// An entry page whose fixed parts have been checked.
@@ -22,7 +22,7 @@ pub(super) struct EntryPage<'a> {
     group_count: usize,
     /// The page's first key, which groups' first entries share bytes with.
     reference: Suffix<'a>,
-    /// Where the first group starts.
+    /// Start of the first group.
     groups_start: usize,
 }
 
@@ -39,19 +39,19 @@ struct Restart<'a> {
     /// Bytes shared with the page's first key.
     shared: usize,
     suffix: Suffix<'a>,
-    /// Where the group's other entries start, and end.
+    /// Start and end of the group's other entries.
     rest: usize,
     end: usize,
 }
 
 impl Suffix<'_> {
-    /// As in the page: twice the length, plus one if raw.
+    /// Returns the length and encoding as in the page: twice the length, plus one if raw.
     fn length_and_coding(&self) -> u32 {
         (self.bytes.len() as u32) << 1 | u32::from(!self.compressed)
     }
 }
 
-/// The entries of a group: how many bytes they share, and where their suffixes are.
+/// The entries of a group: their shared lengths, and the places of their suffixes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
     count: usize,
@@ -92,17 +92,17 @@ impl<'a> EntryPage<'a> {
         })
     }
 
-    /// The page's fixed part.
+    /// Returns the page's fixed part.
     pub(super) fn header(&self) -> &EntryHeader {
         &self.header
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub(super) fn len(&self) -> usize {
         usize::from(self.header.entry_count)
     }
 
-    /// The first entry of a group.
+    /// Returns the first entry of a group.
     fn restart(&self, index: usize) -> Result<Restart<'a>, Damage> {
         let offset = |index: usize| {
             let place = HEADER_BYTES + GROUP_OFFSET_BYTES * index;
@@ -136,7 +136,7 @@ impl<'a> EntryPage<'a> {
         })
     }
 
-    /// All entries of a group.
+    /// Returns all entries of a group.
     fn group(&self, index: usize, restart: &Restart<'a>) -> Result<Group, Damage> {
         let count = (self.len() - index * GROUP_ENTRIES).min(GROUP_ENTRIES);
         let mut group = Group {
@@ -182,7 +182,7 @@ impl<'a> EntryPage<'a> {
         Ok(group)
     }
 
-    /// The suffix of an entry of a group of this page.
+    /// Returns the suffix of an entry of a group of this page.
     #[inline]
     fn suffix(&self, group: &Group, entry: usize) -> Suffix<'a> {
         let start = group.starts[entry] as usize;
@@ -193,7 +193,7 @@ impl<'a> EntryPage<'a> {
         }
     }
 
-    /// Appends at least `wanted` bytes of the suffix to `out`, all of it if it is shorter.
+    /// Appends at least `wanted` bytes of the suffix to `out`, or all of it if it is shorter.
     #[inline]
     fn expand(&self, suffix: Suffix<'_>, wanted: usize, out: &mut Vec<u8>) -> Result<(), Damage> {
         if suffix.compressed {
@@ -204,7 +204,7 @@ impl<'a> EntryPage<'a> {
         }
     }
 
-    /// The first `length` bytes of a suffix, appended to `out`.
+    /// Appends the first `length` bytes of a suffix to `out`.
     fn expand_exactly(
         &self,
         suffix: Suffix<'_>,
@@ -220,7 +220,7 @@ impl<'a> EntryPage<'a> {
         Ok(())
     }
 
-    /// Where the key of `entry` continues, if it is large.
+    /// Returns the place of the rest of an entry's key, if the key is large.
     pub(super) fn large(&self, entry: usize) -> Result<Option<LargeRecord>, Damage> {
         if self.header.large_count == 0 {
             return Ok(None);
@@ -236,9 +236,9 @@ impl<'a> EntryPage<'a> {
         Ok(None)
     }
 
-    /// The entry with key `target`, or the entry before which it would be.
+    /// Returns the entry with key `target`, or the entry before which it would be.
     ///
-    /// `continuation` compares what is left of the target with what a large key continues with.
+    /// `continuation` compares the rest of the target with the rest of a large key.
     pub(super) fn search<E: From<Damage>>(
         &self,
         target: &[u8],
@@ -255,7 +255,7 @@ impl<'a> EntryPage<'a> {
     }
 }
 
-/// A search under way.
+/// A search in progress.
 struct Search<'s, 'a, F> {
     page: &'s EntryPage<'a>,
     target: &'s [u8],
@@ -271,7 +271,7 @@ impl<E: From<Damage>, F: FnMut(LargeRecord, &[u8]) -> Result<Ordering, E>> Searc
             Ordering::Equal => return Ok(Ok(0)),
             Ordering::Greater => {}
         }
-        // The last group whose first key is below the target, and how much of it matches.
+        // The last group whose first key is below the target, and the length of the match with it.
         let (mut low, mut high) = (0, self.page.group_count);
         let (mut restart, mut matched) = (self.page.restart(0)?, reference_matched);
         while high - low > 1 {
@@ -300,8 +300,8 @@ impl<E: From<Damage>, F: FnMut(LargeRecord, &[u8]) -> Result<Ordering, E>> Searc
         Ok(Err(low * GROUP_ENTRIES + group.count))
     }
 
-    /// The target's order to an entry, and how many bytes they have in common, given that the
-    /// target is above the key this entry shares bytes with and has `matched` in common with it.
+    /// Returns the target's order relative to an entry, and the number of bytes they have in common, given that the
+    /// target is above the key this entry shares bytes with and has `matched` bytes in common with it.
     fn order(
         &mut self,
         entry: usize,
@@ -310,11 +310,11 @@ impl<E: From<Damage>, F: FnMut(LargeRecord, &[u8]) -> Result<Ordering, E>> Searc
         matched: usize,
     ) -> Result<(Ordering, usize), E> {
         if shared > matched {
-            // The entry has the byte in which that key is below the target.
+            // The entry contains the byte in which that key is below the target.
             return Ok((Ordering::Greater, matched));
         }
         if shared < matched && !suffix.bytes.is_empty() {
-            // The entry is above that key in a byte that key shares with the target.
+            // The entry is above that key in a byte that that key shares with the target.
             return Ok((Ordering::Less, shared));
         }
         self.compare_at(entry, suffix, shared)
@@ -324,7 +324,7 @@ impl<E: From<Damage>, F: FnMut(LargeRecord, &[u8]) -> Result<Ordering, E>> Searc
         self.compare_at(entry, suffix, 0)
     }
 
-    /// Compares an entry that starts with `matched` bytes of the target and goes on with `suffix`.
+    /// Compares an entry that starts with `matched` bytes of the target and continues with `suffix`.
     fn compare_at(
         &mut self,
         entry: usize,
@@ -364,7 +364,7 @@ impl<E: From<Damage>, F: FnMut(LargeRecord, &[u8]) -> Result<Ordering, E>> Searc
     }
 }
 
-/// Expands entries of one page into `key`; going forward within a group costs least.
+/// Expands entries of one page into `key`; going forward within a group is cheapest.
 #[derive(Debug)]
 pub(super) struct EntryCursor<'p, 'a> {
     page: &'p EntryPage<'a>,
@@ -375,7 +375,7 @@ pub(super) struct EntryCursor<'p, 'a> {
 }
 
 impl<'p, 'a> EntryCursor<'p, 'a> {
-    /// A cursor before the first entry.
+    /// Returns a cursor before the first entry.
     pub(super) fn new(page: &'p EntryPage<'a>) -> Self {
         Self {
             page,
@@ -385,8 +385,7 @@ impl<'p, 'a> EntryCursor<'p, 'a> {
         }
     }
 
-    /// Puts the key of `entry` (of a large one: its prefix) into `key`, which must hold what the
-    /// last call put there.
+    /// Puts the key of `entry` (of a large one: its prefix) into `key`, which must hold the result of the last call.
     pub(super) fn seek(&mut self, entry: usize, key: &mut Vec<u8>) -> Result<(), Damage> {
         if entry >= self.page.len() {
             return Err(Damage("as many entries as the directory says"));
@@ -409,8 +408,8 @@ impl<'p, 'a> EntryCursor<'p, 'a> {
         Ok(())
     }
 
-    /// Walks back to see which bytes of which entries the key consists of, so that only those are
-    /// expanded: the entries between are often long and share little.
+    /// Expands only the bytes that make up the key, found by walking back over the entries: those between are often
+    /// long and share little.
     fn assemble(&self, base: Option<usize>, index: usize, key: &mut Vec<u8>) -> Result<(), Damage> {
         let group = &self.group;
         let mut pieces = [(0usize, 0usize); GROUP_ENTRIES];
@@ -443,7 +442,7 @@ impl<'p, 'a> EntryCursor<'p, 'a> {
     }
 }
 
-/// A LEB128 integer of at most 32 bits.
+/// Reads a LEB128 integer of at most 32 bits.
 #[inline]
 fn varint(bytes: &[u8], position: &mut usize) -> Option<u32> {
     let byte = *bytes.get(*position)?;
@@ -469,7 +468,7 @@ fn varint_tail(bytes: &[u8], position: &mut usize, mut value: u32) -> Option<u32
     None
 }
 
-/// The stored bytes that `length_and_coding` (twice the length, plus one if raw) speaks of.
+/// Returns the stored bytes of a suffix with this `length_and_coding` (twice the length, plus one if raw).
 #[inline]
 fn suffix<'a>(bytes: &'a [u8], position: &mut usize, length_and_coding: u32) -> Option<Suffix<'a>> {
     let end = *position + (length_and_coding >> 1) as usize;

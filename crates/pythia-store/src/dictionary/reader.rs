@@ -21,10 +21,10 @@ pub struct Dictionary {
     directory: Arc<DictionaryDirectory>,
 }
 
-/// Why a page alone does not answer a search.
+/// The reason why a page alone does not answer a search.
 enum Unanswered {
     Damaged(Damage),
-    /// A large key must be compared with, which takes more pages.
+    /// The search must compare with a large key, which takes more pages.
     Overflows,
 }
 
@@ -34,7 +34,7 @@ impl From<Damage> for Unanswered {
     }
 }
 
-/// A key of a batch whose end is in overflow pages.
+/// A key of a batch that ends in overflow pages.
 struct Unfinished {
     index: usize,
     kind: TermKind,
@@ -44,7 +44,7 @@ struct Unfinished {
 }
 
 impl Dictionary {
-    /// The dictionary whose pages are `file`.
+    /// Returns the dictionary whose pages are `file`.
     pub fn new(file: PagedFile, directory: Arc<DictionaryDirectory>) -> Result<Self, StoreError> {
         if file.page_bytes() != directory.page_bytes()
             || file.page_count() != directory.page_count()
@@ -61,29 +61,28 @@ impl Dictionary {
         Ok(Self { file, directory })
     }
 
-    /// The part kept in memory.
+    /// Returns the part kept in memory.
     pub fn directory(&self) -> &DictionaryDirectory {
         &self.directory
     }
 
-    /// Distinct terms of `kind`; ranks are below this.
+    /// Returns the number of distinct terms of `kind`; ranks are below it.
     pub fn count(&self, kind: TermKind) -> u64 {
         self.directory.count(kind)
     }
 
-    /// The id of a key, if it is in the dictionary. Reads one page, unless the key is longer than
-    /// one.
+    /// Returns the id of a key, if it is in the dictionary. Reads one page, unless the key is longer than a page.
     pub fn find(&self, key: TermKey<'_>) -> Result<Option<TermId>, StoreError> {
         let rank = self.rank(key)?;
         Ok(rank.ok().map(|rank| TermId::new(key.kind, rank)))
     }
 
-    /// The ids of several keys, in their order. Reads all pages as one batch.
+    /// Returns the ids of several keys, in their order. Reads all pages as one batch.
     pub fn find_batch(&self, keys: &[TermKey<'_>]) -> Result<Vec<Option<TermId>>, StoreError> {
         let mut ids = vec![None; keys.len()];
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_unstable_by_key(|&index| keys[index]);
-        // Per page: its place, and which of the ordered keys may be in it.
+        // Per page: its place, and the ordered keys that may be in it.
         let mut pages: Vec<(PagePlace, Range<usize>)> = Vec::new();
         let mut alone = Vec::new();
         for (position, &index) in order.iter().enumerate() {
@@ -135,8 +134,8 @@ impl Dictionary {
         Ok(ids)
     }
 
-    /// The key of an id of a dictionary kind, in `scratch`. Reads one page, unless the key is
-    /// longer than one.
+    /// Reads the key of an id of a dictionary kind into `scratch`. Reads one page, unless the key is longer than a
+    /// page.
     pub fn key<'s>(&self, id: TermId, scratch: &'s mut Vec<u8>) -> Result<TermKey<'s>, StoreError> {
         let (kind, place) = self.place(id)?;
         let page = self.file.page(place.number)?;
@@ -158,11 +157,11 @@ impl Dictionary {
         })
     }
 
-    /// Calls `f` with the index in `ids` and the key of each of them, in any order. Reads all
-    /// pages as one batch; ids may repeat.
+    /// Calls `f` with each id's index in `ids` and its key, in any order. Reads all pages as one batch; ids may
+    /// repeat.
     ///
     /// # Errors
-    /// Those of `f`, and [`StoreError::Corrupt`] for an id that is not of this dictionary.
+    /// Errors of `f`, and [`StoreError::Corrupt`] for an id that is not in this dictionary.
     pub fn keys<E: From<StoreError> + From<pythia_io::IoError>>(
         &self,
         ids: &[TermId],
@@ -206,7 +205,7 @@ impl Dictionary {
         self.finish_large(&mut unfinished, f)
     }
 
-    /// The pages of sorted ids, each with its part of them.
+    /// Returns the pages of sorted ids, each with its part of them.
     fn pages_of(
         &self,
         sorted: &[(TermId, usize)],
@@ -246,8 +245,8 @@ impl Dictionary {
         Ok(())
     }
 
-    /// The ranks of all keys of `kind` that start with `prefix`. Reads at most two pages, unless
-    /// keys there are longer than a page.
+    /// Returns the ranks of all keys of `kind` that start with `prefix`. Reads at most two pages, unless keys there
+    /// are longer than a page.
     pub fn prefix_range(&self, kind: TermKind, prefix: &[u8]) -> Result<Range<u64>, StoreError> {
         let start = self.lower_bound(TermKey {
             kind,
@@ -268,18 +267,18 @@ impl Dictionary {
         Ok(start..end)
     }
 
-    /// The rank of the first key not below `key`; the number of keys if there is none.
+    /// Returns the rank of the first key not below `key`; the number of keys if there is none.
     pub fn lower_bound(&self, key: TermKey<'_>) -> Result<u64, StoreError> {
         let rank = self.rank(key)?;
         Ok(rank.unwrap_or_else(|before| before))
     }
 
-    /// All keys of `kind`, in order.
+    /// Returns all keys of `kind`, in order.
     pub fn iter(&self, kind: TermKind) -> Keys<'_> {
         self.iter_range(kind, 0..self.count(kind))
     }
 
-    /// The keys of `kind` with these ranks, in order; ranks past the last are ignored.
+    /// Returns the keys of `kind` with these ranks, in order; ranks past the last are ignored.
     pub fn iter_range(&self, kind: TermKind, ranks: Range<u64>) -> Keys<'_> {
         let end = ranks.end.min(self.count(kind));
         Keys::new(self, kind, ranks.start.min(end)..end)
@@ -289,7 +288,7 @@ impl Dictionary {
         &self.file
     }
 
-    /// The rank of a key, or the rank it would have.
+    /// Returns the rank of a key, or the rank it would have.
     fn rank(&self, key: TermKey<'_>) -> Result<Result<u64, u64>, StoreError> {
         let Some(directory) = self.directory.kind(key.kind) else {
             return Ok(Err(0));
@@ -343,7 +342,7 @@ impl Dictionary {
         }
     }
 
-    /// The page of an id.
+    /// Returns the page of an id.
     fn place(&self, id: TermId) -> Result<(TermKind, PagePlace), StoreError> {
         let kind = id.kind();
         let place = self.directory.kind(kind).and_then(|directory| {
@@ -361,7 +360,7 @@ impl Dictionary {
         Ok((kind, place))
     }
 
-    /// The page as entries, checked to be the one the directory means.
+    /// Parses the page, and checks that it is the one that the directory describes.
     pub(super) fn entries<'a>(
         &'a self,
         page: &'a Page,
@@ -401,7 +400,7 @@ impl Dictionary {
     }
 }
 
-/// What can go wrong while a page is searched.
+/// An error of a search in a page.
 enum SearchError {
     Damaged(Damage),
     Store(StoreError),

@@ -1,9 +1,8 @@
-//! One separator per entry page, in memory: above every key before the page, not above its first.
+//! Separators of entry pages, in memory: each is above every key before its page, and not above the page's first key.
 //!
-//! A separator is the shortest such string, a prefix of the page's first key, cut off at
-//! [`SEPARATOR_BYTES_MAX`] so that long common prefixes cannot fill the memory (pages with equal,
-//! cut separators are then told apart by reading them). Separators are front-coded in blocks: IRIs
-//! of one namespace differ only at their ends.
+//! A separator is the shortest such prefix of the page's first key, cut off at [`SEPARATOR_BYTES_MAX`] so that long
+//! common prefixes cannot fill the memory (pages with equal, cut separators are told apart by reading them).
+//! Separators are front-coded in blocks: IRIs of one namespace differ only at their ends.
 
 use std::cmp::Ordering;
 
@@ -14,14 +13,14 @@ use crate::codec::{Reader, Writer, push_varint};
 /// Longest separator.
 pub(super) const SEPARATOR_BYTES_MAX: usize = 512;
 
-/// Separators from one that is held whole to the next.
+/// Separators from one that is stored whole to the next.
 const BLOCK: usize = 16;
 
 /// Separators in order, front-coded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Separators {
     count: usize,
-    /// Where each block starts in `bytes`.
+    /// Start of each block in `bytes`.
     blocks: Vec<usize>,
     /// Per separator: shared bytes (varint, 0 at the start of a block), length of the rest
     /// (varint), the rest.
@@ -29,7 +28,7 @@ pub(super) struct Separators {
     last: Vec<u8>,
 }
 
-/// The separator of a page that starts with `key` where the page before ends with `before`.
+/// Returns the separator of a page that starts with `key` where the previous page ends with `before`.
 pub(super) fn separator<'k>(before: &[u8], key: &'k [u8]) -> &'k [u8] {
     let length = common_prefix(before, key) + 1;
     &key[..length.min(key.len()).min(SEPARATOR_BYTES_MAX)]
@@ -52,22 +51,22 @@ impl Separators {
         self.count += 1;
     }
 
-    /// Bytes of memory held.
+    /// Returns the bytes of memory.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.len() + self.blocks.len() * size_of::<usize>()
     }
 
-    /// How many separators are below `key`.
+    /// Returns the number of separators below `key`.
     pub(super) fn count_below(&self, key: &[u8]) -> usize {
         self.partition(key, Ordering::Less)
     }
 
-    /// How many separators are not above `key`.
+    /// Returns the number of separators not above `key`.
     pub(super) fn count_not_above(&self, key: &[u8]) -> usize {
         self.partition(key, Ordering::Equal)
     }
 
-    /// How many separators compare to `key` as `most` or less.
+    /// Returns the number of separators that compare to `key` as `most` or less.
     fn partition(&self, key: &[u8], most: Ordering) -> usize {
         let within = self.blocks.partition_point(|&start| {
             let (_, first, _) = self.entry(start);
@@ -82,8 +81,8 @@ impl Separators {
         let end = (block * BLOCK + BLOCK).min(self.count);
         while index < end {
             let (shared, rest, next) = self.entry(position);
-            // As in a page: an entry that shares more with its predecessor than the key does is on
-            // the same side of the key, one that shares less is above it.
+            // As in a page: an entry that shares more with its predecessor than the key does is on the same side of
+            // the key; one that shares less is above it.
             match shared.cmp(&matched) {
                 Ordering::Greater => {}
                 Ordering::Less => break,
@@ -101,7 +100,8 @@ impl Separators {
         index
     }
 
-    /// Shared length and rest of the separator at `position` in the bytes, and where the next is.
+    /// Returns the shared length and the rest of the separator at `position` in the bytes, and the position of the
+    /// next.
     #[inline]
     fn entry(&self, position: usize) -> (usize, &[u8], usize) {
         let (shared, position) = self.length(position);
@@ -110,7 +110,7 @@ impl Separators {
         (shared, &self.bytes[position..end], end)
     }
 
-    /// A varint of at most [`SEPARATOR_BYTES_MAX`], which [`Self::push`] wrote.
+    /// Reads a varint of at most [`SEPARATOR_BYTES_MAX`], written by [`Self::push`].
     #[inline]
     fn length(&self, position: usize) -> (usize, usize) {
         let byte = usize::from(self.bytes[position]);
@@ -122,7 +122,7 @@ impl Separators {
         }
     }
 
-    /// All separators, in order.
+    /// Calls `f` with all separators, in order.
     fn for_each(&self, mut f: impl FnMut(&[u8])) {
         let mut separator = Vec::new();
         let mut position = 0;
@@ -135,7 +135,7 @@ impl Separators {
         }
     }
 
-    /// Appends the separators' bytes; their number is the reader's to know.
+    /// Appends the separators' bytes; the reader must know their number.
     pub(super) fn encode(&self, writer: &mut Writer) {
         let mut before = Vec::new();
         self.for_each(|separator| {

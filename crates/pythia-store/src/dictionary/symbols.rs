@@ -1,9 +1,8 @@
 //! FSST symbol tables: trained while writing, kept in the directory, applied while reading.
 //!
-//! A table maps codes 0–254 to symbols of one to eight bytes; code 255 announces one literal byte.
-//! Compression is `fsst-rs`; decompression is the loop here, because it must refuse damaged input
-//! instead of panicking, stop after the bytes that are wanted, and append to a buffer that is
-//! reused.
+//! A table maps codes 0–254 to symbols of one to eight bytes; code 255 precedes one literal byte. Compression is
+//! `fsst-rs`. Decompression is the loop here, because it must reject damaged input instead of panicking, stop after
+//! the wanted bytes, and append to a buffer that is reused.
 
 use fsst::Compressor;
 
@@ -11,7 +10,7 @@ use super::format::Damage;
 use crate::StoreError;
 use crate::codec::{Reader, Writer};
 
-/// The code that announces a literal byte.
+/// The code before a literal byte.
 const ESCAPE: u8 = 255;
 /// Longest symbol.
 const SYMBOL_BYTES_MAX: usize = 8;
@@ -20,7 +19,7 @@ const SYMBOL_BYTES_MAX: usize = 8;
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct SymbolTable {
     symbols: Box<[[u8; SYMBOL_BYTES_MAX]; 256]>,
-    /// 0: no such code.
+    /// 0: the code is unused.
     lengths: Box<[u8; 256]>,
 }
 
@@ -31,10 +30,10 @@ impl std::fmt::Debug for SymbolTable {
 }
 
 impl SymbolTable {
-    /// Memory of one table.
+    /// Bytes of memory of one table.
     pub(super) const MEMORY_BYTES: usize = 256 * (SYMBOL_BYTES_MAX + 1);
 
-    /// The table `compressor` writes for.
+    /// Returns the table of `compressor`.
     pub(super) fn of(compressor: &Compressor) -> Self {
         let mut table = Self::empty();
         let symbols = compressor.symbol_table();
@@ -60,7 +59,7 @@ impl SymbolTable {
             .count()
     }
 
-    /// Appends the expansion of `codes` to `out`, but stops once `wanted` bytes or more are there.
+    /// Appends the expansion of `codes` to `out`; stops once there are at least `wanted` bytes.
     #[inline]
     pub(super) fn expand(
         &self,
@@ -112,7 +111,7 @@ impl SymbolTable {
         }
     }
 
-    /// Reads what [`Self::encode`] wrote.
+    /// Reads the output of [`Self::encode`].
     pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, StoreError> {
         let mut table = Self::empty();
         let count = usize::from(reader.u8()?);

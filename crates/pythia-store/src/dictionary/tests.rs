@@ -69,7 +69,7 @@ fn key_of(dictionary: &Dictionary, id: TermId) -> Vec<u8> {
     dictionary.key(id, &mut scratch).unwrap().bytes.to_vec()
 }
 
-/// Checks everything a dictionary can be asked against the terms it was made of.
+/// Checks every lookup of a dictionary against the terms it was made of.
 fn check(dictionary: &Dictionary, terms: &Terms, absent: &[Vec<u8>]) {
     let mut ids = Vec::new();
     let mut keys = Vec::new();
@@ -87,7 +87,7 @@ fn check(dictionary: &Dictionary, terms: &Terms, absent: &[Vec<u8>]) {
         }
         assert_eq!(walk.next().unwrap(), None);
     }
-    // Batches, in an order that has nothing to do with the file's, with repetitions.
+    // Batches, with repetitions, in an order unrelated to the file's.
     let mut shuffled: Vec<usize> = (0..ids.len()).chain(0..ids.len() / 3).collect();
     shuffled.sort_by_key(|&index| index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7);
     let wanted: Vec<TermId> = shuffled.iter().map(|&index| ids[index]).collect();
@@ -134,7 +134,7 @@ fn round_trip(terms: Terms, absent: &[Vec<u8>], page_bytes: usize) -> Dictionary
     dictionary
 }
 
-/// `count` keys as they occur: IRIs of a few namespaces.
+/// Returns `count` realistic keys: IRIs of a few namespaces.
 fn iris(count: usize) -> Vec<Vec<u8>> {
     let word = |n: usize| ["Product", "Offer", "Review", "Vendor"][n % 4];
     (0..count)
@@ -150,7 +150,7 @@ fn iris(count: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Text of `length` bytes that differs with `seed`, as compressible as words are.
+/// Returns text of `length` bytes that differs with `seed`, as compressible as words are.
 fn text(seed: usize, length: usize) -> Vec<u8> {
     let words = [
         "alpha ",
@@ -259,7 +259,7 @@ fn keys_longer_than_a_page_overflow() {
 
 #[test]
 fn escapes_at_the_end_of_overflow_pages_are_not_lost() {
-    // Bytes that no table has a symbol for are escaped, and cut anywhere by the page ends.
+    // Bytes without a symbol in any table are escaped, and page ends cut them anywhere.
     let mut keys = Vec::new();
     for n in 0..8usize {
         let mut key = text(n, 20_000);
@@ -318,7 +318,7 @@ fn all_kinds_live_in_one_file() {
         })
         .collect();
     let dictionary = round_trip(terms, &[b"alpha".to_vec()], 4096);
-    // Inline kinds, and ids past the end, are not of the dictionary.
+    // Ids of inline kinds, and ids past the end, are not in the dictionary.
     for id in [
         TermId::new(TermKind::Integer, 1),
         TermId::UNBOUND,
@@ -563,7 +563,7 @@ fn a_directory_of_another_file_is_refused() {
     assert!(error.to_string().contains(FILE), "{error}");
 }
 
-/// Asks everything; whatever it says, it must not panic.
+/// Runs every lookup; results may be wrong, but there must be no panic.
 fn exercise(dictionary: &Dictionary, terms: &Terms) {
     let mut ids = Vec::new();
     let mut keys = Vec::new();

@@ -1,4 +1,4 @@
-//! Checking a whole dictionary: for `pythia verify`.
+//! Verification of a whole dictionary: for `pythia verify`.
 
 use pythia_rdf::TermKind;
 
@@ -6,10 +6,10 @@ use super::reader::Dictionary;
 use crate::StoreError;
 
 impl Dictionary {
-    /// Reads every page and checks that keys ascend, that every rank has one, that each is where
-    /// the directory would look for it, and that they are as many bytes as it says.
+    /// Reads every page and checks that keys ascend, that every rank has one key, that each key is on the page where
+    /// the directory looks for it, and that the number of bytes is the directory's.
     ///
-    /// `progress` is told the number of terms checked, now and then.
+    /// Calls `progress` now and then with the number of terms checked.
     pub fn verify(&self, mut progress: impl FnMut(u64)) -> Result<(), StoreError> {
         const PROGRESS_TERMS: u64 = 1 << 16;
         let mut checked = 0u64;

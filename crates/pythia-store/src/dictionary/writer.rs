@@ -1,8 +1,8 @@
 //! Writing a dictionary from sorted keys.
 //!
-//! The caller's thread only copies keys into batches; a thread of the writer front-codes,
-//! compresses and packs them, and writes the pages. Batches are cut by bytes alone and encoded in
-//! order, so the same keys always give the same file.
+//! The caller's thread only copies keys into batches; a thread of the writer front-codes, compresses and packs them,
+//! and writes the pages. Batches are split by bytes alone and encoded in order, so the same keys always give the same
+//! file.
 
 use std::panic::resume_unwind;
 use std::thread::{Builder, JoinHandle};
@@ -20,7 +20,7 @@ use super::separators::{SEPARATOR_BYTES_MAX, separator};
 use super::symbols::SymbolTable;
 use crate::StoreError;
 
-/// Key bytes in a batch, unless one key has more.
+/// Key bytes in a batch, unless a single key has more.
 const BATCH_BYTES: usize = 1 << 20;
 /// Most keys in a batch: short ones cost more than their bytes.
 const BATCH_KEYS: usize = 1 << 16;
@@ -29,8 +29,8 @@ const BATCHES_WAITING: usize = 2;
 
 /// Kinds with less text than this are not worth a symbol table.
 const TRAINING_BYTES_MIN: usize = 4 << 10;
-/// After so many key bytes, or this part of the kind so far, whether a new table would be better is
-/// tried: the number of tables grows with the logarithm of the text.
+/// A better table is tried after this many key bytes, or this part of the kind so far: the number of tables grows
+/// with the logarithm of the text.
 const RETRAIN_BYTES_MIN: u64 = 4 << 20;
 const RETRAIN_SHARE: u64 = 16;
 /// A new table must save this part of the bytes.
@@ -60,7 +60,7 @@ struct Batch {
     first_rank: u64,
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// Whether the writer was finished: there is nothing after this batch.
+    /// Whether this is the last batch of a finished writer.
     last: bool,
 }
 
@@ -84,7 +84,7 @@ impl Batch {
 }
 
 impl DictionaryWriter {
-    /// A writer into an empty paged file.
+    /// Returns a writer into an empty paged file.
     ///
     /// # Panics
     /// If the page size is not 4 to 64 KiB.
@@ -105,10 +105,10 @@ impl DictionaryWriter {
         })
     }
 
-    /// Adds the next key and says its id, which is its rank in its kind.
+    /// Adds the next key and returns its id, which is its rank in its kind.
     ///
     /// # Panics
-    /// If the key is not above the one before, or not of a dictionary kind.
+    /// If the key is not above the previous one, or not of a dictionary kind.
     pub fn push(&mut self, key: TermKey<'_>) -> Result<TermId, StoreError> {
         if self.batch.kind != Some(key.kind) {
             assert!(
@@ -124,7 +124,7 @@ impl DictionaryWriter {
             self.next_rank = 0;
             self.batch.first_rank = 0;
         } else {
-            // A batch that has a kind has a key: it is sent only when the next key is at hand.
+            // A batch that has a kind has a key: it is sent only when the next key has arrived.
             let last = self.batch.key(self.batch.ends.len() - 1);
             assert!(
                 last < key.bytes,
@@ -145,7 +145,7 @@ impl DictionaryWriter {
         Ok(id)
     }
 
-    /// Writes what is left, makes the file durable and gives the part to keep in memory.
+    /// Writes the rest, makes the file durable and returns the part to keep in memory.
     pub fn finish(mut self) -> Result<DictionaryDirectory, StoreError> {
         self.send(true)?;
         let encoder = self.join()?;
@@ -162,7 +162,7 @@ impl DictionaryWriter {
         if sent {
             return Ok(());
         }
-        // The thread has ended before it was told to, so it has an error to tell.
+        // The thread has ended too early, so it has an error to report.
         match self.join() {
             Ok(_) => Err(StoreError::Abandoned {
                 what: "the dictionary being written",
@@ -189,7 +189,7 @@ impl Drop for DictionaryWriter {
     fn drop(&mut self) {
         self.batches = None;
         if let Some(thread) = self.thread.take() {
-            // What it wrote is of no use, and so is its error.
+            // The file is abandoned, so an error does not matter.
             drop(thread.join());
         }
     }
@@ -205,12 +205,12 @@ struct Encoder {
     directory: DictionaryDirectory,
     kind: Option<TermKind>,
     coder: Coder,
-    /// The last key as groups see it, and its beginning as separators see it.
+    /// The last key as used by groups, and its beginning as used by separators.
     last_form: Vec<u8>,
     last_start: Vec<u8>,
 }
 
-/// The compressor in use, and when to look for a better one.
+/// The current compressor, and the time to look for a better one.
 struct Coder {
     compressor: Compressor,
     table: u16,
@@ -253,7 +253,7 @@ impl Encoder {
                 return Ok(self);
             }
             batch.clear();
-            // When there are batches enough, this one is dropped.
+            // If there are enough batches, this one is dropped.
             drop(recycle.try_send(batch));
         }
         Err(StoreError::Abandoned {
@@ -411,7 +411,7 @@ impl Encoder {
     }
 }
 
-/// The key as entries see it: whole, or of a large key the beginning.
+/// Returns the key as stored in entries: whole, or the prefix of a large key.
 fn form(key: &[u8], inline_max: usize) -> &[u8] {
     if key.len() > inline_max {
         &key[..LARGE_PREFIX_BYTES]
@@ -439,7 +439,7 @@ impl Coder {
         self.retrain_at = 0;
     }
 
-    /// Counts a batch of the kind, and says whether to see if another table would be better.
+    /// Counts a batch of the kind, and returns whether to try another table.
     fn is_due(&mut self, batch_bytes: u64) -> bool {
         let due = self.kind_bytes >= self.retrain_at;
         self.kind_bytes += batch_bytes;
@@ -450,8 +450,8 @@ impl Coder {
         due
     }
 
-    /// Trains a table on these suffixes and takes it if there is none yet for the kind, or if it
-    /// compresses them clearly better. Returns whether there is a new one.
+    /// Trains a table on these suffixes and adopts it if the kind has none yet, or if it compresses them clearly
+    /// better. Returns whether there is a new one.
     fn retrain(&mut self, suffixes: &[&[u8]], directory: &mut DictionaryDirectory) -> bool {
         let total: usize = suffixes.iter().map(|suffix| suffix.len()).sum();
         let candidate = if total < TRAINING_BYTES_MIN {
@@ -497,8 +497,8 @@ impl Coder {
             );
     }
 
-    /// Compresses piece by piece, since each needs room for twice its bytes. Says false, and stops,
-    /// if that saves nothing.
+    /// Compresses piece by piece, since each piece needs room for twice its bytes. Stops and returns false if that
+    /// saves nothing.
     fn compress_large(&mut self, value: &[u8], codes: &mut Vec<u8>) -> bool {
         let mut piece_codes = Vec::new();
         let mut done = 0;
@@ -514,14 +514,14 @@ impl Coder {
     }
 }
 
-/// Some of the values, evenly spaced, of about `bytes` together.
+/// Returns some of the values, evenly spaced, of about `bytes` together.
 fn sample<'a>(values: &[&'a [u8]], bytes: usize) -> Vec<&'a [u8]> {
     let total: usize = values.iter().map(|value| value.len()).sum();
     let step = total.div_ceil(bytes).max(1);
     values.iter().step_by(step).copied().collect()
 }
 
-/// Bytes these values take, stored each in its shorter coding.
+/// Returns the bytes of these values, each stored in its shorter encoding.
 fn compressed_bytes(compressor: &Compressor, values: &[&[u8]]) -> usize {
     let (mut codes, mut ends) = (Vec::new(), Vec::new());
     compressor

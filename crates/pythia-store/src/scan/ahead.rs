@@ -1,4 +1,4 @@
-//! How far to read ahead: few pages at first, as many queries need no more, then ever more.
+//! Read-ahead: few pages at first, as many queries need no more, then increasingly more.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use pythia_io::PagedFile;
 /// Most pages that are read ahead.
 const WINDOW_PAGES_MAX: usize = 32;
 
-/// By how much a window grows.
+/// Growth factor of a window.
 const GROWTH: usize = 4;
 
-/// How many pages to read at once.
+/// The number of pages to read at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadAhead {
     pages: usize,
@@ -32,28 +32,28 @@ impl ReadAhead {
     }
 }
 
-/// No more than a sixty-fourth of the pool; of a small one, a few pages that are a sixteenth.
+/// At most a sixty-fourth of the pool; for a small pool, a few pages up to a sixteenth.
 fn most(file: &PagedFile) -> usize {
     let pool_pages = file.pool().budget_bytes() / file.page_bytes();
     let few = (pool_pages / 16).min(GROWTH);
     (pool_pages / 64).max(few).clamp(1, WINDOW_PAGES_MAX)
 }
 
-/// Pages of one file that are asked for in order, a few at a time.
+/// Pages of one file that are requested in order, a few at a time.
 ///
-/// If each call goes on where the one before ended, the pages behind are going to be asked for next,
-/// and are read along with those that are missing now.
+/// If each call continues where the previous one ended, the pages after it are likely to be requested next, and are
+/// read along with the missing ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
-    /// The page behind the last that was asked for; `None` before the first call.
+    /// The page after the last requested one; `None` before the first call.
     next: Option<u64>,
-    /// Pages before this one are read.
+    /// Pages before this one have been read.
     read: u64,
     window: usize,
 }
 
 impl Run {
-    /// The pages to be read along with these, which are sorted and distinct.
+    /// Returns the pages to be read along with these, which are sorted and distinct.
     pub(crate) fn along_with(&mut self, pages: &[u64], file: &PagedFile) -> Range<u64> {
         let (Some(&first), Some(&last)) = (pages.first(), pages.last()) else {
             return 0..0;
@@ -78,7 +78,7 @@ impl Run {
     }
 }
 
-/// What was read says nothing about what was found: expansions are equal without it.
+/// The read-ahead state does not affect results: expansions are equal without it.
 impl PartialEq for Run {
     fn eq(&self, _: &Self) -> bool {
         true

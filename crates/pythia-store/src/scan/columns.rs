@@ -26,16 +26,16 @@ pub(crate) struct ColumnScan {
     prefix: Vec<u64>,
     window: VecDeque<(u64, Page)>,
     read_ahead: ReadAhead,
-    /// Rows whose first free component is smaller are skipped once their page is there.
+    /// Rows whose first free component is smaller are skipped once their page has been read.
     sought: Option<u64>,
-    /// Ids of that component that are going to be sought, sorted.
+    /// Ids of that component that will be sought, sorted.
     expected: Vec<u64>,
     graphs: Vec<u64>,
     values: Vec<u64>,
 }
 
 impl ColumnScan {
-    /// The rows that start with `prefix` (predicate, a, b: as many as are bound).
+    /// Scans the rows that start with `prefix` (predicate, a, b: as many as are bound).
     pub(crate) fn new(
         segment: Arc<Segment>,
         end: End,
@@ -47,7 +47,7 @@ impl ColumnScan {
         Ok(Self::over(segment, end, prefix, rows, graph, projection))
     }
 
-    /// Some of the rows that start with `prefix`.
+    /// Scans some of the rows that start with `prefix`.
     pub(crate) fn over(
         segment: Arc<Segment>,
         end: End,
@@ -133,7 +133,7 @@ impl ColumnScan {
         }
     }
 
-    /// Notes which ids are going to be sought.
+    /// Records which ids will be sought.
     pub(crate) fn expect(&mut self, ids: &[u64]) {
         if self.prefix.len() <= 2 {
             self.expected.clear();
@@ -141,12 +141,12 @@ impl ColumnScan {
         }
     }
 
-    /// The key of the first row with an id in the first free component.
+    /// Returns the key of the first row with an id in the first free component.
     fn key(&self, id: u64) -> Vec<u64> {
         self.prefix.iter().copied().chain([id]).collect()
     }
 
-    /// The page that has this row or is the one before it. Reads nothing.
+    /// Returns the page that has this row or is the one before it. Reads nothing.
     fn page_of(&self, id: u64) -> usize {
         let directory = self.segment.columns(self.end).directory();
         directory
@@ -175,7 +175,7 @@ impl ColumnScan {
         Ok(())
     }
 
-    /// The page and the next ones that have ids which are expected, unless most pages have some.
+    /// Returns the page and the next ones that have expected ids, unless most pages have some.
     fn expected_pages(&self, number: u64, last: u64, most: usize) -> Option<Vec<u64>> {
         let mut pages = vec![number];
         let mut page = number;
@@ -212,7 +212,7 @@ impl ColumnScan {
         Ok(())
     }
 
-    /// Those of the rows whose graph passes.
+    /// Appends the rows whose graph passes.
     fn some_rows(
         &mut self,
         page: &ColumnPage<'_>,

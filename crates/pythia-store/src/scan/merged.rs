@@ -1,7 +1,7 @@
 //! A scan of the base with recent changes merged in.
 //!
-//! The base is scanned for the components that rows are sorted by, as far as those asked for reach;
-//! stretches of its rows that no change falls into are copied as they are.
+//! The base is scanned for the components that rows are sorted by, up to the last requested one; ranges of its rows
+//! without changes are copied unchanged.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -13,16 +13,16 @@ use crate::StoreError;
 use crate::delta::{ChangeStream, contradiction};
 use crate::pattern::{Component, GraphFilter, IdBatch, Order, QuadPattern};
 
-/// Where a column of the answer comes from.
+/// The source of a column of the result.
 #[derive(Clone, Copy, Debug)]
 enum Column {
     Constant(u64),
     Key(usize),
 }
 
-/// The components that rows are merged by, and what the answer takes of them.
+/// The components that rows are merged by, and the ones that the result takes.
 pub(crate) struct MergeKey {
-    /// Those that the pattern leaves free, in the order of the scan, up to the last one wanted.
+    /// The components that the pattern leaves free, in the order of the scan, up to the last one wanted.
     pub(crate) components: Vec<Component>,
     columns: Vec<Column>,
 }
@@ -41,7 +41,7 @@ impl MergeKey {
         let mut components = order.components().to_vec();
         components.retain(|&which| bound(which).is_none());
         let last = components.iter().rposition(|which| wanted.contains(which));
-        // The first is needed to seek by.
+        // The first is needed for seeking.
         components.truncate(last.unwrap_or(0) + 1);
         let place = |which: &Component| components.iter().position(|c| c == which);
         let column = |which: &Component| match bound(*which) {
@@ -57,9 +57,9 @@ impl MergeKey {
 
 /// Rows of a base scan with signed changes.
 pub(crate) struct MergedScan {
-    /// Gives the key's components, in key order.
+    /// Returns the key's components, in key order.
     base: QuadScan,
-    /// Its rows at hand, and the next of them.
+    /// Its current rows, and the next of them.
     rows: IdBatch,
     next: usize,
     changes: ChangeStream,
@@ -115,7 +115,7 @@ impl MergedScan {
             batch.rows += 1;
         }
         for _ in 0..(-sum).max(0) {
-            // Rows of one key may go on in the next batch.
+            // Rows of one key may continue in the next batch.
             if self.next == self.rows.rows {
                 self.next = 0;
                 self.base.next_into(&mut self.rows)?;
@@ -128,7 +128,7 @@ impl MergedScan {
         Ok(())
     }
 
-    /// Copies the rows at hand up to `end`.
+    /// Copies the current rows up to `end`.
     fn copy(&mut self, end: usize, batch: &mut IdBatch) {
         let rows = self.next..end;
         for (column, out) in self.columns.iter().zip(&mut batch.columns) {
@@ -143,7 +143,7 @@ impl MergedScan {
         self.next = end;
     }
 
-    /// The first row at hand that is not before the key.
+    /// Returns the first current row that is not before the key.
     fn rows_before(&self, key: &[u64; 4]) -> usize {
         let Range { mut start, mut end } = self.next..self.rows.rows;
         while start < end {

@@ -1,9 +1,8 @@
 //! Scans: the quads that match a pattern, as batches of ids in a chosen order.
 //!
-//! [`QuadScan`] is what a [`Snapshot`](crate::Snapshot) hands out. Inside is one of four sources:
-//! a range of a column file, all tuple pages, the tuple of one node, or rows that had to be sorted;
-//! where recent changes touch what is scanned, they are merged into it.
-//! Rows are always sorted by the order's components that the pattern leaves free, then by graph.
+//! A [`Snapshot`](crate::Snapshot) returns [`QuadScan`]s. Each has one of four sources: a range of a column file, all
+//! tuple pages, the tuple of one node, or rows that had to be sorted; recent changes are merged into it. Rows are
+//! always sorted by the order's components that the pattern leaves free, then by graph.
 
 mod ahead;
 mod columns;
@@ -25,9 +24,9 @@ pub(crate) use tuples::TupleScan;
 use crate::StoreError;
 use crate::pattern::{Component, IdBatch, Order, QuadPattern};
 
-/// About how many rows a batch has; it may have up to twice as many.
+/// Approximate rows of a batch; it may have up to twice as many.
 pub const BATCH_ROWS: usize = 4096;
-/// A batch that is not the last has at least so many rows.
+/// Minimum rows of a batch that is not the last.
 const BATCH_ROWS_MIN: usize = 1024;
 
 /// The quads that match a pattern, in batches.
@@ -56,7 +55,7 @@ impl QuadScan {
         }
     }
 
-    /// The next rows; `None` at the end. No batch is empty.
+    /// Returns the next rows; `None` at the end. No batch is empty.
     #[expect(
         clippy::should_implement_trait,
         reason = "an iterator cannot be sought in"
@@ -67,7 +66,7 @@ impl QuadScan {
         Ok((batch.rows > 0).then_some(batch))
     }
 
-    /// As [`Self::next`], into a batch that is used again; false at the end.
+    /// As [`Self::next`], into a batch that is reused; returns false at the end.
     pub fn next_into(&mut self, batch: &mut IdBatch) -> Result<bool, StoreError> {
         batch.clear();
         batch.columns.resize_with(self.columns, Vec::new);
@@ -89,9 +88,9 @@ impl QuadScan {
         }
     }
 
-    /// Skips rows whose first free component (of the order, after what the pattern binds) is smaller
-    /// than `id`; never goes back. Reads nothing before rows are asked for, unless the pattern binds a
-    /// node. Without effect if subject, predicate and object are all bound.
+    /// Skips rows whose first free component (of the order, after the bound ones) is smaller than `id`; never goes
+    /// back. Reads nothing before rows are requested, unless the pattern binds a node. Without effect if subject,
+    /// predicate and object are all bound.
     pub fn seek(&mut self, id: TermId) -> Result<(), StoreError> {
         match &mut self.source {
             Source::Empty => Ok(()),
@@ -114,8 +113,8 @@ impl QuadScan {
 }
 
 impl QuadScan {
-    /// Says which ids, sorted, will be sought from here on: pages in which none of them is are not
-    /// read ahead, and all others are read in batches. What else is sought is found as well.
+    /// Announces the ids, sorted, that will be sought from here on: pages without any of them are not read ahead, and
+    /// all others are read in batches. Other ids can still be sought.
     pub fn expect(&mut self, ids: &[u64]) {
         match &mut self.source {
             Source::Columns(scan) => scan.expect(ids),
@@ -125,7 +124,7 @@ impl QuadScan {
     }
 }
 
-/// Where a column of the answer comes from: a component of the source's own order, or the pattern.
+/// The source of a column of the result: a component of the source's own order, or the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
     Constant(u64),
@@ -135,14 +134,14 @@ pub(crate) enum Slot {
     Graph,
 }
 
-/// The columns of the answer.
+/// The columns of the result.
 #[derive(Clone, Debug)]
 pub(crate) struct Projection {
     pub(crate) slots: Vec<Slot>,
 }
 
 impl Projection {
-    /// The wanted components, taken from a source whose rows have `order`'s components.
+    /// Returns the wanted components, taken from a source whose rows have `order`'s components.
     pub(crate) fn new(pattern: &QuadPattern, order: Order, wanted: &[Component]) -> Self {
         let slot = |component: &Component| {
             let bound = match component {
@@ -170,7 +169,7 @@ impl Projection {
         }
     }
 
-    /// Whether a component is asked for.
+    /// Returns whether a component is requested.
     pub(crate) fn wants(&self, slot: Slot) -> bool {
         self.slots.contains(&slot)
     }

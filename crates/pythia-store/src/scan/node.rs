@@ -19,11 +19,11 @@ pub(crate) struct NodeScan {
     pattern: QuadPattern,
     wanted: Vec<Component>,
     projection: Projection,
-    /// What the tuple pages have; graphs and other ends are filtered.
+    /// Rows of the tuple pages, filtered by graph and other end.
     rows: Expansion,
     next_row: usize,
     next_list: usize,
-    /// The external list at hand.
+    /// The current external list.
     list: Option<Box<ColumnScan>>,
     list_predicate: u64,
 }
@@ -62,7 +62,7 @@ impl NodeScan {
         Ok(scan)
     }
 
-    /// The other end, if it is bound.
+    /// Returns the other end, if it is bound.
     fn other(&self) -> Option<TermId> {
         match self.end {
             End::Subject => self.pattern.object,
@@ -145,7 +145,7 @@ impl NodeScan {
         Ok(())
     }
 
-    /// Skips rows by predicate or, where that is bound, by the other end.
+    /// Skips rows by predicate or, if that is bound, by the other end.
     pub(crate) fn seek(&mut self, id: TermId) -> Result<(), StoreError> {
         if self.pattern.predicate.is_none() {
             let rows = &self.rows.predicate[self.next_row..];

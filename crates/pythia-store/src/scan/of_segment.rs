@@ -1,4 +1,4 @@
-//! The rows of one segment that match a pattern, from whichever of its files has them sorted.
+//! The rows of one segment that match a pattern, from the file that has them sorted.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) fn scan_range(
     Ok(QuadScan::new(Source::Columns(Box::new(scan)), wanted))
 }
 
-/// The rows of a predicate whose subject (or object) is in `ids`. Reads at most two pages.
+/// Returns the rows of a predicate whose subject (or object) is in `ids`. Reads at most two pages.
 pub(crate) fn rows_within(
     segment: &Arc<Segment>,
     predicate: TermId,
@@ -93,7 +93,7 @@ fn of_node(
     pattern: &QuadPattern,
     wanted: &[Component],
 ) -> Result<Source, StoreError> {
-    // A list that fills pages is external: do not look for it in the tuple page first.
+    // A list that fills pages is external: skip the tuple page.
     if let Some(predicate) = pattern.predicate {
         let mut prefix = vec![predicate.0, node.0];
         if segment.columns(end).pages_of(&prefix).len() > 2 {
@@ -154,7 +154,7 @@ fn sorted(
     Ok(Source::Sorted(SortedRows::new(rows, 0, projection)))
 }
 
-/// The end that an order sorts by first, predicates aside.
+/// Returns the end that an order sorts by first, predicates aside.
 fn first_end(order: Order) -> End {
     match order {
         Order::Spo | Order::Pso => End::Subject,

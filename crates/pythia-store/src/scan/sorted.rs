@@ -1,4 +1,4 @@
-//! Rows that had to be collected and sorted, because no file has the order asked for.
+//! Rows that had to be collected and sorted, because no file has the requested order.
 
 use pythia_rdf::TermId;
 
@@ -7,10 +7,10 @@ use crate::pattern::IdBatch;
 
 /// Sorted rows in memory.
 pub(crate) struct SortedRows {
-    /// The components in the order that rows are sorted by; bound ones are equal in all rows.
+    /// Components in sort order; bound ones are equal in all rows.
     rows: Vec<[u64; 4]>,
     next: usize,
-    /// The component that [`Self::seek`] looks at.
+    /// The component that [`Self::seek`] compares.
     key: usize,
     projection: Projection,
 }

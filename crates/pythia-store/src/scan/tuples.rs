@@ -18,14 +18,14 @@ pub(crate) struct TupleScan {
     wanted: Vec<Component>,
     projection: Projection,
     scan: tuple::TupleScan,
-    /// The batch of tuple pages at hand, the next row in it and the next gap.
+    /// The current batch of tuple pages, the next row in it and the next gap.
     rows: tuple::TupleRows,
     next_row: usize,
     next_gap: usize,
-    /// The external list at hand.
+    /// The current external list.
     list: Option<Box<ColumnScan>>,
     list_node: u64,
-    /// Nodes below are skipped.
+    /// Smaller nodes are skipped.
     first_node: u64,
     /// The last node read so far.
     last_node: Option<u64>,
@@ -149,7 +149,7 @@ impl TupleScan {
             self.list = None;
         }
         if self.last_node.is_none_or(|last| last < self.first_node) {
-            // Go on at the page that has the node; what it has of smaller ones is skipped.
+            // Continue at the page that has the node; rows of smaller nodes on it are skipped.
             let file = self.segment.tuples(self.end);
             let pages = file.directory().locate(self.first_node);
             self.scan = file.scan_pages(pages.start..file.directory().pages());
@@ -160,7 +160,7 @@ impl TupleScan {
         }
     }
 
-    /// Skips the rows at hand whose node is too small.
+    /// Skips the current rows whose node is too small.
     fn skip(&mut self) {
         let first = self.first_node;
         let row = self.rows.node.partition_point(|&node| node < first);
@@ -170,7 +170,7 @@ impl TupleScan {
     }
 }
 
-/// A scan of the rows of an external list: `key` is its node and predicate, `other` may be bound.
+/// Returns a scan of the rows of an external list: `key` is its node and predicate, `other` may be bound.
 pub(crate) fn external_list(
     segment: &Arc<Segment>,
     end: End,

@@ -42,7 +42,7 @@ mod tests {
         let [a, b, c] = quads;
         assert_eq!(of(&quads), of(&[c, a, b]));
         assert_ne!(of(&quads), of(&[a, b]));
-        // Components may not change places, within a quad or between quads.
+        // Components must not change places, within a quad or between quads.
         assert_ne!(of(&[[1, 2, 3, 0]]), of(&[[3, 2, 1, 0]]));
         assert_ne!(
             of(&[[1, 2, 3, 0], [4, 2, 6, 0]]),

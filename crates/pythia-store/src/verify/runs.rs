@@ -1,4 +1,4 @@
-//! Checks runs on the device, and that the log can be read from where they end.
+//! Checks of runs on the device, and of the log from where they end.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl Check<'_> {
         }
     }
 
-    /// Looks at all files of the log, and reads it from the first commit on that neither base nor runs have.
+    /// Checks all files of the log, and reads it from the first commit that neither base nor runs have.
     pub(super) fn log(&mut self, pool: &Arc<BufferPool>, log: &LogEntry) {
         let mut damages = Vec::new();
         let mut read = || -> Result<u64, StoreError> {
@@ -82,7 +82,7 @@ impl Check<'_> {
         }
         match commits {
             Ok(commits) => self.report.commits = commits,
-            // Listed already.
+            // Already listed.
             Err(StoreError::Log(LogError::Damaged { .. })) if !damages.is_empty() => {}
             Err(error) => self.error("the log", error),
         }
@@ -91,7 +91,7 @@ impl Check<'_> {
         }
     }
 
-    /// Looks for a log that the store does not know of.
+    /// Checks that there is no log that the manifest does not name.
     pub(super) fn no_log(&mut self, storage: &Arc<dyn Storage>) {
         match check_no_log(storage) {
             Ok(()) => {}
@@ -104,7 +104,7 @@ impl Check<'_> {
     }
 }
 
-/// The filters must admit every node that has rows.
+/// Checks that the filters admit every node that has rows.
 fn nodes(run: &Arc<DeviceRun>) -> Result<(), StoreError> {
     for (end, order) in [(End::Subject, Order::Spo), (End::Object, Order::Ops)] {
         let mut rows = RunRows::new(std::slice::from_ref(run), order)?;
@@ -122,7 +122,7 @@ fn nodes(run: &Arc<DeviceRun>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Every new term must be found under its id, each id once, and neither in the base nor in a run before.
+/// Checks that every new term is found under its id, each id once, and neither in the base nor in an earlier run.
 fn terms(run: &DeviceRun, base: &Segment, before: &[Arc<DeviceRun>]) -> Result<(), StoreError> {
     let corrupt = |message| Err(StoreError::corrupt(run.entry().id.folder(), None, message));
     let mut cursor = run.terms()?;
@@ -172,7 +172,7 @@ fn terms(run: &DeviceRun, base: &Segment, before: &[Arc<DeviceRun>]) -> Result<(
     }
 }
 
-/// Quads of base and runs together: a run may only add what is not there, and remove what is.
+/// Counts the quads of base and runs together; fails if a run adds an existing quad or removes a missing one.
 fn quads(base: &Arc<Segment>, runs: &[Arc<DeviceRun>]) -> Result<u64, StoreError> {
     let mut rows = CurrentRows::new(base, runs, Order::Spo)?;
     let mut quads = 0;

@@ -1,4 +1,4 @@
-//! Sound stores are sound; every flipped bit is found.
+//! Sound stores pass; every flipped bit is found.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -210,7 +210,7 @@ fn a_quad_of_a_term_that_no_dictionary_has_is_found() {
             false => (key, id),
         })
         .collect();
-    // That numbers are left out between the runs is no harm ...
+    // Numbers left out between the runs are harmless ...
     let report = check(with_runs(&[first.clone(), later.clone()]));
     assert_eq!(report.problems, []);
     // ... unless a quad has one of them.

@@ -7,7 +7,7 @@ use crate::segment::Segment;
 use crate::segment::column::{BadPage, Column};
 use crate::segment::tuple::{Gap, TupleRows};
 
-/// External lists are fetched so many at a time.
+/// External lists fetched at a time.
 const LISTS_MAX: usize = 4096;
 
 /// The tuples seen so far.
@@ -138,7 +138,7 @@ impl Tuples<'_> {
         Ok(())
     }
 
-    /// An external list is in order like its first row would be, and ends its predicate.
+    /// Checks that an external list is in order by its first row, and that it ends its predicate.
     fn list(&mut self, page: u64, gap: &Gap) -> Result<(), StoreError> {
         if self
             .last
@@ -153,7 +153,7 @@ impl Tuples<'_> {
         Ok(())
     }
 
-    /// Takes the rows of external lists from the columns, where their ids have been checked.
+    /// Reads the rows of external lists from the columns, where their ids have been checked.
     fn fetch_lists(&mut self) -> Result<(), StoreError> {
         let mut gaps = std::mem::take(&mut self.gaps);
         gaps.sort_unstable_by_key(|gap| (gap.predicate, gap.node));

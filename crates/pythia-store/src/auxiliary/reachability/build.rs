@@ -1,4 +1,4 @@
-//! From the edges of a predicate to its labels, in memory that is known before.
+//! Building of a predicate's labels, in memory that is known in advance.
 
 use pythia_rdf::TermId;
 
@@ -10,13 +10,13 @@ use crate::pattern::{Component, GraphFilter, IdBatch, Order, QuadPattern};
 use crate::segment::tuple::PageSink;
 use crate::snapshot::Snapshot;
 
-/// Bytes that building takes at most: for each node, for each edge, and for each node and interval.
+/// Upper bounds of the bytes for building: for each node, for each edge, and for each node and interval.
 const NODE_BYTES: u64 = 104;
 const EDGE_BYTES: u64 = 12;
 const INTERVAL_BYTES: u64 = 16;
 const INTERVALS_MIN: u64 = 2;
 
-/// Labels a predicate's edges in the default graph; the pages go to `sink`.
+/// Labels a predicate's edges in the default graph; passes the pages to `sink`.
 pub(super) fn build(
     snapshot: &Snapshot,
     predicate: TermId,
@@ -36,7 +36,7 @@ pub(super) fn build(
     drop(graph);
     let most = intervals_max as usize;
     let labels = Labels::new(&forward, &components.firsts, most);
-    // The other way round, the components get numbers of their own.
+    // In the reversed graph, the components get numbers of their own.
     let reversed = forward.reversed();
     let renumbered = Components::find(&reversed, &mut go_on)?;
     let backward = reversed.condensed(&renumbered, &renumbered.members());
@@ -95,10 +95,10 @@ pub(super) fn build(
     })
 }
 
-/// How many intervals a component may have for building to stay within `memory_bytes`.
+/// Returns how many intervals a component may have for building to stay within `memory_bytes`.
 ///
 /// # Errors
-/// [`StoreError::MemoryTooSmall`] if it cannot.
+/// [`StoreError::MemoryTooSmall`] if that is not possible.
 pub(super) fn intervals_within(
     snapshot: &Snapshot,
     predicate: TermId,
@@ -152,7 +152,7 @@ impl Edges<'_> {
         Ok(())
     }
 
-    /// All ends, sorted.
+    /// Returns the terms at all ends, sorted.
     fn nodes(&self) -> Result<Vec<u64>, StoreError> {
         let mut nodes: Vec<u64> = Vec::new();
         for (order, component) in [
@@ -164,7 +164,7 @@ impl Edges<'_> {
                 nodes.dedup();
             })?;
         }
-        // Two sorted runs, which this sort finds and merges.
+        // The list consists of two sorted runs, which this sort finds and merges.
         nodes.sort();
         nodes.dedup();
         nodes.shrink_to_fit();

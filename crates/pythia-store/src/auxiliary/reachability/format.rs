@@ -1,4 +1,4 @@
-//! The pages of reachability labels and what is kept in memory of them: `docs/format/auxiliary.md`.
+//! The pages of reachability labels and their in-memory directory: `docs/format/auxiliary.md`.
 
 use super::intervals::Interval;
 use crate::StoreError;
@@ -15,7 +15,7 @@ pub(super) const LINKS_PER_PAGE: usize = (PAGE_BYTES - HEADER_BYTES) / 4;
 const MAGIC: &[u8; 8] = b"pythiare";
 const VERSION: u32 = 1;
 
-/// What a page holds.
+/// The contents of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum PageKind {
@@ -27,18 +27,18 @@ pub(super) enum PageKind {
     Links = 3,
 }
 
-/// What is kept in memory of a file of labels.
+/// The in-memory directory of a file of labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Directory {
     /// The predicate.
     pub(super) predicate: u64,
-    /// Whether labels hold what reaches a node instead of what it reaches.
+    /// Whether labels describe the nodes that reach a node instead of those that it reaches.
     pub(super) reversed: bool,
     /// Most intervals of a component.
     pub(super) intervals_max: u32,
     /// Edges of the predicate.
     pub(super) edges: u64,
-    /// Terms that are ends of them.
+    /// Terms at their ends.
     pub(super) nodes: u64,
     /// Strongly connected components.
     pub(super) components: u32,
@@ -55,13 +55,13 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// The number of the first page of links, and of all pages.
+    /// Returns the number of the first page of links, and of all pages.
     pub(super) fn link_pages(&self) -> std::ops::Range<u64> {
         let first = (self.node_pages.len() + self.label_pages.len()) as u64;
         first..first + self.links.div_ceil(LINKS_PER_PAGE as u64)
     }
 
-    /// The `directory` file.
+    /// Returns the `directory` file.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::new();
         out.varint(self.predicate);
@@ -79,7 +79,7 @@ impl Directory {
         out.framed(MAGIC, VERSION)
     }
 
-    /// Reads what [`Self::to_bytes`] made; `file` is for messages.
+    /// Reads the output of [`Self::to_bytes`]; `file` is for messages.
     pub(super) fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, StoreError> {
         let (_, mut input) = Reader::framed(file, bytes, MAGIC, VERSION..=VERSION)?;
         let short = |input: &mut Reader<'_>| -> Result<u32, StoreError> {
@@ -143,15 +143,15 @@ pub(super) struct Place {
 /// A component's label, as it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Label {
-    /// The length of the longest way from it.
+    /// The length of the longest path from it.
     pub(super) level: u32,
     /// Ascending.
     pub(super) intervals: Vec<Interval>,
-    /// Which links are its own; none if its intervals are exact.
+    /// The range of its links; empty if its intervals are exact.
     pub(super) links: std::ops::Range<u64>,
 }
 
-/// Writes the three kinds of pages, each in one go.
+/// Writes the three kinds of pages, each at once.
 pub(super) struct Pages<'s, S> {
     sink: &'s mut S,
     page: Vec<u8>,
@@ -181,7 +181,7 @@ impl<'s, S: PageSink> Pages<'s, S> {
         Ok(())
     }
 
-    /// Writes all terms, sorted, with their components; gives the first of each page.
+    /// Writes all terms, sorted, with their components; returns the first term of each page.
     pub(super) fn nodes(
         &mut self,
         nodes: impl Iterator<Item = (u64, Place)>,
@@ -227,7 +227,7 @@ impl<'s, S: PageSink> Pages<'s, S> {
         self.end()
     }
 
-    /// Writes the labels of components 0, 1, …; gives the first component of each page.
+    /// Writes the labels of components 0, 1, …; returns the first component of each page.
     pub(super) fn labels(
         &mut self,
         labels: impl Iterator<Item = Label>,
@@ -284,7 +284,7 @@ impl<'s, S: PageSink> Pages<'s, S> {
     }
 }
 
-/// Intervals from the highest down, as distances: the highest ends at the component or below it.
+/// Writes intervals from the highest down, as differences: the highest ends at the component or below it.
 fn write_label(component: u32, label: &Label, out: &mut Vec<u8>) {
     push_varint(out, label.level.into());
     push_varint(out, label.intervals.len() as u64);
@@ -313,7 +313,7 @@ pub(super) struct PageView<'p> {
 }
 
 impl<'p> PageView<'p> {
-    /// The page, if it is one of this kind and large enough for what it says it holds.
+    /// Parses the page, if it is of this kind and large enough for its counts.
     pub(super) fn new(bytes: &'p [u8], kind: PageKind) -> Result<Self, &'static str> {
         let field = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
         let view = Self {
@@ -346,7 +346,7 @@ impl<'p> PageView<'p> {
         self.first_id.wrapping_add(delta)
     }
 
-    /// Of a page of nodes: a term's place.
+    /// Returns a term's place, on a page of nodes.
     pub(super) fn place(&self, id: u64) -> Option<Place> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
@@ -369,7 +369,7 @@ impl<'p> PageView<'p> {
         })
     }
 
-    /// Of a page of labels: a component's label, into `label`.
+    /// Reads a component's label into `label`, on a page of labels.
     pub(super) fn label(&self, component: u32, label: &mut Label) -> Result<(), &'static str> {
         const CUT: &str = "a label is cut short";
         let index = component
@@ -408,7 +408,7 @@ impl<'p> PageView<'p> {
         Ok(())
     }
 
-    /// Of a page of links: all of them.
+    /// Returns all links, on a page of links.
     pub(super) fn links(&self) -> impl Iterator<Item = u32> + '_ {
         let bytes = self.bytes[..4 * self.count].chunks_exact(4);
         bytes.map(|link| u32::from_le_bytes([link[0], link[1], link[2], link[3]]))

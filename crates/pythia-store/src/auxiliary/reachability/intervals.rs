@@ -1,8 +1,8 @@
-//! Interval labels of an acyclic graph whose edges lead to lower numbers: per node, ranges of
-//! numbers that hold all it reaches (Seufert et al., FERRARI, ICDE 2013).
+//! Interval labels of an acyclic graph whose edges lead to lower numbers: per node, ranges of numbers that include
+//! all nodes it reaches (Seufert et al., FERRARI, ICDE 2013).
 //!
-//! An exact interval holds nothing else; an approximate one came from joining intervals when a node
-//! had more than its share, and what is in it must be searched for.
+//! An exact interval includes only reached nodes. An approximate one comes from joining intervals when a node had too
+//! many, and its members must be searched for.
 
 use crate::graph::Graph;
 
@@ -39,7 +39,7 @@ impl Interval {
         (self.low..=self.high()).contains(&number)
     }
 
-    /// How many numbers it holds.
+    /// Returns how many numbers it holds.
     pub(super) fn len(self) -> u64 {
         u64::from(self.high() - self.low) + 1
     }
@@ -49,13 +49,12 @@ impl Interval {
 pub(super) struct Labels {
     starts: Vec<u64>,
     intervals: Vec<Interval>,
-    /// Per node, the length of the longest way from it.
+    /// Per node, the length of the longest path from it.
     pub(super) levels: Vec<u32>,
 }
 
 impl Labels {
-    /// Labels a graph with at most `most` intervals a node. `firsts` are its
-    /// [`crate::graph::Components::firsts`].
+    /// Labels a graph with at most `most` intervals a node. `firsts` are its [`crate::graph::Components::firsts`].
     pub(super) fn new(graph: &Graph, firsts: &[u32], most: usize) -> Self {
         let mut labels = Self {
             starts: vec![0],
@@ -78,9 +77,9 @@ impl Labels {
         labels
     }
 
-    /// The intervals of the targets, without those of targets that others lead to.
+    /// Collects the intervals of the targets, without those of targets that other targets reach.
     fn gather(&self, targets: &[u32], out: &mut Vec<Interval>) {
-        // Downwards: whoever leads to a target within its own exact interval came before.
+        // Downwards: a node that leads to a target within its own exact interval comes first.
         let mut covered: Option<Interval> = None;
         for &target in targets.iter().rev() {
             if covered.is_some_and(|covered| covered.contains(target)) {
@@ -92,24 +91,24 @@ impl Labels {
         }
     }
 
-    /// A node's intervals, ascending and apart from each other.
+    /// Returns a node's intervals, ascending and disjoint.
     pub(super) fn of(&self, node: u32) -> &[Interval] {
         let node = node as usize;
         &self.intervals[self.starts[node] as usize..self.starts[node + 1] as usize]
     }
 
-    /// Intervals of all nodes together.
+    /// Returns the number of intervals of all nodes together.
     pub(super) fn interval_count(&self) -> u64 {
         self.intervals.len() as u64
     }
 
-    /// Whether the intervals alone tell what the node reaches.
+    /// Returns whether the intervals alone decide what the node reaches.
     pub(super) fn is_exact(&self, node: u32) -> bool {
         self.of(node).iter().all(|interval| interval.is_exact())
     }
 }
 
-/// Joins intervals that overlap, and exact ones that touch. What an exact interval holds is exact.
+/// Joins intervals that overlap, and exact ones that touch. The numbers of an exact interval stay exact.
 fn join_overlaps(intervals: &mut Vec<Interval>) {
     if intervals.len() < 2 {
         return;
@@ -125,7 +124,7 @@ fn join_overlaps(intervals: &mut Vec<Interval>) {
         while let Some(exact) = next.next_if(|exact| exact.high() < low) {
             intervals.push(*exact);
         }
-        // What is left of it between the exact ones.
+        // The rest of it between the exact ones.
         let mut rest = true;
         while let Some(exact) = next.peek().filter(|exact| exact.low <= high) {
             if low < exact.low {
@@ -159,8 +158,7 @@ fn union(intervals: &mut Vec<Interval>) {
     });
 }
 
-/// Joins neighbours until at most `most` intervals are left, those first that make the fewest
-/// numbers approximate.
+/// Joins neighbours until at most `most` intervals are left, first those that make the fewest numbers approximate.
 fn limit(intervals: &mut Vec<Interval>, most: usize) {
     if intervals.len() <= most {
         return;

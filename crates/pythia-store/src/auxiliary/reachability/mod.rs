@@ -1,11 +1,11 @@
-//! Reachability labels: whether a path of a predicate's edges leads from one term to another, from
-//! a page or two for each instead of a search.
+//! Reachability labels: tell whether a path of a predicate's edges leads from one term to another, by reading a page
+//! or two for each term instead of a search.
 //!
-//! The edges of one predicate in the default graph are condensed to their strongly connected
-//! components, which are numbered so that edges lead downwards, and every component is labelled
-//! with intervals of numbers that hold all it reaches ([`intervals`]). Turned around, a graph often
-//! has shorter labels (a tree's children all point to one parent), so the shorter are kept. Where
-//! intervals are only approximate, [`search`] follows the condensed edges kept for that.
+//! The edges of one predicate in the default graph are condensed to their strongly connected components, which are
+//! numbered so that edges lead downwards. Every component is labelled with intervals of numbers that include all
+//! components it reaches ([`intervals`]). A reversed graph often has shorter labels (a tree's children all point to
+//! one parent), so the shorter of both are kept. Where intervals are only approximate, [`search`] follows the
+//! condensed edges kept for that.
 
 use std::sync::Arc;
 
@@ -39,26 +39,26 @@ pub struct Reachability {
     file: PagedFile,
 }
 
-/// What is known of labels without reading them.
+/// Properties of labels that are known without reading them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReachabilityReport {
     /// Edges of the predicate in the default graph.
     pub edges: u64,
-    /// Terms that are ends of them.
+    /// Terms at their ends.
     pub nodes: u64,
     /// Strongly connected components.
     pub components: u64,
-    /// Components whose intervals tell all without a search.
+    /// Components whose intervals decide without a search.
     pub exact: u64,
     /// Intervals of all components together.
     pub intervals: u64,
     /// Edges between components that are kept for searches.
     pub links: u64,
-    /// Whether labels hold what reaches a term, instead of what it reaches.
+    /// Whether labels describe the terms that reach a term, instead of those that it reaches.
     pub reversed: bool,
 }
 
-/// What a label says of a component.
+/// The answer of a label about another component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Reached,
@@ -66,7 +66,7 @@ enum Verdict {
     Unsure,
 }
 
-/// Builds labels with pages of [`PAGE_BYTES`]; gives the `directory` file.
+/// Builds labels with pages of [`PAGE_BYTES`]; returns the `directory` file.
 pub(super) fn build(
     snapshot: &Snapshot,
     predicate: TermId,
@@ -77,7 +77,7 @@ pub(super) fn build(
     Ok(build::build(snapshot, predicate, intervals, sink)?.to_bytes())
 }
 
-/// Bytes of a page of labels.
+/// Returns the bytes of a page of labels.
 pub(super) const fn page_bytes() -> usize {
     PAGE_BYTES
 }
@@ -109,12 +109,12 @@ impl Reachability {
         Ok(Self { directory, file })
     }
 
-    /// The predicate.
+    /// Returns the predicate.
     pub fn predicate(&self) -> TermId {
         TermId(self.directory.predicate)
     }
 
-    /// What is known without reading.
+    /// Returns the properties that are known without reading.
     pub fn report(&self) -> ReachabilityReport {
         let directory = &self.directory;
         ReachabilityReport {
@@ -128,17 +128,17 @@ impl Reachability {
         }
     }
 
-    /// The pages.
+    /// Returns the pages.
     pub(crate) fn file(&self) -> &PagedFile {
         &self.file
     }
 
-    /// Memory that the directory takes, about.
+    /// Returns the approximate memory of the directory.
     pub fn memory_bytes(&self) -> usize {
         self.directory.node_pages.capacity() * 8 + self.directory.label_pages.capacity() * 4
     }
 
-    /// Builds the labels anew and compares: for `pythia verify`. The first difference is an error.
+    /// Rebuilds the labels and compares them: for `pythia verify`. The first difference is an error.
     pub(crate) fn verify(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
         let mut sink = Comparison {
             file: &self.file,
@@ -152,11 +152,11 @@ impl Reachability {
         Ok(())
     }
 
-    /// For each (from, to), whether one or more edges lead there. Pairs may come in any order.
-    /// Reads the pages of all terms as one batch, those of all labels as another; what is then
-    /// still unsure is searched for.
+    /// Returns, for each (from, to), whether a path of one or more edges leads there. Pairs may come in any order.
+    /// Reads the pages of all terms as one batch, those of all labels as another; pairs that are still unsure are
+    /// searched for.
     ///
-    /// `watch` is called between batches of a search with the bytes that it holds; its error ends it.
+    /// `watch` is called between batches of a search with the bytes that it holds; its error ends the search.
     pub fn reaches<E: From<StoreError>>(
         &self,
         pairs: &[(TermId, TermId)],
@@ -206,8 +206,8 @@ impl Reachability {
         Ok(found)
     }
 
-    /// About how many terms a term reaches ([`End::Subject`]), or is reached by, if the labels are
-    /// of that direction. Reads at most two pages.
+    /// Returns about how many terms a term reaches ([`End::Subject`]), or is reached by, if the labels have that
+    /// direction. Reads at most two pages.
     pub fn reach(&self, term: TermId, end: End) -> Result<Option<u64>, StoreError> {
         if self.directory.reversed != (end == End::Object) {
             return Ok(None);
@@ -224,7 +224,7 @@ impl Reachability {
         Ok(Some((numbers as f64 * per_component) as u64))
     }
 
-    /// The places of terms; those that are no node have none.
+    /// Returns the places of terms; terms that are not nodes have none.
     fn places(
         &self,
         terms: impl Iterator<Item = TermId>,
@@ -270,7 +270,7 @@ impl Reachability {
         })
     }
 
-    /// Reads the pages of sorted items in one batch, and hands over each with its items.
+    /// Reads the pages of sorted items in one batch, and passes on each with its items.
     fn by_page<T>(
         &self,
         items: &[T],
@@ -293,7 +293,7 @@ impl Reachability {
 }
 
 impl Label {
-    /// Whether the label's component reaches another.
+    /// Returns whether the label's component reaches another.
     fn verdict(&self, own: u32, other: u32) -> Verdict {
         let index = self
             .intervals

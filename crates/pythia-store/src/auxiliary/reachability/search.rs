@@ -1,4 +1,4 @@
-//! Searching the condensed graph for what the labels of one component leave unsure.
+//! Search of the condensed graph for targets that the labels of one component leave unsure.
 
 use rustc_hash::FxHashSet;
 
@@ -6,17 +6,17 @@ use super::format::{LINKS_PER_PAGE, Label, PageKind, PageView};
 use super::{Reachability, Verdict};
 use crate::StoreError;
 
-/// A component that is looked for.
+/// A component that is searched for.
 #[derive(Clone, Copy)]
 struct Target {
     component: u32,
     level: u32,
 }
 
-/// Which of the targets (sorted, distinct) the component `from` reaches.
+/// Returns the targets (sorted, distinct) that the component `from` reaches.
 ///
-/// Goes level by level, each with one batch for its links and one for their labels; only into
-/// components whose intervals leave one of the targets open and that are on a higher level.
+/// Goes level by level, each with one batch for its links and one for their labels; enters only components whose
+/// intervals leave a target unsure and that are on a higher level than it.
 pub(super) fn search<E: From<StoreError>>(
     labels: &Reachability,
     from: u32,
@@ -55,7 +55,7 @@ pub(super) fn search<E: From<StoreError>>(
     Ok(reached)
 }
 
-/// The open targets that are within the label's intervals or between them.
+/// Returns the open targets between the lowest and the highest number of the label's intervals.
 fn open_in<'t>(open: &'t [Target], label: &Label) -> &'t [Target] {
     let (Some(lowest), Some(highest)) = (label.intervals.first(), label.intervals.last()) else {
         return &[];
@@ -65,7 +65,7 @@ fn open_in<'t>(open: &'t [Target], label: &Label) -> &'t [Target] {
     &open[from..to]
 }
 
-/// The components that these ranges of links lead to, sorted and distinct.
+/// Returns the components that these ranges of links lead to, sorted and distinct.
 fn links(labels: &Reachability, ranges: &[std::ops::Range<u64>]) -> Result<Vec<u32>, StoreError> {
     let per_page = LINKS_PER_PAGE as u64;
     let first_page = labels.directory.link_pages().start;
@@ -83,7 +83,7 @@ fn links(labels: &Reachability, ranges: &[std::ops::Range<u64>]) -> Result<Vec<u
             start = end;
         }
     }
-    // Frontiers are sorted by component, and links lie in that order.
+    // Frontiers are sorted by component, and links are stored in that order.
     let mut pages: Vec<u64> = parts.iter().map(|part| part.0).collect();
     pages.dedup();
     let mut found = Vec::new();

@@ -56,7 +56,7 @@ fn reaches(snapshot: &Snapshot, pairs: &[(TermId, TermId)]) -> Vec<bool> {
     answer.expect("sound")
 }
 
-/// What each node reaches by one edge or more, in the default graph.
+/// Returns the nodes that each node reaches by one edge or more, in the default graph.
 fn closure(quads: &BTreeSet<Quad>) -> BTreeMap<u64, BTreeSet<u64>> {
     let mut edges: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for quad in quads
@@ -77,7 +77,7 @@ fn closure(quads: &BTreeSet<Quad>) -> BTreeMap<u64, BTreeSet<u64>> {
     edges.keys().map(|&node| (node, reached(node))).collect()
 }
 
-/// Compares all pairs of nodes (and one that is none) with searches.
+/// Compares all pairs of nodes (and one term that is not a node) with searches.
 fn agrees(quads: &BTreeSet<Quad>, nodes: u64) {
     let store = labelled(quads);
     let closure = closure(quads);
@@ -92,7 +92,7 @@ fn agrees(quads: &BTreeSet<Quad>, nodes: u64) {
     }
 }
 
-/// A graph at random: many shapes between a forest and a hairball.
+/// A random graph: many shapes between a forest and a hairball.
 fn graphs() -> impl Strategy<Value = (u64, Vec<(u64, u64)>)> {
     (2..120_u64, 0..3_u8).prop_flat_map(|(nodes, shape)| {
         let edges = match shape {
@@ -330,7 +330,7 @@ fn damage_is_found() {
             .and_then(|()| file.sync())
             .expect("memory");
     }
-    // Labels of other edges pass their checksums, and are found all the same.
+    // Labels of other edges pass their checksums, but are found as well.
     let other = write_store(&self::quads([(1, 2)]), SMALL_PAGES);
     optimize(other.clone(), &adding(), OptimizeOptions::default()).expect("memory");
     for name in [

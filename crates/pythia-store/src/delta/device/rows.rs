@@ -18,7 +18,7 @@ pub struct SegmentRows {
 }
 
 impl SegmentRows {
-    /// At the first row.
+    /// Starts at the first row.
     pub fn new(segment: &Arc<Segment>, order: Order) -> Result<Self, StoreError> {
         let components = order.components();
         let all = QuadPattern::default();
@@ -49,13 +49,13 @@ impl SegmentRows {
         Ok(rows)
     }
 
-    /// The row at hand; `None` at the end.
+    /// Returns the current row; `None` at the end.
     #[inline]
     pub fn head(&self) -> Option<[u64; 4]> {
         self.head
     }
 
-    /// Goes on to the next row.
+    /// Moves to the next row.
     #[inline]
     pub fn advance(&mut self) -> Result<(), StoreError> {
         if self.next == self.batch.rows {
@@ -74,13 +74,13 @@ impl SegmentRows {
 
 /// The rows of several runs in one order, each once, without those whose signs cancel.
 pub struct RunRows {
-    /// Rows with the sign that they have.
+    /// Rows with their sign.
     heads: Vec<(SegmentRows, i32)>,
     tree: Option<LoserTree>,
 }
 
 impl RunRows {
-    /// At the first row.
+    /// Starts at the first row.
     pub fn new(runs: &[Arc<DeviceRun>], order: Order) -> Result<Self, StoreError> {
         let mut heads = Vec::with_capacity(2 * runs.len());
         for run in runs {
@@ -91,7 +91,7 @@ impl RunRows {
         Ok(Self { heads, tree })
     }
 
-    /// The next row, and whether it was added; else it was removed.
+    /// Returns the next row, and whether it was added; otherwise it was removed.
     pub fn next_row(&mut self) -> Result<Option<([u64; 4], bool)>, StoreError> {
         let Some(tree) = &mut self.tree else {
             return Ok(None);
