@@ -1,7 +1,7 @@
-//! Makes a new segment the store: in a storage that holds no store or an empty one.
+//! Writing of a store's first segment, in a storage that holds no store or an empty one.
 //!
-//! Until [`BaseWriter::seal`] switches the manifest the store is what it was before; what a killed
-//! process has left is removed by the next writer.
+//! Until [`BaseWriter::seal`] switches the manifest the store is unchanged; the next writer removes the leftovers of
+//! a killed process.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::dictionary::DictionaryDirectory;
 use crate::manifest::{FORMAT_VERSION, Manifest, SegmentId, Unnamed};
 use crate::store::LOCK_NAME;
 
-/// A file that is there while a segment is being written. Where it is found without a manifest,
-/// an interrupted load left what is there; anything else in the folder is not ours to remove. Beside a
-/// manifest it says nothing.
+/// A file that exists while a segment is being written. Without a manifest beside it, it shows that the files are
+/// leftovers of an interrupted load; other files in the folder must not be removed. Beside a manifest it has no
+/// meaning.
 pub(crate) const LOADING_NAME: &str = "LOADING";
 
-/// A file that no interrupted load has left, as far as names tell.
+/// Returns a file that, by its name, is not the leftover of an interrupted load.
 fn foreign_file(storage: &dyn Storage) -> Result<Option<String>, StoreError> {
     let is_foreign = |name: &String| {
         ![LOCK_NAME, LOADING_NAME, "lost+found"].contains(&name.as_str()) && !device::is_ours(name)
@@ -27,7 +27,7 @@ fn foreign_file(storage: &dyn Storage) -> Result<Option<String>, StoreError> {
     Ok(storage.list("")?.into_iter().find(is_foreign))
 }
 
-/// Fails if there are files that no interrupted load has left.
+/// Fails if there are files that are not leftovers of an interrupted load.
 fn refuse_foreign_files(storage: &dyn Storage) -> Result<(), StoreError> {
     if storage.exists(LOADING_NAME)? {
         return Ok(());
@@ -45,13 +45,13 @@ pub struct BaseWriter {
     id: SegmentId,
     /// `None` once it is sealed.
     segment: Option<SegmentWriter>,
-    /// Whether there is a store for certain, be it the empty one from before.
+    /// Whether there certainly is a store, possibly the empty one from before.
     is_store: bool,
 }
 
 impl BaseWriter {
-    /// Starts a segment in a storage that holds no store or an empty one, and removes what
-    /// interrupted writers have left there. The caller holds the store's lock.
+    /// Starts a segment in a storage that holds no store or an empty one, and removes the leftovers of interrupted
+    /// writers. The caller holds the store's lock.
     pub fn create(storage: Arc<dyn Storage>, options: SegmentOptions) -> Result<Self, StoreError> {
         let current = Manifest::read(&*storage)?;
         if let Some(manifest) = &current
@@ -77,13 +77,13 @@ impl BaseWriter {
         })
     }
 
-    /// The segment to be written.
+    /// Returns the segment being written.
     pub fn segment(&self) -> &SegmentWriter {
         self.segment.as_ref().expect("there until it is sealed")
     }
 
-    /// Makes the segment the store: on return it is durable and visible, on error or after a crash
-    /// the store is what it was.
+    /// Makes the segment the store: on return it is durable and visible; on error or after a crash the store is
+    /// unchanged.
     ///
     /// # Panics
     /// If `orders` are not the four orders of the same quads.
@@ -107,7 +107,7 @@ impl BaseWriter {
         unnamed.push(self.id.folder());
         manifest.switch(&*self.storage, unnamed)?;
         self.is_store = true;
-        // The empty segment that this one replaces; the next writer tries again if this fails.
+        // Removes the empty segment that this one replaces; the next writer tries again if this fails.
         let _ = Manifest::remove_leftovers(Some(&manifest), &*self.storage);
         Ok(self.id)
     }
@@ -116,8 +116,8 @@ impl BaseWriter {
 impl Drop for BaseWriter {
     fn drop(&mut self) {
         drop(self.segment.take());
-        // The mark says whose the files are: it goes only once they are gone, or for certain a store's.
-        // A rename that failed may still be taken back.
+        // The mark shows the origin of the files: it is removed only once they are gone, or certainly a store's. A
+        // rename that failed may still be undone.
         let is_clear =
             || -> Result<bool, StoreError> { Ok(foreign_file(&*self.storage)?.is_none()) };
         if self.is_store || is_clear().unwrap_or(false) {

@@ -1,23 +1,23 @@
 //! Bit packing shared by the tuple and column pages.
 //!
-//! Numbers are packed least significant bit first: bit `i` of a packed area is bit `i % 8` of byte
-//! `i / 8`. A number may have 0 to 64 bits and starts at any bit. Reads are total: bits beyond the
-//! end of the slice read as zero, so bytes that lie about their own length cannot cause a panic.
-//! Whoever needs to know that all bits are there compares [`bytes_for`] with the slice first.
+//! Numbers are packed least significant bit first: bit `i` of a packed area is bit `i % 8` of byte `i / 8`. A number
+//! may have 0 to 64 bits and starts at any bit. Reads are total: bits beyond the end of the slice read as zero, so
+//! wrong lengths cannot cause a panic. Callers that need all bits to be present compare [`bytes_for`] with the slice
+//! first.
 
-/// Bits needed to write `value`; 0 for 0.
+/// Returns the bits needed to write `value`; 0 for 0.
 #[inline]
 pub const fn width_of(value: u64) -> u32 {
     64 - value.leading_zeros()
 }
 
-/// Bytes that hold `bits` bits.
+/// Returns the bytes that hold `bits` bits.
 #[inline]
 pub const fn bytes_for(bits: usize) -> usize {
     bits.div_ceil(8)
 }
 
-/// The lowest `width` bits set; `width` is at most 64.
+/// Returns a mask of the lowest `width` bits; `width` is at most 64.
 #[inline]
 pub const fn mask(width: u32) -> u64 {
     if width >= 64 {
@@ -38,12 +38,12 @@ pub struct BitWriter {
 }
 
 impl BitWriter {
-    /// An empty writer.
+    /// Returns an empty writer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty writer with room for `bytes` bytes.
+    /// Returns an empty writer with room for `bytes` bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(bytes + 8),
@@ -79,27 +79,27 @@ impl BitWriter {
         }
     }
 
-    /// Bits appended so far.
+    /// Returns the number of bits appended so far.
     #[inline]
     pub fn bit_len(&self) -> usize {
         self.bytes.len() * 8 + self.pending_bits as usize
     }
 
-    /// Fills up with zero bits to the next byte.
+    /// Pads with zero bits to the next byte.
     pub fn align(&mut self) {
         let missing = self.pending_bits.wrapping_neg() & 7;
         self.append(0, missing);
     }
 
-    /// Forgets all that was appended and keeps the buffer.
+    /// Removes everything that was appended and keeps the buffer.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.pending = 0;
         self.pending_bits = 0;
     }
 
-    /// The bytes, the last one filled up with zero bits. The writer can go on afterwards only if
-    /// it stood at a byte boundary.
+    /// Returns the bytes, the last one padded with zero bits. More can be appended only if the writer was at a byte
+    /// boundary.
     pub fn as_bytes(&mut self) -> &[u8] {
         let bytes = bytes_for(self.pending_bits as usize);
         self.bytes
@@ -109,14 +109,14 @@ impl BitWriter {
         &self.bytes
     }
 
-    /// The bytes, the last one filled up with zero bits.
+    /// Returns the bytes, the last one padded with zero bits.
     pub fn into_bytes(mut self) -> Vec<u8> {
         self.as_bytes();
         self.bytes
     }
 }
 
-/// The number of `width` (0 to 64) bits at `bit_offset`.
+/// Returns the number of `width` (0 to 64) bits at `bit_offset`.
 #[inline]
 pub fn read_bits(bytes: &[u8], bit_offset: usize, width: u32) -> u64 {
     let at = bit_offset >> 3;
@@ -132,8 +132,8 @@ pub fn read_bits(bytes: &[u8], bit_offset: usize, width: u32) -> u64 {
     value & mask(width)
 }
 
-/// [`read_bits`] for numbers of at most [`SHORT_BITS_MAX`] bits, which one load always covers. Of a
-/// wider number the highest bits may come out as zero.
+/// Returns a number of at most [`SHORT_BITS_MAX`] bits like [`read_bits`], with a single load. The highest bits of a
+/// wider number may read as zero.
 #[inline]
 pub fn read_short_bits(bytes: &[u8], bit_offset: usize, width: u32) -> u64 {
     let Some(word) = word_at(bytes, bit_offset >> 3) else {
@@ -145,7 +145,7 @@ pub fn read_short_bits(bytes: &[u8], bit_offset: usize, width: u32) -> u64 {
 /// The widest number that [`read_short_bits`] reads.
 pub const SHORT_BITS_MAX: u32 = 57;
 
-/// Eight bytes, if there are as many.
+/// Returns eight bytes, if there are as many.
 #[inline]
 fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
     let word = bytes.get(at..at + 8)?;
@@ -154,7 +154,7 @@ fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
     ))
 }
 
-/// [`read_bits`] where fewer than 8 bytes follow.
+/// Implements [`read_bits`] where fewer than 8 bytes follow.
 #[cold]
 fn read_bits_at_end(bytes: &[u8], bit_offset: usize, width: u32) -> u64 {
     let rest = bytes.get(bit_offset >> 3..).unwrap_or(&[]);
@@ -163,8 +163,8 @@ fn read_bits_at_end(bytes: &[u8], bit_offset: usize, width: u32) -> u64 {
     (u64::from_le_bytes(word) >> (bit_offset & 7)) & mask(width)
 }
 
-/// Appends `count` numbers of `width` bits that lie one after the other from `bit_offset`, each
-/// plus `base` (wrapping). `count` sizes an allocation: the caller has checked it.
+/// Appends `count` consecutive numbers of `width` bits from `bit_offset`, each plus `base` (wrapping). `count` sizes
+/// an allocation: the caller has checked it.
 pub fn unpack(
     bytes: &[u8],
     bit_offset: usize,
@@ -191,8 +191,8 @@ pub fn unpack(
     }));
 }
 
-/// Unpacks groups of eight numbers, whose bits are whole bytes, while the slice is long enough for
-/// eight-byte loads; returns how many groups that were.
+/// Unpacks groups of eight numbers, whose bits are whole bytes, while the slice is long enough for eight-byte loads.
+/// Returns the number of groups.
 fn unpack_groups(
     bytes: &[u8],
     bit_offset: usize,
@@ -201,7 +201,7 @@ fn unpack_groups(
     base: u64,
     out: &mut Vec<u64>,
 ) -> usize {
-    /// One width, known to the compiler: every load has a constant place in its group.
+    /// Unpacks one width known at compile time: every load has a constant place in its group.
     fn run<const WIDTH: usize>(
         bytes: &[u8],
         shift: u32,
@@ -233,7 +233,7 @@ fn unpack_groups(
         ($($width:literal)*) => {
             match width {
                 $($width => run::<$width>(bytes, shift, groups, base, out),)*
-                // 14 bits of shift and 51 of number do not fit in one load.
+                // 14 bits of shift and 51 bits of a number do not fit into one load.
                 _ => 0,
             }
         };

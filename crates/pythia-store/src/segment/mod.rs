@@ -1,7 +1,7 @@
-//! A segment: one immutable, sorted image of the graph, as a dictionary and four orders of its quads.
+//! A segment: one immutable, sorted image of a set of quads, as a dictionary and four orders of the quads.
 //!
-//! SPO and OPS are tuple pages ([`mod@tuple`]): all there is to know of a node on one page. PSO and POS
-//! are columns. The bytes are described in `docs/format/`.
+//! SPO and OPS are tuple pages ([`mod@tuple`]): everything about a node on one page. PSO and POS are columns. The
+//! formats are described in `docs/format/`.
 
 mod base;
 pub mod bits;

@@ -1,5 +1,5 @@
-//! A sealed segment: its `directory` file, which is kept in memory, and its paged files, which are
-//! read through the pool.
+//! A sealed segment: its `directory` file, which is kept in memory, and its paged files, which are read through the
+//! pool.
 
 use std::sync::Arc;
 
@@ -16,25 +16,25 @@ use crate::manifest::{FORMAT_VERSION, Manifest, ManifestFile};
 use crate::pattern::{End, Order};
 use crate::statistics::{GraphStatistics, Statistics};
 
-/// The file of what is kept in memory.
+/// The file that is kept in memory.
 pub(crate) const DIRECTORY_NAME: &str = "directory";
 /// The file of terms.
 pub(crate) const DICTIONARY_NAME: &str = "dictionary.pages";
 const MAGIC: &[u8; 8] = b"pythiadr";
 
-/// The file of an order.
+/// Returns the name of an order's file.
 pub(crate) fn order_file_name(order: Order) -> String {
     format!("{}.pages", order.name())
 }
 
-/// All files of a segment.
+/// Returns the names of all files of a segment.
 pub(crate) fn file_names() -> impl Iterator<Item = String> {
     [DIRECTORY_NAME.to_owned(), DICTIONARY_NAME.to_owned()]
         .into_iter()
         .chain(Order::ALL.map(order_file_name))
 }
 
-/// Fails if a folder's files are not those that the manifest lists, or not as long.
+/// Fails if a folder's files are not those that the manifest lists, or have other lengths.
 pub(crate) fn check_lengths(
     storage: &dyn Storage,
     folder: &str,
@@ -57,7 +57,7 @@ pub(crate) fn check_lengths(
     Ok(())
 }
 
-/// What the `directory` file holds.
+/// The contents of the `directory` file.
 #[derive(Debug)]
 pub(crate) struct SegmentDirectory {
     pub(crate) statistics: Statistics,
@@ -69,7 +69,7 @@ pub(crate) struct SegmentDirectory {
 }
 
 impl SegmentDirectory {
-    /// The file: checksum, magic, version, then the parts one after the other.
+    /// Returns the file: checksum, magic, version, then the parts one after the other.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::new();
         self.dictionary.encode(&mut out);
@@ -82,7 +82,7 @@ impl SegmentDirectory {
         out.framed(MAGIC, FORMAT_VERSION)
     }
 
-    /// Reads what [`Self::to_bytes`] made; `file` is for messages.
+    /// Reads the output of [`Self::to_bytes`]; `file` is for messages.
     pub(crate) fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, StoreError> {
         let (version, mut input) = Reader::framed(file, bytes, MAGIC, 1..=FORMAT_VERSION)?;
         let dictionary = DictionaryDirectory::decode(&mut input)?;
@@ -124,7 +124,7 @@ impl SegmentDirectory {
     }
 }
 
-/// A sealed segment. Nothing of it ever changes.
+/// A sealed segment. Immutable.
 pub struct Segment {
     folder: String,
     directory_bytes: u64,
@@ -146,8 +146,8 @@ impl Segment {
         Self::open(pool, &folder, manifest.quads, &manifest.files)
     }
 
-    /// Opens the segment in a folder: reads its directory, and compares its quads and the length of
-    /// every file with what is known of them.
+    /// Opens the segment in a folder: reads its directory, and checks its number of quads and the length of every
+    /// file.
     pub(crate) fn open(
         pool: &Arc<BufferPool>,
         folder: &str,
@@ -194,12 +194,12 @@ impl Segment {
         })
     }
 
-    /// The segment's folder in its storage.
+    /// Returns the segment's folder in its storage.
     pub fn folder(&self) -> &str {
         &self.folder
     }
 
-    /// Memory that the directory takes while the segment is open, about.
+    /// Returns the approximate memory of the directory while the segment is open.
     pub fn memory_bytes(&self) -> usize {
         self.dictionary.directory().memory_bytes()
             + self.spo.directory().memory_bytes()
@@ -208,7 +208,7 @@ impl Segment {
             + self.pos.directory().memory_bytes()
     }
 
-    /// The sizes of its pages.
+    /// Returns the sizes of its pages.
     pub fn options(&self) -> SegmentOptions {
         SegmentOptions {
             tuple_page_bytes: self.spo.directory().page_bytes(),
@@ -217,17 +217,17 @@ impl Segment {
         }
     }
 
-    /// Length of the `directory` file.
+    /// Returns the length of the `directory` file.
     pub fn directory_bytes(&self) -> u64 {
         self.directory_bytes
     }
 
-    /// What is known of the quads.
+    /// Returns the statistics of the quads.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// The pages of an order.
+    /// Returns the pages of an order.
     pub(crate) fn paged_file(&self, order: Order) -> &PagedFile {
         match order {
             Order::Spo => self.spo.file(),
@@ -237,7 +237,7 @@ impl Segment {
         }
     }
 
-    /// The tuple file keyed by an end.
+    /// Returns the tuple file keyed by an end.
     pub(crate) fn tuples(&self, end: End) -> &TupleFile {
         match end {
             End::Subject => &self.spo,
@@ -245,8 +245,8 @@ impl Segment {
         }
     }
 
-    /// The columns that are sorted by an end after the predicate: they hold the external lists of
-    /// that end's tuples.
+    /// Returns the columns that are sorted by an end after the predicate: they hold the external lists of that end's
+    /// tuples.
     pub(crate) fn columns(&self, end: End) -> &ColumnFile {
         match end {
             End::Subject => &self.pso,
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
     use crate::testing::{SMALL_PAGES, id, write_store};
 
-    /// The bytes of a directory as a program of format 1 wrote them.
+    /// Returns a directory as a program of format 1 wrote it.
     fn format_1(directory: &SegmentDirectory) -> Vec<u8> {
         let mut sets = Writer::new();
         directory.statistics.characteristic.write(&mut sets);

@@ -1,9 +1,9 @@
-//! Writes a new segment.
+//! Writing of a new segment.
 //!
-//! A [`SegmentWriter`] gives one writer for the dictionary and one for each order; they are
-//! independent of each other and may be driven from different threads. [`SegmentWriter::seal`] then
-//! writes the `directory` file. Nothing names the segment's folder before the caller's manifest does;
-//! a writer that is dropped instead of sealed removes it, unless the folder is somebody else's to keep.
+//! A [`SegmentWriter`] provides one writer for the dictionary and one for each order; they are independent of each
+//! other and may run on different threads. [`SegmentWriter::seal`] then writes the `directory` file. The segment's
+//! folder is unnamed until the caller's manifest names it; dropping an unsealed writer removes the folder, unless its
+//! owner keeps it.
 
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ use crate::statistics::{GraphCounter, GraphStatistics, Statistics};
 /// Sizes of a segment's pages, in bytes: powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentOptions {
-    /// SPO and OPS pages, from 4 KiB: what one hop reads.
+    /// SPO and OPS pages, from 4 KiB: the unit of a hop.
     pub tuple_page_bytes: usize,
-    /// PSO and POS pages, 4 to 64 KiB: what a scan reads.
+    /// PSO and POS pages, 4 to 64 KiB: the unit of a scan.
     pub column_page_bytes: usize,
-    /// Dictionary pages, 4 to 64 KiB: what decoding a term reads.
+    /// Dictionary pages, 4 to 64 KiB: the unit of decoding a term.
     pub dictionary_page_bytes: usize,
 }
 
@@ -42,7 +42,7 @@ impl Default for SegmentOptions {
     }
 }
 
-/// A sealed segment's quads and files: what a manifest says of it.
+/// A sealed segment's quads and files, as in the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentEntry {
     /// Its quads.
@@ -52,13 +52,13 @@ pub struct SegmentEntry {
 }
 
 impl SegmentEntry {
-    /// Bytes of its files.
+    /// Returns the bytes of its files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 }
 
-/// A segment being written into a folder that nothing names yet.
+/// A segment being written into a folder that no manifest names yet.
 #[derive(Debug)]
 pub struct SegmentWriter {
     storage: Arc<dyn Storage>,
@@ -79,7 +79,7 @@ impl SegmentWriter {
         }
     }
 
-    /// Starts or goes on with a segment in a folder that stays whatever becomes of the segment.
+    /// Starts or continues a segment in a folder that stays in any case.
     pub(crate) fn kept(storage: Arc<dyn Storage>, folder: String, options: SegmentOptions) -> Self {
         let mut writer = Self::new(storage, folder, options);
         writer.stays = true;
@@ -91,12 +91,12 @@ impl SegmentWriter {
         Ok(PageWriter::new(self.storage.create(&name)?, page_bytes))
     }
 
-    /// The writer of the dictionary.
+    /// Returns the writer of the dictionary.
     pub fn dictionary(&self) -> Result<DictionaryWriter, StoreError> {
         DictionaryWriter::new(self.pages(DICTIONARY_NAME, self.options.dictionary_page_bytes)?)
     }
 
-    /// The writer of one of the orders.
+    /// Returns the writer of one of the orders.
     pub fn order(&self, order: Order) -> Result<OrderWriter, StoreError> {
         let name = sealed::order_file_name(order);
         let kind = match order {
@@ -120,7 +120,8 @@ impl SegmentWriter {
         })
     }
 
-    /// Writes the `directory` file: on return all files of the segment are durable, and stay.
+    /// Writes the `directory` file: on return all files of the segment are durable, and are kept when this is
+    /// dropped.
     ///
     /// # Panics
     /// If `orders` are not the four orders of the same quads.
@@ -150,13 +151,13 @@ impl SegmentWriter {
 impl Drop for SegmentWriter {
     fn drop(&mut self) {
         if !self.stays {
-            // Best effort: the next writer removes what is still there.
+            // Best effort: the next writer removes what remains.
             let _ = self.storage.remove(&self.folder);
         }
     }
 }
 
-/// Puts a segment's directory together.
+/// Assembles a segment's directory.
 fn assemble(dictionary: DictionaryDirectory, orders: Vec<OrderDirectory>) -> SegmentDirectory {
     let (mut tuples, mut columns) = ([None, None], [None, None]);
     let (mut graph_counts, mut characteristic_sets) = (None, None);
@@ -213,7 +214,7 @@ enum OrderKind {
     Columns(ColumnWriter),
 }
 
-/// What one order leaves in memory; for [`SegmentWriter::seal`].
+/// The in-memory part of one order, for [`SegmentWriter::seal`].
 #[derive(Debug)]
 pub struct OrderDirectory {
     order: Order,
@@ -229,12 +230,12 @@ enum DirectoryKind {
 }
 
 impl OrderDirectory {
-    /// The order.
+    /// Returns the order.
     pub(crate) fn order(&self) -> Order {
         self.order
     }
 
-    /// Appends what [`Self::read`] reads.
+    /// Appends the input of [`Self::read`].
     pub(crate) fn write(&self, out: &mut Writer) {
         match &self.kind {
             DirectoryKind::Tuples(directory, characteristic) => {
@@ -248,7 +249,7 @@ impl OrderDirectory {
         }
     }
 
-    /// Reads what [`Self::write`] appended for this order.
+    /// Reads the output of [`Self::write`] for this order.
     pub(crate) fn read(order: Order, input: &mut Reader<'_>) -> Result<Self, StoreError> {
         let kind = match order {
             Order::Spo | Order::Ops => {
@@ -271,16 +272,16 @@ impl OrderDirectory {
 }
 
 impl OrderWriter {
-    /// The order.
+    /// Returns the order.
     pub fn order(&self) -> Order {
         self.order
     }
 
-    /// Adds a quad: its components as the order has them ([`Order::components`]), raw
+    /// Adds a quad: its components in the order's sequence ([`Order::components`]), raw
     /// [`TermId`](pythia_rdf::TermId) bits. Quads come sorted, each once.
     ///
     /// # Panics
-    /// If they are seen to be out of order.
+    /// If quads are found to be out of order.
     #[inline]
     pub fn push(&mut self, [first, second, third, graph]: [u64; 4]) -> Result<(), StoreError> {
         if let Some(graphs) = &mut self.graphs {

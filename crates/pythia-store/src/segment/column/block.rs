@@ -1,15 +1,15 @@
 //! One column of one block: up to [`BLOCK_ROWS`] values in the smallest of six forms.
 //!
-//! A block's minimum is kept outside (in its minipage's index, which is searched); the body holds
-//! the rest. Sorted columns become deltas or runs, unsorted ones frames of reference, columns of
-//! few values a dictionary, columns of mixed term kinds one body for each kind.
+//! A block's minimum is stored outside (in its minipage's index, which is searched); the body holds the rest. Sorted
+//! columns become deltas or runs, unsorted ones frames of reference, columns of few values a dictionary, columns of
+//! mixed term kinds one body for each kind.
 
 use super::format::{BLOCK_ROWS, BadPage, tag, take_byte, take_varint, unzigzag, zigzag};
 use super::pack::{pack, packed_bytes, unpack};
 use crate::codec::{push_varint, varint_bytes};
 use crate::segment::bits::width_of;
 
-/// More distinct values than this are not worth a dictionary in a block.
+/// Limit of the distinct values for a dictionary in a block.
 const DISTINCT_MAX: usize = 128;
 const TABLE_SLOTS: usize = 512;
 
@@ -62,8 +62,7 @@ impl BlockEncoder {
         range
     }
 
-    /// Replaces what follows `start` by the candidate in `self.body` if there is one and it is
-    /// smaller.
+    /// Replaces the bytes from `start` by the candidate in `self.body` if there is one and it is smaller.
     fn keep_smaller(&mut self, start: usize, out: &mut Vec<u8>) {
         if !self.body.is_empty() && self.body.len() < out.len() - start {
             out.truncate(start);
@@ -125,11 +124,11 @@ impl BlockEncoder {
         }
     }
 
-    /// Collects the distinct values, sorted; false if they are too many.
+    /// Collects the distinct values, sorted; returns false if there are too many.
     fn find_distinct(&mut self, values: &[u64]) -> bool {
         self.distinct.clear();
         self.table.fill(0);
-        // A dictionary pays if values come back about twice: stop early where they do not.
+        // A dictionary pays off if values occur about twice: stop early if they do not.
         let most = (values.len() / 2).min(DISTINCT_MAX);
         for &value in values {
             let mut slot = (value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55) as usize;
@@ -175,13 +174,13 @@ impl BlockEncoder {
     }
 }
 
-/// What one pass over the values tells.
+/// The results of one pass over the values.
 struct Survey {
     min: u64,
     max: u64,
-    /// Rows that differ from the row before.
+    /// Rows that differ from the previous row.
     changes: usize,
-    /// Rows smaller than the row before.
+    /// Rows smaller than the previous row.
     descents: usize,
 }
 
@@ -203,11 +202,11 @@ impl Survey {
     }
 }
 
-/// Appends the smaller of the frame and the delta form.
+/// Appends the smaller of the frame form and the delta form.
 fn put_simple(values: &[u64], survey: &Survey, out: &mut Vec<u8>) {
     let delta = DeltaPlan::of(values, survey);
     let frame_width = width_of(survey.max - survey.min);
-    // A divisor can only help where the frame is wide, and costs a division for each value.
+    // A divisor only helps if the frame is wide, and costs a division for each value.
     let divisor = if frame_width >= 8 && delta.bytes > values.len() {
         common_divisor(values, survey.min)
     } else {
@@ -229,7 +228,7 @@ fn put_simple(values: &[u64], survey: &Survey, out: &mut Vec<u8>) {
     }
 }
 
-/// The greatest common divisor of all differences to `min`.
+/// Returns the greatest common divisor of all differences to `min`.
 fn common_divisor(values: &[u64], min: u64) -> u64 {
     let mut divisor = 0u64;
     for value in values {
@@ -246,7 +245,7 @@ fn common_divisor(values: &[u64], min: u64) -> u64 {
 
 /// The best delta form of some values.
 struct DeltaPlan {
-    /// What is taken off each difference.
+    /// The number subtracted from each difference.
     smallest: i64,
     width: u32,
     patches: usize,
@@ -280,7 +279,7 @@ impl DeltaPlan {
         if least_ascent == i64::MAX || descents * 2 > values.len() {
             return plain;
         }
-        // Descents are the starts of new sorted lists: patches. So are rare wide ascents.
+        // Descents start new sorted lists and become patches, like rare wide ascents.
         let mut counts = [0usize; 65];
         for pair in values.windows(2) {
             let delta = difference(pair);
@@ -323,7 +322,7 @@ impl DeltaPlan {
         self
     }
 
-    /// The packed number of a difference, `None` where it needs a patch.
+    /// Returns the packed number of a difference, `None` if it needs a patch.
     fn packed(&self, pair: &[u64]) -> Option<u64> {
         let delta = difference(pair);
         let number = delta.wrapping_sub(self.smallest) as u64;
@@ -353,7 +352,7 @@ impl DeltaPlan {
     }
 }
 
-/// Ids are below 2^63, so the difference of two fits; whatever wraps here wraps back in decoding.
+/// Ids are below 2^63, so a difference fits; wrapping is undone by decoding.
 fn difference(pair: &[u64]) -> i64 {
     pair[1].wrapping_sub(pair[0]) as i64
 }
@@ -382,7 +381,7 @@ fn decode_simple(tag: u8, rest: &[u8], min: u64, out: &mut [u64]) -> Result<(), 
     }
 }
 
-/// A body inside another: constant, frame or delta.
+/// Decodes a nested body: constant, frame or delta.
 fn decode_nested(mut body: &[u8], min: u64, out: &mut [u64]) -> Result<(), BadPage> {
     if body.is_empty() {
         out.fill(min);
@@ -444,7 +443,7 @@ fn decode_delta(mut rest: &[u8], min: u64, out: &mut [u64]) -> Result<(), BadPag
     Ok(())
 }
 
-/// Turns differences into values that follow `value`.
+/// Turns differences into the values after `value`.
 fn accumulate(deltas: &mut [u64], mut value: u64, smallest: u64) {
     for delta in deltas {
         value = value.wrapping_add(*delta).wrapping_add(smallest);
@@ -560,7 +559,7 @@ mod tests {
         assert!(round_trip(&block(&|i| iri | (1000 + i))) < 8);
         assert!(round_trip(&block(&|i| iri | (1000 + i * 3 + i % 2))) < 72);
         assert!(round_trip(&block(&|i| iri | scattered(i))) <= 256 * 20 / 8 + 4);
-        // Values that all are multiples of a day, as times at midnight are.
+        // Values that all are multiples of a day, such as times at midnight.
         assert!(round_trip(&block(&|i| iri | (86_400_000 * (scattered(i) % 1000)))) < 340);
         // Few values, far apart, in no order.
         assert!(round_trip(&block(&|i| iri | (scattered(scattered(i) % 4) << 20))) < 100);
@@ -568,7 +567,7 @@ mod tests {
         assert!(round_trip(&block(&|i| iri | ((i / 16) * 100_000))) < 60);
         // Sorted lists, one after the other.
         assert!(round_trip(&block(&|i| iri | ((i % 32) * 50 + i % 3 + (i / 32) * 7))) < 256);
-        // Two kinds in turn.
+        // Two kinds, alternating.
         let mixed = block(&|i| [iri, string][(scattered(i) % 2) as usize] | (scattered(i) % 1000));
         assert!(round_trip(&mixed) < 256 * 11 / 8 + 20);
     }

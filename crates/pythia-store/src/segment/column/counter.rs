@@ -1,8 +1,8 @@
-//! Counts per predicate while sorted rows go by.
+//! Counts per predicate of sorted rows.
 
 use super::directory::PredicateRows;
 
-/// Makes the [`PredicateRows`] of the rows it is shown.
+/// Computes the [`PredicateRows`] of the rows that it counts.
 #[derive(Default)]
 pub(crate) struct PredicateCounter {
     last: Option<[u64; 4]>,
@@ -13,7 +13,7 @@ pub(crate) struct PredicateCounter {
 }
 
 impl PredicateCounter {
-    /// Counts a row; false if it is not greater than the row before.
+    /// Counts a row; returns false if it is not greater than the previous one.
     #[inline]
     pub(crate) fn count(&mut self, row: [u64; 4]) -> bool {
         let [p, a, b, _] = row;
@@ -62,7 +62,7 @@ impl PredicateCounter {
         };
     }
 
-    /// The predicates, in order.
+    /// Returns the predicates, in order.
     pub(crate) fn finish(mut self) -> Vec<PredicateRows> {
         self.close();
         self.done

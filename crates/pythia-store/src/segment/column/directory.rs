@@ -1,8 +1,7 @@
-//! What is kept in memory of a column file: the first key of every page, bounds, and the
-//! predicates.
+//! The in-memory directory of a column file: the first key of every page, bounds, and the predicates.
 //!
-//! The directory turns a key into the one or two pages that can hold its ends, and row numbers into
-//! exact counts, without reading anything.
+//! The directory turns a key into the one or two pages that can hold its ends, and row numbers into exact counts,
+//! without a read.
 
 use std::ops::Range;
 
@@ -10,10 +9,10 @@ use super::format::{HEADER_BYTES, PAGE_ROWS_MAX};
 use crate::StoreError;
 use crate::codec::{Reader, Writer};
 
-/// Sizes of column pages that a segment may have.
+/// Valid sizes of column pages.
 pub const COLUMN_PAGE_BYTES: Range<usize> = 4 << 10..(64 << 10) + 1;
 
-/// A predicate's rows, and what was counted when they were written.
+/// A predicate's rows, and the counts made when they were written.
 ///
 /// In PSO, `a` is the subject and `b` the object; in POS it is the other way round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +25,7 @@ pub(crate) struct PredicateRows {
     pub(crate) rows: u64,
     /// Distinct values of a.
     pub(crate) distinct_a: u64,
-    /// Distinct pairs of a and b: triples, whatever their graphs.
+    /// Distinct pairs of a and b: triples, regardless of their graphs.
     pub(crate) pairs: u64,
     /// Most distinct b of one a.
     pub(crate) pairs_max: u64,
@@ -34,7 +33,7 @@ pub(crate) struct PredicateRows {
     pub(crate) a_kinds: u128,
 }
 
-/// One page, as the directory knows it.
+/// One page, as recorded in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageEntry {
     /// Predicate, a and b of the first row.
@@ -62,7 +61,7 @@ pub(crate) struct ColumnDirectory {
 }
 
 impl ColumnDirectory {
-    /// The predicate's entry.
+    /// Returns the predicate's entry.
     pub(crate) fn predicate(&self, predicate: u64) -> Option<&PredicateRows> {
         let found = self
             .predicates
@@ -70,21 +69,21 @@ impl ColumnDirectory {
         found.ok().map(|index| &self.predicates[index])
     }
 
-    /// The rows of a page, numbered within the file.
+    /// Returns the rows of a page, numbered within the file.
     pub(crate) fn page_rows(&self, page: usize) -> Range<u64> {
         let end = self.pages.get(page + 1).map_or(self.rows, |next| next.row);
         self.pages[page].row..end
     }
 
-    /// The page that holds a row.
+    /// Returns the page that holds a row.
     pub(crate) fn page_of_row(&self, row: u64) -> usize {
         let after = self.pages.partition_point(|entry| entry.row <= row);
         after.saturating_sub(1)
     }
 
-    /// How many pages start before the first row whose key is not less than `prefix` (`after`:
-    /// greater than every key that starts with it). That row is in the last of them or starts the
-    /// page behind it.
+    /// Returns the number of pages that start before the first row whose key is not less than `prefix` (`after`:
+    /// greater than every key that starts with it). That row is in the last of these pages or starts the page after
+    /// it.
     pub(crate) fn pages_before(&self, prefix: &[u64], after: bool) -> usize {
         self.pages.partition_point(|entry| {
             let first = &entry.first[..prefix.len().min(3)];
@@ -96,7 +95,7 @@ impl ColumnDirectory {
         })
     }
 
-    /// Bytes this takes in memory.
+    /// Returns the bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.pages.capacity() * size_of::<PageEntry>()
             + self.predicates.capacity() * size_of::<PredicateRows>()
@@ -133,7 +132,7 @@ impl ColumnDirectory {
         }
     }
 
-    /// Reads what [`Self::write`] wrote, and checks that it is consistent.
+    /// Reads the output of [`Self::write`], and checks that it is consistent.
     pub(crate) fn read(input: &mut Reader<'_>) -> Result<Self, StoreError> {
         let mut directory = Self {
             page_bytes: input.u32()? as usize,
@@ -175,7 +174,7 @@ impl ColumnDirectory {
         let step = input.varint()?;
         let last = self.pages.last();
         let row = last.map_or(0, |entry| entry.row).saturating_add(step);
-        // A page has at least one row and at most so many; the first starts at row 0.
+        // A page has between one row and this many; the first starts at row 0.
         let step_fits = match last {
             None => step == 0,
             Some(_) => (1..=PAGE_ROWS_MAX as u64).contains(&step),

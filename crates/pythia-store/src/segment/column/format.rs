@@ -1,12 +1,12 @@
-//! Bytes of a column page; `docs/format/column-pages.md` draws them.
+//! The format of a column page, drawn in `docs/format/column-pages.md`.
 
 use std::fmt;
 
-/// Rows of a block: each column of a page is cut into blocks of this many rows (the page's last
-/// may have fewer), so that row `r` is in block `r / BLOCK_ROWS`.
+/// Rows of a block: each column of a page is split into blocks of this many rows (the page's last may have fewer), so
+/// row `r` is in block `r / BLOCK_ROWS`.
 pub(crate) const BLOCK_ROWS: usize = 256;
 
-/// Most rows a page may hold, however well they pack: what one page costs to decode stays bounded.
+/// Most rows of a page, however well they pack: bounds the cost of decoding one page.
 pub(crate) const PAGE_ROWS_MAX: usize = 1024 * BLOCK_ROWS;
 
 /// The page type in byte 4.
@@ -19,7 +19,7 @@ pub(super) const RUN_BYTES: usize = 12;
 /// Bytes of a block's end offset in a column's index.
 pub(super) const END_BYTES: usize = 2;
 
-/// Where the header's fields are.
+/// Offsets of the header's fields.
 pub(super) mod field {
     pub(in super::super) const PAGE_TYPE: usize = 4;
     /// Bit `c` (0 for a, 1 for b, 2 for the graph): the column is constant and has no minipage.
@@ -29,25 +29,25 @@ pub(super) mod field {
     pub(in super::super) const BLOCK_COUNT: usize = 12;
     /// One byte each for a, b, g: bytes of a block's minimum.
     pub(in super::super) const MINIMUM_BYTES: usize = 14;
-    /// u16 each for a, b, g: where the minipage starts.
+    /// u16 each for a, b, g: start of the minipage.
     pub(in super::super) const STARTS: usize = 18;
-    /// u16: where the last minipage ends.
+    /// u16: end of the last minipage.
     pub(in super::super) const END: usize = 24;
-    /// u64 each for a, b, g: what the blocks' minima are relative to.
+    /// u64 each for a, b, g: the base of the blocks' minima.
     pub(in super::super) const BASES: usize = 32;
 }
 
-/// How a block's values are written, its body's first byte. An empty body: all are the minimum.
+/// Forms of a block, its body's first byte. In a block with an empty body all values are the minimum.
 pub(super) mod tag {
     /// Difference to the minimum, divided by a common divisor.
     pub(in super::super) const FRAME: u8 = 1;
-    /// Difference to the value before, with patches where that is out of the ordinary.
+    /// Difference to the previous value, with patches for exceptions.
     pub(in super::super) const DELTA: u8 = 2;
-    /// Runs of equal values: lengths, then the runs' values as a body of their own.
+    /// Runs of equal values: lengths, then the runs' values as a nested body.
     pub(in super::super) const RUNS: u8 = 3;
-    /// A selector of the term kind for each row, then each kind's values as a body of their own.
+    /// A selector of the term kind for each row, then each kind's values as a nested body.
     pub(in super::super) const KINDS: u8 = 4;
-    /// The distinct values as a body of their own, then an index for each row.
+    /// The distinct values as a nested body, then an index for each row.
     pub(in super::super) const DISTINCT: u8 = 5;
 }
 
@@ -65,13 +65,13 @@ pub(crate) enum Column {
 impl Column {
     pub(super) const ALL: [Self; 3] = [Self::A, Self::B, Self::G];
 
-    /// The bit in [`field::FLAGS`] that says the column has its base in all rows.
+    /// Returns the bit in [`field::FLAGS`] that says the column has its base in all rows.
     pub(super) const fn constant_flag(self) -> u8 {
         1 << self as u8
     }
 }
 
-/// What is wrong with a page; whoever knows file and page adds them.
+/// A problem of a page; the caller adds file and page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadPage(pub(crate) &'static str);
 
@@ -103,7 +103,7 @@ pub(super) fn take_byte(bytes: &mut &[u8]) -> Result<u8, BadPage> {
     Ok(byte)
 }
 
-/// Signed numbers as unsigned ones, small ones small.
+/// Maps signed numbers to unsigned ones, so that small ones stay small.
 pub(super) fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }

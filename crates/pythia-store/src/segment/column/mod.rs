@@ -1,10 +1,9 @@
 //! PSO and POS: the quads as columns, one page after the other.
 //!
-//! Rows (p, a, b, g) are sorted and distinct; in PSO a is the subject and b the object, in POS the
-//! other way round. A page holds consecutive rows, column by column, so that a column nobody asks
-//! for costs nothing. [`ColumnWriter`] takes sorted rows and gives pages and a
-//! `ColumnDirectory`; `ColumnFile` finds rows by key through the directory and hands
-//! them out page by page.
+//! Rows (p, a, b, g) are sorted and distinct; in PSO a is the subject and b the object, in POS the reverse. A page
+//! holds consecutive rows, column by column, so that unused columns cost nothing. [`ColumnWriter`] turns sorted rows
+//! into pages and a `ColumnDirectory`; `ColumnFile` finds rows by key through the directory and returns them page by
+//! page.
 //!
 //! Invariants:
 //! - rows are numbered through the file, so a range of keys is a range of rows and its length an
@@ -12,7 +11,7 @@
 //! - a key is found by reading at most the two pages in which its rows begin and end;
 //! - no byte of a page is trusted, even after its checksum.
 //!
-//! The bytes are drawn in `docs/format/column-pages.md`.
+//! The format is drawn in `docs/format/column-pages.md`.
 
 mod block;
 mod counter;

@@ -1,12 +1,11 @@
-//! Whole runs of numbers as bits: `width` bits each, low bits first, no gaps.
+//! Bit packing of runs of numbers: `width` bits each, low bits first, without gaps.
 //!
-//! Bulk packing for the blocks of a column, where every number of a run is wanted; the run starts
-//! and ends on a byte.
+//! Bulk packing for the blocks of a column, where every number of a run is needed; a run starts and ends on a byte.
 
 use super::format::BadPage;
 use crate::segment::bits::mask;
 
-/// Bytes of `count` numbers of `width` bits.
+/// Returns the bytes of `count` numbers of `width` bits.
 pub(super) fn packed_bytes(count: usize, width: u32) -> usize {
     (count * width as usize).div_ceil(8)
 }
@@ -35,8 +34,7 @@ pub(super) fn pack(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<
     }
 }
 
-/// Reads `out.len()` numbers of `width` bits from the start of `bytes`, which may go on behind them.
-/// Returns the bytes used.
+/// Reads `out.len()` numbers of `width` bits from the start of `bytes`, which may be longer. Returns the bytes used.
 pub(super) fn unpack(bytes: &[u8], width: u32, out: &mut [u64]) -> Result<usize, BadPage> {
     let used = packed_bytes(out.len(), width);
     if width > 64 || bytes.len() < used {
@@ -50,11 +48,11 @@ pub(super) fn unpack(bytes: &[u8], width: u32, out: &mut [u64]) -> Result<usize,
     Ok(used)
 }
 
-/// Up to 56 bits a number: any one lies within the eight bytes from its first.
+/// Up to 56 bits a number: each is within the eight bytes from its first.
 fn unpack_narrow(bytes: &[u8], width: u32, out: &mut [u64]) {
     let mask = mask(width);
     let step = width as usize;
-    // Numbers whose eight bytes are all there.
+    // Numbers whose eight bytes are all present.
     let whole = match bytes.len().checked_sub(8) {
         Some(last) => ((last * 8 + 7) / step + 1).min(out.len()),
         None => 0,
@@ -84,7 +82,7 @@ fn unpack_wide(bytes: &[u8], width: u32, out: &mut [u64]) {
     }
 }
 
-/// Sixteen bytes from `at`, with zeros behind the end.
+/// Returns sixteen bytes from `at`, with zeros after the end.
 fn padded(bytes: &[u8], at: usize) -> u128 {
     let rest = bytes.get(at..).unwrap_or(&[]);
     if let Some(chunk) = rest.first_chunk::<16>() {

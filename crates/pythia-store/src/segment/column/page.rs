@@ -1,4 +1,4 @@
-//! A column page as it is read: a checked view of the bytes that decodes what is asked for.
+//! Reading of a column page: a checked view of the bytes that decodes the requested parts.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -11,8 +11,8 @@ use super::format::{
 
 /// The rows of one column page.
 ///
-/// Rows are numbered from 0 within the page. Making the view checks the header; whatever else is
-/// wrong comes out as an error when it is decoded.
+/// Rows are numbered from 0 within the page. Making the view checks the header; other damage becomes an error during
+/// decoding.
 #[derive(Clone, Copy)]
 pub(crate) struct ColumnPage<'a> {
     bytes: &'a [u8],
@@ -25,7 +25,7 @@ pub(crate) struct ColumnPage<'a> {
 /// One column of the page.
 #[derive(Clone, Copy, Default)]
 struct Minipage<'a> {
-    /// All blocks have this value, if there are no bytes.
+    /// The value of all blocks, if there are no bytes.
     base: u64,
     minimum_bytes: usize,
     /// Minima, then ends; empty for a constant column.
@@ -34,7 +34,7 @@ struct Minipage<'a> {
 }
 
 impl<'a> ColumnPage<'a> {
-    /// A view of a whole page, checksum included.
+    /// Returns a view of a whole page, checksum included.
     pub(crate) fn new(bytes: &'a [u8]) -> Result<Self, BadPage> {
         if bytes.len() < HEADER_BYTES || bytes[field::PAGE_TYPE] != PAGE_TYPE {
             return Err(BadPage("not a column page"));
@@ -99,12 +99,12 @@ impl<'a> ColumnPage<'a> {
         }
     }
 
-    /// How many rows there are; at least one.
+    /// Returns the number of rows; at least one.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The predicates with their rows, in order; at least one.
+    /// Returns the predicates with their rows, in order; at least one.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (u64, Range<usize>)> + '_ {
         (0..self.runs).map(|index| {
             let start = if index == 0 {
@@ -116,7 +116,7 @@ impl<'a> ColumnPage<'a> {
         })
     }
 
-    /// The predicate of a run.
+    /// Returns the predicate of a run.
     fn run_predicate(&self, index: usize) -> u64 {
         u64_at(self.bytes, HEADER_BYTES + index * RUN_BYTES)
     }
@@ -168,13 +168,13 @@ impl<'a> ColumnPage<'a> {
         block * BLOCK_ROWS..((block + 1) * BLOCK_ROWS).min(self.rows)
     }
 
-    /// The rows whose key starts with `prefix`: a predicate, then values of a and b.
+    /// Returns the rows whose key starts with `prefix`: a predicate, then values of a and b.
     pub(crate) fn find(&self, prefix: &[u64]) -> Result<Range<usize>, BadPage> {
         Ok(self.position(prefix, false)?..self.position(prefix, true)?)
     }
 
-    /// The first row whose key is not less than `prefix` or, with `after`, greater than all keys
-    /// that start with it.
+    /// Returns the first row whose key is not less than `prefix` or, with `after`, greater than all keys that start
+    /// with it.
     pub(crate) fn position(&self, prefix: &[u64], after: bool) -> Result<usize, BadPage> {
         let Some((&predicate, rest)) = prefix.split_first() else {
             return Ok(if after { self.rows } else { 0 });
@@ -200,8 +200,8 @@ impl<'a> ColumnPage<'a> {
         Ok(if after { rows.end } else { rows.start })
     }
 
-    /// Within `rows`, where the column is sorted: the first row whose value is not less than
-    /// `value` (`after`: greater). Decodes at most three blocks.
+    /// Returns the first row within `rows`, where the column is sorted, whose value is not less than `value`
+    /// (`after`: greater). Decodes at most three blocks.
     fn bound(
         &self,
         column: Column,
@@ -225,7 +225,7 @@ impl<'a> ColumnPage<'a> {
                 rows.start
             });
         }
-        // Only of blocks that lie wholly within the rows the minimum is the first value.
+        // The minimum is the first value only of blocks that are entirely within the rows.
         let first = rows.start / BLOCK_ROWS;
         let last = (rows.end - 1) / BLOCK_ROWS;
         let inner = first + 1..last;
@@ -253,7 +253,7 @@ impl<'a> ColumnPage<'a> {
         Ok(rows.end)
     }
 
-    /// Checks what searches rely on beyond sorted rows: that each block's minimum is its minimum.
+    /// Checks the assumption of searches beyond sorted rows: that each block's minimum is correct.
     pub(crate) fn check_blocks(&self) -> Result<(), BadPage> {
         let mut values = Vec::new();
         for column in Column::ALL {
@@ -302,7 +302,7 @@ impl Minipage<'_> {
     }
 }
 
-/// The number of leading indexes below `count` for which `holds`.
+/// Returns the number of leading indexes below `count` for which `holds` is true.
 fn partition_point(count: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, count);
     while low < high {
@@ -316,7 +316,7 @@ fn partition_point(count: usize, holds: impl Fn(usize) -> bool) -> usize {
     low
 }
 
-/// Fixed fields; the callers have checked that they are within the page.
+/// Reads a fixed field; the callers have checked that it is within the page.
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }

@@ -1,4 +1,4 @@
-//! A column file as it is read: keys to row numbers, rows to pages.
+//! Reading of a column file: keys to row numbers, rows to pages.
 
 use std::ops::Range;
 
@@ -17,19 +17,19 @@ pub(crate) struct ColumnFile {
     directory: ColumnDirectory,
 }
 
-/// What a graph filter makes of a page's rows, judged by the page's bounds.
+/// The effect of a graph filter on a page's rows, judged by the page's bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageGraphs {
     /// No row passes.
     None,
     /// All rows pass.
     All,
-    /// Some may.
+    /// Some rows may pass.
     Some,
 }
 
 impl ColumnFile {
-    /// The file with its directory, which must agree on the number of pages.
+    /// Returns the file with its directory, which must agree on the number of pages.
     pub(crate) fn new(file: PagedFile, directory: ColumnDirectory) -> Result<Self, StoreError> {
         if file.page_count() != directory.pages.len() as u64 {
             let message = format!(
@@ -50,8 +50,8 @@ impl ColumnFile {
         &self.file
     }
 
-    /// The rows whose key starts with `prefix`: a predicate, then values of a and b. Reads nothing
-    /// for a predicate alone, else at most two pages.
+    /// Returns the rows whose key starts with `prefix`: a predicate, then values of a and b. Reads nothing for a
+    /// predicate alone, otherwise at most two pages.
     pub(crate) fn find(&self, prefix: &[u64]) -> Result<Range<u64>, StoreError> {
         let Some(&predicate) = prefix.first() else {
             return Ok(0..self.directory.rows);
@@ -87,8 +87,8 @@ impl ColumnFile {
         Ok(rows)
     }
 
-    /// The first row whose key is not less than `prefix`. Reads nothing for a predicate alone, else
-    /// at most one page.
+    /// Returns the first row whose key is not less than `prefix`. Reads nothing for a predicate alone, otherwise at
+    /// most one page.
     pub(crate) fn seek(&self, prefix: &[u64]) -> Result<u64, StoreError> {
         if let &[predicate] = prefix {
             let predicates = &self.directory.predicates;
@@ -108,14 +108,14 @@ impl ColumnFile {
         Ok(self.directory.page_rows(page_number).start + row)
     }
 
-    /// The pages that may hold rows whose key starts with `prefix`. Reads nothing.
+    /// Returns the pages that may hold rows whose key starts with `prefix`. Reads nothing.
     pub(crate) fn pages_of(&self, prefix: &[u64]) -> Range<usize> {
         let end = self.directory.pages_before(prefix, true);
         let start = self.directory.pages_before(prefix, false);
         start.saturating_sub(1).min(end)..end
     }
 
-    /// How many of `rows` pass the filter. Reads only pages with rows of different graphs.
+    /// Counts the `rows` that pass the filter. Reads only pages with rows of different graphs.
     pub(crate) fn count(&self, rows: Range<u64>, graph: GraphFilter) -> Result<u64, StoreError> {
         if graph == GraphFilter::Any || rows.is_empty() {
             return Ok(rows.end.saturating_sub(rows.start));
@@ -145,12 +145,12 @@ impl ColumnFile {
         Ok(count)
     }
 
-    /// The pages that hold `rows`, which must not be empty.
+    /// Returns the pages that hold `rows`, which must not be empty.
     pub(crate) fn pages_with(&self, rows: &Range<u64>) -> Range<usize> {
         self.directory.page_of_row(rows.start)..self.directory.page_of_row(rows.end - 1) + 1
     }
 
-    /// What a filter makes of a page, without reading it.
+    /// Returns the effect of a filter on a page, without reading it.
     pub(crate) fn page_graphs(&self, page: usize, graph: GraphFilter) -> PageGraphs {
         let [min, max] = self.directory.pages[page].g;
         match graph {
@@ -178,7 +178,7 @@ impl ColumnFile {
         })
     }
 
-    /// Keeps hold of these pages, read as one batch.
+    /// Returns these pages, read as one batch; they stay in the cache while they are held.
     pub(crate) fn hold(&self, numbers: &[u64]) -> Result<Vec<Page>, StoreError> {
         let mut pages = Vec::with_capacity(numbers.len());
         self.file.pages(numbers, |_, page| {
@@ -188,7 +188,7 @@ impl ColumnFile {
         Ok(pages)
     }
 
-    /// A view of a page of this file.
+    /// Returns a view of a page of this file.
     pub(crate) fn view<'a>(
         &self,
         number: u64,
@@ -198,7 +198,8 @@ impl ColumnFile {
             .map_err(|problem| self.corrupt(number, problem))
     }
 
-    /// The page must have as many rows as the directory says: row numbers come from there.
+    /// Returns a view of a page. The page must have as many rows as the directory says, as row numbers come from
+    /// there.
     fn view_unnamed<'a>(&self, number: u64, page: &'a Page) -> Result<ColumnPage<'a>, BadPage> {
         let view = ColumnPage::new(page)?;
         let rows = self.directory.page_rows(number as usize);
@@ -208,13 +209,13 @@ impl ColumnFile {
         Ok(view)
     }
 
-    /// The error for a page that is not what it should be.
+    /// Returns the error for a damaged page.
     pub(crate) fn corrupt(&self, number: u64, problem: BadPage) -> StoreError {
         StoreError::corrupt(self.file.name(), number, problem.0)
     }
 
-    /// For each of the sorted, distinct `keys` (p, a or p, a, b): calls `f` with its index and the rows of a
-    /// page that have it, in order. Pages of all keys are read in batches.
+    /// Calls `f`, for each of the sorted, distinct `keys` (p, a or p, a, b), with its index and its rows on each
+    /// page, in order. Reads the pages of all keys in batches.
     pub(crate) fn lists<const N: usize>(
         &self,
         keys: &[[u64; N]],

@@ -1,4 +1,4 @@
-//! Column files as wholes: rows in, rows and row numbers out.
+//! Whole column files: rows and row numbers come back as written.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ fn read_all(file: &ColumnFile) -> Vec<Row> {
     rows
 }
 
-/// The rows that start with a prefix.
+/// Returns the rows that start with a prefix.
 fn range(rows: &[Row], prefix: &[u64]) -> Range<u64> {
     let start = rows.partition_point(|row| &row[..prefix.len()] < prefix);
     let end = rows.partition_point(|row| &row[..prefix.len()] <= prefix);
@@ -183,7 +183,7 @@ proptest! {
     }
 }
 
-/// Rows like those of a benchmark: offers with ten properties each, in PSO order.
+/// Returns rows like those of a benchmark: offers with ten properties each, in PSO order.
 fn offers(count: u64) -> Vec<Row> {
     let iri = 0x10u64 << 56;
     let scattered = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
@@ -213,7 +213,7 @@ fn pages_are_full_and_small() {
         let file = build(&rows, page_bytes);
         let directory = file.directory();
         let used: u64 = directory.used_bytes.iter().sum();
-        // The last page has what is left.
+        // The last page has the rest.
         let full = ((directory.pages.len() - 1) * page_bytes) as u64;
         assert!(
             used * 1000 >= full * 990,
@@ -275,7 +275,7 @@ fn rows_out_of_order_are_refused() {
     write(&MemoryStorage::new(), &rows, 4096);
 }
 
-/// Seconds this thread has run, whatever else the machine does.
+/// Returns the seconds this thread has run, regardless of the load on the machine.
 fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = text

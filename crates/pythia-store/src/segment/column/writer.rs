@@ -1,9 +1,8 @@
-//! Writes sorted rows as column pages.
+//! Writing of sorted rows as column pages.
 //!
-//! Rows gather in a block of [`BLOCK_ROWS`]; a full block is encoded column by column and joins the
-//! page under construction if the page still holds it. What a page takes is the sum of what its
-//! blocks take, so a page is filled without encoding any block twice, but for the one that is cut
-//! to fill the page's end.
+//! Rows gather in a block of [`BLOCK_ROWS`]. A full block is encoded column by column and added to the open page if
+//! it fits. The size of a page is the sum of the sizes of its blocks, so filling a page encodes no block twice,
+//! except for the one that is cut to fill the page's end.
 
 use pythia_io::PageWriter;
 
@@ -16,7 +15,7 @@ use super::format::{
 use crate::StoreError;
 use crate::segment::bits::width_of;
 
-/// A cut block that leaves fewer bytes of the page than this empty is good enough.
+/// A cut block is good enough if it leaves fewer bytes of the page than this empty.
 const FILL_SLACK_BYTES: usize = 24;
 
 /// Writes one column file.
@@ -31,7 +30,7 @@ pub struct ColumnWriter {
 }
 
 impl ColumnWriter {
-    /// A writer of pages of `page_bytes` (a power of two from 4 to 64 KiB) to `file`.
+    /// Returns a writer of pages of `page_bytes` (a power of two from 4 to 64 KiB) to `file`.
     pub(crate) fn new(file: PageWriter, page_bytes: usize) -> Self {
         Self {
             file,
@@ -46,7 +45,7 @@ impl ColumnWriter {
         }
     }
 
-    /// Adds a row, which must be greater than the one before; checked.
+    /// Adds a row, which must be greater than the previous one; checked.
     #[inline]
     pub fn push(&mut self, p: u64, a: u64, b: u64, g: u64) -> Result<(), StoreError> {
         let in_order = self.counter.count([p, a, b, g]);
@@ -77,8 +76,7 @@ impl ColumnWriter {
         Ok(self.directory)
     }
 
-    /// Moves the pending rows to the page or, where that has no room for them, as many as fill it,
-    /// and writes it.
+    /// Moves the pending rows to the page. If they do not all fit, moves as many as fill the page, and writes it.
     fn flush_block(&mut self) -> Result<(), StoreError> {
         let count = self.pending[0].len();
         if self.page.rows + count > PAGE_ROWS_MAX {
@@ -98,18 +96,18 @@ impl ColumnWriter {
         self.flush_page()
     }
 
-    /// Bytes of a page that offsets of 16 bits can reach.
+    /// Returns the bytes of a page that offsets of 16 bits can reach.
     fn capacity(&self) -> usize {
         self.directory.page_bytes.min(usize::from(u16::MAX))
     }
 
-    /// Adds as many pending rows as about fill the page; returns how many. `count` rows were too
-    /// many: with them the page would take `used` bytes.
+    /// Adds about as many pending rows as fill the page; returns their number. `count` rows were too many: with them
+    /// the page would take `used` bytes.
     fn fill(&mut self, mark: &Mark, count: usize, used: usize) -> usize {
         let page_bytes = self.capacity();
         let free = page_bytes - mark.used;
         let (mut too_many, mut fitting) = (count, 0);
-        // Guess by the bytes a row took in the last try.
+        // Estimate by the bytes per row in the last attempt.
         let (mut tried, mut tried_bytes) = (count, used - mark.used);
         for _ in 0..5 {
             if (free < FILL_SLACK_BYTES && mark.rows > 0) || fitting + 1 >= too_many {
@@ -128,7 +126,7 @@ impl ColumnWriter {
             self.page.roll_back(mark);
         }
         if mark.rows == 0 {
-            // An empty page has room for a row of any kind.
+            // An empty page has room for any row.
             fitting = fitting.max(1);
         }
         if fitting > 0 {
@@ -161,7 +159,7 @@ impl ColumnWriter {
     }
 }
 
-/// The page under construction.
+/// The open page.
 struct OpenPage {
     rows: usize,
     first: [u64; 3],
@@ -170,26 +168,26 @@ struct OpenPage {
     columns: [OpenColumn; 3],
 }
 
-/// A column of the page under construction.
+/// A column of the open page.
 #[derive(Default)]
 struct OpenColumn {
     minima: Vec<u64>,
-    /// Where each block ends in `data`.
+    /// End of each block in `data`.
     ends: Vec<usize>,
     data: Vec<u8>,
     bounds: Bounds,
 }
 
-/// Smallest and largest of what a column has.
+/// Bounds of a column.
 #[derive(Clone, Copy, Default)]
 struct Bounds {
-    /// Of the blocks' minima.
+    /// Smallest and largest of the blocks' minima.
     minima: [u64; 2],
-    /// Of the values.
+    /// Smallest and largest of the values.
     values: [u64; 2],
 }
 
-/// A state of the page to go back to.
+/// A state of the page for rolling back.
 struct Mark {
     rows: usize,
     used: usize,
@@ -238,8 +236,8 @@ impl OpenPage {
         }
     }
 
-    /// Adds the first `count` pending rows as a block. Returns the bytes that the page takes, which
-    /// may be more than it has.
+    /// Adds the first `count` pending rows as a block. Returns the bytes that the page takes, which may exceed its
+    /// size.
     fn append(
         &mut self,
         pending: &[Vec<u64>; 4],
@@ -271,8 +269,7 @@ impl OpenPage {
         HEADER_BYTES + self.runs.len() * RUN_BYTES + columns
     }
 
-    /// Writes the page but for its checksum. Returns the bytes that header, predicates, a, b and
-    /// graph took.
+    /// Writes the page except for its checksum. Returns the bytes of header, predicates, a, b and graph.
     fn write(&self, bytes: &mut [u8]) -> [usize; 5] {
         bytes[field::PAGE_TYPE] = PAGE_TYPE;
         put(
@@ -335,7 +332,7 @@ impl OpenColumn {
         self.ends.push(self.data.len());
     }
 
-    /// Keeps so many blocks; the bounds are the caller's.
+    /// Keeps this many blocks; the caller resets the bounds.
     fn truncate(&mut self, blocks: usize) {
         self.minima.truncate(blocks);
         self.ends.truncate(blocks);

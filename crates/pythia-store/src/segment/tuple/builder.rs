@@ -1,8 +1,8 @@
-//! Builds one tuple page: takes tuples while they fit, then encodes them ([`encode`]).
+//! Building of one tuple page: takes tuples while they fit, then encodes them ([`encode`]).
 //!
-//! The builder keeps the exact size of the page as it grows: a column that becomes wider costs its
-//! new width for every value it has. So a tuple that does not fit is known before anything is
-//! encoded, its changes are taken back, and each page is encoded once.
+//! The builder keeps the exact size of the page as it grows: a column that becomes wider costs its new width for
+//! every value it has. So a tuple that does not fit is detected before anything is encoded, its changes are undone,
+//! and each page is encoded once.
 
 use std::hash::BuildHasher;
 
@@ -58,12 +58,12 @@ struct Shape {
 #[derive(Clone, Copy, Debug)]
 struct Tuple {
     shape: u32,
-    /// Of its entries, which run parallel to the shape's.
+    /// Start of its entries, which are parallel to the shape's.
     entries: usize,
     graphs: TupleGraphs,
 }
 
-/// What is stored of a tuple for one entry of its shape.
+/// The stored part of a tuple for one entry of its shape.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     start: usize,
@@ -71,7 +71,7 @@ struct Entry {
     delta_width: u8,
 }
 
-/// Sums and extremes over the page, copied before each tuple so that it can be taken back.
+/// Sums and extremes over the page, copied before each tuple so that it can be undone.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     /// Bits of all columns' values and counts.
@@ -83,9 +83,9 @@ struct Totals {
     node_residual_max: u64,
     predicate_min: u64,
     predicate_max: u64,
-    /// At least the largest `min` of a column.
+    /// An upper bound of the `min` of all columns.
     base_max: u64,
-    /// At least the largest width of a column.
+    /// An upper bound of the widths of all columns.
     width_max: u32,
     many_max: usize,
     ones_max: usize,
@@ -137,7 +137,7 @@ impl PageBuilder {
         self.tuples.is_empty()
     }
 
-    /// The first node and its first predicate: the page's key in the directory.
+    /// Returns the first node and its first predicate: the page's key in the directory.
     pub(super) fn first(&self) -> Option<(u64, u64)> {
         let shape = self.shapes[self.tuples.first()?.shape as usize];
         let predicate = self.shape_entries[shape.start..shape.end]
@@ -147,14 +147,13 @@ impl PageBuilder {
         Some((self.nodes[0], predicate))
     }
 
-    /// Bytes the page would have now.
+    /// Returns the current size of the page in bytes.
     pub(super) fn used_bytes(&self) -> usize {
         Layout::new(&self.header()).end.div_ceil(8)
     }
 
-    /// Adds a tuple if it fits. `runs` are sorted by predicate and kind, and count their rows from
-    /// `start` of the rows that [`Self::encode`] will be given; `row_graphs` are the graphs of the
-    /// rows from there.
+    /// Adds a tuple if it fits. `runs` are sorted by predicate and kind, and count their rows from `start` of the
+    /// rows that [`Self::encode`] will get; `row_graphs` are the graphs of the rows from there.
     pub(super) fn add(
         &mut self,
         node: u64,
@@ -248,8 +247,8 @@ impl PageBuilder {
         }
     }
 
-    /// Adds the runs to their columns, and their entries and column numbers (lists first) to the
-    /// ends of `entries` and `shape_entries`; returns how many are lists.
+    /// Adds the runs to their columns, and their entries and column numbers (lists first) to the ends of `entries`
+    /// and `shape_entries`. Returns the number of lists.
     fn add_runs(&mut self, runs: &[Run], start: usize, graphs: TupleGraphs) -> usize {
         debug_assert!(graphs != TupleGraphs::None || runs.iter().all(Run::is_external));
         let first_entry = self.entries.len();
@@ -283,8 +282,8 @@ impl PageBuilder {
         many
     }
 
-    /// The column of a run, made if there is none. Tuples are often alike: the column at the same
-    /// `place` of the last shape is tried first.
+    /// Returns the column of a run, creating it if necessary. Tuples are often alike: the column at the same `place`
+    /// of the last shape is tried first.
     fn column_number(&mut self, run: &Run, place: usize) -> u32 {
         let is = |column: &Column| column.predicate == run.predicate && column.kind == run.kind;
         if let Some(last) = self.tuples.last() {
@@ -343,7 +342,7 @@ impl PageBuilder {
         totals.width_max = totals.width_max.max(column.width());
     }
 
-    /// The number of the shape that stands at the end of `shape_entries` from `start`.
+    /// Returns the number of the shape at the end of `shape_entries` from `start`.
     fn add_shape(&mut self, start: usize, many: usize, one_graph: bool) -> u32 {
         let (known, new) = self.shape_entries.split_at(start);
         let is = |shape: &Shape| {
@@ -431,7 +430,7 @@ impl PageBuilder {
             && Layout::new(&self.header()).end <= self.page_bytes * 8
     }
 
-    /// The header of the page as it is; its widths are at least those it will have.
+    /// Returns the header of the current page; its widths are upper bounds of the final ones.
     fn header(&self) -> Header {
         let totals = &self.totals;
         let graph_width = format::index_width(self.graphs.len());
@@ -469,7 +468,7 @@ impl PageBuilder {
         }
     }
 
-    /// Forgets the tuples; the buffers stay.
+    /// Removes the tuples; keeps the buffers.
     pub(super) fn clear(&mut self) {
         self.columns.clear();
         self.column_index.clear();

@@ -1,7 +1,7 @@
 //! The part of a tuple file that stays in memory: the first node and predicate of each page.
 //!
-//! This is the paper's link from an id to its page without storing it: ids are sorted over the
-//! pages, so a search here gives the page of any node, and a hop needs no index read.
+//! This replaces the Pythia paper's link from an id to its page: ids are sorted over the pages, so a search here
+//! returns the page of any node, and a hop needs no index read.
 
 use std::ops::Range;
 
@@ -10,14 +10,14 @@ use crate::codec::{Reader, Writer};
 
 use super::format::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 
-/// What a file holds, counted while it was written.
+/// Counts of a file, made while it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct TupleStatistics {
-    /// Tuples, which is distinct nodes.
+    /// Tuples: distinct nodes.
     pub tuples: u64,
     /// Tuples that are on one page with all their values.
     pub tuples_inline: u64,
-    /// Tuples cut over several pages.
+    /// Tuples split over several pages.
     pub tuples_split: u64,
     /// Rows (quads).
     pub rows: u64,
@@ -25,19 +25,19 @@ pub struct TupleStatistics {
     pub external_lists: u64,
     /// Rows in those lists.
     pub external_rows: u64,
-    /// Bytes of all pages that are used.
+    /// Used bytes of all pages.
     pub bytes_used: u64,
 }
 
-/// Where the tuples of a file are.
+/// The places of a file's tuples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TupleDirectory {
     page_bytes: usize,
-    /// Per page, the first node: ascending, equal only where a tuple is cut.
+    /// Per page, the first node: ascending, equal only where a tuple is split.
     first_nodes: Vec<u64>,
     /// Per page, the first predicate of the first node.
     first_predicates: Vec<u64>,
-    /// What the file holds.
+    /// Counts of the file.
     pub statistics: TupleStatistics,
 }
 
@@ -57,35 +57,35 @@ impl TupleDirectory {
         self.first_predicates.push(predicate);
     }
 
-    /// Bytes of a page.
+    /// Returns the bytes of a page.
     pub fn page_bytes(&self) -> usize {
         self.page_bytes
     }
 
-    /// How many pages there are.
+    /// Returns the number of pages.
     pub fn pages(&self) -> usize {
         self.first_nodes.len()
     }
 
-    /// The first node of a page.
+    /// Returns the first node of a page.
     pub fn first_node(&self, page: usize) -> Option<u64> {
         self.first_nodes.get(page).copied()
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     pub fn memory_bytes(&self) -> usize {
         (self.first_nodes.capacity() + self.first_predicates.capacity()) * size_of::<u64>()
     }
 
-    /// The pages that hold the node if it exists: one, unless its tuple is cut; none if the node is
-    /// smaller than all.
+    /// Returns the pages that hold the node if it exists: one, unless its tuple is split; none if the node is smaller
+    /// than all.
     #[inline]
     pub fn locate(&self, node: u64) -> Range<usize> {
         self.locate_from(0, node)
     }
 
-    /// [`Self::locate`] where the page is known not to be before `from` (for sorted nodes). Takes
-    /// time by the logarithm of the distance.
+    /// As [`Self::locate`], if the page is known not to be before `from` (for sorted nodes). Takes time in the
+    /// logarithm of the distance.
     #[inline]
     pub(super) fn locate_from(&self, from: usize, node: u64) -> Range<usize> {
         let nodes = &self.first_nodes;
@@ -95,13 +95,13 @@ impl TupleDirectory {
         }
         let last = end - 1;
         if last > 0 && nodes[last] == node && nodes[last - 1] == node {
-            // The tuple is cut; then it begins its first page.
+            // The tuple is split; then it begins its first page.
             return nodes[..last].partition_point(|&first| first < node)..end;
         }
         last..end
     }
 
-    /// Of the pages of a node, those that may hold one predicate of it.
+    /// Returns, of the pages of a node, those that may hold one of its predicates.
     #[inline]
     pub(super) fn narrow(&self, pages: Range<usize>, predicate: u64) -> Range<usize> {
         if pages.len() <= 1 {
@@ -115,7 +115,7 @@ impl TupleDirectory {
         pages.start + page - 1..pages.start + page
     }
 
-    /// Appends the directory to what a segment keeps in memory.
+    /// Appends the directory to the in-memory part of a segment.
     pub fn write(&self, out: &mut Writer) {
         let statistics = &self.statistics;
         out.varint(self.page_bytes as u64);
@@ -141,7 +141,7 @@ impl TupleDirectory {
         }
     }
 
-    /// Reads what [`Self::write`] wrote.
+    /// Reads the output of [`Self::write`].
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, StoreError> {
         let page_bytes = reader.varint()? as usize;
         if !page_bytes.is_power_of_two() || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes)
@@ -185,7 +185,7 @@ impl TupleDirectory {
     }
 }
 
-/// `partition_point` from `from` on, by doubling steps.
+/// Finds the partition point from `from` on, by doubling steps.
 #[inline]
 pub(super) fn gallop<T>(items: &[T], from: usize, holds: impl Fn(&T) -> bool) -> usize {
     if from == 0 {

@@ -1,4 +1,4 @@
-//! From nodes to their edges: one page visit per node, many nodes per batch of pages.
+//! Expansion of nodes to their edges: one page visit per node, many nodes per batch of pages.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::page::{Entry, GraphNumbers, PageError, Tuple, TuplePage};
 use crate::StoreError;
 use crate::pattern::{Expansion, ExternalList, GraphFilter};
 
-/// Which lists of a tuple are wanted.
+/// The wanted lists of a tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Predicates<'a> {
     /// All.
@@ -21,7 +21,7 @@ pub enum Predicates<'a> {
 }
 
 impl Predicates<'_> {
-    /// The smallest and the largest, or `None` if no predicate is wanted.
+    /// Returns the smallest and the largest, or `None` if no predicate is wanted.
     pub(super) fn bounds(&self) -> Option<(u64, u64)> {
         match self {
             Self::All => Some((0, u64::MAX)),
@@ -39,7 +39,7 @@ impl Predicates<'_> {
     }
 }
 
-/// The nodes `first..end` of the list being expanded are looked up on one page.
+/// The nodes `first..end` of the list being expanded, which are looked up on one page.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
     page: u64,
@@ -48,12 +48,12 @@ struct Visit {
 }
 
 impl TupleFile {
-    /// Appends the edges of `nodes`, which are sorted and distinct, in order of node, predicate,
-    /// other end and graph. A node that is not in the file has none.
+    /// Appends the edges of `nodes`, which are sorted and distinct, in order of node, predicate, other end and graph.
+    /// A node that is not in the file has no edges.
     ///
-    /// Reads each page once, and all pages as one batch; if calls with the same `out` go through the
-    /// nodes in order, the pages behind are read along, more each time. Lists of which the pages hold only the
-    /// length are named in [`Expansion::external`], whatever graph their rows are of.
+    /// Reads each page once, and all pages as one batch. If calls with the same `out` go through the nodes in order,
+    /// the following pages are read ahead, more each time. Lists of which the pages hold only the length are added to
+    /// [`Expansion::external`], regardless of the graphs of their rows.
     pub fn expand(
         &self,
         nodes: &[TermId],
@@ -88,8 +88,8 @@ impl TupleFile {
         })
     }
 
-    /// [`Self::expand`] of one node, as number `source`; allocates nothing but room in `out`. Pages
-    /// of a cut tuple are read one after the other.
+    /// Expands one node like [`Self::expand`], as number `source`; allocates only room in `out`. Pages of a split
+    /// tuple are read one after the other.
     pub fn expand_one(
         &self,
         node: TermId,
@@ -127,7 +127,7 @@ impl TupleFile {
         Ok(())
     }
 
-    /// The pages to look at for each node; those of neighbours are shared.
+    /// Returns the pages to visit for each node; adjacent nodes share them.
     fn visits(&self, nodes: &[TermId], predicates: Predicates<'_>) -> Vec<Visit> {
         let mut visits: Vec<Visit> = Vec::new();
         let mut end = 0;
@@ -183,7 +183,7 @@ fn expand_page(
     Ok(())
 }
 
-/// What is wanted, in terms of one page.
+/// The wanted lists, in terms of one page.
 struct Lists<'a> {
     page: &'a TuplePage<'a>,
     predicates: Predicates<'a>,
@@ -270,7 +270,7 @@ impl<'a> Lists<'a> {
             out.predicate.resize(end, page.predicate(entry));
         }
     }
-    /// [`Self::append`] of a single row, which most entries are.
+    /// As [`Self::append`], for a single row, which most entries are.
     #[inline]
     fn append_one(&self, entry: &Entry, source: u32, out: &mut Expansion) {
         if out.with_graph || self.graphs != GraphNumbers::All {

@@ -1,4 +1,4 @@
-//! A file of tuple pages behind the buffer pool, and the questions about single nodes.
+//! A file of tuple pages behind the buffer pool, and requests about single nodes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::page::{Entry, GraphNumbers, PageError, Tuple, TuplePage};
 use crate::StoreError;
 use crate::pattern::GraphFilter;
 
-/// Whether an edge exists, as far as a tuple page knows.
+/// The existence of an edge, as far as a tuple page knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// It exists.
     Yes,
     /// It does not.
     No,
-    /// Its list is external: the columns know.
+    /// Its list is external: only the columns know.
     External,
 }
 
@@ -31,7 +31,7 @@ pub struct TupleFile {
 }
 
 impl TupleFile {
-    /// The file with its directory, which must agree on the number and size of pages.
+    /// Returns the file with its directory, which must agree on the number and size of pages.
     pub fn new(file: PagedFile, directory: Arc<TupleDirectory>) -> Result<Self, StoreError> {
         let pages = (directory.pages() as u64, directory.page_bytes());
         if pages != (file.page_count(), file.page_bytes()) {
@@ -50,17 +50,17 @@ impl TupleFile {
         Ok(Self { file, directory })
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn directory(&self) -> &TupleDirectory {
         &self.directory
     }
 
-    /// The pages.
+    /// Returns the pages.
     pub fn file(&self) -> &PagedFile {
         &self.file
     }
 
-    /// Whether the edge exists. Reads at most one page.
+    /// Returns whether the edge exists. Reads at most one page.
     pub fn probe(
         &self,
         node: TermId,
@@ -76,8 +76,7 @@ impl TupleFile {
         Ok(answer)
     }
 
-    /// [`Self::probe`] of many (node, other) pairs, sorted by node; appends one answer each. Reads
-    /// all pages as one batch.
+    /// Probes many (node, other) pairs, sorted by node; appends one answer each. Reads all pages as one batch.
     pub fn probe_batch(
         &self,
         predicate: TermId,
@@ -116,8 +115,8 @@ impl TupleFile {
         })
     }
 
-    /// Edges of the node with the predicate, or all its edges, in all graphs: exact, external lists
-    /// included, without reading a value. Reads one page, or those of a cut tuple.
+    /// Counts the node's edges with the predicate, or all its edges, in all graphs: exact, including external lists,
+    /// without reading a value. Reads one page, or those of a split tuple.
     pub fn count(&self, node: TermId, predicate: Option<TermId>) -> Result<u64, StoreError> {
         let mut count = 0_u64;
         let predicates = predicate.map_or(Predicates::All, Predicates::One);
@@ -131,7 +130,7 @@ impl TupleFile {
         Ok(count)
     }
 
-    /// Appends the predicates of the node, sorted, with how many edges each has.
+    /// Appends the predicates of the node, sorted, with the number of edges of each.
     pub fn predicates(&self, node: TermId, out: &mut Vec<(TermId, u64)>) -> Result<(), StoreError> {
         let start = out.len();
         self.visit_node(node, Predicates::All, |page, tuple| {
@@ -169,7 +168,7 @@ impl TupleFile {
         Ok(())
     }
 
-    /// The pages that may hold these lists of the node.
+    /// Returns the pages that may hold these lists of the node.
     #[inline]
     pub(super) fn pages_of(&self, node: TermId, predicates: Predicates<'_>) -> Range<usize> {
         self.narrow(self.directory.locate(node.0), predicates)

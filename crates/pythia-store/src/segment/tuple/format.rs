@@ -1,8 +1,7 @@
-//! The bytes of a tuple page: constants, the header, and where each section starts.
+//! The format of a tuple page: constants, the header, and the places of the sections.
 //!
-//! Drawn, with the why, in `docs/format/tuple-pages.md`. A page is a fixed header and then one
-//! packed run of bits (see [`crate::segment::bits`]): columns, graphs, shapes, shape entries, nodes,
-//! shape numbers, offset samples, tuples.
+//! Drawn and explained in `docs/format/tuple-pages.md`. A page is a fixed header and then one packed run of bits (see
+//! [`crate::segment::bits`]): columns, graphs, shapes, shape entries, nodes, shape numbers, offset samples, tuples.
 
 use crate::segment::bits::width_of;
 
@@ -10,7 +9,7 @@ use crate::segment::bits::width_of;
 pub const PAGE_TYPE: u8 = b'T';
 /// Bytes of the header; the packed bits follow.
 pub const HEADER_BYTES: usize = 60;
-/// Every `SAMPLE`-th tuple's place is stored, the others' are found by walking from there.
+/// The place of every `SAMPLE`-th tuple is stored; the others are found by walking from there.
 pub const SAMPLE: usize = 4;
 /// Lists of at least this many values store differences.
 pub const DELTA_MIN: usize = 4;
@@ -20,12 +19,12 @@ pub const DELTA_WIDTH_BITS: u32 = 6;
 pub const KIND_BITS: u32 = 8;
 /// Bits of each of the two widths in a column record.
 pub const WIDTH_BITS: u32 = 6;
-/// The kind of a column that holds no values but the lengths of lists kept elsewhere. (No term at
-/// the end of an edge has this kind.)
+/// The kind of a column that holds only the lengths of lists stored elsewhere. (No term at the end of an edge has
+/// this kind.)
 pub const EXTERNAL_KIND: u8 = 0;
 /// The value width of such a column; no payload is that wide.
 pub const EXTERNAL_WIDTH: u32 = 63;
-/// Most rows with values on one page, so that no page unfolds to more than this.
+/// Most rows with values on one page; bounds the size of a decoded page.
 pub const ROWS_MAX: usize = 65_535;
 /// Most tuples, columns, shapes, shape entries and graphs on one page.
 pub const COUNT_MAX: usize = u16::MAX as usize;
@@ -34,12 +33,12 @@ pub const PAGE_BYTES_MIN: usize = 4096;
 /// The largest page.
 pub const PAGE_BYTES_MAX: usize = 1 << 20;
 
-/// Widest size of a tuple without its lists: what a shape says but for its end is read at once.
+/// Largest width of the size of a tuple without its lists: a shape without its end is read at once.
 pub const FIXED_WIDTH_MAX: u32 = 40;
 
 /// Flag: the graph table starts with the default graph.
 pub const FLAG_DEFAULT_GRAPH: u8 = 1;
-/// Flag: the first tuple continues the last one of the page before.
+/// Flag: the first tuple continues the last one of the previous page.
 pub const FLAG_CONTINUED: u8 = 2;
 
 /// The decoded header.
@@ -55,7 +54,7 @@ pub struct Header {
     pub shapes: usize,
     /// Entries of all shapes together.
     pub entries: usize,
-    /// Distinct graphs, the default graph included.
+    /// Distinct graphs, including the default graph.
     pub graphs: usize,
     /// Rows whose values are on the page.
     pub rows: usize,
@@ -82,7 +81,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Writes all but the checksum.
+    /// Writes everything except the checksum.
     pub fn write(&self, page: &mut [u8]) {
         let page = &mut page[..HEADER_BYTES];
         page.fill(0);
@@ -118,7 +117,7 @@ impl Header {
         page[48..56].copy_from_slice(&self.graph_base.to_le_bytes());
     }
 
-    /// Reads a header. Checks the type and the ranges of widths, not whether the sections fit.
+    /// Reads a header. Checks the type and the ranges of widths, but not whether the sections fit.
     #[inline]
     pub fn read(page: &[u8]) -> Result<Self, &'static str> {
         let Some(page) = page.first_chunk::<HEADER_BYTES>() else {
@@ -165,20 +164,20 @@ impl Header {
         Ok(header)
     }
 
-    /// Whether every tuple has the same size, so that no offsets are needed.
+    /// Returns whether every tuple has the same size, so that no offsets are needed.
     #[inline]
     pub fn is_uniform(&self) -> bool {
         self.shapes == 1 && self.many_width == 0
     }
 }
 
-/// Width of an index below `count`.
+/// Returns the width of an index below `count`.
 #[inline]
 pub const fn index_width(count: usize) -> u32 {
     width_of((count as u64).saturating_sub(1))
 }
 
-/// Bit offsets from the start of the page of each section, and the widths that follow from counts.
+/// Bit offsets of the sections from the start of the page, and the widths that follow from counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Column records: value width, count width, kind, smallest payload, predicate.
@@ -216,7 +215,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of a page with this header.
+    /// Returns the layout of a page with this header.
     #[inline]
     pub fn new(header: &Header) -> Self {
         let column_bits = column_bits(header.predicate_width, header.base_width);
@@ -256,19 +255,19 @@ impl Layout {
     }
 }
 
-/// Bits of a column record.
+/// Returns the bits of a column record.
 #[inline]
 pub const fn column_bits(predicate_width: u32, base_width: u32) -> usize {
     (predicate_width + base_width + KIND_BITS + 2 * WIDTH_BITS) as usize
 }
 
-/// Bits of a shape record.
+/// Returns the bits of a shape record.
 #[inline]
 pub const fn shape_bits(end_width: u32, fixed_width: u32, many_width: u32) -> usize {
     (end_width + fixed_width + many_width + 1) as usize
 }
 
-/// Width of an offset sample.
+/// Returns the width of an offset sample.
 #[inline]
 pub const fn sample_width(uniform: bool, tuple_bits: usize) -> u32 {
     if uniform {
@@ -278,7 +277,7 @@ pub const fn sample_width(uniform: bool, tuple_bits: usize) -> u32 {
     }
 }
 
-/// How many offsets are stored: those of tuples `SAMPLE`, `2 * SAMPLE`, …; tuple 0 is at 0.
+/// Returns the number of stored offsets: those of tuples `SAMPLE`, `2 * SAMPLE`, …; tuple 0 is at 0.
 #[inline]
 pub const fn samples(tuples: usize) -> usize {
     tuples.saturating_sub(1) / SAMPLE

@@ -1,10 +1,10 @@
-//! RDF-tuple pages (path paper §4.1): for each node all its predicates and, per predicate, the sorted
-//! ids at the other end.
+//! RDF-tuple pages (Pythia paper §4.1): for each node all its predicates and, per predicate, the sorted ids at the
+//! other end.
 //!
-//! The same code serves SPO (nodes are subjects, objects at the other end) and OPS (the reverse).
-//! [`TupleWriter`] turns sorted rows into pages, [`TuplePage`] reads one page, [`TupleFile`] answers
-//! from a file of pages and its in-memory [`TupleDirectory`]. A tuple is on one page whenever it can
-//! be, so a hop is one page read; `docs/format/tuple-pages.md` draws the bytes.
+//! The same code serves SPO (nodes are subjects, objects at the other end) and OPS (the reverse). [`TupleWriter`]
+//! turns sorted rows into pages, [`TuplePage`] reads one page, [`TupleFile`] answers requests from a file of pages
+//! and its in-memory [`TupleDirectory`]. A tuple is on one page whenever possible, so a hop is one page read. The
+//! format is drawn in `docs/format/tuple-pages.md`.
 
 mod builder;
 mod directory;

@@ -1,9 +1,8 @@
-//! Reads one tuple page: nodes, columns, graphs and values here, the walk over tuples in [`tuple`].
+//! Reading of one tuple page: nodes, columns, graphs and values are here, the walk over tuples is in [`tuple`].
 //!
-//! A page is trusted no further than its checksum reaches: bytes that passed it may still come from
-//! a broken or hostile writer. So every number that steers a loop or sizes an allocation is compared
-//! with the page's header first, and reads of bits are total. What a damaged page yields is an error
-//! or wrong rows, never a panic, and never more than its header's count of rows per tuple.
+//! A page with a correct checksum may still come from a broken or hostile writer. So every number that controls a
+//! loop or sizes an allocation is first compared with the page's header, and reads of bits are total. A damaged page
+//! yields an error or wrong rows, never a panic, and never more rows per tuple than its header's count.
 
 use std::ops::Range;
 
@@ -17,7 +16,7 @@ mod tuple;
 
 pub use tuple::Tuple;
 
-/// Why the bytes are no tuple page.
+/// The reason why bytes are not a tuple page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageError(pub &'static str);
 
@@ -29,7 +28,7 @@ pub struct TuplePage<'a> {
     layout: Layout,
 }
 
-/// A (predicate, kind at the other end) of the page.
+/// A pair of predicate and kind at the other end, on the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Column {
     number: usize,
@@ -54,7 +53,7 @@ impl Widths {
         }
     }
 
-    /// Whether the column holds only the lengths of lists.
+    /// Returns whether the column holds only the lengths of lists.
     #[inline]
     fn are_external(self) -> bool {
         self.value == EXTERNAL_WIDTH
@@ -69,20 +68,20 @@ const COLUMN_HEAD_BITS: u32 = 2 * WIDTH_BITS + KIND_BITS;
 pub struct Entry {
     /// The column.
     column: Column,
-    /// How many rows.
+    /// Number of rows.
     pub count: u64,
-    /// First bit of the values; the width of differences is behind us.
+    /// First bit of the values, after the width of the differences.
     values_at: usize,
     /// Width of the differences, if there are any.
     delta_width: Option<u32>,
-    /// Where the graphs' numbers start.
+    /// Start of the graphs' numbers.
     graphs_at: usize,
-    /// Whether each row has a graph's number, or all have the same.
+    /// Whether each row has a graph's number, or all share one.
     each_graph: bool,
 }
 
 impl Entry {
-    /// Whether only the count is on the page.
+    /// Returns whether only the count is on the page.
     pub fn is_external(&self) -> bool {
         self.column.widths.are_external()
     }
@@ -95,14 +94,14 @@ pub enum GraphNumbers {
     All,
     /// No row passes.
     None,
-    /// All but this number.
+    /// Every row passes except those with this number.
     Not(u64),
     /// Only this number.
     Only(u64),
 }
 
 impl GraphNumbers {
-    /// Whether a row with this graph number passes.
+    /// Returns whether a row with this graph number passes.
     #[inline]
     pub fn accept(self, number: u64) -> bool {
         match self {
@@ -130,18 +129,18 @@ impl<'a> TuplePage<'a> {
         })
     }
 
-    /// Tuples on the page.
+    /// Returns the number of tuples on the page.
     #[inline]
     pub fn tuples(&self) -> usize {
         self.header.tuples
     }
 
-    /// Rows whose values are on the page.
+    /// Returns the number of rows whose values are on the page.
     pub fn rows(&self) -> usize {
         self.header.rows
     }
 
-    /// Whether the first tuple continues the last one of the page before.
+    /// Returns whether the first tuple continues the last one of the previous page.
     pub fn is_continued(&self) -> bool {
         self.header.flags & FLAG_CONTINUED != 0
     }
@@ -151,13 +150,13 @@ impl<'a> TuplePage<'a> {
         read_bits(self.bytes, at, width)
     }
 
-    /// [`Self::bits`] for all that is narrower than an id.
+    /// As [`Self::bits`], for numbers narrower than an id.
     #[inline]
     fn short_bits(&self, at: usize, width: u32) -> u64 {
         read_short_bits(self.bytes, at, width)
     }
 
-    /// The node of a tuple.
+    /// Returns the node of a tuple.
     #[inline]
     pub fn node(&self, tuple: usize) -> u64 {
         let width = self.header.node_width;
@@ -168,11 +167,11 @@ impl<'a> TuplePage<'a> {
             .wrapping_add(residual)
     }
 
-    /// The first tuple from `from` on whose node is not smaller.
+    /// Returns the first tuple from `from` on whose node is not smaller.
     #[inline]
     pub fn lower_bound(&self, from: usize, node: u64) -> usize {
-        // If no id were left out, the node would stand at `distance`; it stands before that by as
-        // many places as ids were left out, which is at most the largest number stored.
+        // If no id were left out, the node would be at `distance`; it is before that by the number of ids left out,
+        // which is at most the largest number stored.
         let distance = node.saturating_sub(self.header.first_node);
         let left_out = mask(self.header.node_width);
         let index = |id: u64| usize::try_from(id).unwrap_or(usize::MAX);
@@ -185,20 +184,20 @@ impl<'a> TuplePage<'a> {
         lower_bound(low, high, |tuple| self.node(tuple) < node)
     }
 
-    /// The tuple of a node.
+    /// Returns the tuple of a node.
     #[inline]
     pub fn find(&self, node: u64) -> Option<usize> {
         let tuple = self.lower_bound(0, node);
         (tuple < self.header.tuples && self.node(tuple) == node).then_some(tuple)
     }
 
-    /// Where the record of a column is.
+    /// Returns the place of a column's record.
     #[inline]
     fn column_at(&self, number: usize) -> usize {
         self.layout.columns_at + number * self.layout.column_bits
     }
 
-    /// A column by its number.
+    /// Returns a column by its number.
     #[inline]
     fn column(&self, number: usize) -> Column {
         let header = &self.header;
@@ -214,13 +213,13 @@ impl<'a> TuplePage<'a> {
         }
     }
 
-    /// The widths of a column.
+    /// Returns the widths of a column.
     #[inline]
     fn widths(&self, number: usize) -> Widths {
         Widths::new(self.short_bits(self.column_at(number), 2 * WIDTH_BITS))
     }
 
-    /// A column's predicate, relative to the smallest.
+    /// Returns a column's predicate, relative to the smallest.
     #[inline]
     fn column_predicate(&self, column: usize) -> u64 {
         let before = COLUMN_HEAD_BITS + self.header.base_width;
@@ -228,14 +227,14 @@ impl<'a> TuplePage<'a> {
         self.bits(at, self.header.predicate_width)
     }
 
-    /// The predicate of an entry.
+    /// Returns the predicate of an entry.
     #[inline]
     pub fn predicate(&self, entry: &Entry) -> u64 {
         let distance = self.column_predicate(entry.column.number);
         self.header.predicate_base.wrapping_add(distance)
     }
 
-    /// The columns whose predicates are not smaller than this one, by number.
+    /// Returns the columns whose predicates are not smaller than this one, by number.
     pub fn columns_from(&self, predicate: u64) -> Range<usize> {
         let Some(distance) = predicate.checked_sub(self.header.predicate_base) else {
             return self.all_columns();
@@ -246,7 +245,7 @@ impl<'a> TuplePage<'a> {
         })..columns
     }
 
-    /// The columns of a predicate, by number.
+    /// Returns the columns of a predicate, by number.
     pub fn columns_of(&self, predicate: u64) -> Range<usize> {
         let Range { start, end } = self.columns_from(predicate);
         let distance = predicate.wrapping_sub(self.header.predicate_base);
@@ -256,19 +255,19 @@ impl<'a> TuplePage<'a> {
         start..end
     }
 
-    /// The columns whose predicates are not greater than this one, by number.
+    /// Returns the columns whose predicates are not greater than this one, by number.
     pub fn columns_to(&self, predicate: u64) -> Range<usize> {
         predicate
             .checked_add(1)
             .map_or(self.all_columns(), |next| 0..self.columns_from(next).start)
     }
 
-    /// All columns.
+    /// Returns all columns.
     pub fn all_columns(&self) -> Range<usize> {
         0..self.header.columns
     }
 
-    /// The smallest id at the other end.
+    /// Returns the smallest id at the other end.
     #[inline]
     pub fn first_value(&self, entry: &Entry) -> u64 {
         let column = &entry.column;
@@ -307,7 +306,7 @@ impl<'a> TuplePage<'a> {
         }
     }
 
-    /// The rows of the entry (from 0) whose other end is `other`.
+    /// Returns the rows of the entry (from 0) whose other end is `other`.
     pub fn rows_of(&self, entry: &Entry, other: u64) -> Range<usize> {
         let column = &entry.column;
         let wanted = other.wrapping_sub(column.base);
@@ -342,7 +341,7 @@ impl<'a> TuplePage<'a> {
         start..row
     }
 
-    /// The graph number of a row of an entry.
+    /// Returns the graph number of a row of an entry.
     #[inline]
     pub fn graph_number(&self, entry: &Entry, row: usize) -> u64 {
         let width = self.layout.graph_width;
@@ -350,12 +349,12 @@ impl<'a> TuplePage<'a> {
         self.short_bits(entry.graphs_at + row * width as usize, width)
     }
 
-    /// Whether all rows of the entry have the same graph number.
+    /// Returns whether all rows of the entry have the same graph number.
     pub fn has_one_graph(&self, entry: &Entry) -> bool {
         !entry.each_graph || self.layout.graph_width == 0
     }
 
-    /// The graph with a number.
+    /// Returns the graph with a number.
     #[inline]
     pub fn graph(&self, number: u64) -> u64 {
         let has_default = u64::from(self.header.flags & FLAG_DEFAULT_GRAPH);
@@ -367,7 +366,7 @@ impl<'a> TuplePage<'a> {
         self.header.graph_base.wrapping_add(self.bits(at, width))
     }
 
-    /// The graph filter in terms of this page's graph numbers.
+    /// Returns the graph filter in terms of this page's graph numbers.
     pub fn graph_numbers(&self, filter: GraphFilter) -> GraphNumbers {
         let graphs = self.header.graphs;
         let has_default = self.header.flags & FLAG_DEFAULT_GRAPH != 0;
@@ -390,8 +389,8 @@ impl<'a> TuplePage<'a> {
     }
 }
 
-/// The first number of `low..high` that is not below, where all that are below come first. Its
-/// steps do not branch on what they find, which no predictor could know.
+/// Returns the first number of `low..high` that is not below, where all that are below come first. Its steps are free
+/// of branches, which would be unpredictable.
 #[inline]
 fn lower_bound(mut low: usize, high: usize, is_below: impl Fn(usize) -> bool) -> usize {
     let mut count = high.saturating_sub(low);

@@ -24,7 +24,7 @@ pub struct TupleRows {
     pub gaps: Vec<Gap>,
 }
 
-/// An external list met by a scan: whoever scans fetches its rows from the columns.
+/// An external list found by a scan: the caller fetches its rows from the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// The row of the batch before which the list belongs.
@@ -38,17 +38,17 @@ pub struct Gap {
 }
 
 impl TupleRows {
-    /// Rows in the batch, those of gaps not counted.
+    /// Returns the number of rows in the batch, without those of gaps.
     pub fn len(&self) -> usize {
         self.other.len()
     }
 
-    /// Whether there are neither rows nor gaps.
+    /// Returns whether there are neither rows nor gaps.
     pub fn is_empty(&self) -> bool {
         self.other.is_empty() && self.gaps.is_empty()
     }
 
-    /// Drops the rows and keeps the room.
+    /// Removes the rows and keeps the capacity.
     pub fn clear(&mut self) {
         self.node.clear();
         self.predicate.clear();
@@ -67,12 +67,12 @@ pub struct TupleScan {
 }
 
 impl TupleFile {
-    /// A scan of all pages.
+    /// Returns a scan of all pages.
     pub fn scan(&self) -> TupleScan {
         self.scan_pages(0..self.directory.pages())
     }
 
-    /// A scan of some pages: a share of the file, of which a cut tuple may span two.
+    /// Returns a scan of some pages. A split tuple may span two such parts of the file.
     pub fn scan_pages(&self, pages: Range<usize>) -> TupleScan {
         let end = pages.end.min(self.directory.pages()) as u64;
         TupleScan {
@@ -84,7 +84,7 @@ impl TupleFile {
 }
 
 impl TupleScan {
-    /// Replaces `rows` by the next batch; false at the end.
+    /// Replaces `rows` by the next batch; returns false at the end.
     pub fn next_batch(&mut self, rows: &mut TupleRows) -> Result<bool, StoreError> {
         rows.clear();
         if self.pages.is_empty() {

@@ -1,4 +1,4 @@
-//! Rows → pages → the same rows, by every way there is, against a sorted set of rows.
+//! Rows → pages → the same rows, by every kind of read, against a sorted set of rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn small(page_bytes: usize) -> ExternalPolicy {
 }
 
 impl Case {
-    /// All rows of the scan; external lists filled in from the expected rows.
+    /// Returns all rows of the scan; external lists are filled in from the expected rows.
     fn scanned(&self) -> Vec<Row> {
         let mut scan = self.file.scan();
         let mut batch = TupleRows::default();
@@ -76,7 +76,7 @@ impl Case {
         self.rows.range(range).copied().collect()
     }
 
-    /// The rows an expansion stands for, sorted; external lists filled in and filtered.
+    /// Returns the rows of an expansion, sorted; external lists are filled in and filtered.
     fn expanded(&self, nodes: &[TermId], found: &Expansion, graph: GraphFilter) -> Vec<Row> {
         let mut rows: Vec<Row> = (0..found.len())
             .map(|row| {
@@ -107,7 +107,7 @@ impl Case {
         let nodes: BTreeSet<u64> = self.rows.iter().map(|row| row.0).collect();
         let predicates: BTreeSet<u64> = self.rows.iter().map(|row| row.1).collect();
         assert_eq!(statistics.tuples, nodes.len() as u64);
-        // Nodes beside the ones there are, too.
+        // Includes nodes next to the existing ones.
         let nodes: BTreeSet<TermId> = nodes
             .iter()
             .flat_map(|&node| [node - 1, node, node + 1])
@@ -230,7 +230,7 @@ fn iri(rank: u64) -> u64 {
     TermId::new(TermKind::Iri, rank).0
 }
 
-/// A term of any kind, often from a few.
+/// A term of any kind, often one of a few.
 fn term() -> impl Strategy<Value = u64> {
     let kinds = vec![
         TermKind::BlankNode,
@@ -257,7 +257,7 @@ fn graph() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Some rows anywhere, some lists, some alike nodes.
+/// Some random rows, some lists, some similar nodes.
 fn rows() -> impl Strategy<Value = Vec<Row>> {
     let predicate = || (0_u64..12).prop_map(|rank| iri(rank * rank * 7));
     let node = || term().prop_map(|node| node.max(1));
@@ -292,7 +292,7 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
         .prop_map(|(mut rows, lists, alikes)| {
             rows.extend(lists.into_iter().flatten());
             rows.extend(alikes.into_iter().flatten());
-            // Multiples of an IRI are no graphs.
+            // Multiples of an IRI are not graphs.
             for row in &mut rows {
                 if row.3 >> 56 > 0x10 {
                     row.3 = iri(row.3 & 0xff);
@@ -325,7 +325,7 @@ proptest! {
         case(rows, page_bytes, policy).check(&FILTERS);
     }
 
-    /// Whatever the bytes below the checksum are: an error or rows, no panic.
+    /// Arbitrary bytes below the checksum give an error or rows, but no panic.
     #[test]
     fn damaged_pages_do_no_harm(
         rows in rows(),
@@ -452,7 +452,7 @@ fn a_node_with_thousands_of_predicates_continues_over_pages() {
 
 #[test]
 fn many_lists_make_way_before_a_tuple_is_cut() {
-    // Thirty lists of some hundred bytes: some must go, the others stay.
+    // Thirty lists of some hundred bytes: some must be external, the others stay.
     let rows = (0..30).flat_map(|p| (0..300).map(move |i| (iri(5), iri(p), iri(i * 1001 + p), 0)));
     let case = case(rows, 4096, small(4096));
     let statistics = case.file.directory().statistics;

@@ -1,13 +1,12 @@
-//! Sorted rows in, tuple pages and their directory out.
+//! Writing of sorted rows as tuple pages and their directory.
 //!
-//! Rows of the tuple at hand and of the page at hand are buffered, nothing else: a list that cannot
-//! be on a page is only counted from the moment that is known. Which lists stay on the page is
-//! decided in this order:
+//! Only the rows of the current tuple and of the current page are buffered: a list that cannot be on a page is only
+//! counted as soon as that is known. Which lists stay on the page is decided in this order:
 //! 1. a list above the policy's size is external;
-//! 2. a tuple that fits the page at hand, or else an empty one, is written as it is;
+//! 2. a tuple that fits the current page, or else an empty one, is written unchanged;
 //! 3. otherwise its largest lists become external, as few as make it fit one page;
-//! 4. a tuple that has too many predicates even so is cut between predicates over several pages,
-//!    the first of which it begins.
+//! 4. a tuple that still has too many predicates is split between predicates over several pages, the first of which
+//!    it begins.
 
 use pythia_io::PageWriter;
 
@@ -28,7 +27,7 @@ impl PageSink for PageWriter {
     }
 }
 
-/// Which lists are kept off the tuple pages.
+/// The choice of lists that are kept off the tuple pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExternalPolicy {
     /// A list that takes more bytes than this is external even if it would fit.
@@ -38,7 +37,7 @@ pub struct ExternalPolicy {
 }
 
 impl ExternalPolicy {
-    /// The policy that measured best for pages of this size: see `docs/decisions/0001-tuple-pages.md`.
+    /// Returns the policy that measured best for pages of this size: see `docs/decisions/0001-tuple-pages.md`.
     pub const fn for_page(page_bytes: usize) -> Self {
         Self {
             list_bytes_max: page_bytes / 2,
@@ -47,7 +46,7 @@ impl ExternalPolicy {
     }
 }
 
-/// The rows of one predicate of the tuple at hand.
+/// The rows of one predicate of the current tuple.
 #[derive(Clone, Copy, Debug)]
 struct List {
     predicate: u64,
@@ -55,7 +54,7 @@ struct List {
     /// `runs[run_start..run_end]` are its values by kind.
     run_start: usize,
     run_end: usize,
-    /// Bits of its values, roughly: the frame of the first value is the page's.
+    /// Approximate bits of its values: the frame of the first value is the page's.
     bits: u64,
 }
 
@@ -66,12 +65,12 @@ pub struct TupleWriter<S> {
     policy: ExternalPolicy,
     builder: PageBuilder,
     directory: TupleDirectory,
-    /// Other ends and graphs of the rows on the page at hand, then of the tuple at hand.
+    /// Other ends and graphs of the rows on the current page, then of the current tuple.
     others: Vec<u64>,
     graphs: Vec<u64>,
-    /// Where the tuple at hand starts in them.
+    /// Start of the current tuple in them.
     tuple_start: usize,
-    /// Where its open list starts in them.
+    /// Start of its open list in them.
     list_start: usize,
     /// The length of `others` at which the open list or the tuple has too many rows.
     rows_limit: usize,
@@ -84,19 +83,19 @@ pub struct TupleWriter<S> {
     lists: Vec<List>,
     runs: Vec<Run>,
     trial: Vec<Run>,
-    /// Whether pages with the first predicates of the tuple at hand have been written.
+    /// Whether pages with the first predicates of the current tuple have been written.
     split: bool,
-    /// Whether the page at hand begins with the rest of a tuple.
+    /// Whether the current page begins with the rest of a tuple.
     continued: bool,
 }
 
-/// Guess of the bits of a value in its page's frame; only to compare lists with the policy.
+/// Estimated bits of a value in its page's frame; only to compare lists with the policy.
 const FRAME_BITS: u64 = 24;
-/// Guess of the bits of a graph's number, for lists over several graphs.
+/// Estimated bits of a graph's number, for lists over several graphs.
 const GRAPH_BITS: u64 = 8;
 
 impl<S: PageSink> TupleWriter<S> {
-    /// A writer of pages of `page_bytes`, a power of two from 4 KiB to 1 MiB.
+    /// Returns a writer of pages of `page_bytes`, a power of two from 4 KiB to 1 MiB.
     pub fn new(sink: S, page_bytes: usize, policy: ExternalPolicy) -> Self {
         assert!(
             page_bytes.is_power_of_two() && (PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes),
@@ -129,7 +128,7 @@ impl<S: PageSink> TupleWriter<S> {
     /// [`TermId`](pythia_rdf::TermId) bits.
     ///
     /// # Panics
-    /// If the rows are seen to be out of order.
+    /// If the rows are found to be out of order.
     #[inline]
     pub fn push(
         &mut self,
@@ -154,7 +153,7 @@ impl<S: PageSink> TupleWriter<S> {
         Ok(())
     }
 
-    /// Writes what is buffered; returns the sink and the directory.
+    /// Writes the buffered rows; returns the sink and the directory.
     pub fn finish(mut self) -> Result<(S, TupleDirectory), StoreError> {
         self.finish_tuple()?;
         if !self.builder.is_empty() {
@@ -163,17 +162,17 @@ impl<S: PageSink> TupleWriter<S> {
         Ok((self.sink, self.directory))
     }
 
-    /// Rows in memory: of the page and of the tuple at hand.
+    /// Returns the number of rows in memory: of the current page and tuple.
     pub fn buffered_rows(&self) -> usize {
         self.others.len()
     }
 
-    /// Rows the tuple at hand may have buffered: more cannot be on one page.
+    /// Returns the limit of the buffered rows of a tuple: more cannot be on one page.
     fn tuple_rows_max(&self) -> usize {
         2 * ROWS_MAX
     }
 
-    /// Rows a list may have buffered: each takes at least one bit.
+    /// Returns the limit of the buffered rows of a list: each takes at least one bit.
     fn list_rows_max(&self) -> usize {
         (self.policy.list_bytes_max * 8).clamp(self.policy.rows_min + 1, ROWS_MAX)
     }
@@ -201,7 +200,7 @@ impl<S: PageSink> TupleWriter<S> {
         Ok(())
     }
 
-    /// The open list has too many rows, or the tuple has.
+    /// Handles an open list, or a tuple, with too many rows.
     #[cold]
     fn at_limit(&mut self) -> Result<(), StoreError> {
         let list_rows = self.others.len() - self.list_start;
@@ -211,7 +210,7 @@ impl<S: PageSink> TupleWriter<S> {
             self.graphs.truncate(self.list_start);
         }
         if self.others.len() - self.tuple_start >= self.tuple_rows_max() {
-            // No page holds all these rows, so the lists that are complete can go now.
+            // No page holds all these rows, so the complete lists can be written now.
             let open = (
                 self.others.split_off(self.list_start),
                 self.graphs.split_off(self.list_start),
@@ -301,7 +300,7 @@ impl<S: PageSink> TupleWriter<S> {
         Ok(())
     }
 
-    /// Adds the tuple, or the part of it that is in `trial`, to the page at hand if it fits.
+    /// Adds the tuple, or the part of it in `trial`, to the current page if it fits.
     fn add(&mut self, of: TrialOf) -> bool {
         let runs = match of {
             TrialOf::Runs => &self.runs,
@@ -330,8 +329,8 @@ impl<S: PageSink> TupleWriter<S> {
         added
     }
 
-    /// Makes the largest lists external, as few as it takes for the tuple to fit the empty page;
-    /// false if that does not help.
+    /// Makes the largest lists external, as few as necessary for the tuple to fit the empty page. Returns false if
+    /// that does not help.
     fn add_with_fewer_lists(&mut self) -> bool {
         let mut large: Vec<usize> = (0..self.lists.len())
             .filter(|&i| self.lists[i].rows >= self.policy.rows_min as u64)
@@ -353,7 +352,7 @@ impl<S: PageSink> TupleWriter<S> {
         self.add(TrialOf::Trial)
     }
 
-    /// Makes `trial` of the tuple without the values of some lists.
+    /// Fills `trial` with the tuple without the values of some lists.
     fn try_without(&mut self, external: &[usize]) {
         let mut is_external = vec![false; self.lists.len()];
         for &list in external {
@@ -376,7 +375,7 @@ impl<S: PageSink> TupleWriter<S> {
         self.trial_fits()
     }
 
-    /// Whether `trial` fits the empty page, which stays empty.
+    /// Returns whether `trial` fits the empty page, which stays empty.
     fn trial_fits(&mut self) -> bool {
         let statistics = self.directory.statistics;
         let added = self.add(TrialOf::Trial);
@@ -387,8 +386,8 @@ impl<S: PageSink> TupleWriter<S> {
         added
     }
 
-    /// Writes the closed lists of the tuple from the start of a page over as many as they need; the
-    /// last stays at hand.
+    /// Writes the closed lists of the tuple from the start of a page over as many pages as they need; the last page
+    /// stays open.
     fn write_split(&mut self) -> Result<(), StoreError> {
         let lists = std::mem::take(&mut self.lists);
         let mut next = 0;
@@ -397,7 +396,7 @@ impl<S: PageSink> TupleWriter<S> {
             self.continued = self.split;
             let mut most = self.lists_that_fit(&lists[next..]);
             if most == 0 {
-                // Its values do not fit a page alone, say for the sake of their many graphs.
+                // Its values do not fit a page alone, for example because of their many graphs.
                 self.trial.clear();
                 let list = &lists[next];
                 self.trial.push(Run::external(list.predicate, list.rows));
@@ -409,7 +408,7 @@ impl<S: PageSink> TupleWriter<S> {
             next += most;
             self.split = true;
         }
-        // The rows written stay in the buffers until their page goes.
+        // The written rows stay in the buffers until their page is written.
         self.runs.clear();
         self.tuple_start = self.others.len();
         self.list_start = self.others.len();
@@ -424,7 +423,7 @@ impl<S: PageSink> TupleWriter<S> {
         }
     }
 
-    /// How many of the lists fit an empty page together.
+    /// Returns how many of the lists fit an empty page together.
     fn lists_that_fit(&mut self, lists: &[List]) -> usize {
         let mut fits = |count: usize| {
             self.try_lists(&lists[..count]);
@@ -446,7 +445,7 @@ impl<S: PageSink> TupleWriter<S> {
         most
     }
 
-    /// Makes sure that the page at hand is empty.
+    /// Makes sure that the current page is empty.
     fn start_page(&mut self) -> Result<(), StoreError> {
         if self.builder.is_empty() {
             return Ok(());
@@ -476,16 +475,16 @@ impl<S: PageSink> TupleWriter<S> {
     }
 }
 
-/// Which runs are to be added to the page.
+/// The runs to be added to the page.
 #[derive(Clone, Copy, Debug)]
 enum TrialOf {
-    /// All of the tuple at hand, as it is.
+    /// All runs of the current tuple.
     Runs,
-    /// Those in `trial`.
+    /// The runs in `trial`.
     Trial,
 }
 
-/// The end of the ids of `others[start]`'s kind.
+/// Returns the end of the ids of `others[start]`'s kind.
 fn end_of_kind(others: &[u64], start: usize) -> usize {
     let kind = others[start] >> KIND_SHIFT;
     if others[others.len() - 1] >> KIND_SHIFT == kind {
@@ -495,7 +494,7 @@ fn end_of_kind(others: &[u64], start: usize) -> usize {
 }
 
 impl TupleStatistics {
-    /// Mean share of the pages' bytes that are used.
+    /// Returns the mean used share of the pages' bytes.
     pub fn fill(&self, pages: usize, page_bytes: usize) -> f64 {
         self.bytes_used as f64 / (pages.max(1) * page_bytes) as f64
     }

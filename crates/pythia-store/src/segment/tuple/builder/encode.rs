@@ -1,4 +1,4 @@
-//! From a full page's tuples to its bytes.
+//! Encoding of a full page's tuples.
 
 use super::{Column, Entry, KIND_SHIFT, PageBuilder, Shape, TupleGraphs};
 use crate::segment::bits::{BitWriter, width_of};
@@ -8,8 +8,8 @@ use crate::segment::tuple::format::{
 };
 
 impl PageBuilder {
-    /// The page, but for its checksum. `others` and `row_graphs` are the rows that the added tuples
-    /// refer to; `continued`: the first tuple is the rest of the last page's last one.
+    /// Returns the page except for its checksum. `others` and `row_graphs` are the rows that the added tuples refer
+    /// to; `continued`: the first tuple is the rest of the last page's last one.
     pub(in super::super) fn encode(
         &mut self,
         others: &[u64],
@@ -49,7 +49,7 @@ impl PageBuilder {
         &mut self.page
     }
 
-    /// Bits of a tuple of this shape but for its lists.
+    /// Returns the bits of a tuple of this shape without its lists.
     fn fixed_bits(&self, shape: &Shape, graph_width: u32) -> u64 {
         let ones = &self.shape_entries[shape.start + shape.many..shape.end];
         let each = if shape.one_graph { 0 } else { graph_width };
@@ -168,13 +168,13 @@ impl PageBuilder {
 }
 
 impl Column {
-    /// The smallest payload, 0 for lists of which only the length is kept.
+    /// Returns the smallest payload, 0 for lists of which only the length is kept.
     const fn base(&self) -> u64 {
         if self.framed == 0 { 0 } else { self.min }
     }
 }
 
-/// What encoding a column's values needs.
+/// The parameters for encoding a column's values.
 struct Frame {
     /// The smallest id.
     base: u64,
@@ -208,10 +208,10 @@ fn encode_list(body: &mut BitWriter, frame: &Frame, entry: &Entry, values: &[u64
     }
 }
 
-/// Columns are numbered as they come and stored in order of predicate and kind.
+/// The columns in stored order, by predicate and kind; they are numbered in the order of their creation.
 struct SortedColumns {
     order: Vec<u32>,
-    /// Per column as numbered, its place in `order`.
+    /// Per column number, its place in `order`.
     rank: Vec<u32>,
     base_max: u64,
 }

@@ -1,4 +1,4 @@
-//! What is known of a tuple's values before they meet a page.
+//! Properties of a tuple's values that do not depend on the page.
 
 use crate::segment::bits::{mask, width_of};
 use crate::segment::tuple::format::{DELTA_MIN, DELTA_WIDTH_BITS, EXTERNAL_KIND};
@@ -11,9 +11,9 @@ pub(in super::super) struct Run {
     pub(in super::super) kind: u8,
     /// Width of the largest difference of neighbours, for lists that store differences.
     pub(in super::super) delta_width: u8,
-    /// Where the values start among the tuple's rows.
+    /// Start of the values among the tuple's rows.
     pub(in super::super) start: usize,
-    /// How many values there are, each with its graph.
+    /// Number of values, each with its graph.
     pub(in super::super) count: u64,
     /// The smallest payload.
     pub(in super::super) first: u64,
@@ -22,7 +22,7 @@ pub(in super::super) struct Run {
 }
 
 impl Run {
-    /// A list that is only counted.
+    /// Returns a list that is only counted.
     pub(in super::super) fn external(predicate: u64, count: u64) -> Self {
         Self {
             predicate,
@@ -35,7 +35,7 @@ impl Run {
         }
     }
 
-    /// The run of `others[start..end]`, which are sorted and of one kind.
+    /// Returns the run of `others[start..end]`, which are sorted and of one kind.
     pub(in super::super) fn inline(
         predicate: u64,
         others: &[u64],
@@ -49,7 +49,7 @@ impl Run {
             .map(|pair| pair[1].wrapping_sub(pair[0]))
             .max()
             .unwrap_or(0);
-        // A descent wraps around to a difference beyond any payload.
+        // A descent wraps around to a difference larger than any payload.
         assert!(delta_max <= mask(KIND_SHIFT), "rows come sorted");
         Self {
             predicate,
@@ -70,7 +70,7 @@ impl Run {
         self.count != 1 || self.is_external()
     }
 
-    /// The number stored for the count: a list in the page has at least two values.
+    /// Returns the number stored for the count: a list on the page has at least two values.
     pub(super) const fn stored_count(&self) -> u64 {
         if self.is_external() {
             self.count
@@ -79,7 +79,7 @@ impl Run {
         }
     }
 
-    /// Values written in the column's width; the others are differences.
+    /// Returns the number of values written in the column's width; the others are differences.
     pub(super) const fn framed(&self) -> u64 {
         match self.count {
             _ if self.is_external() => 0,
@@ -88,7 +88,7 @@ impl Run {
         }
     }
 
-    /// Bits of the differences and their width.
+    /// Returns the bits of the differences and their width.
     pub(in super::super) const fn delta_bits(&self) -> u64 {
         if self.is_external() || self.count < DELTA_MIN as u64 {
             0
@@ -104,9 +104,9 @@ pub(in super::super) const KIND_SHIFT: u32 = pythia_rdf::TermId::PAYLOAD_BITS;
 /// The graphs of a tuple's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum TupleGraphs {
-    /// No row with values: all its lists are external.
+    /// No row has a value: all lists are external.
     None,
-    /// All rows are of this graph.
+    /// All rows are in this graph.
     One(u64),
     /// Each row's graph is stored.
     Each,

@@ -1,4 +1,4 @@
-//! Finds a tuple's bits and walks over its entries.
+//! Location of a tuple's bits, and the walk over its entries.
 
 use std::ops::Range;
 
@@ -16,11 +16,11 @@ pub struct Tuple {
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     number: usize,
-    /// Bits of a tuple but for its lists.
+    /// Bits of a tuple without its lists.
     fixed: usize,
-    /// How many columns have a list.
+    /// Number of columns with a list.
     many: usize,
-    /// Whether all rows of a tuple are of one graph, the number of which it starts with.
+    /// Whether all rows of a tuple are in one graph, whose number it starts with.
     one_graph: bool,
 }
 
@@ -49,7 +49,7 @@ struct Walk {
 }
 
 impl TuplePage<'_> {
-    /// Number of the column of an entry of a shape.
+    /// Returns the column number of an entry of a shape.
     #[inline]
     fn entry_column(&self, entry: usize) -> usize {
         let width = self.layout.entry_width;
@@ -73,7 +73,7 @@ impl TuplePage<'_> {
         })
     }
 
-    /// The shape's entries: `lists..ones` are columns with lists, `ones..end` with one value.
+    /// Returns the shape's entries: `lists..ones` are columns with lists, `ones..end` with one value.
     #[inline]
     fn entries(&self, shape: &Shape) -> Result<Entries, PageError> {
         let layout = &self.layout;
@@ -99,7 +99,7 @@ impl TuplePage<'_> {
         self.shape(number as usize)
     }
 
-    /// A tuple: found by walking from the last tuple whose place is stored.
+    /// Returns a tuple, found by walking from the last tuple whose place is stored.
     #[inline]
     pub fn tuple(&self, number: usize) -> Result<Tuple, PageError> {
         let layout = &self.layout;
@@ -122,7 +122,7 @@ impl TuplePage<'_> {
         Ok(Tuple { shape, at })
     }
 
-    /// The tuple after `before`, which is number `number - 1`.
+    /// Returns the tuple after `before`, which is number `number - 1`.
     #[inline]
     pub fn tuple_after(&self, before: &Tuple, number: usize) -> Result<Tuple, PageError> {
         let at = self.end_of(before)?;
@@ -130,7 +130,7 @@ impl TuplePage<'_> {
         Ok(Tuple { shape, at })
     }
 
-    /// The bit after a tuple.
+    /// Returns the bit after a tuple.
     #[inline]
     fn end_of(&self, tuple: &Tuple) -> Result<usize, PageError> {
         let mut at = tuple.at + tuple.shape.fixed;
@@ -193,7 +193,7 @@ impl TuplePage<'_> {
         })
     }
 
-    /// The list of the entries' next wanted list, as (column number, rows).
+    /// Returns the next wanted list of the entries, as (column number, rows).
     #[inline]
     fn next_list(
         &self,
@@ -226,7 +226,7 @@ impl TuplePage<'_> {
         Ok(None)
     }
 
-    /// The lists of a tuple up to the last wanted one: a walk of none if no wanted column has one.
+    /// Returns a walk over the lists of a tuple up to the last wanted one; empty if no wanted column has a list.
     #[inline]
     fn lists(&self, tuple: &Tuple, entries: &Entries, columns: &Range<usize>) -> Walk {
         let mut end = entries.ones;
@@ -247,8 +247,7 @@ impl TuplePage<'_> {
         }
     }
 
-    /// Calls `f` for the tuple's entries whose columns are in `columns`, in order of predicate and
-    /// kind.
+    /// Calls `f` for the tuple's entries whose columns are in `columns`, in order of predicate and kind.
     #[inline]
     pub fn visit<E: From<PageError>>(
         &self,
