@@ -153,7 +153,7 @@ struct Counts {
     quads: Box<[u64]>,
 }
 
-/// Gathers the sets from quads in SPO order.
+/// Collector of the sets, from quads in SPO order.
 #[derive(Debug, Default)]
 pub(crate) struct CharacteristicCounter {
     subject: u64,

@@ -11,7 +11,7 @@ use crate::StoreError;
 /// Longest encoding of a `u64` as a variable-length integer.
 pub const VARINT_BYTES_MAX: usize = 10;
 
-/// Appends values to a byte vector.
+/// A writer that appends values to a byte vector.
 #[derive(Debug, Default)]
 pub struct Writer {
     bytes: Vec<u8>,
@@ -105,7 +105,7 @@ pub const fn varint_bytes(value: u64) -> usize {
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
 
-/// Reads values back from bytes; every read is checked.
+/// A reader of values from bytes; every read is checked.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     file: &'a str,

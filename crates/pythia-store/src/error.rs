@@ -20,7 +20,7 @@ pub enum StoreError {
         file: String,
         /// Number of the page, for paged files.
         page: Option<u64>,
-        /// What was expected, and where.
+        /// The expected content, and its place.
         message: String,
     },
 
@@ -52,13 +52,13 @@ pub enum StoreError {
     /// Something was abandoned while it was written.
     #[error("{what} was abandoned before it was complete")]
     Abandoned {
-        /// What was being written.
+        /// The object that was being written.
         what: &'static str,
     },
 
     /// A load of a new store into a folder that already holds quads.
     #[error(
-        "the store already has {quads} quads, and loading adds to none: load into another folder, \
+        "the store already has {quads} quads, and this load builds a new store: load into another folder, \
          or remove this one first"
     )]
     NotEmpty {
@@ -68,7 +68,7 @@ pub enum StoreError {
 
     /// The folder to load into has files that are not a store's.
     #[error(
-        "the folder has {name}, but no MANIFEST: it is no store, or one that lost its manifest; \
+        "the folder has {name}, but no MANIFEST: it is not a store, or has lost its manifest; \
          load into an empty or new folder"
     )]
     ForeignFiles {
@@ -78,7 +78,7 @@ pub enum StoreError {
 
     /// A step that works in memory was given less than it needs.
     #[error(
-        "{what} needs {} MiB of memory, and was given {} MiB: give it more with --memory",
+        "{what} needs {} MiB of memory, but was given {} MiB: raise --memory",
         needed_bytes.div_ceil(1 << 20), given_bytes >> 20
     )]
     MemoryTooSmall {
@@ -103,7 +103,7 @@ pub enum StoreError {
     /// A number exceeds what the format can count.
     #[error("there are {what}")]
     TooLarge {
-        /// What, how many there are, and how many are possible.
+        /// The counted objects, their number, and the possible number.
         what: String,
     },
 
@@ -120,8 +120,8 @@ pub enum StoreError {
 
     /// A commit before this one changed the same quads.
     #[error(
-        "another commit has changed the same quads since this transaction began: do it again, \
-         it may well succeed"
+        "another commit has changed the same quads since this transaction began: try the \
+         transaction again"
     )]
     Conflict,
 
@@ -131,8 +131,8 @@ pub enum StoreError {
 
     /// An earlier failure has stopped all commits.
     #[error(
-        "the store takes no more commits since {cause}; what was acknowledged is safe: see to the \
-         device, then close and open the store"
+        "the store accepts no more commits after an error: {cause}; acknowledged commits are safe: check \
+         the device, then close and open the store"
     )]
     Stopped {
         /// The failure.
@@ -141,8 +141,8 @@ pub enum StoreError {
 
     /// Switching to a new state failed; the store may be in the old or the new state.
     #[error(
-        "a new state of the store was being put in place when this failed: {cause}; the store is whole, \
-         in its old state or in the new one: see to the device, then look which before you try again"
+        "switching the store to a new state failed: {cause}; the store is intact, in its old state or in \
+         the new one: check the device, then check which state it is in before you try again"
     )]
     Switching {
         /// The failure.
@@ -151,8 +151,8 @@ pub enum StoreError {
 
     /// A new state that may already be in place must be confirmed before the next commit.
     #[error(
-        "the store takes no commits until a new state of it is in place: {cause}; what was acknowledged is \
-         safe: see to the device, and try again"
+        "the store accepts no commits until its new state is in place: {cause}; acknowledged commits are \
+         safe: check the device, and try again"
     )]
     Unsettled {
         /// Why it could not be.
@@ -161,8 +161,8 @@ pub enum StoreError {
 
     /// Something else has replaced the store's files.
     #[error(
-        "its MANIFEST is not the one that this process has put there: something else has replaced the store's \
-         files, and nothing was written over them; put them back, then close and open the store"
+        "the store's MANIFEST is not the one that this process wrote: something else has replaced the store's \
+         files, and nothing was overwritten; put them back, then close and open the store"
     )]
     Replaced,
 

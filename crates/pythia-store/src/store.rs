@@ -546,7 +546,7 @@ mod tests {
             .collect()
     }
 
-    /// A store in a folder of the file system.
+    /// Makes a store in a folder of the file system.
     fn folder(count: u64) -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let storage = DirectStorage::open(folder.path(), true).expect("a folder");

@@ -106,7 +106,7 @@ pub(crate) fn open(storage: Arc<dyn Storage>) -> Store {
     Store::open_storage(storage, options).expect("a whole store")
 }
 
-/// A node: often from a few, so that patterns match; of all kinds that a subject or object can have.
+/// Generates a node: often from a few, so that patterns match; of all kinds that a subject or object can have.
 fn node(object: bool) -> impl Strategy<Value = u64> {
     let iri = prop_oneof![3 => 0..20u64, 1 => 0..TERMS].prop_map(|rank| id(TermKind::Iri, rank));
     let blank = (0..10u64).prop_map(|rank| id(TermKind::BlankNode, rank));
@@ -130,7 +130,7 @@ fn graph() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Random quads, with hubs: one subject and one object with very many edges.
+/// Generates random quads, with hubs: one subject and one object with very many edges.
 pub(crate) fn quads() -> impl Strategy<Value = BTreeSet<Quad>> {
     let predicate = (50..56u64).prop_map(|rank| id(TermKind::Iri, rank));
     let random = (node(false), predicate.clone(), node(true), graph());

@@ -40,7 +40,7 @@ pub struct Attribute {
     columns: Arc<[ColumnFile; 2]>,
 }
 
-/// Writes the paged files of an attribute.
+/// Writer of the paged files of an attribute.
 pub(super) struct AttributeWriter<'s> {
     pub(super) snapshot: &'s Snapshot,
     pub(super) storage: &'s dyn Storage,

@@ -123,7 +123,7 @@ fn refuse_unknown(manifest: &Manifest, change: &Change) -> Result<(), StoreError
     }
 }
 
-/// Writes folders of auxiliary files; removes them on drop unless [`Self::finish`] hands them over.
+/// Writer of folders of auxiliary files; removes them on drop unless [`Self::finish`] hands them over.
 pub(super) struct Writer<'s> {
     storage: &'s dyn Storage,
     snapshot: Snapshot,

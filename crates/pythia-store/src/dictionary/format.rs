@@ -32,8 +32,8 @@ pub(super) const OVERFLOW_HEADER_BYTES: usize = 16;
 /// Bytes of a large key that are in the entry page; the rest overflows.
 pub(super) const LARGE_PREFIX_BYTES: usize = 256;
 
-/// Longest key that is kept whole in an entry page. It fits alone in an empty page even if it does not compress: one
-/// group offset and two three-byte varints take less than 32 bytes.
+/// Returns the length of the longest key that is kept whole in an entry page. It fits alone in an empty page even if
+/// it does not compress: one group offset and two three-byte varints take less than 32 bytes.
 pub(super) const fn inline_key_bytes_max(page_bytes: usize) -> usize {
     page_bytes - HEADER_BYTES - 32
 }

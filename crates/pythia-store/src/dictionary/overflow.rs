@@ -150,7 +150,7 @@ impl Overflow {
     }
 }
 
-/// Expands codes that come in arbitrary pieces.
+/// Decompressor of codes that come in arbitrary pieces.
 struct Expansion<'t> {
     /// `None`: the bytes are raw.
     table: Option<&'t SymbolTable>,

@@ -364,7 +364,7 @@ impl<E: From<Damage>, F: FnMut(LargeRecord, &[u8]) -> Result<Ordering, E>> Searc
     }
 }
 
-/// Expands entries of one page into `key`; going forward within a group is cheapest.
+/// A cursor that expands entries of one page into `key`; going forward within a group is cheapest.
 #[derive(Debug)]
 pub(super) struct EntryCursor<'p, 'a> {
     page: &'p EntryPage<'a>,

@@ -40,7 +40,7 @@ const COMPARISON_BYTES: usize = 64 << 10;
 /// Large keys are compressed in pieces of this size.
 const LARGE_CHUNK_BYTES: usize = 64 << 10;
 
-/// Takes sorted keys and writes the pages of a dictionary.
+/// Writer of the pages of a dictionary, from sorted keys.
 ///
 /// Dropping a writer without [`finish`](Self::finish) abandons the file.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ struct Home {
 }
 
 impl Home {
-    /// A store with commits, some of them in each folder.
+    /// Makes a store with commits, some of them in each folder.
     fn new(log_folders: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let storage = DirectStorage::open(&folder.path().join("store"), true).expect("a folder");

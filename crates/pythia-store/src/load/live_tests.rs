@@ -214,7 +214,7 @@ fn contents(storage: &Arc<dyn Storage>) -> BTreeSet<String> {
     quads
 }
 
-/// A disk with a store of texts.
+/// Makes a disk with a store of texts.
 fn disk_with(texts: &[String]) -> Arc<dyn Storage> {
     let disk = memory();
     load_texts(&disk, texts, &options(1 << 30, 1)).expect("loaded");

@@ -24,7 +24,7 @@ const SPANS: usize = 8;
 /// Keys between two updates of the progress.
 const PROGRESS_KEYS: u64 = 1 << 14;
 
-/// Takes the distinct dictionary terms, sorted.
+/// A sink for the distinct dictionary terms, sorted.
 pub(super) trait TermSink {
     /// Takes the next term.
     fn term(&mut self, kind: TermKind, key: &[u8]) -> Result<(), LoadError>;
@@ -212,7 +212,7 @@ impl NumberedBatch {
     }
 }
 
-/// Collects one batch's numbers.
+/// Writer of one batch's numbers.
 struct NumberWriter {
     out: RunWriter,
     bytes: Vec<u8>,

@@ -30,7 +30,7 @@ const BLOCKS_WAITING: usize = 4;
 /// Bounds of the bytes read at a time from a spilled run.
 const READ_BYTES: std::ops::RangeInclusive<usize> = 1 << 14..=1 << 20;
 
-/// Takes the rows of one order.
+/// A sink for the rows of one order.
 pub(super) trait RowSink: Send {
     /// The result of writing all rows.
     type Sealed: Send;
@@ -40,7 +40,7 @@ pub(super) trait RowSink: Send {
     fn seal(self) -> Result<Self::Sealed, LoadError>;
 }
 
-/// Returns which quads (ids of subject, predicate, object and graph) need not be written.
+/// A function that returns which quads (ids of subject, predicate, object and graph) need not be written.
 pub(super) type KnownQuads<'k> = &'k (dyn Fn(&[[u64; 4]]) -> Result<Vec<bool>, LoadError> + Sync);
 
 /// Resources for sorting.
@@ -351,7 +351,7 @@ fn write_spo<R: Row, S: RowSink>(
     })
 }
 
-/// Drops rows that are known.
+/// A filter that drops known rows.
 struct KnownFilter<'a> {
     known: KnownQuads<'a>,
     packing: &'a Packing,

@@ -211,7 +211,7 @@ enum Block {
     File { offset: u64, bytes: usize },
 }
 
-/// Writes one run.
+/// Writer of one run.
 #[derive(Debug)]
 pub(crate) struct RunWriter {
     file: Arc<RunFile>,
@@ -341,7 +341,7 @@ impl Run {
     }
 }
 
-/// Reads one run front to back.
+/// Reader of one run, front to back.
 #[derive(Debug)]
 pub(crate) struct RunReader {
     file: Arc<RunFile>,

@@ -52,7 +52,7 @@ impl<R> SortPlan<R> {
     }
 }
 
-/// Takes any number of rows and returns them sorted.
+/// External sorter of any number of rows.
 #[derive(Debug)]
 pub(crate) struct RowSorter<'a, R> {
     plan: &'a SortPlan<R>,
@@ -137,7 +137,7 @@ impl<'a, R: SortRow> RowSorter<'a, R> {
     }
 }
 
-/// Merges sorted runs into one stream.
+/// A merge of sorted runs into one stream.
 #[derive(Debug)]
 pub(crate) struct MergedRows<R> {
     heads: Vec<Head<R>>,

@@ -22,7 +22,7 @@ struct Item {
     ordinal: u32,
 }
 
-/// Sorts keys, batch after batch in the same memory.
+/// Sorter of keys, batch after batch in the same memory.
 #[derive(Debug, Default)]
 pub(super) struct KeySorter {
     items: Vec<Item>,
@@ -62,8 +62,8 @@ impl KeySorter {
     }
 }
 
-/// Multikey sort: groups of equal prefixes are split by their next seven bytes, which are cached beside the record so
-/// that most comparisons read no key.
+/// Sorts by multikey sort: groups of equal prefixes are split by their next seven bytes, which are cached beside the
+/// record so that most comparisons read no key.
 fn sort_items(arena: &Arena, items: &mut [Item]) {
     let mut groups = vec![(0, items.len(), 0)];
     while let Some((start, end, mut depth)) = groups.pop() {

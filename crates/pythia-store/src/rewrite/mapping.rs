@@ -102,7 +102,7 @@ struct Gap {
     new: u64,
 }
 
-/// Builds a mapping while the new dictionary is written.
+/// Builder of a mapping, while the new dictionary is written.
 pub(super) struct MappingBuilder<'u> {
     used: &'u UsedTerms,
     kinds: Vec<KindMapping>,
@@ -188,7 +188,7 @@ mod tests {
     use super::super::used::{Bits, KindTerms};
     use super::*;
 
-    /// A mapping of IRIs: `used` tells which base terms are used, `new` before how many of them each new term goes.
+    /// Makes a mapping of IRIs: `used` marks used base terms, `new` says before how many of them each new term goes.
     fn mapping(used: &[bool], new: &[u64]) -> IdMapping {
         let mut used_base = Bits::new(used.len() as u64);
         for (rank, _) in used.iter().enumerate().filter(|(_, used)| **used) {

@@ -77,7 +77,7 @@ impl CurrentRows {
     }
 }
 
-/// Writes orders with new ids.
+/// Writer of orders with new ids.
 pub(super) struct OrderRewriter<'r> {
     pub(super) base: &'r Arc<Segment>,
     pub(super) runs: &'r [Arc<DeviceRun>],

@@ -204,7 +204,7 @@ fn rows_that_do_not_fit_are_sorted_in_files() {
     Case::new(&[model]).check(1, 2);
 }
 
-/// A case, and the storage that it is compacted in.
+/// Makes a small case, and the storage that it is compacted in.
 fn small_case() -> (Case, FaultyStorage) {
     let mut model = Model {
         first: [TERMS; TermKind::DICTIONARY.len()],
@@ -289,7 +289,7 @@ fn a_cancelled_rewrite_goes_on_and_one_of_another_state_does_not() {
     assert_eq!(written.segment.quads, base_quads().len() as u64);
 }
 
-/// A run that removes all quads of a predicate, so that the ids of the others move.
+/// Makes a run that removes all quads of a predicate, so that the ids of the others move.
 fn without(predicate: u64) -> Model {
     let mut model = Model {
         first: [TERMS; TermKind::DICTIONARY.len()],

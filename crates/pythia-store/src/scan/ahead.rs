@@ -32,7 +32,7 @@ impl ReadAhead {
     }
 }
 
-/// At most a sixty-fourth of the pool; for a small pool, a few pages up to a sixteenth.
+/// Returns the largest window: a sixty-fourth of the pool; for a small pool, a few pages up to a sixteenth.
 fn most(file: &PagedFile) -> usize {
     let pool_pages = file.pool().budget_bytes() / file.page_bytes();
     let few = (pool_pages / 16).min(GROWTH);

@@ -27,7 +27,7 @@ pub const fn mask(width: u32) -> u64 {
     }
 }
 
-/// Appends numbers of 0 to 64 bits to a growing buffer.
+/// A writer that appends numbers of 0 to 64 bits to a growing buffer.
 #[derive(Debug, Default)]
 pub struct BitWriter {
     bytes: Vec<u8>,

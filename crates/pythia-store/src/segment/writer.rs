@@ -201,7 +201,7 @@ fn assemble(dictionary: DictionaryDirectory, orders: Vec<OrderDirectory>) -> Seg
     }
 }
 
-/// Writes the quads in one order.
+/// Writer of the quads in one order.
 pub struct OrderWriter {
     order: Order,
     kind: OrderKind,

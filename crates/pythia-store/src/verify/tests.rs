@@ -150,7 +150,7 @@ proptest! {
     }
 }
 
-/// A store whose manifest lists runs.
+/// Makes a store whose manifest lists runs.
 fn with_runs(models: &[Model]) -> Arc<MemoryStorage> {
     let storage = write_store(&base_quads(), SMALL_PAGES);
     let as_storage: Arc<dyn Storage> = storage.clone();
@@ -165,7 +165,7 @@ fn with_runs(models: &[Model]) -> Arc<MemoryStorage> {
     storage
 }
 
-/// A run with a quad of two new terms, which did not come sorted.
+/// Makes a run with a quad of two new terms, which did not come sorted.
 fn one_run() -> Model {
     let mut model = Model {
         first: [TERMS; TermKind::DICTIONARY.len()],

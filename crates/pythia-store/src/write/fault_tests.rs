@@ -26,7 +26,7 @@ struct Fault {
 }
 
 impl Fault {
-    /// Every operation of a run without faults, and both ways to fail.
+    /// Lists every operation of a run without faults, and both ways to fail.
     fn all(operations: u64) -> impl Iterator<Item = Self> {
         let ways = |operation| {
             [false, true].map(|takes_effect| Self {
@@ -103,7 +103,7 @@ fn load(store: &Store, numbers: std::ops::Range<usize>) -> Result<(), StoreError
     super::tests::load(store, &numbers.map(quad).collect::<Vec<_>>())
 }
 
-/// A store with quads in the log alone, in several runs, and in its base.
+/// Makes a store with quads in the log alone, in several runs, and in its base.
 fn disk() -> MemoryStorage {
     let disk = empty();
     let store = open(disk.clone()).expect("memory");

@@ -55,7 +55,7 @@ struct Ground<'w> {
     _apart: Apart<'w>,
 }
 
-/// Prevents merging of runs across an index.
+/// A guard against merging runs across an index.
 struct Apart<'w>(&'w Writer);
 
 impl Drop for Apart<'_> {

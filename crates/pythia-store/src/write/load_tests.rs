@@ -123,7 +123,7 @@ fn beside(
     }
 }
 
-/// A store with quads in its base, in a run and in memory.
+/// Makes a store with quads in its base, in a run and in memory.
 fn disk() -> Arc<MemoryStorage> {
     let disk = empty();
     let store = open(disk.clone()).expect("memory");
@@ -141,7 +141,7 @@ fn on_disk() -> BTreeSet<Named> {
     numbers.map(quad).collect()
 }
 
-/// Every step of a load, with commits that add and remove loaded quads, existing quads, and others.
+/// Lists every step of a load, with commits that add and remove loaded quads, existing quads, and others.
 fn eventful() -> Vec<Beside> {
     use LoadStep::{AlmostDone, Copied, Placed, Resolved, Written};
     vec![
@@ -158,12 +158,12 @@ fn eventful() -> Vec<Beside> {
     ]
 }
 
-/// The loaded quads: old and new ones.
+/// Returns the loaded quads: old and new ones.
 fn loaded() -> Vec<Named> {
     quads((0..8).chain(12..14).chain(21..24).chain(29..45))
 }
 
-/// The successive states of a store while it is loaded.
+/// Returns the successive states of a store while it is loaded.
 fn states() -> Vec<BTreeSet<Named>> {
     let mut states = vec![on_disk()];
     for beside in eventful() {
@@ -428,8 +428,8 @@ fn a_load_beside_commits_that_fails_changes_nothing_and_is_done_again() {
 /// Maintenance of runs during a load.
 type Move = fn(&Writer) -> Result<bool, StoreError>;
 
-/// Loads, and at a step runs maintenance on a device whose operation `fault`, counted from there, takes effect but
-/// reports failure. Returns the operations of the maintenance, and whether it has left two states.
+/// Loads quads, and at a step runs maintenance on a device whose operation `fault`, counted from there, takes effect
+/// but reports failure. Returns the operations of the maintenance, and whether it has left two states.
 fn load_beside_a_move(step: LoadStep, moving: Move, fault: Option<u64>) -> (u64, bool) {
     let disk = empty();
     let device = FaultyStorage::new(disk.clone(), FaultPlan::none());

@@ -60,7 +60,7 @@ fn quads(number: u32) -> Vec<Named> {
     many(number * 10, 10)
 }
 
-/// A store with five runs.
+/// Makes a store with five runs.
 fn with_runs() -> Arc<MemoryStorage> {
     let disk = empty();
     let store = open(disk.clone()).expect("memory");

@@ -33,7 +33,7 @@ pub struct Rewritten {
     pub dropped: Vec<(AuxiliaryKind, String)>,
 }
 
-/// Which interrupted compactions may be continued.
+/// The interrupted compactions that may be continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GoOn {
     /// Only one that includes all commits.
@@ -140,7 +140,7 @@ impl Writer {
         before.map_or(Ok(()), |before| self.give_up(&before))
     }
 
-    /// The caller holds `maintenance`.
+    /// Discards an interrupted compaction. The caller holds `maintenance`.
     fn give_up(&self, before: &Manifest) -> Result<(), StoreError> {
         // After a switch with an unknown outcome, and where files were replaced, the folder may belong to the store.
         self.check_files()?;

@@ -10,7 +10,7 @@ use crate::auxiliary::{AuxiliaryKind, Change, OptimizeOptions, optimize};
 use crate::store::Store;
 use crate::verify::{VerifyOptions, verify};
 
-/// A store with auxiliary files, so that compaction writes more than the base.
+/// Makes a store with auxiliary files, so that compaction writes more than the base.
 fn disk() -> MemoryStorage {
     let disk = empty();
     let store = open(disk.clone()).expect("memory");
@@ -59,7 +59,7 @@ fn a_rewrite_that_finds_the_disk_full_leaves_nothing_at_any_step() {
     }
 }
 
-/// A store with an interrupted compaction and many commits since, opened with too little memory for any change.
+/// Makes a store with an interrupted compaction and many commits since, opened with too little memory for any change.
 fn interrupted(commits: u32, runs_max: usize) -> (Arc<MemoryStorage>, Store) {
     let disk = empty();
     let device = FaultyStorage::new(disk.clone(), FaultPlan::none());

@@ -41,7 +41,7 @@ pub(super) fn write_options() -> WriteOptions {
     }
 }
 
-/// A store without quads.
+/// Makes a store without quads.
 pub(super) fn empty() -> Arc<MemoryStorage> {
     let storage = Arc::new(MemoryStorage::new());
     write_segment(storage.clone(), &BTreeSet::new(), SMALL_PAGES).expect("memory does not fail");
@@ -645,7 +645,7 @@ pub(super) fn many(from: u32, count: u32) -> Vec<Named> {
 /// A compaction interrupted by a crash continues when the store is opened again, even after commits in between, and
 /// does not write finished parts again.
 #[test]
-fn an_interrupted_rewrite_is_gone_on_with_after_any_crash() {
+fn an_interrupted_rewrite_continues_after_any_crash() {
     let disk = || {
         let disk = empty();
         let store = open(disk.clone()).expect("sound");

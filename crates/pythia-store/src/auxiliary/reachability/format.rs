@@ -151,7 +151,7 @@ pub(super) struct Label {
     pub(super) links: std::ops::Range<u64>,
 }
 
-/// Writes the three kinds of pages, each at once.
+/// Writer of the three kinds of pages, each at once.
 pub(super) struct Pages<'s, S> {
     sink: &'s mut S,
     page: Vec<u8>,

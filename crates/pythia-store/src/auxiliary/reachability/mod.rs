@@ -310,7 +310,7 @@ impl Label {
     }
 }
 
-/// Compares pages with those of a file instead of writing them.
+/// A sink that compares pages with those of a file instead of writing them.
 struct Comparison<'f> {
     file: &'f PagedFile,
     next: u64,

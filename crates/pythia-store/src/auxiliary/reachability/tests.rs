@@ -39,7 +39,7 @@ fn quads(edges: impl IntoIterator<Item = (u64, u64)>) -> BTreeSet<Quad> {
     edges.into_iter().map(quad).collect()
 }
 
-/// A store of these edges with labels.
+/// Makes a store of these edges with labels.
 fn labelled(quads: &BTreeSet<Quad>) -> Store {
     let storage = write_store(quads, SMALL_PAGES);
     optimize(storage.clone(), &adding(), OptimizeOptions::default()).expect("memory");
@@ -92,7 +92,7 @@ fn agrees(quads: &BTreeSet<Quad>, nodes: u64) {
     }
 }
 
-/// A random graph: many shapes between a forest and a hairball.
+/// Generates a random graph: many shapes between a forest and a hairball.
 fn graphs() -> impl Strategy<Value = (u64, Vec<(u64, u64)>)> {
     (2..120_u64, 0..3_u8).prop_flat_map(|(nodes, shape)| {
         let edges = match shape {
@@ -123,7 +123,7 @@ proptest! {
     }
 }
 
-/// A graph in which labels cannot be exact: layers in which every node leads to many of the next.
+/// Makes a graph in which labels cannot be exact: layers in which every node leads to many of the next.
 fn layers() -> BTreeSet<Quad> {
     let edge = |layer: u64, from: u64, step: u64| {
         let to = (from * 7 + step * step * 5 + layer) % 100;

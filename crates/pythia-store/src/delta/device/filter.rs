@@ -34,7 +34,7 @@ pub(crate) struct StoredFilter {
     blocks: Vec<Block>,
 }
 
-/// Collects the members of a filter.
+/// Builder of a filter, which collects its members.
 #[derive(Debug)]
 pub(crate) struct FilterBuilder {
     blocks: Vec<Block>,

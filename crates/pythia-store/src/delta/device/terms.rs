@@ -38,7 +38,7 @@ fn map_key(kind: u8, direction: Direction) -> u64 {
     u64::from(kind) << TermId::PAYLOAD_BITS | direction as u64
 }
 
-/// Writes the terms of a run.
+/// Writer of the terms of a run.
 pub struct RunTermsWriter {
     dictionary: DictionaryWriter,
     spans: Vec<TermSpan>,

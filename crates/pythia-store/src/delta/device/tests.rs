@@ -132,7 +132,7 @@ pub(crate) fn base_quads() -> BTreeSet<Quad> {
     (0..200).map(quad).collect()
 }
 
-/// Several consecutive runs: quads change their state from run to run, terms come in any order.
+/// Generates several consecutive runs: quads change their state from run to run, terms come in any order.
 pub(crate) fn runs() -> impl Strategy<Value = Vec<Model>> {
     let node = prop_oneof![3 => 0..12_u64, 1 => 0..3000_u64];
     let quad = (node.clone(), 0..4_u64, node, 0..3_u64);
@@ -247,7 +247,7 @@ proptest! {
     }
 }
 
-/// A run whose terms are not sorted, and of which the first half of the quads was removed.
+/// Makes a run whose terms are not sorted, and of which the first half of the quads was removed.
 fn some_run() -> Model {
     let mut model = Model {
         first: [7; TermKind::DICTIONARY.len()],

@@ -135,7 +135,7 @@ impl Drop for DeviceRunWriter {
     }
 }
 
-/// Writes the signed rows of one order.
+/// Writer of the signed rows of one order.
 pub struct RunOrderWriter {
     added: OrderWriter,
     removed: OrderWriter,
@@ -190,7 +190,7 @@ impl RunOrderWriter {
     }
 }
 
-/// Takes a term of a run.
+/// A callback for a term of a run.
 pub type EachTerm<'e> = &'e mut dyn FnMut(TermKey<'_>, TermId) -> Result<(), StoreError>;
 
 /// Writes a run of changes in memory: `rows` returns the rows of an order, sorted, and `terms` passes on the new

@@ -45,7 +45,7 @@ fn decoded(bytes: &[u8; QUAD_BYTES]) -> Quad {
     std::array::from_fn(|index| u64::from_le_bytes(numbers[index]))
 }
 
-/// Writes quads, which come sorted.
+/// Writer of quads, which come sorted.
 #[derive(Debug)]
 pub(crate) struct KnownQuadsWriter {
     first: Vec<Quad>,

@@ -18,7 +18,7 @@ const KEYS_BYTES: usize = 4 << 20;
 /// Cost of looking a term up, in terms of a dictionary read in order.
 const FIND_COST: u64 = 16;
 
-/// Gives each term its existing id, or the next new one.
+/// The sink of terms that gives each its existing id, or the next new one.
 pub(super) struct Resolver<'t> {
     snapshot: &'t Snapshot,
     /// `Some` if the base's terms are read in order, as many are looked up.

@@ -13,7 +13,7 @@ use crate::segment::bits::width_of;
 const DISTINCT_MAX: usize = 128;
 const TABLE_SLOTS: usize = 512;
 
-/// Encodes blocks; holds the scratch memory for it.
+/// Encoder of blocks, with its scratch memory.
 pub(super) struct BlockEncoder {
     run_values: Vec<u64>,
     run_lengths: Vec<u64>,

@@ -2,7 +2,7 @@
 
 use super::directory::PredicateRows;
 
-/// Computes the [`PredicateRows`] of the rows that it counts.
+/// Counter of sorted rows, which computes their [`PredicateRows`].
 #[derive(Default)]
 pub(crate) struct PredicateCounter {
     last: Option<[u64; 4]>,

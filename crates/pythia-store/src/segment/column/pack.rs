@@ -48,7 +48,7 @@ pub(super) fn unpack(bytes: &[u8], width: u32, out: &mut [u64]) -> Result<usize,
     Ok(used)
 }
 
-/// Up to 56 bits a number: each is within the eight bytes from its first.
+/// Unpacks numbers of up to 56 bits: each is within the eight bytes from its first.
 fn unpack_narrow(bytes: &[u8], width: u32, out: &mut [u64]) {
     let mask = mask(width);
     let step = width as usize;

@@ -18,7 +18,7 @@ use crate::segment::bits::width_of;
 /// A cut block is good enough if it leaves fewer bytes of the page than this empty.
 const FILL_SLACK_BYTES: usize = 24;
 
-/// Writes one column file.
+/// Writer of one column file.
 pub struct ColumnWriter {
     file: PageWriter,
     directory: ColumnDirectory,

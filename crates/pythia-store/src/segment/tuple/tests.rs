@@ -230,7 +230,7 @@ fn iri(rank: u64) -> u64 {
     TermId::new(TermKind::Iri, rank).0
 }
 
-/// A term of any kind, often one of a few.
+/// Generates a term of any kind, often one of a few.
 fn term() -> impl Strategy<Value = u64> {
     let kinds = vec![
         TermKind::BlankNode,
@@ -257,7 +257,7 @@ fn graph() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Some random rows, some lists, some similar nodes.
+/// Generates some random rows, some lists, some similar nodes.
 fn rows() -> impl Strategy<Value = Vec<Row>> {
     let predicate = || (0_u64..12).prop_map(|rank| iri(rank * rank * 7));
     let node = || term().prop_map(|node| node.max(1));

@@ -15,7 +15,7 @@ use super::directory::{TupleDirectory, TupleStatistics};
 use super::format::{EXTERNAL_KIND, PAGE_BYTES_MAX, PAGE_BYTES_MIN, ROWS_MAX};
 use crate::StoreError;
 
-/// Takes finished pages, in order.
+/// A sink for finished pages, in order.
 pub trait PageSink {
     /// Seals and appends a page; returns its number.
     fn push_page(&mut self, page: &mut [u8]) -> Result<u64, StoreError>;
@@ -58,7 +58,7 @@ struct List {
     bits: u64,
 }
 
-/// Packs rows into tuple pages.
+/// Writer of tuple pages, from sorted rows.
 #[derive(Debug)]
 pub struct TupleWriter<S> {
     sink: S,
