@@ -127,7 +127,7 @@ impl Writer {
         })
     }
 
-    /// Returns the ticket of a commit whose key the log has: it must be durable before the caller is told of it.
+    /// Returns an earlier commit with this key, and a ticket: it must be durable before the caller learns of it.
     fn committed_before(&self, head: &Head, position: Position) -> Result<Submitted, StoreError> {
         Ok(Submitted {
             ticket: self.log.submit(&[])?,

@@ -114,7 +114,7 @@ impl Writer {
         let ours = [Some(&old), new.map(|new| &new.manifest)];
         let is_ours = |found: Manifest| {
             ours.into_iter().flatten().any(|ours| {
-                // A program that opens the store may write a later format, but only when it opens it.
+                // Opening a store for writing may raise its format, which is written only from then on.
                 let format = ours.format;
                 **ours
                     == Manifest {

@@ -126,7 +126,7 @@ impl Writer {
     fn is_worth_going_on(&self, before: &Manifest, go_on: GoOn) -> bool {
         let position = position_of(before);
         let is_current = position == Position(self.head.lock().last + 1);
-        // Twice its changes would have to be replayed: the next compaction would be due at once.
+        // Beyond this limit, as many changes as it had must be replayed: the next compaction would be due at once.
         let changes =
             |manifest: &Manifest| manifest.runs.iter().map(RunEntry::changes).sum::<u64>();
         let most = (2 * changes(before)).max(self.options.rewrite_quads_min);

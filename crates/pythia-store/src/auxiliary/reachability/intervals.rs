@@ -145,7 +145,7 @@ fn join_overlaps(intervals: &mut Vec<Interval>) {
     intervals.extend(next);
 }
 
-/// Sorts intervals of one sort and joins those that overlap or touch.
+/// Sorts intervals that are all exact, or all approximate, and joins those that overlap or touch.
 fn union(intervals: &mut Vec<Interval>) {
     intervals.sort_unstable_by_key(|interval| interval.low);
     intervals.dedup_by(|later, earlier| {
