@@ -3,7 +3,7 @@
 //!
 //! For each end there is a column file like PSO and POS, but with the attribute's value in the place of the graph:
 //! rows (edge's predicate, node, neighbour, value), one for each value of the neighbour, and none if it has none.
-//! That is exactly the join of the two patterns. All quads are of the default graph.
+//! This is exactly the join of the two patterns. All quads are of the default graph.
 
 use std::sync::Arc;
 

@@ -138,7 +138,7 @@ impl Tuples<'_> {
         Ok(())
     }
 
-    /// Checks that an external list is in order by its first row, and that it ends its predicate.
+    /// Adds an external list: checks its order as if by its first row; no row of its predicate may follow it.
     fn list(&mut self, page: u64, gap: &Gap) -> Result<(), StoreError> {
         if self
             .last
