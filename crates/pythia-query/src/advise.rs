@@ -1,8 +1,9 @@
-//! What a query would use if `pythia optimize` had built it: paths of one predicate between two known
-//! ends, and attributes of nodes that are found by an edge.
+//! Advice on auxiliary files: the reachability labels and cached attributes that a query would use if `pythia
+//! optimize` had built them. Labels serve paths of one predicate between two known ends; cached attributes
+//! serve nodes that are found by an edge.
 //!
-//! Only the query's text is looked at. A term is taken to be known if it is a constant or another
-//! pattern has it too.
+//! Only the query's text is examined. A term counts as known if it is a constant or occurs in another
+//! pattern.
 
 use oxrdf::NamedNode;
 use rustc_hash::FxHashMap;
@@ -12,7 +13,7 @@ use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 use crate::plan::scope::visit_mut;
 use crate::syntax::Query;
 
-/// What a query would use.
+/// Auxiliary files that a query would use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
     /// Predicates of paths `P+` and `P*` whose ends are known.
@@ -22,7 +23,7 @@ pub struct Wishes {
 }
 
 impl Query {
-    /// What the query would use, each once.
+    /// Returns the auxiliary files that the query would use, without duplicates.
     pub fn wishes(&self) -> Wishes {
         let mut patterns = Patterns::default();
         let (spargebra::Query::Select { pattern, .. }
@@ -34,12 +35,12 @@ impl Query {
     }
 }
 
-/// The patterns of a query outside GRAPH.
+/// Patterns of a query outside GRAPH.
 #[derive(Default)]
 struct Patterns {
     triples: Vec<TriplePattern>,
     paths: Vec<(TermPattern, Path, TermPattern)>,
-    /// How many patterns have each term that is no constant.
+    /// Number of patterns in which each non-constant term occurs.
     uses: FxHashMap<TermPattern, usize>,
 }
 
@@ -80,7 +81,7 @@ impl Patterns {
         }
     }
 
-    /// Whether a term is known without `patterns` of those that have it.
+    /// Returns whether the term is a constant or occurs in more than `patterns` patterns.
     fn is_known(&self, term: &TermPattern, patterns: usize) -> bool {
         let is_constant = !matches!(term, TermPattern::Variable(_) | TermPattern::BlankNode(_));
         is_constant || self.uses.get(term).is_some_and(|uses| *uses > patterns)
@@ -122,7 +123,8 @@ impl Patterns {
     }
 }
 
-/// The predicate of a path that is one or more, or zero or more, of its edges in one direction.
+/// Returns the predicate of a path that repeats a single predicate in one direction (one or more, zero or
+/// more).
 fn closure_of(path: &Path) -> Option<&NamedNode> {
     match path {
         Path::OneOrMore(inner) | Path::ZeroOrMore(inner) => match &**inner {

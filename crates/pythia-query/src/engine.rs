@@ -1,4 +1,4 @@
-//! Planning and running queries: from parsed text and a snapshot to results.
+//! Planning and execution of queries: from parsed text and a snapshot to results.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ use crate::spill::SpillSpace;
 use crate::spill::bytes::SpilledBytes;
 use crate::syntax::{Query, Update};
 
-/// What queries share: memory, room for temporary files and the execution runtime. Make one per
+/// Resources that queries share: memory, space for temporary files and the execution runtime. Create one per
 /// process.
 #[derive(Debug)]
 pub struct Engine {
@@ -48,45 +48,46 @@ pub struct Engine {
 /// Limits of all queries together.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// Bytes that queries may hold in rows, tables, sorts and computed terms. What does not fit
-    /// goes to temporary files, or ends in [`QueryError::Memory`].
+    /// Bytes that queries may hold in rows, tables, sorts and computed terms. Rows beyond that are spilled to
+    /// temporary files, or the query fails with [`QueryError::Memory`].
     pub memory_bytes: usize,
-    /// Where temporary files are made; `None` is the system's place for them.
+    /// Folder for temporary files; `None` is the system's default.
     pub spill_folder: Option<PathBuf>,
-    /// Bytes that temporary files may have; beyond, a query ends with [`QueryError::Spill`].
+    /// Maximum bytes of temporary files; beyond it, a query fails with [`QueryError::Spill`].
     pub spill_bytes: u64,
 }
 
-/// What running queries hold, and what they have written.
+/// Memory and temporary files in use by running queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes of memory held by running queries.
     pub memory_bytes: usize,
     /// Bytes in temporary files of running queries.
     pub spill_bytes: u64,
-    /// Bytes written to temporary files since the engine was made.
+    /// Bytes written to temporary files since the engine was created.
     pub spilled_bytes: u64,
 }
 
-/// Limits of one query, and what it may use.
+/// Limits and permissions of one query.
 #[derive(Clone, Default)]
 pub struct QueryOptions {
-    /// Stop with [`QueryError::Timeout`] after this long.
+    /// Time limit, after which the query fails with [`QueryError::Timeout`].
     pub timeout: Option<Duration>,
-    /// Set to stop the query with [`QueryError::Cancelled`].
+    /// Flag that stops the query with [`QueryError::Cancelled`] once it is set.
     pub cancel: Option<Arc<AtomicBool>>,
-    /// Measure what each part of the plan costs, for [`PreparedQuery::plan`] while the results are
-    /// read and afterwards.
+    /// Measures the cost of each part of the plan. [`PreparedQuery::plan`] returns the measurements, also
+    /// while the results are being read.
     pub profile: bool,
-    /// Asks the endpoints of `SERVICE`. Without it, `SERVICE` is an error, also if SILENT.
+    /// Handler of `SERVICE` requests. Without it, `SERVICE` is an error, even with SILENT.
     pub service: Option<Arc<dyn ServiceHandler>>,
-    /// Functions of the embedding program, which queries call by their IRI.
+    /// Functions of the embedding program that queries call by IRI.
     pub functions: Arc<CustomFunctions>,
-    /// Bytes the query may hold, of those that all may hold; `None` is all of them.
+    /// Bytes that the query may hold, within the budget of all queries; `None` is the whole budget.
     pub memory_bytes: Option<usize>,
-    /// Stop with [`QueryError::RowLimit`] after this many solutions or triples, if there are more.
+    /// Maximum number of solutions or triples; a query with more fails with [`QueryError::RowLimit`] after
+    /// that many.
     pub row_limit: Option<u64>,
-    /// The graphs the query sees. The others are as if the store did not have them.
+    /// Graphs visible to the query. The others appear not to exist in the store.
     pub visible: GraphRules,
 }
 
@@ -104,7 +105,7 @@ impl fmt::Debug for QueryOptions {
     }
 }
 
-/// What a query asks for.
+/// The form of a query.
 #[derive(Debug)]
 pub(crate) enum Form {
     Select,
@@ -125,7 +126,7 @@ pub struct PreparedQuery {
 }
 
 impl Engine {
-    /// An engine with these limits.
+    /// Creates an engine with these limits.
     pub fn new(options: &EngineOptions) -> Result<Self, QueryError> {
         let folder = options
             .spill_folder
@@ -139,7 +140,7 @@ impl Engine {
         })
     }
 
-    /// What queries use now.
+    /// Returns the resources that running queries hold now.
     pub fn usage(&self) -> Usage {
         Usage {
             memory_bytes: self.memory.used(),
@@ -148,12 +149,12 @@ impl Engine {
         }
     }
 
-    /// Returns a temporary file for bytes that wait, within the space that queries have for such files.
+    /// Creates a temporary file for buffered bytes, within the space limit of temporary files.
     pub fn spilled_bytes(&self) -> Result<SpilledBytes, QueryError> {
         SpilledBytes::create(&self.spill)
     }
 
-    /// The limits of a query that starts now.
+    /// Creates the limits of a query that starts now.
     pub(crate) fn governor(&self, options: &QueryOptions) -> Arc<Governor> {
         Arc::new(Governor::new(
             options.cancel.clone().unwrap_or_default(),
@@ -164,11 +165,11 @@ impl Engine {
         ))
     }
 
-    /// Parses a query, as [`Query::parse`], within the memory of all queries: what it takes, unless that is
-    /// little, is charged for before it is there, until it is dropped.
+    /// Parses a query like [`Query::parse`], within the memory budget of all queries. Large syntax trees are
+    /// charged before they are built, until they are dropped; small ones are free.
     ///
     /// # Errors
-    /// [`QueryError::Memory`] besides those of the syntax.
+    /// [`QueryError::Memory`] in addition to syntax errors.
     pub fn parse_query(
         &self,
         text: &str,
@@ -178,11 +179,11 @@ impl Engine {
         Query::parse_within(text, base, &self.governor(options))
     }
 
-    /// Parses an update, as [`Update::parse`], within the memory of all queries: what it takes is
-    /// charged for before it is there, until it is dropped.
+    /// Parses an update like [`Update::parse`], within the memory budget of all queries. The syntax tree is
+    /// charged before it is built, until it is dropped.
     ///
     /// # Errors
-    /// [`QueryError::Memory`] besides those of the syntax.
+    /// [`QueryError::Memory`] in addition to syntax errors.
     pub fn parse_update(
         &self,
         text: &str,
@@ -192,7 +193,7 @@ impl Engine {
         Update::parse_within(text, base, &self.governor(options))
     }
 
-    /// Plans a query against a snapshot. Its time runs from here on.
+    /// Plans a query against a snapshot. The query's time limit starts here.
     pub fn prepare(
         &self,
         snapshot: &Snapshot,
@@ -202,7 +203,7 @@ impl Engine {
         self.prepare_within(self.governor(options), snapshot, query, options)
     }
 
-    /// The same with limits that others share.
+    /// Plans a query under limits that are shared with others.
     pub(crate) fn prepare_within(
         &self,
         governor: Arc<Governor>,
@@ -260,42 +261,41 @@ impl Engine {
 }
 
 impl PreparedQuery {
-    /// The plan as text: one line per operator and step, inputs indented, with estimated rows and,
-    /// with [`QueryOptions::profile`], what each part took so far.
+    /// Returns the plan as text: one line per operator and step, with indented inputs, estimated rows and,
+    /// with [`QueryOptions::profile`], the cost of each part so far.
     pub fn explain(&self) -> String {
         self.plan().to_string()
     }
 
-    /// What [`Self::explain`] tells, as JSON.
+    /// Returns the plan of [`Self::explain`] as JSON.
     pub fn explain_json(&self) -> String {
         serde_json::to_string_pretty(&self.plan()).expect("a plan has only names and numbers")
     }
 
-    /// What [`Self::explain`] tells, as a tree. Other threads may ask while one reads the results, and
-    /// see what was measured so far; it takes no more than a walk over the plan.
+    /// Returns the plan of [`Self::explain`] as a tree. Other threads may call this while one thread reads
+    /// the results, and see the measurements so far. It costs one walk over the plan.
     pub fn plan(&self) -> PlanNode {
         let mut plan = Explainer::new(&self.context).plan(self.plan.as_ref());
         plan.warnings = self.warnings();
         plan
     }
 
-    /// What whoever wrote the query should know, though it is no error: functions that nothing
-    /// implements.
+    /// Returns hints for the author of the query that are not errors, such as calls of unknown functions.
     pub fn warnings(&self) -> Vec<String> {
         self.context.evaluation.warnings()
     }
 
-    /// The same, to be added to those of other queries.
+    /// Returns the warnings in a form that can be merged with those of other queries.
     pub(crate) fn warned(&self) -> Warnings {
         self.context.evaluation.warned()
     }
 
-    /// The variables of the solutions, in order.
+    /// Returns the variables of the solutions, in order.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
 
-    /// Runs it. Solutions are computed as they are asked for.
+    /// Runs the query. Solutions are computed on demand.
     pub fn execute(&self) -> Result<Results, QueryError> {
         if let Some(profile) = &self.context.profile {
             profile.clear();

@@ -1,142 +1,141 @@
-//! What can go wrong between a query's text and its results.
+//! Errors of queries and updates.
 
 use std::path::PathBuf;
 
-/// An error of a query.
+/// An error of a query or update.
 ///
-/// An error *inside* an expression (`1 / 0`, `STR` of a blank node) is not one of these: SPARQL
-/// makes it an unbound variable or a false filter.
+/// An error *inside* an expression (`1 / 0`, `STR` of a blank node) is not one of these: in SPARQL it leaves
+/// a variable unbound or makes a filter false.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// The text is not a query.
+    /// The text is not a valid query.
     #[error("line {line}, column {column}: {message}")]
     Syntax {
         /// Line, from 1.
         line: usize,
         /// Column in characters, from 1.
         column: usize,
-        /// What was expected.
+        /// The expected syntax.
         message: String,
     },
 
-    /// The query asks for something that is not there, or not yet.
+    /// The query uses a feature that is not supported.
     #[error("{what} is not supported{}", hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default())]
     Unsupported {
-        /// The construct, as it is written in a query.
+        /// The construct as written in a query.
         what: String,
-        /// What to do instead.
+        /// An alternative.
         hint: Option<String>,
     },
 
-    /// The store failed.
+    /// The store reported an error.
     #[error(transparent)]
     Store(#[from] pythia_store::StoreError),
 
-    /// The query was stopped from outside.
+    /// The query was cancelled by its caller.
     #[error("the query was cancelled")]
     Cancelled,
 
-    /// The query ran past its deadline.
+    /// The query exceeded its time limit.
     #[error("the query ran past its time limit; raise --timeout, or ask for less")]
     Timeout,
 
-    /// The query needs more memory than it may have, even after writing to files what can be.
+    /// The query needs more memory than its limit, even after spilling.
     #[error(
         "the query needs more memory than it may have ({0}); raise --memory, or the query's own limit"
     )]
     Memory(String),
 
-    /// A path search cannot go on: an edge has no usable weight, or there are endlessly many paths.
+    /// A path search cannot continue: an edge has no usable weight, or there are infinitely many paths.
     #[error("path search: {0}")]
     Path(String),
 
-    /// Another endpoint failed (`SERVICE`).
+    /// A remote endpoint failed (`SERVICE`).
     #[error("SERVICE {endpoint}: {message}")]
     Service {
         /// The endpoint.
         endpoint: String,
-        /// What went wrong.
+        /// The cause.
         message: String,
     },
 
-    /// Another endpoint may not be asked (`SERVICE`).
+    /// A remote endpoint is not allowed (`SERVICE`).
     #[error("SERVICE {endpoint}: {message}")]
     Refused {
         /// The endpoint.
         endpoint: String,
-        /// Why not.
+        /// The reason.
         message: String,
     },
 
     /// LOAD failed.
     #[error("LOAD <{iri}>: {message}")]
     Load {
-        /// What was to be loaded.
+        /// IRI of the document.
         iri: String,
-        /// What went wrong.
+        /// The cause.
         message: String,
     },
 
-    /// An operation of an update needs a graph that is not there, or makes one that is.
+    /// An operation of an update needs a graph that does not exist, or creates one that exists.
     #[error("line {line}: {message}")]
     Graph {
-        /// Where the operation starts.
+        /// Line on which the operation starts.
         line: usize,
-        /// What is wrong.
+        /// The cause.
         message: String,
     },
 
-    /// An update would change a graph that it may not. Nothing of the operation was done.
+    /// An update would change a graph that it may not write to. Nothing of the operation was done.
     #[error("{what} may not be changed with the rights this request has")]
     Forbidden {
-        /// The graph, or which graphs.
+        /// The graph or graphs.
         what: String,
     },
 
-    /// What a transaction has changed, which is in memory until it is committed, does not fit.
+    /// The uncommitted changes of a transaction, which are kept in memory, exceed the budget.
     #[error(
         "the transaction's changes need more memory than there is ({0}); raise --memory, or commit in smaller parts"
     )]
     Changes(String),
 
-    /// An update in a transaction has failed before, and may have been done by half.
+    /// An earlier update in the transaction failed and may be half done.
     #[error("an update in this transaction has failed: roll it back, and do all of it again")]
     Aborted,
 
-    /// Rows that do not fit into memory could not be put into a file.
+    /// Rows that do not fit into memory could not be written to a temporary file.
     #[error(
         "the query needs temporary files in {}: {message}; give it a folder with space (--spill-folder, --spill-limit) or more memory (--memory)",
         folder.display()
     )]
     Spill {
-        /// Where the files are made.
+        /// Folder of the temporary files.
         folder: PathBuf,
-        /// What went wrong.
+        /// The cause.
         message: String,
     },
 
-    /// The query has more results than it may give. Those it may give were given.
+    /// The query has more results than its limit. All results up to the limit were returned.
     #[error(
         "the query has more than the {0} results it may give; raise --max-rows, or add a LIMIT"
     )]
     RowLimit(u64),
 
-    /// The execution engine failed.
+    /// The execution runtime reported an error.
     #[error("execution failed: {0}")]
     Execution(String),
 }
 
 impl QueryError {
-    /// Whether the same transaction may succeed if it is run again: another one has changed the same
-    /// quads meanwhile.
+    /// Returns whether the same transaction may succeed on a retry, because it conflicted with another one.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Store(error) if error.is_retryable())
     }
 
-    /// The line of the query that a syntax error is in, and a caret under the place.
+    /// Returns the line of the query that has the syntax error, with a caret under the position.
     pub fn snippet(&self, query: &str) -> Option<String> {
-        /// Characters shown before and after the place.
+        /// Characters shown before and after the position.
         const BEFORE: usize = 60;
         const AFTER: usize = 40;
         let Self::Syntax { line, column, .. } = self else {
@@ -158,7 +157,7 @@ impl QueryError {
         ))
     }
 
-    /// A [`QueryError::Unsupported`] without a hint.
+    /// Creates a [`QueryError::Unsupported`] without a hint.
     pub fn unsupported(what: impl Into<String>) -> Self {
         Self::Unsupported {
             what: what.into(),
@@ -166,7 +165,7 @@ impl QueryError {
         }
     }
 
-    /// A [`QueryError::Unsupported`] that says what to do instead.
+    /// Creates a [`QueryError::Unsupported`] with an alternative.
     pub fn unsupported_hint(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Unsupported {
             what: what.into(),

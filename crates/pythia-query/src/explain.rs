@@ -1,5 +1,5 @@
-//! Plans as people and programs read them: operators, the steps inside them, what was expected
-//! and, if it was measured, what happened.
+//! Query plans for people and programs to read: operators, their steps, the planner's estimates and, if
+//! profiled, measured costs.
 
 use std::fmt::{self, Write};
 
@@ -15,49 +15,48 @@ use crate::exec::profile::PartId;
 /// An operator of a plan, or a step of a pattern.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlanNode {
-    /// What it is, in one word.
+    /// Name of the operator, in one word.
     pub operator: String,
-    /// What it works on.
+    /// The operator's arguments.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// Solutions the planner expects of it.
+    /// Solutions that the planner expects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimated_rows: Option<f64>,
-    /// What it took, if the query was run with [`QueryOptions::profile`](crate::QueryOptions).
+    /// Measured cost, if the query was run with [`QueryOptions::profile`](crate::QueryOptions).
     #[serde(flatten)]
     pub measured: Option<Measured>,
-    /// A pattern's steps, in the order they run; the branches of a UNION, the inside of an
-    /// OPTIONAL.
+    /// Steps of a pattern, in execution order; branches of a UNION; the inside of an OPTIONAL.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<PlanNode>,
-    /// Where its solutions come from.
+    /// Operators that supply the input solutions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<PlanNode>,
-    /// At the root of a plan: what whoever wrote the query should know, though it is no error.
+    /// Hints for the author of the query, only at the root of a plan. Warnings are not errors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// What one part of a plan took, its inputs and the steps before it left out.
+/// Measured cost of one part of a plan, without its inputs and the steps before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
-    /// Solutions it gave.
+    /// Solutions returned.
     pub rows: u64,
-    /// Batches they came in.
+    /// Batches returned.
     pub batches: u64,
-    /// Time, in microseconds.
+    /// Time in microseconds.
     pub time_us: f64,
     /// Pages found in memory.
     pub pages_from_cache: u64,
     /// Pages read from the device.
     pub pages_from_device: u64,
-    /// Nodes that a path search came to, once for each start and state of the path.
+    /// Nodes that a path search visited, counted once per start and state of the path.
     #[serde(skip_serializing_if = "is_zero")]
     pub nodes_visited: u64,
 }
 
 impl Measured {
-    /// Returns what may be told where graphs are hidden: pages, and the batches they make, hold quads of all
+    /// Removes the numbers that would reveal hidden graphs: pages, and thus batches, hold quads of all
     /// graphs.
     fn of_visible(self) -> Self {
         Self {
@@ -74,7 +73,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl PlanNode {
-    /// A part without steps or inputs.
+    /// Creates a part without steps or inputs.
     pub(crate) fn new(operator: impl Into<String>, detail: impl Into<String>) -> Self {
         Self {
             operator: operator.into(),
@@ -87,7 +86,7 @@ impl PlanNode {
         }
     }
 
-    /// This part and all below it, depth first.
+    /// Returns this part and all parts below it, depth first.
     pub fn parts(&self) -> Vec<&Self> {
         let mut found = vec![self];
         for below in self.steps.iter().chain(&self.inputs) {
@@ -96,7 +95,7 @@ impl PlanNode {
         found
     }
 
-    /// Pages that this part and all below it asked for.
+    /// Returns the pages that this part and all parts below it requested.
     pub fn pages(&self) -> u64 {
         let pages = |m: Measured| m.pages_from_cache + m.pages_from_device;
         let measured = self.parts().into_iter().filter_map(|part| part.measured);
@@ -136,8 +135,8 @@ impl PlanNode {
     }
 }
 
-/// One line per part; steps stand below their operator, inputs below the steps, and warnings at the
-/// end.
+/// Prints one line per part. Steps are printed below their operator, inputs below the steps, and warnings at
+/// the end.
 impl fmt::Display for PlanNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = String::new();
@@ -149,15 +148,15 @@ impl fmt::Display for PlanNode {
     }
 }
 
-/// What it takes to describe a plan: the query's terms, and what was measured.
+/// Context for describing a plan: the query's terms and the measurements.
 pub(crate) struct Explainer<'a> {
     context: &'a QueryContext,
-    /// What its parts took so far, if that is measured.
+    /// Costs of the parts so far, if the query is profiled.
     measured: Option<FxHashMap<PartId, Measured>>,
 }
 
 impl<'a> Explainer<'a> {
-    /// Describes plans of this query, with what was measured up to now.
+    /// Creates an explainer with the measurements up to now.
     pub(crate) fn new(context: &'a QueryContext) -> Self {
         Self {
             context,
@@ -165,7 +164,7 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    /// A plan with all below it.
+    /// Describes a plan and all parts below it.
     pub(crate) fn plan(&self, plan: &dyn ExecutionPlan) -> PlanNode {
         let mut node = match plan.downcast_ref::<SolutionExec>() {
             Some(solutions) => solutions.explain(self),
@@ -176,10 +175,10 @@ impl<'a> Explainer<'a> {
         node
     }
 
-    /// What was measured of a part.
+    /// Returns the measurements of a part.
     pub(crate) fn measured(&self, part: PartId) -> Option<Measured> {
         let measured = self.measured.as_ref()?;
-        // A part that never ran took nothing.
+        // A part that never ran has no measurements: its cost is zero.
         let measured = measured.get(&part).copied().unwrap_or_default();
         Some(match &self.context.dataset.visible {
             None => measured,
@@ -187,7 +186,7 @@ impl<'a> Explainer<'a> {
         })
     }
 
-    /// A constant as text: the term, or its id if it cannot be read.
+    /// Formats a constant: the term, or its id if the term cannot be read.
     pub(crate) fn term(&self, id: TermId) -> String {
         match self.context.evaluation.decode(&[id]) {
             Ok(terms) if terms.len() == 1 => terms[0].to_string(),

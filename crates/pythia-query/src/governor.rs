@@ -1,10 +1,9 @@
-//! What one query may use: time, memory, and room for what does not fit into memory.
+//! Limits of one query: time, memory, and space for spilled rows.
 //!
-//! A [`Governor`] is asked by the planner, by expressions and by operators. Memory comes from a
-//! [`MemoryBudget`] of the process through one of the query, and both are hard: what cannot be
-//! had is an error, or, for an operator that can write its rows to a file, the moment to do so.
-//! Such operators hold a [`Share`]: an equal part of the query's budget, so that the first of a
-//! plan does not starve those after it.
+//! The planner, expressions and operators all ask the [`Governor`]. Memory comes from the [`MemoryBudget`] of
+//! the query, which is part of that of the process. Both are hard limits: a failed reservation is an error,
+//! or makes an operator spill its rows. Operators that spill hold a [`Share`], an equal part of the query's
+//! budget, so that the first operator of a plan does not starve the later ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,13 +15,13 @@ use crate::error::QueryError;
 use crate::spill::SpillSpace;
 use crate::spill::partition::PARTITIONS;
 
-/// Temporary files are written and read in blocks of at least and at most this many bytes.
+/// Minimum and maximum size of the blocks in which temporary files are written and read, in bytes.
 const BLOCK_BYTES: (usize, usize) = (1 << 10, 256 << 10);
 
-/// How many blocks an operator has in memory at once.
+/// Number of blocks that an operator has in memory at once.
 const BUFFERS: usize = PARTITIONS + 2;
 
-/// Bytes that may be held, counted; part of a larger budget if it has a parent.
+/// A count of held bytes with a limit; part of a larger budget if it has a parent.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
     limit: usize,
@@ -39,7 +38,7 @@ impl MemoryBudget {
         }
     }
 
-    /// A budget whose bytes also count in this one.
+    /// Creates a budget whose bytes also count in this one.
     fn child(self: &Arc<Self>, limit: usize) -> Self {
         Self {
             limit: limit.min(self.limit),
@@ -52,7 +51,7 @@ impl MemoryBudget {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Takes bytes; takes none if they cannot be had here and in every parent.
+    /// Reserves bytes here and in every parent; reserves nothing and returns false if one of them is full.
     fn try_grow(&self, bytes: usize) -> bool {
         let room = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
         let taken = self
@@ -83,17 +82,17 @@ pub struct Governor {
     cancelled: Arc<AtomicBool>,
     deadline: Option<Instant>,
     memory: MemoryBudget,
-    /// How many [`Share`]s there are.
+    /// Number of live [`Share`]s.
     shares: AtomicUsize,
     spill: Arc<SpillSpace>,
-    /// What its batches take.
+    /// Bytes held by the query's batches.
     working: Mutex<WorkingTotal>,
     #[cfg(test)]
     checks: testing::Checks,
 }
 
 impl Governor {
-    /// The limits of a query that takes its memory from `process`.
+    /// Creates the limits of a query that takes its memory from `process`.
     pub(crate) fn new(
         cancelled: Arc<AtomicBool>,
         deadline: Option<Instant>,
@@ -113,7 +112,7 @@ impl Governor {
         }
     }
 
-    /// No limits: for expressions outside a query.
+    /// Creates a governor without limits, for expressions outside a query.
     pub fn unlimited() -> Self {
         Self::new(
             Arc::default(),
@@ -124,8 +123,8 @@ impl Governor {
         )
     }
 
-    /// An error once the query is cancelled or past its deadline. Cheap enough to be asked for
-    /// every thousand rows.
+    /// Returns an error once the query is cancelled or past its deadline. Cheap enough to call every thousand
+    /// rows.
     pub fn check(&self) -> Result<(), QueryError> {
         #[cfg(test)]
         self.checks.add(&self.cancelled);
@@ -141,12 +140,12 @@ impl Governor {
         Ok(())
     }
 
-    /// When the query must end.
+    /// Returns the time at which the query must end.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Takes memory from the query's budget.
+    /// Reserves memory in the query's budget.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<(), QueryError> {
         if self.memory.try_grow(bytes) {
             return Ok(());
@@ -159,14 +158,14 @@ impl Governor {
         )))
     }
 
-    /// An error if so much more cannot be had now.
+    /// Returns an error if this many bytes cannot be reserved now. Reserves nothing.
     pub(crate) fn require_room(&self, bytes: usize) -> Result<(), QueryError> {
         self.reserve(bytes)?;
         self.release(bytes);
         Ok(())
     }
 
-    /// How much more the query could get now.
+    /// Returns the bytes that the query could still reserve.
     pub(crate) fn memory_left(&self) -> usize {
         let mut left = usize::MAX;
         let mut budget = Some(&self.memory);
@@ -177,30 +176,30 @@ impl Governor {
         left
     }
 
-    /// How long a text may get that is being made. The buffer that it grows in is copied into one of
-    /// twice its length, and a term is made of it: it is there up to four times at once.
+    /// Returns the maximum length of a text under construction. Growing the buffer copies it into one of
+    /// twice its length, and the term is another copy: up to four copies exist at once.
     pub(crate) fn text_bytes_max(&self) -> usize {
         self.memory_left() / 4
     }
 
-    /// Gives back memory taken with [`Self::reserve`].
+    /// Releases memory reserved with [`Self::reserve`].
     pub(crate) fn release(&self, bytes: usize) {
         self.memory.shrink(bytes);
     }
 
-    /// Bytes the query holds now.
+    /// Returns the bytes that the query holds now.
     #[cfg(test)]
     pub(crate) fn memory_used(&self) -> usize {
         self.memory.used()
     }
 
-    /// Where rows go that do not fit into memory.
+    /// Returns the space for spilled rows.
     pub(crate) fn spill(&self) -> &Arc<SpillSpace> {
         &self.spill
     }
 }
 
-/// What a query held until its end goes back to the process.
+/// Returns the remaining memory of the query to the process.
 impl Drop for Governor {
     fn drop(&mut self) {
         self.memory.shrink(self.memory.used());
@@ -211,7 +210,7 @@ fn kibibytes(bytes: usize) -> String {
     format!("{} KiB", bytes.div_ceil(1024))
 }
 
-/// Memory held by one part of a query, given back when it is dropped.
+/// Memory held by one part of a query, released on drop.
 #[derive(Debug)]
 pub(crate) struct Held {
     governor: Arc<Governor>,
@@ -226,7 +225,7 @@ impl Held {
         }
     }
 
-    /// Holds this much from now on, more or less than before; an error if it cannot be had.
+    /// Grows or shrinks the held memory to this many bytes; returns an error if it cannot grow.
     pub(crate) fn set(&mut self, bytes: usize) -> Result<(), QueryError> {
         if bytes > self.bytes {
             self.governor.reserve(bytes - self.bytes)?;
@@ -237,7 +236,7 @@ impl Held {
         Ok(())
     }
 
-    /// Holds this much more.
+    /// Grows the held memory by this many bytes.
     pub(crate) fn add(&mut self, bytes: usize) -> Result<(), QueryError> {
         self.set(self.bytes.saturating_add(bytes))
     }
@@ -246,12 +245,12 @@ impl Held {
         self.bytes
     }
 
-    /// An error once the query is cancelled or past its deadline.
+    /// Returns an error once the query is cancelled or past its deadline.
     pub(crate) fn check(&self) -> Result<(), QueryError> {
         self.governor.check()
     }
 
-    /// How much more could be had now.
+    /// Returns the bytes that could still be reserved.
     pub(crate) fn left(&self) -> usize {
         self.governor.memory_left()
     }
@@ -263,31 +262,31 @@ impl Drop for Held {
     }
 }
 
-/// Memory of what lasts for one batch: the batch itself, lists read for it, decoded texts. Up to
-/// [`WORKING_BYTES`] of a query are not charged for, so that a small budget is there for what is kept.
+/// Memory that lasts for one batch: the batch itself, lists read for it, decoded texts. The first
+/// [`WORKING_BYTES`] of a query are free, so that a small budget remains for long-lived data.
 #[derive(Debug)]
 pub(crate) struct Working {
     governor: Arc<Governor>,
     bytes: usize,
 }
 
-/// What a query may take for its batches without being charged for.
+/// Bytes that the batches of a query may hold without being charged.
 const WORKING_BYTES: usize = 2 << 20;
 
-/// A batch is given at least and at most so many bytes.
+/// Minimum and maximum bytes of a batch.
 const BATCH_BYTES: (usize, usize) = (32 << 10, 2 << 20);
 
-/// A batch is given this part of the memory that is left.
+/// A batch gets one of this many parts of the memory left.
 const BATCH_SHARE: usize = 32;
 
-/// No batch has more rows.
+/// Maximum rows of a batch.
 const BATCH_ROWS_MAX: usize = 1 << 16;
 
-/// What the batches of a query take.
+/// Memory held by all batches of a query.
 #[derive(Debug, Default)]
 struct WorkingTotal {
     bytes: usize,
-    /// How much of it was taken from the query's budget.
+    /// Bytes of it that were reserved in the query's budget.
     charged: usize,
 }
 
@@ -299,19 +298,19 @@ impl Working {
         }
     }
 
-    /// Takes so much from now on, more or less than before; an error if it cannot be had.
+    /// Grows or shrinks the memory to this many bytes; returns an error if it cannot grow.
     pub(crate) fn set(&mut self, bytes: usize) -> Result<(), QueryError> {
         self.governor.work(self.bytes, bytes)?;
         self.bytes = bytes;
         Ok(())
     }
 
-    /// Takes so much more.
+    /// Grows the memory by this many bytes.
     pub(crate) fn add(&mut self, bytes: usize) -> Result<(), QueryError> {
         self.set(self.bytes.saturating_add(bytes))
     }
 
-    /// Gives everything back.
+    /// Releases all memory.
     pub(crate) fn clear(&mut self) {
         let less = self.governor.work(self.bytes, 0);
         debug_assert!(less.is_ok(), "less can be had at any time");
@@ -330,7 +329,7 @@ impl Drop for Working {
 }
 
 impl Governor {
-    /// Changes what one of the batches takes.
+    /// Changes the memory of one batch.
     fn work(&self, before: usize, after: usize) -> Result<(), QueryError> {
         let mut total = self.working.lock();
         let bytes = (total.bytes - before).saturating_add(after);
@@ -344,8 +343,8 @@ impl Governor {
         Ok(())
     }
 
-    /// How many rows a batch with so many columns may have: a power of two, so that batches that get
-    /// shorter from step to step do not leave crumbs.
+    /// Returns the rows that a batch of this many columns may have: a power of two, so that batches that get
+    /// shorter from step to step leave no small remainders.
     pub(crate) fn batch_rows(&self, columns: usize) -> usize {
         let (least, most) = BATCH_BYTES;
         let bytes = (self.memory_left() / BATCH_SHARE).clamp(least, most);
@@ -354,9 +353,9 @@ impl Governor {
     }
 }
 
-/// The memory of one operator that can do with less by writing to files.
+/// Memory of one operator that can spill.
 ///
-/// Shares are made when a plan starts, before any row flows, so each knows how many there are.
+/// Shares are created when a plan starts, before any row flows, so each share knows their number.
 #[derive(Debug)]
 pub(crate) struct Share {
     held: Held,
@@ -374,36 +373,37 @@ impl Share {
         &self.held.governor
     }
 
-    /// How much the operator may hold: three quarters of the query's budget, divided by the
-    /// shares in it. The rest is for what cannot go to files: computed terms, paths.
+    /// Returns the bytes that the operator may hold: three quarters of the query's budget, divided by the
+    /// number of shares. The rest is for data that cannot be spilled: computed terms, paths.
     pub(crate) fn limit(&self) -> usize {
         let governor = self.governor();
         governor.memory.limit / 4 * 3 / governor.shares.load(Ordering::Relaxed).max(1)
     }
 
-    /// How much of it rows and tables may take; the rest is for buffers of files.
+    /// Returns the bytes for rows and tables; the rest of the share is for file buffers.
     pub(crate) fn rows_limit(&self) -> usize {
         self.limit().saturating_sub(self.buffer_bytes())
     }
 
-    /// The bytes of a file's blocks: all partitions, what they are read from and what they are
-    /// written to take a quarter of the share together.
+    /// Returns the size of a file's blocks: the blocks of all partitions and those being read and written
+    /// take a quarter of the share together.
     pub(crate) fn block_bytes(&self) -> usize {
         let fitting = self.limit() / 4 / BUFFERS;
         fitting.clamp(BLOCK_BYTES.0, BLOCK_BYTES.1)
     }
 
-    /// Bytes of the buffers while rows are dealt out to partitions.
+    /// Returns the bytes of the buffers while rows are distributed over the partitions.
     pub(crate) fn buffer_bytes(&self) -> usize {
         BUFFERS * self.block_bytes()
     }
 
-    /// Holds this much from now on, if rows and tables may take as much; else nothing changes.
+    /// Resizes the held memory if rows and tables may take this many bytes; otherwise changes nothing and
+    /// returns false.
     pub(crate) fn fits(&mut self, bytes: usize) -> bool {
         bytes <= self.held.bytes || (bytes <= self.rows_limit() && self.held.set(bytes).is_ok())
     }
 
-    /// Holds this much from now on; an error if it cannot be had.
+    /// Resizes the held memory; returns an error if it cannot grow.
     pub(crate) fn require(&mut self, bytes: usize) -> Result<(), QueryError> {
         self.held.set(bytes)
     }
@@ -419,14 +419,14 @@ impl Drop for Share {
     }
 }
 
-/// Queries that are cancelled after a number of steps, and the number of their steps.
+/// Test helpers: cancel a query after a number of checks, and count its checks.
 #[cfg(test)]
 mod testing {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use super::Governor;
 
-    /// How often the deadline was asked for, and how often that may be.
+    /// Number of deadline checks so far, and the maximum.
     #[derive(Debug)]
     pub(super) struct Checks {
         count: AtomicU64,
@@ -451,13 +451,13 @@ mod testing {
     }
 
     impl Governor {
-        /// The same limits; the query is cancelled when the deadline is asked for once more.
+        /// Cancels the query at the first deadline check after `max`.
         pub(crate) fn with_checks_max(mut self, max: u64) -> Self {
             self.checks.max = max;
             self
         }
 
-        /// No limit but so much memory.
+        /// Creates a governor that limits only the memory.
         pub(crate) fn with_memory(bytes: usize) -> Self {
             let process = super::Arc::new(super::MemoryBudget::new(bytes));
             Self::new(
@@ -469,7 +469,7 @@ mod testing {
             )
         }
 
-        /// How often the deadline was asked for.
+        /// Returns the number of deadline checks.
         pub(crate) fn checks(&self) -> u64 {
             self.checks.count.load(Ordering::Relaxed)
         }

@@ -1,6 +1,6 @@
-//! Which graphs may be read or written: rules over graph names, without regard to any store.
+//! Rules over graph names that say which graphs may be read or written, independent of any store.
 //!
-//! What rules do not allow is as if it were not there: see [`crate::plan::dataset`] for queries and
+//! Graphs that the rules do not allow appear not to exist: see [`crate::plan::dataset`] for queries and
 //! [`crate::update`] for updates.
 
 use std::fmt;
@@ -8,28 +8,28 @@ use std::sync::Arc;
 
 use oxrdf::{GraphNameRef, NamedNodeRef};
 
-/// Graphs by name. Clones are cheap.
+/// A set of graphs, given by name. Clones are cheap.
 #[derive(Clone, PartialEq, Eq)]
 pub struct GraphRules {
     default: bool,
     named: NamedRules,
 }
 
-/// Named graphs by name.
+/// A set of named graphs.
 #[derive(Clone, PartialEq, Eq)]
 enum NamedRules {
     All,
     Listed(Arc<Listed>),
 }
 
-/// Names and beginnings of names, each sorted and once.
+/// Names and prefixes of names, each list sorted and without duplicates.
 #[derive(Clone, Default, PartialEq, Eq)]
 struct Listed {
     exact: Vec<String>,
     prefixes: Vec<String>,
 }
 
-/// Rules that allow all graphs: what holds where nobody restricts anything.
+/// Allows all graphs, as there are no restrictions by default.
 impl Default for GraphRules {
     fn default() -> Self {
         Self::all()
@@ -37,7 +37,7 @@ impl Default for GraphRules {
 }
 
 impl GraphRules {
-    /// All graphs.
+    /// Allows all graphs.
     pub fn all() -> Self {
         Self {
             default: true,
@@ -45,7 +45,7 @@ impl GraphRules {
         }
     }
 
-    /// No graph.
+    /// Allows no graph.
     pub fn none() -> Self {
         Self {
             default: false,
@@ -53,11 +53,12 @@ impl GraphRules {
         }
     }
 
-    /// The graphs that any of the entries allows: `default` (the default graph), `http://…` (the graph
-    /// of that name), `http://…/*` (graphs whose names begin so), `*` (all). No entries allow nothing.
+    /// Returns rules that allow every graph that at least one entry allows: `default` (the default graph),
+    /// `http://…` (the graph of that name), `http://…/*` (graphs whose names start with the prefix), `*` (all
+    /// graphs). An empty list allows nothing.
     ///
     /// # Errors
-    /// Says what is wrong with an entry that is none of these.
+    /// Describes the first entry that has none of these forms.
     pub fn parse(entries: &[impl AsRef<str>]) -> Result<Self, String> {
         let mut default = false;
         let mut listed = Listed::default();
@@ -77,7 +78,7 @@ impl GraphRules {
         })
     }
 
-    /// What these or those allow.
+    /// Returns rules that allow the graphs of either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let named = match (&self.named, &other.named) {
@@ -95,19 +96,20 @@ impl GraphRules {
         }
     }
 
-    /// Whether every graph is allowed.
+    /// Returns whether every graph is allowed.
     pub fn is_all(&self) -> bool {
         self.default && self.allows_all_named()
     }
 
-    /// Whether no graph is allowed.
+    /// Returns whether no graph is allowed.
     pub fn is_none(&self) -> bool {
         let no_named = matches!(&self.named, NamedRules::Listed(listed)
             if listed.exact.is_empty() && listed.prefixes.is_empty());
         !self.default && no_named
     }
 
-    /// Whether the graph is allowed. Graphs named by blank nodes are only where all named graphs are.
+    /// Returns whether the graph is allowed. Graphs named by blank nodes are allowed only if all named graphs
+    /// are.
     pub fn allows(&self, graph: GraphNameRef<'_>) -> bool {
         match graph {
             GraphNameRef::DefaultGraph => self.default,
@@ -116,17 +118,17 @@ impl GraphRules {
         }
     }
 
-    /// Whether the default graph is allowed.
+    /// Returns whether the default graph is allowed.
     pub fn allows_default(&self) -> bool {
         self.default
     }
 
-    /// Whether every named graph is allowed.
+    /// Returns whether every named graph is allowed.
     pub fn allows_all_named(&self) -> bool {
         self.named == NamedRules::All
     }
 
-    /// Whether the graph of this name is allowed.
+    /// Returns whether the graph of this name is allowed.
     pub fn allows_named(&self, graph: NamedNodeRef<'_>) -> bool {
         match &self.named {
             NamedRules::All => true,
@@ -134,7 +136,7 @@ impl GraphRules {
         }
     }
 
-    /// The names and the beginnings of names that are allowed, unless all are.
+    /// Returns the allowed names and prefixes, or `None` if all named graphs are allowed.
     pub(crate) fn listed(&self) -> Option<(&[String], &[String])> {
         match &self.named {
             NamedRules::All => None,
@@ -146,7 +148,7 @@ impl GraphRules {
 impl Listed {
     fn sorted(mut self) -> Self {
         self.prefixes.sort_unstable();
-        // A prefix makes longer ones of the same beginning needless.
+        // A prefix makes all longer prefixes that start with it redundant.
         self.prefixes
             .dedup_by(|longer, shorter| longer.starts_with(shorter.as_str()));
         let prefixes = &self.prefixes;
@@ -164,7 +166,7 @@ impl Listed {
     }
 }
 
-/// A name or the beginning of one.
+/// Checks a name or prefix.
 fn checked<'e>(text: &'e str, entry: &str) -> Result<&'e str, String> {
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);

@@ -1,4 +1,4 @@
-//! `SERVICE`: asking other SPARQL endpoints (SPARQL 1.1 Federated Query).
+//! `SERVICE`: queries to other SPARQL endpoints (SPARQL 1.1 Federated Query).
 
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use ureq::Agent;
 
 use crate::error::QueryError;
 
-/// Answers the SELECT queries that `SERVICE` sends. An embedding program may bring its own, to
-/// restrict which endpoints are reached, or to answer without a network.
+/// A handler of the SELECT queries that `SERVICE` sends. An embedding program may supply its own to restrict
+/// the reachable endpoints or to answer without a network.
 pub trait ServiceHandler: Send + Sync {
-    /// The solutions of `query`, a SELECT in SPARQL, at `endpoint`. The query that waits for them
-    /// gives up at `deadline`.
+    /// Returns the solutions of `query`, a SPARQL SELECT, at `endpoint`. The calling query gives up at
+    /// `deadline`.
     fn select(
         &self,
         endpoint: &NamedNode,
@@ -23,15 +23,15 @@ pub trait ServiceHandler: Send + Sync {
         deadline: Option<Instant>,
     ) -> Result<ServiceSolutions, ServiceError>;
 
-    /// Whether the endpoint may be asked at all: whoever asks for one that may not has made a mistake, and
-    /// none is made elsewhere.
+    /// Returns an error if the endpoint is never allowed. Such an endpoint is an error in the query, also
+    /// with SILENT; failures of allowed endpoints are reported by [`Self::select`].
     fn check(&self, endpoint: &NamedNode) -> Result<(), ServiceError> {
         let _ = endpoint;
         Ok(())
     }
 }
 
-/// An error if an endpoint may not be asked.
+/// Returns an error if an endpoint is not allowed.
 pub(crate) fn check(handler: &dyn ServiceHandler, endpoint: &NamedNode) -> Result<(), QueryError> {
     handler
         .check(endpoint)
@@ -41,14 +41,14 @@ pub(crate) fn check(handler: &dyn ServiceHandler, endpoint: &NamedNode) -> Resul
         })
 }
 
-/// Names of other stores' own services: these are no endpoints, though they look like URLs.
+/// Prefixes of built-in services of other stores. They look like URLs but are not endpoints.
 const FOREIGN: [&str; 3] = [
     "http://wikiba.se/ontology#",
     "http://www.bigdata.com/rdf",
     "http://www.ontotext.com/",
 ];
 
-/// What an endpoint answered.
+/// The answer of an endpoint.
 pub struct ServiceSolutions {
     /// The variables, in the order of each row's terms.
     pub variables: Vec<Variable>,
@@ -56,13 +56,13 @@ pub struct ServiceSolutions {
     pub rows: Box<dyn Iterator<Item = Result<Vec<Option<Term>>, ServiceError>> + Send>,
 }
 
-/// Why an endpoint gave no answer, for people to read.
+/// A readable reason why an endpoint gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ServiceError(pub String);
 
-/// Asks endpoints over HTTP with the SPARQL 1.1 Protocol. One that says it is busy (429, 503) is asked
-/// again, in the time that it says, some times.
+/// Queries endpoints over HTTP with the SPARQL 1.1 Protocol. Retries a busy endpoint (429, 503) a few times,
+/// after the time that it names.
 #[derive(Debug)]
 pub struct HttpService {
     agent: Agent,
@@ -72,13 +72,13 @@ pub struct HttpService {
 /// Accepted result formats.
 const ACCEPT: &str = "application/sparql-results+json, application/sparql-results+xml;q=0.9, \
                       text/tab-separated-values;q=0.5";
-/// How long an endpoint may be silent.
+/// Maximum time without data from an endpoint.
 const WAIT: Duration = Duration::from_secs(60);
-/// How often a busy endpoint is asked.
+/// Maximum number of requests to a busy endpoint.
 const TRIES_MAX: u32 = 4;
-/// How long to wait for one that does not say how long, the first time.
+/// First pause before a retry if the endpoint names none.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Nobody is waited for longer.
+/// Maximum pause before a retry.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 impl Default for HttpService {
@@ -95,8 +95,8 @@ impl Default for HttpService {
 }
 
 impl HttpService {
-    /// With an HTTP client of its own, which may refuse to ask some, and must not make errors of
-    /// statuses; of an answer at most so many bytes are read.
+    /// Creates a handler with the given HTTP client, which may refuse addresses and must not turn statuses
+    /// into errors. At most `response_bytes` bytes of an answer are read.
     pub fn new(agent: Agent, response_bytes: u64) -> Self {
         Self {
             agent,
@@ -104,7 +104,7 @@ impl HttpService {
         }
     }
 
-    /// Asks, and asks again while the endpoint is busy.
+    /// Sends the request, and retries while the endpoint is busy.
     fn ask(
         &self,
         endpoint: &NamedNode,
@@ -131,7 +131,7 @@ impl HttpService {
     }
 }
 
-/// How long an endpoint wants to be left alone.
+/// Returns the pause that the endpoint asks for before a retry.
 fn pause(response: &ureq::http::Response<ureq::Body>, tries: u32) -> Duration {
     let said = response.headers().get("retry-after");
     let seconds = said.and_then(|said| said.to_str().ok()?.trim().parse().ok());
@@ -139,7 +139,7 @@ fn pause(response: &ureq::http::Response<ureq::Body>, tries: u32) -> Duration {
     pause.min(PAUSE_MAX)
 }
 
-/// The request, to be done with before a deadline.
+/// Sets the time limit of the request to the time until the deadline.
 pub(crate) fn within<Any>(
     request: ureq::RequestBuilder<Any>,
     deadline: Option<Instant>,
@@ -148,7 +148,7 @@ pub(crate) fn within<Any>(
     request.config().timeout_global(left).build()
 }
 
-/// What went wrong with a request, in its own words.
+/// Returns the message of a request error.
 pub(crate) fn told(error: &ureq::Error) -> String {
     match error {
         ureq::Error::Other(error) => error.to_string(),
@@ -218,7 +218,7 @@ impl ServiceHandler for HttpService {
     }
 }
 
-/// What an endpoint says when it refuses, cut short.
+/// Returns the start of an endpoint's error message.
 fn refusal(response: &mut ureq::http::Response<ureq::Body>) -> String {
     const SHOWN_BYTES: u64 = 300;
     let status = response.status();

@@ -1,7 +1,7 @@
-//! What is left to do with a query or a WHERE once the grammar has accepted it.
+//! Processing of a query or WHERE clause after the grammar has accepted it.
 //!
-//! The patterns of EXISTS and of path searches are part of it; paths in them are rewritten when they are
-//! planned.
+//! Covers the patterns of EXISTS and of path searches too, except that paths in them are rewritten by the
+//! planner.
 
 use spargebra::algebra::{AggregateExpression, Expression, GraphPattern, OrderExpression};
 
@@ -11,7 +11,7 @@ use crate::plan::search::is_search;
 
 mod having;
 
-/// Rewrites the paths of a query's pattern; tells why it is none, if so.
+/// Expands the property paths of a query's pattern. Errors if an aggregate is nested in another.
 pub(crate) fn finish(pattern: &mut GraphPattern) -> Result<(), &'static str> {
     let mut nests = false;
     visit_all(pattern, &mut |inner| nests |= nests_aggregates(inner));
@@ -23,8 +23,8 @@ pub(crate) fn finish(pattern: &mut GraphPattern) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Shows `f` the pattern and then all that are inside it, those of EXISTS and of path searches too; not
-/// what other endpoints are asked.
+/// Calls `f` on the pattern and then on all patterns inside it, including those of EXISTS and of path
+/// searches, but not those sent to remote endpoints.
 fn visit_all(pattern: &mut GraphPattern, f: &mut dyn FnMut(&mut GraphPattern)) {
     visit_mut(pattern, &mut |pattern| {
         f(pattern);
@@ -32,8 +32,8 @@ fn visit_all(pattern: &mut GraphPattern, f: &mut dyn FnMut(&mut GraphPattern)) {
     });
 }
 
-/// The part of [`visit_all`] that goes where [`visit_mut`] does not. Not part of its frame, which goes as
-/// deep as patterns nest.
+/// The part of [`visit_all`] that enters what [`visit_mut`] skips. A function of its own to keep the frame of
+/// `visit_all` small, because that recurses as deep as patterns nest.
 #[inline(never)]
 fn enter(pattern: &mut GraphPattern, f: &mut dyn FnMut(&mut GraphPattern)) {
     if let GraphPattern::Service { name, inner, .. } = pattern {
@@ -51,7 +51,7 @@ fn enter(pattern: &mut GraphPattern, f: &mut dyn FnMut(&mut GraphPattern)) {
     }
 }
 
-/// The expressions of a pattern itself, not of those inside it.
+/// Returns the expressions of the pattern itself, without those of inner patterns.
 fn expressions_mut(pattern: &mut GraphPattern) -> Vec<&mut Expression> {
     match pattern {
         GraphPattern::Filter { expr, .. } => vec![expr],
@@ -72,7 +72,7 @@ fn expressions_mut(pattern: &mut GraphPattern) -> Vec<&mut Expression> {
     }
 }
 
-/// Shows `f` every part of an expression, itself first; not what is inside EXISTS.
+/// Calls `f` on every part of an expression, the whole first, but not on the contents of EXISTS.
 fn each_part(expression: &mut Expression, f: &mut dyn FnMut(&mut Expression)) {
     use Expression as E;
     let mut open = vec![expression];
@@ -103,7 +103,7 @@ fn each_part(expression: &mut Expression, f: &mut dyn FnMut(&mut Expression)) {
     }
 }
 
-/// The pattern whose solutions a query is about.
+/// Returns the pattern that produces the solutions of a query.
 pub(crate) fn pattern_of(query: &mut spargebra::Query) -> &mut GraphPattern {
     let (spargebra::Query::Select { pattern, .. }
     | spargebra::Query::Construct { pattern, .. }
@@ -112,7 +112,7 @@ pub(crate) fn pattern_of(query: &mut spargebra::Query) -> &mut GraphPattern {
     pattern
 }
 
-/// Whether an aggregate's argument is made of another aggregate (SPARQL 1.2 §19.8, note 13).
+/// Returns whether the argument of an aggregate uses another aggregate (SPARQL 1.2 §19.8, note 13).
 fn nests_aggregates(pattern: &GraphPattern) -> bool {
     let GraphPattern::Group { aggregates, .. } = pattern else {
         return false;

@@ -1,4 +1,4 @@
-//! Property paths as automata: a path expression becomes states and transitions over predicates,
+//! Property paths as automata: a path expression is compiled to states and transitions over predicates, and
 //! searched over the product with the graph (DESIGN §7).
 //!
 //! The automaton has no empty transitions. State 0 is the start.
@@ -11,28 +11,28 @@ use spargebra::algebra::PropertyPathExpression as Path;
 
 use super::counts::Counts;
 
-/// Which edges a transition follows.
+/// The edges that a transition follows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Edges {
     /// Edges with this predicate.
     Predicate(TermId),
-    /// Edges whose predicate is none of these (sorted).
+    /// Edges with any predicate except these (sorted).
     Except(Vec<TermId>),
 }
 
-/// One transition: follow edges, forward or backward, to a state.
+/// A transition: follows edges, forward or backward, to a state.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Transition {
-    /// Which edges.
+    /// The edges to follow.
     pub(crate) edges: Edges,
-    /// From object to subject.
+    /// True if edges are followed from object to subject.
     pub(crate) inverse: bool,
     /// The state reached.
     pub(crate) target: usize,
 }
 
 impl Transition {
-    /// How many edges it may follow, and from how many nodes.
+    /// Estimates the number of edges that the transition may follow, and of nodes that they leave.
     pub(crate) fn counts(&self, counts: Counts<'_>) -> Result<(f64, f64), StoreError> {
         let (edges, subjects, objects) = match &self.edges {
             Edges::Predicate(predicate) => {
@@ -49,7 +49,8 @@ impl Transition {
         })
     }
 
-    /// The edges it may follow from a node, and those it leaves out, in all graphs.
+    /// Returns the pattern of the edges that the transition may follow from a node, in all graphs. Includes
+    /// excluded predicates.
     pub(crate) fn edges_of(&self, node: TermId) -> QuadPattern {
         let mut pattern = QuadPattern::default();
         if let Edges::Predicate(predicate) = self.edges {
@@ -66,15 +67,15 @@ impl Transition {
 /// A property path compiled for one direction of search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Automaton {
-    /// Per state, its transitions.
+    /// Transitions of each state.
     pub(crate) transitions: Vec<Vec<Transition>>,
-    /// Per state, whether a path may end there.
+    /// Whether each state accepts.
     pub(crate) accepting: Vec<bool>,
 }
 
 impl Automaton {
-    /// Compiles a path. `resolve` gives a predicate's id, or `None` where the store does not have
-    /// it: its edges then do not exist.
+    /// Compiles a path. `resolve` returns the id of a predicate, or `None` if the store does not have it;
+    /// such edges do not exist.
     pub(crate) fn compile<E>(
         path: &Path,
         resolve: &mut impl FnMut(&NamedNode) -> Result<Option<TermId>, E>,
@@ -89,18 +90,18 @@ impl Automaton {
         Ok(builder.finish(end))
     }
 
-    /// The automaton of the reversed path, for searching from the object.
+    /// Returns the reversed path, for searching from the object.
     pub(crate) fn reversed(path: &Path) -> Path {
         Path::Reverse(Box::new(path.clone()))
     }
 
-    /// Whether the empty path matches.
+    /// Returns whether the empty path matches.
     pub(crate) fn accepts_empty(&self) -> bool {
         self.accepting[0]
     }
 
-    /// The automaton as `E*` or `E+`, where every transition of `E` is one edge; `None` if it is
-    /// something else.
+    /// Returns the automaton as `E*` or `E+`, where every transition of `E` is one edge, or `None` if it has
+    /// another form.
     pub(crate) fn as_closure(&self) -> Option<EdgeClosure<'_>> {
         let last = self.transitions.len() - 1;
         let turns = |out: &[Transition]| out.iter().all(|transition| transition.target == last);
@@ -115,8 +116,8 @@ impl Automaton {
         })
     }
 
-    /// Per state, the transitions that lead to it, turned around: what a search from the end of a
-    /// path follows to meet one from its start.
+    /// Returns the reversed transitions that lead to each state. A bidirectional search follows them from the
+    /// end of a path.
     pub(crate) fn turned_around(&self) -> Vec<Vec<Transition>> {
         let mut turned = vec![Vec::new(); self.transitions.len()];
         for (state, out) in self.transitions.iter().enumerate() {
@@ -135,13 +136,13 @@ impl Automaton {
 /// The closure of single edges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EdgeClosure<'a> {
-    /// The edges that one step may follow.
+    /// Edges that one step may follow.
     pub(crate) steps: &'a [Transition],
-    /// Whether the empty path belongs to it.
+    /// True if the empty path is included.
     pub(crate) reflexive: bool,
 }
 
-/// Thompson's construction; empty transitions are removed at the end.
+/// Thompson's construction. Empty transitions are removed at the end.
 struct Builder<'r, R> {
     resolve: &'r mut R,
     empty: Vec<Vec<usize>>,
@@ -155,8 +156,8 @@ impl<E, R: FnMut(&NamedNode) -> Result<Option<TermId>, E>> Builder<'_, R> {
         self.steps.len() - 1
     }
 
-    /// Adds the path from state `from` to state `to`, which may be the same: then it may be
-    /// walked any number of times.
+    /// Adds the path from state `from` to state `to`. If both are the same state, the path may be repeated
+    /// any number of times.
     fn add(&mut self, path: &Path, from: usize, to: usize, inverse: bool) -> Result<(), E> {
         match path {
             Path::NamedNode(predicate) => {
@@ -215,7 +216,7 @@ impl<E, R: FnMut(&NamedNode) -> Result<Option<TermId>, E>> Builder<'_, R> {
         });
     }
 
-    /// States reachable over empty transitions, itself included.
+    /// Returns the states reachable over empty transitions, including `state`.
     fn closure(&self, state: usize) -> Vec<usize> {
         let mut seen = FxHashSet::from_iter([state]);
         let mut reached = vec![state];
@@ -231,8 +232,8 @@ impl<E, R: FnMut(&NamedNode) -> Result<Option<TermId>, E>> Builder<'_, R> {
         reached
     }
 
-    /// Removes empty transitions and the states that no longer can be reached, and merges states
-    /// that behave alike, so that a search keeps as few (node, state) pairs as possible.
+    /// Removes empty transitions and unreachable states, and merges equivalent states, so that a search keeps
+    /// as few (node, state) pairs as possible.
     fn finish(self, end: usize) -> Automaton {
         let mut states: Vec<usize> = vec![0];
         let mut numbers: FxHashMap<usize, usize> = FxHashMap::from_iter([(0, 0)]);
@@ -265,7 +266,7 @@ impl<E, R: FnMut(&NamedNode) -> Result<Option<TermId>, E>> Builder<'_, R> {
     }
 }
 
-/// Replaces states by the first with the same transitions and acceptance, until all differ.
+/// Replaces each state by the first with the same transitions and acceptance, until all differ.
 fn merge_equal_states(mut automaton: Automaton) -> Automaton {
     loop {
         let mut first: FxHashMap<(&[Transition], bool), usize> = FxHashMap::default();
@@ -323,7 +324,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Whether the word (lower case forward, upper case backward) is accepted.
+    /// Returns whether the automaton accepts the word (lower case forward, upper case backward).
     fn accepts(automaton: &Automaton, word: &str) -> bool {
         let mut states = vec![0];
         for letter in word.bytes() {
@@ -448,7 +449,7 @@ mod tests {
         assert_eq!(automaton.transitions[0].len(), 3);
     }
 
-    /// Where a path that starts at `at` in the word may end.
+    /// Returns the positions in the word where a path that starts at `at` may end.
     fn ends(path: &Path, word: &[u8], at: usize) -> BTreeSet<usize> {
         let from_all = |path: &Path, starts: &BTreeSet<usize>| -> BTreeSet<usize> {
             starts.iter().flat_map(|&at| ends(path, word, at)).collect()

@@ -1,5 +1,5 @@
-//! The patterns of a group: what is known of each before they are ordered, and writing them down
-//! as steps in the order that [`super::order`] finds.
+//! Basic graph patterns: the estimates for each triple pattern before ordering, and the steps written in the
+//! order that [`super::order`] finds.
 
 use std::sync::Arc;
 
@@ -16,41 +16,42 @@ use crate::error::QueryError;
 use crate::exec::step::{Access, GraphPosition, PathStep, Position, SlotPattern, StepKind};
 use crate::governor::Governor;
 
-/// A term of a pattern before it is ordered.
+/// A term of a pattern before ordering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Constant(TermId),
     Slot(usize),
 }
 
-/// A triple pattern before it is ordered.
+/// A triple pattern before ordering.
 #[derive(Clone, Debug)]
 pub(crate) struct Triple {
     pub(crate) subject: Place,
     pub(crate) predicate: Place,
     pub(crate) object: Place,
     pub(crate) graph: GraphPlace,
-    /// Number of quads its constants match: exact, unless the query sees some of many graphs.
+    /// Number of quads that match its constants: exact, unless the query sees only some graphs and these are
+    /// many.
     pub(crate) count: f64,
     distinct_subjects: f64,
     distinct_objects: f64,
     distinct_predicates: f64,
-    /// What filters leave of its subjects or objects, where it is scanned.
+    /// Ids to which filters restrict the subject or object, if the pattern is scanned.
     pub(crate) confined: Option<Confined>,
 }
 
-/// Where a pattern is matched, before it is ordered.
+/// The graph of a pattern before ordering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GraphPlace {
     Filter(GraphFilter),
     Slot(usize),
 }
 
-/// Something to be joined in the best place.
+/// A triple pattern or path to be joined.
 #[derive(Clone, Debug)]
 pub(crate) enum Element {
     Triple(Triple),
-    /// Its positions say only which slots; new or bound is decided when it is placed.
+    /// Its positions name only the slots; whether each is new or bound is decided when the path is placed.
     Path(PathStep),
 }
 
@@ -99,7 +100,7 @@ impl Triple {
         })
     }
 
-    /// The share of its matches that filters over this one slot let through, if that was counted.
+    /// Returns the share of the matches that pass the filters over this one slot, if it was counted.
     pub(crate) fn share_of(&self, slots: &[usize]) -> Option<f64> {
         let confined = self.confined.as_ref()?;
         let end = match confined.end {
@@ -110,7 +111,7 @@ impl Triple {
         is_its.then(|| (confined.count / self.count).clamp(1e-9, 1.0))
     }
 
-    /// Its variables, each with the number of distinct terms it can have.
+    /// Returns the variables, each with the number of distinct terms that it can have.
     pub(crate) fn slots(&self) -> impl Iterator<Item = (usize, f64)> {
         [
             (self.subject, self.distinct_subjects),
@@ -125,8 +126,8 @@ impl Triple {
     }
 }
 
-/// Joins all elements to the pipeline, in the order found best. `filters` are the
-/// group's filters; after each element, `placed` may add those that have become possible.
+/// Joins all elements to the pipeline in the best order found. `filters` are the group's filters. `placed` is
+/// called after each element and may add the filters that have become possible.
 pub(crate) fn join_elements(
     builder: &mut Builder,
     snapshot: &Snapshot,
@@ -167,7 +168,7 @@ pub(crate) fn join_elements(
             let bound = builder.known.certain.len();
             placed(builder)?;
             if builder.known.certain.len() > bound {
-                // More is bound than the search could know of.
+                // More is bound now than the search assumed.
                 break;
             }
         }
@@ -237,7 +238,7 @@ fn push_triple(builder: &mut Builder, triple: &Triple, way: &Way) {
     }
 }
 
-/// Joins several patterns at once, on the one slot that all of them bind.
+/// Joins several patterns at once on the single slot that all of them bind.
 fn push_intersection(builder: &mut Builder, elements: &[Element], way: &Way) {
     let members = (0..elements.len().min(64)).filter(|index| way.members >> index & 1 == 1);
     let triples = members.filter_map(|index| match &elements[index] {

@@ -1,5 +1,5 @@
-//! A pattern pipeline being planned: its slots, its steps so far, and what is known of the
-//! solutions at its end.
+//! A pipeline under construction: its slots, its steps so far, and the estimates for the solutions at its
+//! end.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,41 +16,41 @@ use crate::exec::profile::PartId;
 use crate::exec::slots::Slots;
 use crate::exec::step::{GraphPosition, PathGraph, Position, Step, StepKind};
 
-/// An independent plan and what is known of its solutions.
+/// An independent plan with the estimates for its solutions.
 pub(crate) struct Planned {
     pub(crate) plan: Arc<dyn ExecutionPlan>,
     /// Its columns.
     pub(crate) variables: Vec<Variable>,
-    /// Those bound in every solution.
+    /// Variables bound in every solution.
     pub(crate) certain: Variables,
     /// Estimated number of solutions.
     pub(crate) rows: f64,
 }
 
 impl Planned {
-    /// The same, with the estimate noted in the plan for EXPLAIN.
+    /// Records the estimate in the plan for EXPLAIN.
     pub(crate) fn with_estimate(mut self) -> Self {
         self.plan = SolutionExec::estimated(self.plan, self.rows);
         self
     }
 }
 
-/// What is known of the solutions at the end of the steps so far.
+/// Properties of the solutions after the steps so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Knowledge {
     /// Slots bound in every solution.
     pub(crate) certain: BTreeSet<usize>,
-    /// Slots bound in some.
+    /// Slots bound in some solutions.
     pub(crate) maybe: BTreeSet<usize>,
     /// Estimated number of solutions.
     pub(crate) rows: f64,
     /// Estimated number of distinct terms per slot.
     pub(crate) distinct: HashMap<usize, f64>,
-    /// The slot by which solutions come sorted.
+    /// Slot by which the solutions are sorted.
     pub(crate) sorted: Option<usize>,
 }
 
-/// A pipeline being planned.
+/// A pipeline under construction.
 #[derive(Default)]
 pub(crate) struct Builder {
     pub(crate) slots: Vec<Variable>,
@@ -58,16 +58,16 @@ pub(crate) struct Builder {
     pub(crate) steps: Vec<Step>,
     pub(crate) known: Knowledge,
     input: Option<(Arc<dyn ExecutionPlan>, Vec<usize>)>,
-    /// Whether this is the inside of an OPTIONAL or UNION, fed by an outer pipeline.
+    /// True for the inside of an OPTIONAL or UNION, whose input is the outer pipeline.
     pub(crate) nested: bool,
-    /// Variables that share another's slot for now, and that other.
+    /// Variables that temporarily share the slot of another variable, with that variable.
     unified: Vec<(Variable, Variable)>,
-    /// Variables whose terms were put in from outside, at every leaf: `EXISTS`.
+    /// Variables whose terms were inserted from outside at every leaf (`EXISTS`).
     pub(crate) inserted: Variables,
 }
 
 impl Builder {
-    /// A pipeline that starts from the empty solution.
+    /// Creates a pipeline that starts from the empty solution.
     pub(crate) fn new() -> Self {
         Self {
             known: Knowledge {
@@ -78,8 +78,8 @@ impl Builder {
         }
     }
 
-    /// A pipeline that is fed about `rows` solutions binding these variables, whose terms count as
-    /// put in at every leaf.
+    /// Creates a pipeline whose input is about `rows` solutions that bind these variables. Their terms count
+    /// as inserted at every leaf.
     pub(crate) fn fed(variables: &[Variable], rows: usize) -> Self {
         let mut builder = Self::new();
         builder.nested = true;
@@ -92,7 +92,7 @@ impl Builder {
         builder
     }
 
-    /// A pipeline that starts from a plan's solutions.
+    /// Creates a pipeline that starts from the solutions of a plan.
     pub(crate) fn from_planned(planned: Planned) -> Self {
         let planned = planned.with_estimate();
         let mut builder = Self::new();
@@ -110,12 +110,12 @@ impl Builder {
         builder
     }
 
-    /// Whether it still holds just the empty solution.
+    /// Returns whether the pipeline still holds only the empty solution.
     pub(crate) fn is_unit(&self) -> bool {
         self.steps.is_empty() && self.input.is_none() && !self.nested
     }
 
-    /// The slot of a variable, made if there is none yet.
+    /// Returns the slot of a variable, and creates it if necessary.
     pub(crate) fn slot(&mut self, variable: &Variable) -> usize {
         if let Some(&slot) = self.index.get(variable) {
             return slot;
@@ -126,25 +126,25 @@ impl Builder {
         slot
     }
 
-    /// Lets a variable without a slot share that of `kept`.
+    /// Lets a variable without a slot share the slot of `kept`.
     pub(crate) fn unify(&mut self, kept: Variable, other: Variable) {
         let slot = self.slot(&kept);
         self.index.insert(other.clone(), slot);
         self.unified.push((other, kept));
     }
 
-    /// Whether the variable has come up in this pipeline.
+    /// Returns whether the variable occurs in this pipeline.
     pub(crate) fn has_slot(&self, variable: &Variable) -> bool {
         self.index.contains_key(variable)
     }
 
-    /// Whether the variable shares another's slot.
+    /// Returns whether the variable shares the slot of another.
     pub(crate) fn is_unified(&self, variable: &Variable) -> bool {
         self.unified.iter().any(|(other, _)| other == variable)
     }
 
-    /// Ends all sharing; gives the variables that are without a slot now, each with the one whose
-    /// slot it shared.
+    /// Ends all sharing. Returns the variables that lose their slot, each with the variable whose slot it
+    /// shared.
     pub(crate) fn take_unified(&mut self) -> Vec<(Variable, Variable)> {
         let unified = std::mem::take(&mut self.unified);
         for (other, _) in &unified {
@@ -153,7 +153,7 @@ impl Builder {
         unified
     }
 
-    /// A slot of no variable.
+    /// Creates a slot without a variable.
     pub(crate) fn temporary_slot(&mut self) -> usize {
         let mut number = self.slots.len();
         loop {
@@ -165,21 +165,21 @@ impl Builder {
         }
     }
 
-    /// Whether the variable is bound in every solution so far.
+    /// Returns whether the variable is bound in every solution so far.
     pub(crate) fn is_certain(&self, variable: &Variable) -> bool {
         self.index
             .get(variable)
             .is_some_and(|slot| self.known.certain.contains(slot))
     }
 
-    /// Whether the variable may be bound in a solution so far.
+    /// Returns whether the variable may be bound in a solution so far.
     pub(crate) fn is_bound(&self, variable: &Variable) -> bool {
         self.index.get(variable).is_some_and(|slot| {
             self.known.certain.contains(slot) || self.known.maybe.contains(slot)
         })
     }
 
-    /// The variables that may be bound so far.
+    /// Returns the variables that may be bound so far.
     pub(crate) fn variables(&self) -> Variables {
         self.known
             .certain
@@ -189,12 +189,12 @@ impl Builder {
             .collect()
     }
 
-    /// The variables that an operand evaluated alone would not see.
+    /// Returns the variables that an operand evaluated alone would not see.
     pub(crate) fn joined_variables(&self) -> Variables {
         &self.variables() - &self.inserted
     }
 
-    /// Adds a step after which `rows` solutions are expected.
+    /// Adds a step. `rows` is the estimated number of solutions after it.
     pub(crate) fn push(&mut self, kind: StepKind, rows: f64) {
         self.known.rows = rows;
         self.steps.push(Step {
@@ -206,14 +206,14 @@ impl Builder {
         });
     }
 
-    /// Marks slots as bound in every solution from here on.
+    /// Marks a slot as bound in every solution from here on.
     pub(crate) fn bind(&mut self, slot: usize, distinct: f64) {
         self.known.certain.insert(slot);
         self.known.maybe.remove(&slot);
         self.known.distinct.insert(slot, distinct.max(1.0));
     }
 
-    /// Makes the pipeline empty: a part of it can have no solutions.
+    /// Makes the pipeline empty because a part of it has no solutions.
     pub(crate) fn push_nothing(&mut self) {
         let nothing = StepKind::Values {
             slots: Vec::new(),
@@ -223,8 +223,8 @@ impl Builder {
         self.push(nothing, 0.0);
     }
 
-    /// Plans the inside of an OPTIONAL or UNION branch: `plan` adds steps to this builder; they
-    /// are taken out again and returned with what is known at their end.
+    /// Plans the inside of an OPTIONAL or UNION branch. `plan` adds steps to this builder; they are removed
+    /// again and returned with the properties of their solutions.
     pub(crate) fn inside<E>(
         &mut self,
         plan: impl FnOnce(&mut Self) -> Result<(), E>,
@@ -240,13 +240,13 @@ impl Builder {
         result.map(|()| (inner, inner_known))
     }
 
-    /// Ends a pipeline that is fed from outside and of whose solutions only one slot matters.
+    /// Finishes a pipeline with outside input of whose solutions only one slot is used.
     pub(crate) fn finish_fed(mut self, slot: usize) -> (Vec<Step>, usize) {
         assign_live(&mut self.steps, std::iter::once(slot).collect());
         (without_duplicates(&self.steps), self.slots.len())
     }
 
-    /// Ends the pipeline as a plan whose columns are the named variables among `needed`, or all.
+    /// Finishes the pipeline as a plan. Its columns are the variables in `needed`, or all named variables.
     pub(crate) fn finish(mut self, needed: Option<&Variables>) -> Planned {
         let output: Vec<usize> = (0..self.slots.len())
             .filter(|slot| self.known.certain.contains(slot) || self.known.maybe.contains(slot))
@@ -284,7 +284,7 @@ impl Builder {
     }
 }
 
-/// Notes for each step which slots are needed after it; gives those needed before the first.
+/// Records for each step the slots that are needed after it. Returns the slots needed before the first step.
 fn assign_live(steps: &mut [Step], mut live: Slots) -> Slots {
     for step in steps.iter_mut().rev() {
         step.live = Arc::new(live.clone());
@@ -382,7 +382,7 @@ fn need_graph(live: &mut Slots, graph: GraphPosition) {
     }
 }
 
-/// The graph that patterns are matched in.
+/// The graph in which patterns are matched.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum GraphScope {
     /// One graph, or a set of them.
@@ -391,7 +391,7 @@ pub(crate) enum GraphScope {
     Absent,
     /// `GRAPH ?g`.
     Variable(Variable),
-    /// The merge of the graphs that FROM names.
+    /// The merge of the graphs in FROM clauses.
     Merged,
 }
 

@@ -1,5 +1,5 @@
-//! Cached attributes: an edge's pattern and that of an attribute of the node at its other end,
-//! joined as one where `pythia optimize --cache-attribute` keeps the one beside the other.
+//! Cached attributes: joins the pattern of an edge and the pattern of an attribute of its other node in one
+//! step, where `pythia optimize --cache-attribute` stores the attribute beside the edge.
 
 use pythia_rdf::TermId;
 use pythia_store::{End, GraphFilter, Snapshot};
@@ -9,22 +9,22 @@ use super::builder::Builder;
 use super::ways::Way;
 use crate::exec::step::{Access, GraphPosition, Position, SlotPattern, StepKind};
 
-/// Two triple patterns of a group that can be joined at once.
+/// Two triple patterns of a group that can be joined in one step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CachedPair {
-    /// The element of the edge.
+    /// Element of the edge.
     pub(super) edge: usize,
-    /// The element of the attribute.
+    /// Element of the attribute.
     pub(super) attribute: usize,
-    /// The end of the edge that must be known.
+    /// End of the edge that must be bound.
     pub(super) end: End,
-    /// The slot of the other, which must not be.
+    /// Slot of the other end, which must be unbound.
     pub(super) neighbour: usize,
-    /// The attribute's predicate.
+    /// Predicate of the attribute.
     pub(super) predicate: TermId,
 }
 
-/// All such pairs among the elements of a group; elements beyond the 64th are in none.
+/// Returns all such pairs among the first 64 elements of a group.
 pub(super) fn pairs(elements: &[Element], snapshot: &Snapshot) -> Vec<CachedPair> {
     let in_one_graph = |element: &Element| match element {
         Element::Triple(triple) => predicate_in_default_graph(triple),
@@ -64,7 +64,7 @@ pub(super) fn pairs(elements: &[Element], snapshot: &Snapshot) -> Vec<CachedPair
     pairs
 }
 
-/// The predicate of a pattern that is one, in the default graph.
+/// Returns the predicate of a pattern if it is constant and the pattern is in the default graph.
 fn predicate_in_default_graph(triple: &Triple) -> Option<TermId> {
     match (triple.predicate, triple.graph) {
         (

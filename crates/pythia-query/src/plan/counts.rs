@@ -1,8 +1,8 @@
-//! What planning and running may know of the store's numbers.
+//! Cardinalities that planning and execution may use.
 //!
-//! A query that sees all graphs knows the store's own counts. One that does not must not learn from
-//! an estimate, nor from the plan that follows from it, what is in the others: it counts the graphs it
-//! sees, if they are few, and guesses otherwise.
+//! A query that sees all graphs uses the store's own counts. A query that does not must not learn from an
+//! estimate, or from a plan that depends on it, about hidden graphs. It counts quads in its visible graphs if
+//! they are few, and guesses otherwise.
 
 use parking_lot::Mutex;
 use pythia_rdf::{TermId, TermKind};
@@ -14,36 +14,36 @@ use rustc_hash::FxHashMap;
 
 use super::visible::Visible;
 
-/// With more graphs than this, patterns are not counted in each of them.
+/// Maximum number of visible graphs in which patterns are counted.
 const GRAPHS_COUNTED_MAX: usize = 8;
-/// Quads that a graph is guessed to have if there are too many graphs to know.
+/// Guessed number of quads of a graph if there are too many graphs.
 const GRAPH_QUADS: f64 = 1000.0;
-/// How many of a predicate's quads are guessed to have the same subject, and the same object.
+/// Guessed number of a predicate's quads with the same subject, and with the same object.
 const QUADS_PER_SUBJECT: f64 = 1.5;
 const QUADS_PER_OBJECT: f64 = 3.0;
-/// How many predicates there are guessed to be.
+/// Guessed number of predicates.
 const PREDICATES: f64 = 16.0;
-/// How many quads are guessed to have a subject or an object that is a constant.
+/// Guessed number of quads with a constant subject, and with a constant object.
 const QUADS_OF_SUBJECT: f64 = 16.0;
 const QUADS_OF_OBJECT: f64 = 64.0;
 
-/// The store's numbers as far as a query may know them.
+/// The store's counts, as far as a query may know them.
 #[derive(Clone, Copy)]
 pub(crate) struct Counts<'a> {
     snapshot: &'a Snapshot,
     visible: Option<&'a Visible>,
 }
 
-/// Predicates that were counted before, for one query.
+/// Cache of predicate counts for one query.
 pub(super) type CountedPredicates = Mutex<FxHashMap<TermId, PredicateStatistics>>;
 
 impl<'a> Counts<'a> {
-    /// Those of all graphs, or of those that are visible.
+    /// Creates counts over all graphs, or over the visible ones.
     pub(crate) fn new(snapshot: &'a Snapshot, visible: Option<&'a Visible>) -> Self {
         Self { snapshot, visible }
     }
 
-    /// The store's own statistics, if the query sees all of it.
+    /// Returns the store's own statistics if the query sees the whole store.
     pub(crate) fn of_store(&self) -> Option<&'a Statistics> {
         match self.visible {
             None => Some(self.snapshot.statistics()),
@@ -51,7 +51,7 @@ impl<'a> Counts<'a> {
         }
     }
 
-    /// How many quads of one graph match; exact. Reads nothing for a graph without quads.
+    /// Returns the exact number of matching quads. Reads nothing for a graph without quads.
     pub(crate) fn exact(&self, pattern: &QuadPattern) -> Result<u64, StoreError> {
         if let GraphFilter::One(graph) = pattern.graph
             && self.snapshot.statistics().graphs.quads(graph) == Some(0)
@@ -61,15 +61,15 @@ impl<'a> Counts<'a> {
         self.snapshot.count(pattern)
     }
 
-    /// Returns whether counts are guessed, as too many graphs are visible to be counted, and others are hidden.
+    /// Returns whether counts are guessed, because some graphs are hidden and too many are visible to be
+    /// counted.
     pub(crate) fn are_guessed(&self) -> bool {
         let graphs = |visible: &Visible| visible.among(GraphFilter::Any).len();
         self.visible
             .is_some_and(|visible| graphs(visible) > GRAPHS_COUNTED_MAX)
     }
 
-    /// How many quads match in those of the pattern's graphs that the query sees. Where this is 0,
-    /// there are none.
+    /// Returns the estimated number of matching quads in the visible graphs of the pattern. 0 is exact.
     pub(crate) fn expected(&self, pattern: &QuadPattern) -> Result<f64, StoreError> {
         let Some(visible) = self.visible else {
             return Ok(self.exact(pattern)? as f64);
@@ -84,7 +84,7 @@ impl<'a> Counts<'a> {
             .flatten()
             .any(|id| id.kind() == TermKind::Computed)
         {
-            // No quad has a term that only the query has.
+            // No stored quad has a term that only the query has.
             return Ok(0.0);
         }
         let counts = graphs
@@ -93,7 +93,7 @@ impl<'a> Counts<'a> {
         Ok(counts.sum::<Result<u64, _>>()? as f64)
     }
 
-    /// The counts of a predicate; `None` if no quad has it.
+    /// Returns the counts of a predicate, or `None` if no quad has it.
     pub(crate) fn predicate(
         &self,
         predicate: TermId,
@@ -113,7 +113,7 @@ impl<'a> Counts<'a> {
         Ok((guessed.quads > 0).then_some(guessed))
     }
 
-    /// All quads, their distinct subjects and their distinct objects.
+    /// Returns the number of quads, distinct subjects and distinct objects.
     pub(crate) fn all(&self) -> (f64, f64, f64) {
         if let Some(statistics) = self.of_store() {
             let Statistics {
@@ -129,13 +129,13 @@ impl<'a> Counts<'a> {
         (quads, quads / QUADS_OF_SUBJECT, quads / QUADS_PER_OBJECT)
     }
 
-    /// Distinct predicates.
+    /// Returns the number of distinct predicates.
     pub(crate) fn predicates(&self) -> f64 {
         self.of_store()
             .map_or(PREDICATES, |statistics| statistics.predicates.len() as f64)
     }
 
-    /// Named graphs.
+    /// Returns the number of named graphs.
     pub(crate) fn named_graphs(&self) -> f64 {
         match self.visible {
             Some(Visible {
@@ -162,7 +162,7 @@ impl<'a> Counts<'a> {
     }
 }
 
-/// How many of `all` quads a pattern is guessed to match.
+/// Guesses how many of `all` quads match a pattern.
 fn guess(pattern: &QuadPattern, all: f64) -> f64 {
     let share = match pattern.predicate {
         Some(_) => 1.0 / PREDICATES,
@@ -181,7 +181,7 @@ fn guess(pattern: &QuadPattern, all: f64) -> f64 {
     }
 }
 
-/// What is not counted of a predicate is guessed; its ends may be of all kinds.
+/// Guesses the statistics of a predicate from its number of quads. Its ends may be of all kinds.
 fn guessed_predicate(predicate: TermId, quads: u64) -> PredicateStatistics {
     PredicateStatistics {
         predicate,

@@ -1,8 +1,7 @@
-//! The graphs a query is asked of (SPARQL 1.1 §13.2): FROM and FROM NAMED, or all of the store; of
-//! these, the graphs it may see.
+//! The dataset of a query (SPARQL 1.1 §13.2): the graphs of FROM and FROM NAMED, or the whole store,
+//! restricted to the visible graphs.
 //!
-//! All that a query reads is read from the graphs named here, so a graph that it may not see is as one
-//! that is not there.
+//! A query reads only the graphs listed here, so that hidden graphs appear not to exist.
 
 use std::sync::Arc;
 
@@ -16,25 +15,25 @@ use super::visible::Visible;
 use crate::error::QueryError;
 use crate::expression::EvaluationContext;
 
-/// The id of a graph that no store has.
+/// Id of a graph that no store has.
 pub(crate) const ABSENT: TermId = TermId::new(TermKind::Computed, TermId::PAYLOAD_MAX);
 
 /// The dataset of a query.
 #[derive(Debug)]
 pub(crate) struct Dataset {
-    /// Where patterns outside GRAPH are matched.
+    /// The default graph, in which patterns outside GRAPH are matched.
     pub(crate) default: GraphScope,
-    /// The graphs whose merge is the default graph, sorted, if they are several.
+    /// Graphs whose merge is the default graph, sorted; empty unless there are several.
     pub(crate) merged: Vec<TermId>,
-    /// The graphs that GRAPH sees, sorted; all named graphs of the store if `None`.
+    /// Graphs visible to GRAPH, sorted; `None` for all named graphs of the store.
     pub(crate) named: Option<Vec<TermId>>,
-    /// The graphs that may be seen at all, if not all may.
+    /// Visible graphs; `None` if all are visible.
     pub(crate) visible: Option<Arc<Visible>>,
 }
 
 impl Dataset {
-    /// The dataset that a query's clauses describe, of what is visible. With any of them, what they
-    /// do not name is not there.
+    /// Returns the dataset that the query's clauses describe, restricted to the visible graphs. If there is
+    /// any clause, graphs that no clause names are not in the dataset.
     pub(crate) fn of_query(
         clauses: Option<&QueryDataset>,
         evaluation: &EvaluationContext,
@@ -79,13 +78,13 @@ impl Dataset {
         })
     }
 
-    /// Whether GRAPH may look at the graph.
+    /// Returns whether GRAPH sees the graph.
     pub(crate) fn names(&self, graph: TermId) -> bool {
         let named = self.named.as_ref();
         named.is_none_or(|named| named.binary_search(&graph).is_ok())
     }
 
-    /// What the default graph is read from: the quads of all of these.
+    /// Returns the graphs whose quads make up the default graph.
     pub(crate) fn default_filters(&self) -> Vec<GraphFilter> {
         match self.default {
             GraphScope::Fixed(filter) => vec![filter],
@@ -94,7 +93,8 @@ impl Dataset {
     }
 }
 
-/// The sorted ids of graphs, each once; one that the store does not have gets an id of the query.
+/// Returns the sorted ids of graphs without duplicates. A graph that the store does not have gets a
+/// query-local id.
 fn ids_of(graphs: &[NamedNode], evaluation: &EvaluationContext) -> Result<Vec<TermId>, QueryError> {
     let ids = graphs
         .iter()

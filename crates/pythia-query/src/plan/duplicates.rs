@@ -1,8 +1,8 @@
-//! Leaving out work whose only effect is duplicates, for a reader that does not count them.
+//! Removes work that only produces duplicates, for a consumer that ignores them.
 //!
-//! A step that binds nothing anybody needs only filters: one match a solution is enough, and an
-//! OPTIONAL of that kind does nothing at all. Where a step was the last to need a slot, solutions
-//! that are alike without it are dropped before they multiply.
+//! A step that binds no needed slot is a filter: one match per solution is enough, and such an OPTIONAL does
+//! nothing. Where a step was the last to need a slot, solutions that are equal without it are deduplicated
+//! before they multiply.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::exec::profile::PartId;
 use crate::exec::slots::Slots;
 use crate::exec::step::{Access, GraphPosition, Position, SlotPattern, Step, StepKind};
 
-/// With fewer solutions expected, duplicates cost less than looking for them.
+/// With fewer expected solutions, duplicates cost less than their detection.
 const ROWS_MIN: f64 = 256.0;
 
-/// The plan for a reader to whom duplicates make no difference.
+/// Returns the plan for a consumer that ignores duplicates.
 pub(crate) fn ignored(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     match plan.downcast_ref::<SolutionExec>() {
         Some(solutions) => solutions.ignoring_duplicates().unwrap_or(plan),
@@ -24,10 +24,10 @@ pub(crate) fn ignored(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     }
 }
 
-/// The steps of a pipeline for such a reader; slots that are live are known.
+/// Returns the steps of a pipeline for such a consumer. The live slots must be assigned.
 pub(crate) fn without_duplicates(steps: &[Step]) -> Vec<Step> {
     let mut kept: Vec<Step> = Vec::with_capacity(steps.len());
-    // Slots that have a value in the rows at hand.
+    // Slots with a value in the current rows.
     let mut carried = Slots::default();
     for (index, step) in steps.iter().enumerate() {
         let live = Arc::clone(&step.live);
@@ -45,7 +45,7 @@ pub(crate) fn without_duplicates(steps: &[Step]) -> Vec<Step> {
         let is_last = index + 1 == steps.len();
         let once = step.once;
         kept.push(step);
-        // What the step adds but nobody needs was left out already if it is done once.
+        // With `once`, the step does not produce the duplicates in the first place.
         let multiplied = drops_a_slot && !(once && before.len() == live.len());
         if multiplied && !is_last && rows >= ROWS_MIN && !live.is_empty() {
             kept.push(Step {
@@ -61,7 +61,7 @@ pub(crate) fn without_duplicates(steps: &[Step]) -> Vec<Step> {
     kept
 }
 
-/// The slots that a step binds; `None` if that takes more to know.
+/// Returns the slots that a step binds, or `None` if that is hard to determine.
 fn binds(kind: &StepKind) -> Option<Slots> {
     let mut bound = Slots::default();
     match kind {
@@ -103,7 +103,7 @@ fn new(pattern: &SlotPattern, bound: &mut Slots) {
     }
 }
 
-/// Whether a step can stop at a solution's first match.
+/// Returns whether a step can stop at the first match of a solution.
 fn can_stop_early(kind: &StepKind) -> bool {
     match kind {
         StepKind::Pattern(_, access) => {

@@ -1,8 +1,7 @@
 //! `FILTER(?a = ?b)` as a join.
 //!
-//! Where one of the variables is bound to IRIs or blank nodes only, `=` is identity. Then both
-//! variables are one slot while the patterns of the group are joined, so that they share it; the
-//! second variable is bound to it afterwards.
+//! If one of the variables is bound only to IRIs or blank nodes, `=` is identity. Then both variables share a
+//! slot while the patterns of the group are joined; the second variable is bound to its value afterwards.
 
 use oxrdf::Variable;
 use pythia_rdf::TermKind;
@@ -17,14 +16,14 @@ use crate::error::QueryError;
 use crate::exec::step::StepKind;
 
 impl Planner<'_> {
-    /// Makes variables one that filters say are equal, and takes those filters off the list.
+    /// Lets variables share a slot if a filter says they are equal, and removes that filter.
     pub(super) fn unify_equal(
         &self,
         builder: &mut Builder,
         group: &Group<'_>,
         filters: &mut Vec<GroupFilter<'_>>,
     ) -> Result<(), QueryError> {
-        // What puts triple terms together names their variables.
+        // The assembly of triple terms refers to variables by name.
         let has_triple_term = |t: &&TriplePattern| {
             [&t.subject, &t.object]
                 .iter()
@@ -46,7 +45,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Binds the variables that were one with others.
+    /// Binds the variables that shared the slot of another.
     pub(super) fn separate_unified(&self, builder: &mut Builder) -> Planning {
         for (other, kept) in builder.take_unified() {
             let rows = builder.known.rows;
@@ -59,8 +58,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// The two variables of a filter that holds just where they are the same term; the first
-    /// may be bound already, the second is not.
+    /// Returns the two variables of a filter that is true exactly if they are the same term. The first may be
+    /// bound already, the second is not.
     fn unifiable(
         &self,
         builder: &Builder,
@@ -93,7 +92,7 @@ impl Planner<'_> {
         Ok(Some((kept.clone(), other.clone())))
     }
 
-    /// Whether a pattern of the group binds the variable to IRIs and blank nodes only.
+    /// Returns whether a pattern of the group binds the variable only to IRIs and blank nodes.
     fn is_resource(&self, variable: &Variable, group: &Group<'_>) -> Result<bool, QueryError> {
         for triple in &group.triples {
             if self.binds_resource(variable, triple)? {

@@ -1,4 +1,4 @@
-//! Planning `EXISTS` and the insertion of a row's terms into a pattern.
+//! Planning of `EXISTS`, and insertion of a row's terms into a pattern.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use crate::exec::exists::Exists;
 use crate::exec::step::{Step, StepKind};
 use crate::expression::ExistsTest;
 
-/// A pattern as a pipeline that is fed rows.
+/// A pattern as a pipeline with rows as input.
 pub(crate) struct Correlated {
     pub(crate) steps: Vec<Step>,
-    /// How many slots there are; the first ones are the variables that are bound.
+    /// Number of slots; the first ones are the bound variables.
     pub(crate) width: usize,
-    /// Passed on from each row to its solutions.
+    /// Slot that is passed on from each row to its solutions.
     pub(crate) row_slot: usize,
 }
 
 impl Planner<'_> {
-    /// The test of an `EXISTS` over rows with these columns.
+    /// Returns the test of an `EXISTS` over rows with these columns.
     pub(super) fn exists(
         &self,
         pattern: &GraphPattern,
@@ -48,8 +48,8 @@ impl Planner<'_> {
         }))
     }
 
-    /// Plans a pattern as a pipeline fed with about `rows` rows that bind these variables; `None`
-    /// if parts of it must be evaluated alone.
+    /// Plans a pattern as a pipeline whose input is about `rows` rows that bind these variables. Returns
+    /// `None` if parts of it must be evaluated alone.
     pub(crate) fn correlated(
         &self,
         pattern: &GraphPattern,
@@ -73,14 +73,14 @@ impl Planner<'_> {
         }
     }
 
-    /// A planner that puts terms in for variables at every leaf of what it plans.
+    /// Returns a planner that substitutes terms for variables at every leaf.
     pub(crate) fn with_inserted(mut self, inserted: Vec<(Variable, TermId)>) -> Self {
         self.inserted = inserted;
         self
     }
 
-    /// Of the inserted terms, those for variables that a sub-query shows to the outside; its
-    /// others are its own.
+    /// Returns a planner for a sub-query that keeps only the inserted terms of its projected variables; its
+    /// other variables are local.
     pub(super) fn shown(&self, variables: &[Variable]) -> Self {
         let inserted = self.inserted.iter();
         let inserted = inserted.filter(|(v, _)| variables.contains(v)).cloned();
@@ -91,7 +91,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Starts a pipeline with the terms put in for the pattern's variables.
+    /// Starts a pipeline with the inserted terms of the pattern's variables.
     pub(super) fn insert_terms(
         &self,
         builder: &mut Builder,
@@ -129,8 +129,8 @@ impl Planner<'_> {
     }
 }
 
-/// The pattern without what does not change whether there are solutions. A projection at the top
-/// may go, for only what it shows is shared with the rows.
+/// Strips operators that do not affect whether solutions exist. A projection at the top may be removed,
+/// because only the projected variables are shared with the rows.
 fn solutions_body(pattern: &GraphPattern) -> &GraphPattern {
     match pattern {
         GraphPattern::Project { inner, .. }

@@ -1,4 +1,4 @@
-//! Planning `GRAPH`.
+//! Planning of `GRAPH`.
 
 use oxrdf::Variable;
 use pythia_store::GraphFilter;
@@ -16,7 +16,7 @@ use crate::exec::join::JoinKind;
 use crate::exec::operator::SolutionExec;
 use crate::exec::step::{Position, StepKind};
 
-/// Solutions expected of a pattern that is planned in each graph only when it runs.
+/// Estimated solutions of a pattern that is planned per graph at execution time.
 const ROWS_UNKNOWN: f64 = 1000.0;
 
 impl Planner<'_> {
@@ -48,7 +48,7 @@ impl Planner<'_> {
                 }
                 let scope = GraphScope::Variable(variable.clone());
                 let slot = builder.slot(variable);
-                // Parts that may be empty must not decide which graphs there are.
+                // Parts that may be empty must not decide which graphs are tried.
                 if !certain(inner).iter().any(|v| !builder.is_certain(v))
                     || !matches!(inner, GraphPattern::Bgp { .. })
                 {
@@ -84,7 +84,7 @@ impl Planner<'_> {
         builder.bind(slot, graphs);
     }
 
-    /// Joins with `GRAPH ?g` around a pattern that is evaluated in each graph by itself.
+    /// Joins with `GRAPH ?g` around a pattern that must be evaluated in each graph separately.
     fn join_each_graph(
         &self,
         builder: &mut Builder,

@@ -1,5 +1,5 @@
-//! Planning a group: triple patterns and paths that may be joined in any order, the filters over
-//! them, and what stands beside them.
+//! Planning of a group: triple patterns and paths that may be joined in any order, filters over them, and
+//! other operands.
 
 use oxrdf::{NamedNode, Term, Variable};
 use pythia_rdf::TermId;
@@ -19,10 +19,11 @@ use crate::error::QueryError;
 use crate::exec::slots::Slots;
 use crate::exec::step::{PathGraph, PathStep, Position};
 
-/// With more graphs than this, `GRAPH ?g` reads all graphs and keeps what is of those.
+/// Maximum number of graphs that `GRAPH ?g` enumerates first; with more, all graphs are read and the quads of
+/// other graphs dropped.
 const GRAPHS_FIRST_MAX: usize = 4;
 
-/// A group's operands, taken apart: what can be joined in any order, and what follows in order.
+/// The operands of a group: those that can be joined in any order, and those that follow in order.
 #[derive(Default)]
 pub(super) struct Group<'p> {
     pub(super) triples: Vec<&'p TriplePattern>,
@@ -31,18 +32,18 @@ pub(super) struct Group<'p> {
     pub(super) rest: Vec<&'p GraphPattern>,
 }
 
-/// A filter, and the variables of it that must be bound first.
+/// A filter and its variables that must be bound first.
 pub(super) struct GroupFilter<'p> {
     pub(super) expression: &'p Expression,
     pub(super) waits_for: Variables,
 }
 
-/// What a group joins, and what is left to do once that is joined.
+/// Elements to join, and the work left after joining them.
 type Elements = (Vec<Element>, Vec<Unfinished>);
 
 impl Planner<'_> {
-    /// A filter over a pattern. The operands of its `&&` that see nothing but what is bound for
-    /// certain go where that is bound.
+    /// Plans a filter over a pattern. Operands of `&&` that use only certainly bound variables move to where
+    /// these are bound.
     pub(super) fn extend_filter(
         &self,
         builder: &mut Builder,
@@ -113,7 +114,7 @@ impl Planner<'_> {
             None => builder_bind_nothing(builder, &group),
         }
         self.separate_unified(builder)?;
-        // Each step is going to know which slots are needed after it.
+        // Each step will record the slots needed after it.
         let sets = builder.steps.len() * Slots::bytes(builder.slots.len());
         self.evaluation.governor().require_room(sets)?;
         self.place_filters(builder, &mut filters, graph)?;
@@ -126,9 +127,9 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// The group's triple patterns and paths with their constants as ids, and what is left to do
-    /// once they are joined; `None` if one of them has a term, or a graph, with which the store has
-    /// no quad, so that nothing can match.
+    /// Returns the group's triple patterns and paths with ids for their constants, and the work left after
+    /// joining them. Returns `None` if nothing can match, because the store has no quad with one of the terms
+    /// or graphs.
     pub(super) fn elements(
         &self,
         builder: &mut Builder,
@@ -178,9 +179,8 @@ impl Planner<'_> {
         Ok(Some((elements, unfinished)))
     }
 
-    /// Sees to it that the graphs of `GRAPH ?g` are some of the dataset's: beforehand where they are
-    /// few, or where a path has to start in one; else each triple pattern is read once for all graphs,
-    /// and not once for each of many.
+    /// Restricts the graphs of `GRAPH ?g` to those of the dataset: beforehand if they are few or a path has
+    /// to start in one, otherwise afterwards, so that each triple pattern is read once for all graphs.
     fn confine_graphs(
         &self,
         builder: &mut Builder,
@@ -214,7 +214,7 @@ impl Planner<'_> {
         let mut end = |term: &TermPattern| -> Result<Position, PlanError> {
             Ok(match self.slot_of(builder, term, unfinished)? {
                 Some(slot) => Position::New(slot),
-                // A path of length zero connects any term with itself, known to the store or not.
+                // A path of length zero connects any term with itself, even one that the store does not have.
                 None => Position::Constant(self.evaluation.intern(ground_term(term)?)?),
             })
         };
@@ -257,9 +257,9 @@ impl Planner<'_> {
         Ok(self.id_of(term)?.map(Place::Constant))
     }
 
-    /// Returns the id of a term of the query, if there may be quads with it. Where counts are guessed, a term that
-    /// the store does not have gets an id of the query's own: its plan must be that for a term which only
-    /// hidden graphs have.
+    /// Returns the id of a term of the query, or `None` if no quad can have it. Where counts are guessed, a
+    /// term that the store does not have gets a query-local id, so that it has the same plan as a term that
+    /// only occurs in hidden graphs.
     pub(super) fn id_of(&self, term: &Term) -> Result<Option<TermId>, QueryError> {
         match self.snapshot.resolve(term.as_ref())? {
             None if self.counts().are_guessed() => Ok(Some(self.evaluation.intern(term.clone())?)),
@@ -267,7 +267,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Adds the filters whose variables are all bound by now.
+    /// Adds the filters whose variables are all bound.
     pub(super) fn place_filters(
         &self,
         builder: &mut Builder,
@@ -293,8 +293,9 @@ impl Planner<'_> {
     }
 }
 
-/// Inline data and sub-queries come first where the patterns can then start from their
-/// solutions: everything they share with the patterns must be bound in all of those.
+/// Splits the other operands of a group into those joined first and those joined last. VALUES and sub-queries
+/// come first if the patterns can start from their solutions, that is, if these always bind every variable
+/// that they share with the patterns.
 pub(super) fn split_rest<'p>(
     builder: &Builder,
     group: &Group<'p>,
@@ -317,8 +318,8 @@ pub(super) fn split_rest<'p>(
     })
 }
 
-/// A group that cannot match: binds its variables, so that what follows can be planned, to no
-/// solutions.
+/// Plans a group without matches: binds its variables in no solutions, so that the following operators can be
+/// planned.
 pub(super) fn builder_bind_nothing(builder: &mut Builder, group: &Group<'_>) {
     builder.push_nothing();
     let ends = group.paths.iter().flat_map(|(s, _, o)| [*s, *o]);
@@ -334,8 +335,8 @@ pub(super) fn builder_bind_nothing(builder: &mut Builder, group: &Group<'_>) {
     }
 }
 
-/// Takes a group apart. Filters move up from operands only where every variable they mention is
-/// bound below them.
+/// Collects the operands of a group. Filters move up from operands only if every variable that they mention
+/// is bound there.
 pub(super) fn take_apart<'p>(pattern: &'p GraphPattern, group: &mut Group<'p>) {
     match pattern {
         GraphPattern::Bgp { patterns } => group.triples.extend(patterns),
@@ -368,7 +369,7 @@ pub(super) fn take_apart<'p>(pattern: &'p GraphPattern, group: &mut Group<'p>) {
     }
 }
 
-/// The operands of `&&`.
+/// Collects the operands of `&&`.
 pub(super) fn conjuncts<'p>(expression: &'p Expression, found: &mut Vec<&'p Expression>) {
     match expression {
         Expression::And(a, b) => {

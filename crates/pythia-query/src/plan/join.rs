@@ -1,5 +1,5 @@
-//! Planning joins, left joins, MINUS and UNION: as part of the pipeline where that is sound, else of
-//! patterns evaluated alone.
+//! Planning of joins, left joins, MINUS and UNION: as part of the pipeline where that is sound, otherwise
+//! over operands evaluated alone.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,8 @@ use crate::exec::relational::Concatenate;
 use crate::exec::step::StepKind;
 
 impl Planner<'_> {
-    /// Joins the pipeline with a pattern: from its solutions where that is sound, else by hash.
+    /// Joins the pipeline with a pattern: by extending its solutions where that is sound, otherwise by a hash
+    /// join.
     pub(super) fn join(
         &self,
         builder: &mut Builder,
@@ -95,8 +96,8 @@ impl Planner<'_> {
         })
     }
 
-    /// Drops the solutions that are compatible with one of the right side's and share a variable
-    /// with it: by looking for one from each, where that is the same and there are fewer of them.
+    /// Drops the solutions that are compatible with a solution of the right side and share a variable with
+    /// it. Looks up each solution if that is equivalent and the left side is smaller.
     pub(super) fn minus(
         &self,
         builder: &mut Builder,
@@ -170,7 +171,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// The solutions of patterns planned alone, one after the other.
+    /// Returns the solutions of separately planned patterns, one after the other.
     pub(super) fn concatenate(
         &self,
         branches: &[&GraphPattern],
@@ -280,7 +281,7 @@ pub(super) fn hash_join(
     Ok(())
 }
 
-/// The branches of nested UNIONs, flat.
+/// Flattens nested UNIONs into a list of branches.
 pub(super) fn union_branches<'p>(pattern: &'p GraphPattern, branches: &mut Vec<&'p GraphPattern>) {
     match pattern {
         GraphPattern::Union { left, right } => {

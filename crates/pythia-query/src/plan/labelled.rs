@@ -1,5 +1,5 @@
-//! Paths that reachability labels can answer: `p+` and `p*` of one predicate, also inverted, in the
-//! default graph, of a predicate that `pythia optimize --reachability` has labelled.
+//! Paths that reachability labels can answer: `p+` and `p*`, also inverted, in the default graph, for a
+//! predicate labelled by `pythia optimize --reachability`.
 
 use pythia_rdf::TermId;
 use pythia_store::{End, Snapshot};
@@ -9,17 +9,17 @@ use crate::error::QueryError;
 use crate::exec::reachable::ReachableStep;
 use crate::exec::step::{PathGraph, PathStep, Position};
 
-/// How labels answer a path.
+/// A path that labels can answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Labelled {
     predicate: TermId,
-    /// Whether the path goes against its edges.
+    /// True if the path follows its edges backward.
     inverse: bool,
     reflexive: bool,
 }
 
-/// Notes in the path how labels answer it, if they can once both its ends are known, and how much
-/// they say it finds from an end that is a constant. Reads at most two pages for each of those.
+/// Records in the path that labels can answer it once both ends are known, and the number of nodes that they
+/// reach from a constant end. Reads at most two pages for each constant end.
 pub(super) fn look_up(path: &mut PathStep, snapshot: &Snapshot) -> Result<(), QueryError> {
     let Some(closure) = path.forward.as_closure() else {
         return Ok(());
@@ -57,7 +57,7 @@ pub(super) fn look_up(path: &mut PathStep, snapshot: &Snapshot) -> Result<(), Qu
 }
 
 impl Labelled {
-    /// The step between two known ends.
+    /// Returns the step between two known ends.
     pub(crate) fn step(&self, path: &PathStep) -> ReachableStep {
         let (from, to) = match self.inverse {
             false => (path.subject, path.object),

@@ -1,9 +1,9 @@
-//! The order of a group of many elements: greedy, with a few candidates at each step.
+//! Join order of a group with many elements: greedy, with a few candidates at each step.
 //!
-//! Every element waits in a queue, by how much it multiplies the solutions. When a slot is bound, the
-//! elements that mention it queue again with what they do by then; earlier entries are passed over.
-//! Each step looks at the first few of the queue, so that an order of `n` elements takes in the order
-//! of `n log n` steps. Elements are joined one by one, as if variables were independent of each other.
+//! Every element waits in a queue, ordered by the factor by which it multiplies the solutions. When a slot is
+//! bound, the elements that mention it are queued again with their new factor; their earlier entries are
+//! skipped. Each step looks at the first few of the queue, so that ordering `n` elements takes O(`n log n`)
+//! steps. Elements are joined one by one, as if variables were independent of each other.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -14,10 +14,10 @@ use super::ways::Way;
 use crate::error::QueryError;
 use crate::exec::step::Position;
 
-/// How many elements are looked at for each that is chosen.
+/// Number of candidates per chosen element.
 const CANDIDATES_MAX: usize = 8;
 
-/// The elements that are not placed yet in the order found, each with the way to join it.
+/// Returns the elements not yet placed in the order found, each with the way to join it.
 pub(super) fn order(search: &Search<'_>, state: State) -> Result<Vec<(usize, Way)>, QueryError> {
     let count = state.placed.iter().filter(|placed| !**placed).count();
     let mut long = Long::new(search, state)?;
@@ -33,17 +33,17 @@ struct Long<'s, 'a> {
     elements: Vec<Vec<usize>>,
     /// Elements that share a bound slot with the solutions, have no slot, or have one match.
     near: BinaryHeap<Candidate>,
-    /// All others.
+    /// All other elements.
     far: BinaryHeap<Candidate>,
 }
 
-/// An element in a queue.
+/// A queued element.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
-    /// By how much it multiplies the solutions.
+    /// Factor by which it multiplies the solutions.
     growth: f64,
     element: usize,
-    /// How many of its slots were bound when it entered the queue.
+    /// Number of its slots that were bound when it was queued.
     bound: usize,
 }
 
@@ -72,7 +72,7 @@ impl<'s, 'a> Long<'s, 'a> {
         Ok(long)
     }
 
-    /// The next element of the order.
+    /// Returns the next element of the order.
     fn next(&mut self) -> Result<(usize, Way), QueryError> {
         let candidates = match self.take(|long| &mut long.near) {
             near if near.is_empty() => self.take(|long| &mut long.far),
@@ -107,7 +107,7 @@ impl<'s, 'a> Long<'s, 'a> {
         Ok((chosen, way))
     }
 
-    /// Takes the first few elements that still wait out of a queue.
+    /// Removes the first few valid candidates from a queue.
     fn take(&mut self, queue: impl Fn(&mut Self) -> &mut BinaryHeap<Candidate>) -> Vec<Candidate> {
         let mut taken = Vec::with_capacity(CANDIDATES_MAX);
         while taken.len() < CANDIDATES_MAX {
@@ -122,7 +122,7 @@ impl<'s, 'a> Long<'s, 'a> {
         taken
     }
 
-    /// Queues an element by what it does to the solutions as they are now.
+    /// Queues an element by its effect on the current solutions.
     fn queue(&mut self, element: usize) -> Result<(), QueryError> {
         self.search.look()?;
         let joined = &self.state.joined;
@@ -140,7 +140,7 @@ impl<'s, 'a> Long<'s, 'a> {
     }
 
     fn queue_of(&mut self, element: usize) -> &mut BinaryHeap<Candidate> {
-        // What has one match multiplies nothing, and may make a filter possible.
+        // An element with one match multiplies nothing, and may make a filter possible.
         let is_single = match &self.search.elements[element] {
             Element::Triple(triple) => triple.count <= 1.0,
             Element::Path(_) => false,
@@ -159,7 +159,7 @@ impl<'s, 'a> Long<'s, 'a> {
     }
 }
 
-/// The slots of an element's ends and predicate.
+/// Returns the slots of an element's ends and predicate.
 fn slots_of(element: &Element) -> Vec<usize> {
     let mut slots: Vec<usize> = match element {
         Element::Triple(triple) => triple.slots().map(|(slot, _)| slot).collect(),
@@ -173,7 +173,7 @@ fn slots_of(element: &Element) -> Vec<usize> {
     slots
 }
 
-/// The greatest is the one to look at first: it multiplies least, and is written first.
+/// Greatest first: the candidate that multiplies least, and of those the first in the text.
 impl Ord for Candidate {
     fn cmp(&self, other: &Self) -> Ordering {
         let growth = other.growth.total_cmp(&self.growth);

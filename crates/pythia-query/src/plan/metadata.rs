@@ -1,7 +1,7 @@
-//! Aggregates and lists of predicates that the store's counts answer, without reading quads.
+//! Aggregates and lists of predicates answered from the store's counts, without reading quads.
 //!
-//! Counts per predicate and per end are of all graphs: they are used only where one graph holds
-//! every quad, and all graphs may be seen. Counts of a pattern's constants are exact for any graph.
+//! Counts per predicate and per end cover all graphs. They are used only if one graph holds every quad and no
+//! graph is hidden. Counts of a pattern's constants are exact for any graph.
 
 use oxrdf::{Literal, Variable};
 use pythia_rdf::TermId;
@@ -21,11 +21,11 @@ struct Counted<'p> {
     pattern: &'p TriplePattern,
     variables: Vec<Variable>,
     graph: TermId,
-    /// Whether the graph holds every quad of the store.
+    /// True if the graph holds every quad of the store.
     whole: bool,
 }
 
-/// What an aggregate counts.
+/// The meaning of an aggregate.
 enum Count<'p> {
     /// Solutions in which the variable is bound, or all.
     Solutions(Option<&'p Variable>),
@@ -34,7 +34,7 @@ enum Count<'p> {
 }
 
 impl Planner<'_> {
-    /// Grouping by nothing or by the predicate, over a single triple pattern, with counts only.
+    /// Plans grouping by nothing or by the predicate over a single triple pattern, from counts only.
     pub(super) fn group_from_counts(
         &self,
         inner: &GraphPattern,
@@ -78,7 +78,7 @@ impl Planner<'_> {
         Ok(Some(known_rows(&variables, rows)))
     }
 
-    /// `SELECT DISTINCT ?p { ?s ?p ?o }`.
+    /// Plans `SELECT DISTINCT ?p { ?s ?p ?o }`.
     pub(super) fn predicates_from_counts(
         &self,
         inner: &GraphPattern,
@@ -127,7 +127,7 @@ impl Planner<'_> {
         })
     }
 
-    /// The id of a count, `None` if it takes reading to know it.
+    /// Returns the id of a count, or `None` if it requires reading quads.
     fn count(&self, counted: &Counted<'_>, count: &Count<'_>) -> Result<Option<u64>, QueryError> {
         let all = |this: &Self| -> Result<Option<u64>, QueryError> {
             let Some(pattern) = this.quad_pattern(counted)? else {
@@ -139,7 +139,7 @@ impl Planner<'_> {
             Count::Solutions(Some(v)) if !counted.variables.contains(v) => Some(0),
             Count::Solutions(_) => all(self)?,
             Count::Distinct(v) if !counted.variables.contains(v) => Some(0),
-            // The other two are constants: no two matches have the same.
+            // The other two positions are constants, so all matches differ.
             Count::Distinct(_) if counted.variables.len() == 1 => all(self)?,
             Count::Distinct(v) if counted.whole => {
                 let statistics = self.snapshot.statistics();
@@ -167,7 +167,7 @@ impl Planner<'_> {
         Ok(number.map(|n| self.integer(n)))
     }
 
-    /// The pattern as ids; `None` if the store lacks one of its terms.
+    /// Returns the pattern as ids, or `None` if the store lacks one of its terms.
     fn quad_pattern(&self, counted: &Counted<'_>) -> Result<Option<QuadPattern>, QueryError> {
         let TriplePattern {
             subject,
@@ -215,11 +215,11 @@ enum Place {
 }
 
 impl Counted<'_> {
-    /// What an aggregate counts, if it counts.
+    /// Returns the meaning of an aggregate, or `None` if it is not a count.
     fn what<'a>(&self, aggregate: &'a AggregateExpression) -> Option<Count<'a>> {
         let unnamed = |v: &Variable| v.as_str().starts_with("_:");
         match aggregate {
-            // Matches in one graph are distinct, but not without what stands for a blank node.
+            // Matches in one graph are distinct, but not without the variable of a blank node.
             AggregateExpression::CountSolutions { distinct: true }
                 if self.variables.iter().any(unnamed) =>
             {

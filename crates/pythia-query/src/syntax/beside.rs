@@ -1,5 +1,5 @@
-//! What requests say beside the text: the dataset of a query or update (SPARQL 1.1 Protocol §2.1.4,
-//! §2.2.3), and the one graph that an update is about (Graph Store Protocol §5.7).
+//! Parameters of requests that complement the text: the dataset of a query or update (SPARQL 1.1 Protocol
+//! §2.1.4, §2.2.3), and the graph that an update changes (Graph Store Protocol §5.7).
 
 use oxrdf::NamedNode;
 use spargebra::Query as Algebra;
@@ -10,7 +10,7 @@ use super::update::{Action, Operation};
 use super::{Query, Update};
 use crate::error::QueryError;
 
-/// What kind of results a query has.
+/// The kind of results that a query has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryForm {
     /// SELECT: a table.
@@ -22,7 +22,7 @@ pub enum QueryForm {
 }
 
 impl Query {
-    /// What kind of results it has.
+    /// Returns the kind of results of the query.
     pub fn form(&self) -> QueryForm {
         match &self.algebra {
             Algebra::Select { .. } => QueryForm::Select,
@@ -31,7 +31,7 @@ impl Query {
         }
     }
 
-    /// Sets the graphs that it is asked of, in place of those that it names itself.
+    /// Sets the query's dataset, in place of the one in its text.
     pub fn set_dataset(&mut self, default: Vec<NamedNode>, named: Vec<NamedNode>) {
         let (Algebra::Select { dataset, .. }
         | Algebra::Ask { dataset, .. }
@@ -45,10 +45,10 @@ impl Query {
 }
 
 impl Update {
-    /// Sets the graphs that its WHERE clauses are asked of.
+    /// Sets the dataset of the update's WHERE clauses.
     ///
     /// # Errors
-    /// If an operation names such graphs itself, with USING or WITH.
+    /// If an operation has USING or WITH.
     pub fn set_using(
         &mut self,
         default: Vec<NamedNode>,
@@ -75,10 +75,10 @@ impl Update {
         Ok(())
     }
 
-    /// Makes it about one graph: that is what it means where it names none.
+    /// Restricts the update to one graph, which replaces the default graph.
     ///
     /// # Errors
-    /// If an operation names graphs, or is one of whole graphs.
+    /// If an operation names a graph, or works on whole graphs.
     pub fn set_graph(&mut self, graph: &NamedNode) -> Result<(), QueryError> {
         let operations = &mut self.operations;
         operations.iter_mut().try_for_each(|operation| {
@@ -94,7 +94,7 @@ impl Update {
     }
 }
 
-/// Sets the graph of an operation. `None` if it names one, or is none of INSERT and DELETE.
+/// Sets the graph of an operation. Returns `None` if the operation names a graph, or is not INSERT or DELETE.
 fn only(operation: &mut Operation, graph: &NamedNode) -> Option<()> {
     let pattern = |name: &mut GraphNamePattern| {
         (*name == GraphNamePattern::DefaultGraph).then(|| *name = graph.clone().into())

@@ -1,8 +1,8 @@
 //! The quads of INSERT DATA and DELETE DATA.
 //!
-//! What is short is kept as it was parsed. What is long is kept as text, and parsed piece by piece, each time it
-//! is needed: the tree of a quad takes many times the bytes of its text. A piece ends with a triple, so that it
-//! makes an update of its own; how much its tree takes at most is estimated from its tokens beforehand.
+//! Short data is kept as parsed quads. Long data is kept as text and parsed piece by piece each time it is
+//! needed, because a parsed quad takes many times the bytes of its text. A piece ends with a triple, so that
+//! it forms an update of its own. The maximum size of its tree is estimated from its tokens beforehand.
 
 use std::ops::Range;
 
@@ -15,25 +15,25 @@ use super::token::{Kind, Token, tokens};
 use crate::error::QueryError;
 use crate::governor::Held;
 
-/// The tree of a piece takes about as much, at least and at most, if its triples can be told apart; where memory is
-/// little, this part of it.
+/// Approximate minimum and maximum size of the tree of a piece, if its triples can be separated. With little
+/// memory, a piece gets one of `PIECE_PART` parts of the memory left.
 const PIECE_BYTES: (usize, usize) = (64 << 10, 1 << 20);
 const PIECE_PART: usize = 16;
-/// The prologue is parsed with each piece: together they may take so many bytes, or so many times those of the
-/// data.
+/// The prologue is parsed with each piece. Maximum bytes of all these prologues together, absolute or as a
+/// multiple of the data.
 const REPEATED_BYTES_MAX: usize = 512 << 20;
 const REPEATED_FACTOR: usize = 16;
-/// What a token may take in a tree besides texts: a third of a quad, in a list that grows.
+/// Maximum bytes of a token in a tree, without texts: a third of a quad, in a growing list.
 pub(super) const TOKEN_BYTES: usize = 192;
-/// A token in a collection makes two quads.
+/// A token in a collection yields two quads.
 const COLLECTION_FACTOR: usize = 4;
 
-/// A quad as the parser gives it.
+/// A quad from the parser.
 pub(crate) trait DataQuad: Sized {
-    /// How its operation begins.
+    /// Keywords of the operation.
     const VERB: &'static str;
 
-    /// The quads of an operation; `None` of another.
+    /// Returns the quads of an operation, or `None` if it is of another kind.
     fn of(operation: GraphUpdateOperation) -> Option<Vec<Self>>;
 
     fn graph_mut(&mut self) -> &mut GraphName;
@@ -77,7 +77,7 @@ pub(crate) enum Data<Q> {
 }
 
 impl<Q: DataQuad> Data<Q> {
-    /// Gives all quads, some at a time; those of long data are charged for meanwhile.
+    /// Calls `f` with all quads, some at a time. Quads of long data are charged while `f` has them.
     pub(crate) fn each(
         &self,
         held: &mut Held,
@@ -89,7 +89,7 @@ impl<Q: DataQuad> Data<Q> {
         }
     }
 
-    /// Puts those that name no graph into one. `None` if others name one.
+    /// Moves the quads of the default graph to `graph`. Returns `None` if a quad names a graph.
     pub(super) fn set_graph(&mut self, graph: &NamedNode) -> Option<()> {
         match self {
             Self::Parsed(quads) => quads.iter_mut().try_for_each(|quad| {
@@ -104,14 +104,14 @@ impl<Q: DataQuad> Data<Q> {
 /// Quads as text.
 #[derive(Clone, Debug)]
 pub(crate) struct LongData {
-    /// What relative IRIs are resolved against, and the declarations before.
+    /// Base IRI and declarations that precede the data.
     base: Option<String>,
     prologue: String,
-    /// What stands between the braces.
+    /// Text between the braces.
     body: String,
     pieces: Vec<Piece>,
     names_graphs: bool,
-    /// What stands for the default graph.
+    /// Graph that replaces the default graph.
     graph: Option<NamedNode>,
 }
 
@@ -119,15 +119,16 @@ pub(crate) struct LongData {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Piece {
     range: Range<usize>,
-    /// The name of the graph that was begun before.
+    /// Name of a graph that was opened in an earlier piece.
     begun: Option<Range<usize>>,
-    /// Whether a graph is open at the end.
+    /// True if a graph is open at the end.
     is_open: bool,
-    /// What its tree takes at most.
+    /// Maximum size of its tree.
     tree_bytes: usize,
 }
 
-/// What the parser said of a piece, and where the piece is: what stands before it in `source` is not of the body.
+/// A parser error, and the position of its piece. The first `before_bytes` bytes of `source` are not part of
+/// the body.
 pub(super) struct Refused {
     pub(super) source: String,
     pub(super) before_bytes: usize,
@@ -135,16 +136,16 @@ pub(super) struct Refused {
     pub(super) message: String,
 }
 
-/// Why long data is not read.
+/// An error in long data.
 pub(super) enum Fault {
     Refused(Box<Refused>),
-    /// Its prologue would be parsed too often.
+    /// The prologue would be parsed too often.
     Repeated,
     Limit(QueryError),
 }
 
 impl LongData {
-    /// The data of a statement that has these bytes of the text. It is charged for.
+    /// Creates long data from the bytes of a statement, and charges for it.
     pub(super) fn new(
         (text, statement): (&str, Range<usize>),
         prologue: &str,
@@ -157,7 +158,7 @@ impl LongData {
         let body = &text[inside];
         let (least, most) = PIECE_BYTES;
         let mut cutter = Cutter::new(body, longest_iri(prologue, base));
-        // The prologue is parsed with each piece.
+        // The prologue is parsed with each piece, so a piece should be several times as long.
         let piece_bytes = (held.left() / PIECE_PART).clamp(least, most);
         cutter.piece_bytes = piece_bytes.max(4 * prologue.len());
         let repeated_max = REPEATED_BYTES_MAX.max(REPEATED_FACTOR * body.len());
@@ -179,12 +180,12 @@ impl LongData {
         })
     }
 
-    /// Memory that it takes.
+    /// Returns the bytes held.
     pub(super) fn memory_bytes(&self) -> usize {
         self.body.len() + self.prologue.len()
     }
 
-    /// Parses all pieces, to see whether they can be.
+    /// Parses all pieces to find syntax errors.
     pub(super) fn check<Q: DataQuad>(&self, held: &mut Held) -> Result<(), Fault> {
         self.pieces.iter().try_for_each(|piece| {
             held.check().map_err(Fault::Limit)?;
@@ -222,7 +223,7 @@ impl LongData {
             format!("GRAPH {} {{ ", &self.body[name.clone()])
         });
         let before = format!("{}{} {{ {begun}", self.prologue, Q::VERB);
-        // The piece may end with a comment.
+        // The piece may end with a comment, hence the newline.
         let end = if piece.is_open { "\n} }" } else { "\n}" };
         let source = format!("{before}{}{end}", &self.body[piece.range.clone()]);
         let parsed = match parser(&source, self.base.as_deref()) {
@@ -246,7 +247,7 @@ impl LongData {
     }
 }
 
-/// What stands between the braces of a statement.
+/// Returns the range between the braces of a statement.
 pub(super) fn inside(text: &str, statement: Range<usize>) -> Range<usize> {
     let first = tokens(&text[statement.clone()]).find(|token| token.text == "{");
     let start = first.map_or(statement.end, |token| statement.start + token.end);
@@ -257,7 +258,8 @@ pub(super) fn inside(text: &str, statement: Range<usize>) -> Range<usize> {
     start..end.max(start)
 }
 
-/// The bytes of the longest IRI that a short name may stand for: those that PREFIX and BASE declare.
+/// Returns the length in bytes of the longest IRI in a PREFIX or BASE declaration, by which a name may be
+/// longer than its text.
 pub(super) fn longest_iri(prologue: &str, base: Option<&str>) -> usize {
     let mut longest = base.map_or(0, str::len);
     let mut before = [""; 2];
@@ -273,37 +275,37 @@ pub(super) fn longest_iri(prologue: &str, base: Option<&str>) -> usize {
     longest
 }
 
-/// Bytes that the tree of a text without long data takes at most, about.
+/// Estimates the maximum size of the tree of a text without long data.
 pub(super) fn tree_bytes(text: &str, prologue: &str, base: Option<&str>) -> usize {
     let mut cutter = Cutter::new(text, longest_iri(prologue, base));
     tokens(text).for_each(|token| cutter.token(token));
     cutter.finish().iter().map(|piece| piece.tree_bytes).sum()
 }
 
-/// Cuts a body into pieces.
+/// A splitter of a body into pieces.
 struct Cutter<'t> {
     text: &'t str,
-    /// What a name may be longer than its text.
+    /// Bytes by which a name may be longer than its text.
     name_bytes: usize,
     piece_bytes: usize,
     pieces: Vec<Piece>,
     current: Piece,
-    /// The name of the graph that is open.
+    /// Name of the open graph.
     graph: Option<Range<usize>>,
     names_graphs: bool,
-    /// The token before.
+    /// Previous token.
     before: Option<Token<'t>>,
-    /// The name after GRAPH.
+    /// Name after GRAPH.
     named: Option<Range<usize>>,
-    /// What the longest name after WITH takes, which is in each quad.
+    /// Maximum bytes of a name after WITH, which each quad repeats.
     with_bytes: usize,
-    /// Brackets that are open within a triple.
+    /// Open brackets within a triple.
     nested: usize,
     collections: usize,
-    /// Round brackets of expressions that are open, and those around each group that is.
+    /// Open round brackets of expressions, in this group and in each enclosing one.
     expressions: usize,
     expressions_outside: Vec<usize>,
-    /// The triples with the subject at hand.
+    /// Triples with the current subject.
     statement: Statement,
 }
 
@@ -312,12 +314,12 @@ struct Cutter<'t> {
 struct Statement {
     bytes: usize,
     longest_bytes: usize,
-    /// Triples may be in others.
+    /// True if triples may be nested in others.
     has_triples: bool,
 }
 
 impl<'t> Cutter<'t> {
-    /// One piece, whatever it takes.
+    /// Creates a splitter that makes one piece of any size.
     fn new(text: &'t str, name_bytes: usize) -> Self {
         Self {
             text,
@@ -339,7 +341,7 @@ impl<'t> Cutter<'t> {
     }
 
     fn token(&mut self, token: Token<'t>) {
-        // A point may follow a graph, and is part of its piece then.
+        // A dot may follow a graph; then it is part of the same piece.
         let follows_graph = self.before.is_some_and(|before| before.text == "}");
         if follows_graph && token.text != "." {
             self.cut(token.start);
@@ -388,7 +390,8 @@ impl<'t> Cutter<'t> {
         self.before = Some(token);
     }
 
-    /// Whether brackets after the token before have an expression, or arguments, and no collection.
+    /// Returns whether brackets after the previous token hold an expression or arguments rather than a
+    /// collection.
     fn follows_function(&self) -> bool {
         let is_term = |text: &str| {
             text == "a"
@@ -400,7 +403,7 @@ impl<'t> Cutter<'t> {
             .is_some_and(|before| before.kind == Kind::Word && !is_term(before.text))
     }
 
-    /// Counts what a token takes in the tree: its text may be in each quad of its subject.
+    /// Adds the size of a token in the tree. Its text may be repeated in each quad of its subject.
     fn count(&mut self, token: &Token<'_>) {
         let is_short = matches!(token.kind, Kind::Name | Kind::Iri);
         let text = token.text.len() + if is_short { self.name_bytes } else { 0 };
@@ -412,7 +415,7 @@ impl<'t> Cutter<'t> {
         }
         let statement = &mut self.statement;
         statement.bytes += text;
-        // Strings are no subjects or predicates, which all objects share.
+        // All objects share the subject and predicate, and neither can be a string.
         if token.kind != Kind::String {
             statement.longest_bytes = statement.longest_bytes.max(text);
         }
@@ -433,7 +436,7 @@ impl<'t> Cutter<'t> {
         self.current.tree_bytes = self.current.tree_bytes.saturating_add(bytes);
     }
 
-    /// Ends the piece, if it is large enough.
+    /// Ends the piece if it is large enough.
     fn cut(&mut self, at: usize) {
         if self.current.tree_bytes >= self.piece_bytes {
             self.end(at);
@@ -452,7 +455,7 @@ impl<'t> Cutter<'t> {
     }
 
     fn finish(mut self) -> Vec<Piece> {
-        // What is open here is closed by nobody, which is for the parser to say.
+        // Unclosed groups stay open here, so that the parser reports them.
         self.graph = None;
         self.end(self.text.len());
         self.pieces
@@ -484,7 +487,7 @@ mod tests {
         (quads, pieces)
     }
 
-    /// Long data has the same quads as its parts.
+    /// Long data yields the same quads as its parts.
     #[test]
     fn long_data_is_read_in_pieces() {
         let part = |n: usize| {
@@ -503,7 +506,7 @@ mod tests {
         assert!(pieces > 10, "{pieces}");
         let known = |quads: Vec<Quad>| {
             let text = |quad: &Quad| {
-                // Nodes without labels have another each time.
+                // Blank nodes without labels get a new label each time.
                 let words = quad.to_string();
                 let words = words.split(' ').map(|word| match word.strip_prefix("_:") {
                     Some(label) if label.len() > 5 => "_:",

@@ -1,5 +1,5 @@
-//! Queries and updates with slips of all kinds: whatever is deleted, doubled or swapped, there is no panic, and
-//! every error has a place inside the text.
+//! Queries and updates with random errors: deleting, doubling or swapping characters or tokens never causes a
+//! panic, and every error has a position inside the text.
 
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ impl Language {
     }
 }
 
-/// The W3C's queries or updates, if this machine has them; says loudly if not.
+/// Returns the W3C's queries or updates if this machine has them; prints a notice otherwise.
 fn corpus(language: Language) -> Vec<String> {
     let extension = match language {
         Language::Query => "rq",
@@ -145,7 +145,7 @@ fn slips(language: Language) {
     );
 }
 
-/// The text with one slip.
+/// Returns the text with one random change.
 fn mutant(text: &str, random: &mut StdRng) -> String {
     match random.random_range(0..8) {
         0..4 => mutate_characters(text, random),

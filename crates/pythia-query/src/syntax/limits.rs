@@ -1,23 +1,23 @@
-//! Limits on a query's text: what the parser, the planner and the operators recurse over, and what
-//! is looked through again and again.
+//! Limits on the text of a query. They bound the recursion of the parser, the planner and the operators, and
+//! lists that are searched repeatedly.
 //!
-//! They hold for threads with 2 MiB of stack. Lists are not limited: triples, values, arguments,
-//! `IN`, `FROM`, `ORDER BY`.
+//! They hold for threads with 2 MiB of stack. Other lists are not limited: triples, values, arguments, `IN`,
+//! `FROM`, `ORDER BY`.
 
 use super::suggest::is_aggregate;
 use super::token::{Kind, Token, tokens};
 
-/// How deeply brackets may nest.
+/// Maximum nesting of brackets.
 const NESTING_MAX: usize = 128;
-/// How deep the tree of one expression or path may be: `1 + 1 + 1` is two deep.
+/// Maximum depth of the tree of one expression or path; `1 + 1 + 1` has depth two.
 const OPERATORS_MAX: usize = 2000;
-/// How many columns a SELECT or VALUES may have; duplicates are looked for among them.
+/// Maximum columns of a SELECT or VALUES. Duplicates are searched in the whole list.
 const COLUMNS_MAX: usize = 10_000;
-/// Bytes of stack for what makes a plan deeper, half of what there is.
+/// Bytes of stack for parts that make a plan deeper: half of the stack.
 const STACK_BYTES: usize = 1 << 20;
 
-/// What makes a plan deeper by one, and about how many bytes of stack that takes when it is
-/// planned and run (measured without optimisation, rounded up).
+/// A construct that makes a plan one level deeper, and the approximate bytes of stack that the level takes in
+/// planning and execution (measured without optimisation, rounded up).
 #[derive(Clone, Copy)]
 struct Part {
     name: &'static str,
@@ -49,34 +49,34 @@ const AGGREGATE: Part = Part {
     stack_bytes: 250,
 };
 
-/// What is too large, and at which byte.
+/// The exceeded limit and its byte position.
 pub(super) struct Excess {
     pub(super) at: usize,
     pub(super) message: String,
 }
 
-/// Refuses a text that is too large in one of these ways. Reads it once.
+/// Returns an error if a text exceeds one of the limits. Reads the text once.
 pub(super) fn check(text: &str) -> Result<(), Excess> {
     let mut counts = Counts::default();
-    // The parser does not get past what is no token.
+    // The parser stops at the first invalid token too.
     tokens(text).try_for_each(|token| counts.add(token))
 }
 
-/// What there is so far.
+/// Counts so far.
 #[derive(Default)]
 struct Counts {
-    /// The brackets that are open.
+    /// Open brackets.
     open: Vec<Bracket>,
-    /// Outside of brackets.
+    /// Expressions outside brackets.
     outside: Bracket,
     negations: usize,
     stack_bytes: usize,
     columns: usize,
-    /// Whether a list of columns is being read.
+    /// True while a list of columns is read.
     in_columns: bool,
     after_values: bool,
     after_union: bool,
-    /// Whether what was read last begins the quads of an update, and whether these are being read.
+    /// True if the last token starts the quads of an update, and true inside the quads.
     after_quads: bool,
     in_quads: bool,
 }
@@ -85,7 +85,7 @@ struct Counts {
 #[derive(Default)]
 struct Bracket {
     is_round: bool,
-    /// Depth of the current one, and the most there was.
+    /// Depth of the current expression, and the maximum of all.
     depth: usize,
     depth_max: usize,
 }
@@ -102,7 +102,7 @@ impl Counts {
                 self.columns += 1;
                 limit(self.columns, COLUMNS_MAX, "columns", token)?;
             }
-            // Where an operator can stand, `<((a))>` is a comparison with something in brackets.
+            // Where an operator can stand, `<((a))>` is a comparison with brackets rather than an IRI.
             Kind::Iri => {
                 let brackets = token.text.matches(['(', '[']).count();
                 limit_nesting(self.open.len() + brackets, token)?;
@@ -141,7 +141,7 @@ impl Counts {
                     if self.after_quads && self.open.is_empty() {
                         self.in_quads = true;
                     }
-                    // Quads of many graphs make no plan deeper.
+                    // Quads do not make a plan deeper, however many graphs they name.
                     if !self.in_quads {
                         self.part(if self.after_union { UNION } else { GROUP }, token)?;
                     }
@@ -171,12 +171,12 @@ impl Counts {
                 let bracket = self.bracket();
                 bracket.depth_max = bracket.depth_max.max(bracket.depth);
                 bracket.depth = 0;
-                // Each operation of an update has a plan of its own.
+                // Each operation of an update has its own plan.
                 if token.text == ";" && self.open.is_empty() {
                     self.stack_bytes = 0;
                 }
             }
-            // In braces + and - are signs of numbers, and + and * belong to one step of a path.
+            // In braces, + and - are signs of numbers, and + and * belong to one step of a path.
             "&&" | "||" | "/" | "|" | "+" | "-" | "*" => {
                 let bracket = self.bracket();
                 bracket.depth += usize::from(bracket.is_round || "/|".contains(token.text));

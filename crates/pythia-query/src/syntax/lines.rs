@@ -1,9 +1,9 @@
-//! The lines of places in a text that are asked for in order.
+//! Line numbers of byte positions that are requested in ascending order.
 
-/// A text, and how far its lines are counted.
+/// A text, with the last requested position.
 pub(super) struct Lines<'t> {
     text: &'t str,
-    /// The byte asked for last, and its line.
+    /// Last requested byte, and its line.
     byte: usize,
     line: usize,
     #[cfg(test)]
@@ -21,8 +21,8 @@ impl<'t> Lines<'t> {
         }
     }
 
-    /// Returns the line, from 1, of a byte of the text. Reads what is between it and the byte before it that
-    /// was asked for last.
+    /// Returns the line, from 1, of a byte of the text. Reads only the bytes since the last requested
+    /// position.
     pub(super) fn of_byte(&mut self, byte: usize) -> usize {
         if byte < self.byte {
             (self.byte, self.line) = (0, 1);

@@ -1,8 +1,8 @@
-//! From a query's or update's text to algebra, with errors that point at the place.
+//! Parsing: from the text of a query or update to algebra, with the positions of errors.
 //!
-//! [`limits`] refuses texts that would overflow the stack; [`paths`] writes what is not standard as
-//! standard SPARQL; then the parser library reads the query, or each section of the update that
-//! [`statements`] finds, of long [`data`] a piece at a time. If it refuses, [`grammar`] finds out where and why.
+//! [`limits`] refuses texts that would overflow the stack. [`paths`] rewrites non-standard forms as standard
+//! SPARQL. The parser library then reads the query, or each section of the update that [`statements`] finds;
+//! long [`data`] is read in pieces. If it refuses, [`grammar`] finds the position and the reason.
 
 mod beside;
 mod data;
@@ -52,7 +52,7 @@ pub(crate) use update::{Action, Modify, Operation, Transfer};
 #[derive(Clone, Debug)]
 pub struct Query {
     pub(crate) algebra: spargebra::Query,
-    /// What it takes, if that was charged for.
+    /// Memory held by the query, if charged.
     held: Option<Arc<Held>>,
 }
 
@@ -66,13 +66,12 @@ impl From<spargebra::Query> for Query {
 }
 
 impl Query {
-    /// Parses a query; relative IRIs are resolved against `base`.
+    /// Parses a query. Relative IRIs are resolved against `base`.
     pub fn parse(text: &str, base: Option<&str>) -> Result<Self, QueryError> {
         Self::parse_within(text, base, &Arc::new(Governor::unlimited()))
     }
 
-    /// The same within limits: what the query takes is charged for before it is there, and as long as it is,
-    /// unless that is little.
+    /// Parses a query within limits. A large query is charged before it is built, until it is dropped.
     pub(crate) fn parse_within(
         text: &str,
         base: Option<&str>,
@@ -113,7 +112,7 @@ impl Query {
     }
 }
 
-/// The parser library with a base IRI.
+/// Creates a parser with a base IRI.
 fn parser(text: &str, base: Option<&str>) -> Result<SparqlParser, QueryError> {
     let parser = SparqlParser::new();
     let Some(base) = base else {
@@ -124,8 +123,8 @@ fn parser(text: &str, base: Option<&str>) -> Result<SparqlParser, QueryError> {
         .map_err(|error| syntax(text, 0, format!("the base IRI is not valid: {error}")))
 }
 
-/// An error for a path search whose body is none, at its SERVICE, or at the option it is about. The
-/// pattern is written in this part of the text.
+/// Returns an error for a path search with an invalid body, at its SERVICE or at the faulty option. The
+/// pattern is written in the range `part` of the text.
 fn check_searches(
     text: &str,
     part: Range<usize>,
@@ -172,14 +171,14 @@ fn check_searches(
     Err(syntax(text, start + at.start, message))
 }
 
-/// What is wrong with the body of a path search. Not part of the frame of what visits patterns, and
-/// goes as deep as they nest.
+/// Returns the error in the body of a path search. Not inlined, to keep the frame of the visiting function
+/// small, because that recurses as deep as patterns nest.
 #[inline(never)]
 fn search_fault(body: &GraphPattern) -> Option<Box<QueryError>> {
     Request::read(body).err().map(Box::new)
 }
 
-/// The text in standard SPARQL, if it has forms that are not.
+/// Rewrites a text with non-standard forms in standard SPARQL.
 fn rewrite(
     text: &str,
     has_base: bool,
@@ -189,7 +188,7 @@ fn rewrite(
     let has_paths = ["paths", "pathfilter", "??"]
         .iter()
         .any(|sign| lower.contains(sign));
-    // Two expressions of a SELECT over groups, of which one may use the other.
+    // Two named expressions in a grouped SELECT, where one may use the other.
     let may_reuse = lower.contains("select")
         && lower.matches("as").nth(1).is_some()
         && (lower.contains("group") || suggest::may_aggregate(&lower));
@@ -199,14 +198,14 @@ fn rewrite(
     let (extensions, fault) = grammar::read(text, has_base, language);
     let rewritten = match fault {
         Some(fault) if extensions.is_used() => Err(fault),
-        // The parser decides about what is standard.
+        // The parser library decides about standard forms.
         Some(_) => Ok(None),
         None => paths::rewrite(text, &extensions),
     };
     rewritten.map_err(|fault| syntax(text, fault.at, fault.message))
 }
 
-/// What the parser says of a text that was rewritten, at its place in the original.
+/// Returns the parser's error for a rewritten text, at its position in the original.
 fn by_parser_of_new(text: &str, new: &Rewritten, message: &str) -> QueryError {
     match by_parser(&new.text, message) {
         QueryError::Syntax {
@@ -221,8 +220,8 @@ fn by_parser_of_new(text: &str, new: &Rewritten, message: &str) -> QueryError {
     }
 }
 
-/// Puts the columns of `SELECT *` in the order in which the text first names them, which SPARQL
-/// leaves open and the parser sorts by name.
+/// Sorts the columns of `SELECT *` by their first occurrence in the text. SPARQL leaves the order open; the
+/// parser sorts by name.
 fn in_order_of_text(mut query: spargebra::Query, text: &str) -> spargebra::Query {
     let mut words = tokens(text).skip_while(|token| !token.text.eq_ignore_ascii_case("select"));
     words.next();
@@ -240,7 +239,7 @@ fn in_order_of_text(mut query: spargebra::Query, text: &str) -> spargebra::Query
     query
 }
 
-/// The variables of the outermost projection.
+/// Returns the variables of the outermost projection.
 fn projected(pattern: &mut GraphPattern) -> Option<&mut Vec<Variable>> {
     match pattern {
         GraphPattern::Project { variables, .. } => Some(variables),
@@ -260,8 +259,8 @@ fn syntax(text: &str, at: usize, message: impl Into<String>) -> QueryError {
     }
 }
 
-/// The text as the parser needs it, with every token where it was: `TRUE` and `FALSE` in lower case,
-/// the only case in which the parser knows them, and base IRIs without dot segments, which it leaves in.
+/// Adapts the text to the parser without moving any token: writes `TRUE` and `FALSE` in lower case, the only
+/// case that the parser knows, and removes dot segments from base IRIs, which the parser keeps.
 fn for_the_parser(text: &str) -> Cow<'_, str> {
     const WORDS: [&str; 2] = ["true", "false"];
     let is_odd = |found: &[u8]| {
@@ -295,7 +294,7 @@ fn for_the_parser(text: &str) -> Cow<'_, str> {
     Cow::Owned(changed)
 }
 
-/// Line and column, from 1, of a byte of the text.
+/// Returns the line and column, from 1, of a byte of the text.
 fn place_of(text: &str, byte: usize) -> (usize, usize) {
     let before = &text[..byte];
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -305,7 +304,7 @@ fn place_of(text: &str, byte: usize) -> (usize, usize) {
     )
 }
 
-/// The reverse.
+/// Returns the byte at a line and column; the inverse of [`place_of`].
 fn byte_of(text: &str, line: usize, column: usize) -> usize {
     let lines = text.split_inclusive('\n').take(line - 1);
     let start: usize = lines.map(str::len).sum();
@@ -313,7 +312,7 @@ fn byte_of(text: &str, line: usize, column: usize) -> usize {
     start + rest.map_or(text.len() - start, |(at, _)| at)
 }
 
-/// The error for a query that the parser refuses, with the parser's message.
+/// Returns the error for a query that the parser refuses with `message`.
 fn explain(text: &str, has_base: bool, message: &str) -> QueryError {
     match grammar::first_fault(text, has_base, Language::Query) {
         Some(fault) => syntax(text, fault.at, fault.message),
@@ -321,8 +320,8 @@ fn explain(text: &str, has_base: bool, message: &str) -> QueryError {
     }
 }
 
-/// The parser's own message, which reads `error at LINE:COLUMN: expected one of …`; its own checks
-/// are the sentences among what it expected.
+/// Converts the parser's own message, `error at LINE:COLUMN: expected one of …`. The parser's semantic checks
+/// appear as sentences among the expected items; such a sentence is the whole message.
 fn by_parser(text: &str, message: &str) -> QueryError {
     let place = message.strip_prefix("error at ").and_then(|rest| {
         let (line, rest) = rest.split_once(':')?;

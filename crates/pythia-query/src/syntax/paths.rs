@@ -1,5 +1,5 @@
-//! PATHS queries and path patterns, written as standard SPARQL: what they ask for becomes
-//! `SERVICE path:search`, or a property path where only the ends of paths matter.
+//! Rewrites PATHS queries and path patterns as standard SPARQL: `SERVICE path:search`, or a property path
+//! where only the ends of paths matter.
 
 use std::ops::Range;
 
@@ -11,16 +11,17 @@ use super::grammar::paths::{
 };
 use super::token::{Kind, tokens};
 
-/// A text written otherwise.
+/// A rewritten text.
 #[derive(Debug)]
 pub(super) struct Rewritten {
     pub(super) text: String,
-    /// Where parts of the original are in it, and where they were.
+    /// Start of each copied part in the new text, and its range in the original.
     copied: Vec<(usize, Range<usize>)>,
 }
 
 impl Rewritten {
-    /// Where a byte of the new text was in the original, or what it was written for.
+    /// Returns the position in the original of a byte of the new text. For inserted text, returns the end of
+    /// the part copied before it.
     pub(super) fn original(&self, at: usize) -> usize {
         let before = self.copied.partition_point(|(start, _)| *start <= at);
         let before = before.checked_sub(1).map(|place| &self.copied[place]);
@@ -30,7 +31,7 @@ impl Rewritten {
     }
 }
 
-/// The text without the forms that are not standard; `None` if it has none.
+/// Rewrites non-standard forms. Returns `None` if there are none.
 pub(super) fn rewrite(text: &str, extensions: &Extensions) -> Result<Option<Rewritten>, Fault> {
     if !extensions.is_used() {
         return Ok(None);
@@ -64,7 +65,7 @@ struct Writer<'t> {
     new: Rewritten,
 }
 
-/// Options of a search, without the IRI of their namespace.
+/// IRI of an option of a search.
 macro_rules! option {
     ($name:expr) => {
         concat!("<urn:pythia:path#", $name, ">")
@@ -83,7 +84,7 @@ impl Writer<'_> {
         self.new.copied.push((start, range));
     }
 
-    /// An option, whose value is copied.
+    /// Writes an option with a copied value.
     fn option(&mut self, name: &str, value: Range<usize>) {
         self.write(&format!(" ; <urn:pythia:path#{name}> "));
         self.copy(value);
@@ -109,7 +110,7 @@ impl Writer<'_> {
         self.copy(form.modifiers.clone());
     }
 
-    /// What binds the variable of a start or end.
+    /// Writes the pattern that binds the variable of START or END.
     fn end_values(&mut self, end: &PathsEnd) {
         match &end.value {
             None => {}
@@ -130,7 +131,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The body of the search.
+    /// Writes the body of the search.
     fn search(&mut self, form: &PathsForm) {
         if let Some((PathsPart::Expression, expression)) = &form.weight {
             self.write("BIND(");
@@ -223,7 +224,7 @@ impl Writer<'_> {
 
 type Changes = Vec<(Range<usize>, String)>;
 
-/// What is written for path patterns and filters.
+/// Returns the replacements for path patterns and filters.
 fn changes(text: &str, extensions: &Extensions) -> Result<Changes, Fault> {
     let mut changes: Changes = Vec::new();
     for filter in &extensions.filters {
@@ -235,7 +236,7 @@ fn changes(text: &str, extensions: &Extensions) -> Result<Changes, Fault> {
             );
             return Err(fault(filter.at.start, message));
         }
-        // An empty group, as a dot may follow.
+        // An empty group, because a dot may follow.
         changes.push((filter.at.clone(), "{}".to_owned()));
     }
     for selected in &extensions.selected {
@@ -290,8 +291,8 @@ fn changes(text: &str, extensions: &Extensions) -> Result<Changes, Fault> {
     Ok(changes)
 }
 
-/// Writes the uses of names that a SELECT over groups gives before. The parser lets its expressions use no
-/// such name, but looks for none in a COALESCE, which of a single variable is that variable.
+/// Rewrites uses of names that a grouped SELECT assigned before. The parser forbids such names in
+/// expressions, but does not look inside a COALESCE, and a COALESCE of one variable equals that variable.
 fn reuse_names(text: &str, extensions: &Extensions, changes: &mut Changes) {
     let mut starts: Vec<usize> = extensions.reused.iter().map(|at| at.start).collect();
     starts.sort_unstable();
@@ -301,7 +302,7 @@ fn reuse_names(text: &str, extensions: &Extensions, changes: &mut Changes) {
         if starts.get(next).is_none_or(|start| *start >= at.end) {
             continue;
         }
-        // A triple term has no place for a call, but is itself one of TRIPLE.
+        // A triple term cannot have a call as its part, but is itself the same as a call of TRIPLE.
         changes.push((at.start..at.start + "<<(".len(), "TRIPLE(".to_owned()));
         changes.push((triple.subject_end..triple.subject_end, ",".to_owned()));
         if text[triple.predicate.clone()] == *"a" {
@@ -321,7 +322,7 @@ fn reuse_names(text: &str, extensions: &Extensions, changes: &mut Changes) {
     }
 }
 
-/// What the filters of one path say together.
+/// The combined conditions of all filters of one path.
 struct Conditions<'t> {
     only: Option<Vec<&'t str>>,
     any: Option<Vec<&'t str>>,
@@ -368,14 +369,16 @@ impl<'t> Conditions<'t> {
         Ok(all)
     }
 
-    /// The path expression: one or more edges, of some predicates, one of them of others.
+    /// Returns the path expression: one or more edges, restricted to the allowed predicates, at least one of
+    /// them with a required predicate.
     fn expression(&self) -> String {
         let step = match &self.only {
             Some(names) => format!("({})", names.join("|")),
             None => concat!("(!", option!("none"), ")").to_owned(),
         };
         match &self.any {
-            // Repeated, so that the ends of paths are found once and not once for each such edge.
+            // Repeated, so that each pair of ends is found once, not once for each edge with a required
+            // predicate.
             Some(names) => format!("({step}*/({})/{step}*)+", names.join("|")),
             None => format!("{step}+"),
         }

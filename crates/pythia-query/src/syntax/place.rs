@@ -1,8 +1,8 @@
-//! What may stand at a place of a query that is still being written, for completion.
+//! Completion: what may follow at a position of an unfinished query.
 //!
-//! The text need not be a query yet: tokens are read with a machine that knows no more of the grammar than
-//! where triples, groups and expressions are ([`machine`]). What is around the place becomes patterns to
-//! ask the store for what would fit there.
+//! The text need not be a valid query. A state machine ([`machine`]) reads the tokens; it knows only as much
+//! grammar as is needed to find triples, groups and expressions. The triples around the position become
+//! patterns that ask the store for fitting terms.
 
 mod machine;
 mod pattern;
@@ -15,45 +15,45 @@ use super::suggest::well_known_prefixes;
 use super::token::{Flaw, Kind, Lexer, Token};
 use machine::{Machine, Top};
 
-/// The variable that stands in patterns for what is to be completed.
+/// Variable that stands in patterns for the term to complete.
 pub const SOUGHT: &str = "pythiaSought";
 
-/// Tokens that are looked at: more are not read, and so do not help.
+/// Maximum number of tokens read; later ones are ignored.
 const TOKENS_MAX: usize = 20_000;
 
-/// A place in a text, and what is known of it.
+/// The context of a position in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The bytes of the text that a completion replaces.
+    /// Byte range that a completion replaces.
     pub span: Range<usize>,
-    /// What of that stands before the cursor.
+    /// The part of it before the cursor.
     pub typed: String,
-    /// What may stand there.
+    /// The kind of text that fits.
     pub expected: Expected,
-    /// Bodies of groups in which `?pythiaSought` has what fits the rest of the query: the most demanding
-    /// first. All names in them are in full. Empty where the query says nothing about it.
+    /// Bodies of groups that bind `?pythiaSought` to fitting terms, the most selective first. All names are
+    /// in full. Empty if the query does not restrict the term.
     pub patterns: Vec<String>,
-    /// The same bodies, where what is sought hangs on other triples: only the first solutions of these are
-    /// gone on from, so that answers come soon, and from different nodes.
+    /// Variants of `patterns` in which only the first solutions of the surrounding triples are used, so that
+    /// answers come soon and from different nodes.
     pub samples: Vec<String>,
-    /// The prefixes that the text declares, with their IRIs.
+    /// Prefixes that the text declares, with their IRIs.
     pub prefixes: Vec<(String, String)>,
-    /// The base that the text declares.
+    /// Base IRI that the text declares.
     pub base: Option<String>,
-    /// The variables of the whole text, without their signs, in order.
+    /// All variables of the text, without their signs, in order.
     pub variables: Vec<String>,
 }
 
-/// What may stand at a place.
+/// The kind of text that may follow at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Nothing that could be told: inside of a string, a comment, or the pattern of another endpoint.
+    /// Unknown: inside a string, a comment, or the pattern of another endpoint.
     Nothing,
-    /// A keyword outside of groups.
+    /// A keyword outside groups.
     Clause,
-    /// The name of a prefix to be declared.
+    /// A prefix to declare.
     PrefixName,
-    /// A variable that results are to have, or be sorted by.
+    /// A variable to select or sort by.
     Projection,
     /// The name of a graph.
     Graph,
@@ -65,14 +65,14 @@ pub enum Expected {
     Object,
     /// A class: the object of `a`.
     Class,
-    /// What follows a triple.
+    /// A dot, semicolon or comma after a triple.
     AfterTriple,
     /// Part of an expression.
     Expression,
 }
 
 impl Place {
-    /// The place of the cursor, a byte of the text between characters.
+    /// Analyses the position of the cursor, which must be a character boundary.
     pub fn at(text: &str, cursor: usize) -> Self {
         let span = word_at(text, cursor);
         let mut machine = Machine::default();
@@ -117,7 +117,7 @@ impl Place {
 /// The tokens of a part of a text.
 struct Tokens<'t> {
     list: Vec<Token<'t>>,
-    /// It ends inside a string or a comment.
+    /// True if the text ends inside a string or a comment.
     is_open: bool,
 }
 
@@ -150,7 +150,7 @@ impl<'t> Tokens<'t> {
     }
 }
 
-/// The word that the cursor is in or behind.
+/// Returns the word that contains or ends at the cursor.
 fn word_at(text: &str, cursor: usize) -> Range<usize> {
     let before = &text[..cursor];
     let start = match open_iri(before) {
@@ -181,14 +181,14 @@ fn is_word(token: &Token<'_>) -> bool {
     }
 }
 
-/// Where an IRI starts whose end is not there yet.
+/// Returns the start of an unfinished IRI at the end of the text.
 fn open_iri(before: &str) -> Option<usize> {
     let start = before.rfind('<')?;
     let inside = &before[start + 1..];
     let is_iri = !inside.contains(|c: char| c <= ' ' || "<>\"{}|^`\\=".contains(c));
     let follows = before[..start].chars().next_back();
     let is_first = follows.is_none_or(|c| c.is_whitespace() || "{.;,(/|^!".contains(c));
-    // In an expression it would be a comparison, which has something before it, and mostly space behind.
+    // In an expression, `<` is a comparison: it has an operand before it and usually a space after it.
     (is_iri && is_first && !Tokens::of(&before[..start]).is_open).then_some(start)
 }
 
@@ -214,7 +214,7 @@ fn expected(machine: &Machine, typed: &str) -> Expected {
     }
 }
 
-/// The IRI of a prefixed name, with the text's prefixes or well-known ones.
+/// Returns the IRI of a prefixed name, using the text's prefixes or well-known ones.
 fn expand(name: &str, prefixes: &[(String, String)]) -> Option<String> {
     let (prefix, local) = name.split_once(':')?;
     let declared = prefixes.iter().rev().find(|(known, _)| known == prefix);

@@ -1,16 +1,16 @@
-//! What the tree of a text takes at most, about, before there is one.
+//! Estimates the maximum size of the tree of a text before parsing.
 //!
-//! The parser writes out what a text abbreviates: a short name becomes the whole IRI, and the subject and the
-//! path of a list of objects are there once for each of them. So a tree may take many thousand times the bytes
-//! of its text. The estimate reads the tokens once.
+//! The parser expands abbreviations: a prefixed name becomes the whole IRI, and each object of a list gets a
+//! copy of the subject and the path. So a tree may take many thousand times the bytes of its text. The
+//! estimate reads the tokens once.
 
 use super::data::{TOKEN_BYTES, longest_iri, tree_bytes};
 use super::token::{Kind, Token, tokens};
 
-/// Trees of no more bytes are not charged for.
+/// Trees up to this many bytes are free.
 pub(super) const FREE_BYTES: usize = 64 << 10;
 
-/// Bytes that the tree of a text takes at most, about.
+/// Estimates the maximum size in bytes of the tree of a text.
 pub(super) fn text_tree_bytes(text: &str, base: Option<&str>) -> usize {
     let mut lists = Lists {
         name_bytes: longest_iri(text, base),
@@ -23,14 +23,14 @@ pub(super) fn text_tree_bytes(text: &str, base: Option<&str>) -> usize {
     tree_bytes(text, text, base).saturating_add(lists.bytes)
 }
 
-/// Counts what lists of objects, and alternatives of paths, repeat.
+/// Counter of the bytes that object lists and path alternatives repeat.
 struct Lists {
-    /// What a name may be longer than its text.
+    /// Bytes by which a name may be longer than its text.
     name_bytes: usize,
-    /// The brackets that are open, and what is outside of all.
+    /// Open brackets; the first entry stands for the text outside all brackets.
     open: Vec<Bracket>,
     bytes: usize,
-    /// Whether the token before is a word, after which brackets have arguments.
+    /// True after a word, where brackets hold arguments.
     follows_word: bool,
 }
 
@@ -38,20 +38,20 @@ struct Lists {
 #[derive(Clone, Copy, Debug, Default)]
 struct Bracket {
     is_round: bool,
-    /// Of an expression, whose operators and commas repeat nothing.
+    /// True in an expression, where operators and commas repeat nothing.
     is_expression: bool,
-    /// What the subject takes.
+    /// Bytes of the subject.
     subject_bytes: usize,
-    /// What was read of a subject with a path and its first object, which all other objects repeat.
+    /// Bytes of the subject, path and first object, which each further object repeats.
     triple_bytes: usize,
     follows_comma: bool,
-    /// The operators of the path, of which each may repeat both ends.
+    /// Operators of the path, each of which may repeat both ends.
     operators: usize,
     longest_bytes: usize,
 }
 
 impl Bracket {
-    /// What the alternatives of its path repeat.
+    /// Returns the bytes that the alternatives of the path repeat.
     fn ends_bytes(&self) -> usize {
         self.operators.saturating_mul(2 * self.longest_bytes)
     }
@@ -108,7 +108,7 @@ impl Lists {
         self.follows_word = token.kind == Kind::Word;
     }
 
-    /// Ends a bracket: what is in it is part of what it stands in.
+    /// Closes a bracket and adds its contents to the enclosing one.
     fn close(&mut self) {
         let Some(inner) = self.open.pop() else {
             return;
@@ -117,7 +117,7 @@ impl Lists {
             self.bytes = self.bytes.saturating_add(inner.ends_bytes());
         }
         let Some(outer) = self.open.last_mut() else {
-            // A bracket that nothing opened, which the parser refuses.
+            // An unmatched closing bracket, which the parser refuses.
             return self.open.push(Bracket::default());
         };
         if inner.is_round && !inner.is_expression {
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// What people write is charged for by its size, and small queries not at all.
+    /// Ordinary queries are charged by their size, and small ones are free.
     #[test]
     fn usual_queries_are_charged_little() {
         let long = "x".repeat(1 << 20);

@@ -1,9 +1,8 @@
-//! Where the operations of an update stand in its text.
+//! Splits an update into its operations.
 //!
-//! The parser gives the operations in terms of a few simple ones, and forgets which of them were one
-//! and whether they were SILENT; and it takes a prologue only at the start. So the text is cut into
-//! sections that begin with a prologue, and what each operation is called is noted. Long data is a section of
-//! its own, which is not parsed at once ([`super::data`]).
+//! The parser translates some operations into several simple ones, loses SILENT, and accepts a prologue only
+//! at the start. So the text is cut into sections that each begin with a prologue, and the keyword of each
+//! operation is recorded. Long data is a section of its own, which is not parsed at once ([`super::data`]).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,33 +11,33 @@ use std::ops::Range;
 use super::grammar::Fault;
 use super::token::{Kind, Token, tokens};
 
-/// Prologues are repeated before each later section: together they may take so many bytes.
+/// Prologues are repeated before each later section. Maximum bytes of all copies together.
 const REPEATED_BYTES_MAX: usize = 64 << 20;
 
-/// INSERT DATA and DELETE DATA of more bytes than these are long.
+/// INSERT DATA and DELETE DATA with more bytes than this are long data.
 const LONG_BYTES: usize = 64 << 10;
 
 /// An operation in the text.
 #[derive(Debug)]
 pub(super) struct Statement {
-    /// Its bytes, without the `;` after it.
+    /// Bytes of the operation, without the `;` after it.
     pub(super) range: Range<usize>,
     pub(super) verb: Verb,
     pub(super) silent: bool,
-    /// Of an operation from one graph to another: whether both are written alike.
+    /// True if source and destination of a transfer are written alike.
     pub(super) is_loop: bool,
-    /// Of INSERT DATA and DELETE DATA: which.
+    /// The kind of INSERT DATA or DELETE DATA.
     pub(super) data: Option<DataVerb>,
 }
 
-/// Whether data is inserted or deleted.
+/// The direction of a data operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DataVerb {
     Insert,
     Delete,
 }
 
-/// What an operation does, as far as the parser does not tell.
+/// The kind of an operation, as far as the parser loses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Add,
@@ -48,7 +47,7 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    /// How many simple operations the parser makes of it, if it is between different graphs.
+    /// Returns the number of simple operations that the parser makes of a transfer between different graphs.
     pub(super) fn parts(self) -> usize {
         match self {
             Self::Add | Self::Other => 1,
@@ -61,17 +60,17 @@ impl Verb {
 /// Operations after one prologue.
 #[derive(Debug, Default)]
 pub(super) struct Section {
-    /// The prologues of the sections before.
+    /// Prologues of the earlier sections.
     pub(super) prologue: String,
     /// From its own prologue to the next section's.
     pub(super) range: Range<usize>,
     pub(super) statements: Vec<Statement>,
-    /// Its only statement is long data.
+    /// True if long data is the only statement.
     pub(super) is_long_data: bool,
 }
 
 impl Section {
-    /// The section as an update of its own.
+    /// Returns the section as a self-contained update.
     pub(super) fn source<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let own = &text[self.range.clone()];
         match self.prologue.is_empty() {
@@ -80,7 +79,7 @@ impl Section {
         }
     }
 
-    /// One of its statements as an update of its own.
+    /// Returns one statement as a self-contained update.
     pub(super) fn source_of(&self, statement: &Statement, text: &str) -> String {
         let first = self
             .statements
@@ -94,13 +93,13 @@ impl Section {
         )
     }
 
-    /// Where a byte of [`Self::source`] is in the text.
+    /// Returns the position in the text of a byte of [`Self::source`].
     pub(super) fn original(&self, at: usize) -> usize {
         self.range.start + at.saturating_sub(self.prologue.len())
     }
 }
 
-/// The sections of a text; at least one.
+/// Returns the sections of a text, at least one.
 pub(super) fn sections(text: &str) -> Result<Vec<Section>, Fault> {
     let mut cutter = Cutter {
         text,
@@ -128,7 +127,7 @@ pub(super) fn sections(text: &str) -> Result<Vec<Section>, Fault> {
     Ok(cutter.sections)
 }
 
-/// How many tokens a declaration of a prologue has after its keyword; `None` for other tokens.
+/// Returns the number of tokens of a declaration after its keyword, or `None` for other tokens.
 fn declaration_length(token: &Token<'_>) -> Option<usize> {
     let is = |word: &str| token.kind == Kind::Word && token.text.eq_ignore_ascii_case(word);
     if is("PREFIX") {
@@ -142,9 +141,9 @@ struct Cutter<'t> {
     sections: Vec<Section>,
     /// All declarations so far.
     prologues: String,
-    /// Bytes of prologues before sections.
+    /// Bytes of prologues repeated so far.
     repeated_bytes: usize,
-    /// The blank nodes of INSERT DATA, and the number of the statement that has each.
+    /// Blank nodes of INSERT DATA, with the number of the statement that uses each.
     labels: HashMap<&'t str, usize>,
     statements: usize,
 }
@@ -180,7 +179,7 @@ impl<'t> Cutter<'t> {
         Ok(())
     }
 
-    /// Reads a statement from its first token on, and the `;` after it.
+    /// Reads a statement, starting with its first token, and the `;` after it.
     fn statement(
         &mut self,
         first: Token<'t>,
@@ -245,7 +244,7 @@ impl<'t> Cutter<'t> {
         Ok(())
     }
 
-    /// A blank node of INSERT DATA, whose label no other operation may have (SPARQL 1.1 Update, note 11
+    /// Records a blank node of INSERT DATA. No other operation may use its label (SPARQL 1.1 Update, note 11
     /// of the grammar).
     fn label(&mut self, token: Token<'t>) -> Result<(), Fault> {
         let number = *self.labels.entry(token.text).or_insert(self.statements);

@@ -1,6 +1,6 @@
-//! What was probably meant.
+//! Suggestions for misspelt words.
 
-/// Prefixes so common that their IRIs can be given.
+/// Well-known prefixes and their IRIs.
 const PREFIXES: [(&str, &str); 36] = [
     ("bd", "http://www.bigdata.com/rdf#"),
     ("dbo", "http://dbpedia.org/ontology/"),
@@ -40,23 +40,23 @@ const PREFIXES: [(&str, &str); 36] = [
     ("yago", "http://yago-knowledge.org/resource/"),
 ];
 
-/// Prefixes that many use, with their IRIs, sorted.
+/// Returns the well-known prefixes with their IRIs, sorted.
 pub fn well_known_prefixes() -> &'static [(&'static str, &'static str)] {
     &PREFIXES
 }
 
-/// The names of SPARQL's functions.
+/// Returns the names of SPARQL's functions.
 pub fn function_names() -> impl Iterator<Item = &'static str> {
     FUNCTIONS.iter().map(|function| function.name)
 }
 
-/// The IRI that a prefix commonly stands for.
+/// Returns the usual IRI of a prefix.
 pub(super) fn prefix_iri(prefix: &str) -> Option<&'static str> {
     let known = PREFIXES.iter().find(|(name, _)| *name == prefix)?;
     Some(known.1)
 }
 
-/// A built-in function with how many arguments it takes.
+/// A built-in function with its number of arguments.
 pub(super) struct Function {
     pub(super) name: &'static str,
     pub(super) arguments: (usize, usize),
@@ -130,7 +130,7 @@ const FUNCTIONS: [Function; 67] = [
     function("URI", 1, 1),
     function("UUID", 0, 0),
     function("YEAR", 1, 1),
-    // Aggregates, whose arguments are read apart.
+    // Aggregates; their arguments are parsed separately.
     function("COUNT", 1, 1),
     function("SUM", 1, 1),
     function("MIN", 1, 1),
@@ -150,21 +150,21 @@ const AGGREGATES: [&str; 7] = [
     "GROUP_CONCAT",
 ];
 
-/// The built-in function of a name, in any case.
+/// Returns the built-in function of this name, ignoring case.
 pub(super) fn built_in(name: &str) -> Option<&'static Function> {
     FUNCTIONS
         .iter()
         .find(|known| known.name.eq_ignore_ascii_case(name))
 }
 
-/// Whether a name is that of an aggregate.
+/// Returns whether a name is an aggregate.
 pub(super) fn is_aggregate(name: &str) -> bool {
     AGGREGATES
         .iter()
         .any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// Whether a text, which is in lower case, may call an aggregate.
+/// Returns whether a lower-case text may call an aggregate.
 pub(super) fn may_aggregate(lower: &str) -> bool {
     AGGREGATES.iter().any(|name| {
         let name = name.to_ascii_lowercase();
@@ -174,7 +174,7 @@ pub(super) fn may_aggregate(lower: &str) -> bool {
     })
 }
 
-/// The function that a name is probably a misspelling of.
+/// Returns the function that a name probably misspells.
 pub(super) fn nearest_function(name: &str) -> Option<&'static str> {
     let aggregate = std::iter::once("GROUP_CONCAT");
     nearest(
@@ -183,7 +183,8 @@ pub(super) fn nearest_function(name: &str) -> Option<&'static str> {
     )
 }
 
-/// Which of the words, which are in upper case (`GROUP BY` counts as one), was probably meant.
+/// Returns the word of `words` that was probably meant. The words are in upper case; `GROUP BY` counts as
+/// one.
 pub fn nearest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let word = word.to_ascii_uppercase();
     let distance = |known: &&str| {
@@ -200,7 +201,7 @@ pub fn nearest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Opti
         .into_iter()
         .map(|known| (distance(&known), known))
         .min_by_key(|(distance, _)| *distance)?;
-    // One slip in a short word, two in a longer one.
+    // One typing error in a short word, two in a longer one.
     let slips = match word.len() {
         0..=2 => 0,
         3..=4 => 1,

@@ -1,4 +1,4 @@
-//! Bad queries, and what is said about them.
+//! Invalid queries and their error messages.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn place(text: &str) -> (usize, usize, String) {
     }
 }
 
-/// Bad queries with `⟦` before the place of the error, and a part of its message.
+/// Invalid queries with `⟦` at the position of the error, and a part of the message.
 const BAD: &[(&str, &str)] = &[
     // Keywords.
     ("⟦SELCT * WHERE { ?s ?p ?o }", "did you mean SELECT?"),
@@ -335,7 +335,7 @@ fn what_the_grammar_says_is_shown_with_its_line() {
     );
 }
 
-/// The grammar must not refuse what the parser takes: its faults would be of something else.
+/// The grammar must accept everything that the parser accepts; otherwise it reports a wrong error.
 #[test]
 fn good_queries_have_no_fault() {
     for text in GOOD {
@@ -523,7 +523,7 @@ fn texts_that_end_anywhere_are_refused_or_read() {
     }
 }
 
-/// Bad updates with `⟦` before the place of the error, and a part of its message.
+/// Invalid updates with `⟦` at the position of the error, and a part of the message.
 const BAD_UPDATES: &[(&str, &str)] = &[
     ("⟦SELECT * { ?s ?p ?o }", "ask it with `pythia query`"),
     ("⟦INSRT DATA { <a:a> <a:a> <a:a> }", "did you mean INSERT?"),
@@ -598,7 +598,7 @@ fn errors_of_updates_say_where_and_what() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Updates with how many operations each has.
+/// Updates with their number of operations.
 pub(super) const GOOD_UPDATES: &[(&str, usize)] = &[
     ("", 0),
     ("# nothing", 0),

@@ -1,13 +1,13 @@
-//! The words and signs of a query.
+//! The tokens of a query.
 //!
-//! Only used where the parser's own account is not enough: to find the place of an error, and to
-//! count what would make a query too large.
+//! Used only where the parser's own information is not enough: to locate errors, and to enforce the limits on
+//! a query's size.
 
-/// A piece of the text.
+/// A token with its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token<'t> {
     pub(super) kind: Kind,
-    /// Where it starts and ends, in bytes.
+    /// Byte range.
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) text: &'t str,
@@ -28,36 +28,35 @@ pub(super) enum Kind {
     /// A decimal or double.
     Number,
     Sign,
-    /// What no token starts with, or does not end: what is wrong, and where.
+    /// An invalid or unterminated token, with the reason.
     Bad(Flaw),
     End,
 }
 
-/// Why something is not a token.
+/// The reason why a token is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     /// A string without its closing quotes.
     OpenString,
     /// An IRI without `>`.
     OpenIri,
-    /// An IRI with a character, at this byte of the text, that IRIs may not have.
+    /// An IRI with a forbidden character, at this byte of the text.
     IriCharacter(usize),
-    /// `\` and a character that means nothing, at this byte of the text.
+    /// `\` before a character that cannot be escaped, at this byte of the text.
     Escape(usize),
     /// A variable without a name.
     Variable,
     Character,
 }
 
-/// Signs, the longest first.
+/// All signs, the longest first.
 const SIGNS: [&str; 36] = [
     "<<(", ")>>", "<<", ">>", "{|", "|}", "^^", "&&", "||", "!=", "<=", ">=", "{", "}", "(", ")",
     "[", "]", ".", ";", ",", "*", "/", "|", "^", "!", "+", "-", "=", "<", ">", "~", "?", "&", "$",
     "%",
 ];
 
-/// The tokens of a text, up to the first that is none. What looks like an IRI gone wrong is taken
-/// for a comparison.
+/// Returns the tokens of a text up to the first invalid one. An invalid IRI is read as a comparison.
 pub(super) fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
     let mut lexer = Lexer::new(text);
     std::iter::from_fn(move || {
@@ -70,7 +69,7 @@ pub(super) fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
     })
 }
 
-/// Reads tokens one after the other; does not fail.
+/// Reads tokens one after the other. Never fails.
 #[derive(Clone, Debug)]
 pub(super) struct Lexer<'t> {
     text: &'t str,
@@ -82,7 +81,7 @@ impl<'t> Lexer<'t> {
         Self { text, at: 0 }
     }
 
-    /// The next token; [`Kind::End`] at the end, again and again.
+    /// Returns the next token, or [`Kind::End`] at the end and after it.
     pub(super) fn next(&mut self) -> Token<'t> {
         self.skip_space();
         let rest = &self.text[self.at..];
@@ -93,7 +92,7 @@ impl<'t> Lexer<'t> {
         self.take(kind, length)
     }
 
-    /// The `<` or `<=` at the start of what was taken for an IRI.
+    /// Reads the `<` or `<=` at the start of an invalid IRI as a sign instead.
     pub(super) fn less_than(&mut self, token: Token<'t>) -> Token<'t> {
         self.at = token.start;
         let length = if token.text.starts_with("<=") { 2 } else { 1 };
@@ -123,7 +122,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// The kind and length of the token that starts `rest`.
+    /// Returns the kind and length of the token at the start of `rest`.
     fn token(&self, rest: &str, first: char) -> (Kind, usize) {
         match first {
             '"' | '\'' => self.string(rest, first),
@@ -193,7 +192,7 @@ impl<'t> Lexer<'t> {
         (Kind::Bad(Flaw::OpenString), delimiter.len())
     }
 
-    /// An IRI; or `<`, if what follows cannot be meant as one.
+    /// Reads an IRI, or `<` if the following text cannot be an IRI.
     fn iri(&self, rest: &str) -> (Kind, usize) {
         let is_forbidden = |c: char| c <= ' ' || "<>\"{}|^`".contains(c);
         let inside = &rest[1..];
@@ -207,7 +206,7 @@ impl<'t> Lexer<'t> {
                 None => (Kind::Iri, stop + 2),
             };
         }
-        // With a scheme it is an IRI gone wrong.
+        // With a scheme, it is meant as an IRI.
         let scheme = prefix_length(inside, |c| c.is_ascii_alphanumeric());
         if !(inside[scheme..].starts_with("://")
             || inside.starts_with("urn:")
@@ -215,7 +214,7 @@ impl<'t> Lexer<'t> {
         {
             return (Kind::Sign, if inside.starts_with('=') { 2 } else { 1 });
         }
-        // Not far, as a text may have very many of these.
+        // A limited distance, because a text may have very many of these.
         const LENGTH_MAX: usize = 1000;
         let mut line = inside.char_indices().take(LENGTH_MAX);
         let end = line.find(|(_, c)| "\r\n>".contains(*c));
@@ -240,16 +239,16 @@ fn is_name(c: char) -> bool {
     is_variable_character(c) || c == '-'
 }
 
-/// Characters of a name, with dots inside but not at the end.
+/// Returns the length of a name with inner dots, but none at the end.
 fn dotted_length(text: &str, is_in: impl Fn(char) -> bool) -> usize {
     let length = prefix_length(text, |c| is_in(c) || c == '.');
     text[..length].trim_end_matches('.').len()
 }
 
-/// The length of a prefixed name whose colon is at `colon`.
+/// Returns the length of a prefixed name whose colon is at `colon`.
 fn name_length(text: &str, colon: usize) -> usize {
     let local = &text[colon + 1..];
-    // Dots count once something follows them.
+    // A dot belongs to the name only if something follows it.
     let (mut at, mut end) = (0, 0);
     while let Some(c) = local[at..].chars().next() {
         let escaped = local[at + c.len_utf8()..].chars().next();
@@ -288,7 +287,7 @@ fn number(text: &str) -> (Kind, usize) {
     (kind, length + exponent)
 }
 
-/// The length of an exponent; 0 if there is none.
+/// Returns the length of an exponent, or 0 if there is none.
 fn exponent_length(text: &str) -> usize {
     if !text.starts_with(['e', 'E']) {
         return 0;

@@ -1,4 +1,4 @@
-//! Updates: from their text to operations.
+//! Parsing of updates: from the text to operations.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -23,15 +23,15 @@ use crate::expression::text_bytes;
 use crate::governor::{Governor, Held};
 use crate::validate;
 
-/// A parsed update: any number of operations, which are done one after the other or not at all.
+/// A parsed update: a sequence of operations that are applied together or not at all.
 #[derive(Clone, Debug)]
 pub struct Update {
     pub(crate) operations: Vec<Operation>,
-    /// What it takes, if that was charged for.
+    /// Memory held by the update, if charged.
     held: Option<Arc<Held>>,
 }
 
-/// One operation, and where it starts.
+/// One operation with its base IRI and the line on which it starts.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) line: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Operation {
     pub(crate) action: Action,
 }
 
-/// What an operation does.
+/// The effect of an operation.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     InsertData(Data<Quad>),
@@ -50,7 +50,7 @@ pub(crate) enum Action {
         source: NamedNode,
         graph: GraphName,
     },
-    /// CLEAR and DROP, which are the same where an empty graph is none.
+    /// CLEAR and DROP, which are the same because empty graphs do not exist.
     Clear {
         silent: bool,
         graph: GraphTarget,
@@ -59,7 +59,7 @@ pub(crate) enum Action {
         silent: bool,
         graph: NamedNode,
     },
-    /// ADD, COPY and MOVE; `None` from a graph to itself.
+    /// ADD, COPY and MOVE; `graphs` is `None` if source and destination are the same.
     Transfer {
         silent: bool,
         verb: Transfer,
@@ -67,13 +67,13 @@ pub(crate) enum Action {
     },
 }
 
-/// Which quads a transfer removes besides what it inserts.
+/// The quads that a transfer removes, besides inserting the source's quads into the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transfer {
     Add,
-    /// Those that were in the destination.
+    /// Removes the former quads of the destination.
     Copy,
-    /// Those too that were in the source.
+    /// Also removes the quads of the source.
     Move,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Modify {
 }
 
 impl Update {
-    /// Parses an update; relative IRIs are resolved against `base`.
+    /// Parses an update. Relative IRIs are resolved against `base`.
     pub fn parse(text: &str, base: Option<&str>) -> Result<Self, QueryError> {
         let governor = Arc::new(Governor::unlimited());
         let mut update = Self::parse_charged(text, base, &mut Held::new(&governor))?;
@@ -95,7 +95,7 @@ impl Update {
         Ok(update)
     }
 
-    /// The same within limits: what it takes is charged for before it is there, and as long as it is, unless that is little.
+    /// Parses an update within limits. A large update is charged before it is built, until it is dropped.
     pub(crate) fn parse_within(
         text: &str,
         base: Option<&str>,
@@ -104,7 +104,7 @@ impl Update {
         governor.check()?;
         let mut held = Held::new(governor);
         if text.len() <= FREE_BYTES && text_tree_bytes(text, base) <= FREE_BYTES {
-            // What it comes to is charged for when it is run.
+            // Small data is charged when the update runs.
             return Self::parse(text, base);
         }
         let mut update = Self::parse_charged(text, base, &mut held)?;
@@ -114,7 +114,7 @@ impl Update {
 
     fn parse_charged(text: &str, base: Option<&str>, held: &mut Held) -> Result<Self, QueryError> {
         limits::check(text).map_err(|excess| syntax(text, excess.at, excess.message))?;
-        // Copies of the text, and labels of blank nodes, until all is parsed.
+        // Copies of the text, and labels of blank nodes, until parsing ends.
         let labels = text.matches("_:").count().saturating_mul(LABEL_BYTES);
         let meanwhile = TEXT_COPIES * text.len() + labels;
         held.add(meanwhile)?;
@@ -151,13 +151,12 @@ impl Update {
         })
     }
 
-    /// How many operations it has.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.operations.len()
     }
 
-    /// About how many bytes the quads take that it is to insert or to delete, as far as they were not charged
-    /// for when they were parsed.
+    /// Estimates the bytes of the quads to insert or delete that were not charged during parsing.
     pub(crate) fn data_bytes(&self) -> usize {
         if self.held.is_some() {
             return 0;
@@ -173,19 +172,19 @@ impl Update {
         self.operations.iter().map(of_action).sum()
     }
 
-    /// Whether it has none.
+    /// Returns whether the update has no operations.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 }
 
-/// How often a text is there, besides as it was given, while it is parsed.
+/// Copies of the text during parsing, besides the original.
 const TEXT_COPIES: usize = 2;
-/// What the label of a blank node takes while others are compared with it.
+/// Bytes of a blank node's label while labels are compared.
 const LABEL_BYTES: usize = 64;
-/// What a text takes besides itself.
+/// Overhead of an allocated text.
 const ALLOCATION_BYTES: usize = 16;
-/// About what a quad without variables takes.
+/// Approximate bytes of a quad without variables.
 const GROUND_QUAD_BYTES: usize = size_of::<GroundQuad>() + 3 * 48;
 
 fn quad_bytes(quad: &Quad) -> usize {
@@ -201,16 +200,16 @@ fn quad_bytes(quad: &Quad) -> usize {
     size_of::<Quad>() + texts + 3 * ALLOCATION_BYTES
 }
 
-/// Reads one section.
+/// Reader of one section.
 struct Reader<'a, 't> {
-    /// As it was given, and in standard SPARQL.
+    /// The original text, and the text in standard SPARQL.
     text: &'a str,
     standard: &'a str,
     base: Option<&'a str>,
     section: &'a Section,
-    /// From places of the standard text to those of the other.
+    /// Maps positions in the standard text to the original.
     original: &'a dyn Fn(usize) -> usize,
-    /// Of the text as it was given.
+    /// Lines of the original text.
     lines: &'a RefCell<Lines<'t>>,
 }
 
@@ -251,7 +250,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The operation of a section whose only statement is long data.
+    /// Returns the operation of a section whose only statement is long data.
     fn long_data(&self, held: &mut Held) -> Result<Vec<Operation>, QueryError> {
         let statement = &self.section.statements[0];
         let long = LongData::new(
@@ -284,7 +283,7 @@ impl Reader<'_, '_> {
             .map_err(|fault| self.long_fault(fault))
     }
 
-    /// The error for long data that is not read.
+    /// Converts an error in long data.
     fn long_fault(&self, fault: Fault) -> QueryError {
         let Refused {
             source,
@@ -319,13 +318,13 @@ impl Reader<'_, '_> {
         syntax(self.text, (self.original)(at), message)
     }
 
-    /// The error for a text that the parser and [`super::statements`] read in different ways.
+    /// Returns the error for a text that the parser and [`super::statements`] read differently.
     fn mixed_up(&self, at: usize) -> QueryError {
         let message = "the operations of this update cannot be told apart; give them one by one";
         syntax(self.text, at, message)
     }
 
-    /// The error for a section that the parser refuses.
+    /// Returns the error for a section that the parser refuses.
     fn refused(&self, source: &str, message: &str, is_rewritten: bool) -> QueryError {
         let fault = match is_rewritten {
             true => None,
@@ -347,9 +346,9 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Which statements are from a graph to itself: the parser makes nothing of those.
+    /// Finds the transfers from a graph to itself, for which the parser produces no operations.
     fn loops(&self, parts: usize) -> Result<Vec<bool>, QueryError> {
-        /// Texts that may be parsed again to find out.
+        /// Maximum bytes that may be parsed again for this.
         const BYTES_MAX: usize = 64 << 20;
         let statements = &self.section.statements;
         let mut loops: Vec<bool> = statements.iter().map(|s| s.is_loop).collect();
@@ -360,7 +359,7 @@ impl Reader<'_, '_> {
         if statements.iter().zip(&loops).map(counted).sum::<usize>() == parts {
             return Ok(loops);
         }
-        // Some names one graph in two ways.
+        // Some transfers name one graph in two ways.
         let mut bytes = 0;
         let transfers = statements.iter().zip(&mut loops);
         for (statement, is_loop) in transfers.filter(|(s, _)| s.verb != Verb::Other) {
@@ -377,7 +376,7 @@ impl Reader<'_, '_> {
         Ok(loops)
     }
 
-    /// What is left to do with a WHERE once the grammar has accepted it.
+    /// Finishes a WHERE clause after the grammar has accepted it.
     fn finish(&self, pattern: &mut GraphPattern, statement: &Statement) -> Result<(), QueryError> {
         let range = (self.original)(statement.range.start)..(self.original)(statement.range.end);
         validate::finish(pattern)
@@ -386,7 +385,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// The action of a statement, from what the parser made of it; `None` if that is something else.
+/// Returns the action of a statement from the parser's operations, or `None` if they do not match.
 fn action(
     statement: &Statement,
     mut parts: impl Iterator<Item = GraphUpdateOperation>,
@@ -414,7 +413,7 @@ fn action(
     })
 }
 
-/// The graphs that quads are copied from and to.
+/// Returns the source and destination graphs of a transfer.
 fn ends(pattern: &GraphPattern, insert: &[QuadPattern]) -> Option<(GraphName, GraphName)> {
     let named = |name: &GraphNamePattern| match name {
         GraphNamePattern::NamedNode(node) => Some(node.clone().into()),

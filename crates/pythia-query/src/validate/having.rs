@@ -1,8 +1,8 @@
-//! HAVING that uses names which the SELECT gives to expressions. SPARQL leaves them unbound there; here, as
-//! in Jena, they have their value.
+//! HAVING that uses names which the SELECT clause assigns to expressions. SPARQL leaves them unbound there;
+//! here, as in Jena, they have their value.
 //!
-//! Only uses outside EXISTS count: a variable inside EXISTS that has such a name is one of its own, as SPARQL
-//! says, and gets another name where the filter moves to where the name has a value.
+//! Only uses outside EXISTS count: by the SPARQL specification, a variable inside EXISTS that has such a name
+//! is a different variable. It is renamed when the filter moves to a place where the name has a value.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::{each_part, expressions_mut, visit_all};
 use crate::plan::scope::Variables;
 use crate::plan::search::is_search;
 
-/// Puts the HAVING of a SELECT that uses its names behind what binds them.
+/// Moves the HAVING of a SELECT that uses such names above the expressions that bind them.
 pub(super) fn behind_names(pattern: &mut GraphPattern) {
     let GraphPattern::Project { inner, .. } = pattern else {
         return;
@@ -41,11 +41,11 @@ pub(super) fn behind_names(pattern: &mut GraphPattern) {
     }
 }
 
-/// Takes the HAVING out of a SELECT, if it uses one of these names.
+/// Removes and returns the HAVING of a SELECT if it uses one of these names.
 fn take(pattern: &mut GraphPattern, names: &Variables) -> Option<Expression> {
     match pattern {
         GraphPattern::Extend { inner, .. } => take(inner, names),
-        // With a VALUES behind it.
+        // A VALUES clause follows.
         GraphPattern::Join { left, .. } => take(left, names),
         GraphPattern::Filter { expr, inner } => {
             let is_having = matches!(**inner, GraphPattern::Group { .. });
@@ -60,7 +60,7 @@ fn take(pattern: &mut GraphPattern, names: &Variables) -> Option<Expression> {
     }
 }
 
-/// Whether an expression uses one of the names outside EXISTS.
+/// Returns whether an expression uses one of the names outside EXISTS.
 fn uses(expression: &mut Expression, names: &Variables) -> bool {
     let mut found = false;
     each_part(expression, &mut |part| {
@@ -71,8 +71,8 @@ fn uses(expression: &mut Expression, names: &Variables) -> bool {
     found
 }
 
-/// Gives the variables inside EXISTS that have one of the names another one, which nothing has that the
-/// filter sees.
+/// Renames the variables inside EXISTS that have one of the names to ones that do not occur in the filter's
+/// scope.
 fn rename_in_exists(expression: &mut Expression, names: &Variables, selected: &mut GraphPattern) {
     let mut inside = Variables::new();
     in_exists(expression, &mut |variable| {
@@ -94,7 +94,7 @@ fn rename_in_exists(expression: &mut Expression, names: &Variables, selected: &m
             free.expect("there is always another number"),
         )
     };
-    // Names that differ cannot get the same other one: what follows the last `_` is a number.
+    // Different names cannot get the same new name: the part after the last `_` is a number.
     let others: HashMap<Variable, Variable> = inside.intersection(names).map(other_name).collect();
     in_exists(expression, &mut |variable| {
         if let Some(other) = others.get(variable) {
@@ -103,7 +103,7 @@ fn rename_in_exists(expression: &mut Expression, names: &Variables, selected: &m
     });
 }
 
-/// Shows `f` every variable in the EXISTS of an expression.
+/// Calls `f` on every variable in the EXISTS of an expression.
 fn in_exists(expression: &mut Expression, f: &mut dyn FnMut(&mut Variable)) {
     each_part(expression, &mut |part| {
         if let Expression::Exists(pattern) = part {
@@ -112,7 +112,7 @@ fn in_exists(expression: &mut Expression, f: &mut dyn FnMut(&mut Variable)) {
     });
 }
 
-/// Shows `f` every variable of a pattern, wherever it is.
+/// Calls `f` on every variable of a pattern, wherever it occurs.
 fn each_variable(pattern: &mut GraphPattern, f: &mut dyn FnMut(&mut Variable)) {
     visit_all(pattern, &mut |pattern| {
         own_variables(pattern, f);
@@ -123,7 +123,7 @@ fn each_variable(pattern: &mut GraphPattern, f: &mut dyn FnMut(&mut Variable)) {
                 }
             });
         }
-        // What another endpoint is asked.
+        // The pattern sent to another endpoint.
         if let GraphPattern::Service { name, inner, .. } = pattern
             && !is_search(name)
         {
@@ -132,7 +132,7 @@ fn each_variable(pattern: &mut GraphPattern, f: &mut dyn FnMut(&mut Variable)) {
     });
 }
 
-/// The variables of a pattern itself, not of those inside it nor of its expressions.
+/// Calls `f` on the variables of the pattern itself, without those of inner patterns and expressions.
 fn own_variables(pattern: &mut GraphPattern, f: &mut dyn FnMut(&mut Variable)) {
     match pattern {
         GraphPattern::Bgp { patterns } => {

@@ -5,7 +5,7 @@ use super::{Kind, Read, Reader};
 use crate::syntax::suggest;
 
 impl Reader<'_> {
-    /// Whether what FILTER, HAVING and ORDER BY take can start here.
+    /// Returns whether the operand of FILTER, HAVING or ORDER BY can start here.
     pub(super) fn starts_constraint(&self) -> bool {
         let function = self.token.kind == Kind::Word
             && (suggest::built_in(self.token.text).is_some()
@@ -15,7 +15,7 @@ impl Reader<'_> {
         self.is_sign("(") || self.is_iri() || function
     }
 
-    /// An expression in brackets, or a call.
+    /// Reads an expression in brackets, or a call.
     pub(super) fn constraint(&mut self, keyword: &str) -> Read {
         self.free.clear();
         if self.is_sign("(") {
@@ -37,7 +37,7 @@ impl Reader<'_> {
         Err(self.expected(&format!("( or a function after {keyword}")))
     }
 
-    /// Any expression. Precedence matters to no fault, so operators are read in a row.
+    /// Reads any expression. Precedence does not affect errors, so operators are read in a row.
     pub(super) fn expression(&mut self) -> Read {
         let mut compared = false;
         loop {
@@ -87,7 +87,7 @@ impl Reader<'_> {
     }
 
     fn operand(&mut self) -> Read {
-        // The parser reads any number of !, and one sign.
+        // The parser accepts any number of `!`, and one sign.
         let mut signs = 0;
         while self.take_sign("!") {}
         while signs == 0 && (self.take_sign("+") || self.take_sign("-")) {
@@ -138,7 +138,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A call of a built-in function, an aggregate, or EXISTS.
+    /// Reads a call of a built-in function, an aggregate, or EXISTS.
     fn word(&mut self) -> Read {
         let name = self.token;
         if self.is_word("EXISTS") || self.is_word("NOT") {
@@ -211,7 +211,7 @@ impl Reader<'_> {
         self.close(")")
     }
 
-    /// Arguments in brackets, of a function that takes so many.
+    /// Reads arguments in brackets, between `from` and `to` of them.
     fn arguments(&mut self, from: usize, to: usize, name: &str) -> Read {
         let after = if name == "the function" {
             String::new()

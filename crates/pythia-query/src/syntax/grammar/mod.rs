@@ -1,11 +1,11 @@
-//! The grammar of SPARQL 1.2, to find where a text leaves it.
+//! The grammar of SPARQL 1.2, for locating syntax errors.
 //!
-//! The parser tries many readings at once and knows only the furthest place any of them reached.
-//! A query that it has refused is read again here, one token after the other with one token of
-//! lookahead, as the specification's grammar allows; the first token that does not fit is the place
-//! of the error, and what would fit, or was probably meant, is its message. Nothing is built.
+//! The parser library tries many readings at once and knows only the furthest position that any of them
+//! reached. A query that it refuses is read again here, token by token with one token of lookahead, by the
+//! grammar of the specification. The first token that does not fit is the position of the error; the message
+//! says what would fit or was probably meant. No tree is built.
 //!
-//! The text must be within [`super::limits`]: brackets are read by recursion.
+//! The text must be within [`super::limits`], because brackets are read by recursion.
 
 mod expression;
 pub(super) mod paths;
@@ -21,7 +21,7 @@ use super::suggest;
 use super::token::{Flaw, Kind, Lexer, Token};
 use paths::Extensions;
 
-/// What is wrong, and at which byte.
+/// A syntax error and its byte position.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) at: usize,
@@ -30,19 +30,19 @@ pub(super) struct Fault {
 
 type Read<T = ()> = Result<T, Fault>;
 
-/// What a text is meant to be.
+/// The language of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Language {
     Query,
     Update,
 }
 
-/// The first fault of a text; `None` if there is none that this grammar knows.
+/// Returns the first error of a text, or `None` if this grammar accepts it.
 pub(super) fn first_fault(text: &str, has_base: bool, language: Language) -> Option<Fault> {
     read(text, has_base, language).1
 }
 
-/// What a text has that is not standard SPARQL, up to its first fault.
+/// Returns the non-standard forms of a text, up to its first error.
 pub(super) fn read(text: &str, has_base: bool, language: Language) -> (Extensions, Option<Fault>) {
     let mut reader = Reader::new(text, has_base);
     let fault = match language {
@@ -57,27 +57,27 @@ struct Reader<'t> {
     text: &'t str,
     lexer: Lexer<'t>,
     token: Token<'t>,
-    /// Where the token before it ends.
+    /// End of the previous token.
     last_end: usize,
     /// Brackets not closed yet.
     open: Vec<Token<'t>>,
     prefixes: HashSet<&'t str>,
     has_base: bool,
-    /// Labels of blank nodes in the current group, and in those before it.
+    /// Labels of blank nodes in the current group, and in earlier groups.
     labels: HashSet<&'t str>,
     labels_before: HashSet<&'t str>,
-    /// Variables that the current group binds so far.
+    /// Variables bound so far in the current group.
     scope: HashSet<&'t str>,
-    /// Variables outside aggregates, of the current expression, and whether it has aggregates.
+    /// Variables outside aggregates in the current expression, and whether it has aggregates.
     free: Vec<Token<'t>>,
     aggregates: bool,
-    /// Whether the argument of an aggregate is being read.
+    /// True while the argument of an aggregate is read.
     in_aggregate: bool,
     extensions: Extensions,
-    /// The number of the current group, and how many there are.
+    /// Number of the current group, and of groups so far.
     group_number: usize,
     group_count: usize,
-    /// Where the subject of the current triple is, if it is a single term and has one verb so far.
+    /// Range of the current triple's subject if it is a single term with one verb so far.
     subject: Range<usize>,
 }
 
@@ -106,7 +106,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Takes the current token.
+    /// Consumes and returns the current token.
     fn take(&mut self) -> Token<'t> {
         let token = self.token;
         self.last_end = token.end;
@@ -145,7 +145,7 @@ impl<'t> Reader<'t> {
         Err(self.expected_word(word, &[word]))
     }
 
-    /// Takes an opening bracket, which is to be closed with [`Self::close`].
+    /// Consumes an opening bracket. [`Self::close`] must follow.
     fn open(&mut self, sign: &str, what: &str) -> Read {
         if !self.is_sign(sign) {
             return Err(self.expected(what));
@@ -175,7 +175,7 @@ impl<'t> Reader<'t> {
         Err(Fault { at, message })
     }
 
-    /// The fault that the current token is not what may stand here.
+    /// Returns the error for an unexpected current token.
     fn expected(&self, what: &str) -> Fault {
         let token = self.token;
         let (at, message) = match token.kind {
@@ -205,7 +205,7 @@ impl<'t> Reader<'t> {
         Fault { at, message }
     }
 
-    /// The same where keywords may stand: a misspelt one is recognised.
+    /// Like [`Self::expected`] where keywords may stand; recognises misspelt keywords.
     fn expected_word(&self, what: &str, words: &[&'static str]) -> Fault {
         let token = self.token;
         if token.kind == Kind::Word
@@ -261,7 +261,7 @@ impl<'t> Reader<'t> {
         Err(self.expected(what))
     }
 
-    /// An IRI or prefixed name.
+    /// Reads an IRI or prefixed name.
     fn iri(&mut self, what: &str) -> Read {
         match self.token.kind {
             Kind::Iri => {
@@ -305,7 +305,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// A token in a message.
+/// Shortens a token for a message.
 fn shown(text: &str) -> String {
     const SHOWN_MAX: usize = 40;
     let line = text.lines().next().unwrap_or_default();

@@ -1,30 +1,30 @@
-//! The forms for paths: the PATHS query, and `?s ??path ?o` with `pathfilter(…)` (path paper,
-//! Appendix A). Where their parts stand is noted, for [`crate::syntax::paths`] to write them as
+//! Syntax of path searches: the PATHS query, and `?s ??path ?o` with `pathfilter(…)` (Pythia paper, Appendix
+//! A). The positions of their parts are recorded, so that [`crate::syntax::paths`] can rewrite them as
 //! standard SPARQL.
 
 use std::ops::Range;
 
 use super::{Kind, Read, Reader, Token};
 
-/// What a text has of these forms, by bytes of the text.
+/// Non-standard forms of a text, by byte ranges.
 #[derive(Debug, Default)]
 pub(in crate::syntax) struct Extensions {
     pub(in crate::syntax) paths: Option<PathsForm>,
     /// Predicates that may be paths, in order: `??path` and `?path`.
     pub(in crate::syntax) verbs: Vec<PathVerb>,
     pub(in crate::syntax) filters: Vec<PathFilter>,
-    /// `??path` where variables are selected.
+    /// `??path` in SELECT clauses.
     pub(in crate::syntax) selected: Vec<Range<usize>>,
-    /// Variables in a SELECT over groups that an expression before them names.
+    /// Uses of a variable in a grouped SELECT after the expression that is named so.
     pub(in crate::syntax) reused: Vec<Range<usize>>,
     /// Triple terms in expressions.
     pub(in crate::syntax) triple_terms: Vec<WrittenTriple>,
-    /// Whether any SELECT is of all variables.
+    /// True if any SELECT has `*`.
     pub(in crate::syntax) selects_all: bool,
 }
 
 impl Extensions {
-    /// Whether there is any.
+    /// Returns whether the text has any such form.
     pub(in crate::syntax) fn is_used(&self) -> bool {
         let paths = self.verbs.iter().any(|verb| verb.is_marked);
         let ranges = [&self.selected, &self.reused];
@@ -35,7 +35,7 @@ impl Extensions {
     }
 }
 
-/// A triple term in an expression, and where its parts are.
+/// A triple term in an expression, with the positions of its parts.
 #[derive(Debug)]
 pub(in crate::syntax) struct WrittenTriple {
     pub(in crate::syntax) at: Range<usize>,
@@ -46,9 +46,9 @@ pub(in crate::syntax) struct WrittenTriple {
 /// A PATHS query.
 #[derive(Debug)]
 pub(in crate::syntax) struct PathsForm {
-    /// The keyword.
+    /// Position of the keyword.
     pub(in crate::syntax) at: usize,
-    /// A name of the namespace.
+    /// Name of the mode in the `path:` namespace.
     pub(in crate::syntax) mode: &'static str,
     pub(in crate::syntax) count: Option<Range<usize>>,
     pub(in crate::syntax) restrictor: &'static str,
@@ -65,15 +65,15 @@ pub(in crate::syntax) struct PathsForm {
     pub(in crate::syntax) modifiers: Range<usize>,
 }
 
-/// Where paths start or end.
+/// The START or END of a PATHS query.
 #[derive(Debug)]
 pub(in crate::syntax) struct PathsEnd {
     pub(in crate::syntax) variable: Range<usize>,
-    /// The term it is, or the pattern that binds it.
+    /// The term, or the pattern that binds the variable.
     pub(in crate::syntax) value: Option<(PathsPart, Range<usize>)>,
 }
 
-/// What a part of a PATHS query is.
+/// The kind of a part of a PATHS query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::syntax) enum PathsPart {
     Term,
@@ -86,19 +86,19 @@ pub(in crate::syntax) enum PathsPart {
     Path,
 }
 
-/// A predicate that is a variable, or a path.
+/// A predicate that is a variable or a path.
 #[derive(Debug)]
 pub(in crate::syntax) struct PathVerb {
     pub(in crate::syntax) name: String,
     pub(in crate::syntax) at: Range<usize>,
-    /// Whether it is written with `??`.
+    /// True if written with `??`.
     pub(in crate::syntax) is_marked: bool,
-    /// The number of the group it is in.
+    /// Number of its group.
     pub(in crate::syntax) group: usize,
-    /// Its subject and its objects, of which there is no text if they are not single terms.
+    /// Subject and object of its triple; empty if not a single term.
     pub(in crate::syntax) subject: Range<usize>,
     pub(in crate::syntax) object: Range<usize>,
-    /// Whether its triple stands alone, and its ends are single terms.
+    /// True if it is the only verb of its triple and both ends are single terms.
     pub(in crate::syntax) is_alone: bool,
 }
 
@@ -117,17 +117,17 @@ pub(in crate::syntax) enum PathCondition {
     Only(Vec<Range<usize>>),
     /// Some edge has one of these predicates.
     Any(Vec<Range<usize>>),
-    /// The number of edges.
+    /// Bounds on the number of edges.
     AtLeast(u32),
     AtMost(u32),
 }
 
-/// The names that a PATHS query gives to parts of paths.
+/// Names of the variables that a PATHS query returns for parts of paths.
 pub(in crate::syntax) const RESULTS: [&str; 6] =
     ["path", "length", "cost", "from", "predicate", "to"];
 
 impl<'t> Reader<'t> {
-    /// What follows PATHS.
+    /// Reads the rest of a query after PATHS.
     pub(super) fn paths_form(&mut self, at: usize) -> Read {
         let (mode, count) = self.paths_mode()?;
         let restrictors = [
@@ -234,7 +234,7 @@ impl<'t> Reader<'t> {
         Ok((PathsPart::Path, self.span(Self::path)?))
     }
 
-    /// A clause after VIA, which there may be once.
+    /// Reads a clause after VIA; each may occur once. Returns false if there is none.
     fn paths_clause(&mut self, form: &mut PathsForm) -> Read<bool> {
         let keyword = self.token;
         let twice;
@@ -294,14 +294,14 @@ impl<'t> Reader<'t> {
         Ok(token.start..token.end)
     }
 
-    /// Where what is read stands.
+    /// Returns the range of the text that `read` consumes.
     fn span(&mut self, read: impl FnOnce(&mut Self) -> Read) -> Read<Range<usize>> {
         let start = self.token.start;
         read(self)?;
         Ok(start..self.last_end.max(start))
     }
 
-    /// `??path`: the name, if this is one.
+    /// Reads `??path` if it is next, and returns the name.
     pub(super) fn marked_variable(&mut self) -> Read<Option<Token<'t>>> {
         if !self.is_sign("?") {
             return Ok(None);
@@ -314,7 +314,7 @@ impl<'t> Reader<'t> {
         }))
     }
 
-    /// Notes a predicate that is a variable or a path.
+    /// Records a predicate that is a variable or a path.
     pub(super) fn note_verb(&mut self, variable: Token<'t>, is_marked: bool) {
         self.extensions.verbs.push(PathVerb {
             name: variable.text[1..].to_owned(),
@@ -327,7 +327,7 @@ impl<'t> Reader<'t> {
         });
     }
 
-    /// Notes the end of a triple whose only verb may be a path.
+    /// Records the object of a triple whose only verb may be a path.
     pub(super) fn note_object(&mut self, object: Range<usize>) {
         if let Some(verb) = self.extensions.verbs.last_mut() {
             verb.object = object;
@@ -335,7 +335,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A pathfilter; its keyword is the current token.
+    /// Reads a pathfilter; its keyword is the current token.
     pub(super) fn path_filter(&mut self) -> Read {
         let keyword = self.take();
         self.open("(", "( after pathfilter")?;

@@ -1,4 +1,4 @@
-//! Graph patterns: groups, triples, paths, and tables of values.
+//! Graph patterns: groups, triples, property paths, and VALUES.
 
 use super::{Kind, Read, Reader, Token};
 use crate::syntax::token::tokens;
@@ -18,7 +18,7 @@ const ELEMENTS: [&str; 11] = [
 ];
 
 impl Reader<'_> {
-    /// A group in braces. What it binds is added to the scope.
+    /// Reads a group in braces. Adds the variables that it binds to the scope.
     pub(super) fn group(&mut self) -> Read {
         self.open("{", "{")?;
         self.labels_before.extend(self.labels.drain());
@@ -36,7 +36,7 @@ impl Reader<'_> {
         self.close("}")
     }
 
-    /// A group whose variables are not seen from outside.
+    /// Reads a group whose variables are not visible outside.
     pub(super) fn hidden_group(&mut self) -> Read {
         let outer = self.scope.clone();
         let read = self.group();
@@ -45,7 +45,7 @@ impl Reader<'_> {
     }
 
     fn elements(&mut self) -> Read {
-        // Whether a triple may start here, and a dot stand here.
+        // Whether a triple, or a dot, may come next.
         let (mut triples, mut dot) = (true, false);
         loop {
             if self.is_sign("}") {
@@ -74,7 +74,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Anything in a group but triples; says whether there was something.
+    /// Reads any element of a group except triples. Returns false if there is none.
     fn element(&mut self) -> Read<bool> {
         if self.is_sign("{") {
             self.group()?;
@@ -141,7 +141,7 @@ impl Reader<'_> {
         self.close(")")
     }
 
-    /// What follows VALUES.
+    /// Reads the rest of a VALUES clause.
     pub(super) fn data_block(&mut self) -> Read {
         if self.token.kind == Kind::Variable {
             let name = &self.take().text[1..];
@@ -204,7 +204,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Triples up to a brace.
+    /// Reads triples up to a closing brace.
     pub(super) fn triples_block(&mut self, paths: bool) -> Read {
         while !self.is_sign("}") {
             if !self.starts_term() {
@@ -313,7 +313,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether a subject or object can start here.
+    /// Returns whether a subject or object can start here.
     pub(super) fn starts_term(&self) -> bool {
         match self.token.kind {
             Kind::Iri | Kind::Name | Kind::BlankNode | Kind::Variable | Kind::String => true,
@@ -324,7 +324,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether a variable, IRI or literal starts here.
+    /// Returns whether a variable, IRI or literal starts here.
     fn is_single_term(&self) -> bool {
         self.starts_term() && !(self.token.kind == Kind::Sign || self.token.kind == Kind::BlankNode)
     }
@@ -333,7 +333,7 @@ impl Reader<'_> {
         self.is_word("true") || self.is_word("false")
     }
 
-    /// A subject or object; says whether it is one that needs no properties.
+    /// Reads a subject or object. Returns whether it may stand without properties.
     fn node(&mut self, what: &str, paths: bool) -> Read<bool> {
         match self.token.kind {
             Kind::Variable => {
@@ -395,7 +395,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// An IRI or a literal.
+    /// Reads an IRI or a literal.
     pub(super) fn ground_term(&mut self, what: &str) -> Read {
         match self.token.kind {
             Kind::Iri | Kind::Name => self.iri(what),
@@ -482,7 +482,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a list of objects is one variable, IRI or literal.
+/// Returns whether a list of objects is a single variable, IRI or literal.
 fn is_one_term(text: &str) -> bool {
     let is_more = |token: Token<'_>| [",", "~", "{|"].contains(&token.text);
     !tokens(text).any(is_more)

@@ -14,18 +14,18 @@ const FORMS: [&str; 8] = [
     "BASE",
     "VERSION",
 ];
-/// What a query starts with, after its prologue.
+/// Keywords that start a query, after its prologue.
 pub(super) const QUERIES: &[&str] = FORMS.split_at(5).0;
-/// What an operation of an update starts with.
+/// Keywords that start an operation of an update.
 pub(super) const UPDATES: [&str; 10] = [
     "INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH",
 ];
-/// What may follow the pattern, in this order.
+/// Clauses that may follow the pattern, in this order.
 const MODIFIERS: [&str; 6] = [
     "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "VALUES",
 ];
 
-/// What a SELECT gives.
+/// The columns of a SELECT.
 #[derive(Default)]
 struct Selection<'t> {
     star: bool,
@@ -38,7 +38,7 @@ struct Selection<'t> {
 }
 
 impl<'t> Reader<'t> {
-    /// A whole query.
+    /// Reads a whole query.
     pub(super) fn query(&mut self) -> Read {
         self.prologue()?;
         if self.is_word("SELECT") {
@@ -112,7 +112,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A SELECT; gives what it binds. A sub-query has no dataset.
+    /// Reads a SELECT and returns its variables. A sub-query has no dataset.
     fn select(&mut self, whole: bool) -> Read<HashSet<&'t str>> {
         self.need_word("SELECT")?;
         let selection = self.selection()?;
@@ -131,7 +131,7 @@ impl<'t> Reader<'t> {
         Ok(all.map(|variable| &variable.text[1..]).collect())
     }
 
-    /// A sub-query; gives what it binds.
+    /// Reads a sub-query and returns its variables.
     pub(super) fn sub_select(&mut self) -> Read<HashSet<&'t str>> {
         self.select(false)
     }
@@ -261,7 +261,7 @@ impl<'t> Reader<'t> {
         self.modifiers().map(drop)
     }
 
-    /// Triples in braces.
+    /// Reads triples in braces.
     fn template(&mut self) -> Read {
         self.open("{", "{ and the triples to make")?;
         self.triples_block(false)?;
@@ -308,7 +308,7 @@ impl<'t> Reader<'t> {
         Err(self.expected_word(what, &["WHERE", "FROM"]))
     }
 
-    /// Solution modifiers; gives the variables grouped by, if there is a GROUP BY.
+    /// Reads the solution modifiers. Returns the grouping variables if there is a GROUP BY.
     fn modifiers(&mut self) -> Read<Option<HashSet<&'t str>>> {
         let mut grouped = None;
         if self.take_word("GROUP") {
@@ -328,7 +328,7 @@ impl<'t> Reader<'t> {
         Ok(grouped)
     }
 
-    /// ORDER BY, LIMIT and OFFSET.
+    /// Reads ORDER BY, LIMIT and OFFSET.
     pub(super) fn order_and_limits(&mut self) -> Read {
         if self.take_word("ORDER") {
             self.need_word("BY")?;

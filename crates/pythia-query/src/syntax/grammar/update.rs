@@ -1,13 +1,13 @@
-//! Updates: their operations, one after the other.
+//! Updates: a sequence of operations.
 
 use super::query::{QUERIES, UPDATES};
 use super::{Kind, Read, Reader, Token};
 use crate::syntax::token::tokens;
 
-/// What the braces after a keyword may hold.
+/// The terms that quads in braces may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quads {
-    /// Terms only, and blank nodes.
+    /// Terms and blank nodes.
     Data,
     /// Terms only.
     Ground,
@@ -20,7 +20,7 @@ enum Quads {
 const GRAPHS: [&str; 4] = ["GRAPH", "DEFAULT", "NAMED", "ALL"];
 
 impl<'t> Reader<'t> {
-    /// A whole update.
+    /// Reads a whole update.
     pub(super) fn update(&mut self) -> Read {
         loop {
             self.prologue()?;
@@ -97,7 +97,7 @@ impl<'t> Reader<'t> {
         self.graph_or_default()
     }
 
-    /// The fault that no operation starts here.
+    /// Returns the error for a missing operation.
     fn no_operation(&self) -> Read {
         if QUERIES.iter().any(|word| self.is_word(word)) {
             let message =
@@ -110,7 +110,7 @@ impl<'t> Reader<'t> {
         Err(self.expected_word(what, &words))
     }
 
-    /// What follows WITH and its graph.
+    /// Reads the rest of an operation after WITH and its graph.
     fn modify(&mut self) -> Read {
         if self.take_word("DELETE") {
             return self.templates(true);
@@ -121,7 +121,7 @@ impl<'t> Reader<'t> {
         Err(self.expected_word("DELETE or INSERT", &["DELETE", "INSERT"]))
     }
 
-    /// What follows DELETE or INSERT, up to the end of the WHERE.
+    /// Reads the rest of an operation after DELETE or INSERT, including the WHERE.
     fn templates(&mut self, deletes: bool) -> Read {
         if deletes {
             self.quads(Quads::Deleted)?;
@@ -154,7 +154,7 @@ impl<'t> Reader<'t> {
         self.iri("the IRI of a graph, or DEFAULT")
     }
 
-    /// Quads in braces.
+    /// Reads quads in braces.
     fn quads(&mut self, quads: Quads) -> Read {
         self.check_terms(quads)?;
         self.open("{", "{ and quads")?;
@@ -174,13 +174,13 @@ impl<'t> Reader<'t> {
                 return Err(self.expected_word("a triple, GRAPH or }", &["GRAPH"]));
             }
         }
-        // The labels of a template are its own.
+        // Labels are local to a template.
         self.labels.clear();
         self.scope.clear();
         self.close("}")
     }
 
-    /// A fault at the first term in the braces that cannot be among these quads.
+    /// Returns an error at the first term in the braces that these quads may not have.
     fn check_terms(&self, quads: Quads) -> Read {
         let start = self.token.start;
         let mut depth = 0_usize;
@@ -202,7 +202,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Why a token cannot stand among quads.
+/// Returns the reason why a token cannot occur in quads.
 fn unfit(token: Token<'_>, quads: Quads) -> Option<&'static str> {
     let is_blank = token.kind == Kind::BlankNode || token.kind == Kind::Sign && token.text == "[";
     match quads {

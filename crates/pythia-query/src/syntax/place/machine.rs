@@ -1,19 +1,19 @@
-//! Reads tokens of a query and keeps account of what is open: groups, triples under way, parentheses.
+//! State machine that reads the tokens of a query and tracks open groups, unfinished triples and parentheses.
 
 use super::super::token::{Kind, Token};
 use super::pattern::{Pattern, Triples, kept, linked, sampled, written};
 use super::{SOUGHT, expand};
 
-/// Groups and parentheses that may be open at once; what is deeper is not looked at.
+/// Maximum nesting of groups and parentheses; deeper ones are skipped.
 const DEPTH_MAX: usize = 200;
-/// Variables that are known by name.
+/// Maximum number of variables recorded.
 const VARIABLES_MAX: usize = 1000;
 
 const TYPE: &str = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>";
 
-/// Where the next token would stand.
+/// The context of the next token.
 pub(super) enum Top<'m> {
-    /// Outside of groups, after this keyword.
+    /// Outside groups, after this keyword.
     Clause(&'m str),
     Graph,
     Subject,
@@ -23,7 +23,7 @@ pub(super) enum Top<'m> {
     },
     AfterTriple,
     Expression,
-    /// Data, templates of quads, other endpoints' patterns.
+    /// Data, templates of quads, patterns of other endpoints.
     Elsewhere,
 }
 
@@ -31,25 +31,25 @@ pub(super) enum Top<'m> {
 enum Slot {
     Subject,
     Predicate,
-    /// A path could go on, or the object follow.
+    /// A path may continue, or the object follows.
     AfterPredicate,
     Object,
     AfterObject,
-    /// Up to the end of the triple nothing is understood.
+    /// Skips to the end of the triple, which is not understood.
     Skipped,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// Triples that the graph is matched with.
+    /// Triples of a graph pattern.
     Group,
-    /// Predicates and objects of a blank node, in brackets.
+    /// Predicates and objects of a blank node in square brackets.
     Properties,
-    /// Parentheses: an expression, or a list.
+    /// Round brackets of an expression or a list.
     Parentheses,
     /// A quoted triple, which is a term.
     Quoted,
-    /// Data, and what is asked of another endpoint.
+    /// Data, and patterns sent to other endpoints.
     Closed,
 }
 
@@ -57,18 +57,18 @@ enum Role {
 struct Frame {
     role: Role,
     slot: Slot,
-    /// `GRAPH` with its name.
+    /// Graph name of a `GRAPH` group.
     graph: Option<String>,
     subject: String,
     path: String,
-    /// Parentheses open in the path.
+    /// Open parentheses in the path.
     path_depth: usize,
-    /// The path's last step is taken backwards, where that step is sought.
+    /// True if the sought step, the last of the path, is inverse.
     inverse: bool,
     triples: Vec<[String; 3]>,
-    /// The keyword that the next tokens belong to.
+    /// Keyword that governs the next tokens.
     keyword: String,
-    /// The name after `GRAPH` or `SERVICE`.
+    /// Name after `GRAPH` or `SERVICE`.
     name: Option<String>,
 }
 
@@ -92,27 +92,27 @@ impl Frame {
     }
 }
 
-/// What is open after the tokens read so far.
+/// State after the tokens read so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Machine {
     pub(super) prefixes: Vec<(String, String)>,
     pub(super) base: Option<String>,
     pub(super) variables: Vec<String>,
     frames: Vec<Frame>,
-    /// Frames deeper than these are read over.
+    /// Number of open frames beyond the depth limit, which are skipped.
     buried: usize,
-    /// The last keyword outside of groups.
+    /// Last keyword outside groups.
     clause: String,
-    /// The prefix whose IRI comes next.
+    /// Prefix whose IRI comes next.
     prefix: Option<String>,
     fresh: usize,
-    /// How many frames were open where something is sought, and what those closed since had.
+    /// Number of open frames at the sought term, and the frames closed since.
     sought_depth: Option<usize>,
     closed: Vec<Frame>,
 }
 
 impl Machine {
-    /// Where the next token would stand.
+    /// Returns the context of the next token.
     pub(super) fn top(&self) -> Top<'_> {
         let Some(frame) = self.frames.last() else {
             return Top::Clause(&self.clause);
@@ -183,7 +183,8 @@ impl Machine {
         self.frames.push(frame);
     }
 
-    /// Closes the innermost frame; brackets, lists and quoted triples become a term of the triple around.
+    /// Closes the innermost frame. Square brackets, lists and quoted triples become a term of the enclosing
+    /// triple.
     fn close(&mut self) {
         self.end_triple();
         let Some(frame) = self.frames.pop() else {
@@ -317,7 +318,7 @@ impl Machine {
             }
             "/" | "|" | "^" | "!" | "*" | "+" | "?" if in_path => {
                 if frame.path == format!("?{SOUGHT}") {
-                    // A path cannot go on after a variable: what follows is left out.
+                    // A path cannot continue after a variable, so the rest is skipped.
                     self.end_triple();
                     self.skip();
                     return;
@@ -331,7 +332,7 @@ impl Machine {
         }
     }
 
-    /// A group in a group: of a graph, of another endpoint, data, or just a part of it.
+    /// Opens a nested group: of a graph, of another endpoint, of data, or a plain one.
     fn open_group(&mut self) {
         let frame = self.frames.last_mut().expect("in a group");
         let keyword = std::mem::take(&mut frame.keyword);
@@ -373,7 +374,7 @@ impl Machine {
         }
     }
 
-    /// A term of a triple, or the name of a graph.
+    /// Adds a term of a triple, or the name of a graph.
     fn term(&mut self, term: String) {
         let Some(frame) = self.frames.last_mut() else {
             return;
@@ -422,7 +423,7 @@ impl Machine {
         }
     }
 
-    /// Gives a triple that has no object yet one.
+    /// Adds a new variable as object to a triple without object.
     fn end_triple(&mut self) {
         let frame = self.frames.last();
         if frame.is_some_and(|frame| frame.slot == Slot::AfterPredicate && frame.path_depth == 0) {
@@ -446,7 +447,7 @@ impl Machine {
         format!("?pythia{}", self.fresh)
     }
 
-    /// Puts what is sought in its place; false if nothing can be.
+    /// Inserts the sought variable at the current position. Returns false if no term fits there.
     pub(super) fn seek(&mut self) -> bool {
         if !matches!(
             self.top(),
@@ -473,10 +474,10 @@ impl Machine {
         true
     }
 
-    /// The triples around what is sought that have to do with it. `None` if there are none.
+    /// Returns the triples around the sought term that are linked to it, or `None` if there are none.
     pub(super) fn pattern(mut self) -> Option<Pattern> {
         let depth = self.sought_depth?;
-        // What was opened behind the place, and not closed, is of no use.
+        // Frames opened after the position and still open are useless.
         self.frames.truncate(depth);
         while !self.frames.is_empty() {
             self.close();

@@ -1,29 +1,29 @@
-//! From triples around a place to the bodies of groups that ask for what fits there.
+//! Converts the triples around a position to group bodies that query for fitting terms.
 
 use super::SOUGHT;
 
-/// Triples of the query that a pattern has at most: those nearest to the place.
+/// Maximum triples of a pattern; the nearest to the position are kept.
 const TRIPLES_MAX: usize = 12;
-/// Solutions of what is around that are gone on from.
+/// Maximum solutions of the surrounding triples in a sampled pattern.
 const SAMPLE: usize = 1000;
 
-/// The body of a group that has what is sought.
+/// The body of a group that binds the sought term.
 pub(super) struct Pattern {
     pub(super) whole: String,
-    /// The same after the first solutions of what is around.
+    /// Variant that starts from the first solutions of the surrounding triples.
     pub(super) sampled: Option<String>,
 }
 
-/// Subject, path and object of each, as they are written.
+/// Subject, path and object of each triple, as written.
 pub(super) type Triples<'t> = Vec<&'t [String; 3]>;
 
-/// The triples as text.
+/// Formats the triples.
 pub(super) fn written(triples: &[&[String; 3]]) -> String {
     let text = |[subject, path, object]: &&[String; 3]| format!("{subject} {path} {object} . ");
     triples.iter().map(text).collect()
 }
 
-/// Those of the triples that are to be kept.
+/// Returns the triples for which `keep` is true.
 pub(super) fn kept<'t>(triples: &[&'t [String; 3]], keep: &[bool]) -> Triples<'t> {
     let both = triples.iter().zip(keep);
     both.filter(|(_, keep)| **keep)
@@ -31,8 +31,8 @@ pub(super) fn kept<'t>(triples: &[&'t [String; 3]], keep: &[bool]) -> Triples<'t
         .collect()
 }
 
-/// A pattern in which triples that what is sought hangs on are matched first, and only so often. `None` if
-/// it hangs on none.
+/// Returns a pattern that matches the triples on which the sought term depends first, and stops after a few
+/// solutions. Returns `None` if it depends on none.
 pub(super) fn sampled(triples: &[&[String; 3]]) -> Option<String> {
     let sought = format!("?{SOUGHT}");
     let (goal, context): (Triples<'_>, Triples<'_>) =
@@ -64,7 +64,7 @@ pub(super) fn sampled(triples: &[&[String; 3]]) -> Option<String> {
     ))
 }
 
-/// Which of the triples have to do, directly or through others, with the known variables.
+/// Marks the triples that are linked to the known variables, directly or through other triples.
 pub(super) fn linked(triples: &[&[String; 3]], mut known: Vec<String>) -> Vec<bool> {
     let mut linked = vec![false; triples.len()];
     let mut taken = 0;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The place of `|` in a text.
+/// Analyses the position of `¦` in a text.
 fn at(text: &str) -> Place {
     let cursor = text.find('¦').expect("marked");
     Place::at(&text.replacen('¦', "", 1), cursor)
@@ -149,7 +149,7 @@ fn samples_go_on_from_some_of_what_is_around() {
             "{ SELECT ?y { ?x <http://e/p> ?y . ?x <http://e/q> 1 . } LIMIT 1000 } ?y ?pythiaSought ?pythia1 . "
         )
     );
-    // What is behind what is sought is matched after it.
+    // Triples that depend on the sought term are matched after it.
     assert_eq!(
         sample("?x e:p ?y . ?y ¦ ?z . ?z e:q ?w }"),
         expected(
