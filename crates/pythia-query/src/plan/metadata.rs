@@ -238,7 +238,7 @@ impl Counted<'_> {
         }
     }
 
-    /// Where a variable of the pattern stands.
+    /// Returns the position of a variable in the pattern.
     fn place_of(&self, variable: &Variable) -> Place {
         if term_variable(&self.pattern.subject).as_ref() == Some(variable) {
             Place::Subject
@@ -249,14 +249,14 @@ impl Counted<'_> {
         }
     }
 
-    /// Whether the pattern matches everything and the variable is its predicate.
+    /// Returns whether the pattern matches all quads and the variable is its predicate.
     fn is_all(&self, variable: &Variable) -> bool {
         self.variables.len() == 3
             && self.variables.contains(variable)
             && self.place_of(variable) == Place::Predicate
     }
 
-    /// A count for one predicate, where the pattern matches everything.
+    /// Returns a count for one predicate, if the pattern matches all quads.
     fn of_predicate(&self, count: &Count<'_>, predicate: &PredicateStatistics) -> Option<u64> {
         Some(match count {
             Count::Solutions(Some(v)) if !self.variables.contains(v) => 0,
@@ -266,7 +266,7 @@ impl Counted<'_> {
         })
     }
 
-    /// Distinct terms at a place of a predicate's quads, if that is known.
+    /// Returns the number of distinct terms at a position of a predicate's quads, if known.
     fn distinct_at(&self, place: Place, predicate: &PredicateStatistics) -> Option<u64> {
         match place {
             Place::Predicate => Some(1),
@@ -277,7 +277,7 @@ impl Counted<'_> {
     }
 }
 
-/// A plan of rows that are known.
+/// Returns a plan of constant rows.
 fn known_rows(variables: &[Variable], rows: Vec<Vec<u64>>) -> Planned {
     let mut builder = Builder::new();
     let slots: Vec<usize> = variables.iter().map(|v| builder.slot(v)).collect();

@@ -1,9 +1,9 @@
-//! From SPARQL algebra to a physical plan.
+//! Planning: from SPARQL algebra to a physical plan.
 //!
-//! Whatever can be evaluated by extending solutions one pattern at a time becomes one fused
-//! [`Pattern`](crate::exec::pattern::Pattern) node ([`builder`], [`bgp`]); what SPARQL's bottom-up
-//! semantics demands to be evaluated alone ([`scope`]) is planned alone and joined by hash.
-//! There is no logical plan and no rule set: the physical plan is built as the algebra is walked.
+//! Operators that can be evaluated by extending solutions one pattern at a time are fused into one
+//! [`Pattern`](crate::exec::pattern::Pattern) node ([`builder`], [`bgp`]). Operands that SPARQL's bottom-up
+//! semantics requires to be evaluated alone ([`scope`]) are planned separately and joined by hash. There is
+//! no logical plan and no rule set: the planner builds the physical plan while it walks the algebra.
 
 pub(crate) mod automaton;
 pub(crate) mod bgp;
@@ -54,11 +54,11 @@ use crate::exec::join::JoinKind;
 use crate::exec::step::{SlotExpression, StepKind};
 use crate::expression::{CompiledExpression, EvaluationContext};
 
-/// Why a pattern could not be planned as asked.
+/// The reason why a pattern could not be planned as requested.
 enum PlanError {
-    /// It cannot be part of the pipeline and must be evaluated alone.
+    /// The pattern cannot be part of the pipeline and must be evaluated alone.
     Alone,
-    /// It cannot be planned at all.
+    /// The pattern cannot be planned at all.
     Query(QueryError),
 }
 
@@ -70,19 +70,19 @@ impl<E: Into<QueryError>> From<E> for PlanError {
 
 type Planning = Result<(), PlanError>;
 
-/// Plans the patterns of one query.
+/// Planner of the patterns of one query.
 pub(crate) struct Planner<'a> {
     snapshot: &'a Snapshot,
     evaluation: &'a EvaluationContext,
     dataset: &'a Dataset,
-    /// Terms put in for variables at every leaf: the row an `EXISTS` is tested for.
+    /// Terms substituted for variables at every leaf: the row that an `EXISTS` tests.
     inserted: Vec<(Variable, TermId)>,
-    /// The end of a path that is counted instead of found: see [`path_count`].
+    /// End of a path that is counted instead of enumerated; see [`path_count`].
     counted: Option<Variable>,
 }
 
 impl<'a> Planner<'a> {
-    /// A planner over what `snapshot` holds; constants become ids through `evaluation`.
+    /// Creates a planner over `snapshot`; `evaluation` maps constants to ids.
     pub(crate) fn new(
         snapshot: &'a Snapshot,
         evaluation: &'a EvaluationContext,
@@ -97,12 +97,12 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What may be known of the store's numbers.
+    /// Returns the cardinalities that the query may use.
     fn counts(&self) -> Counts<'a> {
         Counts::new(self.snapshot, self.dataset.visible.as_deref())
     }
 
-    /// Plans a pattern by itself. `needed` are the variables the caller wants, `None` all.
+    /// Plans a pattern by itself. `needed` are the variables that the caller uses, `None` for all.
     pub(crate) fn plan(
         &self,
         pattern: &GraphPattern,
@@ -118,7 +118,7 @@ impl<'a> Planner<'a> {
         if let GraphScope::Variable(variable) = graph
             && !matches!(pattern, GraphPattern::Bgp { patterns } if !patterns.is_empty())
         {
-            // Evaluated for each graph, also those in which the pattern's parts find nothing.
+            // The pattern is evaluated in each graph, even in those without matches for its parts.
             let slot = builder.slot(variable);
             self.push_graphs(&mut builder, slot);
         }
@@ -129,7 +129,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Extends the pipeline's solutions by a pattern, which may be seeded (see [`scope`]).
+    /// Extends the pipeline's solutions by a pattern; the caller ensures that the pattern can be seeded (see
+    /// [`scope`]).
     fn extend(
         &self,
         builder: &mut Builder,
@@ -265,8 +266,7 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Compiles an expression over columns named by `variables`. An `EXISTS` in it looks at
-    /// `graph`.
+    /// Compiles an expression over columns named by `variables`. `EXISTS` in it is evaluated in `graph`.
     fn compile(
         &self,
         expression: &Expression,
@@ -290,7 +290,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// A term of VALUES.
+/// Converts a term of VALUES.
 fn ground(term: &GroundTerm) -> Term {
     match term {
         GroundTerm::NamedNode(node) => node.clone().into(),

@@ -1,14 +1,14 @@
-//! The order in which the elements of a group are joined.
+//! Join order of the elements of a group.
 //!
-//! First a greedy order: from what is bound so far, the element that costs least, with what it
-//! leaves for the later ones, comes next. Then, if that order is expected to cost enough to be
-//! worth it, dynamic programming over the connected subsets of up to [`ELEMENTS_MAX`] elements:
-//! for every subset, and every slot by which its solutions can come sorted, the cheapest way to
-//! get there. Only left-deep orders are considered, as pipelines are, and only the best few subsets
-//! of each size if time is short. Groups of more than [`NUMBERED_MAX`] elements get the order of
-//! [`super::long`]. See `docs/decisions/0008-join-order.md`.
+//! The search begins with a greedy order: the next element is the one with the lowest cost from the current
+//! solutions, including the cost that its result causes for later ones. If that order is expensive enough,
+//! dynamic programming over the connected subsets of up to [`ELEMENTS_MAX`] elements follows: for every
+//! subset, and every slot by which its solutions can be sorted, it finds the cheapest way to produce it. Only
+//! left-deep orders are considered, as pipelines are left-deep, and only the best few subsets of each size if
+//! time is short. Groups of more than [`NUMBERED_MAX`] elements get the order of [`super::long`]. See
+//! `docs/decisions/0008-join-order.md`.
 //!
-//! The search asks for the query's deadline as it goes.
+//! The search checks the query's deadline.
 
 use pythia_rdf::TermId;
 use pythia_store::{End, ReadCosts, Snapshot, Statistics};
@@ -27,67 +27,67 @@ use crate::governor::Governor;
 
 /// Groups with more elements are ordered greedily.
 const ELEMENTS_MAX: usize = 12;
-/// How many elements have a bit in the masks of what is joined.
+/// Number of elements that have a bit in the masks of joined elements.
 pub(super) const NUMBERED_MAX: usize = 64;
-/// Weight of each row left behind: what a following join will pay for it.
+/// Weight of each row of a result: the cost that it causes in later joins.
 pub(super) const LEFT_BEHIND: f64 = 0.4;
-/// How much of the greedy order's cost may be spent on looking for a better one.
+/// Share of the greedy order's cost that may be spent on searching for a better one.
 const SEARCH_SHARE: f64 = 0.1;
-/// What looking at one way costs, roughly, in microseconds.
+/// Approximate cost of examining one way, in microseconds.
 const LOOK: f64 = 0.1;
-/// Most ways that are looked at.
+/// Maximum number of ways examined.
 const LOOKS_MAX: f64 = 50_000.0;
-/// A tie between two orders of a scan goes to the slot that more elements mention.
+/// Bonus per element that mentions the sort slot, to break ties between two orders of a scan.
 const MENTIONED: f64 = 1e-3;
-/// After so many looks at an element the search asks whether the query's time is over.
+/// The search checks the deadline after this many examined elements.
 const LOOKS_UNCHECKED: usize = 64;
 
-/// Where the search begins.
+/// The state in which the search begins.
 pub(super) struct Start<'a> {
     pub(super) known: &'a Knowledge,
     pub(super) unit: bool,
-    /// How many slots there are by now.
+    /// Number of slots so far.
     pub(super) slots: usize,
 }
 
-/// What a search works on.
+/// The input of a search.
 pub(super) struct Search<'a> {
     pub(super) elements: &'a [Element],
     filters: &'a [FilterHint],
     /// None, if it may not be known.
     statistics: Option<&'a Statistics>,
     reads: ReadCosts,
-    /// Per element: if it is a triple pattern with a variable subject and a constant predicate,
-    /// the elements before the 64th that have the same subject and a constant predicate as well.
+    /// For each triple pattern with a variable subject and a constant predicate: the patterns of its star,
+    /// that is, the first 64 elements with the same subject and a constant predicate.
     stars: Vec<u64>,
-    /// Links per subject by what the subject has already.
+    /// Cache of the number of links per subject, by the patterns that the subject already matches.
     links: RefCell<FxHashMap<(u64, TermId), Option<f64>>>,
     mentions: Vec<f64>,
-    /// Patterns that a cached attribute joins.
+    /// Pairs of patterns that a cached attribute joins.
     cached: Vec<CachedPair>,
     governor: &'a Governor,
-    /// How often an element was looked at.
+    /// Number of examined elements.
     looked: Cell<usize>,
 }
 
-/// Some of the elements, joined.
+/// A set of joined elements.
 #[derive(Clone)]
 pub(super) struct State {
     pub(super) joined: Joined,
     pub(super) placed: Vec<bool>,
     mask: u64,
     pub(super) cost: f64,
-    /// The state before, the element joined and the way.
+    /// The previous state, the joined element and the way.
     step: Option<(usize, usize, Way)>,
 }
 
-/// Which elements are joined, and the slot by which the solutions come sorted.
+/// The set of joined elements, and the slot by which the solutions are sorted.
 type Reached = (u64, Option<usize>);
-/// The cheapest way there: its cost, the state before, the element and the way.
+/// The cheapest way to reach a set: its cost, the previous state, the element and the way.
 type Arrival = (f64, usize, usize, Way);
 
 impl<'a> Search<'a> {
-    /// A search over elements; `slots` is the number of slots.
+    /// Creates a search over elements; `slots` is the number of slots.
     pub(super) fn new(
         elements: &'a [Element],
         filters: &'a [FilterHint],
@@ -131,7 +131,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The elements that are `left` in the order found best, each with the way to join it.
+    /// Returns the elements of `left` in the best order found, each with the way to join it.
     pub(super) fn best(
         &self,
         start: &Start<'_>,
@@ -156,7 +156,7 @@ impl<'a> Search<'a> {
         Ok(found.unwrap_or(greedy))
     }
 
-    /// Counts a look at an element. An error once the query is cancelled or past its deadline.
+    /// Counts an examined element. Returns an error once the query is cancelled or past its deadline.
     pub(super) fn look(&self) -> Result<(), QueryError> {
         self.looked.set(self.looked.get() + 1);
         if self.looked.get().is_multiple_of(LOOKS_UNCHECKED) {
@@ -217,7 +217,7 @@ impl<'a> Search<'a> {
         Ok((order, state.cost))
     }
 
-    /// The cheapest order, keeping at most `width` subsets of each size; `None` if it costs no
+    /// Returns the cheapest order, keeping at most `width` subsets of each size, or `None` if it costs no
     /// less than `limit`.
     fn dynamic(
         &self,
@@ -228,7 +228,7 @@ impl<'a> Search<'a> {
     ) -> Result<Option<Vec<(usize, Way)>>, QueryError> {
         let mut states = vec![start];
         let mut frontier = vec![0];
-        // By how many elements are joined.
+        // Indexed by the number of joined elements.
         let mut reached: Vec<FxHashMap<Reached, Arrival>> = vec![FxHashMap::default(); count + 1];
         let mut ways = Vec::new();
         for size in 0..count {
@@ -277,7 +277,7 @@ impl<'a> Search<'a> {
         Ok(Some(order))
     }
 
-    /// The elements that may come next: connected ones, if there are any, and what has one match.
+    /// Returns the elements that may come next: the connected ones, if any, and those with a single match.
     fn candidates(&self, state: &State) -> Vec<usize> {
         let left = (0..self.elements.len()).filter(|&index| !state.placed[index]);
         let (mut connected, apart): (Vec<usize>, Vec<usize>) =
@@ -285,7 +285,7 @@ impl<'a> Search<'a> {
         if connected.is_empty() {
             return apart;
         }
-        // What has one match multiplies nothing, and may make a filter possible.
+        // An element with one match multiplies nothing, and may make a filter possible.
         let is_single = |index: &usize| match &self.elements[*index] {
             Element::Triple(triple) => triple.count <= 1.0,
             Element::Path(_) => false,
@@ -307,8 +307,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The ways to join an element and no other; after it there are `rows` solutions, or as many as
-    /// if variables were independent of each other.
+    /// Lists the ways to join an element alone. `rows` is the number of solutions after it; by default it is
+    /// estimated as if variables were independent.
     pub(super) fn ways_alone(
         &self,
         joined: &Joined,
@@ -331,7 +331,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Solutions after joining a pattern to others of its star, by what subjects have together.
+    /// Estimates the solutions after joining a pattern to others of its star, from the predicates that
+    /// subjects have in common.
     fn star_rows(&self, state: &State, element: usize) -> Option<f64> {
         let statistics = self.statistics?;
         let having = self.stars[element] & state.mask;
@@ -351,14 +352,13 @@ impl<'a> Search<'a> {
             sets.links_per_subject(&predicates, predicate)
         });
         let all = statistics.predicate(predicate)?.quads.max(1) as f64;
-        // What is left of the links by a constant object or by the graph, and by an object that
-        // is bound already.
+        // A constant object, the graph, and a bound object each keep only a share of the links.
         let rows = state.joined.rows * links? * triple.count / all;
         Some(rows / state.joined.objects_bound(triple))
     }
 
-    /// The way to join, along with an element, all others that bind the same slot from ends that
-    /// are known: by intersecting their lists. Found from the first of them only.
+    /// Returns the way to join an element together with all others that bind the same slot from known ends,
+    /// by intersecting their lists. Returns it only for the first of these elements.
     fn intersection(&self, state: &State, element: usize) -> Option<Way> {
         let slot = state.joined.new_end(&self.elements[element])?;
         let is_member = |&other: &usize| {
@@ -393,8 +393,8 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// The ways to join an edge, after which there are `rows` solutions, along with an attribute
-    /// that is cached beside the nodes at its other end.
+    /// Lists the ways to join an edge (`rows` solutions after it) together with an attribute that is cached
+    /// beside the nodes at its other end.
     fn cached_ways(
         &self,
         state: &State,
@@ -429,8 +429,8 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Marks an element as joined; filters that become possible then thin out the solutions. Gives
-    /// the slots that are bound by it.
+    /// Marks an element as joined and applies the filters that become possible. Returns the slots that it
+    /// binds.
     pub(super) fn place(&self, state: &mut State, element: usize, way: &Way) -> Vec<usize> {
         let mut bound = state.joined.join(&self.elements[element], way);
         for member in members_of(way, element) {
@@ -454,20 +454,20 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The other elements that a way joins along with one.
+/// Returns the other elements that a way joins.
 pub(super) fn members_of(way: &Way, element: usize) -> impl Iterator<Item = usize> {
     let others = way.members & !(1_u64.checked_shl(element as u32).unwrap_or(0));
     let most = if others == 0 { 0 } else { NUMBERED_MAX };
     (0..most).filter(move |index| others >> index & 1 == 1)
 }
 
-/// How many elements an order joins.
+/// Returns the number of elements that an order joins.
 fn order_count(order: &[(usize, Way)]) -> usize {
     let joined = |(_, way): &(usize, Way)| way.members.count_ones().max(1) as usize;
     order.iter().map(joined).sum()
 }
 
-/// The best of the arrivals, at most `width` of them.
+/// Returns the best arrivals, at most `width` of them.
 fn most_promising(
     arrivals: FxHashMap<Reached, Arrival>,
     width: usize,
@@ -483,7 +483,7 @@ fn most_promising(
     found.map(|(_, (_, from, element, way))| (from, element, way))
 }
 
-/// The subject's slot and the predicate, if the element can be part of a star.
+/// Returns the subject's slot and the predicate if the element can be part of a star.
 fn star_key(element: &Element) -> Option<(usize, TermId)> {
     match element {
         Element::Triple(triple) => match (triple.subject, triple.predicate) {

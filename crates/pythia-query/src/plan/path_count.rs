@@ -1,5 +1,5 @@
-//! Counting without enumerating: where solutions are only counted, the far end of a path need not
-//! be found. The path gives one solution with the number of its ends, and counts become sums.
+//! Counting without enumeration: where solutions are only counted, the far end of a path need not be
+//! enumerated. The path returns one solution with the number of its ends, and counts become sums.
 
 use oxrdf::Variable;
 use spargebra::algebra::{AggregateExpression, AggregateFunction, Expression, GraphPattern};
@@ -12,7 +12,7 @@ use super::scope::{
 };
 
 impl Planner<'_> {
-    /// The same planner, by which the end `variable` of a path is counted.
+    /// Returns a planner that counts the end `variable` of a path.
     pub(super) fn counting(&self, variable: &Variable) -> Self {
         Self {
             inserted: self.inserted.clone(),
@@ -21,7 +21,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The end of a path that these aggregates over a group need only the number of.
+    /// Returns the end of a path of which these aggregates need only the number.
     pub(super) fn counted_end(
         &self,
         inner: &GraphPattern,
@@ -64,7 +64,7 @@ impl Planner<'_> {
     }
 }
 
-/// The sum of the numbers that stand in the place of what is counted.
+/// Returns the aggregate that sums the counts.
 pub(super) fn sum_of(variable: &Variable) -> AggregateExpression {
     AggregateExpression::FunctionCall {
         name: AggregateFunction::Sum,

@@ -1,4 +1,4 @@
-//! How much a path is expected to find, from the number of its first edges.
+//! Estimates the number of nodes that a path reaches, from the number of its first edges.
 
 use pythia_store::StoreError;
 
@@ -6,20 +6,20 @@ use super::automaton::Automaton;
 use super::counts::Counts;
 use crate::exec::step::{PathEstimate, Position};
 
-/// How many times as many nodes as its first step a path is expected to reach.
+/// Expected number of nodes that a path reaches, as a multiple of the nodes after its first step.
 const GROWTH: f64 = 4.0;
 
 /// The edges that a path can begin with.
 #[derive(Default)]
 struct FirstEdges {
-    /// Distinct nodes they start at.
+    /// Distinct nodes at which they start.
     starts: f64,
     /// Those of the node the path starts at.
     here: f64,
 }
 
-/// How much a path is expected to find between these ends. Reads at most a page for each first edge
-/// of an end that is a constant.
+/// Estimates the nodes that a path reaches between these ends. Reads at most one page for each first edge of
+/// a constant end.
 pub(super) fn estimate(
     counts: Counts<'_>,
     forward: &Automaton,

@@ -1,14 +1,14 @@
-//! Rewriting property paths into patterns where SPARQL says so (SPARQL 1.1 §18.2.2.4): outside
-//! closures, an alternative is a union and a sequence a join, which count routes, and a negated set
-//! is a triple pattern with a filter, which counts triples as other engines do. What is left as a
-//! path (`*`, `+`, `?`) counts each pair of ends once.
+//! Rewrites property paths as patterns where SPARQL says so (SPARQL 1.1 §18.2.2.4). Outside closures, an
+//! alternative is a union and a sequence is a join, which count routes. A negated set is a triple pattern
+//! with a filter, which counts triples as other engines do. The remaining paths (`*`, `+`, `?`) return each
+//! pair of ends once.
 
 use super::scope::visit_mut;
 use oxrdf::Variable;
 use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression as Path};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
-/// Rewrites the paths of a pattern and of all inside it.
+/// Rewrites the paths of a pattern and of all patterns inside it.
 pub(crate) fn expand(pattern: &mut GraphPattern) {
     let mut fresh = 0;
     visit_mut(pattern, &mut |pattern| {
@@ -27,7 +27,7 @@ pub(crate) fn expand(pattern: &mut GraphPattern) {
     });
 }
 
-/// The patterns that a path between two terms stands for.
+/// Returns the patterns that are equivalent to a path between two terms.
 fn patterns_of(
     subject: &TermPattern,
     path: &Path,

@@ -1,5 +1,5 @@
-//! Filters that confine what a scan reads: comparisons and prefixes as ranges of ids, and the
-//! share of solutions that a filter is expected to let through.
+//! Pushes filters into scans: comparisons and prefixes become ranges of ids. Also estimates the selectivity
+//! of filters.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::error::QueryError;
 use crate::expression::CompiledExpression;
 use crate::expression::id_set::{IdSet, intersection, normal};
 
-/// Patterns with fewer matches are not worth looking for ranges.
+/// Minimum matches of a pattern for which ranges are worthwhile.
 const MATCHES_MIN: f64 = 1000.0;
-/// More ranges than this are merged into one: each costs a seek.
+/// Maximum number of ranges; more are merged into one, because each costs a seek.
 const RANGES_MAX: usize = 64;
 
-/// A filter of a group, for the join order.
+/// Properties of a group's filter that the join order uses.
 pub(crate) struct FilterHint {
     /// The slots it reads.
     pub(crate) slots: Vec<usize>,
@@ -32,17 +32,17 @@ pub(crate) struct FilterHint {
     pub(crate) share: f64,
 }
 
-/// The ids to which a scan of a pattern confines its subjects or objects.
+/// Ids to which a scan of a pattern restricts its subjects or objects.
 #[derive(Clone, Debug)]
 pub(crate) struct Confined {
     pub(crate) end: End,
     pub(crate) ids: Arc<[Range<u64>]>,
-    /// Matches within.
+    /// Matches within the ranges.
     pub(crate) count: f64,
 }
 
 impl Confined {
-    /// Whether a scan in this order can skip to the ids.
+    /// Returns whether a scan in this order can seek to the ids.
     pub(crate) fn is_read_by(&self, order: Order) -> bool {
         order
             == match self.end {
@@ -53,8 +53,8 @@ impl Confined {
 }
 
 impl Planner<'_> {
-    /// Confines patterns to what the filters over one variable can let through, and gives what the
-    /// join order has to know of the filters.
+    /// Restricts patterns by the filters over one variable. Returns the properties of all filters for the
+    /// join order.
     pub(super) fn push_down(
         &self,
         builder: &mut Builder,
@@ -82,7 +82,7 @@ impl Planner<'_> {
         Ok(hints)
     }
 
-    /// Confines what patterns read of the variable's slot to what the filter can let through.
+    /// Restricts the patterns with the variable's slot to ids that can pass the filter.
     fn confine(
         &self,
         filter: &Expression,
@@ -116,7 +116,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// The kinds of the terms that the predicate's quads have at an end.
+    /// Returns the kinds of the terms at an end of the predicate's quads.
     fn kinds_at(&self, end: End, predicate: TermId) -> Result<KindSet, QueryError> {
         let counts = self.counts().predicate(predicate)?;
         Ok(counts.map_or(KindSet::default(), |predicate| match end {
@@ -125,7 +125,7 @@ impl Planner<'_> {
         }))
     }
 
-    /// Notes for a pattern the ids among `wanted` that there are at its end, and counts them.
+    /// Restricts a pattern to the ids among `wanted` that can occur at its end, and counts its matches.
     fn confine_triple(
         &self,
         triple: &mut Triple,
@@ -172,7 +172,7 @@ impl Planner<'_> {
     }
 }
 
-/// The end of a pattern that the slot is, if a scan of the pattern can be sorted by it.
+/// Returns the end of a pattern at which the slot is, if a scan of the pattern can be sorted by it.
 fn scanned_end(triple: &Triple, slot: usize) -> Option<(End, TermId)> {
     let worthwhile = triple.count >= MATCHES_MIN;
     match (triple.subject, triple.predicate, triple.object) {
@@ -187,7 +187,7 @@ fn scanned_end(triple: &Triple, slot: usize) -> Option<(End, TermId)> {
     }
 }
 
-/// Whether a filter is of the forms that may name ids: comparisons with a constant, prefixes.
+/// Returns whether a filter may translate to ids: comparisons with a constant, prefixes.
 fn names_ids(filter: &Expression) -> bool {
     use Expression as E;
     let is_constant = |e: &E| match e {
@@ -210,7 +210,7 @@ fn names_ids(filter: &Expression) -> bool {
     }
 }
 
-/// The share of solutions a filter is guessed to let through.
+/// Guesses the share of solutions that pass a filter.
 pub(super) fn share(filter: &Expression) -> f64 {
     match filter {
         Expression::Not(inner) => 1.0 - share(inner),

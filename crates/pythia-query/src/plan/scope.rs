@@ -1,9 +1,9 @@
-//! Which variables a graph pattern binds, and when a pattern may be evaluated from rows that
-//! already bind some of them.
+//! Variables that a graph pattern binds, and the conditions under which a pattern may be evaluated from rows
+//! that already bind some of them.
 //!
-//! SPARQL is defined bottom-up: each operand of a join is evaluated alone. Evaluating an operand
-//! *from* the rows of the other (index joins, correlated OPTIONAL) gives the same solutions only
-//! under conditions, which [`can_seed`] checks; where they fail the planner joins by hash instead.
+//! SPARQL is defined bottom-up: each operand of a join is evaluated alone. Evaluating an operand *from* the
+//! rows of the other (index joins, correlated OPTIONAL) gives the same solutions only under conditions, which
+//! [`can_seed`] checks. Otherwise the planner uses a hash join.
 
 use std::collections::HashSet;
 
@@ -16,8 +16,8 @@ use super::search::{is_search, search_binds};
 /// A set of variables.
 pub(crate) type Variables = HashSet<Variable>;
 
-/// The variable a term of a pattern stands for. Blank nodes in patterns are variables that cannot
-/// be projected; their name starts with a character no SPARQL variable may have.
+/// Returns the variable of a term in a pattern. Blank nodes in patterns are variables that cannot be
+/// projected; their names start with a character that no SPARQL variable may have.
 pub(crate) fn term_variable(term: &TermPattern) -> Option<Variable> {
     match term {
         TermPattern::Variable(variable) => Some(variable.clone()),
@@ -28,7 +28,7 @@ pub(crate) fn term_variable(term: &TermPattern) -> Option<Variable> {
     }
 }
 
-/// The variables of a term: itself, or those inside a triple term.
+/// Returns the variables of a term: itself, or those inside a triple term.
 pub(crate) fn term_variables(term: &TermPattern) -> Vec<Variable> {
     match term {
         TermPattern::Triple(triple) => triple_variables(triple),
@@ -36,7 +36,7 @@ pub(crate) fn term_variables(term: &TermPattern) -> Vec<Variable> {
     }
 }
 
-/// The variables of a triple pattern.
+/// Returns the variables of a triple pattern.
 pub(crate) fn triple_variables(pattern: &TriplePattern) -> Vec<Variable> {
     let mut variables = term_variables(&pattern.subject);
     if let NamedNodePattern::Variable(variable) = &pattern.predicate {
@@ -46,14 +46,14 @@ pub(crate) fn triple_variables(pattern: &TriplePattern) -> Vec<Variable> {
     variables
 }
 
-/// Variables bound in every solution of the pattern.
+/// Returns the variables bound in every solution of the pattern.
 pub(crate) fn certain(pattern: &GraphPattern) -> Variables {
     let mut found = Variables::new();
     add_certain(pattern, &mut found);
     found
 }
 
-/// Long chains of joins lean to the left, where this goes on without recursion and copies nothing.
+/// Iterates down the left operand, because long chains of joins lean to the left; copies nothing.
 fn add_certain(mut pattern: &GraphPattern, found: &mut Variables) {
     loop {
         pattern = match pattern {
@@ -83,7 +83,7 @@ fn add_certain(mut pattern: &GraphPattern, found: &mut Variables) {
     }
 }
 
-/// The same of a pattern that binds for certain only some of what those inside it bind.
+/// Handles patterns that bind for certain only some of the variables of their operands.
 fn certain_of_some(pattern: &GraphPattern) -> Variables {
     match pattern {
         GraphPattern::Union { left, right } => &certain(left) & &certain(right),
@@ -125,14 +125,14 @@ fn certain_of_some(pattern: &GraphPattern) -> Variables {
     }
 }
 
-/// Every variable in scope of the pattern's solutions, bound or not.
+/// Returns every variable in scope of the pattern's solutions, bound or not.
 pub(crate) fn in_scope(pattern: &GraphPattern) -> Variables {
     let mut found = Variables::new();
     add_in_scope(pattern, &mut found);
     found
 }
 
-/// Long chains of operands lean to the left, where this goes on without recursion.
+/// Iterates down the left operand, because long chains lean to the left.
 fn add_in_scope(mut pattern: &GraphPattern, found: &mut Variables) {
     loop {
         pattern = match pattern {
@@ -165,7 +165,7 @@ fn add_in_scope(mut pattern: &GraphPattern, found: &mut Variables) {
     }
 }
 
-/// The variables of a pattern that hides those inside it, or has none.
+/// Adds the variables of a pattern that hides those inside it, or has no inner patterns.
 fn add_variables(pattern: &GraphPattern, found: &mut Variables) {
     match pattern {
         GraphPattern::Bgp { .. } | GraphPattern::Path { .. } => found.extend(certain(pattern)),
@@ -189,7 +189,7 @@ fn add_variables(pattern: &GraphPattern, found: &mut Variables) {
     }
 }
 
-/// The variables an expression mentions, also in EXISTS.
+/// Adds the variables that an expression mentions, including those in EXISTS.
 pub(crate) fn expression_variables(expression: &Expression, found: &mut Variables) {
     visit(expression, &mut |part| match part {
         Expression::Variable(v) | Expression::Bound(v) => {
@@ -200,8 +200,8 @@ pub(crate) fn expression_variables(expression: &Expression, found: &mut Variable
     });
 }
 
-/// Whether an expression has another value each time it is evaluated, so that it must be evaluated
-/// for each solution of its group and for no others.
+/// Returns whether an expression has a different value at each evaluation, so that it must be evaluated
+/// exactly once for each solution of its group.
 pub(crate) fn draws(expression: &Expression) -> bool {
     let mut found = false;
     visit(expression, &mut |part| {
@@ -215,7 +215,7 @@ pub(crate) fn draws(expression: &Expression) -> bool {
     found
 }
 
-/// Calls `each` with every part of an expression, itself first; not with what is in EXISTS.
+/// Calls `each` with every part of an expression, the whole first, but not with the contents of EXISTS.
 fn visit(expression: &Expression, each: &mut dyn FnMut(&Expression)) {
     each(expression);
     match expression {
@@ -261,8 +261,8 @@ fn visit(expression: &Expression, each: &mut dyn FnMut(&Expression)) {
     }
 }
 
-/// Every variable that a pattern mentions and that is not hidden in a sub-query: those for which
-/// `EXISTS` puts terms in.
+/// Adds every variable that a pattern mentions outside sub-queries: those for which `EXISTS` substitutes
+/// terms.
 pub(crate) fn mentioned(pattern: &GraphPattern, found: &mut Variables) {
     match pattern {
         GraphPattern::Join { left, right }
@@ -319,15 +319,15 @@ pub(crate) fn mentioned(pattern: &GraphPattern, found: &mut Variables) {
     }
 }
 
-/// Variables of one expression.
+/// Returns the variables of an expression.
 pub(crate) fn variables_of(expression: &Expression) -> Variables {
     let mut found = Variables::new();
     expression_variables(expression, &mut found);
     found
 }
 
-/// Whether evaluating `pattern` from rows in which all of `outer` is bound gives the solutions
-/// that joining the rows with the pattern's own solutions gives.
+/// Returns whether evaluating `pattern` from rows that bind all of `outer` gives the same solutions as
+/// joining the rows with the pattern's own solutions.
 pub(crate) fn can_seed(pattern: &GraphPattern, outer: &Variables) -> bool {
     match pattern {
         GraphPattern::Bgp { .. } | GraphPattern::Path { .. } => true,
@@ -362,13 +362,13 @@ pub(crate) fn can_seed(pattern: &GraphPattern, outer: &Variables) -> bool {
                     .is_none_or(|e| seen_only_if_certain(e, left, outer))
         }
         GraphPattern::Graph { inner, .. } => can_seed(inner, outer),
-        // A row that leaves a variable open is compatible with whatever it is bound to.
+        // A row with an unbound variable is compatible with any value of it.
         GraphPattern::Values { .. } => true,
         _ => false,
     }
 }
 
-/// Whether the expression would see the same values inside `pattern` alone as with `outer` bound.
+/// Returns whether the expression sees the same values inside `pattern` alone as with `outer` bound.
 fn seen_only_if_certain(
     expression: &Expression,
     pattern: &GraphPattern,
@@ -380,8 +380,8 @@ fn seen_only_if_certain(
         .all(|v| !outer.contains(v) || certain.contains(v))
 }
 
-/// Shows `f` the pattern and then all that are inside it, except in expressions and in what other
-/// endpoints are asked.
+/// Calls `f` on the pattern and then on all patterns inside it, except those in expressions and those sent to
+/// other endpoints.
 pub(crate) fn visit_mut(pattern: &mut GraphPattern, f: &mut impl FnMut(&mut GraphPattern)) {
     f(pattern);
     match pattern {

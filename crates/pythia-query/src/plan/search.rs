@@ -1,9 +1,9 @@
-//! Planning a path search: the body of `SERVICE path:search` becomes an operator.
+//! Planning of a path search: the body of `SERVICE path:search` becomes an operator.
 //!
-//! The body has one triple or path pattern, whose ends are where paths start and end and whose
-//! predicate is the path expression; or `GRAPH path:step { … }`, each solution of which is an edge.
-//! Triples with predicates of the namespace are options, and their subject is the path. Filters and
-//! BIND are over the variables that options name for an edge.
+//! The body has one triple or path pattern, whose ends are the start and end of the paths and whose predicate
+//! is the path expression; or `GRAPH path:step { … }`, each solution of which is an edge. Triples with
+//! predicates of the namespace are options; their subject is the path. Filters and BIND use the variables
+//! that options name for an edge.
 
 use oxrdf::{NamedNode, Variable};
 use pythia_rdf::TermId;
@@ -28,13 +28,13 @@ use request::{Edges, Request, WeightOption};
 
 pub(crate) mod request;
 
-/// The bytes of a page of nodes that reads are sized by.
+/// Size of a page of nodes, which determines the number of parallel reads, in bytes.
 const NODE_BYTES: usize = 4096;
 
-/// Paths expected of each solution, of which nothing is known.
+/// Estimated number of paths per solution; nothing is known about it.
 const PATHS_UNKNOWN: f64 = 10.0;
 
-/// Whether a service is the path search.
+/// Returns whether a service is the path search.
 pub(crate) fn is_search(name: &NamedNodePattern) -> bool {
     match name {
         NamedNodePattern::NamedNode(node) => {
@@ -44,18 +44,18 @@ pub(crate) fn is_search(name: &NamedNodePattern) -> bool {
     }
 }
 
-/// The variables that a search's solutions may bind. Not part of the frames of the functions that go
-/// down into a pattern, which are many.
+/// Returns the variables that the solutions of a search may bind. Not inlined, to keep the frames of the
+/// recursive functions over patterns small.
 #[inline(never)]
 pub(super) fn search_binds(body: &GraphPattern) -> Variables {
     Request::read(body).map_or_else(|_| Variables::new(), |request| request.binds())
 }
 
-/// What the operator is made of, besides what it reads.
+/// The ends of a search.
 struct Ends {
     start: Origin,
     end: Destination,
-    /// The variable that the search binds with the nodes it ends at.
+    /// Variable that the search binds to the end nodes.
     found: Option<Variable>,
 }
 
@@ -140,7 +140,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The path expression's automaton, in the direction of the search.
+    /// Compiles the path expression in the direction of the search.
     fn search_automaton(
         &self,
         expression: &PropertyPathExpression,
@@ -153,7 +153,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Where the search starts and ends, given the columns of the solutions it starts from.
+    /// Returns the start and end of the search, given the columns of its input.
     fn search_ends(
         &self,
         request: &Request,
@@ -192,7 +192,7 @@ impl Planner<'_> {
         })
     }
 
-    /// The edges of the store that a path expression takes.
+    /// Returns the stored edges that a path expression follows.
     fn store_edges(
         &self,
         request: &Request,
@@ -253,7 +253,7 @@ impl Planner<'_> {
         })
     }
 
-    /// The solutions that are edges, and which of their columns say what.
+    /// Plans the pattern whose solutions are edges, and finds the columns of an edge.
     fn step_edges(
         &self,
         request: &Request,
@@ -317,7 +317,7 @@ impl Planner<'_> {
     }
 }
 
-/// The columns that the search adds, and their variables.
+/// Returns the columns that the search adds, with their variables.
 fn outputs(
     request: &Request,
     ends: &Ends,
@@ -351,7 +351,7 @@ fn outputs(
     Ok(outputs)
 }
 
-/// A pattern that binds the start to every node that paths may start at.
+/// Returns a pattern that binds the start to every node at which paths may start.
 fn all_starts(request: &Request) -> GraphPattern {
     let Some(start) = term_variable(&request.start) else {
         return GraphPattern::default();
@@ -401,8 +401,8 @@ fn all_starts(request: &Request) -> GraphPattern {
     }
 }
 
-/// Collects the edges that a path of the expression may begin with, and whether they are taken
-/// inversely; says whether it may have none. `None` if they are all but some.
+/// Collects the first edges of paths, each with whether it is followed backward. Returns whether the path may
+/// be empty, or `None` if the first edge is from a negated set.
 fn first_edges(
     expression: &PropertyPathExpression,
     inverse: bool,

@@ -1,5 +1,5 @@
-//! Planning what turns a pattern's solutions into a sequence: projection, DISTINCT, ORDER BY,
-//! LIMIT and grouping. These are plan nodes of their own, above a pipeline.
+//! Planning of solution modifiers and grouping: projection, DISTINCT, ORDER BY, LIMIT and GROUP BY. Each is a
+//! plan node of its own above a pipeline.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ use crate::exec::relational::{Distinct, Project, Slice};
 use crate::exec::sort::{Sort, SortBy};
 use crate::expression::aggregate::CompiledAggregate;
 
-/// Whether the pattern is one that this module plans.
+/// Returns whether this module plans the pattern.
 pub(super) fn is_sequence(pattern: &GraphPattern) -> bool {
     matches!(
         pattern,
@@ -33,7 +33,7 @@ pub(super) fn is_sequence(pattern: &GraphPattern) -> bool {
     )
 }
 
-/// Whether a pattern inside `GRAPH ?g` would have to be evaluated for each graph separately.
+/// Returns whether a pattern inside `GRAPH ?g` must be evaluated in each graph separately.
 pub(super) fn needs_evaluation_per_graph(pattern: &GraphPattern) -> bool {
     match pattern {
         GraphPattern::Join { left, right }
@@ -49,7 +49,7 @@ pub(super) fn needs_evaluation_per_graph(pattern: &GraphPattern) -> bool {
     }
 }
 
-/// A plan with exactly these columns.
+/// Projects a plan to exactly these columns.
 pub(super) fn project(planned: Planned, variables: &[Variable]) -> Planned {
     if planned.variables == variables {
         return planned;
@@ -69,7 +69,7 @@ pub(super) fn project(planned: Planned, variables: &[Variable]) -> Planned {
     }
 }
 
-/// Whether an aggregate is the same if solutions that are alike come once.
+/// Returns whether an aggregate is unaffected by duplicate solutions.
 fn ignores_duplicates(aggregate: &AggregateExpression) -> bool {
     match aggregate {
         AggregateExpression::CountSolutions { distinct } => *distinct,
@@ -83,7 +83,7 @@ fn ignores_duplicates(aggregate: &AggregateExpression) -> bool {
 }
 
 impl Planner<'_> {
-    /// Plans a projection, DISTINCT, ORDER BY, LIMIT or grouping; `None` for other patterns.
+    /// Plans a projection, DISTINCT, ORDER BY, LIMIT or grouping. Returns `None` for other patterns.
     pub(super) fn plan_sequence(
         &self,
         pattern: &GraphPattern,
@@ -100,7 +100,7 @@ impl Planner<'_> {
                 if let Some(planned) = self.predicates_from_counts(inner, graph) {
                     return Ok(Some(planned));
                 }
-                // Which columns there are decides which solutions are the same.
+                // The columns decide which solutions are equal.
                 let all = in_scope(inner);
                 self.distinct(self.plan(inner, graph, Some(&all))?)
             }
@@ -128,8 +128,8 @@ impl Planner<'_> {
         }
     }
 
-    /// OFFSET and LIMIT. Over ORDER BY, with or without a projection between, the sort keeps only
-    /// as many solutions as can be in the slice.
+    /// Plans OFFSET and LIMIT. Over ORDER BY, with or without a projection between, the sort keeps only as
+    /// many solutions as the slice can contain.
     fn slice(
         &self,
         inner: &GraphPattern,

@@ -1,4 +1,4 @@
-//! Planning `SERVICE`: a join of the solutions so far with what another endpoint answers.
+//! Planning of `SERVICE`: a join of the solutions so far with the answers of another endpoint.
 
 use oxrdf::Variable;
 use spargebra::algebra::GraphPattern;
@@ -12,12 +12,12 @@ use crate::exec::operator::SolutionExec;
 use crate::exec::service::{Endpoint, Service};
 use crate::service::check;
 
-/// Solutions expected of an endpoint, of which nothing is known.
+/// Estimated solutions of an endpoint; nothing is known about it.
 const ROWS_UNKNOWN: f64 = 1000.0;
 
 impl Planner<'_> {
-    /// Joins the pipeline with a pattern that an endpoint answers; what nothing joins stays as it is, if
-    /// that is `optional`.
+    /// Joins the pipeline with a pattern that an endpoint answers. With `optional`, solutions without a match
+    /// are kept.
     pub(super) fn service(
         &self,
         builder: &mut Builder,
@@ -34,7 +34,7 @@ impl Planner<'_> {
         let left = std::mem::take(builder).finish(Some(&needed));
         let endpoint = match name {
             NamedNodePattern::NamedNode(node) => {
-                // Also if nothing will be asked in the end.
+                // Checked even if no request is sent in the end.
                 if !silent && let Some(handler) = self.evaluation.service() {
                     check(handler.as_ref(), node)?;
                 }

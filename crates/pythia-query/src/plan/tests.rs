@@ -1,4 +1,4 @@
-//! The work of planning, counted.
+//! Tests that count the steps of planning.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::governor::Governor;
 use crate::syntax::Query;
 use crate::validate::pattern_of;
 
-/// A snapshot of a few quads with three predicates.
+/// Returns a snapshot of a few quads with three predicates.
 fn snapshot() -> Snapshot {
     let mut nquads = String::new();
     for n in 0..200 {
@@ -50,8 +50,7 @@ fn snapshot() -> Snapshot {
     Store::open_storage(storage, open).unwrap().snapshot()
 }
 
-/// Plans a query; gives how often the planner asked for the deadline, or the error after it asked
-/// `checks_max` times.
+/// Plans a query. Returns the number of deadline checks, or the error after `checks_max` checks.
 fn checks(snapshot: &Snapshot, text: &str, checks_max: u64) -> Result<u64, QueryError> {
     let mut query = Query::parse(text, None).unwrap().algebra;
     let pattern = pattern_of(&mut query);

@@ -1,8 +1,7 @@
-//! Triple terms in patterns, and what else is left to do once a pattern is joined.
+//! Triple terms in patterns, and other work left after a pattern is joined.
 //!
-//! A triple term with variables inside, `<<( ?s :p ?o )>>`, is a variable of its own for the
-//! pattern it stands in. Once that is bound it is taken apart; or if what is inside is bound
-//! first, it is put together.
+//! A triple term with inner variables, `<<( ?s :p ?o )>>`, is a variable of its own in its pattern. Once this
+//! variable is bound, the term is taken apart; if its parts are bound first, the term is composed.
 
 use oxrdf::{NamedOrBlankNode, Term, Triple, Variable};
 use spargebra::algebra::{Expression, Function};
@@ -17,22 +16,22 @@ use crate::exec::step::{GraphPosition, Position, SlotPattern, StepKind};
 
 /// Work that follows a joined pattern.
 pub(super) enum Unfinished {
-    /// The quad was looked for in all named graphs: only those merged into the default graph
-    /// count, and each triple once.
+    /// The quad was matched in all named graphs; it must be in a graph that is merged into the default graph,
+    /// and each triple counts once.
     Merged([Place; 3], usize),
-    /// The slot holds a graph that was found among all of the store: only the dataset's count.
+    /// The slot holds a graph found in the whole store; it must be in the dataset.
     Named(usize),
     /// The slot holds a triple term with these parts.
     TripleTerm {
         slot: usize,
         parts: [Place; 3],
-        /// What puts it together.
+        /// Expression that composes the term.
         composed: Expression,
     },
 }
 
 impl Planner<'_> {
-    /// The slot of a term of a pattern; `None` if it is a constant.
+    /// Returns the slot of a term in a pattern, or `None` if the term is constant.
     pub(super) fn slot_of(
         &self,
         builder: &mut Builder,
@@ -56,7 +55,7 @@ impl Planner<'_> {
         {
             *part = match self.slot_of(builder, term, unfinished)? {
                 Some(slot) => Place::Slot(slot),
-                // It may be part of a term that only this query makes.
+                // It may be part of a term that only this query creates.
                 None => Place::Constant(self.evaluation.intern(ground_term(term)?)?),
             };
         }
@@ -69,7 +68,7 @@ impl Planner<'_> {
         Ok(Some(slot))
     }
 
-    /// Does what has become possible.
+    /// Does the work that has become possible.
     pub(super) fn finish_elements(
         &self,
         builder: &mut Builder,
@@ -111,7 +110,7 @@ impl Planner<'_> {
         let rows = builder.known.rows;
         let term = self.compile(composed, &builder.slots, &GraphScope::DEFAULT)?;
         builder.push(StepKind::Bind(slot, term), rows);
-        // Parts that make no triple, such as a literal as subject, match nothing.
+        // Parts that form no triple, such as a literal as subject, match nothing.
         let is_made = Expression::Bound(builder.slots[slot].clone());
         let is_made = self.compile(&is_made, &builder.slots, &GraphScope::DEFAULT)?;
         builder.push(StepKind::Filter(is_made), rows);
@@ -173,7 +172,7 @@ fn take_apart(builder: &mut Builder, slot: usize, parts: [Place; 3]) {
     }
 }
 
-/// The expression that makes the triple term.
+/// Returns the expression that composes the triple term.
 fn composed(triple: &TriplePattern) -> Expression {
     let predicate = match &triple.predicate {
         NamedNodePattern::NamedNode(node) => Expression::NamedNode(node.clone()),
@@ -196,7 +195,7 @@ fn part(term: &TermPattern) -> Expression {
     }
 }
 
-/// The term of a pattern without variables.
+/// Returns the term of a pattern without variables.
 pub(super) fn ground_term(pattern: &TermPattern) -> Result<Term, QueryError> {
     Ok(match pattern {
         TermPattern::NamedNode(node) => node.clone().into(),

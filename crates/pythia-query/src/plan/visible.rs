@@ -1,4 +1,4 @@
-//! The graphs that rules let a query see, as ids of a snapshot.
+//! The visible graphs of a query, as ids of a snapshot.
 
 use pythia_rdf::{TermId, TermKind};
 use pythia_store::{Component, GraphFilter, Order, QuadPattern, Snapshot};
@@ -8,18 +8,18 @@ use crate::error::QueryError;
 use crate::governor::Governor;
 use crate::graph_rules::GraphRules;
 
-/// The graphs of a snapshot that a query sees, where it does not see all.
+/// The visible graphs of a snapshot, if some graphs are hidden.
 #[derive(Debug, Default)]
 pub(crate) struct Visible {
     pub(crate) default: bool,
-    /// The named ones that have quads, sorted; `None` if they are all.
+    /// Visible named graphs that have quads, sorted; `None` if all are visible.
     pub(crate) named: Option<Vec<TermId>>,
     pub(super) counted: CountedPredicates,
 }
 
 impl Visible {
-    /// What the rules let be seen; `None` if that is all. Reads the dictionary's pages of the rules'
-    /// names.
+    /// Returns the visible graphs, or `None` if all are visible. Reads the dictionary pages of the names in
+    /// the rules.
     pub(crate) fn of(
         rules: &GraphRules,
         snapshot: &Snapshot,
@@ -38,7 +38,7 @@ impl Visible {
         }))
     }
 
-    /// Whether a graph of the snapshot is visible.
+    /// Returns whether a graph of the snapshot is visible.
     pub(crate) fn accepts(&self, graph: TermId) -> bool {
         if graph == TermId::DEFAULT_GRAPH {
             return self.default;
@@ -47,7 +47,7 @@ impl Visible {
         named.is_none_or(|named| named.binary_search(&graph).is_ok())
     }
 
-    /// The visible graphs among some, of which one graph is visible.
+    /// Returns the visible graphs among `graphs`. A single graph must be visible.
     pub(super) fn among(&self, graphs: GraphFilter) -> Vec<GraphFilter> {
         let mut among = Vec::new();
         match graphs {
@@ -65,7 +65,7 @@ impl Visible {
     }
 }
 
-/// The graphs with quads that have one of the names, or a name that begins so, sorted.
+/// Returns the graphs with quads whose name is listed or has a listed prefix, sorted.
 fn named(
     exact: &[String],
     prefixes: &[String],
@@ -86,7 +86,7 @@ fn named(
         for prefix in prefixes {
             let [old, new] = snapshot.ids_with_prefix(TermKind::Iri, prefix.as_bytes())?;
             graphs.extend(all.iter().filter(|graph| old.contains(&graph.0)));
-            // Of the new terms, all are given.
+            // The range covers all new terms, so prefixes are compared.
             let new = all.iter().copied().filter(|graph| new.contains(&graph.0));
             let new: Vec<TermId> = new.collect();
             for (graph, term) in new.iter().zip(snapshot.decode(&new)?) {
@@ -102,7 +102,7 @@ fn named(
     Ok(graphs)
 }
 
-/// Whether the graph has a quad.
+/// Returns whether the graph has a quad.
 pub(crate) fn has_graph(snapshot: &Snapshot, graph: TermId) -> Result<bool, QueryError> {
     let pattern = QuadPattern {
         graph: GraphFilter::One(graph),
@@ -111,7 +111,7 @@ pub(crate) fn has_graph(snapshot: &Snapshot, graph: TermId) -> Result<bool, Quer
     Ok(Counts::new(snapshot, None).exact(&pattern)? > 0)
 }
 
-/// The ids of all named graphs of the store, sorted. Known without reading unless there are very many.
+/// Returns the ids of all named graphs of the store, sorted. Reads nothing unless there are very many graphs.
 pub(crate) fn named_graphs(
     snapshot: &Snapshot,
     governor: &Governor,

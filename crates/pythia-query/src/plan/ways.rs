@@ -1,6 +1,6 @@
-//! The ways in which one more element can be joined to the solutions so far, with what each
-//! costs and how many solutions it leaves. Costs are in microseconds: the constants are those of pages
-//! in memory, and what a store larger than its cache reads from the device comes on top.
+//! Ways to join one more element to the solutions so far, with their cost and number of solutions. Costs are
+//! in microseconds. The constants are for pages in memory; for a store larger than its cache, the cost of
+//! reads from the device is added.
 
 use pythia_store::{End, GraphFilter, Order, ReadCosts};
 
@@ -8,57 +8,57 @@ use super::bgp::{Element, GraphPlace, Place, Triple};
 use super::cached::CachedPair;
 use crate::exec::step::{Access, PathStep, Position};
 
-/// Visiting one tuple page and decoding a list.
+/// Cost of visiting one tuple page and decoding a list.
 const VISIT: f64 = 0.4;
-/// Skipping to a place of a scan costs as much as reading so many rows.
+/// Cost of a seek in a scan, in rows read.
 const SEEK: f64 = 300.0;
-/// The longest list that is held to be intersected.
+/// Maximum length of a list that is kept in memory for an intersection.
 const LIST_ROWS_MAX: f64 = 65536.0;
-/// Solutions whose lists are read together.
+/// Number of solutions whose lists are read together.
 const TOGETHER_ROWS: f64 = 512.0;
-/// Finding the labels of two terms.
+/// Cost of finding the labels of two terms.
 const LABELS: f64 = 1.5;
-/// Making one row.
+/// Cost of producing one row.
 const ROW: f64 = 0.02;
-/// Reading one row of a column.
+/// Cost of reading one row of a column.
 const SCANNED: f64 = 0.006;
-/// Reading one row of a column into a hash table.
+/// Cost of reading one row of a column into a hash table.
 const HASHED: f64 = 0.05;
-/// One hash lookup.
+/// Cost of one hash lookup.
 const LOOKUP: f64 = 0.03;
-/// Starting a scan.
+/// Cost of starting a scan.
 const SCAN_START: f64 = 2.0;
-/// With this many matches a constant object's list is read from the columns, streaming.
+/// From this many matches, a constant object's list is read from the columns, streaming.
 const LONG_LIST: u64 = 4096;
 
-/// What is known of the solutions after some of the elements.
+/// Properties of the solutions after some of the elements.
 #[derive(Clone, Debug)]
 pub(super) struct Joined {
     /// Estimated number of solutions.
     pub(super) rows: f64,
-    /// Per slot, the estimated number of distinct terms; 0 where it is not bound in all solutions.
+    /// Estimated number of distinct terms per slot; 0 if it is not bound in all solutions.
     pub(super) distinct: Vec<f64>,
-    /// The slot by which solutions come sorted.
+    /// Slot by which the solutions are sorted.
     pub(super) sorted: Option<usize>,
-    /// Whether it is the one empty solution.
+    /// True for the single empty solution.
     pub(super) unit: bool,
-    /// What pages cost that are not in memory.
+    /// Cost of pages that are not in memory.
     pub(super) reads: ReadCosts,
 }
 
 /// A way to join an element.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Way {
-    /// How a triple pattern is read; `None` for a path and for several patterns.
+    /// Access to a triple pattern; `None` for a path and for several patterns.
     pub(super) access: Option<Access>,
-    /// The elements that are joined at once, if they are several: their lists are intersected, or
-    /// the one is an attribute cached beside the other.
+    /// Elements that are joined in one step, if there are several: their lists are intersected, or one is an
+    /// attribute cached beside the other.
     pub(super) members: u64,
-    /// Solutions after it.
+    /// Solutions after the join.
     pub(super) rows: f64,
-    /// What it costs.
+    /// Cost of the join.
     pub(super) cost: f64,
-    /// The slot by which solutions come sorted after it.
+    /// Slot by which the solutions are sorted after the join.
     pub(super) sorted: Option<usize>,
 }
 
@@ -74,12 +74,12 @@ impl Joined {
         }
     }
 
-    /// Distinct terms of a bound slot.
+    /// Returns the number of distinct terms of a bound slot.
     fn distinct(&self, slot: usize) -> f64 {
         self.distinct[slot].min(self.rows).max(1.0)
     }
 
-    /// Whether the element shares a bound variable with the solutions, or has none at all.
+    /// Returns whether the element shares a bound variable with the solutions, or has no variable.
     pub(super) fn is_connected(&self, element: &Element) -> bool {
         match element {
             Element::Triple(triple) => {
@@ -94,7 +94,7 @@ impl Joined {
         }
     }
 
-    /// Notes that an element was joined in this way; gives the slots that it binds.
+    /// Records that an element was joined in this way. Returns the slots that it binds.
     pub(super) fn join(&mut self, element: &Element, way: &Way) -> Vec<usize> {
         self.rows = way.rows;
         self.sorted = way.sorted;
@@ -129,7 +129,7 @@ impl Joined {
         bound
     }
 
-    /// The way to join a path.
+    /// Returns the way to join a path.
     pub(super) fn path_way(&self, path: &PathStep) -> Way {
         let known = |end: Position| match end.slot() {
             None => Some(1.0),
@@ -177,8 +177,8 @@ impl Joined {
         }
     }
 
-    /// The slot that a pattern would bind from a node's list: the one end that is not known, where
-    /// the other end, the predicate and the graph are.
+    /// Returns the slot that a pattern would bind from a node's list: its only unknown end, if the other end,
+    /// the predicate and the graph are known.
     pub(super) fn new_end(&self, element: &Element) -> Option<usize> {
         let Element::Triple(triple) = element else {
             return None;
@@ -198,8 +198,8 @@ impl Joined {
         }
     }
 
-    /// What it costs to read a pattern's lists from the ends that are known; `None` if they may be
-    /// too long to be held.
+    /// Returns the cost of reading a pattern's lists from the known ends, or `None` if they may be too long
+    /// to keep in memory.
     pub(super) fn list_cost(&self, triple: &Triple) -> Option<f64> {
         let is_constant = |place: Place| matches!(place, Place::Constant(_));
         if is_constant(triple.subject) || is_constant(triple.object) {
@@ -212,7 +212,8 @@ impl Joined {
         (length <= LIST_ROWS_MAX).then_some(self.visits(self.rows) + self.rows * length * SCANNED)
     }
 
-    /// The way to join an edge and a cached attribute: from `edges` links, `rows` solutions.
+    /// Returns the way to join an edge and a cached attribute. `edges` is the number of links read, `rows`
+    /// the number of solutions.
     pub(super) fn cached_way(&self, pair: &CachedPair, edges: f64, rows: f64) -> Way {
         Way {
             access: Some(Access::Cached(pair.end, pair.predicate)),
@@ -223,22 +224,22 @@ impl Joined {
         }
     }
 
-    /// What it costs to make rows.
+    /// Returns the cost of producing rows.
     pub(super) fn output_cost(&self, rows: f64) -> f64 {
         rows * ROW
     }
 
-    /// What it costs to look up nodes: a page each, but no page is read twice for one batch.
+    /// Returns the cost of looking up nodes: one page each, but no page is read twice for one batch.
     fn visits(&self, nodes: f64) -> f64 {
         nodes * VISIT + nodes.min(self.reads.tuple_pages) * self.reads.page_us
     }
 
-    /// What it costs to read rows of a column.
+    /// Returns the cost of reading rows of a column.
     fn scanned(&self, rows: f64) -> f64 {
         rows * (SCANNED + self.reads.row_us)
     }
 
-    /// Solutions after joining a triple pattern, if its variables are independent of each other.
+    /// Estimates the solutions after joining a triple pattern, assuming independent variables.
     pub(super) fn rows_after(&self, triple: &Triple) -> f64 {
         let bound = triple.slots().filter(|(slot, _)| self.is_bound(*slot));
         bound.fold(self.rows * triple.count, |rows, (slot, distinct)| {
@@ -246,7 +247,8 @@ impl Joined {
         })
     }
 
-    /// Among how many terms a bound object picks one; 1 if the object is not a bound variable.
+    /// Returns the number of terms among which a bound object selects one, or 1 if the object is not a bound
+    /// variable.
     pub(super) fn objects_bound(&self, triple: &Triple) -> f64 {
         match triple.object {
             Place::Slot(slot) if self.is_bound(slot) => {
@@ -258,7 +260,7 @@ impl Joined {
         }
     }
 
-    /// The ways to join a triple pattern, after which there are `rows` solutions.
+    /// Lists the ways to join a triple pattern, after which there are `rows` solutions.
     pub(super) fn triple_ways(&self, triple: &Triple, rows: f64, ways: &mut Vec<Way>) {
         let subject = self.is_known(triple.subject);
         let object = self.is_known(triple.object);
@@ -277,7 +279,7 @@ impl Joined {
                 (triple.predicate, triple.graph)
         {
             add(Access::Probe, self.visits(self.rows), self.sorted);
-            // In several graphs a quad may be there more than once.
+            // In several graphs, a quad may occur more than once.
             let is_one = matches!(filter, GraphFilter::One(_));
             if let (Some(order), Some(slot), true) = (
                 keyed_order(triple, true, true),
@@ -336,8 +338,8 @@ impl Joined {
         }
     }
 
-    /// The ways to join a pattern by the one slot it shares with the solutions, as the matches come
-    /// sorted by it in this order.
+    /// Lists the ways to join a pattern by its single shared slot, by which the matches are sorted in this
+    /// order.
     fn keyed_ways(
         &self,
         triple: &Triple,
@@ -357,8 +359,8 @@ impl Joined {
     }
 }
 
-/// The one slot that joins the pattern, if exactly one end is a bound variable, the other is
-/// free or constant, and predicate and graph are fixed.
+/// Returns the single slot that joins the pattern: exactly one end is a bound variable, the other is free or
+/// constant, and predicate and graph are fixed.
 fn single_key(triple: &Triple, subject: bool, object: bool) -> Option<usize> {
     let (Place::Constant(_), GraphPlace::Filter(_)) = (triple.predicate, triple.graph) else {
         return None;
@@ -373,7 +375,7 @@ fn single_key(triple: &Triple, subject: bool, object: bool) -> Option<usize> {
     }
 }
 
-/// The order whose rows come sorted by the joining slot.
+/// Returns the order whose rows are sorted by the joining slot.
 fn keyed_order(triple: &Triple, subject: bool, object: bool) -> Option<Order> {
     match (triple.subject, triple.object) {
         (Place::Slot(_), Place::Slot(_)) if subject && !object => Some(Order::Pso),
@@ -384,7 +386,7 @@ fn keyed_order(triple: &Triple, subject: bool, object: bool) -> Option<Order> {
     }
 }
 
-/// The orders worth reading a pattern in that shares nothing with the solutions so far.
+/// Returns the useful scan orders for a pattern that shares nothing with the solutions so far.
 fn scan_orders(triple: &Triple, unit: bool) -> impl Iterator<Item = Order> {
     let (first, second) = match (triple.subject, triple.predicate, triple.object) {
         (Place::Constant(_), ..) => (Order::Spo, None),
@@ -392,7 +394,7 @@ fn scan_orders(triple: &Triple, unit: bool) -> impl Iterator<Item = Order> {
             (Order::Pos, None)
         }
         (_, _, Place::Constant(_)) => (Order::Ops, None),
-        // Either may be what a later pattern can be merged with.
+        // A later merge join may need either.
         (Place::Slot(_), Place::Constant(_), Place::Slot(_)) => (
             Order::Pso,
             (unit || triple.confined.is_some()).then_some(Order::Pos),
@@ -402,8 +404,7 @@ fn scan_orders(triple: &Triple, unit: bool) -> impl Iterator<Item = Order> {
     std::iter::once(first).chain(second)
 }
 
-/// The slot by which a scan comes sorted: that of the first component in the order that is not a
-/// constant.
+/// Returns the slot by which a scan is sorted: that of the first component in the order that is not constant.
 fn sorted_by(triple: &Triple, order: Order) -> Option<usize> {
     let (s, p, o) = (triple.subject, triple.predicate, triple.object);
     let components = match order {

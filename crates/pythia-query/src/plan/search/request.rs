@@ -1,4 +1,4 @@
-//! Reading the body of `SERVICE path:search`.
+//! Reads the body of `SERVICE path:search`.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::error::QueryError;
 use crate::plan::scope::{Variables, term_variable};
 use crate::search::{Mode, NAMESPACE, Restrictor, Rules};
 
-/// A question for paths.
+/// A path search as requested in the query.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) start: TermPattern,
@@ -20,12 +20,12 @@ pub(crate) struct Request {
     pub(crate) computed: Vec<(Variable, Expression)>,
     pub(crate) weight: Option<WeightOption>,
     pub(crate) weight_optional: bool,
-    /// The variables of a path.
+    /// Variables of a path.
     pub(crate) path: Option<Variable>,
     pub(crate) length: Option<Variable>,
     pub(crate) cost: Option<Variable>,
     pub(crate) number: Option<Variable>,
-    /// The variables of an edge.
+    /// Variables of an edge.
     pub(crate) index: Option<Variable>,
     pub(crate) from: Option<Variable>,
     pub(crate) predicate: Option<Variable>,
@@ -38,7 +38,7 @@ pub(crate) struct Request {
     batch_nodes: Option<usize>,
 }
 
-/// What is an edge.
+/// The definition of an edge.
 #[derive(Clone, Debug)]
 pub(crate) enum Edges {
     /// A step of a path expression.
@@ -47,12 +47,12 @@ pub(crate) enum Edges {
     Step(GraphPattern),
 }
 
-/// What an edge costs.
+/// The weight of an edge.
 #[derive(Clone, Debug)]
 pub(crate) enum WeightOption {
-    /// The value that the node it leads to has of a predicate.
+    /// The value of this predicate at the target node of the edge.
     Value(NamedNode),
-    /// A variable of the pattern, or one that BIND binds.
+    /// A variable of the pattern or of a BIND.
     Variable(Variable),
 }
 
@@ -145,7 +145,7 @@ impl Request {
         Ok(request)
     }
 
-    /// What is searched for, on a device that serves so many reads at once best.
+    /// Returns the rules of the search. `depth` is the number of parallel reads that suits the device best.
     pub(crate) fn rules(&self, depth: usize) -> Rules {
         Rules {
             mode: self.mode,
@@ -157,13 +157,13 @@ impl Request {
         }
     }
 
-    /// The filters, all of which must be true.
+    /// Returns the conjunction of all filters.
     pub(crate) fn filter(&self) -> Option<Expression> {
         let and = |a, b| Expression::And(Box::new(a), Box::new(b));
         self.filters.iter().cloned().reduce(and)
     }
 
-    /// The variables that solutions of the search may bind.
+    /// Returns the variables that solutions of the search may bind.
     pub(crate) fn binds(&self) -> Variables {
         let ends = [&self.start, &self.end]
             .into_iter()
@@ -181,7 +181,7 @@ impl Request {
         ends.chain(named.flatten().cloned()).collect()
     }
 
-    /// The variables of a step's ends.
+    /// Returns the variables of an edge's ends in `path:step`.
     pub(crate) fn step_ends(&self) -> Reading<(&Variable, &Variable)> {
         self.from.as_ref().zip(self.to.as_ref()).ok_or_else(|| {
             refused(
@@ -207,7 +207,7 @@ impl Request {
         Ok(())
     }
 
-    /// Takes an option.
+    /// Sets an option.
     fn set(&mut self, option: &TriplePattern) -> Reading {
         let name = option_name(option).unwrap_or_default();
         if let TermPattern::Variable(path) = &option.subject {
@@ -373,8 +373,8 @@ impl Parts {
     }
 }
 
-/// The one path pattern that the parser has taken apart into a chain of them, joined by blank
-/// nodes; from a given start, if there is one.
+/// Rejoins the path pattern that the parser split into a chain of patterns linked by blank nodes. Starts at
+/// the given start, if there is one.
 fn whole(elements: &[Element], given: Option<&TermPattern>) -> Reading<Element> {
     let touching = |term: &TermPattern| {
         let ends = elements.iter().flat_map(|(s, _, o)| [s, o]);
@@ -462,7 +462,7 @@ fn word<'v>(name: &str, value: &'v TermPattern, words: &[&'v str]) -> Reading<&'
     })
 }
 
-/// For EXPLAIN.
+/// Formats the request for EXPLAIN.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.start)?;
