@@ -387,7 +387,7 @@ fn need_graph(live: &mut Slots, graph: GraphPosition) {
 pub(crate) enum GraphScope {
     /// One graph, or a set of them.
     Fixed(pythia_store::GraphFilter),
-    /// A graph the store does not have.
+    /// A graph that the store does not have.
     Absent,
     /// `GRAPH ?g`.
     Variable(Variable),

@@ -27,9 +27,9 @@ pub(super) fn order(search: &Search<'_>, state: State) -> Result<Vec<(usize, Way
 struct Long<'s, 'a> {
     search: &'s Search<'a>,
     state: State,
-    /// The slots of each element, without repetition.
+    /// Slots of each element, without repetition.
     slots: Vec<Vec<usize>>,
-    /// Per slot, the elements that mention it.
+    /// Elements that mention each slot.
     elements: Vec<Vec<usize>>,
     /// Elements that share a bound slot with the solutions, have no slot, or have one match.
     near: BinaryHeap<Candidate>,

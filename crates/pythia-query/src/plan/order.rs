@@ -54,7 +54,7 @@ pub(super) struct Start<'a> {
 pub(super) struct Search<'a> {
     pub(super) elements: &'a [Element],
     filters: &'a [FilterHint],
-    /// None, if it may not be known.
+    /// Statistics of the store, or `None` if the query may not use them.
     statistics: Option<&'a Statistics>,
     reads: ReadCosts,
     /// For each triple pattern with a variable subject and a constant predicate: the patterns of its star,

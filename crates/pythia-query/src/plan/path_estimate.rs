@@ -14,7 +14,7 @@ const GROWTH: f64 = 4.0;
 struct FirstEdges {
     /// Distinct nodes at which they start.
     starts: f64,
-    /// Those of the node the path starts at.
+    /// Edges of the node at which the path starts.
     here: f64,
 }
 

@@ -26,9 +26,9 @@ const RANGES_MAX: usize = 64;
 
 /// Properties of a group's filter that the join order uses.
 pub(crate) struct FilterHint {
-    /// The slots it reads.
+    /// Slots that the filter reads.
     pub(crate) slots: Vec<usize>,
-    /// The share of solutions it lets through.
+    /// Share of solutions that pass.
     pub(crate) share: f64,
 }
 

@@ -1,7 +1,7 @@
-//! The triples of a CONSTRUCT: its template, filled with each solution's ids.
+//! Triples of a CONSTRUCT: the template, instantiated with the ids of each solution.
 //!
-//! Repetitions are found among ids, before any term is fetched. A triple with a blank node of the
-//! template can repeat only within one solution, as the node is new in each.
+//! Duplicates are found among ids, before any term is decoded. A triple with a blank node of the template can
+//! repeat only within one solution, because each solution gets new blank nodes.
 
 use std::sync::Arc;
 
@@ -19,31 +19,31 @@ use crate::spill::distinct::{DistinctRows, Offered};
 use crate::spill::file::SpillFile;
 use crate::spill::rows::{RowReader, RowWriter};
 
-/// A CONSTRUCT under way.
+/// A running CONSTRUCT.
 pub(super) struct Construction {
     solutions: SolutionStream,
     template: Vec<Shape>,
     state: State,
     pending: PendingTriples,
     solution: u64,
-    /// What is left of the query's last batch, and the next row of it.
+    /// Current batch of solutions, and the next row of it.
     batch: IdBatch,
     row: usize,
 }
 
-/// Where triples come from.
+/// The source of triples.
 enum State {
-    /// Solutions; the set of what was given.
+    /// The query's solutions, with the set of triples returned so far.
     Solutions(DistinctRows),
-    /// What the set had no room for, and turned out to be new.
+    /// Triples that the set had no room for and that proved to be new.
     PutOff(RowReader),
     Done,
 }
 
-/// A triple of the template: its places in the order of [`Row`].
+/// A triple of the template: its positions in the order of [`Row`].
 struct Shape {
     places: Vec<Place>,
-    /// Whether a blank node of the template is in it.
+    /// True if it has a blank node of the template.
     has_new_node: bool,
 }
 
@@ -72,7 +72,7 @@ impl Construction {
         })
     }
 
-    /// The next triples. Those that would not be RDF are left out.
+    /// Returns the next triples, without those that are not valid RDF.
     pub(super) fn next_batch(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
         loop {
             if let Some(triples) = self.pending.next_batch()? {
@@ -101,7 +101,7 @@ impl Construction {
         }
     }
 
-    /// New triples from the next solutions; none at the end of the solutions.
+    /// Returns new triples of the next solutions; none at the end of the solutions.
     fn instantiate(&mut self) -> Result<Vec<Pending>, QueryError> {
         let mut pending = Vec::new();
         let mut own: HashSet<Row> = HashSet::new();
@@ -111,7 +111,7 @@ impl Construction {
         let context = Arc::clone(&self.solutions.context);
         while pending.len() < BATCH_ROWS {
             if self.row == self.batch.rows {
-                // What there is leaves before more is computed.
+                // Finished triples are returned before more solutions are computed.
                 let next = if pending.is_empty() {
                     self.solutions.next_ids()?
                 } else {
@@ -146,7 +146,7 @@ impl Construction {
     }
 }
 
-/// The new ones among the rows that were put off.
+/// Returns the new rows among those put off.
 fn put_off(given: DistinctRows, context: &QueryContext) -> Result<State, QueryError> {
     if !given.has_put_off() {
         return Ok(State::Done);
@@ -174,7 +174,7 @@ impl Shape {
         }
     }
 
-    /// The ids of this triple in a solution; `None` if a variable is unbound.
+    /// Returns the ids of this triple in a solution, or `None` if a variable is unbound.
     fn row(&self, filling: &Filling<'_>) -> Result<Option<Row>, QueryError> {
         let mut ids = Row::default();
         for (id, place) in ids.iter_mut().zip(&self.places) {

@@ -1,5 +1,5 @@
-//! The triples of a DESCRIBE: all about the solutions' terms, and about the blank nodes these lead
-//! to.
+//! Triples of a DESCRIBE: all triples whose subject is a term of the solutions, or a blank node reached from
+//! these.
 
 use hashbrown::HashSet;
 use oxrdf::Triple;
@@ -12,28 +12,28 @@ use super::triples::{BATCH_ROWS, Pending, PendingTriples};
 use crate::error::QueryError;
 use crate::governor::Working;
 
-/// A DESCRIBE under way. Each term is described once, so no triple repeats; memory is one id for
-/// each term described, and where the default graph is made of several, what these say of a term.
+/// A running DESCRIBE. Each term is described once, so no triple repeats. Memory holds one id per described
+/// term and, if the default graph is a merge, the triples of the current term.
 pub(super) struct Description {
     solutions: SolutionStream,
-    /// What the default graph is read from.
+    /// Graphs that make up the default graph.
     graphs: Vec<GraphFilter>,
     described: HashSet<TermId, FxBuildHasher>,
     /// Terms still to be described.
     open: Vec<TermId>,
     pending: PendingTriples,
-    /// The term being described, with what is said of it.
+    /// Current term, with its predicates and objects.
     current: Option<(TermId, Statements)>,
 }
 
 /// Predicates and objects of one term.
 enum Statements {
     Scan(QuadScan),
-    /// Of several graphs, each once.
+    /// Merged from several graphs, without duplicates.
     Merged(Merged),
 }
 
-/// Pairs of predicate and object, given some at a time.
+/// Pairs of predicate and object, returned some at a time.
 struct Merged {
     rows: Vec<(u64, u64)>,
     next: usize,
@@ -65,7 +65,7 @@ impl Description {
         }
     }
 
-    /// The next triples; `None` at the end.
+    /// Returns the next triples, or `None` at the end.
     pub(super) fn next_batch(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
         loop {
             if let Some(triples) = self.pending.next_batch()? {
@@ -94,7 +94,7 @@ impl Description {
         }
     }
 
-    /// Takes triples of a term to be decoded; blank nodes among their objects are described next.
+    /// Queues triples of a term for decoding. Blank nodes among their objects are described next.
     fn describe(&mut self, subject: TermId, found: &IdBatch) {
         let [predicates, objects] = &found.columns[..] else {
             unreachable!("two components were asked for");
@@ -109,7 +109,7 @@ impl Description {
         self.pending.fill(rows);
     }
 
-    /// Starts to describe a term, unless that is done.
+    /// Starts to describe a term, unless it has been described.
     fn start(&mut self, subject: TermId) -> Result<(), QueryError> {
         let context = &self.solutions.context;
         if !subject.is_bound() || self.described.contains(&subject) {

@@ -1,4 +1,4 @@
-//! Results: the last step from ids to terms, batch by batch.
+//! Results: decoding of ids into terms, batch by batch.
 
 mod construct;
 mod describe;
@@ -36,61 +36,61 @@ pub enum Results {
     Boolean(bool),
 }
 
-/// Solutions, computed batch by batch as they are asked for.
+/// Solutions, computed batch by batch on demand.
 pub struct SolutionStream {
     variables: Arc<[Variable]>,
     stream: Solutions,
     context: Arc<QueryContext>,
-    /// Solutions that are not all decoded, and how many of them are.
+    /// Current solutions, and the number of them that are decoded.
     ids: IdBatch,
     decoded: usize,
-    /// How many ids are decoded together.
+    /// Number of ids that are decoded together.
     cells: usize,
 }
 
-/// How many ids are decoded together, at most.
+/// Maximum number of ids that are decoded together.
 const CELLS_MAX: usize = 1 << 16;
 
-/// Some solutions with their terms. Each distinct term is held once.
+/// Some solutions with their terms. Each distinct term is stored once.
 #[derive(Debug)]
 pub struct SolutionBatch {
     variables: Arc<[Variable]>,
     terms: Vec<Term>,
-    /// Per column and row, the term's place in `terms` plus one; 0 if unbound.
+    /// Per column and row, the term's index in `terms` plus one; 0 if unbound.
     columns: Vec<Vec<u32>>,
     rows: usize,
-    /// What the terms take of the query's memory.
+    /// Memory of the terms, charged to the query.
     _charge: Working,
 }
 
 impl SolutionBatch {
-    /// How many solutions there are.
+    /// Returns the number of solutions.
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// Whether there are none.
+    /// Returns whether the batch has no solutions.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// The variables, in column order.
+    /// Returns the variables, in column order.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
 
-    /// The distinct terms of all solutions.
+    /// Returns the distinct terms of all solutions.
     pub fn terms(&self) -> &[Term] {
         &self.terms
     }
 
-    /// The term of a column in a row; `None` if unbound.
+    /// Returns the term of a column in a row, or `None` if unbound.
     pub fn term(&self, row: usize, column: usize) -> Option<&Term> {
         let place = self.columns[column][row].checked_sub(1)?;
         Some(&self.terms[place as usize])
     }
 
-    /// One solution's terms, in column order.
+    /// Returns the terms of one solution, in column order.
     pub fn row(&self, row: usize) -> impl Iterator<Item = (&Variable, Option<&Term>)> {
         self.variables
             .iter()
@@ -99,7 +99,7 @@ impl SolutionBatch {
     }
 }
 
-/// Tests of `EXISTS` keep running parts of the query, which keep its context: they go with it.
+/// Drops the tests of `EXISTS`, whose running pipelines hold the query's context and would keep it alive.
 impl Drop for SolutionStream {
     fn drop(&mut self) {
         self.context.drop_exists_from(0);
@@ -122,17 +122,17 @@ impl SolutionStream {
         }
     }
 
-    /// The variables, in column order.
+    /// Returns the variables, in column order.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
 
-    /// What the query's operators share.
+    /// Returns the context that the query's operators share.
     pub(crate) fn context(&self) -> &Arc<QueryContext> {
         &self.context
     }
 
-    /// The next solutions as raw ids by column; blocks until there are some.
+    /// Returns the next solutions as raw ids by column. Blocks until some are available.
     pub(crate) fn next_ids(&mut self) -> Result<Option<IdBatch>, QueryError> {
         loop {
             let Some(batch) = block_on(pull(&mut self.stream))? else {
@@ -151,7 +151,7 @@ impl SolutionStream {
         }
     }
 
-    /// The next solutions; blocks until there are some. `None` at the end.
+    /// Returns the next solutions, or `None` at the end. Blocks until some are available.
     pub fn next_batch(&mut self) -> Result<Option<SolutionBatch>, QueryError> {
         if self.decoded == self.ids.rows {
             self.ids = IdBatch::default();
@@ -173,7 +173,7 @@ impl SolutionStream {
                 rows: part.len(),
             };
             match decode(&self.context, &self.variables, &ids) {
-                // Terms may be long: fewer of them may fit.
+                // Terms may be long, so fewer of them may fit.
                 Err(QueryError::Memory(_)) if part.len() > 1 => self.cells /= 2,
                 Err(error) => return Err(error),
                 Ok(batch) => {
@@ -185,7 +185,7 @@ impl SolutionStream {
     }
 }
 
-/// The terms of solutions; each distinct one is fetched once.
+/// Decodes the terms of solutions; each distinct one is fetched once.
 fn decode(
     context: &QueryContext,
     variables: &Arc<[Variable]>,
@@ -220,13 +220,13 @@ fn decode(
     })
 }
 
-/// Triples of a CONSTRUCT or DESCRIBE, without repetition, computed as they are asked for.
+/// Triples of a CONSTRUCT or DESCRIBE without duplicates, computed on demand.
 pub struct TripleStream {
     source: TripleSource,
     ready: std::vec::IntoIter<Triple>,
-    /// How many triples may come; any number if `None`.
+    /// Maximum number of triples; `None` for no limit.
     limit: Option<u64>,
-    /// How many the source has given.
+    /// Number of triples from the source so far.
     given: u64,
 }
 
@@ -259,13 +259,13 @@ impl TripleStream {
         }
     }
 
-    /// Ends with an error after so many triples, if there are more.
+    /// Fails with an error after this many triples if there are more.
     pub(crate) fn limited(mut self, triples: Option<u64>) -> Self {
         self.limit = triples;
         self
     }
 
-    /// The next triples; blocks until there are some. `None` at the end.
+    /// Returns the next triples, or `None` at the end. Blocks until some are available.
     pub fn next_batch(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
         let ready = std::mem::take(&mut self.ready);
         if !ready.as_slice().is_empty() {
@@ -297,7 +297,7 @@ impl TripleStream {
         }
     }
 
-    /// The next triple; blocks until there is one. `None` at the end.
+    /// Returns the next triple, or `None` at the end. Blocks until one is available.
     pub fn next_triple(&mut self) -> Result<Option<Triple>, QueryError> {
         if self.ready.as_slice().is_empty() {
             let Some(triples) = self.next_batch()? else {

@@ -1,4 +1,4 @@
-//! A query's solutions kept as ids in a temporary file, to be read more than once.
+//! Solutions kept as ids in a temporary file, so that they can be read more than once.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::exec::context::QueryContext;
 use crate::spill::file::SpillFile;
 use crate::spill::rows::{RowReader, RowRun, RowWriter};
 
-/// What is read and decoded at once: some thousand rows.
+/// Size of a block that is read and decoded at once: a few thousand rows.
 const BLOCK_BYTES: usize = 1 << 16;
 
-/// All solutions of a query, in order, eight bytes a term. Each pass decodes them anew; memory
-/// stays constant.
+/// All solutions of a query, in order, at eight bytes per term. Each pass decodes them again. Memory use is
+/// constant.
 pub struct SpooledSolutions {
     variables: Arc<[Variable]>,
     context: Arc<QueryContext>,
@@ -24,7 +24,7 @@ pub struct SpooledSolutions {
 }
 
 impl SolutionStream {
-    /// Runs the query to its end and keeps its solutions.
+    /// Runs the query to its end and stores its solutions in a temporary file.
     pub fn spool(mut self) -> Result<SpooledSolutions, QueryError> {
         let file = SpillFile::create(self.context.governor().spill())?;
         let mut rows = RowWriter::new(&file, self.variables.len(), BLOCK_BYTES);
@@ -48,12 +48,12 @@ impl SolutionStream {
 }
 
 impl SpooledSolutions {
-    /// The variables, in column order.
+    /// Returns the variables, in column order.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
 
-    /// How many solutions there are.
+    /// Returns the number of solutions.
     pub fn rows(&self) -> u64 {
         self.run.rows()
     }
@@ -63,7 +63,7 @@ impl SpooledSolutions {
         self.reader = self.run.reader();
     }
 
-    /// The next solutions of this pass; `None` at its end.
+    /// Returns the next solutions of this pass, or `None` at its end.
     pub fn next_batch(&mut self) -> Result<Option<SolutionBatch>, QueryError> {
         self.context.check()?;
         let width = self.variables.len();

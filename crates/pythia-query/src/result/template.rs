@@ -1,5 +1,4 @@
-//! Templates of CONSTRUCT and of updates: terms, variables, and blank nodes that are new in each
-//! solution.
+//! Templates of CONSTRUCT and of updates: terms, variables, and blank nodes that are new in each solution.
 
 use oxrdf::{BlankNode, NamedNode, NamedOrBlankNode, Term, Triple, Variable};
 use pythia_rdf::TermId;
@@ -8,10 +7,10 @@ use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 
-/// A place of a template.
+/// A position of a template.
 #[derive(Clone)]
 pub(crate) enum Place {
-    /// A term of the template.
+    /// A constant term.
     Term(TermId),
     Column(usize),
     /// A blank node of the template, by number.
@@ -20,21 +19,21 @@ pub(crate) enum Place {
     Triple(Box<[Self; 3]>),
 }
 
-/// The solution that a template is filled with.
+/// The solution with which a template is instantiated.
 pub(crate) struct Filling<'a> {
     pub(crate) context: &'a QueryContext,
     pub(crate) columns: &'a [Vec<u64>],
     pub(crate) row: usize,
-    /// The query and the solution, for names of new blank nodes.
+    /// Numbers of the query and the solution, for the labels of new blank nodes.
     pub(crate) name: (u64, u64),
 }
 
-/// Finds the places of a template.
+/// Reader of a template's positions.
 pub(crate) struct TemplateReader<'a> {
     context: &'a QueryContext,
-    /// The solutions' variables, in column order.
+    /// Variables of the solutions, in column order.
     variables: &'a [Variable],
-    /// The blank nodes so far.
+    /// Blank nodes so far.
     labels: Vec<BlankNode>,
 }
 
@@ -47,7 +46,7 @@ impl<'a> TemplateReader<'a> {
         }
     }
 
-    /// The three places of a pattern; `None` if a variable of it is never bound.
+    /// Returns the three positions of a pattern, or `None` if one of its variables is never bound.
     pub(crate) fn places(
         &mut self,
         pattern: &TriplePattern,
@@ -61,7 +60,7 @@ impl<'a> TemplateReader<'a> {
         })
     }
 
-    /// The place of an IRI or variable.
+    /// Returns the position of an IRI or variable.
     pub(crate) fn name(&mut self, pattern: &NamedNodePattern) -> Result<Option<Place>, QueryError> {
         match pattern {
             NamedNodePattern::NamedNode(node) => self.intern(node.clone().into()),
@@ -108,12 +107,12 @@ impl Place {
         }
     }
 
-    /// The id of what is here in a solution, or the number of a new blank node; `None` if a variable
-    /// is unbound.
+    /// Returns the id at this position in a solution, or the number of a new blank node. Returns `None` if a
+    /// variable is unbound.
     pub(crate) fn id(&self, filling: &Filling<'_>) -> Result<Option<u64>, QueryError> {
         match self {
             Self::Term(id) => Ok(Some(id.0)),
-            // Numbers of new nodes are small, so that they are ids of no kind.
+            // Numbers of new nodes are small, so they are not ids of any kind.
             Self::NewNode(number) => Ok(Some(*number)),
             Self::Column(column) => {
                 let id = filling.columns[*column][filling.row];
@@ -146,12 +145,12 @@ impl Place {
     }
 }
 
-/// A blank node of the template in one solution.
+/// Returns the blank node for a node of the template in one solution.
 pub(crate) fn new_node(node: u64, (query, solution): (u64, u64)) -> BlankNode {
     BlankNode::new_unchecked(format!("c{query:016x}b{node}s{solution}"))
 }
 
-/// The triple of three terms, if it is RDF.
+/// Returns the triple of three terms, or `None` if it is not valid RDF.
 pub(crate) fn triple(subject: Term, predicate: Term, object: Term) -> Option<Triple> {
     let subject: NamedOrBlankNode = match subject {
         Term::NamedNode(node) => node.into(),

@@ -1,4 +1,4 @@
-//! Triples of ids, decoded a part at a time.
+//! Triples as ids, decoded some at a time.
 
 use std::sync::Arc;
 
@@ -11,24 +11,23 @@ use crate::exec::context::QueryContext;
 use crate::expression::text_bytes;
 use crate::governor::Working;
 
-/// Ids of a triple's terms: subject, predicate, object; of a triple whose object is a triple term:
-/// subject, predicate, and the three of the object. Unused places hold 0.
+/// Ids of a triple's terms: subject, predicate, object. If the object is a triple term: subject, predicate,
+/// and the three ids of the object. Unused positions hold 0.
 pub(super) type Row = [u64; 5];
 pub(super) const ROW_WIDTH: usize = 5;
 
-/// A triple to be decoded, and the solution it is from if it has new blank nodes.
+/// A triple to decode. The second field is the number of its solution if it has new blank nodes.
 pub(super) type Pending = (Row, u64);
 
-/// Triples decoded at once.
+/// Number of triples decoded at once.
 pub(super) const BATCH_ROWS: usize = 4096;
-/// About what the texts of triples decoded at once may take: each triple has texts of its own, however often a term
-/// is used.
+/// Approximate bytes of the texts of triples decoded at once. Each triple has its own copies of the texts.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// Triples that are still ids. Those that were decoded last are charged for until the next are.
+/// Triples that are still ids. The last decoded triples are charged until the next are decoded.
 pub(super) struct PendingTriples {
     context: Arc<QueryContext>,
-    /// Makes new blank nodes differ from those of any other query.
+    /// Random number that makes new blank nodes differ from those of all other queries.
     query: u64,
     rows: Vec<Pending>,
     next: usize,
@@ -46,25 +45,25 @@ impl PendingTriples {
         }
     }
 
-    /// What makes the new blank nodes of a solution differ from all others.
+    /// Returns the numbers that make the new blank nodes of a solution unique.
     pub(super) fn name(&self, solution: u64) -> (u64, u64) {
         (self.query, solution)
     }
 
-    /// Gives more to decode, once there is nothing left.
+    /// Sets the next rows to decode, after all previous ones are decoded.
     pub(super) fn fill(&mut self, rows: Vec<Pending>) {
         debug_assert!(self.next == self.rows.len(), "nothing is left out");
         (self.rows, self.next) = (rows, 0);
     }
 
-    /// Decodes the next triples; those that would not be RDF are left out. `None` if nothing is left.
+    /// Decodes the next triples, without those that are not valid RDF. Returns `None` if nothing is left.
     pub(super) fn next_batch(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
         while self.next < self.rows.len() {
             self.context.check()?;
             let mut count = (self.rows.len() - self.next).min(BATCH_ROWS);
             let triples = loop {
                 match self.decode(count) {
-                    // Terms may be long: fewer of them may fit.
+                    // Terms may be long, so fewer of them may fit.
                     Err(QueryError::Memory(_)) if count > 1 => count /= 2,
                     other => break other?,
                 }
@@ -77,7 +76,7 @@ impl PendingTriples {
         Ok(None)
     }
 
-    /// Decodes so many rows, or fewer if their texts are long.
+    /// Decodes `count` rows, or fewer if their texts are long.
     fn decode(&mut self, count: usize) -> Result<Vec<Triple>, QueryError> {
         self.charge.clear();
         let rows = &self.rows[self.next..self.next + count];

@@ -1,4 +1,4 @@
-//! What paths cost: whole numbers of edges, or sums of weights, exact to 18 decimal places.
+//! Costs of paths: numbers of edges, or sums of weights, exact to 18 decimal places.
 
 use oxrdf::Literal;
 use oxrdf::vocab::xsd;
@@ -7,40 +7,40 @@ use oxsdatatypes::Decimal;
 use crate::error::QueryError;
 use crate::expression::{Number, written_units};
 
-/// The digits after the point of [`Decimal`], in whose smallest unit weights are counted.
+/// Fixed-point unit of weights: [`Decimal`] has 18 decimal places.
 const UNIT: i128 = 1_000_000_000_000_000_000;
 
-/// The cost of an edge or a path: a number of edges, or 10⁻¹⁸ of a weight.
+/// The cost of an edge or a path: a number of edges, or a weight in units of 10⁻¹⁸.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cost(i128);
 
 impl Cost {
-    /// Of a path without edges.
+    /// Cost of a path without edges.
     pub(crate) const ZERO: Self = Self(0);
-    /// Of an edge without a weight.
+    /// Cost of an edge in an unweighted search.
     pub(crate) const EDGE: Self = Self(1);
-    /// Stands for the weight of an edge that has none a path could cost; below all others.
+    /// Cost of an edge without a valid weight; less than all others.
     pub(crate) const FAULT: Self = Self(i128::MIN);
 
-    /// Of so many edges without weights.
+    /// Returns the cost of `count` edges in an unweighted search.
     pub(crate) fn edges(count: u32) -> Self {
         Self(i128::from(count))
     }
 
-    /// The cost of a number; `None` if it is negative, not a number, or too large.
+    /// Returns the cost of a weight, or `None` if it is negative, not a number, or too large.
     pub(crate) fn of(weight: Number) -> Option<Self> {
         let raw = written_units(weight)?;
         (raw >= 0).then_some(Self(raw))
     }
 
-    /// The sum.
+    /// Adds two costs.
     pub(crate) fn plus(self, other: Self) -> Result<Self, QueryError> {
         self.0.checked_add(other.0).map(Self).ok_or_else(|| {
             QueryError::Path("a path costs more than the largest xsd:decimal".to_owned())
         })
     }
 
-    /// The cost as a literal: `xsd:integer` where it is whole, else `xsd:decimal`.
+    /// Returns the cost as a literal: `xsd:integer` if it is whole, otherwise `xsd:decimal`.
     pub(crate) fn literal(self, weighted: bool) -> Literal {
         let whole = if weighted { self.0 / UNIT } else { self.0 };
         if !weighted || self.0 % UNIT == 0 {

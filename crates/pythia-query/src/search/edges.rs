@@ -1,10 +1,10 @@
-//! The part of the graph that searches have come upon: nodes by number, and their edges with
-//! weights, read for many nodes at a time.
+//! The part of the graph that searches have read: numbered nodes, and their edges with weights, read for many
+//! nodes at a time.
 //!
-//! Edges are those of the store that the path expression takes and the filter lets through, or the
-//! solutions of a pattern. A node has two lists: of edges that leave it, and of edges that reach it,
-//! as the search goes; where the search goes from the end to the start (`flipped`), filters and
-//! weights still see edges as the query means them.
+//! Edges are the stored ones that the path expression follows and the filter accepts, or the solutions of a
+//! pattern. A node has two lists, in the direction of the search: the edges that leave it, and the edges that
+//! reach it. If the search goes from the end to the start (`flipped`), filters and weights still see edges in
+//! the direction of the query.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,43 +25,43 @@ use crate::governor::Held;
 /// An edge as seen from one of its nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edge {
-    /// The node at the other end.
+    /// Node at the other end.
     pub(crate) other: u32,
-    /// Whether it is taken from object to subject.
+    /// True if followed from object to subject.
     pub(crate) inverse: bool,
     pub(crate) predicate: u64,
     pub(crate) weight: Cost,
 }
 
-/// The edges of the store that searches may take.
+/// Stored edges that searches may follow.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreEdges {
-    /// Forward and inverse.
+    /// Predicates followed forward and backward.
     pub(crate) wanted: [Wanted; 2],
     pub(crate) graphs: Vec<GraphFilter>,
-    /// Over the columns of an edge's start, predicate and end.
+    /// Filter over the columns of an edge's start, predicate and end.
     pub(crate) filter: Option<SlotExpression>,
     pub(crate) weight: Option<Weight>,
 }
 
-/// Where weights come from.
+/// The source of weights.
 #[derive(Clone, Debug)]
 pub(crate) struct Weight {
     pub(crate) kind: WeightKind,
-    /// Whether edges without a weight are left out, instead of an error.
+    /// True if edges without a weight are skipped instead of being an error.
     pub(crate) optional: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum WeightKind {
-    /// The least value that the node an edge leads to has of a predicate; `None` if the store does
-    /// not have the predicate.
+    /// The least value of this predicate at the target node of an edge; `None` if the store does not have the
+    /// predicate.
     Value(Option<TermId>),
     /// An expression over the columns of an edge's start, predicate and end.
     Expression(SlotExpression),
 }
 
-/// Edges by column, in the direction that the query means.
+/// Edges by column, in the direction of the query.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EdgeColumns {
     pub(crate) from: Vec<u64>,
@@ -69,33 +69,34 @@ pub(crate) struct EdgeColumns {
     pub(crate) to: Vec<u64>,
 }
 
-/// Per node, where its edges are.
+/// The edges of each node.
 #[derive(Debug, Default)]
 struct Lists {
     places: Vec<Option<(u32, u32)>>,
     edges: Vec<Edge>,
-    /// What stands where a weight should, by edge; 0 for nothing.
+    /// Term in place of a valid weight, by edge; 0 if there is no term.
     faults: FxHashMap<u32, u64>,
 }
 
-/// The nodes and edges read so far.
+/// Nodes and edges read so far.
 pub(crate) struct Graph {
     context: Arc<QueryContext>,
-    /// `None` if all edges were given.
+    /// Stored edges to read; `None` if the caller supplied all edges.
     source: Option<StoreEdges>,
-    /// Whether searches go from the query's ends to its starts.
+    /// True if searches go from the query's ends to its starts.
     flipped: bool,
     ids: Vec<u64>,
     numbers: FxHashMap<u64, u32>,
-    /// Of edges that leave a node, and that reach it.
+    /// Lists of the edges that leave a node, and of those that reach it.
     lists: [Lists; 2],
     held: Held,
-    /// Nodes read, and batches they were read in.
+    /// Numbers of nodes and of batches read.
     pub(crate) read: (u64, u64),
 }
 
 impl Lists {
-    /// Adds an edge to the list of a node, next to those before. `weight` is the term of its weight.
+    /// Adds an edge to the list of a node, next to the node's previous edges. `weight` is the term of its
+    /// weight.
     fn push(&mut self, node: u32, edge: Edge, weight: u64) {
         let number = self.edges.len() as u32;
         let place = self.places[node as usize].get_or_insert((0, 0));
@@ -137,7 +138,7 @@ impl Graph {
         }
     }
 
-    /// Gives all edges there are; `weights` are raw ids, one an edge if there are weights.
+    /// Supplies all edges. `weights` are raw ids, one per edge, if there are weights.
     pub(crate) fn give(
         &mut self,
         columns: &EdgeColumns,
@@ -175,7 +176,7 @@ impl Graph {
         self.charge()
     }
 
-    /// The number of a node.
+    /// Returns the number of a node.
     pub(crate) fn number(&mut self, id: u64) -> u32 {
         *self.numbers.entry(id).or_insert_with(|| {
             self.ids.push(id);
@@ -183,30 +184,30 @@ impl Graph {
         })
     }
 
-    /// The term id of a node.
+    /// Returns the term id of a node.
     pub(crate) fn id(&self, node: u32) -> u64 {
         self.ids[node as usize]
     }
 
-    /// Whether the node's list has been read.
+    /// Returns whether the node's list has been read.
     pub(crate) fn has(&self, backward: bool, node: u32) -> bool {
         let lists = &self.lists[usize::from(backward)];
         self.source.is_none() || matches!(lists.places.get(node as usize), Some(Some(_)))
     }
 
-    /// The edges of a node that has been read.
+    /// Returns the range of the edges of a node whose list has been read.
     pub(crate) fn edges(&self, backward: bool, node: u32) -> Range<u32> {
         let lists = &self.lists[usize::from(backward)];
         let place = lists.places.get(node as usize).copied().flatten();
         place.map_or(0..0, |(start, end)| start..end)
     }
 
-    /// An edge of those.
+    /// Returns an edge from such a range.
     pub(crate) fn edge(&self, backward: bool, edge: u32) -> Edge {
         self.lists[usize::from(backward)].edges[edge as usize]
     }
 
-    /// Forgets all edges if they take more than half of what the query may have left.
+    /// Drops all edges if they take more than half of the memory that the query has left.
     pub(crate) fn make_room(&mut self) -> Result<(), QueryError> {
         let bytes = self.bytes();
         if self.source.is_some() && bytes / 2 > self.context.governor().memory_left() {
@@ -217,7 +218,7 @@ impl Graph {
         self.charge()
     }
 
-    /// Reads the lists of nodes, as one batch for each end that the path expression takes.
+    /// Reads the lists of nodes, with one batch for each direction that the path expression follows.
     pub(crate) fn read(&mut self, backward: bool, nodes: &[u32]) -> Result<(), QueryError> {
         let Some(source) = self.source.clone() else {
             return Ok(());
@@ -237,7 +238,7 @@ impl Graph {
         self.keep(&source, backward, &nodes, &raw)
     }
 
-    /// Reads the edges taken forward, or inversely.
+    /// Reads the edges that are followed forward, or those followed backward.
     fn expand(
         &self,
         source: &StoreEdges,
@@ -257,7 +258,7 @@ impl Graph {
         } else {
             End::Object
         };
-        // A term that the query computed has no edges.
+        // Computed terms have no edges.
         let stored = nodes.iter().copied().filter(|&node| {
             let kind = TermId(self.id(node)).kind();
             !matches!(kind, TermKind::Computed | TermKind::Nothing)
@@ -344,7 +345,7 @@ impl Graph {
         self.charge()
     }
 
-    /// The ids of the edges' weights, 0 where there is none.
+    /// Returns the ids of the edges' weights, 0 for edges without one.
     fn weights(&self, kind: &WeightKind, columns: &EdgeColumns) -> Result<Vec<u64>, QueryError> {
         let predicate = match kind {
             WeightKind::Expression(expression) => {
@@ -381,7 +382,7 @@ impl Graph {
         Ok(columns.to.iter().map(of_node).collect())
     }
 
-    /// The costs that terms stand for.
+    /// Converts terms to costs.
     fn costs(&self, ids: &[u64]) -> Result<Vec<Cost>, QueryError> {
         let mut stored: Vec<TermId> = ids.iter().map(|&id| TermId(id)).collect();
         stored.retain(|id| id.is_bound() && !id.kind().is_inline());
@@ -398,7 +399,7 @@ impl Graph {
         Ok(ids.iter().map(cost).collect())
     }
 
-    /// The error for an edge, of a node, whose weight is none.
+    /// Returns the error for an edge without a valid weight.
     pub(crate) fn fault(&self, backward: bool, node: u32, edge: u32) -> QueryError {
         let id = self.lists[usize::from(backward)].faults.get(&edge);
         let id = id.copied().unwrap_or(0);

@@ -1,10 +1,9 @@
-//! The one search: a queue of partial paths, best first.
+//! The search: a priority queue of partial paths, best first.
 //!
-//! The best partial path leaves the queue; if its node has not been read, it is read together with
-//! those of the next best ones, as one batch (path paper §5.1). What is read ahead changes no
-//! order. With costs so far as estimates this is Dijkstra's algorithm, or breadth-first search where
-//! every edge costs the same; with what remains to the end added, A*; with the newest first,
-//! depth-first search.
+//! The best partial path leaves the queue. If the edges of its node have not been read, they are read in one
+//! batch with those of the next best nodes (Pythia paper §5.1). Reading ahead does not change the order. With
+//! the cost so far as priority, this is Dijkstra's algorithm, or breadth-first search if every edge costs the
+//! same; with an estimate of the remaining cost added, A*; with the newest first, depth-first search.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -21,14 +20,14 @@ use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 use crate::governor::Held;
 
-/// Partial paths between two looks at the clock and at memory.
+/// Partial paths between two checks of the deadline and of memory.
 const CHECKED: u64 = 1024;
-/// How many entries of the queue are looked at for each node to be read.
+/// Number of queue entries examined per node to read.
 const LOOKED_AT: usize = 4;
-/// No partial path: what the first ones extend.
+/// No partial path: the parent of the first ones.
 const NONE: u32 = u32::MAX;
 
-/// What all searches of one question share.
+/// State shared by all searches of one operator.
 pub(crate) struct Space {
     pub(crate) graph: Graph,
     pub(crate) product: Product,
@@ -36,7 +35,7 @@ pub(crate) struct Space {
     pub(crate) batch_nodes: usize,
 }
 
-/// A partial path: another one and an edge more.
+/// A partial path: its parent path extended by an edge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     parent: u32,
@@ -48,27 +47,27 @@ pub(crate) struct Step {
     pub(crate) cost: Cost,
 }
 
-/// Which of the partial paths that meet at a node, in one state, are followed further.
+/// The limit on partial paths followed from the same node and state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
     All,
-    /// So many, the cheapest.
+    /// The cheapest ones, at most this many.
     First(u32),
     /// Those that are as cheap as the cheapest.
     Cheapest,
 }
 
-/// Which partial path is next.
+/// The order of partial paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Priority {
-    /// The one with the least cost, or estimate of it; the newest of several.
+    /// Least cost, or estimated cost; the newest among equals.
     Cheapest,
-    /// The newest: depth-first search, which forgets what it has left behind.
+    /// The newest: depth-first search, which drops finished branches.
     Newest,
 }
 
 impl Priority {
-    /// What the queue is ordered by.
+    /// Returns the key by which the queue is ordered.
     fn of(self, estimate: Cost) -> Cost {
         match self {
             Self::Cheapest => estimate,
@@ -77,25 +76,25 @@ impl Priority {
     }
 }
 
-/// How a search goes.
+/// Parameters of a search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Course {
-    /// Whether edges are followed backward, in the automaton's own states.
+    /// True if edges are followed backward, in the automaton's own states.
     pub(crate) backward: bool,
     pub(crate) priority: Priority,
     pub(crate) limit: Limit,
     pub(crate) restrictor: Restrictor,
     pub(crate) length_max: Option<u32>,
-    /// What a path costs at most.
+    /// Maximum cost of a path.
     pub(crate) cost_max: Option<Cost>,
-    /// Partial paths that differ in length are told apart up to this length.
+    /// Partial paths of different length are distinguished up to this length.
     pub(crate) lengths_told_apart: u32,
 }
 
 impl Course {
-    /// For the rules' paths, followed forward.
+    /// Creates the parameters for the rules' paths, followed forward.
     pub(crate) fn of(rules: &Rules, limit: Limit, restrictor: Restrictor) -> Self {
-        // A costlier partial path may have to be followed because it is long, or short, enough.
+        // A more expensive partial path may have to be followed because its length fits.
         let told_apart = match rules.length_max {
             Some(most) if rules.weighted => most,
             _ => rules.length_min,
@@ -118,14 +117,15 @@ impl Course {
 #[derive(Debug)]
 struct Entry {
     estimate: Cost,
-    /// Whether the estimate is what the cheapest walk on from here costs, and not only a bound.
+    /// True if the estimate is the exact cost of the cheapest walk that continues from here, false if it is a
+    /// lower bound.
     exact: bool,
     serial: u64,
     step: u32,
 }
 
 impl Ord for Entry {
-    /// The next one is the greatest.
+    /// The next entry is the greatest.
     fn cmp(&self, other: &Self) -> Ordering {
         let by_cost = other.estimate.cmp(&self.estimate);
         by_cost.then(self.serial.cmp(&other.serial))
@@ -146,26 +146,26 @@ impl PartialEq for Entry {
 
 impl Eq for Entry {}
 
-/// What has come by a node, in one state.
+/// Partial paths that visited a node in one state.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
     count: u32,
     cheapest: Cost,
 }
 
-/// Node, state, and length as far as it matters.
+/// Node, state, and length as far as it is distinguished.
 type Place = (u32, u32, u32);
 
 /// A running search.
 pub(crate) struct Frontier {
     course: Course,
-    /// The node that all paths start at.
+    /// Node at which all paths start.
     origin: u32,
     steps: Vec<Step>,
     queue: BinaryHeap<Entry>,
     serial: u64,
     visits: FxHashMap<Place, Visit>,
-    /// The partial path that left the queue last, not yet extended.
+    /// Last partial path taken from the queue, not yet extended.
     pending: Option<u32>,
     chain: Chain,
     held: Held,
@@ -188,7 +188,7 @@ impl Frontier {
         }
     }
 
-    /// Adds an empty path at a node, the same one each time.
+    /// Adds an empty path at a node. All starts of a search are at the same node.
     pub(crate) fn start(&mut self, node: u32, state: u32) {
         self.origin = node;
         let step = Step {
@@ -203,17 +203,17 @@ impl Frontier {
         self.push(step, Cost::ZERO, false);
     }
 
-    /// Lets the search end where paths begin to cost more than this.
+    /// Ends the search where paths cost more than this.
     pub(crate) fn end_beyond(&mut self, cost: Cost) {
         self.course.cost_max = Some(cost);
     }
 
-    /// A partial path.
+    /// Returns a partial path.
     pub(crate) fn step(&self, step: u32) -> &Step {
         &self.steps[step as usize]
     }
 
-    /// The steps of a partial path, from its empty one.
+    /// Returns the steps of a partial path, beginning with the empty path.
     pub(crate) fn path(&self, step: u32) -> Vec<Step> {
         let mut path = Vec::with_capacity(self.step(step).length as usize + 1);
         let mut at = step;
@@ -225,19 +225,19 @@ impl Frontier {
         path
     }
 
-    /// How many partial paths were made.
+    /// Returns the number of partial paths created.
     pub(crate) fn steps(&self) -> usize {
         self.steps.len()
     }
 
-    /// The cost at which a node was first reached in a state, if it has been.
+    /// Returns the cost at which a node was first reached in a state, if it was.
     pub(crate) fn reached(&self, node: u32, state: u32) -> Option<Cost> {
         let visit = self.visits.get(&(node, state, 0));
         visit.map(|visit| visit.cheapest)
     }
 
-    /// Takes the best partial path out of the queue. Before that the one taken last is extended.
-    /// With `remaining`, only those are given that can be completed.
+    /// Extends the partial path taken last, and takes the best one from the queue. With `remaining`, returns
+    /// only paths that can be completed.
     pub(crate) fn next(
         &mut self,
         space: &mut Space,
@@ -267,7 +267,7 @@ impl Frontier {
                 _ => entry,
             };
             if self.course.priority == Priority::Newest {
-                // Whatever is newer has been followed to its end.
+                // All newer paths have been followed to their end.
                 self.steps.truncate(entry.step as usize + 1);
                 self.chain.keep_up_to(entry.step);
             }
@@ -280,13 +280,13 @@ impl Frontier {
         Ok(None)
     }
 
-    /// The entry, whose estimate is a bound, if it is to be followed as it is. If not, it goes back
-    /// with a better estimate, or is dropped if the end cannot be reached.
+    /// Decides about an entry whose estimate is a lower bound. Returns the entry if it should be followed
+    /// now. Otherwise queues it again with a better estimate, or drops it if it cannot reach the end.
     ///
-    /// Walks are followed by bounds while the search from the end has done more than this one, so
-    /// that the two meet halfway: bounds are consistent, so a node's first visit is its cheapest
-    /// all the same. Restricted paths are not, for they are told apart by all their nodes, and
-    /// those that cannot be completed would be as many.
+    /// Walks are followed by lower bounds while the search from the end has done more work than this one, so
+    /// that the two meet halfway. The bounds are consistent, so a node's first visit is still its cheapest.
+    /// Restricted paths are never followed by lower bounds: they are distinguished by all their nodes, and
+    /// there may be as many that cannot be completed.
     fn due(
         &mut self,
         entry: Entry,
@@ -298,7 +298,7 @@ impl Frontier {
         } = *self.step(entry.step);
         let is_followed_by_bounds =
             self.course.restrictor == Restrictor::Walk && self.course.limit != Limit::All;
-        // As long as it is the best one, the search from the end goes on.
+        // The search from the end advances while this entry is the best.
         let next = self.queue.peek().map(|next| next.estimate);
         loop {
             let known = remaining.cost(node, space.product.subset(state));
@@ -326,7 +326,7 @@ impl Frontier {
         }
     }
 
-    /// Counts a partial path at its node; says whether it is followed.
+    /// Counts a partial path at its node. Returns whether it is followed.
     fn visit(&mut self, step: u32) -> bool {
         if self.course.limit == Limit::All {
             return true;
@@ -354,7 +354,7 @@ impl Frontier {
         (step.node, step.state, length)
     }
 
-    /// Whether partial paths that come to the step's place are followed no more.
+    /// Returns whether no more partial paths are followed at the step's node and state.
     fn is_full(&self, step: &Step) -> bool {
         let Some(visit) = self.visits.get(&self.place_of(step)) else {
             return false;
@@ -454,7 +454,7 @@ impl Frontier {
         });
     }
 
-    /// The node and the next best ones of the queue that have not been read either.
+    /// Returns the node and the next best nodes in the queue whose edges have not been read.
     fn best_unread(&mut self, node: u32, space: &Space) -> Vec<u32> {
         let mut nodes = vec![node];
         let mut looked_at = Vec::new();
@@ -473,15 +473,15 @@ impl Frontier {
         nodes
     }
 
-    /// Whether a simple path has come back to its start.
+    /// Returns whether a simple path has returned to its start.
     fn is_closed(&self, number: u32) -> bool {
         let step = self.step(number);
-        // Only its start can be met again.
+        // A simple path can meet only its start again.
         let is_back = step.length > 0 && step.node == self.origin;
         self.course.restrictor == Restrictor::Simple && is_back
     }
 
-    /// Whether the restrictor lets the path that the chain stands at take the edge.
+    /// Returns whether the restrictor allows the path in `chain` to follow the edge.
     fn allows(&self, step: &Step, edge: &Edge) -> bool {
         match self.course.restrictor {
             Restrictor::Walk => true,
@@ -496,7 +496,7 @@ impl Frontier {
         }
     }
 
-    /// An error if all cheapest walks are wanted and one can go round for nothing.
+    /// Returns an error if all cheapest walks are wanted and a cycle costs nothing.
     fn check_free_cycle(&self, edge: &Edge, next: &Step) -> Result<(), QueryError> {
         let endless = self.course.limit == Limit::Cheapest
             && self.course.restrictor == Restrictor::Walk
@@ -529,7 +529,7 @@ impl Frontier {
     }
 }
 
-/// An edge as a triple, whichever way it is taken.
+/// An edge as a triple, independent of the direction in which it is followed.
 type Taken = (u32, u64, u32);
 
 fn taken(from: u32, to: u32, predicate: u64, inverse: bool) -> Taken {
@@ -540,14 +540,14 @@ fn taken(from: u32, to: u32, predicate: u64, inverse: bool) -> Taken {
 }
 
 impl Step {
-    /// The edge that leads here from the step before.
+    /// Returns the edge from the previous step to this one.
     pub(crate) fn taken(&self, before: &Self) -> Taken {
         taken(before.node, self.node, self.predicate, self.inverse)
     }
 }
 
-/// The nodes and edges of one partial path, moved from path to path by what differs: the next one
-/// to be extended usually is close.
+/// The nodes and edges of one partial path. Moving to another path changes only the part that differs; the
+/// next path to extend is usually close.
 #[derive(Debug, Default)]
 struct Chain {
     /// The path's steps with their numbers.
@@ -586,7 +586,7 @@ impl Chain {
         }
     }
 
-    /// Leaves the steps with higher numbers, which are given to others.
+    /// Leaves the steps with higher numbers, which will be reused.
     fn keep_up_to(&mut self, number: u32) {
         while self.steps.last().is_some_and(|(last, _)| *last > number) {
             self.leave();
@@ -602,7 +602,7 @@ impl Chain {
         }
     }
 
-    /// The edge that leads from the last step to this one.
+    /// Returns the edge from the last step to this one.
     fn last_edge(&self, step: &Step) -> Option<Taken> {
         let (_, last) = self.steps.last()?;
         Some(step.taken(last))

@@ -1,38 +1,37 @@
 //! Paths as terms: literals of the datatype `<urn:pythia:path#path>`.
 //!
-//! The lexical form is the path's nodes and predicates in turn, in N-Triples syntax with a space
-//! between, and `^` before a predicate whose edge is taken from object to subject:
-//! `<a> <knows> <b> ^<knows> <c>`. A path without edges is its one node; where an edge of a pattern
-//! has no predicate, a `-` stands for it.
+//! The lexical form alternates the path's nodes and predicates, in N-Triples syntax, separated by spaces. `^`
+//! precedes a predicate whose edge is followed from object to subject: `<a> <knows> <b> ^<knows> <c>`. A path
+//! without edges is a single node. `-` stands for the predicate if an edge of a pattern has none.
 
 use std::str::FromStr;
 
 use oxrdf::{Literal, NamedNode, NamedNodeRef, Term};
 
-/// The datatype of paths.
+/// Datatype of paths.
 pub(crate) const DATATYPE: NamedNodeRef<'static> =
     NamedNodeRef::new_unchecked("urn:pythia:path#path");
 
-/// A path read from its literal.
+/// A path parsed from its literal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// The nodes, one more than there are edges.
+    /// Nodes, one more than edges.
     pub nodes: Vec<Term>,
-    /// The edges, each from the node of the same number to the next.
+    /// Edges; edge `i` leads from node `i` to node `i + 1`.
     pub edges: Vec<PathEdge>,
 }
 
 /// An edge of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathEdge {
-    /// Its predicate; none where the edge is a solution of a pattern without one.
+    /// Predicate; `None` if the edge is a solution of a pattern without a predicate.
     pub predicate: Option<NamedNode>,
-    /// Whether it is taken from object to subject.
+    /// True if followed from object to subject.
     pub inverse: bool,
 }
 
 impl Path {
-    /// The path that a term stands for, if it is one.
+    /// Parses a term, and returns `None` if it is not a path.
     pub fn of_term(term: &Term) -> Option<Self> {
         match term {
             Term::Literal(literal) if literal.datatype() == DATATYPE => {
@@ -42,7 +41,7 @@ impl Path {
         }
     }
 
-    /// The path drawn in a line, with short names: `a ─knows→ b ←likes─ c`.
+    /// Draws the path in one line, with short names: `a ─knows→ b ←likes─ c`.
     pub fn drawing(&self) -> String {
         let mut drawing = Self::label(&self.nodes[0]);
         for (edge, node) in self.edges.iter().zip(&self.nodes[1..]) {
@@ -58,7 +57,7 @@ impl Path {
         drawing
     }
 
-    /// A short name of a term: what follows the last `/`, `#` or `:` of an IRI, the text of a
+    /// Returns a short name of a term: the part of an IRI after the last `/`, `#` or `:`, or the text of a
     /// literal.
     pub fn label(term: &Term) -> String {
         match term {
@@ -97,12 +96,12 @@ impl Path {
     }
 }
 
-/// The literal of a lexical form.
+/// Returns the literal of a lexical form.
 pub(crate) fn literal(lexical: String) -> Literal {
     Literal::new_typed_literal(lexical, DATATYPE)
 }
 
-/// What stands between the spaces that are in no IRI, string or triple term.
+/// Splits the text at spaces outside IRIs, strings and triple terms.
 fn parts(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0_usize);
     let (mut in_iri, mut in_string) = (false, false);

@@ -1,15 +1,15 @@
-//! Paths as results: best-first search over the product of the graph with an automaton.
+//! Path search: best-first search over the product of the graph with an automaton.
 //!
-//! [`operator`] takes solutions that name start nodes, and maybe end nodes, and gives one row a
-//! path, or one an edge. For each start a [`run`] decides which searches answer the question; each
-//! is a [`frontier::Frontier`], a priority queue of partial paths, of which breadth-first search,
-//! depth-first search, Dijkstra's algorithm and A* are the orders. Edges come from [`edges`], for
-//! the best nodes of the queue in one batch of reads, what may follow what from [`product`], and what
-//! is left to a known end from [`remaining`].
+//! [`operator`] takes solutions with start nodes and possibly end nodes, and returns one row per path, or one
+//! per edge. For each start, a [`run`] decides which searches are needed. Each search is a
+//! [`frontier::Frontier`], a priority queue of partial paths; breadth-first search, depth-first search,
+//! Dijkstra's algorithm and A* differ only in its order. [`edges`] reads the edges of the best nodes in the
+//! queue in one batch, [`product`] gives the allowed continuations, and [`remaining`] the remaining cost to a
+//! known end.
 //!
-//! Invariants: partial paths leave the queue in the order that a queue read one node at a time would
-//! give, whatever the size of the batches; each path (a sequence of edges) is found once; all that
-//! grows is charged to the query.
+//! Invariants: partial paths leave the queue in the same order whatever the batch size, that is, as if nodes
+//! were read one at a time. Each path (a sequence of edges) is found once. All memory that grows is charged
+//! to the query.
 
 pub(crate) mod cost;
 pub(crate) mod edges;
@@ -20,45 +20,45 @@ pub(crate) mod product;
 pub(crate) mod remaining;
 pub(crate) mod run;
 
-/// The namespace of the search's own IRIs.
+/// Namespace of the IRIs of path searches.
 pub(crate) const NAMESPACE: &str = "urn:pythia:path#";
 
-/// Which paths between two nodes are wanted.
+/// The paths to return between two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// One of the cheapest.
     AnyShortest,
     /// All that are as cheap as the cheapest.
     AllShortest,
-    /// So many, the cheapest first.
+    /// The cheapest ones, this many, in order of cost.
     Shortest(u32),
     /// All.
     All,
 }
 
-/// Which paths count (GQL's path modes).
+/// The paths that are allowed (GQL's path modes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Restrictor {
     /// All.
     Walk,
-    /// Those that take no edge twice, in whichever direction.
+    /// Paths that use no edge twice, in either direction.
     Trail,
-    /// Those that visit no node twice.
+    /// Paths that visit no node twice.
     Acyclic,
-    /// Those that visit no node twice, but may end where they start.
+    /// Paths that visit no node twice, except that they may end at their start.
     Simple,
 }
 
-/// What is searched for.
+/// The rules of a path search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rules {
     pub(crate) mode: Mode,
     pub(crate) restrictor: Restrictor,
-    /// Edges a path has at least and at most.
+    /// Minimum and maximum number of edges.
     pub(crate) length_min: u32,
     pub(crate) length_max: Option<u32>,
-    /// Whether edges cost their weights; else each costs one.
+    /// True if the cost of an edge is its weight, false if it is one.
     pub(crate) weighted: bool,
-    /// Nodes read with one batch.
+    /// Nodes read in one batch.
     pub(crate) batch_nodes: usize,
 }

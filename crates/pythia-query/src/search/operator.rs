@@ -1,4 +1,4 @@
-//! The plan node of a path search: solutions in, one row a path, or an edge of one, out.
+//! The operator of a path search: returns one row per path, or per edge of a path, for each input solution.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,40 +24,40 @@ use crate::exec::operator::{Operator, Solutions, pull, solutions};
 use crate::governor::Held;
 use crate::plan::automaton::Automaton;
 
-/// How many paths are written at once: few at first, for readers who want few.
+/// Number of paths written at once: few at first, for consumers that want few.
 const PATHS_WRITTEN: (usize, usize) = (8, 1024);
-/// How many nodes the rows written at once have, if they are of more than one path.
+/// Maximum number of nodes in the rows written at once, if they are from several paths.
 const NODES_WRITTEN: usize = 1 << 17;
 
-/// Searches for paths from, or between, terms of its solutions.
+/// Searches for paths from, or between, terms of the input solutions.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
     pub(crate) rules: Rules,
     /// In the direction of the search.
     pub(crate) automaton: Automaton,
-    /// Where the search starts, and where it ends.
+    /// Start and end of the search.
     pub(crate) start: Origin,
     pub(crate) end: Destination,
-    /// Whether that is from the ends of paths to their starts.
+    /// True if the search goes from the ends of paths to their starts.
     pub(crate) flipped: bool,
     pub(crate) edges: EdgeSource,
-    /// What a row has after the columns of its solution.
+    /// Columns of a row that follow those of its input solution.
     pub(crate) outputs: Vec<Output>,
-    /// For EXPLAIN.
+    /// Description for EXPLAIN.
     pub(crate) text: String,
 }
 
-/// Where edges come from.
+/// The source of edges.
 #[derive(Clone, Debug)]
 pub(crate) enum EdgeSource {
     Store(StoreEdges),
-    /// The solutions of the second input, with these columns.
+    /// Solutions of the second input, with these columns.
     Pattern {
         from: usize,
         to: usize,
         predicate: Option<usize>,
         weight: Option<usize>,
-        /// Whether solutions without weight are left out.
+        /// True if solutions without a weight are skipped.
         optional: bool,
     },
 }
@@ -70,25 +70,25 @@ pub(crate) enum Origin {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Destination {
-    /// Any node: the output has a column for it.
+    /// Any node, returned in an output column.
     Any,
     Constant(TermId),
     Column(usize),
-    /// The node that the path starts at.
+    /// The node at which the path starts.
     Start,
 }
 
-/// What a column holds.
+/// The contents of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// The node at the search's end.
+    /// The node at the end of the search.
     End,
     Path,
     Length,
     Cost,
-    /// The number of the path, from 1.
+    /// Number of the path, from 1.
     Number,
-    /// Of an edge: its place in the path, from 1, and what it joins.
+    /// Columns of an edge: its position in the path, from 1, and its terms.
     Index,
     From,
     Predicate,
@@ -148,18 +148,18 @@ impl Operator for Search {
     }
 }
 
-/// Rows of the current batch with one start, and the ends they ask for.
+/// Rows of the current batch with the same start, and their ends.
 struct Group {
     start: u64,
     rows: Arc<[u32]>,
-    /// Per end, its rows.
+    /// Rows by end.
     ends: Option<FxHashMap<u64, Arc<[u32]>>>,
 }
 
-/// A path found, in the direction that the query means, and the rows it belongs to.
+/// A path in the direction of the query, and its input rows.
 struct Found {
     nodes: Vec<u64>,
-    /// Predicates, and whether they are taken inversely.
+    /// Predicates, each with whether it is followed backward.
     edges: Vec<(u64, bool)>,
     cost: Cost,
     end: u64,
@@ -171,7 +171,7 @@ struct Searcher {
     input: Solutions,
     edges: Option<Solutions>,
     space: Option<Space>,
-    /// The columns of the current input batch, and what is to be searched for in it.
+    /// Columns of the current input batch, and the searches still to run for it.
     batch: Vec<Vec<u64>>,
     groups: VecDeque<Group>,
     running: Option<(Run, Group)>,
@@ -207,7 +207,7 @@ impl Searcher {
         }
     }
 
-    /// Reads what the edges are, if they are solutions of a pattern.
+    /// Reads all edges if they are solutions of a pattern.
     async fn prepare(&mut self) -> Result<Space, QueryError> {
         let search = &self.search;
         let product = Product::new(search.automaton.clone());
@@ -253,7 +253,7 @@ impl Searcher {
         })
     }
 
-    /// The rows of the current batch by where they start.
+    /// Groups the rows of the current batch by start.
     fn groups_of(&self, rows: usize) -> VecDeque<Group> {
         let mut places: FxHashMap<u64, usize> = FxHashMap::default();
         let mut groups: Vec<(u64, Vec<u32>)> = Vec::new();
@@ -276,7 +276,7 @@ impl Searcher {
         groups.collect()
     }
 
-    /// The rows with one start by their ends, if those are known.
+    /// Groups the rows with one start by end, or returns `None` if the ends are not known.
     fn ends_of(&self, start: u64, rows: &[u32]) -> Option<FxHashMap<u64, Arc<[u32]>>> {
         let mut ends: FxHashMap<u64, Vec<u32>> = FxHashMap::default();
         for &row in rows {
@@ -297,7 +297,7 @@ impl Searcher {
         space.graph.make_room()?;
         let start = space.graph.number(group.start);
         if !space.graph.has(false, start) {
-            // With the starts that come next.
+            // Read in one batch with the next starts.
             let next = self.groups.iter().take(space.batch_nodes - 1);
             let mut nodes: Vec<u32> = next.map(|next| space.graph.number(next.start)).collect();
             nodes.retain(|&node| !space.graph.has(false, node));
@@ -315,7 +315,7 @@ impl Searcher {
         Ok(Run::new(self.search.rules, start, ends, space))
     }
 
-    /// The next paths of a run, which is kept if there may be more.
+    /// Returns the next paths of a run. Keeps the run if there may be more.
     fn find(&mut self, (mut run, group): (Run, Group)) -> Result<Vec<Found>, QueryError> {
         let space = self.space.as_mut().expect("prepared");
         let (mut found, mut nodes) = (Vec::new(), 0);
@@ -400,7 +400,7 @@ impl Searcher {
         Ok(id.0)
     }
 
-    /// The ids of the paths' literals.
+    /// Returns the ids of the paths' literals.
     fn literals(&self, found: &[Found]) -> Result<Vec<u64>, QueryError> {
         let evaluation = &self.context.evaluation;
         let ids = found.iter().flat_map(|path| {
@@ -434,7 +434,7 @@ impl Searcher {
     }
 }
 
-/// A path as the query means it: a flipped search has found it from its end.
+/// Returns a path in the direction of the query; a flipped search found it from its end.
 fn as_meant(steps: &[Step], end: u64, rows: Arc<[u32]>, space: &Space, flipped: bool) -> Found {
     let mut nodes: Vec<u64> = (steps.iter())
         .map(|step| space.graph.id(step.node))

@@ -1,29 +1,28 @@
-//! What may follow what on a path: the automaton of a path expression, forward as a deterministic
-//! one that is made as far as it is needed, so that each sequence of edges is one run; backward as
-//! it is, for distances only.
+//! The product's states: the automaton of a path expression. Forward, it is determinised lazily, so that each
+//! sequence of edges is one run. Backward, it is used as it is, only for distances.
 
 use rustc_hash::FxHashMap;
 
 use crate::plan::automaton::{Automaton, Edges, Transition};
 
-/// The two directions of a path expression. State 0 is where paths start.
+/// The automaton of a path expression, for both directions. State 0 is the start.
 #[derive(Debug)]
 pub(crate) struct Product {
     automaton: Automaton,
-    /// Per deterministic state, the automaton's states it stands for, sorted.
+    /// Sets of automaton states, sorted, by deterministic state.
     subsets: Vec<Box<[u32]>>,
     numbers: FxHashMap<Box<[u32]>, u32>,
     accepting: Vec<bool>,
     moves: FxHashMap<(u32, u64, bool), Option<u32>>,
-    /// Per state of the automaton, the transitions that lead to it, with where they come from.
+    /// For each state of the automaton, the transitions that lead to it, with their source as target.
     sources: Vec<Vec<Transition>>,
 }
 
-/// Which edges of one direction a path may take.
+/// Edges of one direction that a path may follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     None,
-    /// Those with one of these predicates, sorted.
+    /// Edges with one of these predicates, sorted.
     Some(Vec<u64>),
     All,
 }
@@ -51,24 +50,24 @@ impl Product {
         product
     }
 
-    /// Whether a path may end in a deterministic state.
+    /// Returns whether a path may end in a deterministic state.
     pub(crate) fn accepts(&self, state: u32) -> bool {
         self.accepting[state as usize]
     }
 
-    /// The automaton's states that a deterministic state stands for.
+    /// Returns the automaton's states in a deterministic state.
     pub(crate) fn subset(&self, state: u32) -> &[u32] {
         &self.subsets[state as usize]
     }
 
-    /// The automaton's states in which a path may end.
+    /// Returns the automaton's accepting states.
     pub(crate) fn ends(&self) -> Vec<u32> {
         let states = 0..self.automaton.accepting.len();
         let ends = states.filter(|&state| self.automaton.accepting[state]);
         ends.map(|state| state as u32).collect()
     }
 
-    /// Where an edge leads from a deterministic state.
+    /// Returns the state that an edge leads to from a deterministic state.
     pub(crate) fn follow(&mut self, state: u32, predicate: u64, inverse: bool) -> Option<u32> {
         let key = (state, predicate, inverse);
         if let Some(&known) = self.moves.get(&key) {
@@ -85,7 +84,7 @@ impl Product {
         target
     }
 
-    /// From which of the automaton's states an edge leads to one.
+    /// Adds the automaton's states from which an edge leads to `state`.
     pub(crate) fn precede(&self, state: u32, predicate: u64, inverse: bool, out: &mut Vec<u32>) {
         let into = self.sources[state as usize].iter();
         let taken = into.filter(|transition| takes(transition, predicate, inverse));
@@ -94,7 +93,7 @@ impl Product {
         out.dedup();
     }
 
-    /// The edges that any state takes, forward or inverse.
+    /// Returns the edges that any state follows, forward or backward.
     pub(crate) fn wanted(&self, inverse: bool) -> Wanted {
         let all = self.automaton.transitions.iter().flatten();
         let mut predicates = Vec::new();
@@ -112,7 +111,7 @@ impl Product {
         Wanted::Some(predicates)
     }
 
-    /// About how many bytes it holds.
+    /// Returns the approximate number of bytes held.
     pub(crate) fn bytes(&self) -> usize {
         let members: usize = self.subsets.iter().map(|subset| subset.len()).sum();
         self.moves.capacity() * 32 + self.subsets.len() * 96 + members * 8

@@ -1,30 +1,30 @@
-//! What paths to one end still cost: the estimate that makes the search towards it A*.
+//! Remaining cost of paths to one end: the estimate of A*.
 
 use super::Restrictor;
 use super::cost::Cost;
 use super::frontier::{Course, Frontier, Limit, Priority, Space};
 use crate::error::QueryError;
 
-/// What the cheapest walk from a node to the end costs.
+/// The cost of the cheapest walk from a node to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Estimate {
     Exactly(Cost),
     AtLeast(Cost),
-    /// There is none.
+    /// There is no walk.
     Never,
 }
 
-/// What paths to one end node still cost: a search from there, which goes only as far as it is
-/// asked about.
+/// Remaining cost of paths to one end node: a search backward from there that advances only on demand.
 pub(crate) struct Remaining {
     search: Frontier,
-    /// All that is nearer has been reached.
+    /// All nodes within this cost have been reached.
     radius: Cost,
     finished: bool,
 }
 
 impl Remaining {
-    /// For paths to a node, of at most so many edges if each costs one.
+    /// Creates the search for paths to a node. `length_max` is the maximum number of edges, if each costs
+    /// one.
     pub(crate) fn new(target: u32, length_max: Option<u32>, space: &Space) -> Self {
         let course = Course {
             backward: true,
@@ -46,7 +46,7 @@ impl Remaining {
         }
     }
 
-    /// What is known of a node, in any of the automaton's states.
+    /// Returns the estimate for a node in any of the automaton's states.
     pub(crate) fn cost(&self, node: u32, states: &[u32]) -> Estimate {
         let reached = states
             .iter()
@@ -58,12 +58,12 @@ impl Remaining {
         }
     }
 
-    /// How much has been searched: partial paths made.
+    /// Returns the number of partial paths created: a measure of the work done.
     pub(crate) fn steps(&self) -> usize {
         self.search.steps()
     }
 
-    /// Goes as far as there is anything.
+    /// Runs the search to its end.
     pub(crate) fn finish(&mut self, space: &mut Space) -> Result<(), QueryError> {
         while !self.finished {
             self.advance(space)?;
@@ -71,7 +71,7 @@ impl Remaining {
         Ok(())
     }
 
-    /// Goes one step further.
+    /// Advances the search by one partial path.
     pub(crate) fn advance(&mut self, space: &mut Space) -> Result<(), QueryError> {
         match self.search.next(space, None)? {
             Some(step) => self.radius = self.search.step(step).cost,

@@ -1,4 +1,4 @@
-//! All paths from one start node: which searches find them, one after the other.
+//! All paths from one start node, found by a sequence of searches.
 
 use std::collections::VecDeque;
 
@@ -11,38 +11,37 @@ use super::{Mode, Restrictor, Rules};
 use crate::error::QueryError;
 use crate::governor::Held;
 
-/// Which nodes paths are to end at.
+/// The end nodes of paths.
 #[derive(Clone, Debug)]
 pub(crate) enum Ends {
     Any,
-    /// These, each once.
+    /// These nodes, without duplicates.
     Some(Vec<u32>),
 }
 
-/// A search to be made.
+/// A search to run.
 enum Task {
-    /// The cheapest walk to each end. Those that the restrictor does not let pass are searched for
-    /// alone.
+    /// Finds the cheapest walk to each end. Ends whose walk the restrictor forbids get a search of their own.
     Spread(Option<FxHashSet<u32>>),
-    /// Only which ends there are, each to be searched for alone.
+    /// Finds only the reachable ends; each gets a search of its own.
     Reach,
-    /// All that is wanted, to any end.
+    /// Finds all wanted paths to any end.
     Whole,
-    /// All that is wanted, to one end.
+    /// Finds all wanted paths to one end.
     Pair(u32),
 }
 
-/// A search being made.
+/// A running search.
 struct Active {
     task: Task,
     frontier: Frontier,
     remaining: Option<Remaining>,
     quota: Quota,
-    /// Per end, how many paths were found, and what the first cost.
+    /// For each end, the number of paths found and the cost of the first.
     found: FxHashMap<u32, (u32, Cost)>,
 }
 
-/// How many paths to one end are wanted.
+/// The number of paths wanted for one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quota {
     First(u32),
@@ -81,8 +80,8 @@ impl Run {
         }
     }
 
-    /// The next path, step by step from the start. Paths to one end come cheapest first, unless all
-    /// are wanted.
+    /// Returns the next path, step by step from the start. Paths to the same end are in order of cost, unless
+    /// all are wanted.
     pub(crate) fn next(&mut self, space: &mut Space) -> Result<Option<Vec<Step>>, QueryError> {
         loop {
             let mut active = match self.active.take() {
@@ -115,7 +114,7 @@ impl Run {
         }
     }
 
-    /// Whether the end only makes another task.
+    /// Returns true if the end only starts another search, and queues that search.
     fn is_task(&mut self, active: &Active, end: u32) -> bool {
         let reached = matches!(active.task, Task::Reach);
         if reached {
@@ -124,7 +123,7 @@ impl Run {
         reached
     }
 
-    /// Whether the restrictor lets a cheapest walk pass; if not, its end is searched for alone.
+    /// Returns whether the restrictor allows a cheapest walk; if not, queues a search for its end.
     fn check(&mut self, active: &Active, path: &[Step]) -> bool {
         let passes = !matches!(active.task, Task::Spread(_)) || passes(self.rules.restrictor, path);
         if !passes {
@@ -158,7 +157,7 @@ impl Run {
         };
         if let Some(target) = target {
             if target == self.start && restrictor == Restrictor::Acyclic {
-                // Only the empty path comes back without visiting a node twice.
+                // Only the empty path returns to its start without visiting a node twice.
                 course.length_max = Some(0);
             }
             let length_max = course.length_max.filter(|_| !rules.weighted);
@@ -184,7 +183,7 @@ impl Run {
 }
 
 impl Active {
-    /// Whether a path is one that is wanted, and not one too many.
+    /// Returns whether a path is wanted and within the quota.
     fn accept(&mut self, step: &Step) -> bool {
         let end = step.node;
         let is_wanted = match &self.task {
@@ -208,7 +207,7 @@ impl Active {
         accepted
     }
 
-    /// Whether no more paths are wanted.
+    /// Returns whether no more paths are wanted.
     fn is_done(&self) -> bool {
         let Quota::First(most) = self.quota else {
             return false;
@@ -222,7 +221,7 @@ impl Active {
     }
 }
 
-/// Whether a path is one of those that a restrictor lets pass.
+/// Returns whether a restrictor allows a path.
 fn passes(restrictor: Restrictor, path: &[Step]) -> bool {
     let mut nodes = FxHashSet::default();
     let mut edges = FxHashSet::default();

@@ -1,4 +1,4 @@
-//! Bytes that wait in a temporary file for somebody who takes them slowly.
+//! A temporary file for bytes that a slow client has not taken yet.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use super::SpillSpace;
 use super::file::{Block, SpillFile};
 use crate::error::QueryError;
 
-/// Pieces of bytes in a temporary file without a name, within the space that queries have for such files. The
-/// file grows until it is dropped.
+/// Pieces of bytes in an unnamed temporary file, within the space limit of temporary files. The file grows
+/// until it is dropped.
 #[derive(Debug)]
 pub struct SpilledBytes {
     file: Arc<SpillFile>,
 }
 
-/// Where a piece is.
+/// The position of a piece.
 #[derive(Clone, Copy, Debug)]
 pub struct SpilledPiece(Block);
 
@@ -28,14 +28,14 @@ impl SpilledBytes {
         self.file.append(bytes).map(SpilledPiece)
     }
 
-    /// Returns a piece that was written.
+    /// Reads a piece.
     pub fn read(&self, piece: SpilledPiece) -> Result<Vec<u8>, QueryError> {
         let mut bytes = Vec::new();
         self.file.read(piece.0, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Returns how many bytes were written.
+    /// Returns the number of bytes written.
     pub fn len(&self) -> u64 {
         self.file.len()
     }

@@ -1,8 +1,8 @@
-//! Distinct rows, however many there are.
+//! Deduplication of any number of rows.
 //!
-//! As long as memory lasts, rows go into a set. Then the set is frozen: rows in it are still
-//! recognised, all others are put off to partitions of a file. Those are worked off in passes,
-//! each with a set of its own, and with partitions of its own if that set is full, too.
+//! While memory lasts, rows go into a set. Then the set is frozen: rows in it are still recognised, and all
+//! others are put off to partitions of a file. The partitions are processed in passes, each with a new set,
+//! and with new partitions if that set is full too.
 
 use std::sync::Arc;
 
@@ -12,30 +12,30 @@ use super::table::RowSet;
 use crate::error::QueryError;
 use crate::governor::{Governor, Share};
 
-/// Memory is asked for this many rows at a time.
+/// Number of rows for which memory is reserved at a time.
 const ROOM_ROWS: usize = 256;
 
-/// A set of rows that outgrows memory.
+/// A set of rows that may exceed memory.
 #[derive(Debug)]
 pub(crate) struct DistinctRows {
     share: Share,
-    /// Rows are the same if these many first columns are; the others are carried along.
+    /// Rows are equal if this many leading columns are; the other columns are carried along.
     key_width: usize,
     width: usize,
     set: RowSet,
-    /// How many rows can be added before memory must be asked for.
+    /// Number of rows that can be added before more memory must be reserved.
     room: usize,
     put_off: Option<Partitions>,
 }
 
-/// What became of a row.
+/// The result of offering a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offered {
-    /// It is the first of its kind.
+    /// The row is the first of its kind.
     New,
-    /// One like it came before.
+    /// An equal row came before.
     Seen,
-    /// That will be known later, from [`DistinctRows::drain`].
+    /// Decided later, by [`DistinctRows::drain`].
     PutOff,
 }
 
@@ -79,20 +79,20 @@ impl DistinctRows {
             if self.set.len() > 0 {
                 return Ok(false);
             }
-            // Without a row in memory there is no end to putting off.
+            // Without at least one row in memory, passes would never end.
             self.share.require(bytes)?;
         }
         self.room = ROOM_ROWS;
         Ok(true)
     }
 
-    /// Whether rows were put off.
+    /// Returns whether rows were put off.
     pub(crate) fn has_put_off(&self) -> bool {
         self.put_off.is_some()
     }
 
-    /// Gives those of the rows put off that are new, each with the number of its pass. The rows
-    /// of one pass come in the order they were offered.
+    /// Calls `each` with the new rows among those put off, each with the number of its pass. The rows of one
+    /// pass come in the order in which they were offered.
     pub(crate) fn drain(
         mut self,
         mut each: impl FnMut(usize, &[u64]) -> Result<(), QueryError>,
@@ -122,7 +122,7 @@ impl DistinctRows {
         Ok(())
     }
 
-    /// Ends a pass: forgets its set, and opens what it put off.
+    /// Ends a pass: drops its set, and opens its partitions.
     fn close(&mut self, level: u32, open: &mut Vec<(u32, RowRun)>) -> Result<(), QueryError> {
         self.set = RowSet::new(self.key_width, level);
         self.room = 0;
@@ -133,7 +133,7 @@ impl DistinctRows {
         self.share.require(0)
     }
 
-    /// The size of blocks for files that the drained rows go to; room for one is kept.
+    /// Returns the block size of files for the drained rows. The share has room for one block.
     pub(crate) fn block_bytes(&self) -> usize {
         self.share.block_bytes()
     }

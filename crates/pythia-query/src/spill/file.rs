@@ -1,8 +1,8 @@
 //! Temporary files of runs: sequences of records, written and read block by block.
 //!
-//! A file has no name, so nothing is left of it whatever becomes of the process. Its blocks
-//! belong to the runs being written to it, in any order; which blocks are a run's, and their
-//! checksums, is known to the run alone. A record never crosses a block's end.
+//! A file has no name, so it disappears with the process in any case. Several runs may be written to one
+//! file, with their blocks in any order; only the run knows which blocks are its own, and their checksums. A
+//! record never crosses a block boundary.
 
 use std::fs::File;
 use std::io;
@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::QueryError;
 
-/// Where a process's queries put rows that do not fit into memory, and how much of that.
+/// The folder and space limit of the process's temporary files.
 #[derive(Debug)]
 pub(crate) struct SpillSpace {
     folder: PathBuf,
     limit: u64,
     /// Bytes in files that are open now.
     used: AtomicU64,
-    /// Bytes ever written.
+    /// Bytes written so far.
     written: AtomicU64,
 }
 
@@ -40,12 +40,12 @@ impl SpillSpace {
         }
     }
 
-    /// Bytes in temporary files now.
+    /// Returns the bytes in temporary files now.
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes written to temporary files so far.
+    /// Returns the bytes written to temporary files so far.
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
@@ -98,7 +98,7 @@ impl SpillFile {
         }))
     }
 
-    /// Bytes written so far.
+    /// Returns the bytes written so far.
     pub(super) fn len(&self) -> u64 {
         self.length.load(Ordering::Relaxed)
     }
@@ -144,7 +144,7 @@ pub(super) struct Block {
     checksum: u32,
 }
 
-/// Records in a file, in the order they were written.
+/// Records in a file, in the order in which they were written.
 #[derive(Debug)]
 pub(crate) struct Run {
     file: Arc<SpillFile>,
@@ -153,7 +153,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// The bytes of its largest block: what reading it takes.
+    /// Returns the size of the largest block: the memory that reading takes.
     pub(crate) fn block_bytes_max(&self) -> usize {
         let bytes = self.blocks.iter().map(|block| block.bytes as usize);
         bytes.max().unwrap_or(0)
@@ -169,7 +169,7 @@ pub(crate) struct RunWriter {
 }
 
 impl RunWriter {
-    /// A run in `file`. Holds `block_bytes` of memory, once there is a record.
+    /// Creates a writer of a run in `file`. Holds `block_bytes` of memory from the first record on.
     pub(crate) fn new(file: &Arc<SpillFile>, block_bytes: usize) -> Self {
         Self {
             run: Run {
@@ -182,7 +182,7 @@ impl RunWriter {
         }
     }
 
-    /// Adds a record of `bytes` bytes, which `write` appends to the buffer it is given.
+    /// Adds a record of `bytes` bytes, which `write` appends to the buffer.
     pub(crate) fn push(
         &mut self,
         bytes: usize,
@@ -216,7 +216,7 @@ impl RunWriter {
     }
 }
 
-/// Reads a run from its start, a block at a time.
+/// Reads a run from its start, one block at a time.
 #[derive(Debug)]
 pub(crate) struct RunReader {
     run: Arc<Run>,
@@ -233,7 +233,7 @@ impl RunReader {
         }
     }
 
-    /// The records of the next block; `None` at the end.
+    /// Returns the records of the next block, or `None` at the end.
     pub(crate) fn next_block(&mut self) -> Result<Option<&[u8]>, QueryError> {
         let Some(&block) = self.run.blocks.get(self.next) else {
             return Ok(None);
@@ -243,7 +243,7 @@ impl RunReader {
         Ok(Some(&self.buffer))
     }
 
-    /// The block read last.
+    /// Returns the last block read.
     pub(crate) fn block(&self) -> &[u8] {
         &self.buffer
     }
@@ -262,7 +262,7 @@ mod tests {
             let writer = &mut writers[n as usize % 3];
             writer.push(8, |out| out.extend(n.to_le_bytes())).unwrap();
         }
-        // A record larger than a block is a block of its own.
+        // A record larger than a block gets a block of its own.
         writers[0].push(200, |out| out.extend([7; 200])).unwrap();
         let runs: Vec<_> = writers.into_iter().map(|w| w.finish().unwrap()).collect();
         assert_eq!(space.used(), 8200);

@@ -1,4 +1,4 @@
-//! Runs of rows sorted by a key of bytes, and merging them.
+//! Runs of rows sorted by a byte key, and their merge.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use super::rows::{read_ids, write_ids};
 use crate::error::QueryError;
 use crate::governor::Share;
 
-/// Writes a run of rows with their keys, which come sorted. A record is the key's length, the
-/// key and the row's ids.
+/// Writes a run of rows with their keys, in sorted order. A record is the key's length, the key and the row's
+/// ids.
 #[derive(Debug)]
 pub(crate) struct SortedWriter(RunWriter);
 
@@ -35,15 +35,15 @@ impl SortedWriter {
 #[derive(Debug)]
 pub(crate) struct SortedRun(Arc<Run>);
 
-/// A record of a run.
+/// The current record of a run.
 struct Cursor {
     reader: RunReader,
     row_bytes: usize,
-    /// Where the record's key starts and ends in the block.
+    /// Range of the record's key in the block.
     key: (usize, usize),
-    /// The first bytes of the key.
+    /// First bytes of the key.
     prefix: u64,
-    /// Among runs, the order of rows with equal keys.
+    /// Number of the run, which orders rows with equal keys.
     number: usize,
 }
 
@@ -56,7 +56,7 @@ impl Cursor {
         &self.reader.block()[self.key.1..self.key.1 + self.row_bytes]
     }
 
-    /// Moves to the next record; false at the end.
+    /// Moves to the next record. Returns false at the end.
     fn advance(&mut self) -> Result<bool, QueryError> {
         let mut start = match self.key {
             (_, 0) => 0,
@@ -87,17 +87,17 @@ impl Cursor {
     }
 }
 
-/// The rows of sorted runs in order; equal ones in the order of their runs.
+/// The rows of sorted runs in order; equal rows in the order of their runs.
 pub(crate) struct Merge {
-    /// A heap: no cursor is after the two it is above.
+    /// A binary heap with the least cursor first.
     cursors: Vec<Cursor>,
     width: usize,
     share: Share,
 }
 
 impl Merge {
-    /// Merges runs of rows with `width` ids. Where there are more than fit into the share's
-    /// memory at once, neighbours are merged into one first.
+    /// Merges runs of rows with `width` ids. If not all fit into the share's memory at once, neighbouring
+    /// runs are merged into one first.
     pub(crate) fn new(
         mut runs: Vec<SortedRun>,
         width: usize,
@@ -186,7 +186,7 @@ impl Merge {
         }
     }
 
-    /// The next rows by column, at most `rows_max`; no rows at the end.
+    /// Returns the next rows by column, at most `rows_max`; no rows at the end.
     pub(crate) fn next_columns(
         &mut self,
         rows_max: usize,
@@ -209,7 +209,7 @@ impl Merge {
     }
 }
 
-/// Neighbouring runs whose blocks fit into `room` together, at least two in a group.
+/// Groups neighbouring runs whose blocks fit into `room` together, at least two to a group.
 fn group(runs: Vec<SortedRun>, room: usize) -> Vec<Vec<SortedRun>> {
     let mut groups: Vec<Vec<SortedRun>> = vec![Vec::new()];
     let mut bytes = 0;

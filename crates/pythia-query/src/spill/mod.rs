@@ -1,9 +1,9 @@
 //! Rows in memory and in temporary files.
 //!
-//! Operators that hold state keep it as fixed-width rows of ids: [`rows::RowStore`] holds them,
-//! [`table`] finds them by hash. When an operator's [`Share`](crate::governor::Share) of the
-//! memory is used up, rows go to a [`file::SpillFile`] as runs: partitioned by hash
-//! ([`partition`]) for DISTINCT, grouping and joins, sorted ([`merge`]) for ORDER BY.
+//! Operators that hold state keep it as fixed-width rows of ids. [`rows::RowStore`] holds the rows, and
+//! [`table`] finds them by hash. When an operator's [`Share`](crate::governor::Share) of the memory is
+//! exhausted, it spills rows to a [`file::SpillFile`] as runs: partitioned by hash ([`partition`]) for
+//! DISTINCT, grouping and joins, sorted ([`merge`]) for ORDER BY.
 
 pub(crate) mod bytes;
 pub(crate) mod distinct;

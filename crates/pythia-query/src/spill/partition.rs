@@ -1,12 +1,12 @@
-//! Rows dealt out to partitions of a file by the hash of their key, so that each partition can
-//! be worked off alone.
+//! Rows partitioned by the hash of their key into runs of a file, so that each partition can be processed
+//! alone.
 
 use super::file::SpillFile;
 use super::rows::{RowRun, RowWriter};
 use crate::error::QueryError;
 use crate::governor::Share;
 
-/// How many partitions rows are dealt out to. Sixteenths twice over are 1/256.
+/// Number of partitions. Two levels of them divide rows into 256 parts.
 pub(crate) const PARTITIONS: usize = 16;
 
 /// Partitions being filled.
@@ -16,7 +16,7 @@ pub(crate) struct Partitions {
 }
 
 impl Partitions {
-    /// Empty partitions in a new file. The caller's share holds [`Share::buffer_bytes`] for them.
+    /// Creates empty partitions in a new file. The caller's share holds [`Share::buffer_bytes`] for them.
     pub(crate) fn create(share: &Share, width: usize) -> Result<Self, QueryError> {
         let file = SpillFile::create(share.governor().spill())?;
         let writer = |_| RowWriter::new(&file, width, share.block_bytes());
@@ -26,11 +26,11 @@ impl Partitions {
     }
 
     pub(crate) fn push(&mut self, hash: u64, row: &[u64]) -> Result<(), QueryError> {
-        // Tables use the low and the highest bits.
+        // Tables use the lowest and the highest bits.
         self.writers[(hash >> 40) as usize % PARTITIONS].push(row)
     }
 
-    /// The partitions, some of which may be empty.
+    /// Returns the partitions, some of which may be empty.
     pub(crate) fn finish(self) -> Result<Vec<RowRun>, QueryError> {
         self.writers.into_iter().map(RowWriter::finish).collect()
     }

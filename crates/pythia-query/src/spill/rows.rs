@@ -1,15 +1,15 @@
-//! Rows of ids: in memory, and as runs of a file.
+//! Rows of ids, in memory and in runs of a file.
 
 use std::sync::Arc;
 
 use super::file::{Run, RunReader, RunWriter, SpillFile};
 use crate::error::QueryError;
 
-/// About how many bytes the rows of one block take.
+/// Approximate bytes of the rows in one block.
 const BLOCK_BYTES: usize = 4 << 10;
 
-/// Rows of a fixed number of ids, row after row in blocks that never move: growing copies
-/// nothing, and what is held is what is counted.
+/// Rows of a fixed number of ids, in blocks that never move: growing copies nothing, and the counted memory
+/// is exact.
 #[derive(Debug)]
 pub(crate) struct RowStore {
     width: usize,
@@ -55,7 +55,7 @@ impl RowStore {
         &block[start..start + self.width]
     }
 
-    /// Bytes it takes with `more` rows added.
+    /// Returns the bytes held after adding `more` rows.
     pub(crate) fn bytes_with(&self, more: usize) -> usize {
         let blocks = (self.rows + more).div_ceil(1 << self.shift);
         let directory = blocks
@@ -66,7 +66,7 @@ impl RowStore {
             + directory * size_of::<Vec<u64>>()
     }
 
-    /// The cells of some rows, by column.
+    /// Returns the cells of some rows, by column.
     pub(crate) fn columns(&self, rows: impl ExactSizeIterator<Item = usize>) -> Vec<Vec<u64>> {
         let mut columns = vec![Vec::with_capacity(rows.len()); self.width];
         for row in rows {
@@ -144,13 +144,12 @@ impl RowRun {
 pub(crate) struct RowReader {
     reader: RunReader,
     width: usize,
-    /// Rows not read yet; rows without columns are only counted.
+    /// Rows not read yet. Rows without columns are only counted.
     left: u64,
 }
 
 impl RowReader {
-    /// Reads the rows of the next block into `rows`, one after the other; gives their number, 0
-    /// at the end.
+    /// Reads the rows of the next block into `rows`, one after the other. Returns their number, 0 at the end.
     pub(crate) fn next_rows(&mut self, rows: &mut Vec<u64>) -> Result<usize, QueryError> {
         rows.clear();
         if self.width == 0 {

@@ -1,11 +1,11 @@
-//! Finding rows by the hash of their first columns.
+//! Hash tables of rows by their first columns.
 
 use hashbrown::HashTable;
 
 use super::rows::RowStore;
 
-/// A hash of some ids. Each `level` is another function, so that rows which fell into one
-/// partition spread evenly at the next.
+/// Hashes some ids. Each `level` is a different function, so that the rows of one partition spread evenly at
+/// the next level.
 #[inline]
 pub(crate) fn hash_ids(ids: impl IntoIterator<Item = u64>, level: u32) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -18,7 +18,7 @@ pub(crate) fn hash_ids(ids: impl IntoIterator<Item = u64>, level: u32) -> u64 {
     hash ^ (hash >> 32)
 }
 
-/// Distinct rows, numbered in the order they came.
+/// Distinct rows, numbered in order of insertion.
 #[derive(Debug)]
 pub(crate) struct RowSet {
     rows: RowStore,
@@ -53,7 +53,7 @@ impl RowSet {
             .copied()
     }
 
-    /// The row's number, and whether it is new.
+    /// Returns the row's number, and whether it is new.
     pub(crate) fn insert(&mut self, hash: u64, row: &[u64]) -> (u32, bool) {
         if let Some(number) = self.find(hash, row) {
             return (number, false);
@@ -67,31 +67,31 @@ impl RowSet {
         (number, true)
     }
 
-    /// Bytes it takes while `more` rows are added, at most.
+    /// Returns the maximum bytes held while `more` rows are added.
     pub(crate) fn bytes_with(&self, more: usize) -> usize {
         let (old, new) = (self.index.capacity(), self.rows.len() + more);
         let index = if new <= old {
             index_bytes(old)
         } else {
-            // The old one is there until the new one is filled.
+            // The old table exists until the new one is filled.
             index_bytes(new.max(old + 1)) + if old > 0 { index_bytes(old) } else { 0 }
         };
         index + self.rows.bytes_with(more)
     }
 }
 
-/// Bytes of a hash table that numbers of so many rows fit into.
+/// Returns the bytes of a hash table for the numbers of this many rows.
 pub(crate) fn index_bytes(rows: usize) -> usize {
     let buckets = (rows.max(7) * 8 / 7 + 1).next_power_of_two();
     buckets * (size_of::<u32>() + 1) + 16
 }
 
-/// Rows chained by the hash of some columns, for joins: built once, then looked up.
+/// Rows chained by the hash of some columns, for joins. Built once, then only read.
 #[derive(Debug, Default)]
 pub(crate) struct ChainTable {
-    /// By the hash's low bits: the number of the first row plus one.
+    /// By the low bits of the hash: the number of the first row plus one.
     heads: Vec<u32>,
-    /// For each row: the number of the next plus one.
+    /// For each row: the number of the next row plus one.
     next: Vec<u32>,
 }
 
@@ -110,7 +110,7 @@ impl ChainTable {
         table
     }
 
-    /// The first row that may have this hash, as its number plus one; 0 if there is none.
+    /// Returns the number plus one of the first row that may have this hash, or 0.
     #[inline]
     pub(crate) fn first(&self, hash: u64) -> u32 {
         match self.heads.len() {
@@ -119,7 +119,7 @@ impl ChainTable {
         }
     }
 
-    /// The row after this one in its chain.
+    /// Returns the next row in the chain, as its number plus one, or 0.
     #[inline]
     pub(crate) fn after(&self, place: u32) -> u32 {
         self.next[place as usize - 1]
@@ -129,7 +129,7 @@ impl ChainTable {
         rows.max(1).next_power_of_two()
     }
 
-    /// Bytes a table of so many rows takes.
+    /// Returns the bytes of a table with this many rows.
     pub(crate) fn bytes(rows: usize) -> usize {
         (Self::buckets(rows) + rows) * size_of::<u32>()
     }

@@ -65,7 +65,7 @@ pub enum Expected {
     Object,
     /// A class: the object of `a`.
     Class,
-    /// A dot, semicolon or comma after a triple.
+    /// The continuation after a triple.
     AfterTriple,
     /// Part of an expression.
     Expression,

@@ -1,4 +1,4 @@
-//! Quads of terms on their way to quads of ids: all their keys are looked up at once.
+//! Conversion of quads of terms to quads of ids. All keys of a batch are looked up at once.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use pythia_rdf::{TermId, TermKey, TermKind};
 use super::Row;
 use crate::error::QueryError;
 
-/// A term: held in its id, or the number of its key.
+/// A term: an inline id, or the number of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     Id(TermId),
@@ -19,7 +19,7 @@ pub(super) enum Slot {
 /// Some quads, and the keys of their terms.
 #[derive(Debug, Default)]
 pub(super) struct QuadBatch {
-    /// What goes before the labels of blank nodes.
+    /// Prefix of the labels of blank nodes.
     scope: String,
     bytes: Vec<u8>,
     keys: Vec<(TermKind, Range<usize>)>,
@@ -35,7 +35,7 @@ impl QuadBatch {
         }
     }
 
-    /// Adds a key; gives its slot.
+    /// Adds a key and returns its slot.
     pub(super) fn key(&mut self, key: TermKey<'_>) -> Slot {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key.bytes);
@@ -78,8 +78,8 @@ impl QuadBatch {
         slot
     }
 
-    /// The quads as ids, which `resolve` finds for keys, without those of which a term has none. The
-    /// batch is empty then.
+    /// Returns the quads as ids, which `resolve` finds for the keys, without quads that have an unknown term.
+    /// Empties the batch.
     pub(super) fn rows(
         &mut self,
         resolve: impl FnOnce(&[TermKey<'_>]) -> Result<Vec<Option<TermId>>, QueryError>,

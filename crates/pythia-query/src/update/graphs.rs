@@ -1,8 +1,8 @@
-//! Whole graphs: CLEAR, DROP, CREATE, ADD, COPY and MOVE.
+//! Operations on whole graphs: CLEAR, DROP, CREATE, ADD, COPY and MOVE.
 //!
-//! A graph is there if it has a quad, so CLEAR and DROP are one. An operation on a graph that is not
-//! there, or CREATE of one that is, fails if it is not SILENT; a failed one changes nothing. Of a graph
-//! that the update may not see, no failure tells whether it is there.
+//! A graph exists if it has a quad, so CLEAR and DROP are the same. Without SILENT, an operation on a graph
+//! that does not exist, or CREATE of one that does, fails and changes nothing. For graphs that are not
+//! visible to the update, success or failure does not reveal whether they exist.
 
 use oxrdf::{NamedNode, TermRef};
 use pythia_rdf::TermId;
@@ -48,7 +48,7 @@ impl Runner<'_> {
                 format!("the graph {graph} is there already; CREATE SILENT lets that pass");
             return Err(QueryError::Graph { line, message });
         }
-        // A graph comes with its first quad.
+        // A graph exists from its first quad on.
         Ok(())
     }
 
@@ -84,7 +84,7 @@ impl Runner<'_> {
             each_quad(&snapshot, filter, governor, |rows| self.remove(rows))?;
         }
         let Some(source) = source else {
-            // The default graph is empty where it cannot be seen.
+            // A hidden default graph appears empty.
             return Ok(());
         };
         each_quad(&snapshot, GraphFilter::One(source), governor, |rows| {
@@ -100,12 +100,12 @@ impl Runner<'_> {
         })
     }
 
-    /// Whether the update may know that the graph is there.
+    /// Returns whether the graph is visible to the update.
     fn sees(&self, graph: &NamedNode) -> bool {
         self.options.query.visible.allows_named(graph.as_ref())
     }
 
-    /// The id of a graph that may get its first quad.
+    /// Returns the id of a graph that may get its first quad.
     fn graph_id(&mut self, graph: &GraphName) -> Result<TermId, QueryError> {
         let Some(term) = name(graph) else {
             return Ok(TermId::DEFAULT_GRAPH);
@@ -114,7 +114,7 @@ impl Runner<'_> {
     }
 }
 
-/// The id of a graph that has a quad.
+/// Returns the id of a graph if it has a quad.
 fn existing(snapshot: &Snapshot, graph: &NamedNode) -> Result<Option<TermId>, QueryError> {
     let Some(id) = snapshot.resolve(TermRef::from(graph.as_ref()))? else {
         return Ok(None);
@@ -133,7 +133,7 @@ fn absent(line: usize, graph: &NamedNode) -> QueryError {
     }
 }
 
-/// Shows all quads of some graphs, some at a time.
+/// Calls `each` with all quads of some graphs, some at a time.
 fn each_quad(
     snapshot: &Snapshot,
     graph: GraphFilter,

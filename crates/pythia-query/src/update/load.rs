@@ -1,4 +1,4 @@
-//! LOAD: what an IRI names, parsed and inserted.
+//! LOAD: parses the document that an IRI names, and inserts its quads.
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
@@ -21,9 +21,9 @@ use crate::error::QueryError;
 use crate::governor::Governor;
 use crate::service::{told, within};
 
-/// Says what LOAD may read, and opens it. An embedding program may bring its own.
+/// Decides what LOAD may read, and opens it. An embedding program may supply its own handler.
 pub trait LoadHandler: Send + Sync {
-    /// What the IRI names, to be parsed. The update that waits for it gives up at `deadline`.
+    /// Opens the document that the IRI names. The calling update gives up at `deadline`.
     fn open(&self, iri: &NamedNode, deadline: Option<Instant>) -> Result<Source, SourceError>;
 }
 
@@ -33,34 +33,34 @@ impl fmt::Debug for dyn LoadHandler {
     }
 }
 
-/// Why an IRI cannot be loaded, for people to read.
+/// A readable reason why an IRI cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SourceError(pub String);
 
-/// Loads files of a folder, by `file:` IRIs, and what `http:` and `https:` IRIs name if that is allowed.
+/// Loads files of a folder by `file:` IRIs, and documents by `http:` and `https:` IRIs if allowed.
 #[derive(Debug, Default)]
 pub struct Loader {
     folder: Option<PathBuf>,
-    /// With the bytes that one source may have.
+    /// HTTP client, and the maximum bytes of one source.
     agent: Option<(Agent, u64)>,
 }
 
 impl Loader {
-    /// A loader that loads nothing yet.
+    /// Creates a loader that allows nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Allows files in this folder and below. A link in it that leads elsewhere is not followed.
+    /// Allows files in this folder and its subfolders. Symbolic links that lead outside are not followed.
     #[must_use]
     pub fn with_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
     }
 
-    /// Allows what HTTP servers have. Whoever may update can then make this program ask any server that
-    /// it reaches.
+    /// Allows documents on HTTP servers. Anyone who may run updates can then make this program send requests
+    /// to any server that it reaches.
     #[must_use]
     pub fn with_http(self) -> Self {
         let config = Agent::config_builder()
@@ -70,15 +70,15 @@ impl Loader {
         self.with_agent(config.into(), u64::MAX)
     }
 
-    /// Allows what an HTTP client asks for, which may refuse some of it; of one source at most so many
-    /// bytes.
+    /// Allows documents through the given HTTP client, which may refuse addresses. `bytes_max` is the maximum
+    /// size of a source.
     #[must_use]
     pub fn with_agent(mut self, agent: Agent, bytes_max: u64) -> Self {
         self.agent = Some((agent, bytes_max));
         self
     }
 
-    /// The `file:` IRI of a folder, to be the base of its files' IRIs.
+    /// Returns the `file:` IRI of a folder, as the base of its files' IRIs.
     pub fn iri_of_folder(folder: &Path) -> String {
         let mut iri = "file://".to_owned();
         for byte in folder.as_os_str().as_encoded_bytes() {
@@ -107,7 +107,7 @@ impl Loader {
         };
         let path = match path.canonicalize() {
             Ok(path) => path,
-            // Whether a file outside is there is not told.
+            // The error does not reveal whether a file outside exists.
             Err(error) if is_below(path) => return Err(failed(path, error)),
             Err(_) => return Err(outside()),
         };
@@ -167,7 +167,7 @@ impl LoadHandler for Loader {
     }
 }
 
-/// The path of a `file:` IRI, given without its scheme.
+/// Returns the path of a `file:` IRI, given without its scheme.
 fn path_of(rest: &str) -> Result<PathBuf, SourceError> {
     let path = match rest.strip_prefix("//") {
         None => rest,
@@ -210,14 +210,14 @@ impl Runner<'_> {
             ));
         };
         match self.parsed(&*handler, iri, graph, governor) {
-            // What was read of it before it failed is forgotten.
+            // Quads read before the failure are dropped.
             Err(QueryError::Load { .. }) if silent => Ok(()),
             Err(error) => Err(error),
             Ok(rows) => rows.drain(|rows| self.insert(rows)),
         }
     }
 
-    /// The quads of a source.
+    /// Parses a source into quads.
     fn parsed(
         &mut self,
         handler: &dyn LoadHandler,
@@ -264,7 +264,7 @@ impl Runner<'_> {
     }
 }
 
-/// Takes what is parsed, and gives its terms ids of the transaction.
+/// Receives parsed quads, and maps their terms to ids of the transaction.
 struct Sink<'a> {
     transaction: &'a mut Transaction,
     governor: &'a Governor,

@@ -1,5 +1,5 @@
-//! Running updates: each operation asks the transaction's view as it is when the operation starts, and
-//! then changes it.
+//! Execution of updates: each operation reads the transaction's state as of the operation's start, and then
+//! changes it.
 //!
 //! ```text
 //! DELETE/INSERT   solutions → template → rows ─┐
@@ -7,9 +7,9 @@
 //! CLEAR, COPY, …  scan of a graph ─────→ rows ─┘
 //! ```
 //!
-//! What an operation reads is a snapshot, so that changes may be made while it is still being read;
-//! only the insertions of an operation that also deletes wait ([`rows`]) for its last deletion.
-//! Nothing is undone here: an update that fails leaves a transaction that is not to be committed.
+//! An operation reads a snapshot, so that changes may be made while it is still reading. Only the insertions
+//! of an operation that also deletes wait ([`rows`]) for its last deletion. Nothing is rolled back here: a
+//! failed update leaves a transaction that must not be committed.
 
 mod batch;
 mod graphs;
@@ -43,39 +43,39 @@ pub use transaction::Transaction;
 /// A quad as raw ids: subject, predicate, object, graph.
 type Row = [u64; 4];
 
-/// How many rows are given to the transaction at once.
+/// Number of rows passed to the transaction at once.
 const BATCH_ROWS: usize = 8192;
 
-/// What an update may use.
+/// Limits and permissions of an update.
 #[derive(Clone, Debug, Default)]
 pub struct UpdateOptions {
-    /// Its limits as those of a query; they hold for all its operations together.
+    /// Limits as for a query; the time limit covers all operations together.
     pub query: QueryOptions,
-    /// What LOAD may read; without it, LOAD is an error, also if SILENT.
+    /// Handler of LOAD. Without it, LOAD is an error, even with SILENT.
     pub load: Option<Arc<dyn LoadHandler>>,
-    /// The graphs it may change; an operation on another is [`QueryError::Forbidden`]. What it reads
-    /// is what its query may see.
+    /// Graphs that the update may change; an operation on any other fails with [`QueryError::Forbidden`]. The
+    /// graphs that it reads are those visible to its query.
     pub writable: GraphRules,
 }
 
-/// What an update has done to its transaction.
+/// The changes that an update made in its transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Updated {
     /// Operations done.
     pub operations: u64,
-    /// Quads inserted that were not there.
+    /// Quads inserted that did not exist.
     pub added: u64,
-    /// Quads removed that were there.
+    /// Quads removed that existed.
     pub removed: u64,
-    /// What the author should know of patterns that were evaluated, as [`crate::PreparedQuery::warnings`].
+    /// Hints for the author about the evaluated patterns, as [`crate::PreparedQuery::warnings`].
     pub warnings: Vec<String>,
 }
 
 impl Engine {
-    /// Runs an update in a transaction. After an error part of it may be done: the transaction must
-    /// not be committed.
+    /// Runs an update in a transaction. After an error a part of it may be done, so the transaction must not
+    /// be committed.
     ///
-    /// Limits of time hold for the update as a whole, those of memory for each operation.
+    /// The time limit covers the update as a whole, the memory limit each operation.
     pub fn update(
         &self,
         transaction: &mut Transaction,
@@ -111,17 +111,17 @@ impl Engine {
     }
 }
 
-/// An update under way.
+/// A running update.
 struct Runner<'a> {
     engine: &'a Engine,
     transaction: &'a mut Transaction,
     options: &'a UpdateOptions,
     permission: Permission<'a>,
     deadline: Option<Instant>,
-    /// Makes new blank nodes differ from those of any other update.
+    /// Random number that makes new blank nodes differ from those of all other updates.
     request: u64,
     updated: Updated,
-    /// Of its operations.
+    /// Warnings of its operations.
     warnings: Warnings,
 }
 
@@ -155,7 +155,7 @@ impl Runner<'_> {
         }
     }
 
-    /// The limits of the next operation.
+    /// Returns the limits of the next operation.
     fn limits(&self) -> QueryOptions {
         let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
         QueryOptions {
@@ -181,7 +181,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// INSERT DATA. Its blank nodes are those of no other request.
+    /// Runs INSERT DATA. Its blank nodes are different from those of all other requests.
     fn insert_data(
         &mut self,
         data: &Data<spargebra::term::Quad>,
@@ -228,7 +228,7 @@ impl Runner<'_> {
         })
     }
 
-    /// The id of a term, a new one if the store does not have it.
+    /// Returns the id of a term, a new one if the store does not have it.
     fn id_of(&mut self, term: TermRef<'_>) -> Result<TermId, QueryError> {
         let mut bytes = Vec::new();
         match key::encode(term, &mut bytes) {
@@ -245,7 +245,7 @@ impl Runner<'_> {
     }
 }
 
-/// The term that names a graph; `None` for the default graph.
+/// Returns the term that names a graph, or `None` for the default graph.
 fn name(graph: &spargebra::term::GraphName) -> Option<TermRef<'_>> {
     match graph {
         spargebra::term::GraphName::NamedNode(node) => Some(node.as_ref().into()),

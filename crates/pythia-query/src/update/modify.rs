@@ -1,4 +1,4 @@
-//! DELETE and INSERT for each solution of a WHERE.
+//! DELETE and INSERT for each solution of a WHERE clause.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::syntax::{Modify, Query};
 /// A quad of a template.
 type Shape = [Place; 4];
 
-/// A quad of a template, as it is written.
+/// A quad of a template, as written.
 struct Written {
     triple: TriplePattern,
     graph: GraphNamePattern,
@@ -126,8 +126,8 @@ impl Runner<'_> {
         }
     }
 
-    /// The rows with the store's ids in place of those of the query and of numbers of new nodes, without
-    /// those that are no quads.
+    /// Replaces query-local ids and numbers of new nodes by the store's ids, and drops rows that are not
+    /// valid quads.
     fn stored(
         &mut self,
         part: &Part<'_>,
@@ -163,7 +163,7 @@ impl Runner<'_> {
             .collect())
     }
 
-    /// The store's ids of terms that a query has computed and of new nodes.
+    /// Returns the store's ids of computed terms and of new nodes.
     fn new_ids(
         &mut self,
         part: &Part<'_>,
@@ -203,26 +203,26 @@ impl Runner<'_> {
 struct Templates {
     delete: Vec<Shape>,
     insert: Vec<Shape>,
-    /// Makes new blank nodes differ from those of any other operation.
+    /// Random number that makes new blank nodes differ from those of all other operations.
     query: u64,
 }
 
-/// Some of the solutions of a batch.
+/// A part of the solutions of a batch.
 struct Part<'a> {
     context: &'a QueryContext,
     batch: &'a IdBatch,
     templates: &'a Templates,
-    /// The number of the batch's first solution that is not done.
+    /// Number of the part's first solution.
     first_solution: u64,
 }
 
 impl Part<'_> {
-    /// The rows to delete, each with the number of its solution.
+    /// Returns the rows to delete, each with the number of its solution.
     fn deleted(&self, solutions: std::ops::Range<usize>) -> Result<Vec<(Row, u64)>, QueryError> {
         self.filled(&self.templates.delete, solutions)
     }
 
-    /// The rows to insert, each with the number of its solution.
+    /// Returns the rows to insert, each with the number of its solution.
     fn inserted(&self, solutions: std::ops::Range<usize>) -> Result<Vec<(Row, u64)>, QueryError> {
         self.filled(&self.templates.insert, solutions)
     }
@@ -255,7 +255,7 @@ impl Part<'_> {
     }
 }
 
-/// Returns the rows that the view may have: quads of terms that are stored.
+/// Returns the rows that can exist in the store: valid quads of stored terms.
 fn removable(rows: &[(Row, u64)]) -> Vec<Row> {
     let is_stored = |id: &u64| TermId(*id).kind() != TermKind::Computed;
     let rows = rows.iter().map(|(row, _)| *row);
@@ -263,8 +263,8 @@ fn removable(rows: &[(Row, u64)]) -> Vec<Row> {
         .collect()
 }
 
-/// What stands for a term that the store may not have: a computed one is the same in all solutions, a
-/// new node in each another.
+/// Returns a key for a term that the store may not have. A computed term is the same in all solutions; a new
+/// node is different in each.
 fn made(id: u64, solution: u64) -> Option<(u64, u64)> {
     match TermId(id).kind() {
         TermKind::Computed => Some((id, 0)),
@@ -273,7 +273,7 @@ fn made(id: u64, solution: u64) -> Option<(u64, u64)> {
     }
 }
 
-/// Whether terms of these kinds make a quad.
+/// Returns whether terms of these kinds form a valid quad.
 fn is_quad(row: &Row) -> bool {
     let [subject, predicate, _, graph] = row.map(|id| TermId(id).kind());
     let is_node = |kind| matches!(kind, TermKind::Iri | TermKind::BlankNode);
@@ -282,7 +282,7 @@ fn is_quad(row: &Row) -> bool {
         && (is_node(graph) || row[3] == TermId::DEFAULT_GRAPH.0)
 }
 
-/// The variables of quads, each once.
+/// Returns the variables of quads, without duplicates.
 fn variables<'w>(quads: impl Iterator<Item = &'w Written>) -> Vec<Variable> {
     let mut variables: Vec<Variable> = Vec::new();
     for Written { triple, graph } in quads {
@@ -290,7 +290,7 @@ fn variables<'w>(quads: impl Iterator<Item = &'w Written>) -> Vec<Variable> {
             GraphNamePattern::Variable(variable) => Some(variable.clone()),
             _ => None,
         };
-        // Blank nodes of templates are no variables.
+        // Blank nodes of templates are not variables.
         let of_triple = triple_variables(triple).into_iter();
         variables.extend(
             of_triple
@@ -303,7 +303,7 @@ fn variables<'w>(quads: impl Iterator<Item = &'w Written>) -> Vec<Variable> {
     variables
 }
 
-/// The places of quads, without those that have a variable which is never bound.
+/// Returns the positions of quads, without quads that have a variable which is never bound.
 fn shapes(reader: &mut TemplateReader<'_>, quads: &[Written]) -> Result<Vec<Shape>, QueryError> {
     let mut shapes = Vec::with_capacity(quads.len());
     for Written { triple, graph } in quads {

@@ -1,9 +1,9 @@
-//! Which graphs an update may change.
+//! Checks of the graphs that an update may change.
 //!
-//! What an update names is checked before any of it is done, whether or not the store has such graphs. What
-//! its solutions name is checked before a row is left out because the store lacks one of its terms
-//! ([`Permission::check_graphs`]): otherwise a refusal would tell that a hidden graph has them. All changes,
-//! those of LOAD too, are checked again where they are made ([`Permission::check_rows`]).
+//! Graphs that the update names are checked before any operation runs, whether or not the store has them.
+//! Graphs in its solutions are checked before rows with unknown terms are dropped
+//! ([`Permission::check_graphs`]); otherwise a refusal would reveal that a hidden graph has these terms. All
+//! changes, including those of LOAD, are checked again where they are made ([`Permission::check_rows`]).
 
 use hashbrown::HashSet;
 use oxrdf::{GraphName, GraphNameRef, NamedNodeRef, Term};
@@ -19,10 +19,10 @@ use crate::governor::Held;
 use crate::graph_rules::GraphRules;
 use crate::syntax::{Action, Operation, Transfer};
 
-/// Graphs that are remembered to be writable.
+/// Maximum number of graphs remembered as writable.
 const REMEMBERED_MAX: usize = 1 << 14;
 
-/// The rules, and the graphs that are known to pass.
+/// The rules, and the graphs known to pass.
 pub(super) struct Permission<'a> {
     rules: &'a GraphRules,
     passed: HashSet<u64, FxBuildHasher>,
@@ -36,7 +36,7 @@ impl<'a> Permission<'a> {
         }
     }
 
-    /// Checks the graphs that an operation names. What is parsed for that is charged for meanwhile.
+    /// Checks the graphs that an operation names. Parsed data is charged during the check.
     pub(super) fn check(&self, operation: &Operation, held: &mut Held) -> Result<(), QueryError> {
         if self.rules.is_all() {
             return Ok(());
@@ -80,7 +80,7 @@ impl<'a> Permission<'a> {
         }
     }
 
-    /// Checks rows that are about to be inserted or removed.
+    /// Checks rows before they are inserted or removed.
     pub(super) fn check_rows(
         &mut self,
         rows: &[Row],
@@ -93,9 +93,9 @@ impl<'a> Permission<'a> {
         self.check_graphs(graphs, |graphs| Ok(snapshot().decode(graphs)?))
     }
 
-    /// Checks graphs that rows name. Of several that are refused, the error has the first by name: an order of
-    /// ids, or of solutions, would tell which of them the store has a term for. What can name no graph makes
-    /// no quad and passes.
+    /// Checks the graphs of rows. If several are refused, the error names the first by name, because an order
+    /// of ids or of solutions would reveal which of them the store knows. A term that cannot name a graph
+    /// forms no quad and passes.
     pub(super) fn check_graphs(
         &mut self,
         graphs: impl Iterator<Item = u64>,
@@ -126,7 +126,7 @@ impl<'a> Permission<'a> {
                 Term::Literal(_) | Term::Triple(_) => continue,
             };
             if self.rules.allows(graph.as_ref()) {
-                // Another operation may give the id of a computed term to another term.
+                // Another operation may give the same id to a different computed term.
                 if id.kind() != TermKind::Computed {
                     self.passed.insert(id.0);
                 }

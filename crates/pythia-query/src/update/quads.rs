@@ -7,7 +7,7 @@ use super::batch::QuadBatch;
 use super::{BATCH_ROWS, Transaction};
 use crate::error::QueryError;
 
-/// Inserts quads; how many were not there. Labels of blank nodes are the store's.
+/// Inserts quads and returns how many did not exist. Labels of blank nodes are those of the store.
 pub fn insert<'q>(
     transaction: &mut Transaction,
     quads: impl Iterator<Item = QuadRef<'q>>,
@@ -21,7 +21,7 @@ pub fn insert<'q>(
     Ok(inserted)
 }
 
-/// Removes quads; how many were there.
+/// Removes quads and returns how many existed.
 pub fn remove<'q>(
     transaction: &mut Transaction,
     quads: impl Iterator<Item = QuadRef<'q>>,
@@ -36,7 +36,7 @@ pub fn remove<'q>(
     Ok(removed)
 }
 
-/// The ids of keys; terms that the store does not have get new ones.
+/// Returns the ids of keys. Terms that the store does not have get new ids.
 pub(super) fn ids(
     transaction: &mut Transaction,
     keys: &[TermKey<'_>],

@@ -1,5 +1,4 @@
-//! Rows kept until an operation may change something: in memory as long as that lasts, then in a
-//! temporary file.
+//! Rows that wait until an operation may make changes: in memory while it lasts, then in a temporary file.
 
 use std::sync::Arc;
 
@@ -10,15 +9,15 @@ use crate::spill::file::SpillFile;
 use crate::spill::rows::{RowStore, RowWriter};
 
 const WIDTH: usize = 4;
-/// Memory is asked for this many rows at a time.
+/// Number of rows for which memory is reserved at a time.
 const ROOM_ROWS: usize = 1024;
 
-/// Quads in the order they came.
+/// Quads in order of arrival.
 #[derive(Debug)]
 pub(super) struct Rows {
     share: Share,
     kept: RowStore,
-    /// How many more rows memory was asked for.
+    /// Number of further rows for which memory is reserved.
     room: usize,
     file: Option<RowWriter>,
 }
@@ -55,7 +54,7 @@ impl Rows {
         }
     }
 
-    /// Gives all rows, some at a time.
+    /// Calls `each` with all rows, some at a time.
     pub(super) fn drain(
         self,
         mut each: impl FnMut(&[Row]) -> Result<(), QueryError>,

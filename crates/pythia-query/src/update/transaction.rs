@@ -1,4 +1,4 @@
-//! A transaction of the store whose memory is taken from that of all queries.
+//! A transaction of the store that takes its memory from the budget of all queries.
 
 use pythia_rdf::{TermId, TermKey};
 use pythia_store::write::{self, Allowance, Committed};
@@ -9,8 +9,8 @@ use crate::engine::{Engine, QueryOptions};
 use crate::error::QueryError;
 use crate::governor::Held;
 
-/// A transaction. What it has changed is in memory until it is committed, and charged for, as is what it takes
-/// to change and to commit that: before it is taken.
+/// A transaction. Its changes are in memory until it is committed. They, and the memory needed for changing
+/// and committing, are charged in advance.
 pub struct Transaction {
     inner: write::Transaction,
 }
@@ -39,36 +39,36 @@ impl Engine {
 }
 
 impl Transaction {
-    /// What it sees, its own changes included.
+    /// Returns the state that the transaction sees, including its own changes.
     pub fn snapshot(&self) -> Snapshot {
         self.inner.snapshot()
     }
 
-    /// Makes the changes durable and visible to all; at most once for a key.
+    /// Commits: makes the changes durable and visible to all. A key is committed at most once.
     ///
     /// # Errors
-    /// [`QueryError::Changes`] if the memory for it is not there; nothing is changed then.
+    /// [`QueryError::Changes`] if there is not enough memory; nothing is changed then.
     pub fn commit(self, key: Option<&str>) -> Result<Committed, QueryError> {
         self.inner.commit_with_key(key).map_err(changed)
     }
 
-    /// The ids of terms; those that the store does not have get new ones.
+    /// Returns the ids of terms. Terms that the store does not have get new ids.
     pub(super) fn ids(&mut self, keys: &[TermKey<'_>]) -> Result<Vec<TermId>, QueryError> {
         self.inner.ids(keys).map_err(changed)
     }
 
-    /// Adds quads; how many were not there.
+    /// Adds quads and returns how many did not exist.
     pub(super) fn insert(&mut self, rows: &[Row]) -> Result<u64, QueryError> {
         self.inner.insert(rows).map_err(changed)
     }
 
-    /// Removes quads; how many were there.
+    /// Removes quads and returns how many existed.
     pub(super) fn remove(&mut self, rows: &[Row]) -> Result<u64, QueryError> {
         self.inner.remove(rows).map_err(changed)
     }
 }
 
-/// The error of a change.
+/// Converts an error of a change.
 fn changed(error: StoreError) -> QueryError {
     match error {
         StoreError::Allowance { message } => QueryError::Changes(message),
