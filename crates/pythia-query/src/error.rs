@@ -38,13 +38,11 @@ pub enum QueryError {
     Cancelled,
 
     /// The query exceeded its time limit.
-    #[error("the query ran past its time limit; raise --timeout, or ask for less")]
+    #[error("the query exceeded its time limit; raise --timeout or make the query cheaper")]
     Timeout,
 
     /// The query needs more memory than its limit, even after spilling.
-    #[error(
-        "the query needs more memory than it may have ({0}); raise --memory, or the query's own limit"
-    )]
+    #[error("the query exceeded its memory limit ({0}); raise --memory or the query's own limit")]
     Memory(String),
 
     /// A path search cannot continue: an edge has no usable weight, or there are infinitely many paths.
@@ -88,7 +86,7 @@ pub enum QueryError {
     },
 
     /// An update would change a graph that it may not write to. Nothing of the operation was done.
-    #[error("{what} may not be changed with the rights this request has")]
+    #[error("no permission to change {what}")]
     Forbidden {
         /// The graph or graphs.
         what: String,
@@ -96,17 +94,17 @@ pub enum QueryError {
 
     /// The uncommitted changes of a transaction, which are kept in memory, exceed the budget.
     #[error(
-        "the transaction's changes need more memory than there is ({0}); raise --memory, or commit in smaller parts"
+        "the transaction's changes exceed the memory limit ({0}); raise --memory or commit in smaller parts"
     )]
     Changes(String),
 
     /// An earlier update in the transaction failed and may be half done.
-    #[error("an update in this transaction has failed: roll it back, and do all of it again")]
+    #[error("an update in this transaction has failed; roll it back and repeat all of it")]
     Aborted,
 
     /// Rows that do not fit into memory could not be written to a temporary file.
     #[error(
-        "the query needs temporary files in {}: {message}; give it a folder with space (--spill-folder, --spill-limit) or more memory (--memory)",
+        "cannot use temporary files in {}: {message}; choose a folder with free space (--spill-folder), or raise --spill-limit or --memory",
         folder.display()
     )]
     Spill {
@@ -117,9 +115,7 @@ pub enum QueryError {
     },
 
     /// The query has more results than its limit. All results up to the limit were returned.
-    #[error(
-        "the query has more than the {0} results it may give; raise --max-rows, or add a LIMIT"
-    )]
+    #[error("the query has more results than its limit of {0}; raise --max-rows or add a LIMIT")]
     RowLimit(u64),
 
     /// The execution runtime reported an error.

@@ -1,7 +1,7 @@
 //! Limits of one query: time, memory, and space for spilled rows.
 //!
 //! The planner, expressions and operators all ask the [`Governor`]. Memory comes from the [`MemoryBudget`] of
-//! the query, which is part of that of the process. Both are hard limits: a failed reservation is an error,
+//! the query, which is part of the budget of the process. Both are hard limits: a failed reservation is an error,
 //! or makes an operator spill its rows. Operators that spill hold a [`Share`], an equal part of the query's
 //! budget, so that the first operator of a plan does not starve the later ones.
 
@@ -151,7 +151,7 @@ impl Governor {
             return Ok(());
         }
         Err(QueryError::Memory(format!(
-            "{} more on top of {}, of at most {}",
+            "{} more requested, {} of {} in use",
             kibibytes(bytes),
             kibibytes(self.memory.used()),
             kibibytes(self.memory.limit),

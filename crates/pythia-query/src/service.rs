@@ -23,8 +23,8 @@ pub trait ServiceHandler: Send + Sync {
         deadline: Option<Instant>,
     ) -> Result<ServiceSolutions, ServiceError>;
 
-    /// Returns an error if the endpoint is never allowed. Such an endpoint is an error in the query, also
-    /// with SILENT; failures of allowed endpoints are reported by [`Self::select`].
+    /// Returns an error if requests to the endpoint are not allowed. A query that names such an endpoint
+    /// without SILENT fails, even if it would send no request.
     fn check(&self, endpoint: &NamedNode) -> Result<(), ServiceError> {
         let _ = endpoint;
         Ok(())
@@ -171,7 +171,7 @@ impl ServiceHandler for HttpService {
         let mut response = self.ask(endpoint, query, deadline)?;
         if response.status().is_redirection() {
             return Err(ServiceError(
-                "redirects to another place: ask that one".to_owned(),
+                "redirects to another address; name that one in the query".to_owned(),
             ));
         }
         if !response.status().is_success() {
@@ -183,7 +183,7 @@ impl ServiceHandler for HttpService {
             .unwrap_or("none");
         let Some(format) = QueryResultsFormat::from_media_type(media_type) else {
             return Err(ServiceError(format!(
-                "answered with {media_type}, which is no SPARQL result format"
+                "answered with {media_type}, which is not a SPARQL result format"
             )));
         };
         let body = response.into_body().into_with_config();
@@ -212,8 +212,8 @@ impl ServiceHandler for HttpService {
             ""
         };
         Err(ServiceError(format!(
-            "nothing implements this service, and it is no endpoint (http:// or https://) that can \
-             be asked{instead}"
+            "nothing implements this service, and it is not an endpoint (http:// or https://) that can \
+             be queried{instead}"
         )))
     }
 }

@@ -16,7 +16,7 @@ pub(crate) fn finish(pattern: &mut GraphPattern) -> Result<(), &'static str> {
     let mut nests = false;
     visit_all(pattern, &mut |inner| nests |= nests_aggregates(inner));
     if nests {
-        return Err("an aggregate cannot stand inside another aggregate");
+        return Err("aggregates cannot be nested");
     }
     visit_all(pattern, &mut having::behind_names);
     paths::expand(pattern);
@@ -32,7 +32,7 @@ fn visit_all(pattern: &mut GraphPattern, f: &mut dyn FnMut(&mut GraphPattern)) {
     });
 }
 
-/// The part of [`visit_all`] that enters what [`visit_mut`] skips. A function of its own to keep the frame of
+/// Visits the patterns that [`visit_mut`] skips, for [`visit_all`]. A function of its own to keep the frame of
 /// `visit_all` small, because that recurses as deep as patterns nest.
 #[inline(never)]
 fn enter(pattern: &mut GraphPattern, f: &mut dyn FnMut(&mut GraphPattern)) {

@@ -69,7 +69,7 @@ impl Transition {
 pub(crate) struct Automaton {
     /// Transitions of each state.
     pub(crate) transitions: Vec<Vec<Transition>>,
-    /// Whether each state accepts.
+    /// Acceptance of each state.
     pub(crate) accepting: Vec<bool>,
 }
 

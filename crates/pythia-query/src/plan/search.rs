@@ -343,8 +343,8 @@ fn outputs(
         let twice = outputs[..place].iter().any(|(_, other)| other == variable);
         if twice || before.contains(variable) {
             return Err(QueryError::unsupported_hint(
-                format!("{variable}, which has a value already, as a result of a path search"),
-                "name the result otherwise",
+                format!("{variable}, which already has a value, as a result of a path search"),
+                "use another name",
             ));
         }
     }

@@ -404,7 +404,7 @@ fn scan_orders(triple: &Triple, unit: bool) -> impl Iterator<Item = Order> {
     std::iter::once(first).chain(second)
 }
 
-/// Returns the slot by which a scan is sorted: that of the first component in the order that is not constant.
+/// Returns the slot by which a scan is sorted: the slot of the first non-constant component in the order.
 fn sorted_by(triple: &Triple, order: Order) -> Option<usize> {
     let (s, p, o) = (triple.subject, triple.predicate, triple.object);
     let components = match order {

@@ -51,9 +51,9 @@ pub(crate) struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
     All,
-    /// The cheapest ones, at most this many.
+    /// The cheapest partial paths, at most this many.
     First(u32),
-    /// Those that are as cheap as the cheapest.
+    /// Only partial paths as cheap as the cheapest.
     Cheapest,
 }
 
@@ -508,7 +508,7 @@ impl Frontier {
         while at != NONE && self.step(at).cost == next.cost {
             if (self.step(at).node, self.step(at).state) == (next.node, next.state) {
                 return Err(QueryError::Path(
-                    "there are endlessly many cheapest walks, as a cycle costs nothing; ask for TRAIL, ACYCLIC or SIMPLE paths, or give a MAX LENGTH".to_owned(),
+                    "there are infinitely many cheapest walks, because a cycle costs nothing; use TRAIL, ACYCLIC or SIMPLE, or add MAX LENGTH".to_owned(),
                 ));
             }
             at = self.step(at).parent;

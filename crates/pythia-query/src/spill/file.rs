@@ -90,7 +90,7 @@ pub(crate) struct SpillFile {
 impl SpillFile {
     pub(crate) fn create(space: &Arc<SpillSpace>) -> Result<Arc<Self>, QueryError> {
         let file = tempfile::tempfile_in::<&Path>(&space.folder)
-            .map_err(|error| space.error("make a temporary file", &error))?;
+            .map_err(|error| space.error("create a temporary file", &error))?;
         Ok(Arc::new(Self {
             file,
             length: AtomicU64::new(0),

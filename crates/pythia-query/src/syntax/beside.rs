@@ -62,9 +62,8 @@ impl Update {
                 return Err(QueryError::Syntax {
                     line: operation.line,
                     column: 1,
-                    message:
-                        "the update has USING or WITH, and the request names graphs for it too"
-                            .to_owned(),
+                    message: "the update has USING or WITH, so the request cannot set its dataset"
+                        .to_owned(),
                 });
             }
             modify.using = Some(QueryDataset {

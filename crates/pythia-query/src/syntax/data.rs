@@ -236,7 +236,7 @@ impl LongData {
             let mut operations = update.operations.into_iter();
             let quads = operations.next().map_or(Some(Vec::new()), Q::of);
             let only = quads.filter(|_| operations.next().is_none());
-            only.ok_or_else(|| "the data cannot be told from what follows it".to_owned())
+            only.ok_or_else(|| "the end of the data cannot be found".to_owned())
         });
         quads.map_err(|message| Refused {
             before_bytes: before.len(),

@@ -266,7 +266,7 @@ fn changes(text: &str, extensions: &Extensions) -> Result<Changes, Fault> {
             continue;
         }
         if !verb.is_alone {
-            let message = "a path that is selected or limited in length stands in a triple of its own: ?s ??path ?o .";
+            let message = "a path that is selected or limited in length needs a triple of its own: ?s ??path ?o .";
             return Err(fault(verb.at.start, message.to_owned()));
         }
         let (subject, object) = (&text[verb.subject.clone()], &text[verb.object.clone()]);
@@ -355,14 +355,14 @@ impl<'t> Conditions<'t> {
                     }
                 };
                 if twice {
-                    let message = "a path has one containsOnly and one containsAny; name all predicates in it";
+                    let message = "a path can have one containsOnly and one containsAny; list all predicates in it";
                     return Err(fault(filter.at.start, message.to_owned()));
                 }
             }
             if let (Some(only), Some(any)) = (&all.only, &all.any)
                 && let Some(other) = any.iter().find(|name| !only.contains(name))
             {
-                let message = format!("containsOnly leaves out {other}, which containsAny names");
+                let message = format!("containsOnly excludes {other}, which containsAny lists");
                 return Err(fault(filter.at.start, message));
             }
         }

@@ -41,7 +41,7 @@ const BAD: &[(&str, &str)] = &[
         "did you mean UNION?",
     ),
     ("SELECT * { ?s ?p ?o } ORDER ⟦?s", "expected BY, found ?s"),
-    ("SELECT * { ?s ?p ?o } LIMIT 5 ⟦ORDER BY ?s", "too late"),
+    ("SELECT * { ?s ?p ?o } LIMIT 5 ⟦ORDER BY ?s", "out of order"),
     (
         "SELECT * { ?s ?p ?o } LIMIT ⟦-1",
         "a whole number after LIMIT",
@@ -62,8 +62,8 @@ const BAD: &[(&str, &str)] = &[
         "PATHS START ⟦<a:a> END ?e VIA <a:p>",
         "a variable after START",
     ),
-    ("PATHS START ?s END ⟦?path VIA <a:p>", "name this otherwise"),
-    ("PATHS SHORTEST ⟦0 START ?s END ?e VIA <a:p>", "from 1 on"),
+    ("PATHS START ?s END ⟦?path VIA <a:p>", "use another name"),
+    ("PATHS SHORTEST ⟦0 START ?s END ?e VIA <a:p>", "at least 1"),
     ("PATHS ANY ⟦START ?s END ?e VIA <a:p>", "expected SHORTEST"),
     ("⟦PATHS ALL START ?s END ?e VIA <a:p>", "add MAX LENGTH"),
     (
@@ -72,11 +72,11 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "PATHS START ?s END ?e VIA <a:p> MAX LENGTH ⟦-1",
-        "a whole number from 0 on",
+        "a whole number, at least 0",
     ),
     (
         "PATHS START ?s END ?e VIA <a:p> MAX LENGTH 1 ⟦MAX LENGTH 2",
-        "there is a MAX already",
+        "duplicate MAX",
     ),
     (
         "PATHS START ?s END ?e VIA ⟦x:p+",
@@ -97,7 +97,7 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "SELECT * { ?s ??p ?o pathfilter(length(??p) <= ⟦?n) }",
-        "how many edges",
+        "the number of edges",
     ),
     (
         "SELECT ??p { ?s <a:p> ?x ; ⟦??p ?o }",
@@ -127,7 +127,7 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "SELECT * { ?s ?p ?o FILTER(⟦WITHIN(?o)) }",
-        "WITHIN is no function of SPARQL",
+        "WITHIN is not a SPARQL function",
     ),
     (
         "SELECT * { ?s ?p ?o FILTER(STRLEN⟦(?o, 1) > 3) }",
@@ -143,7 +143,7 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "SELECT * { ?s ?p ?o FILTER ⟦?o > 3 }",
-        "stands in brackets: FILTER(…)",
+        "takes an expression in brackets: FILTER(…)",
     ),
     (
         "SELECT * { ?s ?p ?o FILTER(?o ⟦== 3) }",
@@ -172,15 +172,15 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "SELECT * { ?s ?p ?o BIND(1 AS ⟦?o) }",
-        "has a value already",
+        "already has a value",
     ),
     (
         "SELECT (SUM(⟦COUNT(?x)) AS ?y) { ?x ?p ?o }",
-        "cannot stand inside another aggregate",
+        "aggregates cannot be nested",
     ),
     (
         "SELECT * { ?s ?p ?o FILTER EXISTS { SELECT (SUM(⟦COUNT(?x)) AS ?y) { ?x ?p ?o } } }",
-        "cannot stand inside another aggregate",
+        "aggregates cannot be nested",
     ),
     // Brackets and quotes.
     (
@@ -195,7 +195,7 @@ const BAD: &[(&str, &str)] = &[
         "SELECT * { ?s ?p ?o FILTER(STR(?o) = 'a' ⟦}",
         ") to close the ( of line 1, column 27",
     ),
-    ("SELECT * { ?s ?p ?o } ⟦}", "no { that this } closes"),
+    ("SELECT * { ?s ?p ?o } ⟦}", "unmatched }"),
     (
         "SELECT * {\n ?s ?p ⟦\"unclosed }\n}",
         "this \" is never closed",
@@ -222,11 +222,11 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "SELECT * { ?s <http://e/a⟦ b> ?o }",
-        "cannot hold a space; write %20",
+        "cannot contain a space; write %20",
     ),
     (
         "SELECT * { ?s <http://e/⟦{a}> ?o }",
-        "cannot hold {; write %7B",
+        "cannot contain {; write %7B",
     ),
     ("SELECT * { ?s ⟦<http://e/a ?o }", "an IRI ends with >"),
     ("SELECT * { ?s ⟦<a> ?o }", "this IRI is relative"),
@@ -241,15 +241,15 @@ const BAD: &[(&str, &str)] = &[
         "expected an object, found }",
     ),
     ("SELECT * { ?s ⟦}", "expected a predicate"),
-    ("SELECT * { ?s ?p ?o ⟦?a ?b ?c }", "a dot is missing"),
-    ("SELECT * { ⟦. ?s ?p ?o }", "nothing before this dot"),
+    ("SELECT * { ?s ?p ?o ⟦?a ?b ?c }", "missing dot"),
+    ("SELECT * { ⟦. ?s ?p ?o }", "no triple before this dot"),
     (
         "SELECT * { ?s ⟦name ?o }",
         "found name; a name needs a prefix (ex:name)",
     ),
     (
         "SELECT * { _:a ?p ?o { ⟦_:a ?q ?r } }",
-        "is in another group",
+        "is used in another group",
     ),
     (
         "SELECT * { ?s ?p 'a'⟦@toolonglanguage }",
@@ -264,7 +264,7 @@ const BAD: &[(&str, &str)] = &[
     ("SELECT ?a⟦, ?b { ?a ?p ?b }", "separated by spaces"),
     (
         "SELECT ⟦COUNT(*) { ?s ?p ?o }",
-        "stands in brackets: (COUNT(*) AS ?count)",
+        "takes an expression in brackets: (COUNT(*) AS ?count)",
     ),
     ("SELECT ?s ⟦?s { ?s ?p ?o }", "in the SELECT twice"),
     ("SELECT ⟦{ ?s ?p ?o }", "* or the variables"),
@@ -272,7 +272,7 @@ const BAD: &[(&str, &str)] = &[
         "SELECT ⟦?s (COUNT(*) AS ?n) { ?s ?p ?o }",
         "add it to GROUP BY",
     ),
-    ("SELECT (1 AS ⟦?s) { ?s ?p ?o }", "has a value already"),
+    ("SELECT (1 AS ⟦?s) { ?s ?p ?o }", "already has a value"),
     (
         "SELECT * { VALUES (?a ?b) { (1 2) ⟦(3) } }",
         "1 values for 2 variables; write UNDEF",
@@ -525,22 +525,22 @@ fn texts_that_end_anywhere_are_refused_or_read() {
 
 /// Invalid updates with `⟦` at the position of the error, and a part of the message.
 const BAD_UPDATES: &[(&str, &str)] = &[
-    ("⟦SELECT * { ?s ?p ?o }", "ask it with `pythia query`"),
+    ("⟦SELECT * { ?s ?p ?o }", "run it with `pythia query`"),
     ("⟦INSRT DATA { <a:a> <a:a> <a:a> }", "did you mean INSERT?"),
     (
         "INSERT ⟦DTAA { <a:a> <a:a> <a:a> }",
         "expected { and quads, found DTAA",
     ),
-    ("INSERT DATA { <a:a> <a:a> ⟦?x }", "takes no variables"),
+    ("INSERT DATA { <a:a> <a:a> ⟦?x }", "cannot have variables"),
     (
         "DELETE DATA { <a:a> <a:a> ⟦_:x }",
-        "find it with a variable",
+        "match it with a variable",
     ),
     (
         "DELETE { ⟦[] <a:a> ?x } WHERE { }",
-        "find it with a variable",
+        "match it with a variable",
     ),
-    ("DELETE WHERE { ?x <a:a> ⟦_:x }", "find it with a variable"),
+    ("DELETE WHERE { ?x <a:a> ⟦_:x }", "match it with a variable"),
     ("INSERT DATA { <a:a> ⟦foaf:name 1 }", "PREFIX foaf: <http"),
     (
         "INSERT { ?s ?p ?o } ⟦WEHRE { ?s ?p ?o }",
@@ -548,11 +548,11 @@ const BAD_UPDATES: &[(&str, &str)] = &[
     ),
     (
         "INSERT DATA { <a:a> <a:a> 1 }\n⟦DELETE DATA { <a:a> <a:a> 1 }",
-        "a ; is missing",
+        "missing ;",
     ),
     (
         "INSERT DATA { <a:a> <a:a> 1 } ;\nPREFIX b: <b:> INSERT DATA { b:a b:a ⟦?o }",
-        "takes no variables",
+        "cannot have variables",
     ),
     (
         "INSERT DATA { _:x <a:a> 1 } ; BASE <b:> INSERT DATA { ⟦_:x <a:a> 2 }",

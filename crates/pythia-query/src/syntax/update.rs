@@ -320,7 +320,7 @@ impl Reader<'_, '_> {
 
     /// Returns the error for a text that the parser and [`super::statements`] read differently.
     fn mixed_up(&self, at: usize) -> QueryError {
-        let message = "the operations of this update cannot be told apart; give them one by one";
+        let message = "the operations of this update cannot be separated; run them one at a time";
         syntax(self.text, at, message)
     }
 

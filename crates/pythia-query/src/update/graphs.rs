@@ -44,8 +44,7 @@ impl Runner<'_> {
         graph: &NamedNode,
     ) -> Result<(), QueryError> {
         if !silent && self.sees(graph) && existing(&self.snapshot(), graph)?.is_some() {
-            let message =
-                format!("the graph {graph} is there already; CREATE SILENT lets that pass");
+            let message = format!("the graph {graph} already exists; CREATE SILENT ignores that");
             return Err(QueryError::Graph { line, message });
         }
         // A graph exists from its first quad on.
@@ -129,7 +128,7 @@ fn existing(snapshot: &Snapshot, graph: &NamedNode) -> Result<Option<TermId>, Qu
 fn absent(line: usize, graph: &NamedNode) -> QueryError {
     QueryError::Graph {
         line,
-        message: format!("there is no graph {graph}; SILENT after the keyword lets that pass"),
+        message: format!("there is no graph {graph}; SILENT after the keyword ignores that"),
     }
 }
 

@@ -95,7 +95,7 @@ impl Loader {
     fn file(&self, path: &Path) -> Result<Source, SourceError> {
         let Some(folder) = &self.folder else {
             return Err(SourceError(
-                "files may not be loaded: allow a folder (--load-folder)".to_owned(),
+                "files may not be loaded; allow a folder with --load-folder".to_owned(),
             ));
         };
         let failed = |path: &Path, error| SourceError(format!("{}: {error}", path.display()));
@@ -122,7 +122,7 @@ impl Loader {
                               text/turtle;q=0.9, application/rdf+xml;q=0.7, application/ld+json;q=0.5";
         let Some((agent, bytes_max)) = &self.agent else {
             return Err(SourceError(
-                "nothing may be loaded over HTTP: allow it (--load-http)".to_owned(),
+                "loading over HTTP is disabled; allow it with --load-http".to_owned(),
             ));
         };
         let request = within(agent.get(iri.as_str()), deadline);
@@ -144,7 +144,7 @@ impl Loader {
         let Some(format) = by_type.or(by_name) else {
             let media_type = media_type.unwrap_or("no type");
             return Err(SourceError(format!(
-                "the server answered with {media_type}, which is no RDF format"
+                "the server answered with {media_type}, which is not an RDF format"
             )));
         };
         let body = response.into_body().into_with_config();
@@ -205,8 +205,8 @@ impl Runner<'_> {
     ) -> Result<(), QueryError> {
         let Some(handler) = self.options.load.clone() else {
             return Err(QueryError::unsupported_hint(
-                "LOAD, as nothing is allowed to be loaded,",
-                "allow a folder or HTTP (--load-folder, --load-http; UpdateOptions::load)",
+                "LOAD without an allowed source",
+                "allow it with --load-folder, --load-http or [outbound] on a server (UpdateOptions::load in a program)",
             ));
         };
         match self.parsed(&*handler, iri, graph, governor) {

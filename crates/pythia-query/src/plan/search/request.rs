@@ -195,13 +195,13 @@ impl Request {
         let is_endless = self.mode == Mode::All && self.restrictor == Restrictor::Walk;
         if is_endless && self.length_max.is_none() {
             return Err(QueryError::Path(
-                "all walks may be endlessly many; give a MAX LENGTH (path:maxLength), or ask for TRAIL, ACYCLIC or SIMPLE paths".to_owned(),
+                "there may be infinitely many walks; add MAX LENGTH (path:maxLength), or use TRAIL, ACYCLIC or SIMPLE".to_owned(),
             ));
         }
         if self.length_max.is_some_and(|most| most < self.length_min) {
             return Err(refused(
                 "a maximal length below the minimal",
-                "no path is so long and so short at once",
+                "the minimal length must not exceed the maximal length",
             ));
         }
         Ok(())
@@ -444,7 +444,7 @@ fn number(name: &str, value: &TermPattern, least: u32) -> Reading<u32> {
     number.filter(|number| *number >= least).ok_or_else(|| {
         refused(
             &format!("path:{name} {value}"),
-            &format!("it takes a whole number from {least} on"),
+            &format!("it takes a whole number, at least {least}"),
         )
     })
 }

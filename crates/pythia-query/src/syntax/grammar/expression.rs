@@ -31,7 +31,7 @@ impl Reader<'_> {
             return self.word();
         }
         if self.token.kind == Kind::Variable || self.is_sign("!") {
-            let message = format!("the expression of a {keyword} stands in brackets: {keyword}(…)");
+            let message = format!("{keyword} takes an expression in brackets: {keyword}(…)");
             return self.fault(self.token.start, message);
         }
         Err(self.expected(&format!("( or a function after {keyword}")))
@@ -169,13 +169,13 @@ impl Reader<'_> {
         match meant {
             Some(meant) => self.fault(
                 name.start,
-                format!("{} is no function; did you mean {meant}?", name.text),
+                format!("{} is not a function; did you mean {meant}?", name.text),
             ),
             None => {
                 let mut after = self.lexer.clone();
                 if after.next().text == "(" {
                     let message = format!(
-                        "{} is no function of SPARQL; functions of others are called by IRI",
+                        "{} is not a SPARQL function; call other functions by IRI",
                         name.text
                     );
                     return self.fault(name.start, message);
@@ -188,7 +188,7 @@ impl Reader<'_> {
     fn aggregate(&mut self) -> Read {
         let name = self.take();
         if std::mem::replace(&mut self.in_aggregate, true) {
-            let message = "an aggregate cannot stand inside another aggregate";
+            let message = "aggregates cannot be nested";
             return self.fault(name.start, message);
         }
         let free = std::mem::take(&mut self.free);

@@ -205,7 +205,7 @@ impl<'t> Reader<'t> {
         Fault { at, message }
     }
 
-    /// Like [`Self::expected`] where keywords may stand; recognises misspelt keywords.
+    /// Returns the error for an unexpected token where keywords may stand. Recognises misspelt keywords.
     fn expected_word(&self, what: &str, words: &[&'static str]) -> Fault {
         let token = self.token;
         if token.kind == Kind::Word
@@ -213,7 +213,7 @@ impl<'t> Reader<'t> {
         {
             return Fault {
                 at: token.start,
-                message: format!("{} is no keyword; did you mean {meant}?", token.text),
+                message: format!("{} is not a keyword; did you mean {meant}?", token.text),
             };
         }
         self.expected(what)
@@ -228,10 +228,10 @@ impl<'t> Reader<'t> {
                 "this < is never closed; an IRI ends with >".to_owned(),
             ),
             Flaw::IriCharacter(at) => match character(at) {
-                ' ' => (at, "an IRI cannot hold a space; write %20".to_owned()),
+                ' ' => (at, "an IRI cannot contain a space; write %20".to_owned()),
                 c => (
                     at,
-                    format!("an IRI cannot hold {c}; write %{:02X}", c as u32),
+                    format!("an IRI cannot contain {c}; write %{:02X}", c as u32),
                 ),
             },
             Flaw::Escape(at) => (
@@ -247,7 +247,7 @@ impl<'t> Reader<'t> {
                         "write strings in straight quotes, \" or '".to_owned()
                     }
                     '&' => "write && for and".to_owned(),
-                    c => format!("{c} cannot stand here"),
+                    c => format!("unexpected character {c}"),
                 },
             ),
         };

@@ -170,7 +170,7 @@ impl<'t> Reader<'t> {
         };
         while self.paths_clause(&mut form)? {}
         if (form.mode, form.restrictor) == ("All", "Walk") && form.length_max.is_none() {
-            let message = "all walks may be endlessly many; add MAX LENGTH, or ask for TRAIL, ACYCLIC or SIMPLE paths";
+            let message = "there may be infinitely many walks; add MAX LENGTH, or use TRAIL, ACYCLIC or SIMPLE";
             return self.fault(at, message);
         }
         form.modifiers = self.span(Self::order_and_limits)?;
@@ -186,7 +186,7 @@ impl<'t> Reader<'t> {
 
     fn paths_mode(&mut self) -> Read<(&'static str, Option<Range<usize>>)> {
         if self.take_word("SHORTEST") {
-            let count = self.whole_number("how many paths, after SHORTEST", 1)?;
+            let count = self.whole_number("the number of paths after SHORTEST", 1)?;
             return Ok(("Shortest", Some(count)));
         }
         if self.take_word("ALL") {
@@ -204,7 +204,7 @@ impl<'t> Reader<'t> {
         let variable = self.variable(&format!("a variable after {keyword}"))?;
         if RESULTS.contains(&&variable.text[1..]) {
             let message = format!(
-                "{} is what PATHS calls a part of a path; name this otherwise",
+                "{} is a result variable of PATHS; use another name",
                 variable.text
             );
             return self.fault(variable.start, message);
@@ -258,7 +258,7 @@ impl<'t> Reader<'t> {
             let least = self.is_word("MIN");
             self.take();
             self.need_word("LENGTH")?;
-            let number = self.whole_number("how many edges, after LENGTH", 0)?;
+            let number = self.whole_number("the number of edges after LENGTH", 0)?;
             let place = if least {
                 &mut form.length_min
             } else {
@@ -269,10 +269,7 @@ impl<'t> Reader<'t> {
             return Ok(false);
         }
         if twice {
-            return self.fault(
-                keyword.start,
-                format!("there is a {} already", keyword.text),
-            );
+            return self.fault(keyword.start, format!("duplicate {}", keyword.text));
         }
         Ok(true)
     }
@@ -287,7 +284,7 @@ impl<'t> Reader<'t> {
         let token = self.token;
         let value = token.text.parse::<u32>().ok();
         if token.kind != Kind::Integer || value.is_none_or(|value| value < least) {
-            let what = format!("{what}: a whole number from {least} on");
+            let what = format!("{what}: a whole number, at least {least}");
             return Err(self.expected(&what));
         }
         self.take();
@@ -344,7 +341,8 @@ impl<'t> Reader<'t> {
         loop {
             let (path, condition) = self.path_condition()?;
             if name.is_some_and(|name| name.text != path.text) {
-                let message = "a pathfilter is about one path; write another one for this";
+                let message =
+                    "a pathfilter applies to one path; add another pathfilter for this one";
                 return self.fault(path.start, message);
             }
             name = Some(path);
@@ -397,7 +395,7 @@ impl<'t> Reader<'t> {
         }
         self.take();
         let least = u32::from(comparison.text == "<");
-        let number = self.whole_number("how many edges", least)?;
+        let number = self.whole_number("the number of edges", least)?;
         let number: u32 = self.text[number].parse().expect("read as one");
         Ok(match comparison.text {
             "<" => vec![AtMost(number - 1)],

@@ -53,7 +53,7 @@ impl Reader<'_> {
             }
             if self.is_sign(".") {
                 if !dot {
-                    return self.fault(self.token.start, "there is nothing before this dot");
+                    return self.fault(self.token.start, "no triple before this dot");
                 }
                 self.take();
                 (triples, dot) = (true, false);
@@ -61,7 +61,7 @@ impl Reader<'_> {
                 (triples, dot) = (true, true);
             } else if !triples {
                 if self.starts_term() {
-                    let message = "a dot is missing before this, between two triples; or ; or , to go on with the same subject";
+                    let message = "missing dot between two triples; or use ; or , to continue with the same subject";
                     return self.fault(self.token.start, message);
                 }
                 return Err(self.expected_word("., ;, , or }", &ELEMENTS));
@@ -103,10 +103,10 @@ impl Reader<'_> {
         } else if self.is_word("LATERAL") {
             return self.fault(self.token.start, "LATERAL is not supported");
         } else if self.is_word("EXISTS") || self.is_word("NOT") {
-            let message = "EXISTS stands in a FILTER: FILTER NOT EXISTS { … }";
+            let message = "EXISTS must be in a FILTER: FILTER NOT EXISTS { … }";
             return self.fault(self.token.start, message);
         } else if self.is_word("UNION") {
-            let message = "UNION stands between two groups: { … } UNION { … }";
+            let message = "UNION must be between two groups: { … } UNION { … }";
             return self.fault(self.token.start, message);
         } else {
             return Ok(false);
@@ -133,7 +133,7 @@ impl Reader<'_> {
         let variable = self.variable("the variable after AS")?;
         if !self.scope.insert(&variable.text[1..]) {
             let message = format!(
-                "{} has a value already; BIND needs a new variable",
+                "{} already has a value; BIND needs a new variable",
                 variable.text
             );
             return self.fault(variable.start, message);
@@ -189,7 +189,7 @@ impl Reader<'_> {
         }
         match self.token.kind {
             Kind::Variable => self.fault(self.token.start, "VALUES takes values, not variables"),
-            Kind::BlankNode => self.fault(self.token.start, "VALUES takes no blank nodes"),
+            Kind::BlankNode => self.fault(self.token.start, "VALUES cannot have blank nodes"),
             _ if self.is_sign("<<(") => {
                 self.open("<<(", "<<(")?;
                 self.data_value("the subject of a triple term")?;
@@ -386,7 +386,7 @@ impl Reader<'_> {
         let token = self.take();
         if self.labels_before.contains(token.text) {
             let message = format!(
-                "{} is in another group; a variable can be in several",
+                "{} is used in another group; only variables can be shared between groups",
                 token.text
             );
             return self.fault(token.start, message);

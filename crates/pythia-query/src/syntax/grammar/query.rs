@@ -55,8 +55,7 @@ impl<'t> Reader<'t> {
             self.where_clause()?;
             self.modifiers()?;
         } else if UPDATES.iter().any(|word| self.is_word(word)) {
-            let message =
-                "this is an update, and a query is expected here; run it with `pythia update`";
+            let message = "expected a query, found an update; run it with `pythia update`";
             return self.fault(self.token.start, message);
         } else {
             return Err(self.expected_word("SELECT, CONSTRUCT, ASK, DESCRIBE or PATHS", &FORMS));
@@ -65,14 +64,14 @@ impl<'t> Reader<'t> {
             return Ok(());
         }
         if self.is_sign("}") {
-            return self.fault(self.token.start, "there is no { that this } closes");
+            return self.fault(self.token.start, "unmatched }");
         }
         if let Some(word) = ["GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET"]
             .iter()
             .find(|word| self.is_word(word))
         {
             let message = format!(
-                "{word} is too late here; the order is {}",
+                "{word} is out of order; the order is {}",
                 MODIFIERS.join(", ")
             );
             return self.fault(self.token.start, message);
@@ -174,7 +173,7 @@ impl<'t> Reader<'t> {
             } else if super::suggest::is_aggregate(self.token.text)
                 || super::suggest::built_in(self.token.text).is_some()
             {
-                let message = "an expression of a SELECT stands in brackets: (COUNT(*) AS ?count)";
+                let message = "SELECT takes an expression in brackets: (COUNT(*) AS ?count)";
                 return self.fault(self.token.start, message);
             } else {
                 let what = "* or the variables to select";
@@ -212,10 +211,7 @@ impl<'t> Reader<'t> {
         let visible = keys.as_ref().unwrap_or(scope);
         for variable in &selection.named {
             if visible.contains(&variable.text[1..]) {
-                let message = format!(
-                    "{} has a value already; name the result otherwise",
-                    variable.text
-                );
+                let message = format!("{} already has a value; use another name", variable.text);
                 return self.fault(variable.start, message);
             }
         }
@@ -235,7 +231,7 @@ impl<'t> Reader<'t> {
             if named.is_some_and(|start| *start < variable.start) {
                 self.extensions.reused.push(variable.start..variable.end);
             } else if named.is_some() {
-                let message = format!("{} is named after this; put it first", variable.text);
+                let message = format!("{} is defined after this; put it first", variable.text);
                 return self.fault(variable.start, message);
             } else {
                 let message = format!(

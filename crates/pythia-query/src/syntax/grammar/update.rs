@@ -38,10 +38,10 @@ impl<'t> Reader<'t> {
                 return Ok(());
             }
             if self.is_sign("}") {
-                return self.fault(self.token.start, "there is no { that this } closes");
+                return self.fault(self.token.start, "unmatched }");
             }
             if UPDATES.iter().any(|word| self.is_word(word)) {
-                let message = "a ; is missing before this, between two operations";
+                let message = "missing ; between two operations";
                 return self.fault(self.token.start, message);
             }
             return Err(self.expected_word("; or the end of the update", &["USING", "WHERE"]));
@@ -100,8 +100,7 @@ impl<'t> Reader<'t> {
     /// Returns the error for a missing operation.
     fn no_operation(&self) -> Read {
         if QUERIES.iter().any(|word| self.is_word(word)) {
-            let message =
-                "this is a query, and updates are expected here; ask it with `pythia query`";
+            let message = "expected an update, found a query; run it with `pythia query`";
             return self.fault(self.token.start, message);
         }
         let mut words = UPDATES.to_vec();
@@ -207,13 +206,13 @@ fn unfit(token: Token<'_>, quads: Quads) -> Option<&'static str> {
     let is_blank = token.kind == Kind::BlankNode || token.kind == Kind::Sign && token.text == "[";
     match quads {
         Quads::Data if token.kind == Kind::Variable => Some(
-            "INSERT DATA takes no variables; to insert what is found, write INSERT { … } WHERE { … }",
+            "INSERT DATA cannot have variables; to insert query results, write INSERT { … } WHERE { … }",
         ),
         Quads::Ground if token.kind == Kind::Variable => Some(
-            "DELETE DATA takes no variables; to delete what is found, write DELETE WHERE { … }",
+            "DELETE DATA cannot have variables; to delete query results, write DELETE WHERE { … }",
         ),
         Quads::Ground | Quads::Deleted if is_blank => Some(
-            "a blank node cannot be named to be deleted; find it with a variable: DELETE { … } WHERE { … }",
+            "a blank node cannot be deleted by its label; match it with a variable: DELETE { … } WHERE { … }",
         ),
         _ => None,
     }

@@ -241,11 +241,11 @@ fn what_cannot_be_answered_says_why() {
         ),
         (
             "PATHS ALL SHORTEST START ?s = :a END ?e = :d VIA :road+ WEIGHT (0)",
-            "endlessly many cheapest walks",
+            "infinitely many cheapest walks",
         ),
         (
             "SELECT * { SERVICE path:search { :a :road+ ?e . [] path:mode path:All } }",
-            "all walks may be endlessly many",
+            "there may be infinitely many walks",
         ),
         (
             "SELECT * { SERVICE path:search { :a :road+ ?e . [] path:mod path:All } }",

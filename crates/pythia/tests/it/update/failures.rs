@@ -52,7 +52,7 @@ fn a_later_operation_that_fails_undoes_those_before() {
         ),
         (
             "CREATE GRAPH <g>; INSERT DATA { GRAPH <g> { <a> <b> <c> } }; CREATE GRAPH <g>",
-            "is there already",
+            "already exists",
         ),
         (
             "\nDROP GRAPH <nowhere>",
@@ -245,7 +245,7 @@ fn long_data_is_checked_before_any_of_it_is_done() {
     let error = failing(&database, &text, &some);
     assert_eq!(
         error.to_string(),
-        "the graph <http://e/g1> may not be changed with the rights this request has"
+        "no permission to change the graph <http://e/g1>"
     );
     let wrong = format!("{} ; INSERT DATA {{ <a> }}", long_data("INSERT", 10_000));
     let error = database.update(&wrong).unwrap_err();
