@@ -11,10 +11,10 @@ use super::slots::Slots;
 use crate::error::QueryError;
 use crate::governor::{Governor, Working};
 
-/// How many rows operators aim at per batch.
+/// Target number of rows per batch.
 pub(crate) const BATCH_ROWS: usize = 4096;
 
-/// A batch that is worked off over several calls.
+/// A batch that is consumed over several calls.
 #[derive(Debug, Default)]
 pub(crate) struct Cursor {
     pub(crate) batch: Batch,
@@ -22,17 +22,16 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Starts with a batch.
     pub(crate) fn over(batch: Batch) -> Self {
         Self { batch, row: 0 }
     }
 
-    /// Whether rows are left.
+    /// Returns whether rows are left.
     pub(crate) fn has_rows(&self) -> bool {
         self.row < self.batch.rows
     }
 
-    /// Drops the batch if no rows are left: it must not wait in memory while later steps work.
+    /// Drops the batch if no rows are left, so that it does not wait in memory while later steps work.
     pub(crate) fn drop_used(&mut self) {
         if !self.has_rows() {
             *self = Self::default();
@@ -42,20 +41,20 @@ impl Cursor {
 
 /// Solutions by column. All batches of a pipeline have the same number of columns (its slots).
 ///
-/// An empty column stands for one that is unbound in every row, so that slots not reached yet
-/// cost nothing; any other column has `rows` entries, 0 where unbound.
+/// An empty column is unbound in every row, so a slot that is not reached yet costs nothing. Any other
+/// column has `rows` entries, 0 where unbound.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// One column per slot: raw [`pythia_rdf::TermId`] bits.
     pub(crate) columns: Vec<Vec<u64>>,
     /// Number of solutions.
     pub(crate) rows: usize,
-    /// What it takes of the query's memory, for as long as it lives.
+    /// The batch's charge to the query's memory, held as long as the batch lives.
     charge: Option<Working>,
 }
 
 impl Batch {
-    /// One solution that binds nothing, in a pipeline of `width` slots.
+    /// Returns one solution that binds nothing, in a pipeline of `width` slots.
     pub(crate) fn unit(width: usize) -> Self {
         Self {
             rows: 1,
@@ -63,7 +62,7 @@ impl Batch {
         }
     }
 
-    /// No solutions, in a pipeline of `width` slots.
+    /// Returns a batch without solutions, in a pipeline of `width` slots.
     pub(crate) fn empty(width: usize) -> Self {
         Self {
             columns: vec![Vec::new(); width],
@@ -71,7 +70,7 @@ impl Batch {
         }
     }
 
-    /// The same solutions, not charged for.
+    /// Returns the same solutions, not charged for.
     pub(crate) fn copy(&self) -> Self {
         Self {
             columns: self.columns.clone(),
@@ -80,7 +79,7 @@ impl Batch {
         }
     }
 
-    /// Charges the query for its memory.
+    /// Charges the query for the batch's memory.
     pub(crate) fn charge(&mut self, governor: &Arc<Governor>) -> Result<(), QueryError> {
         let ids: usize = self.columns.iter().map(Vec::capacity).sum();
         let bytes = ids * size_of::<u64>() + self.columns.capacity() * size_of::<Vec<u64>>();
@@ -88,14 +87,14 @@ impl Batch {
         charge.set(bytes)
     }
 
-    /// The value of `slot` in `row`, 0 if unbound.
+    /// Returns the value of `slot` in `row`, 0 if unbound.
     #[inline]
     pub(crate) fn value(&self, slot: usize, row: usize) -> u64 {
         let column = &self.columns[slot];
         if column.is_empty() { 0 } else { column[row] }
     }
 
-    /// The rows picked by `rows`, with only the `live` columns filled.
+    /// Returns the rows picked by `rows`, with only the `live` columns filled.
     pub(crate) fn gather(&self, rows: &[u32], live: &Slots) -> Self {
         let mut found = Self::empty(self.columns.len());
         found.rows = rows.len();
@@ -108,7 +107,7 @@ impl Batch {
         found
     }
 
-    /// Rows `from..to` as a batch of its own.
+    /// Returns rows `from..to` as a separate batch.
     pub(crate) fn slice(&self, from: usize, to: usize) -> Self {
         let columns = self
             .columns
@@ -128,7 +127,7 @@ impl Batch {
         }
     }
 
-    /// Columns for code that wants every column full: `zeros` stands in for unbound ones.
+    /// Returns all columns at full length: `zeros` replaces unbound ones.
     pub(crate) fn full_columns<'a>(&'a self, zeros: &'a mut Vec<u64>) -> Vec<&'a [u64]> {
         if zeros.len() < self.rows {
             zeros.resize(self.rows, 0);
@@ -141,7 +140,7 @@ impl Batch {
     }
 }
 
-/// The schema of solutions over `variables`: unsigned 64-bit ids, 0 for unbound.
+/// Returns the schema of solutions over `variables`: unsigned 64-bit ids, 0 for unbound.
 pub(crate) fn schema_of(variables: &[Variable]) -> SchemaRef {
     Arc::new(Schema::new(
         variables
@@ -151,7 +150,7 @@ pub(crate) fn schema_of(variables: &[Variable]) -> SchemaRef {
     ))
 }
 
-/// A record batch of id columns, which may be none.
+/// Makes a record batch of id columns, possibly without any column.
 pub(crate) fn record_batch(
     schema: &SchemaRef,
     columns: Vec<Vec<u64>>,
@@ -173,7 +172,7 @@ pub(crate) fn record_batch(
     )?)
 }
 
-/// The id columns of a record batch made by [`record_batch`].
+/// Returns the id columns of a record batch made by [`record_batch`].
 pub(crate) fn id_columns(batch: &RecordBatch) -> Vec<&[u64]> {
     batch
         .columns()

@@ -1,4 +1,4 @@
-//! What every operator of a running query shares.
+//! State shared by all operators of a running query.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,28 +24,27 @@ use crate::plan::dataset::Dataset;
 use crate::plan::visible::{Visible, named_graphs};
 use crate::service::ServiceHandler;
 
-/// The state of one running query. Operators find it in their task context, so that plan nodes
-/// themselves stay descriptions.
+/// The state of one running query. Operators find it in their task context, so plan nodes hold no state.
 pub(crate) struct QueryContext {
-    /// The graph as the query sees it.
+    /// The snapshot that the query reads.
     pub(crate) snapshot: Snapshot,
     /// Term table, clock and base IRI for expressions.
     pub(crate) evaluation: EvaluationContext,
-    /// Asks other endpoints.
+    /// Sends requests to other endpoints.
     pub(crate) service: Option<Arc<dyn ServiceHandler>>,
-    /// The graphs it is asked of.
+    /// The query's dataset.
     pub(crate) dataset: Arc<Dataset>,
-    /// What the query's parts cost, if that is measured.
+    /// Measured costs of the query's parts, if the query is profiled.
     pub(crate) profile: Option<Arc<Profile>>,
     governor: Arc<Governor>,
-    /// What tests of `EXISTS` keep from batch to batch, by their numbers.
+    /// State of the `EXISTS` tests between batches, by test number.
     exists: Mutex<HashMap<usize, ExistsState>>,
     runtime: Arc<RuntimeEnv>,
     config: SessionConfig,
 }
 
 impl QueryContext {
-    /// The context of a query with the limits of `evaluation`.
+    /// Makes the context of a query with the limits of `evaluation`.
     pub(crate) fn new(
         snapshot: Snapshot,
         evaluation: EvaluationContext,
@@ -69,34 +68,34 @@ impl QueryContext {
         context
     }
 
-    /// A task in which plans of this query run.
+    /// Returns a task in which plans of this query run.
     pub(crate) fn task(self: &Arc<Self>) -> Arc<TaskContext> {
         let config = self.config.clone().with_extension(Arc::clone(self));
         let task = TaskContext::default().with_session_config(config);
         Arc::new(task.with_runtime(Arc::clone(&self.runtime)))
     }
 
-    /// Takes what a test of `EXISTS` has kept.
+    /// Takes the kept state of an `EXISTS` test.
     pub(crate) fn take_exists(&self, number: usize) -> ExistsState {
         self.exists.lock().remove(&number).unwrap_or_default()
     }
 
-    /// Keeps it for the test's next rows.
+    /// Keeps the state of an `EXISTS` test for its next rows.
     pub(crate) fn put_exists(&self, number: usize, state: ExistsState) {
         self.exists.lock().insert(number, state);
     }
 
-    /// Forgets the tests with this number and higher ones: those of a plan that has run.
+    /// Drops the tests with this number and higher ones, which belong to a plan that has run.
     pub(crate) fn drop_exists_from(&self, number: usize) {
         self.exists.lock().retain(|made, _| *made < number);
     }
 
-    /// The query's limits.
+    /// Returns the query's limits.
     pub(crate) fn governor(&self) -> &Arc<Governor> {
         &self.governor
     }
 
-    /// An error once the query is cancelled or past its deadline. Operators ask once a batch.
+    /// Errors once the query is cancelled or past its deadline. Operators check once per batch.
     pub(crate) fn check(&self) -> Result<(), QueryError> {
         self.governor.check()
     }
@@ -106,7 +105,7 @@ impl QueryContext {
         self.governor.reserve(bytes)
     }
 
-    /// The graphs that `GRAPH ?g` ranges over, sorted.
+    /// Returns the graphs that `GRAPH ?g` ranges over, sorted.
     pub(crate) fn dataset_graphs(&self) -> Result<Vec<TermId>, QueryError> {
         match &self.dataset.named {
             Some(named) => Ok(named.clone()),
@@ -114,12 +113,12 @@ impl QueryContext {
         }
     }
 
-    /// What may be known of the store's numbers.
+    /// Returns the store's statistics, as far as the query may see them.
     pub(crate) fn counts(&self) -> Counts<'_> {
         Counts::new(&self.snapshot, self.dataset.visible.as_deref())
     }
 
-    /// The context of the running query.
+    /// Returns the context of the running query.
     pub(crate) fn of(task: &TaskContext) -> Result<Arc<Self>, DataFusionError> {
         task.session_config()
             .get_extension::<Self>()
@@ -150,8 +149,8 @@ impl TermResolver for Snapshot {
     }
 }
 
-/// The dictionary of the store, for a query that does not see all graphs. Terms of the others are
-/// terms as any that a query can make; only degrees tell of quads.
+/// The store's dictionary, for a query that sees only some graphs. Terms of the other graphs are not
+/// secret, since a query can make any term. Only degrees depend on quads.
 pub(crate) struct VisibleTerms {
     snapshot: Snapshot,
     visible: Arc<Visible>,
@@ -171,7 +170,7 @@ impl VisibleTerms {
         }
     }
 
-    /// How many visible quads have the term at an end.
+    /// Counts the visible quads with the term at an end.
     fn degree(&self, end: End, id: TermId) -> Result<u64, QueryError> {
         let mut pattern = QuadPattern::default();
         let order = match end {

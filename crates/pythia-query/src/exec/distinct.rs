@@ -1,7 +1,7 @@
-//! Dropping duplicates inside a pipeline, where whoever reads it does not count them.
+//! Early removal of duplicates inside a pipeline whose reader does not count them.
 //!
-//! Only to save work: a duplicate that gets through is dropped later. So the set of what was seen
-//! is given up where it does not pay, or where memory is short.
+//! It only saves work: duplicates that get through are removed later. So the set of seen solutions is
+//! dropped if it does not pay or memory is short.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use crate::error::QueryError;
 use crate::governor::Share;
 use crate::spill::table::RowSet;
 
-/// After this many rows, at least one in [`DUPLICATES_MIN`] must have been a duplicate.
+/// Number of rows after which at least one in [`DUPLICATES_MIN`] must have been a duplicate.
 const TRIAL_ROWS: usize = 1 << 16;
 /// See [`TRIAL_ROWS`].
 const DUPLICATES_MIN: usize = 8;
-/// Memory is asked for this many rows at a time.
+/// Number of rows for which memory is reserved at a time.
 const ROOM_ROWS: usize = 1024;
 
-/// Keeps the first of the solutions that are alike in the live slots.
+/// Keeps the first of the solutions that are equal in the live slots.
 pub(crate) struct EarlyDistinct {
     input: Fed,
     live: Arc<Slots>,
     /// The live slots in order.
     key: Vec<usize>,
     context: Arc<QueryContext>,
-    /// What was seen, and the memory for it; `None` once it is given up.
+    /// The seen solutions and the memory for them; `None` once they are dropped.
     seen: Option<(RowSet, Share)>,
     rows: usize,
 }
@@ -46,7 +46,7 @@ impl EarlyDistinct {
         }
     }
 
-    /// The rows that are new; `None` if the set was given up.
+    /// Returns the rows that are new; `None` if the set was dropped.
     fn new_rows(&mut self, batch: &Batch) -> Option<Vec<u32>> {
         let (seen, share) = self.seen.as_mut()?;
         let mut key = vec![0; self.key.len()];
@@ -76,7 +76,7 @@ impl EarlyDistinct {
 
 impl RowSource for EarlyDistinct {
     fn begin(&mut self) {
-        // What tells the rows that are fed apart may start anew, as in a test of EXISTS.
+        // The row numbers of a test of EXISTS start from 1 again with each feed.
         if let Some((seen, _)) = &mut self.seen {
             *seen = RowSet::new(self.key.len(), 0);
         }

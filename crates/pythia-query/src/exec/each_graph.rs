@@ -18,16 +18,16 @@ use crate::error::QueryError;
 use crate::plan::Planner;
 use crate::plan::builder::GraphScope;
 
-/// Plans and runs a pattern in each named graph in turn. The graph's column comes last, after
-/// those of `variables`.
+/// Plans and runs a pattern in each named graph in turn. The graph's column comes last, after those of
+/// `variables`.
 #[derive(Debug, Clone)]
 pub(crate) struct EachGraph {
     pub(crate) pattern: GraphPattern,
-    /// What stands for the graph.
+    /// The graph's variable.
     pub(crate) graph: Variable,
     /// The pattern's variables that are columns.
     pub(crate) variables: Vec<Variable>,
-    /// Terms put in for variables of the pattern.
+    /// Terms substituted for variables of the pattern.
     pub(crate) inserted: Vec<(Variable, TermId)>,
 }
 
@@ -59,25 +59,25 @@ impl Operator for EachGraph {
 
 struct Running {
     each: EachGraph,
-    /// The graphs still to come, last first.
+    /// The remaining graphs, last first.
     left: Option<Vec<TermId>>,
     current: Option<Current>,
     schema: SchemaRef,
     context: Arc<QueryContext>,
 }
 
-/// A graph whose solutions are being given.
+/// A graph whose solutions are being returned.
 struct Current {
     graph: TermId,
     solutions: Solutions,
-    /// Their column for each of the operator's variables.
+    /// The solutions' column for each of the operator's variables.
     columns: Vec<Option<usize>>,
-    /// Their column for the graph's variable, if the pattern has it too.
+    /// The solutions' column for the graph's variable, if the pattern has it too.
     own: Option<usize>,
 }
 
 impl Current {
-    /// Some solutions by column, the graph last.
+    /// Returns a batch's solutions by column, the graph last.
     fn columns_of(&self, batch: &RecordBatch) -> (Vec<Vec<u64>>, usize) {
         let found = id_columns(batch);
         let agrees = |row: &usize| {

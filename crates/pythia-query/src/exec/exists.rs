@@ -1,8 +1,8 @@
-//! `EXISTS`: whether a pattern has a solution once a row's terms stand for their variables.
+//! `EXISTS`: tests whether a pattern has a solution once a row's terms replace its variables.
 //!
-//! The terms are put in at every leaf of the pattern (SPARQL 1.2 §18, "values insertion"), so the
-//! rows are the seed of the pattern's own pipeline, all of them at once. A pattern that has parts
-//! to be evaluated alone (MINUS, sub-queries) is planned and run for each combination of terms.
+//! The terms are inserted at every leaf of the pattern (SPARQL 1.2 §18, "values insertion"), so all rows
+//! together are the seed of the pattern's pipeline. A pattern with parts that must be evaluated separately
+//! (MINUS, subqueries) is planned and run for each combination of terms.
 
 use std::sync::Arc;
 
@@ -24,38 +24,38 @@ use crate::plan::Planner;
 use crate::plan::builder::GraphScope;
 use crate::spill::table::RowSet;
 
-/// How many combinations of terms are tested together at first; ever more afterwards, so that a
-/// test whose first rows say yes reads little.
+/// Number of combinations of terms that are tested together at first. It doubles with each round, so that a
+/// test whose first rows have a match reads little.
 const FIRST_ROWS: usize = 128;
-/// The most that are tested together.
+/// The most combinations that are tested together.
 const MOST_ROWS: usize = 2048;
-/// How many more batches a pipeline may give once everything is decided, before it is dropped
+/// Number of batches that a pipeline may still return once all rows are decided. After that it is dropped
 /// instead of drained.
 const DRAINED_BATCHES: usize = 4;
 
 /// The test of one `EXISTS`.
 pub(crate) struct Exists {
-    /// Tells this test's running state from those of others of the query.
+    /// Identifies this test among those of the query.
     pub(crate) number: usize,
     pub(crate) pattern: GraphPattern,
     pub(crate) graph: GraphScope,
-    /// The variables the pattern shares with the rows, and their columns.
+    /// The variables that the pattern shares with the rows, and their columns.
     pub(crate) shared: Vec<(Variable, usize)>,
 }
 
-/// What is kept of a test from batch to batch.
+/// State of a test, kept between batches.
 #[derive(Default)]
 pub(crate) struct ExistsState {
-    /// By which of the shared variables are bound: how such rows are tested.
+    /// How rows are tested, by which of the shared variables are bound.
     ways: HashMap<Vec<bool>, Way>,
 }
 
 /// How rows with certain variables bound are tested.
 enum Way {
-    /// Fed to the pattern's pipeline.
+    /// Rows are fed to the pattern's pipeline.
     Pipeline(Pipeline),
-    /// One by one: the answers so far, by the terms of the bound variables, as far as there is
-    /// memory for them.
+    /// Rows are tested one by one. Holds the answers so far by the terms of the bound variables, as far as
+    /// memory allows.
     OneByOne(Known),
 }
 
@@ -68,7 +68,7 @@ struct Known {
 struct Pipeline {
     source: pipeline::Pipeline,
     width: usize,
-    /// Carries the number of the row a solution came from, from 1.
+    /// Holds the number, from 1, of the row that a solution came from.
     row_slot: usize,
 }
 
@@ -106,7 +106,7 @@ impl Exists {
         Ok(answers)
     }
 
-    /// The rows (as places in `rows`) by which of the shared variables they bind.
+    /// Groups the rows (as places in `rows`) by which of the shared variables they bind.
     fn by_bound(&self, columns: &[&[u64]], rows: &[u32]) -> Vec<(Vec<bool>, Vec<u32>)> {
         let mut groups: HashMap<Vec<bool>, Vec<u32>, FxBuildHasher> = HashMap::default();
         for (place, &row) in rows.iter().enumerate() {
@@ -127,7 +127,7 @@ impl Exists {
         shared.map(|((variable, _), _)| variable.clone()).collect()
     }
 
-    /// The answer for each distinct combination of terms.
+    /// Tests each distinct combination of terms.
     fn test_keys(
         &self,
         bound: &[bool],
@@ -160,7 +160,8 @@ impl Exists {
                 Way::Pipeline(pipeline) => pipeline.test(keys, from, &mut answers[from..to])?,
             };
             if !finished {
-                // It has more to give than anyone wants, and cannot be fed again before that.
+                // The pipeline still has solutions that nobody needs, and it cannot be fed before it is
+                // drained.
                 state.ways.remove(bound);
             }
             from = to;
@@ -192,7 +193,7 @@ impl Exists {
         })
     }
 
-    /// Plans and runs the pattern with these terms put in.
+    /// Plans and runs the pattern with these terms inserted.
     fn test_one(
         &self,
         variables: &[Variable],
@@ -223,7 +224,7 @@ impl Exists {
 /// The distinct combinations of terms of some rows.
 struct Keys {
     set: RowSet,
-    /// The combination of each row.
+    /// The number of each row's combination.
     of_row: Vec<u32>,
 }
 
@@ -252,7 +253,7 @@ impl Known {
         Some(self.answers[number as usize])
     }
 
-    /// Keeps an answer that is not known yet, if there is memory for it.
+    /// Keeps a new answer if there is memory for it.
     fn keep(&mut self, terms: &[u64], answer: bool) -> bool {
         if self
             .share
@@ -266,8 +267,8 @@ impl Known {
 }
 
 impl Pipeline {
-    /// Tests the combinations from `from` on, as many as there are answers; false if the
-    /// pipeline was left with solutions in it.
+    /// Tests the combinations from `from` on, one for each of `answers`. Returns false if the pipeline
+    /// still has solutions.
     fn test(&mut self, keys: &Keys, from: usize, answers: &mut [bool]) -> Result<bool, QueryError> {
         let mut seed = Batch::empty(self.width);
         seed.rows = answers.len();

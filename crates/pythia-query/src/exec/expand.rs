@@ -1,4 +1,4 @@
-//! The batched index join: from each solution's node, one page read gives what it is linked to.
+//! The batched index join: one page read per node gives the node's neighbours.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use super::step::{GraphPosition, Position, SlotPattern};
 use crate::error::QueryError;
 use crate::governor::Working;
 
-/// How many nodes are expanded together; bounds what their links can take.
+/// Number of nodes that are expanded together. It bounds the memory of their links.
 const EXPAND_NODES: usize = 1024;
-/// Buffers of more bytes are not kept for the next rows.
+/// Larger buffers are freed instead of being kept for the next rows.
 const KEPT_BYTES: usize = 16 << 10;
 
 /// Joins solutions with a quad pattern by visiting the tuples of their nodes.
@@ -28,26 +28,26 @@ pub(crate) struct Expand {
     current: Batch,
     position: usize,
     expansion: Expansion,
-    /// The rows that the expansion is of, until all their solutions are given.
+    /// The expanded rows, until all their solutions are returned.
     expanded: Option<Expanded>,
     /// The memory of the expansion, where nodes have very many links.
     working: Working,
     once: bool,
-    /// The attribute whose values stand in the place of graphs, if they do.
+    /// The attribute whose values take the place of graphs, if any.
     attribute: Option<TermId>,
 }
 
-/// Rows of the current batch, and how far their solutions are given.
+/// Rows of the current batch, and how many of their solutions are returned.
 struct Expanded {
     /// The next row, and the row after the last.
     row: usize,
     to: usize,
-    /// The row that `node_of_row` begins with.
+    /// The first row of `node_of_row`.
     from: usize,
     node_of_row: Vec<u32>,
-    /// Where each node's links start.
+    /// The start of each node's links.
     starts: Vec<u32>,
-    /// How many links of the next row were looked at.
+    /// Number of links of the next row that were tested.
     looked: u32,
 }
 
@@ -77,8 +77,8 @@ impl Expand {
         }
     }
 
-    /// Reads the links where the values of this predicate are kept beside them, in the place of
-    /// graphs. The pattern's predicate is a constant.
+    /// Reads links together with the cached values of this predicate, which take the place of graphs. The
+    /// pattern's predicate must be a constant.
     pub(crate) fn with_attribute(mut self, attribute: TermId) -> Self {
         self.attribute = Some(attribute);
         self
@@ -90,7 +90,7 @@ impl Expand {
         self
     }
 
-    /// The node's position and the one at the other end.
+    /// Returns the node's position and the position at the other end.
     fn ends(&self) -> (Position, Position) {
         match self.end {
             End::Subject => (self.pattern.subject, self.pattern.object),
@@ -98,8 +98,8 @@ impl Expand {
         }
     }
 
-    /// How many rows have few enough nodes to be expanded together. Rows that come sorted by the node
-    /// may be many more than their nodes.
+    /// Returns how many rows have few enough nodes to be expanded together. Rows sorted by the node may be
+    /// many more than their nodes.
     fn rows_together(&self, from: usize) -> usize {
         let left = self.current.rows - from;
         let slot = match self.ends().0 {
@@ -162,8 +162,8 @@ impl Expand {
         Ok(())
     }
 
-    /// The next solutions of the expanded rows, as many as make a batch; `None` if all are given.
-    /// Many rows may share a node of many links, so that what they join to has no bound.
+    /// Returns the next solutions of the expanded rows, at most one batch; `None` if all are returned. Many
+    /// rows may share a node with many links, so the number of solutions has no bound.
     fn give(&mut self) -> Option<Batch> {
         let mut expanded = self.expanded.take()?;
         let most = self.context.governor().batch_rows(self.live.len());
@@ -203,7 +203,7 @@ impl Expand {
         batch
     }
 
-    /// Lets go of what is used up: it must not wait in memory while later steps work.
+    /// Frees used buffers, so that they do not wait in memory while later steps work.
     fn drop_used(&mut self) {
         if self.working.bytes() > KEPT_BYTES {
             self.expansion.free();
@@ -215,7 +215,7 @@ impl Expand {
         }
     }
 
-    /// Whether a link agrees with what the row and the pattern's constants already say.
+    /// Returns whether a link agrees with the row's bindings and the pattern's constants.
     #[inline]
     fn agrees(&self, row: usize, link: usize) -> bool {
         let holds = |position: Position, found: &[u64]| match position {
@@ -231,7 +231,7 @@ impl Expand {
                 GraphPosition::Bound(slot) => {
                     self.expansion.graph[link] == self.current.value(slot, row)
                 }
-                // Not even the step's measures count what the query does not see.
+                // Invisible quads must not appear in the step's measurements either.
                 GraphPosition::New(_) if self.attribute.is_none() => {
                     let visible = self.context.dataset.visible.as_deref();
                     visible.is_none_or(|seen| seen.accepts(TermId(self.expansion.graph[link])))
@@ -289,8 +289,8 @@ impl RowSource for Expand {
     }
 }
 
-/// The distinct bound nodes of the rows, sorted, and for each row its node's place among them
-/// (`u32::MAX` where the row has none).
+/// Returns the distinct bound nodes of the rows, sorted, and each row's place among them (`u32::MAX` if the
+/// row has no node).
 pub(super) fn distinct_nodes(
     batch: &Batch,
     node: Position,
@@ -329,7 +329,7 @@ pub(super) fn distinct_nodes(
     (nodes, places)
 }
 
-/// Orders an expansion by source, if it is not yet, and gives where each source's links start.
+/// Sorts an expansion by source, unless it is sorted, and returns the start of each source's links.
 pub(super) fn group_by_source(expansion: &mut Expansion, sources: usize) -> Vec<u32> {
     let mut starts = vec![0_u32; sources + 1];
     for &source in &expansion.source {

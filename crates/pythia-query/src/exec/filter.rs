@@ -151,7 +151,7 @@ impl RowSource for Bind {
     }
 }
 
-/// Row numbers at which `keep` is true.
+/// Returns the row numbers at which `keep` is true.
 pub(crate) fn rows_where(keep: &[bool]) -> Vec<u32> {
     keep.iter()
         .enumerate()

@@ -1,8 +1,8 @@
 //! GROUP BY and aggregates.
 //!
-//! Groups are held in memory until their share of it is used up. From then on solutions of groups
-//! that are there are folded in as before, and all others are put off to partitions of a file by
-//! their key; each partition is then grouped in the same way.
+//! Groups are held in memory until their share is used up. From then on, solutions of known groups are
+//! still added to them; all others are deferred to partitions of a file by their key. Each partition is
+//! then grouped in the same way.
 
 use std::fmt;
 use std::ops::Range;
@@ -22,13 +22,13 @@ use crate::spill::partition::Partitions;
 use crate::spill::rows::RowRun;
 use crate::spill::table::RowSet;
 
-/// Groups solutions by key columns and folds each group. Without keys there is one group, even
-/// of no solutions.
+/// Groups solutions by key columns and aggregates each group. Without keys there is one group, even if
+/// there are no solutions.
 #[derive(Clone)]
 pub(crate) struct Group {
     /// Key columns; `None` is a key that no solution binds.
     pub(crate) keys: Vec<Option<usize>>,
-    /// What is computed of each group.
+    /// The aggregates of each group.
     pub(crate) aggregates: Arc<[CompiledAggregate]>,
     /// The aggregates as written, for EXPLAIN.
     pub(crate) text: Vec<String>,
@@ -82,9 +82,9 @@ struct Grouping {
     /// Columns of the input.
     width: usize,
     share: Share,
-    /// Partitions to be grouped, and how often their rows were put off.
+    /// Partitions to be grouped, and how often their rows were deferred.
     put_off: Vec<(u32, RowRun)>,
-    /// A finished pass, and how many of its groups were given.
+    /// A finished pass, and the number of its groups that were returned.
     done: Option<(Pass, usize)>,
     schema: SchemaRef,
     context: Arc<QueryContext>,
@@ -99,7 +99,7 @@ impl Grouping {
         self.finish(pass)
     }
 
-    /// The next groups.
+    /// Returns the next groups.
     fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
         loop {
             self.context.check()?;
@@ -136,7 +136,7 @@ impl Grouping {
         }
     }
 
-    /// Ends a pass: its groups can be given, and what it put off is to be grouped.
+    /// Ends a pass: makes its groups available and queues its deferred partitions.
     fn finish(&mut self, mut pass: Pass) -> Result<(), QueryError> {
         if let Some(partitions) = pass.partitions.take() {
             let runs = partitions.finish()?.into_iter().filter(|r| r.rows() > 0);
@@ -157,7 +157,7 @@ struct Pass {
     keys: Vec<Option<usize>>,
     width: usize,
     level: u32,
-    /// The groups' keys, in order of their numbers.
+    /// The groups' keys, ordered by group number.
     groups: RowSet,
     accumulators: Vec<Accumulator>,
     partitions: Option<Partitions>,
@@ -192,7 +192,7 @@ impl Pass {
         Ok(record_batch(schema, columns, groups.len())?)
     }
 
-    /// Adds solutions, some thousand at a time.
+    /// Adds solutions in parts of [`BATCH_ROWS`].
     fn add(
         &mut self,
         columns: &[&[u64]],
@@ -229,7 +229,7 @@ impl Pass {
         Ok(())
     }
 
-    /// The rows whose groups are in memory, and the numbers of these. The others are put off.
+    /// Returns the rows whose groups are in memory, and the numbers of these groups. Defers the others.
     fn number(
         &mut self,
         columns: &[&[u64]],
@@ -246,8 +246,8 @@ impl Pass {
             for (value, column) in key.iter_mut().zip(&self.keys) {
                 *value = column.map_or(0, |column| columns[column][row]);
             }
-            // Solutions often come in runs of one key. (Empty keys are not compared: looking at
-            // nothing at an address that is none takes the processor 100 ns.)
+            // Solutions often come in runs of one key. Empty keys are not compared: a comparison of zero
+            // bytes at a dangling address takes 100 ns.
             if (key.is_empty() || key == last)
                 && taken.last() == Some(&(row as u32).wrapping_sub(1))
             {
@@ -278,9 +278,9 @@ impl Pass {
         Ok((taken, numbers))
     }
 
-    /// Whether a group can be added; if not, there are partitions from now on.
+    /// Returns whether a group can be added. If not, there are partitions from now on.
     fn has_room(&mut self, room: &mut usize, grouping: &mut Grouping) -> Result<bool, QueryError> {
-        /// Memory is asked for this many groups at a time.
+        /// Number of groups for which memory is reserved at a time.
         const ROOM: usize = 64;
         if self.partitions.is_some() || *room > 0 {
             return Ok(*room > 0);
@@ -291,7 +291,7 @@ impl Pass {
             return Ok(true);
         }
         if self.groups.len() == 0 {
-            // Without a group in memory there is no end to putting off.
+            // Without a group in memory, every row would be deferred forever.
             grouping.share.require(bytes)?;
             *room = ROOM;
             return Ok(true);
@@ -302,7 +302,7 @@ impl Pass {
         Ok(false)
     }
 
-    /// Bytes that the groups take with so many more.
+    /// Returns the bytes of the groups after adding `more`.
     fn memory_bytes(&self, more: usize) -> usize {
         let count = self.groups.len() + more;
         let accumulators = self.accumulators.iter().map(|a| a.memory_bytes(count));

@@ -1,4 +1,4 @@
-//! Joining with a pattern whose matches are held in memory, keyed by one slot.
+//! Join with a pattern whose matches are held in memory, keyed by one slot.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::governor::Share;
 use crate::spill::rows::RowStore;
 use crate::spill::table::{hash_ids, index_bytes};
 
-/// The matches of a pattern in key order, and where each key's run of them starts.
+/// The matches of a pattern in key order, and the start of each key's matches.
 struct Table {
     rows: RowStore,
     runs: HashTable<u32>,
@@ -26,7 +26,7 @@ struct Table {
 }
 
 impl Table {
-    /// Finds the runs of rows, which come sorted by the key.
+    /// Finds the runs of equal keys in rows that are sorted by the key.
     fn index(rows: RowStore, key: usize) -> Self {
         let starts_run = |row: usize| row == 0 || rows.row(row)[key] != rows.row(row - 1)[key];
         let count = (0..rows.len()).filter(|&row| starts_run(row)).count();
@@ -40,7 +40,7 @@ impl Table {
         Self { rows, runs, key }
     }
 
-    /// The first match of a key.
+    /// Returns the first match of a key.
     fn first(&self, key: u64) -> Option<usize> {
         let is_key = |start: &u32| self.rows.row(*start as usize)[self.key] == key;
         let start = self.runs.find(hash_ids([key], 0), is_key)?;
@@ -52,23 +52,23 @@ impl Table {
     }
 }
 
-/// How the matches are found.
+/// How matches are found.
 enum Access {
-    /// That is decided when the first solution arrives.
+    /// Not decided before the first solution arrives.
     Undecided,
     Table {
         table: Table,
-        /// Holds its memory.
+        /// Holds the table's memory.
         _share: Share,
     },
-    /// The matches do not fit into memory: they are read page by page, for each batch anew.
+    /// The matches do not fit into memory: they are read page by page for each batch.
     Expand(Box<Expand>),
 }
 
-/// Joins solutions with a pattern by looking their key up in a table of all its matches.
+/// Joins solutions with a pattern by looking up their key in a table of all its matches.
 ///
-/// The table is read once, in an order sorted by the key, the first time a solution arrives.
-/// Solutions stay in order.
+/// The table is read once, in an order sorted by the key, when the first solution arrives. Solutions stay
+/// in order.
 pub(crate) struct HashScan {
     input: Fed,
     pattern: SlotPattern,
@@ -78,11 +78,11 @@ pub(crate) struct HashScan {
     live: Arc<Slots>,
     context: Arc<QueryContext>,
     access: Access,
-    /// Until it is decided what for.
+    /// The share for the table, until the access is decided.
     share: Option<Share>,
     current: Cursor,
     once: bool,
-    /// How many matches of the current row were given.
+    /// Number of matches of the current row that were returned.
     taken: usize,
 }
 
@@ -117,7 +117,7 @@ impl HashScan {
         self
     }
 
-    /// All matches, if they fit into memory.
+    /// Reads all matches; `None` if they do not fit into memory.
     fn read(&self, share: &mut Share) -> Result<Option<Table>, QueryError> {
         let mut scan = self.columns.open(self.order, &self.context)?;
         let mut rows = RowStore::new(self.columns.slots.len());
@@ -191,7 +191,7 @@ impl RowSource for HashScan {
 }
 
 impl HashScan {
-    /// Looks up the current solutions, as many as give a batch.
+    /// Looks up the current solutions, up to one batch of results.
     fn look_up(&mut self) -> Option<Batch> {
         let Access::Table { table, .. } = &self.access else {
             return None;

@@ -1,9 +1,9 @@
-//! Joining several patterns on one variable at a time: the terms that all of them allow.
+//! Joins several patterns on one variable at a time, by intersecting the terms that they allow.
 //!
-//! For each solution every pattern gives a sorted list, that of the node at its bound end; the
-//! lists are intersected by leapfrogging (Veldhuizen, ICDT 2014), in time that follows the shortest.
-//! What a pattern alone would have multiplied is never made: on cyclic patterns this is
-//! what keeps the work within the size of the largest possible answer.
+//! For each solution, every pattern gives the sorted list of its bound node. The lists are intersected by
+//! leapfrogging (Veldhuizen, ICDT 2014), in time proportional to the shortest. No intermediate result of a
+//! single pattern is materialized: on cyclic patterns this bounds the work by the size of the largest
+//! possible answer.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::step::{Position, SlotPattern};
 use crate::error::QueryError;
 use crate::governor::Working;
 
-/// How many solutions have their lists read together.
+/// Number of solutions whose lists are read together.
 const TOGETHER_ROWS: usize = 512;
 
 /// Binds a slot to the terms that all of several patterns allow.
@@ -30,7 +30,7 @@ pub(crate) struct Intersect {
     members: Vec<Member>,
     live: Arc<Slots>,
     context: Arc<QueryContext>,
-    /// What the lists at hand take.
+    /// The memory of the current lists.
     working: Working,
     once: bool,
     current: Batch,
@@ -46,7 +46,7 @@ struct Member {
     node: Position,
     pattern: SlotPattern,
     expansion: Expansion,
-    /// Where each node's list starts, and the node of each row.
+    /// The start of each node's list, and the node of each row.
     starts: Vec<u32>,
     node_of_row: Vec<u32>,
 }
@@ -88,13 +88,13 @@ impl Member {
         Ok(())
     }
 
-    /// Bytes of the lists at hand.
+    /// Returns the bytes of the current lists.
     fn bytes(&self) -> usize {
         let Expansion { source, other, .. } = &self.expansion;
         source.capacity() * 4 + other.capacity() * 8
     }
 
-    /// The list of a row, counted from the first that was read.
+    /// Returns the list of a row, counted from the first row that was read.
     fn list(&self, row: usize) -> &[u64] {
         match self.node_of_row[row] {
             u32::MAX => &[],
@@ -136,7 +136,7 @@ impl Intersect {
         self
     }
 
-    /// Joins rows whose lists are read, until there is enough for a batch.
+    /// Joins rows whose lists are read, up to one batch of results.
     fn join(&mut self) -> Batch {
         let mut rows: Vec<u32> = Vec::new();
         let mut found: Vec<u64> = Vec::new();
@@ -201,12 +201,12 @@ impl RowSource for Intersect {
     }
 }
 
-/// Calls `emit` with what is in all of the sorted lists, until it says no.
+/// Calls `emit` with each term that is in all of the sorted lists, until it returns false.
 fn leapfrog(lists: &mut [&[u64]], mut emit: impl FnMut(u64) -> bool) {
     let Some(mut target) = lists.first().and_then(|list| list.first()).copied() else {
         return;
     };
-    // How many lists, the latest ones, stand at the target.
+    // Number of lists, the latest ones, that stand at the target.
     let mut agree = 0;
     let mut turn = 0;
     loop {

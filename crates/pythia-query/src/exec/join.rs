@@ -1,8 +1,8 @@
-//! Joins of independently evaluated inputs: inner join, left join and MINUS, by hash on the
-//! variables bound on both sides, with SPARQL's compatibility on the rest ([`matching`]).
+//! Joins of independently evaluated inputs: inner join, left join and MINUS. They hash the variables bound
+//! on both sides and check SPARQL compatibility on the others ([`matching`]).
 //!
-//! The right input is held in memory. If it does not fit, both inputs are dealt out to partitions
-//! by their keys, and joined one partition at a time ([`spilled`]).
+//! The right input is held in memory. If it does not fit, both inputs are partitioned by their keys and
+//! joined one partition at a time ([`spilled`]).
 
 mod matching;
 mod spilled;
@@ -24,18 +24,18 @@ use crate::error::QueryError;
 use crate::governor::Share;
 use crate::spill::rows::RowRun;
 
-/// Which join.
+/// The kind of join.
 #[derive(Debug, Clone)]
 pub(crate) enum JoinKind {
     /// Compatible pairs.
     Inner,
-    /// Compatible pairs for which the condition holds, and left solutions that have none.
+    /// Compatible pairs for which the condition holds, and left solutions without such a pair.
     Left(Option<SlotExpression>),
     /// Left solutions without a compatible right one that shares a bound variable.
     Minus,
 }
 
-/// Joins left and right; the right input is held in memory, as long as it fits.
+/// Joins left and right; holds the right input in memory if it fits.
 #[derive(Debug, Clone)]
 pub(crate) struct HashJoin {
     pub(crate) kind: JoinKind,
@@ -149,7 +149,7 @@ impl Joiner {
         }
     }
 
-    /// Reads the right input, and the left one too if that is not to stay in memory.
+    /// Reads the right input. If it does not fit into memory, also partitions the left one.
     async fn start(&mut self, left: Solutions, right: Solutions) -> Result<Phase, QueryError> {
         let mut table = Table::new(self.right_width, 0);
         let mut partitioned: Option<Partitioned> = None;
@@ -192,7 +192,7 @@ impl Joiner {
         ))))
     }
 
-    /// Moves the right solutions read so far to partitions.
+    /// Moves the right solutions read so far into partitions.
     fn partition_table(&mut self, table: &mut Table) -> Result<Partitioned, QueryError> {
         let full = std::mem::replace(table, Table::new(self.right_width, 0));
         let mut partitioned = Partitioned::new(&mut self.share, self.right_width, Side::Right, 0)?;

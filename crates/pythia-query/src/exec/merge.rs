@@ -1,5 +1,4 @@
-//! Joining solutions that come sorted with a scan in the same order, galloping over what does
-//! not match.
+//! Merge join of sorted solutions with a scan in the same order. It gallops over entries that do not match.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use super::step::SlotPattern;
 use crate::error::QueryError;
 use crate::governor::Working;
 
-/// Merge join of solutions sorted by the key slot with a pattern scanned in key order.
+/// Joins solutions sorted by the key slot with a pattern scanned in key order.
 pub(crate) struct MergeScan {
     input: Fed,
     columns: ScanColumns,
@@ -33,7 +32,7 @@ pub(crate) struct MergeScan {
     working: Working,
     current: Cursor,
     once: bool,
-    /// How many matches of the current row were given.
+    /// Number of matches of the current row that were returned.
     taken: usize,
 }
 
@@ -73,7 +72,7 @@ impl MergeScan {
         self
     }
 
-    /// Moves the scan to the first match whose key is at least `key`; false at the end.
+    /// Moves the scan to the first match whose key is at least `key`; returns false at the end.
     fn advance(&mut self, key: u64, key_column: usize) -> Result<bool, QueryError> {
         let scan = self.scan.as_mut().expect("opened before use");
         loop {
@@ -123,7 +122,7 @@ impl MergeScan {
         Ok(())
     }
 
-    /// Joins on from where the current batch stands, until there is enough for a batch.
+    /// Continues joining the current batch, up to one batch of results.
     fn join(&mut self) -> Result<Option<Batch>, QueryError> {
         let key_column = self.columns.column_of(self.key);
         let most = self.context.governor().batch_rows(self.live.len());
@@ -190,8 +189,8 @@ impl RowSource for MergeScan {
     }
 }
 
-/// Index of the first of the sorted keys that is at least `key`, found in time logarithmic in
-/// how far away it is.
+/// Returns the index of the first of the sorted keys that is at least `key`, in time logarithmic in its
+/// distance.
 pub(super) fn gallop(keys: &[u64], key: u64) -> usize {
     if keys.first().is_none_or(|first| *first >= key) {
         return 0;

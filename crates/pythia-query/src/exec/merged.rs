@@ -1,5 +1,5 @@
-//! The merge of several graphs (FROM more than once): a triple that more than one of them has is
-//! there once.
+//! The merge of several graphs (more than one FROM), in which a triple appears once even if several graphs
+//! contain it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::slots::Slots;
 use super::step::{Position, SlotPattern};
 use crate::error::QueryError;
 
-/// Keeps solutions whose quad is in one of the merged graphs, and in none before it.
+/// Keeps solutions whose quad is in one of the merged graphs and in no earlier one.
 pub(crate) struct Merged {
     input: Fed,
     pattern: SlotPattern,
@@ -25,7 +25,7 @@ pub(crate) struct Merged {
 }
 
 impl Merged {
-    /// All of the pattern, its graph too, is bound when this step runs.
+    /// Makes the step. The whole pattern, including its graph, must be bound when it runs.
     pub(crate) fn new(
         input: Fed,
         pattern: SlotPattern,
@@ -47,7 +47,7 @@ impl Merged {
             Position::Constant(id) => id,
             Position::Bound(slot) | Position::New(slot) => TermId(batch.value(slot, row)),
         };
-        // Rows by the graphs before theirs in which they must not be, and by predicate.
+        // Rows by predicate and by an earlier graph that must not contain their triple.
         let mut lookups: HashMap<(TermId, TermId), Vec<u32>, FxBuildHasher> = HashMap::default();
         let mut keep = vec![false; batch.rows];
         for (row, keep) in keep.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Running plans: batches of ids in, batches of ids out.
+//! Execution of plans: batches of ids in, batches of ids out.
 
 pub(crate) mod batch;
 pub(crate) mod context;

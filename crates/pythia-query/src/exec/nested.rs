@@ -9,24 +9,25 @@ use super::slots::Slots;
 use super::step::Step;
 use crate::error::QueryError;
 
-/// How many solutions an inner pipeline is fed at once.
+/// Number of solutions that an inner pipeline is fed at once.
 const SEED_ROWS: usize = 2048;
 
-/// Left join: solutions extended by the inner pipeline's, or kept as they are where it has none.
+/// Left join: extends solutions by those of the inner pipeline, or keeps them unchanged if there are none.
 pub(crate) struct Optional {
     input: Fed,
     inner: Pipeline,
-    /// An extra slot at the end, in which inner solutions carry the row they came from.
+    /// An extra slot at the end, in which inner solutions carry the row that they came from.
     row_slot: usize,
     live: Arc<Slots>,
     context: Arc<QueryContext>,
     current: Batch,
     position: usize,
-    /// Rows `start..position` of the current batch are in the inner pipeline; which matched.
+    /// Rows `start..position` of the current batch are in the inner pipeline. `matched` marks those with a
+    /// match.
     start: usize,
     matched: Vec<bool>,
     running: bool,
-    /// Whether extended solutions are left out: only those stay that have no match.
+    /// Whether extended solutions are dropped, so that only solutions without a match remain.
     without_matches: bool,
 }
 
@@ -71,14 +72,14 @@ impl Optional {
         if seed.columns.len() <= self.row_slot {
             seed.columns.resize(self.row_slot + 1, Vec::new());
         }
-        // Row numbers are kept from 1 so that no row's number reads as unbound.
+        // Row numbers start from 1, because 0 reads as unbound.
         seed.columns[self.row_slot] = (1..=seed.rows as u64).collect();
         self.matched = vec![false; seed.rows];
         self.running = true;
         self.inner.feed(seed);
     }
 
-    /// The fed rows the inner pipeline found nothing for.
+    /// Returns the fed rows without a match in the inner pipeline.
     fn unmatched(&mut self) -> Option<Batch> {
         self.running = false;
         let rows: Vec<u32> = self
@@ -139,7 +140,7 @@ impl RowSource for Optional {
     }
 }
 
-/// How many levels of OPTIONAL are nested in the steps.
+/// Returns how many levels of OPTIONAL are nested in the steps.
 fn depth(steps: &[Step]) -> usize {
     use super::step::StepKind;
     steps
@@ -153,7 +154,7 @@ fn depth(steps: &[Step]) -> usize {
         .unwrap_or(0)
 }
 
-/// Adds a slot to what every step keeps.
+/// Adds a slot to the live slots of every step.
 fn keep_live(steps: &mut [Step], slot: usize) {
     use super::step::StepKind;
     for step in steps {
@@ -170,12 +171,12 @@ fn keep_live(steps: &mut [Step], slot: usize) {
     }
 }
 
-/// The solutions of each branch, for each batch of input.
+/// Returns the solutions of each branch, for each batch of input.
 pub(crate) struct Union {
     input: Fed,
     branches: Vec<Pipeline>,
     current: Batch,
-    /// The branch that is running; `branches.len()` when the batch is used up.
+    /// The running branch; `branches.len()` when the batch is used up.
     running: usize,
 }
 

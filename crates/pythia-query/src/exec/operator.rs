@@ -1,9 +1,8 @@
-//! Our operators as DataFusion physical plan nodes.
+//! Pythia's operators as DataFusion physical plan nodes.
 //!
-//! An [`Operator`] is a description: what it does with the solutions of its inputs. Everything
-//! that runs lives in the stream it returns; the store is found in the task context. One
-//! [`SolutionExec`] carries any of them, so that a plan can be walked, printed, rewritten and, on
-//! a cluster, sent elsewhere.
+//! An [`Operator`] describes what is done with the solutions of its inputs. All running state is in the
+//! stream that it returns; the store is in the task context. One node type, [`SolutionExec`], carries every
+//! operator, so that plans can be walked, printed, rewritten and, on a cluster, sent elsewhere.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,31 +33,30 @@ use crate::plan::duplicates::ignored;
 /// A stream of solutions.
 pub(crate) type Solutions = SendableRecordBatchStream;
 
-/// What a plan node does with the solutions of its inputs.
+/// The description of one operation on the solutions of its inputs.
 pub(crate) trait Operator: fmt::Debug + Send + Sync {
-    /// The operator's name in plans.
+    /// Returns the operator's name in plans.
     fn name(&self) -> &'static str;
 
-    /// The rest of its line (or lines, each after the first indented by `indent`) in EXPLAIN.
+    /// Writes the rest of the operator's line in EXPLAIN. Lines after the first are indented by `indent`.
     fn describe(&self, indent: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
-    /// The steps inside it, for EXPLAIN.
+    /// Returns the operator's steps, for EXPLAIN.
     fn steps(&self, _: &Explainer<'_>) -> Vec<PlanNode> {
         Vec::new()
     }
 
-    /// The same operator for a reader to whom duplicates make no difference, if that is less work.
+    /// Returns the same operator for a reader that ignores duplicates, if that is less work.
     fn ignoring_duplicates(&self) -> Option<Arc<dyn Operator>> {
         None
     }
 
-    /// Whether duplicates among the solutions it is given make only duplicates among those it
-    /// gives, in the same order.
+    /// Returns whether duplicates in the input only cause duplicates in the output, in the same order.
     fn passes_solutions(&self) -> bool {
         false
     }
 
-    /// Starts it. `schema` is that of its output.
+    /// Starts the operator. `schema` is the schema of its output.
     fn run(
         &self,
         inputs: Vec<Solutions>,
@@ -73,13 +71,13 @@ pub(crate) struct SolutionExec {
     operator: Arc<dyn Operator>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     properties: Arc<PlanProperties>,
-    /// Under this its cost is measured.
+    /// The number under which the node's cost is measured.
     part: PartId,
     estimated_rows: Option<f64>,
 }
 
 impl SolutionExec {
-    /// A node whose solutions are over `variables`, in one partition.
+    /// Makes a node whose solutions are over `variables`, in one partition.
     pub(crate) fn plan(
         operator: impl Operator + 'static,
         inputs: Vec<Arc<dyn ExecutionPlan>>,
@@ -100,7 +98,7 @@ impl SolutionExec {
         })
     }
 
-    /// The plan with the number of solutions expected of it, for EXPLAIN.
+    /// Attaches the estimated number of solutions to the plan, for EXPLAIN.
     pub(crate) fn estimated(plan: Arc<dyn ExecutionPlan>, rows: f64) -> Arc<dyn ExecutionPlan> {
         match plan.downcast_ref::<Self>() {
             Some(solutions) if solutions.estimated_rows.is_none() => Arc::new(Self {
@@ -111,7 +109,7 @@ impl SolutionExec {
         }
     }
 
-    /// The plan for a reader to whom duplicates make no difference, if that is another one.
+    /// Returns the plan for a reader that ignores duplicates, if it differs.
     pub(crate) fn ignoring_duplicates(&self) -> Option<Arc<dyn ExecutionPlan>> {
         let mut changed = self.clone();
         if let Some(operator) = self.operator.ignoring_duplicates() {
@@ -125,7 +123,7 @@ impl SolutionExec {
         Some(Arc::new(changed))
     }
 
-    /// This node for EXPLAIN, without its inputs.
+    /// Describes this node for EXPLAIN, without its inputs.
     pub(crate) fn explain(&self, explainer: &Explainer<'_>) -> PlanNode {
         let detail = DisplayDetail(self.operator.as_ref()).to_string();
         PlanNode {
@@ -201,7 +199,7 @@ impl ExecutionPlan for SolutionExec {
     }
 }
 
-/// What an operator says of itself.
+/// An operator's description of itself.
 struct DisplayDetail<'a>(&'a dyn Operator);
 
 impl fmt::Display for DisplayDetail<'_> {
@@ -210,7 +208,7 @@ impl fmt::Display for DisplayDetail<'_> {
     }
 }
 
-/// Wraps a stream of our batches.
+/// Wraps a stream of batches.
 pub(crate) fn solutions(
     schema: SchemaRef,
     stream: impl Stream<Item = Result<RecordBatch, QueryError>> + Send + 'static,
@@ -219,7 +217,7 @@ pub(crate) fn solutions(
     Box::pin(RecordBatchStreamAdapter::new(schema, stream))
 }
 
-/// The next batch of an input, with our own error type.
+/// Returns the next batch of an input, with Pythia's error type.
 pub(crate) async fn pull(input: &mut Solutions) -> Result<Option<RecordBatch>, QueryError> {
     match input.next().await {
         Some(Ok(batch)) => Ok(Some(batch)),

@@ -1,8 +1,8 @@
-//! Property paths: joining solutions with the pairs of nodes that a path connects.
+//! Property paths: joins solutions with the pairs of nodes that a path connects.
 //!
-//! [`walk`] searches from many start nodes at once; from fewer where memory is short. Where both
-//! ends are known, [`meet`] searches from both. Where so much is asked of a closure of whole
-//! predicates that searching would read them over and over, [`closure`] reads them once.
+//! [`walk`] searches from many start nodes at once, or from fewer if memory is short. If both ends are
+//! known, [`meet`] searches from both. If searching for a closure of whole predicates would read them over
+//! and over, [`closure`] reads them once.
 
 mod closure;
 mod components;
@@ -34,25 +34,25 @@ use crate::governor::Held;
 use crate::plan::automaton::Automaton;
 use crate::plan::dataset::ABSENT;
 
-/// How many start nodes are searched from together, if memory lasts.
+/// Number of start nodes that are searched from together, if memory allows.
 const STARTS: usize = 1024;
 
-/// How many start nodes' ends are listed together from a closure.
+/// Number of start nodes whose ends are listed together from a closure.
 const STARTS_OF_CLOSURE: usize = 64;
 
-/// About how many pairs of a closure are made together.
+/// Approximate number of pairs of a closure that are made together.
 const PAIRS: usize = 1 << 16;
 
-/// A visit of a search takes as long as reading and condensing so many edges.
+/// Number of edges that can be read and condensed in the time of one visit of a search.
 const EDGES_PER_VISIT: u64 = 2;
 
-/// What a search from one of many nodes costs before its visits, in visits.
+/// Cost of a search from one of many nodes before its visits, in visits.
 const VISITS_PER_START: u64 = 16;
 
-/// With so many rows to test for a path from one constant, all that is reached from it is found.
+/// With at least this many rows to test for a path from one constant, all nodes reached from it are found.
 const ROWS_OF_CONSTANT: usize = 128;
 
-/// Joins solutions with the pairs of nodes a path connects.
+/// Joins solutions with the pairs of nodes that a path connects.
 pub(crate) struct PathSearch {
     input: Fed,
     path: PathStep,
@@ -61,40 +61,40 @@ pub(crate) struct PathSearch {
     context: Arc<QueryContext>,
     current: Batch,
     position: usize,
-    /// With both ends free: how far the pairs are given for the solution at `position`.
+    /// With both ends free: the progress through the pairs for the solution at `position`.
     all: Option<All>,
-    /// How many start nodes are searched from together.
+    /// Number of start nodes that are searched from together.
     together: usize,
     whole: Whole,
-    /// With both ends known, one of them a constant: all that is reached from that, sorted, once it
-    /// was worth finding.
+    /// With both ends known, one of them a constant: all nodes reached from the constant, sorted, once it
+    /// was worth finding them.
     from_constant: Option<Reached>,
-    /// Solutions found and not yet given.
+    /// Solutions found and not yet returned.
     found: Option<Found>,
 }
 
 /// Pairs of a path with both ends free.
 enum All {
-    /// Every node a path can start at, and how far they are used up.
+    /// Every node that a path can start at, and how many of them are used up.
     Starts {
         nodes: Vec<TermId>,
         used: usize,
         _held: Held,
     },
-    /// Of the closure, how many nodes are used up.
+    /// The closure, and how many of its nodes are used up.
     Closure(usize),
 }
 
 /// The closure of whole predicates.
 enum Whole {
-    /// Not read so far, after so many visits of searches: when they cost as much, it is.
+    /// Not read yet. Counts the visits of searches so far: once they cost as much as reading, it is read.
     Unread(u64),
     Read(Box<Closure>),
     /// The path is no such closure, or memory does not suffice.
     Unavailable,
 }
 
-/// Which end of a path is known, and how it is searched from there.
+/// The known end of a path, and the automaton to search with from there.
 #[derive(Clone, Copy)]
 struct Direction<'a> {
     start: Position,
@@ -103,9 +103,9 @@ struct Direction<'a> {
 }
 
 impl Direction<'_> {
-    /// Whether only nodes of the graph can be starts: an empty path between two variables connects
-    /// nodes of the graph, and nothing else; with a constant at one end it connects that term, in
-    /// the graph or not (SPARQL 1.1 §18.4).
+    /// Returns whether only nodes of the graph can be starts. An empty path between two variables connects
+    /// only nodes of the graph. With a constant at one end it connects that term, in the graph or not
+    /// (SPARQL 1.1 §18.4).
     fn only_nodes(&self) -> bool {
         let is_constant = |end| matches!(end, Position::Constant(_));
         self.automaton.accepts_empty() && !is_constant(self.start) && !is_constant(self.other)
@@ -113,7 +113,7 @@ impl Direction<'_> {
 }
 
 impl PathStep {
-    /// An end that is a constant, the other end, and how the one is searched from.
+    /// Returns an end that is a constant, the other end, and the automaton to search with from the first.
     fn constant_end(&self) -> Option<(TermId, Position, &Automaton)> {
         match (self.subject, self.object) {
             (subject, Position::Constant(object)) => Some((object, subject, &self.backward)),
@@ -122,7 +122,8 @@ impl PathStep {
         }
     }
 
-    /// From the subject, unless just the object is known or the subjects are counted.
+    /// Returns the direction of the search: from the subject, unless only the object is known or the
+    /// subjects are counted.
     fn direction(&self) -> Direction<'_> {
         let from_object = match (self.subject, self.object) {
             (Position::New(subject), Position::New(_)) => self.counted == Some(subject),
@@ -172,11 +173,11 @@ impl PathSearch {
         }
     }
 
-    /// What the graph of a solution is read from: usually one graph, or all that are merged.
+    /// Returns the graphs to search for a solution: usually one, or all that are merged.
     fn graphs(&self, row: usize) -> Vec<GraphFilter> {
         match self.path.graph {
             PathGraph::Merged => self.context.dataset.default_filters(),
-            // No search begins by reading all of the store for a graph that is not there.
+            // Avoids starting a search by reading the whole store for a graph that does not exist.
             PathGraph::One(ABSENT) => Vec::new(),
             PathGraph::One(graph) => vec![GraphFilter::One(graph)],
             PathGraph::Slot(slot) => {
@@ -185,7 +186,7 @@ impl PathSearch {
         }
     }
 
-    /// The rows to search for in each graph: all of them at once unless a slot names the graph.
+    /// Returns the rows to search for in each graph: all at once unless a slot names the graph.
     fn rows_by_graph(&self, from: usize, to: usize) -> Vec<(Vec<GraphFilter>, Vec<u32>)> {
         match self.path.graph {
             PathGraph::Merged | PathGraph::One(_) => {
@@ -238,7 +239,7 @@ impl PathSearch {
         Found::new(found.starts, bound, &self.context)
     }
 
-    /// The start nodes of some rows, each with its rows.
+    /// Returns the distinct start nodes of some rows, each with its rows.
     fn distinct_starts(
         &self,
         members: &[u32],
@@ -260,8 +261,8 @@ impl PathSearch {
         Ok(starts)
     }
 
-    /// Joins the rows of each start node with the nodes a path leads to, or, if they are only
-    /// counted, with their number. From a single start they come sorted: the planner counts on it.
+    /// Joins the rows of each start node with the nodes that a path leads to, or with their number if they
+    /// are only counted. The nodes of a single start come sorted, as the planner expects.
     fn find_ends(
         &mut self,
         graphs: &[GraphFilter],
@@ -292,7 +293,7 @@ impl PathSearch {
         Ok(())
     }
 
-    /// The same from the closure of whole predicates.
+    /// Does the same with the closure of whole predicates.
     fn ends_of_closure(
         &mut self,
         starts: &[(TermId, Vec<u32>)],
@@ -318,8 +319,8 @@ impl PathSearch {
         Ok(())
     }
 
-    /// What is reached from some nodes; `None` if that is to be had from the closure of whole
-    /// predicates, because searching has cost as much by now as reading them.
+    /// Returns the nodes reached from `starts`. Returns `None` if the closure of whole predicates is to be
+    /// used, because searching has cost as much by now as reading them.
     fn search_from(
         &mut self,
         graphs: &[GraphFilter],
@@ -346,7 +347,7 @@ impl PathSearch {
         self.search_from(graphs, starts)
     }
 
-    /// The rows whose two ends a path connects.
+    /// Keeps the rows whose two ends are connected by a path.
     fn keep_connected(
         &mut self,
         graphs: &[GraphFilter],
@@ -404,7 +405,7 @@ impl PathSearch {
         self.whole = match Closure::read(&self.context, edges, graphs, nodes) {
             Ok(closure) => {
                 if self.path.counted.is_none() {
-                    // Searches share their work; lists of ends are only held.
+                    // Searches share work across start nodes; lists of ends from a closure do not.
                     self.together = self.together.min(STARTS_OF_CLOSURE);
                 }
                 Whole::Read(Box::new(closure))
@@ -415,7 +416,7 @@ impl PathSearch {
         Ok(())
     }
 
-    /// Gets ready to find all pairs of a path with both ends free.
+    /// Prepares to find all pairs of a path with both ends free.
     fn begin_all(&mut self) -> Result<All, QueryError> {
         if let Whole::Read(_) = self.whole {
             return Ok(All::Closure(0));
@@ -442,8 +443,8 @@ impl PathSearch {
         })
     }
 
-    /// The next pairs of a path with both ends free, for the solution at `position`; `None` if
-    /// there are no more for it.
+    /// Returns the next pairs of a path with both ends free, for the solution at `position`; `None` if
+    /// there are no more.
     fn search_all(&mut self) -> Result<Option<Found>, QueryError> {
         let mut all = match self.all.take() {
             Some(all) => all,
@@ -529,8 +530,8 @@ impl PathSearch {
         Found::new(rows, bound, &self.context)
     }
 
-    /// Searches from the next start nodes: from half as many after each time that memory did not
-    /// suffice, down to a single one.
+    /// Searches from the next start nodes. Halves their number each time that memory does not suffice, down
+    /// to one.
     fn search(&mut self) -> Result<Option<Found>, QueryError> {
         let both_free = matches!(
             (self.path.subject, self.path.object),

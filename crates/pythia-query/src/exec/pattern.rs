@@ -1,5 +1,5 @@
-//! The fused pattern operator: a whole basic graph pattern, with the filters, OPTIONALs, UNIONs
-//! and paths that can be evaluated along with it, as one plan node.
+//! The fused pattern operator: one plan node for a whole basic graph pattern and the filters, OPTIONALs,
+//! UNIONs and paths that can be evaluated with it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ pub(crate) struct Pattern {
     pub(crate) slots: Vec<Variable>,
     /// The steps, in order.
     pub(crate) steps: Vec<Step>,
-    /// For each column of the input (if there is one), its slot.
+    /// The slot of each column of the input, if there is one.
     pub(crate) input: Vec<usize>,
-    /// For each column of the output, its slot.
+    /// The slot of each column of the output.
     pub(crate) output: Vec<usize>,
 }
 

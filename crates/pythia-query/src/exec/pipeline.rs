@@ -1,7 +1,7 @@
-//! Running a pattern pipeline: each step is fed batches, and gives batches that are fed to the next.
+//! Execution of a pattern pipeline: each step takes batches and returns batches for the next.
 //!
-//! The last step that has something to give is always asked first, so that few batches are alive at
-//! once, however many steps there are; a step lets go of a batch when it is used up.
+//! The last step that may have more solutions always runs first, so that few batches are alive at once,
+//! regardless of the number of steps. A step frees a batch when it is used up.
 
 use std::sync::Arc;
 
@@ -29,13 +29,13 @@ use crate::error::QueryError;
 
 /// A running step.
 pub(crate) trait RowSource: Send {
-    /// Begins with other solutions than before: those of a pipeline that is fed again.
+    /// Prepares for new input when the pipeline is fed again.
     fn begin(&mut self) {}
-    /// Gives it a batch to work on. The one before must be used up.
+    /// Feeds a batch to the step. The previous one must be used up.
     fn feed(&mut self, batch: Batch);
-    /// The next non-empty batch, or `None` when what was fed is used up.
+    /// Returns the next non-empty batch, or `None` when the input is used up.
     fn next(&mut self) -> Result<Option<Batch>, QueryError>;
-    /// Says that nothing more will be fed: what it has kept comes next.
+    /// Announces the end of the input. The step then returns the solutions that it has kept.
     fn end(&mut self) {}
 }
 
@@ -56,27 +56,27 @@ impl Fed {
 
 /// Running steps, one after the other.
 pub(crate) struct Pipeline {
-    /// What it was fed, until the first step gets it.
+    /// The pipeline's input, until the first step takes it.
     fed: Fed,
     steps: Vec<Box<dyn RowSource>>,
-    /// How many of the steps may have more to give; those after them are used up.
+    /// Number of steps that may have more solutions; those after them are used up.
     active: usize,
-    /// How many of the steps have given all, and will not be fed again.
+    /// Number of steps that have returned everything and will not be fed again.
     ended: usize,
-    /// How many of the steps know that they will not.
+    /// Number of steps whose `end` was called.
     told: usize,
     context: Arc<QueryContext>,
 }
 
 impl Pipeline {
-    /// Gives it a batch to start from. The one before must have been drained.
+    /// Feeds a batch to the pipeline, which must have been drained.
     pub(crate) fn feed(&mut self, batch: Batch) {
         self.steps.iter_mut().for_each(|step| step.begin());
         self.fed.put(batch);
         (self.active, self.ended, self.told) = (0, 0, 0);
     }
 
-    /// The next non-empty batch, or `None` when what was fed is used up.
+    /// Returns the next non-empty batch, or `None` when the input is used up.
     pub(crate) fn next(&mut self) -> Result<Option<Batch>, QueryError> {
         loop {
             let given = if self.active > self.ended {
@@ -109,7 +109,7 @@ impl Pipeline {
     }
 }
 
-/// A running pipeline of `steps` over `width` slots.
+/// Builds a running pipeline of `steps` over `width` slots.
 pub(crate) fn build(steps: &[Step], width: usize, shared: &Arc<QueryContext>) -> Pipeline {
     let running = steps.iter().map(|step| run(step, width, shared));
     Pipeline {
@@ -122,7 +122,7 @@ pub(crate) fn build(steps: &[Step], width: usize, shared: &Arc<QueryContext>) ->
     }
 }
 
-/// A running step of a pipeline.
+/// Starts a step of a pipeline.
 fn run(step: &Step, width: usize, shared: &Arc<QueryContext>) -> Box<dyn RowSource> {
     let source = Fed::default();
     let context = Arc::clone(shared);

@@ -1,4 +1,4 @@
-//! Checking quads whose ends are all known.
+//! Checks for quads whose ends are all known.
 
 use std::sync::Arc;
 

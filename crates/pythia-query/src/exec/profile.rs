@@ -1,10 +1,10 @@
-//! What each part of a running plan costs: solutions, batches, time and pages, measured only
-//! where a query asks for it.
+//! The cost of each part of a running plan: solutions, batches, time and pages. It is measured only if the
+//! query requests it.
 //!
-//! Parts call one another synchronously (a step pulls from the step before it, a stream polls its
-//! input), so measurements nest, and what a part's inputs cost is taken off what it costs itself.
-//! A query's thread measures, and pages are those that this thread asked for; any other thread may
-//! look at any time, and sees the parts under way with what they have taken so far.
+//! Parts call one another synchronously (a step pulls from the step before it, a stream polls its input),
+//! so measurements nest, and the cost of a part's inputs is subtracted from its own. A query's thread
+//! measures, and counts the pages that this thread requested. Any other thread may read the profile at any
+//! time; it sees running parts with their cost so far.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,20 +26,20 @@ use super::pipeline::RowSource;
 use crate::error::QueryError;
 use crate::explain::Measured;
 
-/// Names an operator or step for the process's life, so that copies of a plan's parts are
-/// counted as one.
+/// Identifies an operator or step for the process's lifetime, so that copies of a plan's parts are counted
+/// as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PartId(u64);
 
 impl PartId {
-    /// An id that no other part has.
+    /// Returns an unused id.
     pub(crate) fn next() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// What was measured of one query's parts, by one thread at a time.
+/// Measurements of one query's parts, made by one thread at a time.
 #[derive(Default)]
 pub(crate) struct Profile {
     state: Mutex<State>,
@@ -48,22 +48,22 @@ pub(crate) struct Profile {
 #[derive(Default)]
 struct State {
     parts: FxHashMap<PartId, Measured>,
-    /// The measurements under way, each inside the one before.
+    /// The running measurements, each nested in the one before.
     running: Vec<Running>,
-    /// The pages of the thread that they are under way on.
+    /// The page counts of the thread that runs them.
     pages: Arc<PageTally>,
 }
 
-/// A measurement under way.
+/// A running measurement.
 struct Running {
     part: PartId,
     started: Instant,
     before: Cost,
-    /// What measurements inside it took.
+    /// The cost of nested measurements.
     inside: Cost,
 }
 
-/// What running something took.
+/// The cost of running something.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     time: Duration,
@@ -72,7 +72,7 @@ struct Cost {
 }
 
 impl Cost {
-    /// Pages that a thread has asked for so far.
+    /// Returns the pages that a thread has requested so far.
     fn of_pages(tally: &PageTally) -> Self {
         let pages = tally.counts();
         Self {
@@ -106,7 +106,7 @@ impl Measured {
 }
 
 impl Running {
-    /// What it took up to now, with all inside it.
+    /// Returns the cost so far, including nested measurements.
     fn taken(&self, now: Instant, pages: Cost) -> Cost {
         Cost {
             time: now.saturating_duration_since(self.started),
@@ -116,12 +116,12 @@ impl Running {
 }
 
 impl Profile {
-    /// Forgets everything.
+    /// Removes all measurements.
     pub(crate) fn clear(&self) {
         *self.state.lock() = State::default();
     }
 
-    /// What the parts that ran have cost, up to now.
+    /// Returns the cost so far of the parts that ran.
     pub(crate) fn parts(&self) -> FxHashMap<PartId, Measured> {
         let state = self.state.lock();
         let mut parts = state.parts.clone();
@@ -142,7 +142,7 @@ impl Profile {
         state.parts.entry(part).or_default().nodes_visited += visits;
     }
 
-    /// Runs something for a part; `rows` tells how many solutions it gave, if any.
+    /// Runs something for a part; `rows` extracts the number of solutions from its result, if any.
     fn measure<T>(
         &self,
         part: PartId,
@@ -155,7 +155,7 @@ impl Profile {
         result
     }
 
-    /// Begins a measurement inside those under way, and says how many these are.
+    /// Begins a nested measurement, and returns the number of measurements around it.
     fn begin(&self, part: PartId) -> usize {
         let mut state = self.state.lock();
         if state.running.is_empty() {
@@ -171,12 +171,13 @@ impl Profile {
         state.running.len() - 1
     }
 
-    /// Ends the measurement inside so many others.
+    /// Ends the measurement at this depth.
     fn end(&self, depth: usize, rows: Option<usize>) {
         let mut state = self.state.lock();
-        // Not before: somebody may have looked while this waited, and nothing ever gets less.
+        // Read after locking: another thread may have read the profile in between, and costs must never
+        // decrease.
         let now = Instant::now();
-        // What is above it was left by a panic.
+        // Measurements above this depth were left by a panic.
         state.running.truncate(depth + 1);
         let Some(running) = state.running.pop() else {
             return;
@@ -231,7 +232,7 @@ impl RowSource for MeasuredStep {
     }
 }
 
-/// An operator's solutions, measured.
+/// Wraps an operator's solutions to measure them.
 pub(crate) fn measured(solutions: Solutions, part: PartId, profile: Arc<Profile>) -> Solutions {
     let schema = solutions.schema();
     let stream = MeasuredStream {
@@ -286,7 +287,7 @@ mod tests {
                 assert!(outer_time.is_some() && inner_time >= Some(2e3));
                 assert_eq!(profile.parts()[&inner].rows, 7);
                 pause();
-                // What has ended takes no more; what is under way does.
+                // The cost of ended parts stays the same; that of running parts grows.
                 assert_eq!(time(inner), inner_time);
                 assert!(
                     time(outer)
@@ -298,7 +299,7 @@ mod tests {
                     || {
                         let outer_time = time(outer);
                         pause();
-                        // While something inside runs, the time is that part's.
+                        // While a nested part runs, the time is charged to that part.
                         assert_eq!(time(outer), outer_time);
                         assert!(
                             time(inner)

@@ -1,5 +1,5 @@
-//! Paths of one predicate between two known ends, where the store has reachability labels: each
-//! solution is kept or dropped without a search.
+//! Paths of one predicate between two known ends, where the store has reachability labels: each solution is
+//! kept or dropped without a search.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use super::step::Position;
 use crate::error::QueryError;
 use crate::governor::Held;
 
-/// A path `from p+ to`, or `from p* to`, of whose ends none is new; in the default graph.
+/// A path `from p+ to` or `from p* to` in the default graph, with both ends known.
 #[derive(Clone, Debug)]
 pub(crate) struct ReachableStep {
-    /// Where edges lead from.
+    /// The node that edges lead from.
     pub(crate) from: Position,
-    /// Where they lead to.
+    /// The node that edges lead to.
     pub(crate) to: Position,
     /// The predicate of the edges.
     pub(crate) predicate: TermId,
@@ -69,8 +69,8 @@ impl Reachable {
         Ok(())
     }
 
-    /// Whether the empty path connects the term with itself: of two variables only a node of the
-    /// graph, with a constant any term (SPARQL 1.1 §18.4).
+    /// Returns whether the empty path connects the term with itself. Between two variables this holds only
+    /// for nodes of the graph, with a constant for any term (SPARQL 1.1 §18.4).
     fn connects_itself(&self, term: TermId) -> Result<bool, QueryError> {
         let is_constant = |position| matches!(position, Position::Constant(_));
         let graph = [GraphFilter::One(TermId::DEFAULT_GRAPH)];

@@ -1,4 +1,4 @@
-//! The plain operators over streams of solutions: projection, slices, concatenation, DISTINCT.
+//! Basic operators over streams of solutions: projection, slices, concatenation, DISTINCT.
 
 use std::fmt;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ impl Operator for Slice {
     }
 }
 
-/// Lets so many solutions through, and is an error if there are more.
+/// Passes up to `rows` solutions, and fails if there are more.
 #[derive(Debug)]
 pub(crate) struct RowLimit {
     pub(crate) rows: u64,
@@ -163,7 +163,7 @@ impl Operator for RowLimit {
                 if rows <= left {
                     return Ok(Some((batch, (input, left - rows, false))));
                 }
-                // Fewer than the batch has, so it fits.
+                // Less than the batch's number of rows, so it fits.
                 let batch = batch.slice(0, left as usize);
                 Ok(Some((batch, (input, 0, true))))
             }),
@@ -171,7 +171,7 @@ impl Operator for RowLimit {
     }
 }
 
-/// The solutions of each input in turn. Inputs have the same columns.
+/// Returns the solutions of each input in turn. All inputs have the same columns.
 #[derive(Debug)]
 pub(crate) struct Concatenate;
 
@@ -217,7 +217,7 @@ impl Operator for Concatenate {
     }
 }
 
-/// Drops solutions already given. Terms are compared by identity.
+/// Drops solutions that were already returned. Terms are compared by identity.
 #[derive(Debug)]
 pub(crate) struct Distinct;
 
@@ -266,8 +266,8 @@ impl Operator for Distinct {
     }
 }
 
-/// Gives distinct rows as they come, and, if there are too many for memory, the rest after the
-/// last has come; always in the order of their first coming.
+/// Returns distinct rows in the order of their first appearance: new rows immediately, and rows that do not
+/// fit into memory after the last input.
 struct Deduplication {
     /// A row and its number.
     row: Vec<u64>,
@@ -278,7 +278,7 @@ struct Deduplication {
 }
 
 impl Deduplication {
-    /// The rows of a batch known to be new.
+    /// Returns the rows of a batch that are known to be new.
     fn new_rows(&mut self, batch: &RecordBatch) -> Result<Option<RecordBatch>, QueryError> {
         let columns = id_columns(batch);
         let seen = self.rows.as_mut().expect("rows come before the end");
@@ -305,8 +305,8 @@ impl Deduplication {
         Ok(Some(record_batch(&self.schema, columns, new.len())?))
     }
 
-    /// After the last row: finds out about those put off. Each pass over them gives a run sorted
-    /// by their numbers.
+    /// Resolves the deferred rows after the last input. Each pass over them makes a run sorted by their
+    /// numbers.
     fn finish(&mut self) -> Result<(), QueryError> {
         let rows = self.rows.take().expect("finished once");
         if !rows.has_put_off() {
@@ -335,7 +335,7 @@ impl Deduplication {
         Ok(())
     }
 
-    /// The next of the rows put off.
+    /// Returns the next deferred rows.
     fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
         let Some(merge) = &mut self.merge else {
             return Ok(None);

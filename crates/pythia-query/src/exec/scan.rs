@@ -1,4 +1,4 @@
-//! Reading a pattern's matches in order, and enumerating graphs.
+//! Reads a pattern's matches in order, and enumerates graphs.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::slots::Slots;
 use super::step::{GraphPosition, Position, SlotPattern};
 use crate::error::QueryError;
 
-/// What a scan reads: the pattern, the components wanted, and the slot each one fills.
+/// The input of a scan: the pattern, the wanted components, and the slot that each one fills.
 pub(crate) struct ScanColumns {
     pattern: SlotPattern,
     pub(crate) components: Vec<Component>,
@@ -21,8 +21,8 @@ pub(crate) struct ScanColumns {
 }
 
 impl ScanColumns {
-    /// For a pattern whose variables are new, except those in `keys`, which are read as well.
-    /// Slots that nothing needs are left out.
+    /// Makes the columns for a pattern whose variables are new, except those in `keys`, which are read as
+    /// well. Slots that are not needed are left out.
     pub(crate) fn new(pattern: &SlotPattern, keys: &[usize], live: &Slots) -> Self {
         let mut columns = Self {
             pattern: *pattern,
@@ -63,8 +63,8 @@ impl ScanColumns {
         })
     }
 
-    /// Starts the scan with what `value` says of the slots bound earlier, within a range of ids of
-    /// the first variable in the order.
+    /// Starts the scan with the values of slots bound earlier, within a range of ids of the first variable
+    /// in the order.
     fn open_with(
         &self,
         order: Order,
@@ -97,8 +97,8 @@ impl ScanColumns {
         })
     }
 
-    /// Drops rows of graphs that the query does not see, where all named graphs are read: not even the
-    /// measures of a step count them.
+    /// Drops rows of invisible graphs if all named graphs are read. They must not appear in the step's
+    /// measurements either.
     fn hide(&self, found: &mut IdBatch, context: &QueryContext) {
         let (GraphPosition::New(slot), Some(visible)) =
             (self.pattern.graph, context.dataset.visible.as_deref())
@@ -124,7 +124,7 @@ impl ScanColumns {
         found.rows = is_seen.into_iter().filter(|seen| *seen).count();
     }
 
-    /// The column of `slot`, which must be one that is read.
+    /// Returns the column of `slot`, which must be one that is read.
     pub(crate) fn column_of(&self, slot: usize) -> usize {
         self.slots
             .iter()
@@ -133,8 +133,8 @@ impl ScanColumns {
     }
 }
 
-/// Joins every solution with the matches of a pattern, read anew for each: usually the first
-/// step, from the one empty solution.
+/// Joins every solution with the matches of a pattern, which are read for each solution. Usually this is
+/// the first step, which starts from the empty solution.
 pub(crate) struct Scan {
     input: Fed,
     columns: ScanColumns,
@@ -144,10 +144,11 @@ pub(crate) struct Scan {
     current: Batch,
     row: usize,
     scan: Option<QuadScan>,
-    /// What was read for the current row, and how much of it was given.
+    /// The rows read for the current solution, and how many of them were returned.
     found: IdBatch,
     given: usize,
-    /// If only ranges are read: those, and how many of them were for the current row.
+    /// The ranges to read, if the scan is limited to ranges, and how many of them were opened for the
+    /// current row.
     ranges: Option<Arc<[Range<u64>]>>,
     next_range: usize,
 }
@@ -176,13 +177,13 @@ impl Scan {
         }
     }
 
-    /// Reads only rows in which the order's first variable is in one of the ranges.
+    /// Limits the scan to rows in which the order's first variable is in one of the ranges.
     pub(crate) fn within(mut self, ranges: Arc<[Range<u64>]>) -> Self {
         self.ranges = Some(ranges);
         self
     }
 
-    /// Starts to read for the current row, or the next range of it; `None` if there is no more.
+    /// Starts to read for the current row, or its next range; `None` if there is none left.
     fn open(&mut self) -> Result<Option<QuadScan>, QueryError> {
         let value = |slot: usize| Some(TermId(self.current.value(slot, self.row)));
         let range = match &self.ranges {
@@ -200,7 +201,7 @@ impl Scan {
         Ok(Some(scan))
     }
 
-    /// The next of what was read, as many rows as a batch may have.
+    /// Returns the next rows read, up to one batch.
     fn output(&mut self) -> Batch {
         let most = self.context.governor().batch_rows(self.live.len());
         let part = self.given..(self.given + most).min(self.found.rows);
@@ -273,7 +274,7 @@ pub(crate) struct Graphs {
     context: Arc<QueryContext>,
     graphs: Option<Vec<TermId>>,
     current: Cursor,
-    /// How many graphs were given for the current row, where the slot is new.
+    /// Number of graphs returned for the current row, if the slot is new.
     given: usize,
 }
 
@@ -295,7 +296,7 @@ impl Graphs {
         }
     }
 
-    /// The next solutions of the current batch, as many as a batch may have.
+    /// Returns the next solutions of the current batch, up to one batch.
     fn join(&mut self) -> Result<Batch, QueryError> {
         if self.graphs.is_none() {
             self.graphs = Some(self.context.dataset_graphs()?);
@@ -357,8 +358,8 @@ impl RowSource for Graphs {
     }
 }
 
-/// The slot a scan in `order` comes sorted by, if that component is a variable: the first of the
-/// order's components that is not a constant.
+/// Returns the slot that a scan in `order` is sorted by: the first of the order's components that is not a
+/// constant, if it is a variable.
 pub(crate) fn sorted_slot(pattern: &SlotPattern, order: Order) -> Option<usize> {
     let (s, p, o) = (pattern.subject, pattern.predicate, pattern.object);
     let components = match order {

@@ -1,12 +1,12 @@
-//! `SERVICE`: solutions joined with what other endpoints answer.
+//! `SERVICE`: joins solutions with the answers of other endpoints.
 //!
-//! The terms that solutions already have are sent along as VALUES, some solutions at a time (a
-//! bound join), so that an endpoint answers only what can be joined. Several requests are under way at
-//! once, each read by a thread of its own ([`answer`]); what comes back is joined as it comes
-//! ([`asked`]), first of the request that was sent first.
+//! The terms that solutions already have are sent along as VALUES, some solutions at a time (a bound join),
+//! so that an endpoint returns only solutions that can be joined. Several requests run at once, each read
+//! by its own thread ([`answer`]). Answers are joined as they arrive ([`asked`]), in the order of the
+//! requests.
 //!
-//! Where a solution binds nothing that could be sent, all of the pattern's solutions are asked for, and
-//! kept for the next solution like it.
+//! If a solution binds nothing that could be sent, all of the pattern's solutions are requested and kept
+//! for other solutions like it.
 
 mod answer;
 mod asked;
@@ -33,13 +33,13 @@ use super::operator::{Operator, Solutions, pull, solutions};
 use crate::error::QueryError;
 use crate::service::{ServiceError, check};
 
-/// How many solutions are sent along with one request: at first, and at least and at most.
+/// Number of solutions that are sent with one request: initially, minimum and maximum.
 const SENT: usize = 64;
 const SENT_MIN: usize = 16;
 const SENT_MAX: usize = 512;
-/// How many requests are under way at most; they begin one by one.
+/// The most concurrent requests. Their number grows one by one.
 const UNDER_WAY_MAX: usize = 4;
-/// An endpoint that answers faster is asked for more at once; one that takes longer, for less.
+/// Endpoints that answer faster than `FAST` get more solutions per request, those slower than `SLOW` fewer.
 const FAST: Duration = Duration::from_millis(500);
 const SLOW: Duration = Duration::from_secs(5);
 
@@ -48,22 +48,22 @@ const SLOW: Duration = Duration::from_secs(5);
 pub(crate) struct Service {
     pub(crate) endpoint: Endpoint,
     pub(crate) pattern: GraphPattern,
-    /// Whether a failing endpoint counts as one solution that binds nothing.
+    /// Whether a failed request counts as one solution that binds nothing.
     pub(crate) silent: bool,
-    /// Whether a solution that nothing joins stays as it is: OPTIONAL.
+    /// Whether a solution without a match is kept: OPTIONAL.
     pub(crate) optional: bool,
-    /// The variables asked for, and the column of the output each one fills.
+    /// The requested variables, and the column of the output that each one fills.
     pub(crate) asked: Vec<Variable>,
     pub(crate) columns: Vec<usize>,
-    /// How many columns the input has: the first ones of the output.
+    /// Number of the input's columns, which are the first ones of the output.
     pub(crate) left: usize,
 }
 
-/// Which endpoint is asked.
+/// The endpoint of a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Endpoint {
     Fixed(NamedNode),
-    /// The one an input column names.
+    /// The endpoint named by an input column.
     Column(usize),
 }
 
@@ -113,7 +113,7 @@ impl Operator for Service {
 }
 
 impl Service {
-    /// The variables asked for that the input has: their places among those asked for.
+    /// Returns the places of the requested variables that the input has.
     fn shared(&self) -> impl Iterator<Item = usize> {
         (0..self.asked.len()).filter(|asked| self.columns[*asked] < self.left)
     }
@@ -141,7 +141,7 @@ impl Rows {
         self.count += batch.num_rows();
     }
 
-    /// Takes the first ones out.
+    /// Takes the first solutions out.
     fn take(&mut self, count: usize) -> Self {
         let count = count.min(self.count);
         let columns = self.columns.iter_mut();
@@ -154,7 +154,7 @@ impl Rows {
         taken
     }
 
-    /// Those of some rows.
+    /// Returns the solutions of some rows.
     fn pick(&self, rows: &[usize]) -> Self {
         let pick = |column: &Vec<u64>| rows.iter().map(|row| column[*row]).collect();
         Self {
@@ -164,7 +164,7 @@ impl Rows {
     }
 }
 
-/// How much is asked at once.
+/// The size and number of concurrent requests.
 struct Pace {
     sent: usize,
     under_way: usize,
@@ -194,25 +194,25 @@ struct Joiner {
     service: Arc<Service>,
     input: Solutions,
     is_over: bool,
-    /// Solutions that nothing was asked for yet.
+    /// Solutions for which nothing was requested yet.
     waiting: Rows,
-    /// What is to be asked next, and the solutions it is asked for.
+    /// The next requests, and the solutions that they are made for.
     to_ask: VecDeque<(Question, Rows)>,
     under_way: VecDeque<Asked>,
     pace: Pace,
-    /// All that endpoints have to say, for solutions that bind nothing.
+    /// Complete answers of endpoints, for solutions that bind nothing.
     whole: HashMap<NamedNode, Whole>,
-    /// Endpoints that have failed and are asked no more, where that is SILENT.
+    /// Endpoints that have failed and get no more requests, if SILENT.
     failed: HashSet<NamedNode>,
-    /// Requests sent so far: tells the blank nodes of different answers apart.
+    /// Number of requests sent so far. It distinguishes the blank nodes of different answers.
     requests: usize,
     schema: SchemaRef,
     context: Arc<QueryContext>,
 }
 
-/// What is asked for some solutions.
+/// A request for some solutions.
 struct Question {
-    /// `None` if it is no IRI.
+    /// `None` if the endpoint is not an IRI.
     endpoint: Option<NamedNode>,
     /// Whether the solutions bind something to send along.
     binds: bool,
@@ -252,7 +252,7 @@ impl Joiner {
         }
     }
 
-    /// Sends requests, as long as there are solutions to send along and more may be under way.
+    /// Sends requests while there are solutions left and more requests may run.
     async fn ask_more(&mut self) -> Result<(), QueryError> {
         while self.under_way.len() < self.pace.under_way {
             if self.under_way.iter().any(|asked| asked.is_for_all) {
@@ -278,7 +278,7 @@ impl Joiner {
         Ok(())
     }
 
-    /// The rows by what is asked for them.
+    /// Groups the rows by the request that they need.
     fn questions(&self, rows: &Rows) -> Result<VecDeque<(Question, Rows)>, QueryError> {
         let binds = |row: usize| {
             let mut shared = self.service.shared();
@@ -312,7 +312,8 @@ impl Joiner {
         questions.collect()
     }
 
-    /// The answer that needs no asking: that of a place that cannot be asked, has failed, or has told all.
+    /// Returns the answer if no request is needed: the endpoint is invalid, has failed, or its complete
+    /// answer is known.
     fn known(&self, endpoint: Option<&NamedNode>, binds: bool) -> Option<Answer> {
         let failed = |message: &str, place| Answer::failed(ServiceError(message.to_owned()), place);
         match endpoint {
@@ -325,7 +326,7 @@ impl Joiner {
         }
     }
 
-    /// Asks an endpoint for what can be joined with the rows.
+    /// Requests the solutions that can be joined with the rows.
     fn ask(&mut self, question: Question, rows: Rows) -> Result<Asked, QueryError> {
         let Question { endpoint, binds } = question;
         let context = &self.context;

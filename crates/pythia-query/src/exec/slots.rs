@@ -1,13 +1,13 @@
 //! Sets of slots.
 
-/// A set of slots, a bit each: a pipeline of `n` steps over `n` slots has `n` of them.
+/// A set of slots, as a bit set: a pipeline of `n` steps over `n` slots has `n` of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Slots {
     words: Vec<u64>,
 }
 
 impl Slots {
-    /// Adds a slot; whether it is new.
+    /// Adds a slot and returns whether it is new.
     pub(crate) fn insert(&mut self, slot: usize) -> bool {
         let (word, bit) = (slot / 64, 1 << (slot % 64));
         if self.words.len() <= word {
@@ -18,14 +18,14 @@ impl Slots {
         is_new
     }
 
-    /// Takes a slot out.
+    /// Removes a slot.
     pub(crate) fn remove(&mut self, slot: usize) {
         if let Some(word) = self.words.get_mut(slot / 64) {
             *word &= !(1 << (slot % 64));
         }
     }
 
-    /// Returns whether a slot is in it.
+    /// Returns whether a slot is in the set.
     #[inline]
     pub(crate) fn contains(&self, slot: usize) -> bool {
         let word = self.words.get(slot / 64).copied().unwrap_or_default();
@@ -42,7 +42,7 @@ impl Slots {
         }
     }
 
-    /// Returns whether all its slots are in another set.
+    /// Returns whether all slots are in another set.
     pub(crate) fn is_within(&self, other: &Self) -> bool {
         let others = other.words.iter().chain(std::iter::repeat(&0));
         self.words
@@ -51,12 +51,12 @@ impl Slots {
             .all(|(word, other)| word & !other == 0)
     }
 
-    /// Returns whether it has no slot in common with another set.
+    /// Returns whether the set has no slot in common with another.
     pub(crate) fn is_apart(&self, other: &Self) -> bool {
         self.words.iter().zip(&other.words).all(|(a, b)| a & b == 0)
     }
 
-    /// How many there are.
+    /// Returns the number of slots.
     pub(crate) fn len(&self) -> usize {
         self.words
             .iter()
@@ -64,12 +64,12 @@ impl Slots {
             .sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }
 
-    /// The slots in order.
+    /// Returns the slots in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
         self.words.iter().enumerate().flat_map(|(place, &word)| {
             std::iter::successors((word != 0).then_some(word), |rest| {
@@ -80,7 +80,7 @@ impl Slots {
         })
     }
 
-    /// Bytes of a set of slots up to this number.
+    /// Returns the bytes of a set of slots up to this number.
     pub(crate) fn bytes(slots: usize) -> usize {
         slots.div_ceil(64) * 8
     }

@@ -1,4 +1,4 @@
-//! ORDER BY: all solutions, or only as many as a LIMIT lets through.
+//! ORDER BY: all solutions, or only as many as a LIMIT needs.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,21 +19,22 @@ use crate::spill::file::SpillFile;
 use crate::spill::merge::{Merge, SortedRun, SortedWriter};
 use crate::spill::rows::{RowRun, RowStore, RowWriter};
 
-/// With a LIMIT, the rows held are cut back to the best once there are this many times as many.
+/// With a LIMIT, the held rows are reduced to the best ones when their number exceeds the limit by this
+/// factor.
 const SLACK: usize = 4;
-/// Bytes of one key of one row, expected before keys are made.
+/// Estimated bytes of one key of one row, before keys are made.
 const KEY_BYTES: usize = 9;
 
-/// Sorts solutions; equal ones stay in the order they came in.
+/// Sorts solutions. The sort is stable.
 #[derive(Debug, Clone)]
 pub(crate) struct Sort {
-    /// What to order by, the most significant first.
+    /// The sort keys, the most significant first.
     pub(crate) keys: Vec<SortBy>,
-    /// How many of the first solutions are wanted.
+    /// The number of first solutions that are wanted.
     pub(crate) limit: Option<usize>,
 }
 
-/// One thing to order by.
+/// One sort key.
 #[derive(Debug, Clone)]
 pub(crate) struct SortBy {
     pub(crate) expression: SlotExpression,
@@ -83,13 +84,13 @@ impl Operator for Sort {
     }
 }
 
-/// Sorts what it is given: in memory, or, once its share of it is used up, by way of files.
+/// Sorts its input in memory, or with files once its share of memory is used up.
 ///
-/// What the keys look like depends on all the rows there will be (see [`ColumnKinds`]), so rows
-/// that must leave memory are first written as they come, and sorted when the last has come.
+/// The form of the keys depends on all rows (see [`ColumnKinds`]), so rows that do not fit into memory are
+/// first written in input order, and sorted after the last row.
 struct Sorter {
     sort: Sort,
-    /// For each key, the place of its ids in a row: a column of the solutions, or one after them.
+    /// The place of each key's ids in a row: a column of the solutions, or one after them.
     key_places: Vec<usize>,
     kinds: Vec<ColumnKinds>,
     /// Solutions, each with the ids of its computed keys.
@@ -102,7 +103,7 @@ struct Sorter {
     share: Option<Share>,
 }
 
-/// The rows in order, as far as that is known.
+/// The sorted rows, once they are known.
 enum Output {
     Reading,
     Memory(Vec<u32>),
@@ -174,7 +175,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// Makes sure that so many more rows can be held, or that they go to a file.
+    /// Makes room for more rows, or redirects them to a file.
     fn make_room(&mut self, more: usize) -> Result<(), QueryError> {
         if self.overflow.is_some() {
             return Ok(());
@@ -192,7 +193,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// Keeps only the best of the held rows, as many as the limit wants.
+    /// Keeps only as many of the held rows as the limit needs.
     fn cut_back(&mut self) -> Result<(), QueryError> {
         let Some(best) = self.sort_held()? else {
             return self.overflow();
@@ -205,7 +206,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// Moves the held rows to a file, where all further ones go too.
+    /// Moves the held rows to a file; all further rows go there too.
     fn overflow(&mut self) -> Result<(), QueryError> {
         let file = SpillFile::create(self.context.governor().spill())?;
         let block_bytes = self.share().block_bytes();
@@ -222,7 +223,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// The held rows in order, no more than the limit; `None` if memory does not suffice.
+    /// Sorts the held rows, no more than the limit; `None` if memory does not suffice.
     fn sort_held(&mut self) -> Result<Option<Vec<u32>>, QueryError> {
         let mut keys = SortKeys::new(&self.kinds, &self.context.evaluation);
         let rows = self.rows.len();
@@ -257,7 +258,7 @@ impl Sorter {
         keys.extend(&columns, rows.len(), &self.context.evaluation)
     }
 
-    /// Called when the last row was added.
+    /// Ends the input.
     fn finish(&mut self) -> Result<(), QueryError> {
         if self.overflow.is_none() {
             match self.sort_held()? {
@@ -303,7 +304,7 @@ impl Sorter {
         }
     }
 
-    /// Writes the held rows in order, and forgets them.
+    /// Writes the held rows in order, and frees them.
     fn write_run(
         &mut self,
         file: &Arc<SpillFile>,
@@ -348,7 +349,7 @@ impl Sorter {
     }
 }
 
-/// Bytes of keys that are being added to, at most.
+/// Returns the most bytes that keys can take while they grow.
 fn growing_bytes(keys: &SortKeys) -> usize {
     keys.memory_bytes() / 2 * 3
 }

@@ -1,7 +1,7 @@
-//! The steps of a pattern pipeline, as the planner writes them down.
+//! The steps of a pattern pipeline, as the planner writes them.
 //!
-//! A pipeline is a list of steps over numbered slots, one per variable. Each step takes batches
-//! of solutions and gives batches of solutions; [`super::pipeline`] runs them.
+//! A pipeline is a list of steps over numbered slots, one per variable. Each step takes and returns batches
+//! of solutions; [`super::pipeline`] runs them.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,19 +19,19 @@ use crate::expression::CompiledExpression;
 use crate::plan::automaton::Automaton;
 use crate::plan::labelled::Labelled;
 
-/// What stands in one position of a quad pattern.
+/// The content of one position of a quad pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
     /// A term.
     Constant(TermId),
     /// A variable bound by an earlier step.
     Bound(usize),
-    /// A variable this step binds.
+    /// A variable that this step binds.
     New(usize),
 }
 
 impl Position {
-    /// The slot, if it is a variable.
+    /// Returns the slot, if the position is a variable.
     pub(crate) fn slot(self) -> Option<usize> {
         match self {
             Self::Constant(_) => None,
@@ -40,10 +40,10 @@ impl Position {
     }
 }
 
-/// The graph a quad pattern is matched in.
+/// The graph that a quad pattern is matched in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GraphPosition {
-    /// Quads that pass the filter; which graph does not matter.
+    /// Quads that pass the filter, in any graph.
     Filter(GraphFilter),
     /// A variable over named graphs bound by an earlier step.
     Bound(usize),
@@ -52,7 +52,7 @@ pub(crate) enum GraphPosition {
 }
 
 impl GraphPosition {
-    /// What the store filters by; a bound variable is compared afterwards.
+    /// Returns the filter for the store; a bound variable is compared afterwards.
     pub(crate) fn filter(self) -> GraphFilter {
         match self {
             Self::Filter(filter) => filter,
@@ -60,7 +60,7 @@ impl GraphPosition {
         }
     }
 
-    /// The slot, if it is a variable.
+    /// Returns the slot, if the graph is a variable.
     pub(crate) fn slot(self) -> Option<usize> {
         match self {
             Self::Filter(_) => None,
@@ -82,32 +82,32 @@ pub(crate) struct SlotPattern {
     pub(crate) graph: GraphPosition,
 }
 
-/// How a pattern is joined to the solutions so far.
+/// How a pattern is joined with the solutions so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Read the matches in this order, once; joined with every solution.
+    /// Reads the matches in this order, once per solution.
     Scan(Order),
-    /// Visit the tuple of each solution's subject or object: one page a node, in batches.
+    /// Visits the tuple of each solution's subject or object: one page per node, in batches.
     Expand(End),
-    /// As expanding, where an attribute of the nodes at the other ends is kept beside them: its
-    /// value stands in the place of the pattern's graph.
+    /// Expands where a cached attribute of the neighbours is stored with the links: its value takes the
+    /// place of the pattern's graph.
     Cached(End, TermId),
-    /// Subject, predicate and object are known: look whether the quad exists.
+    /// Tests whether the quad exists. Subject, predicate and object are known.
     Probe,
-    /// Solutions come sorted by a slot, as the matches in this order: walk both, galloping.
+    /// Merges solutions that are sorted by a slot with the matches in this order, galloping.
     Merge(Order),
-    /// Hold the matches in memory by the key, and look each solution up.
+    /// Holds the matches in memory by the key, and looks up each solution.
     Hash(Order),
 }
 
 /// An expression over slots.
 #[derive(Clone)]
 pub(crate) struct SlotExpression {
-    /// What is evaluated.
+    /// The compiled expression.
     pub(crate) compiled: Arc<CompiledExpression>,
-    /// The slots it reads.
+    /// The slots that it reads.
     pub(crate) slots: Vec<usize>,
-    /// As written, for EXPLAIN.
+    /// The expression as written, for EXPLAIN.
     pub(crate) text: String,
 }
 
@@ -120,29 +120,29 @@ impl fmt::Debug for SlotExpression {
 /// One step.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
-    /// Under this its cost is measured.
+    /// The number under which the step's cost is measured.
     pub(crate) part: PartId,
-    /// What it does.
+    /// The step's operation.
     pub(crate) kind: StepKind,
     /// Slots that later steps or the result still need, sorted.
     pub(crate) live: Arc<Slots>,
-    /// Estimated solutions after it.
+    /// Estimated number of solutions after the step.
     pub(crate) rows: f64,
-    /// Whether a solution's first match is enough: the step binds nothing that is needed, and
-    /// nobody counts.
+    /// Whether a solution's first match is enough: the step binds nothing that is needed, and its solutions
+    /// are not counted.
     pub(crate) once: bool,
 }
 
-/// What a step does.
+/// The operation of a step.
 #[derive(Clone, Debug)]
 pub(crate) enum StepKind {
     /// Joins with a quad pattern.
     Pattern(SlotPattern, Access),
-    /// Joins with the matches of a pattern, reading only where the order's first variable is in
-    /// these sorted ranges of ids.
+    /// Joins with the matches of a pattern, reading only where the order's first variable is in these
+    /// sorted ranges of ids.
     Ranges(SlotPattern, Order, Arc<[Range<u64>]>),
-    /// Binds a slot to the terms that all of the patterns, which have it at one end and a known
-    /// term at the other, allow.
+    /// Binds a slot to the terms that all of the patterns allow. Each pattern has the slot at one end and a
+    /// known term at the other.
     Intersect(usize, Vec<SlotPattern>),
     /// Keeps solutions in which both slots hold the same term.
     Equal(usize, usize),
@@ -154,40 +154,40 @@ pub(crate) enum StepKind {
     Values {
         /// The slots of a row; those in `keys` are bound by earlier steps.
         slots: Vec<usize>,
-        /// Which of `slots` are compared instead of bound.
+        /// The members of `slots` that are compared instead of bound.
         keys: Vec<usize>,
-        /// The data; 0 = UNDEF.
+        /// The data; 0 is UNDEF.
         rows: Vec<Vec<u64>>,
     },
     /// Left join with the steps' solutions.
     Optional(Vec<Step>),
     /// Keeps solutions for which the steps have none.
     Without(Vec<Step>),
-    /// May drop solutions that are alike in the live slots.
+    /// May drop solutions that are equal in the live slots.
     EarlyDistinct,
-    /// The solutions of each branch in turn.
+    /// Returns the solutions of each branch in turn.
     Union(Vec<Vec<Step>>),
-    /// Joins with the pairs connected by a path.
+    /// Joins with the pairs that a path connects.
     Path(PathStep),
-    /// Keeps solutions whose two ends a path connects, by labels.
+    /// Keeps solutions whose two ends are connected by a path, using labels.
     Reachable(ReachableStep),
-    /// Binds a slot to each named graph, or checks that it is one.
+    /// Binds a slot to each named graph, or checks that its term is one.
     Graphs(Position),
-    /// Keeps solutions whose quad is in one of the graphs merged into the default graph, and in
-    /// none before it.
+    /// Keeps solutions whose quad is in one of the graphs merged into the default graph, and in no earlier
+    /// one.
     Merged(SlotPattern),
     /// Joins the triple term in a slot with its subject, predicate and object.
     TakeApart(usize, [Position; 3]),
 }
 
-/// The graph a path is walked in.
+/// The graph that a path is searched in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathGraph {
     /// The graphs merged into the dataset's default graph.
     Merged,
     /// One graph.
     One(TermId),
-    /// The graph a slot names.
+    /// The graph named by a slot.
     Slot(usize),
 }
 
@@ -198,33 +198,33 @@ pub(crate) struct PathStep {
     pub(crate) subject: Position,
     /// End of the path.
     pub(crate) object: Position,
-    /// The graph walked.
+    /// The graph that is searched.
     pub(crate) graph: PathGraph,
-    /// From subject to object.
+    /// The automaton from subject to object.
     pub(crate) forward: Automaton,
-    /// From object to subject.
+    /// The automaton from object to subject.
     pub(crate) backward: Automaton,
-    /// The slot of an end that nobody needs: it holds how many such ends there are, in one solution
-    /// for all of them.
+    /// The slot of an end that is only counted. It holds the number of such ends, in one solution for all
+    /// of them.
     pub(crate) counted: Option<usize>,
-    /// How much it is expected to find.
+    /// The estimated size of the result.
     pub(crate) estimate: PathEstimate,
-    /// How it is answered by labels where both ends are known.
+    /// The labels that answer the path if both ends are known.
     pub(crate) labelled: Option<Labelled>,
     /// The path as written, for EXPLAIN.
     pub(crate) text: String,
 }
 
-/// How much a path is expected to find.
+/// The estimated size of a path's result.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PathEstimate {
-    /// Objects from one subject; from the subject, if it is a constant.
+    /// Objects of one subject; of the subject, if it is a constant.
     pub(crate) objects: f64,
-    /// Subjects from one object; from the object, if it is a constant.
+    /// Subjects of one object; of the object, if it is a constant.
     pub(crate) subjects: f64,
-    /// Distinct subjects of all.
+    /// Distinct subjects of all pairs.
     pub(crate) all_subjects: f64,
-    /// Distinct objects of all.
+    /// Distinct objects of all pairs.
     pub(crate) all_objects: f64,
 }
 

@@ -1,9 +1,9 @@
-//! Filters that look at texts.
+//! Filters that read the text of terms.
 //!
-//! Solutions come in the order of what they were found by, and their texts lie anywhere in the
-//! dictionary. So batches are kept until there are many solutions; these are tested in the order of
-//! their ids, so that the dictionary is read from front to back, and each page once, and are given in
-//! the order in which they came. The first batch is tested alone, as a few solutions may be enough.
+//! Solutions come in the order of their index, and their texts are anywhere in the dictionary. So batches
+//! are kept until there are many solutions. These are tested in the order of their ids, so that the
+//! dictionary is read from front to back and each page once, and are returned in input order. The first
+//! batch is tested alone, because a few solutions may be enough.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,26 +19,26 @@ use super::step::SlotExpression;
 use crate::error::QueryError;
 use crate::governor::Working;
 
-/// Most solutions that are tested together.
+/// The most solutions that are tested together.
 const ROWS_MAX: usize = 1 << 18;
-/// By how much more are kept each time.
+/// Factor by which the number of kept solutions grows each time.
 const GROWTH: usize = 4;
-/// Kept solutions may take this part of the memory that is left.
+/// Kept solutions may take one part in this many of the remaining memory.
 const MEMORY_SHARE: usize = 8;
 
-/// Keeps solutions for which an expression that looks at texts is true.
+/// Keeps solutions for which an expression that reads texts is true.
 pub(crate) struct TextFilter {
     input: Fed,
     expression: SlotExpression,
     live: Arc<Slots>,
     context: Arc<QueryContext>,
-    /// Solutions to be tested, and how many they are.
+    /// Solutions to be tested, and their number.
     kept: Vec<Batch>,
     kept_rows: usize,
-    /// With so many they are tested.
+    /// Number of kept solutions that triggers a test.
     enough: usize,
     has_ended: bool,
-    /// Tested solutions, and those for which the expression is true.
+    /// Tested solutions, and the rows for which the expression is true.
     tested: VecDeque<(Batch, Vec<u32>)>,
 }
 
@@ -62,7 +62,7 @@ impl TextFilter {
         }
     }
 
-    /// Whether the solutions kept are to be tested now.
+    /// Returns whether the kept solutions are to be tested now.
     fn is_enough(&self) -> bool {
         let has_rows = self.kept_rows > 0;
         let row_bytes = self.live.len().max(1) * size_of::<u64>();
@@ -70,7 +70,7 @@ impl TextFilter {
         has_rows && (self.has_ended || self.kept_rows >= self.enough.min(room / row_bytes))
     }
 
-    /// Tests the solutions kept, in the order of their ids.
+    /// Tests the kept solutions in the order of their ids.
     fn test(&mut self) -> Result<(), QueryError> {
         let batches = std::mem::take(&mut self.kept);
         let count = std::mem::take(&mut self.kept_rows);
@@ -114,7 +114,7 @@ impl TextFilter {
         Ok(())
     }
 
-    /// What a solution is sorted by: the first of its terms that must be looked up.
+    /// Returns a solution's sort key: the first of its terms that must be looked up.
     fn key(&self, batch: &Batch, row: usize) -> u64 {
         let slots = self.expression.slots.iter();
         let mut ids = slots.map(|&slot| TermId(batch.value(slot, row)));

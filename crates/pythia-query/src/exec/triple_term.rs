@@ -1,4 +1,4 @@
-//! Taking triple terms apart: patterns inside `<<( … )>>` (SPARQL 1.2).
+//! Decomposition of triple terms: patterns inside `<<( … )>>` (SPARQL 1.2).
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use super::slots::Slots;
 use super::step::Position;
 use crate::error::QueryError;
 
-/// Keeps solutions in which a slot holds a triple term that agrees with three positions, and
-/// binds those that are new.
+/// Keeps solutions in which a slot holds a triple term that agrees with three positions, and binds the new
+/// ones.
 pub(crate) struct TakeApart {
     input: Fed,
     term: usize,
@@ -41,7 +41,7 @@ impl TakeApart {
         }
     }
 
-    /// Subject, predicate and object of each distinct triple term of the batch.
+    /// Returns subject, predicate and object of each distinct triple term of the batch.
     fn parts_of(&self, batch: &Batch) -> Result<HashMap<u64, [u64; 3], FxBuildHasher>, QueryError> {
         let mut ids: Vec<TermId> = (0..batch.rows)
             .map(|row| TermId(batch.value(self.term, row)))

@@ -1,4 +1,4 @@
-//! Joining with inline data (VALUES).
+//! Join with inline data (VALUES).
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::error::QueryError;
 use crate::governor::Held;
 use crate::spill::table::{ChainTable, hash_ids};
 
-/// Joins solutions with rows of terms; the slots in `keys` are bound already and compared, where a
-/// row does not leave them open.
+/// Joins solutions with rows of terms. Slots in `keys` are already bound, and are compared unless a row
+/// leaves them unbound.
 pub(crate) struct Values {
     input: Fed,
     slots: Vec<usize>,
     keys: Vec<usize>,
     /// The places of the keys in a row.
     key_places: Vec<usize>,
-    /// Which keys no row leaves open: rows are found by these.
+    /// Which keys are bound in every row; these are hashed.
     hashed: Vec<bool>,
     rows: Vec<Vec<u64>>,
     by_key: Option<(ChainTable, Held)>,
@@ -57,7 +57,7 @@ impl Values {
         }
     }
 
-    /// Chains the rows by their keys, and charges for them.
+    /// Chains the rows by their keys, and charges for their memory.
     fn index(&self) -> Result<(ChainTable, Held), QueryError> {
         let row_bytes = size_of::<Vec<u64>>() + self.slots.len() * 8;
         let mut held = Held::new(self.context.governor());
@@ -73,7 +73,7 @@ impl Values {
         hash_ids(keys.map(|(key, _)| key), 0)
     }
 
-    /// Joins the current solutions, as many as give a batch.
+    /// Joins the current solutions, up to one batch of results.
     fn join(&mut self) -> Option<Batch> {
         let (table, _) = self.by_key.as_ref()?;
         let Cursor { batch, mut row } = std::mem::take(&mut self.current);

@@ -1,4 +1,4 @@
-//! Which left and right solutions belong together.
+//! Compatibility of left and right solutions.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::exec::context::QueryContext;
 use crate::spill::rows::RowStore;
 use crate::spill::table::{ChainTable, hash_ids};
 
-/// How many candidate pairs are checked together.
+/// Number of candidate pairs that are checked together.
 const PAIRS: usize = 8192;
 
 /// An input of the join.
@@ -31,8 +31,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// An empty table. `level` says which hash it uses: another one than the partitions that its
-    /// rows come from.
+    /// Makes an empty table. `level` selects its hash function, which must differ from that of the
+    /// partitions its rows come from.
     pub(super) fn new(width: usize, level: u32) -> Self {
         Self {
             rows: RowStore::new(width),
@@ -63,7 +63,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Makes the rows findable, once all are there.
+    /// Indexes the rows, once all are added.
     pub(super) fn index(&mut self, matching: &Matching) {
         let (rows, level) = (&self.rows, self.level);
         self.chains = ChainTable::build(rows.len(), |row| {
@@ -71,13 +71,13 @@ impl Table {
         });
     }
 
-    /// Bytes it takes with so many more rows, all findable.
+    /// Returns the bytes of the table after adding `more` rows and indexing them.
     pub(super) fn bytes_with(&self, more: usize) -> usize {
         self.rows.bytes_with(more) + ChainTable::bytes(self.rows.len() + more)
     }
 }
 
-/// A batch of left solutions, and where it has been joined up to.
+/// A batch of left solutions, and the position up to which it is joined.
 pub(super) struct Current {
     pub(super) columns: Vec<Vec<u64>>,
     pub(super) rows: usize,
@@ -85,7 +85,7 @@ pub(super) struct Current {
     /// The row's next candidate in the table; `None` before the first.
     place: Option<u32>,
     pub(super) matched: Vec<bool>,
-    /// Whether what found nothing in this table finds nothing at all.
+    /// Whether a row without a match in this table has no match at all.
     pub(super) decides: bool,
 }
 
@@ -126,17 +126,17 @@ impl Matching {
         &self.context
     }
 
-    /// Whether left solutions without a match are of no interest.
+    /// Returns whether left solutions without a match can be dropped.
     pub(super) fn wants_matches(&self) -> bool {
         matches!(self.join.kind, JoinKind::Inner)
     }
 
-    /// Whether there are keys, by which solutions can be told apart.
+    /// Returns whether there are keys to partition solutions by.
     pub(super) fn has_keys(&self) -> bool {
         !self.join.keys.is_empty()
     }
 
-    /// The hash of a solution's keys.
+    /// Returns the hash of a solution's keys.
     pub(super) fn hash(&self, row: &[u64], side: Side, level: u32) -> u64 {
         let keys = self.join.keys.iter();
         match side {
@@ -145,7 +145,7 @@ impl Matching {
         }
     }
 
-    /// Joins `batch` on from where it stands, for some thousand candidate pairs.
+    /// Continues joining `batch`, for some thousand candidate pairs.
     pub(super) fn join_on(
         &self,
         table: &Table,
@@ -168,7 +168,7 @@ impl Matching {
         }
     }
 
-    /// The next compatible pairs of left and right rows. For MINUS none: it only takes note.
+    /// Returns the next compatible pairs of left and right rows. For MINUS it only marks rows as matched.
     fn candidates(&self, table: &Table, current: &mut Current) -> Vec<(u32, u32)> {
         let is_minus = matches!(self.join.kind, JoinKind::Minus);
         let width = self.schema.fields().len();
@@ -209,8 +209,8 @@ impl Matching {
         pairs
     }
 
-    /// Whether the pair has the same keys and agrees on the variables that may be unbound. MINUS
-    /// also wants at least one shared variable bound on both sides.
+    /// Returns whether the pair has the same keys and agrees on the variables that may be unbound. MINUS
+    /// also requires at least one shared variable bound on both sides.
     fn compatible(&self, current: &Current, row: usize, right: &[u64]) -> bool {
         let mut keys = self.join.keys.iter();
         if !keys.all(|&(l, r)| current.columns[l][row] == right[r]) {
@@ -229,7 +229,7 @@ impl Matching {
         shares || !matches!(self.join.kind, JoinKind::Minus)
     }
 
-    /// The joined solutions of pairs, less those that fail a left join's condition.
+    /// Joins the solutions of pairs, except those that fail a left join's condition.
     fn output(
         &self,
         table: &Table,
@@ -281,7 +281,7 @@ impl Matching {
         Ok(Some(record_batch(&self.schema, columns, rows)?))
     }
 
-    /// The left solutions of a finished batch that found nothing, where the join keeps them.
+    /// Returns the unmatched left solutions of a finished batch, if the join keeps them.
     fn unmatched(&self, current: &Current) -> Result<Option<RecordBatch>, QueryError> {
         if let JoinKind::Inner = self.join.kind {
             return Ok(None);

@@ -1,8 +1,8 @@
 //! Joins of inputs that do not fit into memory.
 //!
-//! Partitions of both inputs with the same keys are joined in turn. A right partition that is
-//! still too large is dealt out again, with the left one; if that does not help, because it has
-//! one key or none, it is read in chunks, and the left one is matched with each.
+//! Partitions of both inputs with the same keys are joined in turn. If a right partition is still too
+//! large, it is partitioned again together with the left one. If that does not help, because it has a
+//! single key or none, it is read in chunks, and the left one is matched with each chunk.
 
 use std::ops::Range;
 
@@ -14,10 +14,10 @@ use crate::governor::{Held, Share};
 use crate::spill::partition::Partitions;
 use crate::spill::rows::{RowReader, RowRun};
 
-/// How often solutions are dealt out again, at most.
+/// The most times that solutions are partitioned.
 const LEVELS: u32 = 6;
 
-/// One input being dealt out by its keys.
+/// One input being partitioned by its keys.
 pub(super) struct Partitioned {
     partitions: Partitions,
     side: Side,
@@ -26,7 +26,7 @@ pub(super) struct Partitioned {
 }
 
 impl Partitioned {
-    /// Partitions whose buffers come on top of what the share holds.
+    /// Creates partitions whose buffers are charged on top of what the share holds.
     pub(super) fn new(
         share: &mut Share,
         width: usize,
@@ -43,7 +43,7 @@ impl Partitioned {
         })
     }
 
-    /// Only the buffers are held from now on.
+    /// Reduces the share to the buffers.
     pub(super) fn settle(&self, share: &mut Share) -> Result<(), QueryError> {
         share.require(share.buffer_bytes())
     }
@@ -79,9 +79,9 @@ impl Partitioned {
 struct Pair {
     left: RowRun,
     right: RowRun,
-    /// How often their rows have been dealt out.
+    /// How often the rows have been partitioned.
     level: u32,
-    /// Whether dealing them out again may help.
+    /// Whether partitioning them again may help.
     divisible: bool,
 }
 
@@ -93,7 +93,7 @@ pub(super) struct Spilled {
     active: Option<Active>,
 }
 
-/// The pair being joined: a chunk of its right rows, and its left rows read against that.
+/// The pair being joined: a chunk of its right rows, and the left rows read against it.
 struct Active {
     left: RowRun,
     left_reader: RowReader,
@@ -105,7 +105,7 @@ struct Active {
     right_next_rows: usize,
     table: Table,
     current: Option<Current>,
-    /// Left rows that have found something in earlier chunks, if there are any such chunks.
+    /// Which left rows have found a match in earlier chunks, if there are earlier chunks.
     matched: Vec<bool>,
     matched_held: Held,
     is_last: bool,
@@ -149,7 +149,7 @@ impl Spilled {
         }
     }
 
-    /// The next joined solutions.
+    /// Returns the next joined solutions.
     pub(super) fn next(
         &mut self,
         matching: &Matching,
@@ -178,7 +178,7 @@ impl Spilled {
         }
     }
 
-    /// Starts with a pair, or deals it out again.
+    /// Starts with a pair, or partitions it again.
     fn open(
         &mut self,
         pair: Pair,
@@ -226,7 +226,7 @@ impl Spilled {
     }
 }
 
-/// Deals a partition out again.
+/// Partitions a partition again.
 fn deal_out(
     run: &RowRun,
     width: usize,
@@ -249,7 +249,7 @@ fn deal_out(
 }
 
 impl Active {
-    /// Reads right rows into the table until memory or the rows end.
+    /// Reads right rows into the table until memory or the rows run out.
     fn fill(
         &mut self,
         width: usize,
@@ -306,7 +306,7 @@ impl Active {
         self.start_chunk(matching)
     }
 
-    /// Joins the left rows read last on; forgets them when they are finished.
+    /// Continues joining the left rows read last, and drops them when they are finished.
     fn join_on(&mut self, matching: &Matching) -> Result<Option<RecordBatch>, QueryError> {
         let Some(current) = &mut self.current else {
             return Ok(None);
@@ -322,7 +322,7 @@ impl Active {
         Ok(batch)
     }
 
-    /// Reads the next left rows; false at their end.
+    /// Reads the next left rows; returns false at their end.
     fn read_left(&mut self, width: usize) -> Result<bool, QueryError> {
         let mut rows = Vec::new();
         let count = self.left_reader.next_rows(&mut rows)?;

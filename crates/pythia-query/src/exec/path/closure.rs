@@ -1,8 +1,8 @@
-//! The closure of whole predicates: all their edges in memory, numbered and condensed, for when so
-//! many searches are asked for that each would read most of the graph.
+//! The closure of whole predicates: all their edges in memory, numbered and condensed. It is used when so
+//! many searches are needed that each would read most of the graph.
 //!
-//! Edges come from the columns in one pass. What a query may not hold is an error, and the caller
-//! then searches from few nodes at a time instead.
+//! Edges come from the columns in one pass. If they exceed the query's memory, reading fails, and the
+//! caller searches from a few nodes at a time instead.
 
 use std::sync::Arc;
 
@@ -24,24 +24,24 @@ pub(super) struct Closure {
     /// Whether every node reaches itself, by the empty path.
     reflexive: bool,
     counts: Counts,
-    /// The component whose ends were last found, and those ends.
+    /// The component whose ends were found last, and those ends.
     last: Option<(u32, Vec<u64>)>,
     found: Vec<u32>,
     governor: Arc<Governor>,
     held: Held,
 }
 
-/// Per component, how many nodes at least one edge leads to.
+/// Per component, the number of nodes that at least one edge leads to.
 enum Counts {
-    /// Not asked for yet.
+    /// Not computed yet.
     Unknown,
     Known(Vec<u64>),
-    /// Memory does not suffice to count them all together.
+    /// Memory does not suffice to count all components together.
     OneByOne,
 }
 
 impl Closure {
-    /// Reads the edges. With `nodes`, sorted, those belong to the graph with or without edges.
+    /// Reads the edges. The sorted `nodes` belong to the graph even if they have no edges.
     pub(super) fn read(
         context: &QueryContext,
         closure: EdgeClosure<'_>,
@@ -64,7 +64,7 @@ impl Closure {
         })
     }
 
-    /// How many nodes a path leads to from `start`.
+    /// Counts the nodes that a path leads to from `start`.
     pub(super) fn count_from(&mut self, start: TermId) -> Result<u64, QueryError> {
         match self.nodes.number(start.0) {
             Some(node) => self.count(self.components.of_node(node)),
@@ -72,7 +72,7 @@ impl Closure {
         }
     }
 
-    /// The nodes a path leads to from `start`, each once.
+    /// Returns the nodes that a path leads to from `start`, each once.
     pub(super) fn ends_from(&mut self, start: TermId, sorted: bool) -> Result<&[u64], QueryError> {
         match self.nodes.number(start.0) {
             Some(node) => {
@@ -92,12 +92,12 @@ impl Closure {
         Ok(self.last_ends())
     }
 
-    /// How many nodes it has.
+    /// Returns the number of nodes.
     pub(super) fn nodes(&self) -> usize {
         self.nodes.ids.len()
     }
 
-    /// One of its nodes; those that reach the same come one after the other.
+    /// Returns one of the nodes. Nodes that reach the same ones are adjacent.
     pub(super) fn node(&self, place: usize) -> TermId {
         let number = self.components.nodes()[place];
         TermId(self.nodes.ids[number as usize])
@@ -163,14 +163,14 @@ impl Closure {
 /// The nodes of a closure's graph, numbered in the order of their ids.
 struct Nodes {
     ids: Vec<u64>,
-    /// Ids are spread over buckets by their leading bits; where each bucket begins.
+    /// The start of each bucket. Ids are spread over buckets by their leading bits.
     buckets: Vec<u32>,
     shift: u32,
     _held: Held,
 }
 
 impl Nodes {
-    /// All ends of the edges, and `more`.
+    /// Reads all ends of the edges, and adds `more`.
     fn read(
         source: &Source<'_>,
         steps: &[Transition],
@@ -190,7 +190,7 @@ impl Nodes {
                 })?;
             }
         }
-        // What was read is a few sorted runs, which a stable sort merges.
+        // The ids are a few sorted runs, which a stable sort merges.
         held.add(ids.len() * 4)?;
         ids.sort();
         ids.dedup();
@@ -227,15 +227,15 @@ impl Nodes {
     }
 }
 
-/// Where edges are read.
+/// The context and graphs that edges are read from.
 struct Source<'a> {
     context: &'a QueryContext,
     graphs: &'a [GraphFilter],
 }
 
 impl Source<'_> {
-    /// Calls `each` with every quad that a step follows: the batch, which holds the components
-    /// wanted, and the row in it. Sorted by `end` within each graph filter.
+    /// Calls `each` with every quad that a step follows: a batch with the wanted components, and a row in
+    /// it. Quads are sorted by `end` within each graph filter.
     fn scan(
         &self,
         step: &Transition,
@@ -281,7 +281,7 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// All edges, between nodes by their numbers.
+    /// Reads all edges, as pairs of node numbers.
     fn edges(&self, steps: &[Transition], nodes: &Nodes) -> Result<(Graph, Held), QueryError> {
         let count = nodes.ids.len();
         let mut held = Held::new(self.context.governor());
@@ -313,7 +313,7 @@ impl Source<'_> {
         Ok((Graph::from_targets(starts, targets), held))
     }
 
-    /// Calls `each` with the number of each edge's source and, if it is wanted, the target's id.
+    /// Calls `each` with the number of each edge's source and, if wanted, the id of its target.
     fn links(
         &self,
         step: &Transition,

@@ -1,6 +1,6 @@
-//! A graph held in memory, condensed to its strongly connected components: what is reached from a
-//! component is found by a walk over components, and how much is reached is counted without
-//! finding it for each.
+//! A graph held in memory, condensed to its strongly connected components. A walk over components finds the
+//! nodes that a component reaches. Their number is computed for all components together, without listing
+//! them.
 //!
 //! Components are numbered so that every edge between two of them leads to the smaller number.
 
@@ -13,7 +13,7 @@ use pythia_store::graph::{Components, Graph};
 use crate::error::QueryError;
 use crate::governor::{Governor, Held};
 
-/// After so many components it is asked whether the query should still run.
+/// Number of components after which cancellation is checked.
 const CHECK_EVERY: usize = 1 << 16;
 
 /// The strongly connected components of a graph and the edges between them.
@@ -23,7 +23,7 @@ pub(super) struct Condensed {
     members: Graph,
     /// Per component, the components that edges lead to, without itself.
     successors: Graph,
-    /// For walks: the walk in which each component was last seen.
+    /// The walk in which each component was last seen.
     seen: Vec<u32>,
     walk: u32,
     held: Held,
@@ -34,7 +34,7 @@ impl Condensed {
     pub(super) fn of_graph(graph: &Graph, governor: &Arc<Governor>) -> Result<Self, QueryError> {
         let nodes = graph.nodes();
         let mut held = Held::new(governor);
-        // What is made here, and 28 bytes a node while the components are looked for.
+        // The result, and 28 bytes per node while searching for components.
         held.set(nodes * 56 + graph.edges() as usize * size_of::<u32>())?;
         let components = Components::find(graph, &mut || governor.check())?;
         governor.check()?;
@@ -64,17 +64,17 @@ impl Condensed {
         self.components.of[node as usize]
     }
 
-    /// Whether the component's nodes reach themselves.
+    /// Returns whether the component's nodes reach themselves.
     pub(super) fn is_cyclic(&self, component: u32) -> bool {
         self.components.cyclic[component as usize]
     }
 
-    /// All nodes, component by component.
+    /// Returns all nodes, component by component.
     pub(super) fn nodes(&self) -> &[u32] {
         self.members.all_targets()
     }
 
-    /// Appends the nodes that at least one edge, or several, lead to from a component's nodes.
+    /// Appends the nodes that a component's nodes reach over one or more edges.
     pub(super) fn reached(&mut self, component: u32, out: &mut Vec<u32>) {
         self.walk += 1;
         let own = self.is_cyclic(component);
@@ -104,13 +104,14 @@ impl Condensed {
         }
     }
 
-    /// Per component, how many nodes [`Self::reached`] finds.
+    /// Counts, per component, the nodes that [`Self::reached`] finds.
     pub(super) fn counts(&mut self, governor: &Arc<Governor>) -> Result<Vec<u64>, QueryError> {
         let count = self.count();
         self.held.add(count * size_of::<u64>())?;
         let mut unions = vec![0; count];
         Unions::of(self, governor)?.count(&mut unions)?;
-        // Nodes reached, the component itself included; where there is one way on, as it goes on.
+        // Nodes reached, including the component itself. A component with one successor adds to that
+        // successor's count.
         let mut all: Vec<u64> = unions;
         for component in 0..count as u32 {
             let beyond = match self.successors.targets(component) {
@@ -133,27 +134,27 @@ impl Condensed {
     }
 }
 
-/// Words of a block: so many times 64 components are counted together.
+/// Words of a block. 64 components per word are counted together.
 const BLOCK_WORDS: usize = 4;
 const BLOCK: usize = BLOCK_WORDS * 64;
 
 type Bits = [u64; BLOCK_WORDS];
 
-/// Counts how much is reached from components with several successors, whose sets overlap.
+/// Counts the nodes reached from components with several successors, whose sets overlap.
 ///
-/// Bits, one for each component of a block, are passed from successors to predecessors. One
-/// component, the hub, is taken out of that: in graphs with a large component nearly everything
-/// reaches it, so what it reaches is counted once and only the rest bit by bit.
+/// Bits, one for each component of a block, are passed from successors to predecessors. One component, the
+/// hub, is left out: in graphs with a large component nearly all components reach it, so the nodes that it
+/// reaches are counted once, and only the others bit by bit.
 struct Unions<'a> {
     components: &'a Condensed,
     governor: &'a Governor,
     predecessors: Graph,
-    /// Components reached from the hub, itself included; and those that reach it.
+    /// Components reached from the hub, including itself, and those that reach it.
     below_hub: Vec<bool>,
     above_hub: Vec<bool>,
     hub: u32,
-    /// Components with several successors, and all that is reached from them: the others need
-    /// neither be counted nor pass anything on.
+    /// Components with several successors, and all that are reached from them. The others need not be
+    /// counted and pass nothing on.
     taking_part: Vec<bool>,
     _held: Held,
 }
@@ -217,8 +218,8 @@ impl<'a> Unions<'a> {
         Ok(())
     }
 
-    /// Passes the bits of some components, sorted, up to all that reach them: with `below`, they
-    /// are below the hub and what is above it does not count them.
+    /// Passes the bits of some sorted components to all that reach them. With `below`, the components are
+    /// below the hub, and those above the hub do not count them.
     fn count_block(
         &self,
         block: &[u32],
@@ -263,7 +264,7 @@ impl<'a> Unions<'a> {
     }
 }
 
-/// The nodes in the components whose bits are set, without `own`.
+/// Counts the nodes in the components whose bits are set, without `own`.
 fn weight(bits: Bits, sizes: &[u64], block: &[u32], own: u32) -> u64 {
     let mut nodes = 0;
     for (word, mut bits) in bits.into_iter().enumerate() {
@@ -278,7 +279,7 @@ fn weight(bits: Bits, sizes: &[u64], block: &[u32], own: u32) -> u64 {
     nodes
 }
 
-/// Marks a component and all that edges lead to from it.
+/// Marks a component and all that are reached from it.
 fn mark(from: u32, edges: &Graph, marked: &mut [bool]) {
     let mut rest = Vec::new();
     if let Some(mark) = marked.get_mut(from as usize) {
@@ -309,7 +310,7 @@ mod tests {
         builder.finish()
     }
 
-    /// What at least one edge leads to, the plain way.
+    /// Finds the nodes that one or more edges lead to, by a plain search.
     fn reached(graph: &Graph, from: u32) -> BTreeSet<u32> {
         let mut found: BTreeSet<u32> = graph.targets(from).iter().copied().collect();
         let mut rest: Vec<u32> = found.iter().copied().collect();

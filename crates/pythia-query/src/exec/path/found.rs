@@ -1,4 +1,4 @@
-//! What a path search has found and not yet handed on.
+//! Results of a path search that are not returned yet.
 
 use pythia_rdf::inline;
 
@@ -9,7 +9,7 @@ use crate::exec::context::QueryContext;
 use crate::exec::slots::Slots;
 use crate::governor::Held;
 
-/// Solutions found: rows of the current batch, and what the path binds in them.
+/// Solutions found: rows of the current batch, and the values that the path binds in them.
 pub(super) struct Found {
     rows: Vec<u32>,
     bound: Vec<(usize, Vec<u64>)>,
@@ -34,7 +34,7 @@ impl Found {
         })
     }
 
-    /// The next of the solutions, at most `most`; `None` if all were given.
+    /// Returns the next solutions, at most `most`; `None` if all were returned.
     pub(super) fn next(&mut self, current: &Batch, live: &Slots, most: usize) -> Option<Batch> {
         let part = self.given..(self.given + most).min(self.rows.len());
         if part.is_empty() {
@@ -49,7 +49,7 @@ impl Found {
     }
 }
 
-/// Rows, or start nodes, each with an end that a path leads to, or their number.
+/// Rows or start nodes, each with an end that a path leads to, or with the number of ends.
 pub(super) struct Joined<T> {
     pub(super) starts: Vec<T>,
     pub(super) ends: Vec<u64>,
@@ -65,7 +65,7 @@ impl<T: Copy> Joined<T> {
         }
     }
 
-    /// A start with each of some ends.
+    /// Adds a start with each of some ends.
     pub(super) fn extend(&mut self, start: T, ends: &[u64]) -> Result<(), QueryError> {
         self.starts.resize(self.starts.len() + ends.len(), start);
         self.ends.extend_from_slice(ends);
@@ -74,13 +74,13 @@ impl<T: Copy> Joined<T> {
     }
 }
 
-/// How many ends there are, as a term; nothing if there are none.
+/// Returns the number of ends as a term; `None` if it is 0.
 pub(super) fn number(ends: u64) -> Option<u64> {
     let integer = inline::inline_integer(ends as i64).expect("fewer ends than ids");
     (ends > 0).then_some(integer.0)
 }
 
-/// The number of pairs of each start.
+/// Counts the pairs of each start.
 pub(super) fn counts(starts: usize, pairs: &[Pair]) -> Vec<u64> {
     let mut counts = vec![0; starts];
     for (start, _) in pairs {

@@ -1,5 +1,5 @@
-//! Which of some pairs of nodes a path connects: from the side that has fewer nodes, or, for few
-//! pairs, from both sides at once until the two searches meet.
+//! Tests which of some pairs of nodes a path connects. Searches from the side with fewer nodes, or, for few
+//! pairs, from both sides at once until the searches meet.
 
 use std::ops::ControlFlow;
 
@@ -13,14 +13,14 @@ use crate::exec::context::QueryContext;
 use crate::exec::step::PathStep;
 use crate::plan::automaton::Automaton;
 
-/// At most so many nodes of either side are searched from both sides at once: each visit of one
-/// search is looked up for all nodes that the other began from.
+/// The most nodes of either side for a search from both sides. Each visit of one search is looked up for
+/// all start nodes of the other.
 const NODES_MET_MAX: usize = 8;
 
 /// A start and an end.
 pub(super) type Ends = (TermId, TermId);
 
-/// The pairs that a path connects, and the number of visits it took to find them.
+/// Returns the pairs that a path connects, and the number of visits made.
 pub(super) fn connected(
     context: &QueryContext,
     path: &PathStep,
@@ -53,7 +53,7 @@ pub(super) fn connected(
     Ok((found.collect(), visits))
 }
 
-/// The distinct nodes, sorted.
+/// Returns the distinct nodes, sorted.
 fn numbered(nodes: impl Iterator<Item = TermId>) -> Vec<TermId> {
     let mut nodes: Vec<TermId> = nodes.collect();
     nodes.sort_unstable();
@@ -61,17 +61,17 @@ fn numbered(nodes: impl Iterator<Item = TermId>) -> Vec<TermId> {
     nodes
 }
 
-/// Two searches that go towards each other.
+/// Two searches towards each other.
 ///
-/// The one from the ends follows the same automaton's transitions backwards, so the two meet where
-/// both have visited a node in the same state.
+/// The search from the ends follows the same automaton's transitions backwards, so the two meet where both
+/// have visited a node in the same state.
 struct Meeting<'a> {
     context: &'a QueryContext,
     automaton: &'a Automaton,
     graphs: &'a [GraphFilter],
     subjects: Vec<TermId>,
     objects: Vec<TermId>,
-    /// The pairs not found to be connected yet, by number.
+    /// The pairs not known to be connected yet, by number.
     wanted: FxHashSet<(u32, u32)>,
     found: FxHashSet<Ends>,
 }
@@ -125,7 +125,7 @@ impl<'a> Meeting<'a> {
                 }
             }
         }
-        // A search that has come to its end has found all there is.
+        // Once one search is over, it has found all pairs.
         while flow.is_continue() && !ahead.is_over() && !back.is_over() {
             flow = if ahead.links_expected()? <= back.links_expected()? {
                 ahead.step(&mut |_, visit| self.met_back(back.visited(), visit))?
@@ -136,7 +136,7 @@ impl<'a> Meeting<'a> {
         Ok((self.found, ahead.visits() + back.visits()))
     }
 
-    /// Looks whether the search from the ends has been where the one from the starts comes now.
+    /// Tests whether the search from the ends has made this visit of the search from the starts.
     fn met_back(&mut self, back: &Visited, visit: Visit) -> Result<ControlFlow<()>, QueryError> {
         for object in 0..self.objects.len() as u32 {
             let there = Visit {
@@ -150,7 +150,7 @@ impl<'a> Meeting<'a> {
         self.flow()
     }
 
-    /// The same the other way round.
+    /// Tests whether the search from the starts has made this visit of the search from the ends.
     fn met_ahead(&mut self, ahead: &Visited, visit: Visit) -> Result<ControlFlow<()>, QueryError> {
         for subject in 0..self.subjects.len() as u32 {
             let there = Visit {

@@ -1,4 +1,4 @@
-//! Where paths can start.
+//! Start nodes of paths.
 
 use pythia_rdf::TermId;
 use pythia_store::{Component, GraphFilter, Order, QuadPattern};
@@ -9,7 +9,7 @@ use crate::exec::context::QueryContext;
 use crate::governor::Held;
 use crate::plan::automaton::{Automaton, Edges};
 
-/// Whether a quad of the graphs has the term as subject or object.
+/// Returns whether a quad of the graphs has the term as subject or object.
 pub(in crate::exec) fn is_node(
     context: &QueryContext,
     term: TermId,
@@ -33,8 +33,8 @@ pub(in crate::exec) fn is_node(
     Ok(false)
 }
 
-/// Every node a path of the automaton can start at, sorted: all nodes of the graph if the empty
-/// path matches, else the ends of the first edges.
+/// Returns every node that a path of the automaton can start at, sorted: all nodes of the graph if the
+/// empty path matches, else the ends of the first edges.
 pub(super) fn start_nodes(
     context: &QueryContext,
     automaton: &Automaton,
@@ -89,7 +89,7 @@ pub(super) fn start_nodes(
     Ok(nodes)
 }
 
-/// How many edges the first step of a path can follow, in all graphs.
+/// Counts the edges that the first step of a path can follow, in all graphs.
 pub(super) fn first_edges(
     context: &QueryContext,
     automaton: &Automaton,

@@ -1,6 +1,6 @@
-//! A breadth-first search over the product of graph and automaton, frontier by frontier: each
-//! frontier's pages are read in batches, or, where it is a large part of a predicate's nodes, the
-//! predicate's column is.
+//! A breadth-first search over the product of graph and automaton, frontier by frontier. Each frontier's
+//! pages are read in batches. If the frontier is a large part of a predicate's nodes, the predicate's
+//! column is read instead.
 
 use std::ops::ControlFlow;
 
@@ -15,19 +15,19 @@ use crate::governor::Held;
 use crate::plan::automaton::{Automaton, Edges, Transition};
 use crate::spill::table::hash_ids;
 
-/// How many nodes' links are read together: enough for the device, few enough to be held.
+/// Number of nodes whose links are read together: enough to keep the device busy, few enough to hold.
 const NODES: usize = 1024;
 
-/// Visiting a node's tuple takes as long as reading so many rows of a column.
+/// Number of rows of a column that can be read in the time of visiting a node's tuple.
 const ROWS_PER_VISIT: u64 = 20;
 
-/// The links of at most so many nodes are counted before it is decided where to go on.
+/// The most nodes whose links are counted, not estimated, to choose the next search to continue.
 const NODES_COUNTED_MAX: usize = 8;
 
-/// A pair found: the start's index and the node reached.
+/// A found pair: the start's index and the node reached.
 pub(super) type Pair = (u32, TermId);
 
-/// The pairs found, with the memory they take.
+/// The found pairs and their memory.
 pub(super) struct Reached {
     pairs: Vec<Pair>,
     held: Held,
@@ -48,7 +48,7 @@ impl Reached {
     }
 }
 
-/// Appends to a list whose memory is held, with what growing it takes.
+/// Appends to a list whose memory is held, including the memory for growing it.
 pub(super) fn push<T>(list: &mut Vec<T>, item: T, held: &mut Held) -> Result<(), QueryError> {
     if list.len() == list.capacity() {
         let capacity = (list.capacity() * 2).max(64);
@@ -69,7 +69,7 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    /// A visit to begin with.
+    /// Makes a visit to start from.
     pub(super) fn start(start: usize, node: TermId, state: u32) -> Self {
         Self {
             state,
@@ -79,13 +79,13 @@ impl Visit {
     }
 }
 
-/// Visits of up to 64 nodes with neighbouring ids. Ids are ranks, so what is near in the graph is
-/// often near here: a search through most of a graph takes bits, not bytes, for a node.
+/// Visits of up to 64 nodes with neighbouring ids. Ids are ranks, and nodes that are close in the graph
+/// often have close ids, so a search through most of a graph takes bits instead of bytes per node.
 struct Group {
     group: u64,
     start: u32,
     state: u32,
-    /// Which of the group's nodes were visited.
+    /// A bit for each visited node of the group.
     nodes: u64,
 }
 
@@ -112,13 +112,13 @@ impl Group {
 /// All visits of a search.
 pub(super) struct Visited {
     groups: HashTable<Group>,
-    /// How many there are.
+    /// The number of visits.
     visits: u64,
     held: Held,
 }
 
 impl Visited {
-    /// Adds a visit; false if it was there.
+    /// Adds a visit; returns false if it exists.
     fn insert(&mut self, visit: Visit) -> Result<bool, QueryError> {
         let group = Group::of(visit);
         let hash = group.hash();
@@ -129,7 +129,7 @@ impl Visited {
             return Ok(is_new);
         }
         if self.groups.len() == self.groups.capacity() {
-            // While it grows there is an old table and one of twice the size.
+            // While the table grows, the old one and one of twice the size exist.
             let now = self.groups.allocation_size();
             self.held.set(now * 3 + 64 * size_of::<Group>())?;
             self.groups.reserve(self.groups.len().max(16), Group::hash);
@@ -147,19 +147,19 @@ impl Visited {
     }
 }
 
-/// The front of a breadth-first search from several nodes at once, and all that lies behind it.
+/// The front of a breadth-first search from several nodes at once, and all visits before it.
 pub(super) struct Wave<'a> {
     context: &'a QueryContext,
     /// Per state.
     transitions: &'a [Vec<Transition>],
     graphs: &'a [GraphFilter],
     visited: Visited,
-    /// What was reached first in the last step.
+    /// The visits first made in the last step.
     front: Vec<Visit>,
     front_held: Held,
 }
 
-/// What is done with a visit that is the first like it: the search ends with `Break`.
+/// Called for each new visit. The search ends with `Break`.
 type Arrived<'f> = &'f mut dyn FnMut(&Visited, Visit) -> Result<ControlFlow<()>, QueryError>;
 
 impl<'a> Wave<'a> {
@@ -183,7 +183,7 @@ impl<'a> Wave<'a> {
         }
     }
 
-    /// Visits made so far.
+    /// Returns the number of visits made so far.
     pub(super) fn visits(&self) -> u64 {
         self.visited.visits
     }
@@ -192,12 +192,12 @@ impl<'a> Wave<'a> {
         &self.visited
     }
 
-    /// Whether there is nothing to go on from.
+    /// Returns whether there is nothing left to continue from.
     pub(super) fn is_over(&self) -> bool {
         self.front.is_empty()
     }
 
-    /// How many links the next step is expected to follow: counted on the pages of a few nodes,
+    /// Returns the expected number of links in the next step: counted on the pages of a few nodes,
     /// estimated for many.
     pub(super) fn links_expected(&self) -> Result<f64, QueryError> {
         let (counts, mut links) = (self.context.counts(), 0.0);
@@ -215,13 +215,13 @@ impl<'a> Wave<'a> {
         Ok(links)
     }
 
-    /// Notes a visit that nothing is done with.
+    /// Adds a visit without calling back.
     pub(super) fn begin(&mut self, visit: Visit) -> Result<(), QueryError> {
         let arrived = &mut |_: &Visited, _| Ok(ControlFlow::Continue(()));
         self.visit(visit, arrived).map(|_| ())
     }
 
-    /// Notes a visit, if it is the first like it.
+    /// Adds a visit if it is new.
     pub(super) fn visit(
         &mut self,
         visit: Visit,
@@ -234,7 +234,7 @@ impl<'a> Wave<'a> {
         arrived(&self.visited, visit)
     }
 
-    /// Follows all transitions from what was reached last.
+    /// Follows all transitions from the current front.
     pub(super) fn step(&mut self, arrived: Arrived<'_>) -> Result<ControlFlow<()>, QueryError> {
         let mut front = std::mem::take(&mut self.front);
         let held = Held::new(self.context.governor());
@@ -273,7 +273,8 @@ impl<'a> Wave<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Whether reading all links of a predicate takes less than visiting the tuples of so many nodes.
+    /// Returns whether reading all links of a predicate costs less than visiting the tuples of this many
+    /// nodes.
     fn is_scan_cheaper(&self, transition: &Transition, nodes: usize) -> Result<bool, QueryError> {
         let Edges::Predicate(predicate) = transition.edges else {
             return Ok(false);
@@ -327,8 +328,8 @@ impl<'a> Wave<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Follows one transition from all visits in a state, sorted by node, by reading the
-    /// predicate's column between their nodes.
+    /// Follows one transition from all visits in a state, sorted by node, by reading the predicate's column
+    /// between their nodes.
     fn follow_column(
         &mut self,
         transition: &Transition,
@@ -373,7 +374,7 @@ impl<'a> Wave<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Comes from some visits of a node over one of its links to `target`.
+    /// Arrives at `target` over a link from some visits of a node.
     fn arrive(
         &mut self,
         transition: &Transition,
@@ -395,11 +396,11 @@ impl<'a> Wave<'a> {
     }
 }
 
-/// The distinct (start, node) pairs connected by a path the automaton accepts, and the number of
-/// visits that took.
+/// Returns the distinct (start, node) pairs connected by a path that the automaton accepts, and the number
+/// of visits made.
 ///
-/// With `wanted`, only those pairs are given, and the search ends once all are found. After
-/// `visits_max` visits it is given up: some pairs may then be missing.
+/// With `wanted`, returns only those pairs and stops once all are found. Stops after `visits_max` visits;
+/// some pairs may then be missing.
 pub(super) fn search(
     context: &QueryContext,
     automaton: &Automaton,
@@ -432,7 +433,7 @@ pub(super) fn search(
                 false => ControlFlow::Continue(()),
             });
         }
-        // In another accepting state it would have been found already.
+        // A visit in another accepting state has already added the pair.
         let mut others = accepting.iter().filter(|state| **state != visit.state);
         if !others.any(|&state| visited.contains(Visit { state, ..visit })) {
             reached.push(pair)?;
@@ -452,8 +453,8 @@ pub(super) fn search(
     Ok((reached, wave.visits()))
 }
 
-/// The first distinct nodes of visits sorted by node, where the visits of each start, and where
-/// those of the last end.
+/// Returns the first distinct nodes of visits sorted by node, the position where the visits of each start,
+/// and the position where those of the last end.
 fn distinct_nodes(visits: &[Visit]) -> (Vec<TermId>, Vec<usize>) {
     let (mut nodes, mut first) = (Vec::new(), Vec::new());
     for (place, visit) in visits.iter().enumerate() {

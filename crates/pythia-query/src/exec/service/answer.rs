@@ -1,4 +1,4 @@
-//! An endpoint's answer, read by a thread of its own, so that the query can be stopped while it waits.
+//! An endpoint's answer, read by its own thread so that the query can be stopped while it waits.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -12,27 +12,27 @@ use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 use crate::service::{ServiceError, ServiceHandler};
 
-/// Solutions handed over at once, and how often that may be ahead of who takes them.
+/// Number of solutions per part, and number of parts that may wait for the reader.
 const ROWS: usize = 256;
 const AHEAD: usize = 2;
-/// How long to wait between two looks at the clock.
+/// Time to wait between checks for cancellation.
 const WAIT: Duration = Duration::from_millis(20);
 
-/// What an endpoint answers, as it comes.
+/// An endpoint's answer as it arrives.
 pub(super) enum Answer {
     Coming {
         parts: Receiver<Part>,
         endpoint: String,
-        /// What the blank nodes' labels of this answer begin with.
+        /// Prefix of this answer's blank node labels.
         scope: String,
-        /// Where the answer has the variables asked for.
+        /// The answer's variables, in its order.
         places: Option<Vec<Variable>>,
     },
     Kept(Whole),
     Failed(Option<QueryError>),
 }
 
-/// A part of an answer. Nothing after a failure, or the end, is part of it.
+/// A part of an answer. No part follows a failure or the end.
 pub(super) enum Part {
     Variables(Vec<Variable>),
     Rows(Vec<Vec<Option<Term>>>),
@@ -40,18 +40,18 @@ pub(super) enum Part {
     End,
 }
 
-/// What there is of an answer now.
+/// The next part of an answer.
 pub(super) enum Next {
-    /// For each solution a term for each of the variables, if it has one.
+    /// For each solution, the term of each variable, if bound.
     Rows(Vec<Variable>, Vec<Vec<Option<Term>>>),
-    /// Solutions as ids, in the order of what was asked for.
+    /// Solutions as ids, in the order of the requested variables.
     Kept(Whole),
     Failed(QueryError),
     End,
 }
 
 impl Answer {
-    /// Asks.
+    /// Sends a request.
     pub(super) fn ask(
         handler: &Arc<dyn ServiceHandler>,
         endpoint: &NamedNode,
@@ -69,7 +69,7 @@ impl Answer {
                     Ok(answer) => give(answer.variables, answer.rows, &sender),
                     Err(error) => Err(error),
                 };
-                // Nobody may be there to take it.
+                // The receiver may be gone.
                 let _ = sender.send(answered.map_or_else(Part::Failed, |()| Part::End));
             })
             .map_err(|error| QueryError::Execution(format!("start a thread: {error}")))?;
@@ -82,12 +82,12 @@ impl Answer {
         })
     }
 
-    /// The same answer again.
+    /// Returns a kept answer again.
     pub(super) fn kept(whole: &Whole) -> Self {
         Self::Kept(Arc::clone(whole))
     }
 
-    /// No answer.
+    /// Makes an answer that is a failure.
     pub(super) fn failed(error: ServiceError, endpoint: &str) -> Self {
         Self::Failed(Some(failure(endpoint, &error)))
     }
@@ -133,7 +133,7 @@ impl Answer {
     }
 }
 
-/// Hands an answer over, as long as somebody takes it.
+/// Sends an answer's parts as long as there is a receiver.
 fn give(
     variables: Vec<Variable>,
     rows: impl Iterator<Item = Result<Vec<Option<Term>>, ServiceError>>,
@@ -162,7 +162,7 @@ fn failure(endpoint: &str, error: &ServiceError) -> QueryError {
     }
 }
 
-/// A term of an answer, its blank nodes renamed: they are none of ours, and of no other answer.
+/// Renames the blank nodes of a term: they are distinct from those of the store and of other answers.
 fn foreign(term: Term, scope: &str) -> Term {
     match term {
         Term::BlankNode(node) => {

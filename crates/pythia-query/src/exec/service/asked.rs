@@ -1,4 +1,4 @@
-//! A request under way: the solutions it was sent for, and their join with what comes back.
+//! A running request: the solutions that it was sent for, and their join with the answer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,56 +12,56 @@ use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 use crate::governor::Held;
 
-/// How many pairs of solutions are looked at between two looks at the clock.
+/// Number of pairs of solutions between two checks for cancellation.
 const PAIRS_CHECKED: usize = 1 << 16;
-/// About how many solutions are given at once.
+/// Approximate number of solutions per output batch.
 const OUTPUT_ROWS: usize = 8192;
 
-/// Solutions as ids: a term for each variable asked for, 0 if unbound.
+/// Solutions as ids: a term for each requested variable, 0 if unbound.
 type Ids = Vec<Vec<u64>>;
-/// All of an answer, with the memory it takes.
+/// A complete answer and its memory.
 pub(super) type Whole = Arc<(Ids, Held)>;
 
 /// A request and its solutions.
 pub(super) struct Asked {
     pub(super) endpoint: Option<NamedNode>,
-    /// Whether everything was asked for, to be kept for what comes later.
+    /// Whether all solutions were requested, to be kept for later input.
     pub(super) is_for_all: bool,
     rows: Rows,
-    /// Rows that bind all variables they share with the pattern, by these.
+    /// Rows that bind all variables they share with the pattern, keyed by these terms.
     by_terms: HashMap<Vec<u64>, Vec<usize>>,
-    /// The others.
+    /// The other rows.
     loose: Vec<usize>,
-    /// Rows that were joined.
+    /// Which rows were joined.
     joined: Vec<bool>,
     answer: Answer,
-    /// What must not be given away before the answer is whole, or is kept.
+    /// Solutions that are held until the answer is complete.
     held_back: Ids,
     held: Held,
-    /// What is being joined once the answer is whole.
+    /// The complete answer while it is being joined.
     last: Option<Last>,
     started: Instant,
     looked_at: usize,
 }
 
-/// A whole answer on its way into the output.
+/// A complete answer on its way into the output.
 struct Last {
     solutions: Whole,
-    /// How many of them are joined.
+    /// Number of solutions that are joined.
     done: usize,
     failed: bool,
 }
 
-/// What a request has come to.
+/// The progress of a request.
 pub(super) enum Found {
-    /// There may be more.
+    /// There may be more solutions.
     More,
-    /// There is no more.
+    /// The request is finished.
     End {
         took: Duration,
-        /// It failed, which counts as nothing.
+        /// The request failed and counts as one solution that binds nothing.
         failed: bool,
-        /// All of it, if that was wanted.
+        /// The complete answer, if it was wanted.
         whole: Option<Whole>,
     },
 }
@@ -115,7 +115,7 @@ impl Asked {
         match self.answer.next(context)? {
             Next::Rows(variables, rows) => {
                 let ids = ids_of(service, context, &variables, rows)?;
-                // What is SILENT gives all of an answer or nothing of it.
+                // SILENT uses either the complete answer or nothing.
                 if service.silent || self.is_for_all {
                     self.held.add(ids.len() * (service.asked.len() * 8 + 24))?;
                     self.held_back.extend(ids);
@@ -127,7 +127,7 @@ impl Asked {
             }
             Next::Kept(whole) => self.finish_with(whole, false),
             Next::Failed(QueryError::Service { .. }) if service.silent => {
-                // A deadline of our own is no failure of theirs.
+                // The query's own deadline is not a failure of the endpoint.
                 context.check()?;
                 let nothing = vec![vec![0; service.asked.len()]];
                 let held = Held::new(context.governor());
@@ -154,7 +154,7 @@ impl Asked {
         });
     }
 
-    /// Joins some more of a whole answer.
+    /// Continues joining a complete answer.
     fn join_last(
         &mut self,
         service: &Service,
@@ -180,7 +180,7 @@ impl Asked {
         })
     }
 
-    /// Gives the rows that nothing joined.
+    /// Appends the rows without a match.
     fn give_unjoined(&self, output: &mut [Vec<u64>]) {
         for row in 0..self.rows.count {
             if !self.joined[row] {
@@ -235,7 +235,7 @@ impl Asked {
     }
 }
 
-/// Puts what was found where the last row is unbound.
+/// Fills the unbound columns of the last row from a solution.
 fn fill(service: &Service, found: &[u64], output: &mut [Vec<u64>]) {
     for (column, id) in service.columns.iter().zip(found) {
         let value = output[*column].last_mut().expect("pushed before");
@@ -245,7 +245,7 @@ fn fill(service: &Service, found: &[u64], output: &mut [Vec<u64>]) {
     }
 }
 
-/// Solutions as ids, in the order of the variables asked for.
+/// Converts solutions to ids, in the order of the requested variables.
 fn ids_of(
     service: &Service,
     context: &QueryContext,

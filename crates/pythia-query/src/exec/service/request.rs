@@ -1,4 +1,4 @@
-//! The query that asks an endpoint for what can be joined with some solutions.
+//! The query that requests the solutions that can be joined with some rows.
 
 use hashbrown::HashSet;
 use oxrdf::{Term, Triple};
@@ -10,7 +10,7 @@ use super::{Rows, Service};
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 
-/// The text of the query: the pattern, with what the rows bind as VALUES.
+/// Returns the text of the query: the pattern, with the rows' bindings as VALUES.
 pub(super) fn query(
     service: &Service,
     context: &QueryContext,
@@ -20,7 +20,7 @@ pub(super) fn query(
     if let Some(rows) = rows {
         let shared: Vec<usize> = service.shared().collect();
         let bindings = bindings(service, context, rows, &shared)?;
-        // A row whose terms cannot be sent asks for everything.
+        // A row without a term that can be sent needs all solutions.
         if bindings.iter().all(|row| row.iter().any(Option::is_some)) {
             let variables = shared.iter().map(|asked| service.asked[*asked].clone());
             pattern = GraphPattern::Join {
@@ -43,7 +43,7 @@ pub(super) fn query(
     Ok(query.to_string())
 }
 
-/// What the rows bind of the variables asked for, each combination once.
+/// Returns the rows' bindings of the requested variables, each combination once.
 fn bindings(
     service: &Service,
     context: &QueryContext,
@@ -73,7 +73,7 @@ fn bindings(
     Ok(distinct.into_iter().map(row).collect())
 }
 
-/// A term without blank nodes, as VALUES takes it; `None` for what another endpoint cannot know.
+/// Converts a term for VALUES; `None` if it has blank nodes, which another endpoint cannot know.
 fn ground(term: Term) -> Option<GroundTerm> {
     Some(match term {
         Term::NamedNode(node) => node.into(),
