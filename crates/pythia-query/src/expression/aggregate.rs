@@ -1,9 +1,9 @@
-//! Set functions over groups of rows: `COUNT`, `SUM`, `AVG`, `MIN`, `MAX`, `SAMPLE` and
-//! `GROUP_CONCAT` (SPARQL 1.1 §18.5.1).
+//! Set functions over groups of rows: `COUNT`, `SUM`, `AVG`, `MIN`, `MAX`, `SAMPLE` and `GROUP_CONCAT`
+//! (SPARQL 1.1 §18.5.1).
 //!
-//! Rows arrive in batches with the number of their group. `COUNT` leaves out rows whose argument
-//! is an error and `SAMPLE` takes the first that is none; the others give an error, that is
-//! unbound, for a group with one. `MIN`, `MAX` and `SAMPLE` give back the very term they chose.
+//! Rows arrive in batches with the number of their group. `COUNT` skips rows whose argument is an error,
+//! and `SAMPLE` takes the first that is not. The others return an error, i.e. unbound, for a group that
+//! contains one. `MIN`, `MAX` and `SAMPLE` return exactly the term that they chose.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use crate::error::QueryError;
 use crate::governor::Held;
 use crate::spill::distinct::{DistinctRows, Offered};
 
-/// Rows that `DISTINCT` had put off are added so many at a time.
+/// Number of rows deferred by `DISTINCT` that are added at a time.
 const PUT_OFF_ROWS: usize = 4096;
 
-/// An aggregate ready to run.
+/// A compiled aggregate.
 pub struct CompiledAggregate {
     function: Function,
     distinct: bool,
@@ -84,7 +84,7 @@ impl CompiledAggregate {
                 return Err(QueryError::unsupported(format!("the aggregate {name}")));
             }
         };
-        // Smallest, largest and any do not change when rows are repeated.
+        // MIN, MAX and SAMPLE do not change when rows are repeated.
         let distinct =
             distinct && !matches!(function, Function::Min | Function::Max | Function::Sample);
         let argument = CompiledExpression::compile_with(expression, columns, context, exists)?;
@@ -95,12 +95,12 @@ impl CompiledAggregate {
         })
     }
 
-    /// Whether this is `COUNT(*)` without `DISTINCT`, for which groups' sizes are enough.
+    /// Returns whether this is `COUNT(*)` without `DISTINCT`, for which the groups' sizes are enough.
     pub fn is_plain_count(&self) -> bool {
         matches!(self.function, Function::Count) && self.argument.is_none() && !self.distinct
     }
 
-    /// Accumulators without rows, one for each of the aggregates.
+    /// Returns accumulators without rows, one for each of the aggregates.
     pub fn accumulators(aggregates: &Arc<[Self]>) -> Vec<Accumulator> {
         let accumulator = |place: usize| Accumulator {
             state: State::new(&aggregates[place].function),
@@ -112,24 +112,24 @@ impl CompiledAggregate {
     }
 }
 
-/// One aggregate's values so far, for all groups.
+/// One aggregate's state for all groups.
 pub struct Accumulator {
     aggregates: Arc<[CompiledAggregate]>,
-    /// Which of the aggregates it is.
+    /// The aggregate's index.
     place: usize,
     state: State,
-    /// With `DISTINCT`: the terms, or rows, each with its group in front. If there are too many
-    /// for memory, some are counted only at the end.
+    /// With `DISTINCT`: the terms or rows, each preceded by its group. If memory does not suffice, some are
+    /// counted only at the end.
     seen: Option<DistinctRows>,
 }
 
 enum State {
     Count(Vec<u64>),
-    /// With the memory that long numbers take.
+    /// Sums, and the memory of long numbers.
     Sum(Vec<Sum>, Option<Held>),
     Extreme(Vec<Extreme>),
     Sample(Vec<u64>),
-    /// With the memory that the texts take.
+    /// Texts, and their memory.
     Concat(Vec<Concat>, Option<Held>),
 }
 
@@ -155,8 +155,8 @@ struct Concat {
 }
 
 impl Accumulator {
-    /// Adds rows: `groups[i]` is the group of row `i` and less than `group_count`, which never
-    /// falls from call to call; `columns` are those the aggregate was compiled for.
+    /// Adds rows. `groups[i]` is the group of row `i` and less than `group_count`, which never decreases
+    /// from call to call. `columns` are those that the aggregate was compiled for.
     pub fn update(
         &mut self,
         groups: &[u32],
@@ -170,7 +170,7 @@ impl Accumulator {
         let Some(argument) = &aggregate.argument else {
             return self.count_rows(groups, columns, context);
         };
-        // As expressions elsewhere, in parts: it bounds the texts held at once.
+        // In parts, like other expressions, to bound the texts held at once.
         let mut start = 0;
         for_parts(columns, groups.len(), context, |columns, rows| {
             let part = &groups[start..start + rows];
@@ -179,7 +179,7 @@ impl Accumulator {
         })
     }
 
-    /// Adds rows of which no group is new.
+    /// Adds rows of existing groups.
     fn add_part(
         &mut self,
         aggregate: &CompiledAggregate,
@@ -200,7 +200,7 @@ impl Accumulator {
             let mut new_groups = Vec::new();
             let mut new_ids = Vec::new();
             for (&group, id) in groups.iter().zip(ids) {
-                // An error is not a term, and has its effect however often it comes.
+                // An error is not a term, and counts each time it occurs.
                 if id == 0 || seen.offer(&[group.into(), id])? == Offered::New {
                     new_groups.push(group);
                     new_ids.push(id);
@@ -247,7 +247,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Adds what `DISTINCT` had put off.
+    /// Adds the rows that `DISTINCT` deferred.
     fn add_put_off(&mut self, context: &EvaluationContext) -> Result<(), QueryError> {
         let Some(seen) = self.seen.take() else {
             return Ok(());
@@ -261,7 +261,7 @@ impl Accumulator {
         };
         seen.drain(|_, row| {
             groups.push(u32::try_from(row[0]).expect("a group's number"));
-            // All that a row of COUNT(DISTINCT *) must be is bound.
+            // A row of COUNT(DISTINCT *) only has to be bound.
             ids.push(if aggregate.argument.is_some() {
                 row[1]
             } else {
@@ -275,7 +275,7 @@ impl Accumulator {
         add(&mut groups, &mut ids)
     }
 
-    /// Called after the last row, before outcomes are asked for.
+    /// Ends the input. Must be called before [`Self::outcomes`].
     pub fn finish(
         &mut self,
         group_count: usize,
@@ -285,8 +285,8 @@ impl Accumulator {
         self.add_put_off(context)
     }
 
-    /// The outcomes of some groups, as raw ids: 0 is an error or no value. Each group is asked
-    /// for once.
+    /// Returns the results of some groups as raw ids; 0 is an error or no value. Each group may be
+    /// requested only once.
     pub fn outcomes(
         &mut self,
         groups: Range<usize>,
@@ -321,8 +321,8 @@ impl Accumulator {
         }
     }
 
-    /// Bytes that so many groups take while they are added, at most. Sets of `DISTINCT` and
-    /// texts of `GROUP_CONCAT` and long numbers are charged as they grow, and not in this.
+    /// Returns the most bytes that this many groups take while they are added. Sets of `DISTINCT`, texts of
+    /// `GROUP_CONCAT` and long numbers are not included; they are charged as they grow.
     pub fn memory_bytes(&self, group_count: usize) -> usize {
         fn of<T>(groups: &Vec<T>, count: usize) -> usize {
             let capacity = groups.capacity();
@@ -453,7 +453,7 @@ fn add_to_extremes(
     decoded: &mut Decoded,
     context: &EvaluationContext,
 ) -> Result<(), QueryError> {
-    // Text is read only if some comparison needs it, and then for the whole batch at once.
+    // Texts are read only if some comparison needs them, and then for the whole batch at once.
     let mut has_text = false;
     for (row, (&group, &id)) in groups.iter().zip(ids).enumerate() {
         let id = TermId(id);
@@ -521,7 +521,7 @@ impl Sum {
         };
     }
 
-    /// What its number takes besides, if that is long.
+    /// Returns the additional memory of the total if it is a long number.
     fn long_bytes(&self) -> usize {
         match &self.total {
             Some(Value::Exact(exact)) => exact.memory_bytes(),
@@ -539,7 +539,7 @@ impl Sum {
 }
 
 impl Concat {
-    /// Adds a row's term as `STR` gives it (SPARQL 1.2 §19.8.7.6): what has no such text is an
+    /// Adds a row's term as returned by `STR` (SPARQL 1.2 §19.8.7.6). A term without such a text is an
     /// error.
     fn add_text(
         &mut self,
@@ -553,7 +553,7 @@ impl Concat {
         if matches!(kind, Some(TermKind::BlankNode | TermKind::Triple)) {
             return self.add(None, separator, held);
         }
-        // Strings are not copied on the way.
+        // Avoids copying strings.
         let value = column.value(row, decoded);
         if let Some(text) = value.as_ref().and_then(Text::of) {
             return self.add(Some(text.text), separator, held);
@@ -575,7 +575,7 @@ impl Concat {
         let separator = if self.count > 0 { separator } else { "" };
         let length = self.text.len() + separator.len() + text.len();
         if length > self.text.capacity() {
-            // Copying it, and making a term of it, takes as much again for a moment.
+            // Copying the text and making a term of it briefly takes the same memory again.
             let capacity = length.max(2 * self.text.capacity());
             held.add(capacity - self.text.capacity())?;
             self.text.reserve_exact(capacity - self.text.len());

@@ -1,4 +1,4 @@
-//! Casts to XSD's types: `xsd:integer(…)` and its kin (SPARQL 1.1 §17.5, XPath F&O §19).
+//! Casts to XSD types: `xsd:integer(…)` and others (SPARQL 1.1 §17.5, XPath F&O §19).
 
 use std::fmt::{Display, LowerExp};
 
@@ -15,7 +15,7 @@ use super::value::{
     Value, WHITE_SPACE, integer_range, parse_boolean, parse_double, parse_float, saturated,
 };
 
-/// The types that can be cast to, whose values have canonical terms of that type.
+/// The target types whose values have canonical terms of that type.
 const TARGETS: [NamedNodeRef<'static>; 17] = [
     xsd::STRING,
     xsd::BOOLEAN,
@@ -36,7 +36,7 @@ const TARGETS: [NamedNodeRef<'static>; 17] = [
     xsd::DAY_TIME_DURATION,
 ];
 
-/// The type a function of this name casts to, if it is a cast.
+/// Returns the type that a function of this name casts to, if it is a cast.
 pub(crate) fn target(name: &str) -> Option<NamedNodeRef<'static>> {
     let derived = DERIVED_INTEGERS.iter().map(|(datatype, ..)| *datatype);
     let mut targets = TARGETS.into_iter().chain(derived);
@@ -45,7 +45,7 @@ pub(crate) fn target(name: &str) -> Option<NamedNodeRef<'static>> {
 
 /// Casts a value.
 pub(crate) fn cast(value: Value<'_>, target: NamedNodeRef<'_>) -> Cell {
-    // A literal of the type, whose value is just an integer.
+    // Values of derived types are plain integers, so the result must be a literal of the type.
     if DERIVED_INTEGERS
         .iter()
         .any(|(derived, ..)| *derived == target)
@@ -61,7 +61,7 @@ pub(crate) fn cast(value: Value<'_>, target: NamedNodeRef<'_>) -> Cell {
     outcome.into()
 }
 
-/// A literal of a type derived from `xsd:integer`, if the number is in its range.
+/// Returns a literal of a type derived from `xsd:integer` if the number is in its range.
 fn to_derived(value: &Value<'_>, target: NamedNodeRef<'_>) -> Option<Term> {
     let name = target.as_str().rsplit('#').next()?;
     let Term::Literal(integer) = to_number(value, xsd::INTEGER)?.into_term() else {
@@ -86,8 +86,8 @@ fn to_string(value: Value<'_>) -> Option<String> {
     }
 }
 
-/// A float or double as a string (XPath F&O §19.1.2.2): from a millionth to a million as a decimal,
-/// else with one digit before the point, one behind it at least, and an exponent.
+/// Formats a float or double as a string (XPath F&O §19.1.2.2): from a millionth to a million as a decimal,
+/// otherwise with one digit before the point, at least one behind it, and an exponent.
 fn floating_to_string(value: impl LowerExp, plain: &impl Display) -> String {
     let scientific = format!("{value:e}");
     let Some((mantissa, exponent)) = scientific.split_once('e') else {
@@ -101,7 +101,7 @@ fn floating_to_string(value: impl LowerExp, plain: &impl Display) -> String {
     format!("{mantissa}{point}E{exponent}")
 }
 
-/// The text of a string without the whitespace around it, which a cast ignores.
+/// Returns a string without surrounding whitespace, which a cast ignores.
 fn trimmed<'v>(value: &'v Value<'_>) -> Option<&'v str> {
     let text = value.as_simple_string()?;
     Some(text.trim_matches(WHITE_SPACE))

@@ -1,8 +1,9 @@
-//! What evaluating an expression over a batch gives: one cell a row, in whatever form it came.
+//! The result of evaluating an expression over a batch: one cell per row, in the form in which it was
+//! computed.
 //!
-//! Ids stay ids as long as nobody asks for their value, so a variable, or a branch of `IF` or
-//! `COALESCE` that is one, gives its very term back. Text is decoded once per batch and id, in
-//! sorted batches, and only where an operation asks for it.
+//! Ids stay ids until their value is needed, so a variable, or a branch of `IF` or `COALESCE` that is one,
+//! returns exactly its term. Text is decoded once per batch and id, in sorted batches, and only if an
+//! operation needs it.
 
 use std::borrow::Cow;
 
@@ -19,16 +20,16 @@ use super::value::Value;
 use crate::error::QueryError;
 use crate::governor::Working;
 
-/// The outcome of an expression for one row.
+/// The result of an expression for one row.
 #[derive(Clone, Debug)]
 pub(crate) enum Cell {
     /// An error, or an unbound variable.
     Error,
     /// A term that has an id.
     Id(TermId),
-    /// A computed value; its term is the canonical one.
+    /// A computed value, which stands for its canonical term.
     Value(Value<'static>),
-    /// A term whose spelling matters.
+    /// A term whose lexical form matters.
     Term(Box<Term>),
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct Constant {
 }
 
 impl Constant {
-    /// The kind of the term, whether the store holds it or not.
+    /// Returns the kind of the term, even if the store does not contain it.
     pub(crate) fn kind(&self) -> TermKind {
         match (self.id.kind(), &self.value) {
             (TermKind::Computed, Value::NamedNode(_)) => TermKind::Iri,
@@ -55,7 +56,7 @@ impl Constant {
     }
 }
 
-/// The outcome of an expression for the rows of a batch.
+/// The result of an expression for the rows of a batch.
 pub(crate) enum Column<'a> {
     /// Raw ids; 0 is an error or unbound.
     Ids(Cow<'a, [u64]>),
@@ -63,7 +64,7 @@ pub(crate) enum Column<'a> {
     Truths(Vec<Truth>),
     /// Computed numbers; `None` is an error.
     Numbers(Vec<Option<Number>>),
-    /// The same for every row.
+    /// The same term for every row.
     Constant(&'a Constant),
     /// An error in every row.
     Error,
@@ -73,12 +74,12 @@ pub(crate) enum Column<'a> {
 #[derive(Default)]
 pub(crate) struct Decoded {
     terms: FxHashMap<u64, Term>,
-    /// The memory they take.
+    /// The memory of the terms.
     working: Option<Working>,
 }
 
 impl Decoded {
-    /// Decodes the ids of some columns that `needed` asks for.
+    /// Decodes the ids of some columns for which `needed` returns true.
     pub(crate) fn require(
         &mut self,
         context: &EvaluationContext,
@@ -125,14 +126,14 @@ impl Decoded {
         Ok(())
     }
 
-    /// A term decoded before.
+    /// Returns a term that was decoded before.
     pub(crate) fn term(&self, id: TermId) -> &Term {
         self.terms
             .get(&id.0)
             .expect("an operation decodes the terms it reads")
     }
 
-    /// The value of an id that is inline or was decoded; `None` if unbound.
+    /// Returns the value of an id that is inline or was decoded; `None` if unbound.
     pub(crate) fn value(&self, id: TermId) -> Option<Value<'_>> {
         match id.kind() {
             TermKind::Nothing => None,
@@ -143,7 +144,7 @@ impl Decoded {
 }
 
 impl<'a> Column<'a> {
-    /// The term's id, if the row has one without interning: `None` for a computed value,
+    /// Returns the id of the row's term if it has one without interning: `None` for a computed value,
     /// [`TermId::UNBOUND`] for an error.
     pub(crate) fn id(&self, row: usize) -> Option<TermId> {
         match self {
@@ -160,7 +161,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The id that must be decoded before the row's value can be read, if there is one.
+    /// Returns the id that must be decoded before the row's value can be read, if any.
     pub(crate) fn text_id(&self, row: usize) -> Option<TermId> {
         match self {
             Self::Constant(_) => None,
@@ -170,7 +171,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// Whether the row has a term.
+    /// Returns whether the row has a term.
     pub(crate) fn is_bound(&self, row: usize) -> bool {
         match self {
             Self::Ids(ids) => ids[row] != 0,
@@ -182,7 +183,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The row's value; its id must be inline or decoded.
+    /// Returns the row's value. Its id must be inline or decoded.
     pub(crate) fn value<'v>(&'v self, row: usize, decoded: &'v Decoded) -> Option<Value<'v>> {
         match self {
             Self::Ids(ids) => decoded.value(TermId(ids[row])),
@@ -202,7 +203,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The row's number, if it is one; its id must be inline or decoded.
+    /// Returns the row's value if it is a number. Its id must be inline or decoded.
     #[inline]
     pub(crate) fn number(&self, row: usize, decoded: &Decoded) -> Option<Number> {
         match self {
@@ -215,7 +216,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The row's term, as it is spelt; its id must be inline or decoded.
+    /// Returns the row's term with its own lexical form. Its id must be inline or decoded.
     pub(crate) fn term<'v>(&'v self, row: usize, decoded: &'v Decoded) -> Option<Cow<'v, Term>> {
         let of_id = |id: TermId| match id.kind() {
             TermKind::Nothing => None,
@@ -253,7 +254,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The effective boolean values of all rows.
+    /// Returns the effective boolean values of all rows.
     pub(crate) fn into_truths(
         self,
         rows: usize,
@@ -297,7 +298,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The ids of all rows, 0 for errors; computed terms are added to the query's table.
+    /// Returns the ids of all rows, 0 for errors. Computed terms are added to the query's table.
     pub(crate) fn into_ids(
         self,
         rows: usize,
@@ -345,7 +346,7 @@ impl<'a> Column<'a> {
 }
 
 impl Cell {
-    /// Bytes of the text or long number in it, if it has one of its own.
+    /// Returns the bytes of the cell's own text or long number, if any.
     pub(crate) fn text_bytes(&self) -> usize {
         match self {
             Self::Value(Value::Exact(exact)) => exact.memory_bytes(),
@@ -364,7 +365,7 @@ impl Cell {
         }
     }
 
-    /// The cell's id, 0 for an error; or its term, whose id is to be looked up.
+    /// Returns the cell's id (0 for an error), or its term if the id must be looked up.
     fn into_id_or_term(self) -> Result<u64, Term> {
         match self {
             Self::Error => Ok(0),

@@ -1,7 +1,7 @@
-//! `=`, `<` and their kin on values, and what they give on two ids without looking at any text.
+//! The comparison operators on values, and on ids where no text is needed.
 //!
-//! Truth is three-valued: an error is its own value between false and true, so that SPARQL's
-//! logical operators (§17.2) are minimum, maximum and distance from [`TRUE`].
+//! Truth is three-valued: an error is a value between false and true, so SPARQL's logical operators (§17.2)
+//! are minimum, maximum and distance from [`TRUE`].
 
 use std::cmp::Ordering;
 
@@ -14,14 +14,11 @@ use super::value::Value;
 
 /// A truth value: [`FALSE`], [`ERROR`] or [`TRUE`].
 pub(crate) type Truth = u8;
-/// The expression is false.
 pub(crate) const FALSE: Truth = 0;
-/// The expression has an error.
 pub(crate) const ERROR: Truth = 1;
-/// The expression is true.
 pub(crate) const TRUE: Truth = 2;
 
-/// The truth of an outcome.
+/// Converts an outcome to a truth value.
 pub(crate) const fn truth(outcome: Option<bool>) -> Truth {
     match outcome {
         Some(true) => TRUE,
@@ -42,7 +39,7 @@ pub(crate) enum Comparison {
 }
 
 impl Comparison {
-    /// The operator that says the same with its operands exchanged.
+    /// Returns the equivalent operator for exchanged operands.
     pub(crate) fn mirrored(self) -> Self {
         match self {
             Self::Equal | Self::NotEqual => self,
@@ -69,14 +66,14 @@ impl Comparison {
             Self::NotEqual => equals(left, right).map(|equal| !equal),
             _ => match compare(left, right) {
                 Some(ordering) => Some(self.accepts(ordering)),
-                // What has no order but is equal is neither less nor greater.
+                // Values without an order that are equal are neither less nor greater.
                 None if equals(left, right)? => Some(self.accepts(Ordering::Equal)),
                 None => None,
             },
         }
     }
 
-    /// Whether operands in this order satisfy the operator.
+    /// Returns whether operands in this order satisfy the operator.
     pub(crate) fn accepts(self, ordering: Ordering) -> bool {
         match self {
             Self::Equal => ordering.is_eq(),
@@ -88,14 +85,14 @@ impl Comparison {
         }
     }
 
-    /// Applies the operator to two ids if that needs no text: `None` asks for the values.
+    /// Applies the operator to two ids if that needs no text. Returns `None` if the values are needed.
     pub(crate) fn decide(self, left: TermId, right: TermId) -> Option<Truth> {
         self.decide_kinds((left, left.kind()), (right, right.kind()))
     }
 
-    /// [`Self::decide`] where the kind of a computed term may be known.
+    /// Does the same as [`Self::decide`], with kinds that may be known for computed terms.
     ///
-    /// Equal terms have equal ids within a query, computed ones included.
+    /// Equal terms have equal ids within a query, including computed ones.
     pub(crate) fn decide_kinds(
         self,
         (left, left_kind): (TermId, TermKind),
@@ -123,7 +120,7 @@ impl Comparison {
         }
     }
 
-    /// Numbers always compare: with NaN, every order is false (F&O §4.3).
+    /// Applies the operator to two numbers. Every comparison with NaN is false (F&O §4.3), except `!=`.
     pub(crate) fn apply_numbers(self, left: Number, right: Number) -> bool {
         match left.partial_cmp(&right) {
             Some(ordering) => self.accepts(ordering),
@@ -131,7 +128,8 @@ impl Comparison {
         }
     }
 
-    /// The outcome for one term on both sides; a typed literal may be NaN, which equals nothing.
+    /// Returns the outcome for the same term on both sides. A typed literal may be NaN, which equals
+    /// nothing.
     fn decide_same(self, kind: TermKind) -> Option<Truth> {
         match kind {
             TermKind::BlankNode | TermKind::Iri | TermKind::String | TermKind::LangString => {
@@ -142,11 +140,12 @@ impl Comparison {
     }
 }
 
-/// Whether two different terms of these kinds are equal, if the kinds alone tell: `Some(false)`.
+/// Returns `Some(false)` if two different terms of these kinds cannot be equal, `None` if the kinds do not
+/// tell.
 fn decide_unequal(left: TermKind, right: TermKind) -> Option<bool> {
     use TermKind as K;
     match (left, right) {
-        // A resource equals only itself; a computed id is never a second id of a stored term.
+        // A resource equals only itself; a stored term never has a second, computed id.
         (K::Iri | K::BlankNode, _) | (_, K::Iri | K::BlankNode) => Some(false),
         (K::Computed, _) | (_, K::Computed) => None,
         (K::LangString, _) | (_, K::LangString) => Some(false),
@@ -158,7 +157,7 @@ fn decide_unequal(left: TermKind, right: TermKind) -> Option<bool> {
     }
 }
 
-/// The error of comparing kinds that have no order, if the kinds alone tell.
+/// Returns the error of comparing kinds that have no order, if the kinds alone tell.
 fn decide_unordered(left: TermKind, right: TermKind) -> Option<Truth> {
     use TermKind as K;
     match (left, right) {
@@ -169,11 +168,11 @@ fn decide_unordered(left: TermKind, right: TermKind) -> Option<Truth> {
     }
 }
 
-/// The `=` operator (SPARQL 1.1 §17.3, with the literals of different known datatypes that
-/// RDFterm-equal makes an error there taken as unequal, as SPARQL 1.2 has it).
+/// Applies `=` (SPARQL 1.1 §17.3). Literals of different known datatypes are unequal as in SPARQL 1.2, not
+/// an error as with SPARQL 1.1's RDFterm-equal.
 ///
-/// A literal of unknown datatype equals only itself and is incomparable to other literals that
-/// are not language-tagged.
+/// A literal of unknown datatype equals only itself, and is incomparable to other literals that are not
+/// language-tagged.
 pub(crate) fn equals(left: &Value<'_>, right: &Value<'_>) -> Option<bool> {
     use Value as V;
     match (left, right) {
@@ -218,9 +217,9 @@ pub(crate) fn equals(left: &Value<'_>, right: &Value<'_>) -> Option<bool> {
     }
 }
 
-/// The order of `<`, `<=`, `>` and `>=`; `None` is a type error.
+/// Compares for `<`, `<=`, `>` and `>=`; `None` is a type error.
 ///
-/// SPARQL allows an implementation to order what its table leaves out (§17.3.1): here strings of
+/// SPARQL allows an implementation to extend the operator table (§17.3.1). Pythia also orders strings of
 /// one language, calendar types, durations and triple terms.
 pub(crate) fn compare(left: &Value<'_>, right: &Value<'_>) -> Option<Ordering> {
     use Value as V;
@@ -253,8 +252,8 @@ pub(crate) fn compare(left: &Value<'_>, right: &Value<'_>) -> Option<Ordering> {
     }
 }
 
-/// The order of two numbers of which one is too long for [`Number`]: outer `None` if they are
-/// not, inner for NaN.
+/// Compares two numbers of which at least one is too long for [`Number`]. The outer `None` means that
+/// neither is; the inner one is for NaN.
 fn compare_exact(left: &Value<'_>, right: &Value<'_>) -> Option<Option<Ordering>> {
     let is_exact = |value: &Value<'_>| matches!(value, Value::Exact(_));
     if is_exact(left) || is_exact(right) {
@@ -264,7 +263,7 @@ fn compare_exact(left: &Value<'_>, right: &Value<'_>) -> Option<Option<Ordering>
     }
 }
 
-/// Triple terms are equal if their parts are; only objects can be equal without being the same.
+/// Compares triple terms by their parts. Only objects can be equal without being the same.
 fn triples_equal(a: &Triple, b: &Triple) -> Option<bool> {
     let same_subject = match (&a.subject, &b.subject) {
         (NamedOrBlankNode::NamedNode(a), NamedOrBlankNode::NamedNode(b)) => a == b,

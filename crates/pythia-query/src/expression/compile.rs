@@ -1,8 +1,8 @@
-//! From the algebra's expressions to [`Node`]s.
+//! Compiles the algebra's expressions to [`Node`]s.
 //!
-//! Parts without variables are evaluated here, once; comparisons of a variable with a constant
-//! get the ids they accept; the operands of `&&` and `||` that run on ids alone come first, so
-//! that they decide rows before any text is fetched.
+//! Parts without variables are evaluated here, once. Comparisons of a variable with a constant get the ids
+//! that they accept. Operands of `&&` and `||` that need only ids come first, so that they decide rows
+//! before any text is fetched.
 
 use oxrdf::{NamedNode, Term, Variable};
 use pythia_rdf::TermId;
@@ -23,7 +23,7 @@ use super::value::Value;
 use super::warnings::shown;
 use crate::error::QueryError;
 
-/// Deeper expressions are refused: compiling and evaluating recurse.
+/// The maximum depth of an expression, because compiling and evaluating recurse.
 const DEPTH_MAX: usize = 256;
 
 /// Compiles an expression over these columns.
@@ -122,8 +122,8 @@ impl Compiler<'_> {
         list.iter().map(|item| self.compile(item, depth)).collect()
     }
 
-    /// The operands of a chain of one logical operator, however it is nested; cheap ones first,
-    /// for neither operator minds the order.
+    /// Compiles the operands of a chain of one logical operator, however nested. Cheap operands come first,
+    /// since their order does not matter.
     fn operands(&self, chain: &Expression, depth: usize) -> Result<Vec<Node>, QueryError> {
         let is_and = matches!(chain, Expression::And(..));
         let mut operands = Vec::new();
@@ -262,7 +262,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Refuses patterns that cannot be matched in linear time.
+/// Rejects patterns that cannot be matched in linear time.
 fn check_pattern(pattern: &Node, flags: Option<&Node>) -> Result<(), QueryError> {
     let text = |node: &Node| match node {
         Node::Constant(constant) => constant.value.as_simple_string().map(str::to_owned),
@@ -280,8 +280,8 @@ fn check_pattern(pattern: &Node, flags: Option<&Node>) -> Result<(), QueryError>
     Ok(())
 }
 
-/// The pattern of constant arguments: outer `None` if they are not constant, inner if they are
-/// no pattern.
+/// Returns the pattern of constant arguments. The outer `None` means that they are not constant, the inner
+/// one that they are not a pattern.
 fn constant_pattern(pattern: &Node, flags: Option<&Node>) -> Option<Option<Pattern>> {
     let text = |node: &Node| match node {
         Node::Constant(constant) => Some(constant.value.as_simple_string().map(str::to_owned)),
@@ -299,7 +299,7 @@ fn constant_pattern(pattern: &Node, flags: Option<&Node>) -> Option<Option<Patte
     )
 }
 
-/// How many arguments a function takes; `None` for functions that are not SPARQL's.
+/// Returns the number of arguments that a function takes; `None` for functions that SPARQL does not define.
 #[allow(
     unreachable_patterns,
     reason = "the parser has one more function if another crate of the build turns it on"
@@ -362,7 +362,7 @@ fn arity(function: &Function) -> Option<std::ops::RangeInclusive<usize>> {
     })
 }
 
-/// How to compare a column with a constant.
+/// Chooses how to compare a column with a constant.
 fn strategy(operator: Comparison, constant: &Constant) -> IdStrategy {
     let equality = matches!(operator, Comparison::Equal | Comparison::NotEqual);
     match &constant.value {

@@ -1,5 +1,5 @@
-//! What an expression needs besides its rows: the dictionary, the query's own terms, the moment
-//! the query started, its base IRI and the functions of the embedding program.
+//! The environment of an expression: the dictionary, the query's own terms, its start time, its base IRI
+//! and custom functions.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,13 +24,13 @@ use crate::exec::context::QueryContext;
 use crate::governor::{Governor, Working};
 use crate::service::ServiceHandler;
 
-/// A function of the embedding program: its arguments are bound, and `None` is an error.
+/// A custom function of the embedding program. Its arguments are bound, and `None` is an error.
 pub type CustomFunction = Arc<dyn Fn(&[Term]) -> Option<Term> + Send + Sync>;
 
-/// The functions of the embedding program, by IRI.
+/// Custom functions of the embedding program, by IRI.
 pub type CustomFunctions = HashMap<NamedNode, CustomFunction>;
 
-/// What all expressions of one query share. Cheap to clone.
+/// State shared by all expressions of a query. Cheap to clone.
 #[derive(Clone)]
 pub struct EvaluationContext {
     resolver: Arc<dyn TermResolver>,
@@ -39,21 +39,21 @@ pub struct EvaluationContext {
     base_iri: Option<Arc<Iri<String>>>,
     functions: Arc<CustomFunctions>,
     governor: Arc<Governor>,
-    /// Makes the blank nodes of this query different from those of every other.
+    /// Distinguishes the blank nodes of this query from those of every other.
     blank_node_seed: u64,
     random: Arc<Mutex<StdRng>>,
     /// The running query, for `EXISTS`.
     query: Arc<OnceLock<Weak<QueryContext>>>,
     exists_made: Arc<AtomicUsize>,
-    /// What whoever wrote the query should know, though it is no error.
+    /// Hints for the query's author that are not errors.
     warnings: Arc<Mutex<Warnings>>,
-    /// Asks the endpoints of `SERVICE`.
+    /// Sends requests to the endpoints of `SERVICE`.
     service: Option<Arc<dyn ServiceHandler>>,
 }
 
 impl EvaluationContext {
-    /// A context over a dictionary. `now` is what `NOW()` gives for the whole query; `seed` is
-    /// where `RAND`, `UUID` and `BNODE` draw from: [`random_seed`], except in tests.
+    /// Makes a context over a dictionary. `now` is the result of `NOW()` for the whole query. `seed` is the
+    /// random seed of `RAND`, `UUID` and `BNODE`: [`random_seed`], except in tests.
     pub fn new(resolver: Arc<dyn TermResolver>, now: DateTime, seed: [u8; 32]) -> Self {
         let mut random = StdRng::from_seed(seed);
         Self {
@@ -86,7 +86,7 @@ impl EvaluationContext {
         self
     }
 
-    /// Sets who asks the endpoints of `SERVICE`.
+    /// Sets the client for the endpoints of `SERVICE`.
     #[must_use]
     pub fn with_service(mut self, service: Option<Arc<dyn ServiceHandler>>) -> Self {
         self.service = service;
@@ -100,78 +100,78 @@ impl EvaluationContext {
         self
     }
 
-    /// The query's limits.
+    /// Returns the query's limits.
     pub fn governor(&self) -> &Arc<Governor> {
         &self.governor
     }
 
-    /// An error once the query is cancelled or past its deadline.
+    /// Errors once the query is cancelled or past its deadline.
     pub fn check(&self) -> Result<(), QueryError> {
         self.governor.check()
     }
 
-    /// The terms this query has computed.
+    /// Returns the terms that this query has computed.
     pub fn terms(&self) -> &Arc<TermTable> {
         &self.terms
     }
 
-    /// The dictionary.
+    /// Returns the dictionary.
     pub fn resolver(&self) -> &dyn TermResolver {
         &*self.resolver
     }
 
-    /// When the query started.
+    /// Returns the time at which the query started.
     pub fn now(&self) -> DateTime {
         self.now
     }
 
-    /// The query's base IRI.
+    /// Returns the query's base IRI.
     pub fn base_iri(&self) -> Option<&Iri<String>> {
         self.base_iri.as_deref()
     }
 
-    /// A custom function.
+    /// Returns a custom function.
     pub fn function(&self, name: &NamedNode) -> Option<&CustomFunction> {
         self.functions.get(name)
     }
 
-    /// Who asks the endpoints of `SERVICE`.
+    /// Returns the client for the endpoints of `SERVICE`.
     pub(crate) fn service(&self) -> Option<&Arc<dyn ServiceHandler>> {
         self.service.as_ref()
     }
 
-    /// Adds a warning, once.
+    /// Adds a warning unless it was added before.
     pub(crate) fn warn(&self, warning: String) {
         self.warnings.lock().add(warning);
     }
 
-    /// The warnings up to now, as lines; of many only the first.
+    /// Returns the warnings so far, one per line. If there are many, only the first ones.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.lock().lines()
     }
 
-    /// The warnings up to now.
+    /// Returns the warnings so far.
     pub(crate) fn warned(&self) -> Warnings {
         self.warnings.lock().clone()
     }
 
-    /// Says which query these expressions are part of.
+    /// Sets the query that these expressions are part of.
     pub(crate) fn attach(&self, query: &Arc<QueryContext>) {
         self.query.get_or_init(|| Arc::downgrade(query));
     }
 
-    /// The query these expressions are part of.
+    /// Returns the query that these expressions are part of.
     pub(crate) fn query(&self) -> Result<Arc<QueryContext>, QueryError> {
         let query = self.query.get().and_then(Weak::upgrade);
         query.ok_or_else(|| QueryError::Execution("EXISTS outside a running query".to_owned()))
     }
 
-    /// A number for one more `EXISTS` of the query.
+    /// Returns a new number for an `EXISTS` of the query.
     pub(crate) fn number_exists(&self) -> usize {
         self.exists_made.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// How many `EXISTS` the query has so far.
+    /// Returns the number of `EXISTS` tests that the query has so far.
     pub(crate) fn exists_made(&self) -> usize {
         self.exists_made.load(Ordering::Relaxed)
     }
@@ -180,23 +180,24 @@ impl EvaluationContext {
         self.blank_node_seed
     }
 
-    /// A generator of its own, different with every call.
+    /// Returns a new random generator, different for every call.
     pub(crate) fn random(&self) -> StdRng {
         StdRng::from_rng(&mut *self.random.lock())
     }
 
-    /// The id of a term, which is added to the query's table if it has none yet.
+    /// Returns the id of a term, which is added to the query's table if it has none yet.
     pub fn intern(&self, term: Term) -> Result<TermId, QueryError> {
         self.terms.intern(term, &*self.resolver, &self.governor)
     }
 
-    /// The ids of terms, in their order, as [`Self::intern`]: the dictionary's pages are read as one batch.
+    /// Returns the ids of terms in order, like [`Self::intern`]. The dictionary's pages are read in one
+    /// batch.
     pub fn intern_all(&self, terms: Vec<Term>) -> Result<Vec<TermId>, QueryError> {
         self.terms
             .intern_all(terms, &*self.resolver, &self.governor)
     }
 
-    /// The id of the canonical term of a value.
+    /// Returns the id of a value's canonical term.
     pub fn intern_value(&self, value: Value<'_>) -> Result<TermId, QueryError> {
         match value.to_inline() {
             Some(id) => Ok(id),
@@ -204,7 +205,7 @@ impl EvaluationContext {
         }
     }
 
-    /// The terms of ids of any kind but unbound, in order. Fastest for sorted, distinct ids: the
+    /// Returns the terms of bound ids of any kind, in order. Sorted, distinct ids are fastest: the
     /// dictionary's pages are read in batches.
     pub fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
         if ids.iter().all(|id| id.kind().is_dictionary()) {
@@ -230,16 +231,16 @@ impl EvaluationContext {
     }
 }
 
-/// How many terms are read from the dictionary between looks at the deadline.
+/// Number of terms that are read from the dictionary between checks of the deadline.
 const DECODED: usize = 4096;
-/// How many are read first where they are charged for: nothing is known of their length yet.
+/// Number of charged terms that are read first, while their length is unknown.
 const DECODED_FIRST: usize = 64;
-/// About what is read before it is charged for, judged by what came before it.
+/// Approximate bytes that are read before they are charged for, estimated from the previous terms.
 const DECODED_BYTES: usize = 1 << 20;
 
 impl EvaluationContext {
-    /// The same terms, charged for: each with its text and so many bytes besides. A few are read first, and
-    /// then as many at a time as those before let expect to be short enough.
+    /// Does the same as [`Self::decode`] and charges for the terms: their texts and `each_bytes` per term.
+    /// Reads a few terms first, then as many at a time as the previous lengths allow.
     pub(crate) fn decode_charged(
         &self,
         ids: &[TermId],
@@ -275,8 +276,8 @@ impl EvaluationContext {
     }
 }
 
-/// 256 bits that differ with every call, from the operating system's entropy that the standard
-/// library keys its hash maps with.
+/// Returns 256 random bits, different for every call, from the entropy that the standard library seeds its
+/// hash maps with.
 pub fn random_seed() -> [u8; 32] {
     let mut seed = [0; 32];
     for part in seed.chunks_exact_mut(8) {
@@ -300,7 +301,7 @@ mod tests {
 
     use super::*;
 
-    /// Texts of one length, and how many were asked for at a time.
+    /// Texts of one length, and the sizes of the requested batches.
     struct Texts {
         bytes: usize,
         asked: Mutex<Vec<usize>>,
@@ -318,7 +319,7 @@ mod tests {
         }
     }
 
-    /// What was asked for at a time to decode so many texts, and whether they fitted into 8 MiB.
+    /// Returns the sizes of the batches requested to decode `count` texts, and whether they fit into 8 MiB.
     fn asked(bytes: usize, count: u64) -> (Vec<usize>, bool) {
         let texts = Arc::new(Texts {
             bytes,

@@ -1,4 +1,4 @@
-//! Degrees as functions: how many quads of the store have a term as subject or as object.
+//! Degrees as functions: the number of the store's quads with a term as subject or object.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::column::Column;
 use super::context::EvaluationContext;
 use crate::error::QueryError;
 
-/// The end whose edges a function counts; `None` for any other function.
+/// Returns the end whose edges a function counts; `None` for any other function.
 pub(super) fn counted_end(name: &str) -> Option<End> {
     match name.strip_prefix("urn:pythia:graph#")? {
         "outDegree" => Some(End::Subject),
@@ -18,7 +18,7 @@ pub(super) fn counted_end(name: &str) -> Option<End> {
     }
 }
 
-/// The degrees of terms, read in batches; an error where there is no term.
+/// Returns the degrees of terms, read in batches; an error where there is no term.
 pub(super) fn degrees<'a>(
     end: End,
     ids: &[u64],

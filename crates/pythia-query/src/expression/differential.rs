@@ -1,31 +1,31 @@
-//! Random expressions over random terms, evaluated here and by Oxigraph: both must give the same
-//! term, or both nothing.
+//! Random expressions over random terms, evaluated by Pythia and by Oxigraph: both must return the same
+//! term, or both an error.
 //!
-//! `PYTHIA_EXPRESSION_CASES` and `PYTHIA_EXPRESSION_SEED` make a campaign of it. Where the two
-//! differ on purpose, [`excuse`] says why:
+//! `PYTHIA_EXPRESSION_CASES` and `PYTHIA_EXPRESSION_SEED` turn the test into a campaign. The engines differ
+//! intentionally in these cases; [`excuse`] recognizes them:
 //!
 //! - booleans have an order in SPARQL's operator table, but not in Oxigraph;
 //! - comparing with NaN is false in XPath, but an error in Oxigraph;
-//! - whether a date equals one without a timezone is unknown, as the W3C's tests have it, while
-//!   Oxigraph says no;
-//! - the spelling of a literal is kept here, while Oxigraph makes typed literals canonical before
-//!   it looks at them, so the terms drawn are all canonical;
-//! - a date and a duration add in either order, while Oxigraph's optimizer reorders operands that
-//!   its evaluator takes in one order only;
-//! - `COUNT(expression)` leaves errors out, while in Oxigraph an error makes it one, so the tests
+//! - whether a date equals one without a timezone is unknown, as in the W3C's tests, while Oxigraph returns
+//!   false;
+//! - Pythia keeps the lexical form of a literal, while Oxigraph first makes typed literals canonical, so
+//!   all generated terms are canonical;
+//! - a date and a duration add in either order, while Oxigraph's optimizer reorders operands that its
+//!   evaluator accepts in one order only;
+//! - `COUNT(expression)` skips errors, while in Oxigraph an error makes the count an error, so the tests
 //!   count variables;
-//! - a `SUBSTR` far beyond the end is empty here, and a `dayTimeDuration` cast to a
-//!   `yearMonthDuration` none at all, both errors in Oxigraph, so neither is asked for;
-//! - `GROUP_CONCAT` has no language, as the W3C's tests want it, while Oxigraph keeps a common one;
-//! - zero can be divided here, and so can decimals whose quotient takes more digits on the way than
-//!   Oxigraph's numbers have;
-//! - integers and decimals may be of any length here, while Oxigraph's overflow;
-//! - the `gMonthDay` of a leap day, which Oxigraph cannot parse;
-//! - conversions between decimals and floating-point numbers are exact or round once, while
-//!   Oxigraph's round digits and quotient: [`numerics`](super::numerics) checks each cast of a
-//!   case by exact arithmetic;
-//! - `LANG` gives tags in the form that RFC 5646 recommends, in lower case in Oxigraph;
-//! - `xsd:string` of a large or small double has an exponent, as XPath wants it.
+//! - a `SUBSTR` far beyond the end is empty in Pythia, and a `dayTimeDuration` cast to a
+//!   `yearMonthDuration` is zero; both are errors in Oxigraph, so neither is generated;
+//! - `GROUP_CONCAT` has no language, as in the W3C's tests, while Oxigraph keeps a common one;
+//! - Pythia divides zero, and decimals whose quotient takes more intermediate digits than Oxigraph's
+//!   numbers have;
+//! - integers and decimals may have any length, while Oxigraph's overflow;
+//! - Oxigraph cannot parse the `gMonthDay` of a leap day;
+//! - conversions between decimals and floating-point numbers are exact or round once, while Oxigraph's
+//!   round digits and quotient: [`numerics`](super::numerics) checks each cast of a case by exact
+//!   arithmetic;
+//! - `LANG` returns tags in the form that RFC 5646 recommends, in Oxigraph in lower case;
+//! - `xsd:string` of a large or small double has an exponent, as in XPath.
 
 mod generator;
 
@@ -50,7 +50,7 @@ use super::*;
 const COLUMNS: [&str; 5] = ["n", "s", "d", "x", "y"];
 const PREFIXES: &str = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> ";
 
-/// One case: rows, and what is asked of them.
+/// One case: rows of terms to evaluate expressions on.
 struct Case {
     values: String,
     terms: Vec<Vec<Option<Term>>>,
@@ -114,7 +114,7 @@ impl Case {
             .collect()
     }
 
-    /// Evaluates here.
+    /// Evaluates an expression with Pythia.
     fn evaluate(&self, expression: &Expression) -> Vec<Option<Term>> {
         let compiled = CompiledExpression::compile(expression, &variables(&COLUMNS), &self.context);
         let ids = compiled.expect("compiled").evaluate_ids(
@@ -126,7 +126,7 @@ impl Case {
     }
 }
 
-/// The rows of the only `VALUES` of a pattern.
+/// Returns the rows of the only `VALUES` of a pattern.
 fn bindings(pattern: &GraphPattern) -> Vec<Vec<Option<Term>>> {
     match pattern {
         GraphPattern::Values { bindings, .. } => bindings
@@ -150,7 +150,7 @@ fn extension(pattern: &GraphPattern) -> &Expression {
     }
 }
 
-/// What Oxigraph gives for `?result` in each solution, and the solution's `?row`.
+/// Returns Oxigraph's `?row` and `?result` of each solution.
 fn oxigraph(store: &Store, query: &str) -> Vec<(Option<Term>, Option<Term>)> {
     let results = SparqlEvaluator::new()
         .parse_query(query)
@@ -171,8 +171,7 @@ fn oxigraph(store: &Store, query: &str) -> Vec<(Option<Term>, Option<Term>)> {
         .collect()
 }
 
-/// Whether a difference is one of the intended ones: the expression compares booleans for order,
-/// or NaN, in this row.
+/// Returns whether a difference in this row is intended (see the module's documentation).
 fn excuse(expression: &Expression, case: &Case, row: usize) -> bool {
     use Expression as E;
     let outcome = case.evaluate(expression).remove(row).map(Value::from);
@@ -197,7 +196,7 @@ fn excuse(expression: &Expression, case: &Case, row: usize) -> bool {
                 .is_some_and(|operands| match operands {
                     (Value::Boolean(_), Value::Boolean(_)) => true,
                     (Value::Number(a), Value::Number(b)) => a.partial_cmp(&b).is_none(),
-                    // The objects of triple terms may be such.
+                    // The objects of triple terms may be booleans or NaN.
                     (Value::Triple(_), Value::Triple(_)) => true,
                     _ => false,
                 })
@@ -207,7 +206,7 @@ fn excuse(expression: &Expression, case: &Case, row: usize) -> bool {
         E::Add(a, b) => [a, b]
             .into_iter()
             .any(|operand| matches!(value(operand), Some(Value::Temporal(_)))),
-        // Language tags get their capitals here.
+        // Pythia capitalizes parts of language tags.
         E::FunctionCall(Function::Lang, _) => {
             matches!(&outcome, Some(Value::String(tag)) if tag.contains('-'))
         }
@@ -218,7 +217,7 @@ fn excuse(expression: &Expression, case: &Case, row: usize) -> bool {
     excused || inner.any(|inner| excuse(inner, case, row))
 }
 
-/// The argument and the type of a cast.
+/// Returns the argument and the target type of a cast.
 fn as_cast(expression: &Expression) -> Option<(&Expression, NamedNodeRef<'static>)> {
     match expression {
         Expression::FunctionCall(Function::Custom(name), arguments) => {
@@ -228,7 +227,7 @@ fn as_cast(expression: &Expression) -> Option<(&Expression, NamedNodeRef<'static
     }
 }
 
-/// Whether Oxigraph's library takes another floating-point number for a decimal than the nearest.
+/// Returns whether Oxigraph's library does not convert a decimal to the nearest floating-point number.
 fn converts_otherwise(number: Number) -> bool {
     let Number::Decimal(decimal) = number else {
         return false;
@@ -236,7 +235,8 @@ fn converts_otherwise(number: Number) -> bool {
     number.to_double() != Double::from(decimal) || number.to_float() != Float::from(decimal)
 }
 
-/// Whether Oxigraph's library cannot divide these: zero, or what takes too many digits on the way.
+/// Returns whether Oxigraph's library cannot divide these: the dividend is zero or takes too many
+/// intermediate digits.
 fn divides_otherwise(dividend: Option<Value<'_>>, divisor: Option<Value<'_>>) -> bool {
     let (Some(Value::Number(dividend)), Some(Value::Number(divisor))) = (dividend, divisor) else {
         return false;
@@ -272,7 +272,7 @@ fn check_casts(expression: &Expression, case: &Case, what: &dyn Fn() -> String) 
             .sum::<u64>()
 }
 
-/// The operands of an expression.
+/// Returns the operands of an expression.
 fn operands(expression: &Expression) -> Vec<&Expression> {
     use Expression as E;
     match expression {
@@ -296,7 +296,7 @@ fn operands(expression: &Expression) -> Vec<&Expression> {
     }
 }
 
-/// Whether two operands are dates of which one lacks a timezone, by themselves or in triple terms.
+/// Returns whether two operands are dates of which one lacks a timezone, by themselves or in triple terms.
 fn unknown_equality(a: &Expression, b: &Expression, case: &Case, row: usize) -> bool {
     let value = |operand| Some(Value::from(case.evaluate(operand).remove(row)?));
     match (value(a), value(b)) {
@@ -397,7 +397,7 @@ fn aggregates_agree_with_oxigraph() {
         let count = generator.random.random_range(0..7);
         let mut rows = generator.rows(count);
         if generator.random.random_bool(0.5) {
-            // Errors make most aggregates errors: leave them out half the time.
+            // Errors make most aggregates errors, so half of the cases have none.
             rows.retain(|row| !row.iter().any(|text| text == "UNDEF"));
         }
         let name = generator.pick(&["COUNT", "SUM", "AVG", "GROUP_CONCAT", "COUNT", "SAMPLE"]);

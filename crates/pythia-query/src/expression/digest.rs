@@ -7,7 +7,7 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use spargebra::algebra::Function;
 
-/// The digest of a text's UTF-8 bytes in lower-case hexadecimal; `None` for another function.
+/// Returns the digest of a text's UTF-8 bytes in lower-case hexadecimal; `None` for another function.
 pub(crate) fn hex_digest(function: &Function, text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     Some(match function {
@@ -20,7 +20,7 @@ pub(crate) fn hex_digest(function: &Function, text: &str) -> Option<String> {
     })
 }
 
-/// SHA-256 of the parts put together.
+/// Returns the SHA-256 of the concatenated parts.
 pub(crate) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for part in parts {

@@ -1,8 +1,8 @@
 //! Evaluates a compiled expression over a batch, one column per node.
 //!
-//! Operands of the logical operators, `IF` and `COALESCE` are evaluated only for the rows that
-//! need them, unless that is cheaper than choosing the rows; so a text that a cheap condition
-//! has ruled out is never fetched.
+//! Operands of the logical operators, `IF` and `COALESCE` are evaluated only for the rows that need them,
+//! unless evaluating all rows is cheaper than choosing. So a text that a cheap condition has ruled out is
+//! never fetched.
 
 use std::borrow::Cow;
 
@@ -40,7 +40,7 @@ impl Rows<'_> {
         }
     }
 
-    /// The position in the batch of one of the rows.
+    /// Returns the position of a row in the batch.
     pub(crate) fn position(self, row: usize) -> usize {
         match self {
             Self::All(_) => row,
@@ -48,7 +48,7 @@ impl Rows<'_> {
         }
     }
 
-    /// Of these rows, those whose number `chosen` accepts: their numbers and their positions.
+    /// Returns the numbers and the positions of the rows whose number `chosen` accepts.
     fn choose(self, chosen: impl Fn(usize) -> bool) -> (Vec<u32>, Vec<u32>) {
         let rows = (0..self.len()).filter(|&row| chosen(row));
         rows.map(|row| {
@@ -69,14 +69,15 @@ pub(crate) struct Evaluator<'a> {
     working: Working,
 }
 
-/// Functions look at the deadline after so many rows.
+/// Number of rows after which functions check the deadline.
 pub(super) const CHECK_ROWS: usize = 64;
 
-/// Computed texts are charged for once there are so many bytes of them, or one of more.
+/// Number of bytes of computed texts after which they are charged for.
 const CHARGED_BYTES: usize = 16 << 10;
 
 impl<'a> Evaluator<'a> {
-    /// `columns` hold raw ids, one column per variable the expression was compiled for.
+    /// Makes an evaluator. `columns` holds raw ids, one column per variable that the expression was
+    /// compiled for.
     pub(crate) fn new(columns: &'a [&'a [u64]], context: &'a EvaluationContext) -> Self {
         Self {
             columns,
@@ -87,7 +88,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The outcome of a node for some rows.
+    /// Evaluates a node for some rows.
     pub(crate) fn evaluate(
         &mut self,
         node: &'a Node,
@@ -135,7 +136,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The effective boolean values of a node for some rows.
+    /// Returns the effective boolean values of a node for some rows.
     pub(crate) fn truths(
         &mut self,
         node: &'a Node,
@@ -183,7 +184,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// `&&` and `||`: a row is decided once a child gives `decisive`.
+    /// Evaluates `&&` or `||`. A row is decided once a child returns `decisive`.
     fn logical(
         &mut self,
         children: &'a [Node],
@@ -272,7 +273,7 @@ impl<'a> Evaluator<'a> {
         Ok(truths.collect())
     }
 
-    /// `IN`: the disjunction of `=` over the list (§17.4.1.9).
+    /// Evaluates `IN`, the disjunction of `=` over the list (§17.4.1.9).
     fn in_list(&mut self, list: &'a InList, rows: Rows<'_>) -> Result<Vec<Truth>, QueryError> {
         let mut result = vec![FALSE; rows.len()];
         let mut open = vec![true; rows.len()];
@@ -289,7 +290,7 @@ impl<'a> Evaluator<'a> {
         }
         let rows = Rows::At(&positions);
         let needle = self.evaluate(&list.needle, rows)?;
-        // With nothing in the list, what is an error itself is still one.
+        // With an empty list, an error in the operand is still an error.
         for (at, row) in open.iter().enumerate().filter(|_| list.items.is_empty()) {
             result[*row as usize] = if needle.is_bound(at) { FALSE } else { ERROR };
         }
@@ -330,8 +331,8 @@ impl<'a> Evaluator<'a> {
         Ok(Column::Cells(cells?))
     }
 
-    /// Arithmetic on numbers and errors; `None` once there is another value, or the outcome may
-    /// be too long for a [`Number`].
+    /// Computes with numbers and errors. Returns `None` if there is another value, or if the result may be
+    /// too long for a [`Number`].
     fn number_arithmetic(
         &self,
         operator: Arithmetic,
@@ -352,7 +353,7 @@ impl<'a> Evaluator<'a> {
         outcomes.collect()
     }
 
-    /// A function of one value whose spelling does not matter.
+    /// Evaluates a function of one value whose lexical form does not matter.
     fn unary<C: Into<Cell>>(
         &mut self,
         inner: &'a Node,
@@ -442,7 +443,7 @@ impl<'a> Evaluator<'a> {
         columns.collect()
     }
 
-    /// A function that gives a boolean.
+    /// Evaluates a function that returns a boolean.
     fn test(&mut self, call: &'a Call, rows: Rows<'_>) -> Result<Vec<Truth>, QueryError> {
         let arguments = self.arguments(&call.arguments, rows)?;
         let columns: Vec<&Column<'_>> = arguments.iter().collect();
@@ -479,7 +480,7 @@ impl<'a> Evaluator<'a> {
         Ok(truths)
     }
 
-    /// A function that gives something else than a boolean.
+    /// Evaluates a function that does not return a boolean.
     fn call(&mut self, call: &'a Call, rows: Rows<'_>) -> Result<Column<'a>, QueryError> {
         let arguments = self.arguments(&call.arguments, rows)?;
         let columns: Vec<&Column<'_>> = arguments.iter().collect();
@@ -522,7 +523,7 @@ impl<'a> Evaluator<'a> {
         Ok(Column::Cells(cells))
     }
 
-    /// A function of terms, whose spelling matters.
+    /// Evaluates a function of terms whose lexical form matters.
     fn term_call(
         &mut self,
         function: &Function,
@@ -550,7 +551,7 @@ impl<'a> Evaluator<'a> {
                     None => return Cell::Error,
                 }
             }
-            // Long texts are not copied for each row.
+            // Avoids copying long texts for each row.
             match (id, &terms[..]) {
                 (Some(id), [term]) if function::is_itself(function, term) => Cell::Id(id),
                 _ => function::call_with_terms(function, &terms),
@@ -559,8 +560,8 @@ impl<'a> Evaluator<'a> {
         Ok(Column::Cells(cells?))
     }
 
-    /// `BNODE(text)`: one blank node per text and solution (§17.4.2.9). A solution is known by
-    /// its bindings of stored terms, so that two `BIND`s of one solution agree.
+    /// Evaluates `BNODE(text)`: one blank node per text and solution (§17.4.2.9). A solution is identified
+    /// by its bindings of stored terms, so that two `BIND`s of one solution agree.
     fn scoped_blank_nodes(
         &mut self,
         argument: &Column<'_>,
@@ -586,7 +587,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// The cells of some rows. Looks at the deadline meanwhile, and charges for the texts that are made.
+/// Computes the cells of some rows. Checks the deadline meanwhile, and charges for computed texts.
 fn cells(
     context: &EvaluationContext,
     working: &mut Working,
@@ -605,7 +606,7 @@ fn cells(
             working.add(std::mem::take(&mut bytes))?;
         }
         if matches!(cell, Cell::Value(Value::Exact(_))) {
-            // Others like it may take as long as many rows.
+            // Similar values may take as long as many rows.
             context.check()?;
         }
         cells.push(cell);
@@ -614,12 +615,12 @@ fn cells(
     Ok(cells)
 }
 
-/// Whether an id can be an operand of arithmetic.
+/// Returns whether an id can be an operand of arithmetic and must be decoded.
 fn may_compute(id: TermId) -> bool {
     matches!(id.kind(), TermKind::TypedLiteral | TermKind::Computed)
 }
 
-/// Whether a row's id cannot be an operand of arithmetic, so that it was not decoded.
+/// Returns whether a row's id cannot be an operand of arithmetic, so that it was not decoded.
 fn skips(column: &Column<'_>, row: usize) -> bool {
     matches!(column, Column::Ids(_) | Column::Cells(_))
         && column
@@ -627,7 +628,7 @@ fn skips(column: &Column<'_>, row: usize) -> bool {
             .is_some_and(|id| !id.kind().is_inline() && !may_compute(id))
 }
 
-/// An argument's value; `None` also where the kind alone makes the call an error.
+/// Returns an argument's value; `None` also if its kind alone makes the call an error.
 fn row_value<'v>(
     argument: &'v Column<'_>,
     row: usize,

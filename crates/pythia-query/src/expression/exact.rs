@@ -1,9 +1,9 @@
-//! Integers and decimals of any size, for what [`Number`] has no room for: beyond 64 bits of an
+//! Integers and decimals of any size, for values that do not fit into [`Number`]: beyond 64 bits of an
 //! integer, 18 fraction digits or about 20 integer digits of a decimal.
 //!
-//! XSD bounds neither type. Sums, differences and products are exact; a quotient has as many
-//! fraction digits as the operands, but 18 at least. A number of more than [`DIGITS_MAX`] digits
-//! is an overflow, so that repeated squaring cannot fill the memory.
+//! XSD bounds neither type. Sums, differences and products are exact. A quotient has as many fraction
+//! digits as the operands, but at least 18. A number of more than [`DIGITS_MAX`] digits is an overflow, so
+//! that repeated squaring cannot fill the memory.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -15,12 +15,12 @@ use spargebra::algebra::Function;
 use super::number::{Arithmetic, Number, double_order_bits};
 use super::value::Value;
 
-/// Longer numbers are errors.
+/// The most digits; longer numbers are errors.
 const DIGITS_MAX: u64 = 10_000;
 /// The fraction digits of a [`Decimal`].
 const DECIMAL_DIGITS: u32 = 18;
 
-/// An integer or decimal. As a [`Value`] it is always one that [`Number`] cannot hold.
+/// An integer or decimal. Inside a [`Value`] it never fits into a [`Number`].
 #[derive(Clone, Debug)]
 pub struct Exact {
     /// The value times 10^`scale`.
@@ -34,7 +34,7 @@ fn power_of_ten(exponent: u32) -> BigInt {
 }
 
 impl Exact {
-    /// The value in its smallest form; `None` if it is too long.
+    /// Converts to a value of the smallest form; `None` if it is too long.
     fn into_value(mut self) -> Option<Value<'static>> {
         // 3.33 bits a digit.
         if self.mantissa.bits() > DIGITS_MAX * 10 / 3 || u64::from(self.scale) > DIGITS_MAX {
@@ -56,15 +56,15 @@ impl Exact {
         })
     }
 
-    /// Takes the zeros at the end of the fraction off: half of those that there may be at a time, so that a
-    /// long number is divided a few times only.
+    /// Strips trailing zeros of the fraction. Strips half of the possible zeros at a time, so that a long
+    /// number is divided only a few times.
     fn strip_zeros(&mut self) {
         let Some(twos) = self.mantissa.trailing_zeros() else {
             // 0.
             self.scale = 0;
             return;
         };
-        // What 10ⁿ divides, 2ⁿ does too.
+        // A multiple of 10ⁿ is also one of 2ⁿ.
         let most = u32::try_from(twos).unwrap_or(u32::MAX).min(self.scale);
         let mut count = most.checked_ilog2().map_or(0, |log| 1 << log);
         while count > 0 {
@@ -77,12 +77,12 @@ impl Exact {
         }
     }
 
-    /// Memory that it takes.
+    /// Returns the memory of the number in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.mantissa.bits().div_ceil(8) as usize
     }
 
-    /// An integer's lexical form; `None` if it is none.
+    /// Parses an integer; `None` if the text is not one.
     pub(crate) fn parse_integer(text: &str) -> Option<Value<'static>> {
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -91,7 +91,7 @@ impl Exact {
         Self::from_digits(text, 0, true)
     }
 
-    /// A decimal's lexical form; `None` if it is none.
+    /// Parses a decimal; `None` if the text is not one.
     pub(crate) fn parse_decimal(text: &str) -> Option<Value<'static>> {
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
@@ -116,7 +116,7 @@ impl Exact {
         exact.into_value()
     }
 
-    /// The same number; `None` for floating-point ones.
+    /// Converts a number exactly; `None` for floating-point numbers.
     fn from_number(number: Number) -> Option<Self> {
         Some(match number {
             Number::Integer(value) => Self {
@@ -133,7 +133,7 @@ impl Exact {
         })
     }
 
-    /// The same number; `None` for NaN and infinities.
+    /// Converts a number exactly; `None` for NaN and infinities.
     fn from_any(number: Number) -> Option<Self> {
         match number {
             Number::Integer(_) | Number::Decimal(_) => Self::from_number(number),
@@ -141,7 +141,7 @@ impl Exact {
         }
     }
 
-    /// The exact value of a floating-point number; `None` if it is not finite.
+    /// Returns the exact value of a floating-point number; `None` if it is not finite.
     fn from_floating(value: f64) -> Option<Self> {
         const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
         if !value.is_finite() {
@@ -150,7 +150,7 @@ impl Exact {
         let bits = value.to_bits();
         let exponent = (bits >> FRACTION_BITS) as i32 & 0x7ff;
         let fraction = bits & ((1 << FRACTION_BITS) - 1);
-        // Subnormal numbers have the exponent of the smallest others, without their leading bit.
+        // Subnormal numbers have the exponent of the smallest normal ones, without the leading bit.
         let leading = u64::from(exponent != 0) << FRACTION_BITS;
         let magnitude = leading | fraction;
         // The value is `odd` × 2^`power`.
@@ -177,7 +177,7 @@ impl Exact {
         })
     }
 
-    /// The number in a value; `None` for floating-point ones and for what is no number.
+    /// Returns the number in a value; `None` for floating-point numbers and other types.
     fn of(value: &Value<'_>) -> Option<Self> {
         match value {
             Value::Number(number) => Self::from_number(*number),
@@ -186,26 +186,26 @@ impl Exact {
         }
     }
 
-    /// Whether it is an integer by type.
+    /// Returns whether the type is an integer.
     pub(crate) fn is_integer(&self) -> bool {
         self.is_integer
     }
 
-    /// The nearest double.
+    /// Returns the nearest double.
     pub(crate) fn to_double(&self) -> Double {
         let text = format!("{}e-{}", self.mantissa, self.scale);
         let value: f64 = text.parse().expect("a floating-point form");
         value.into()
     }
 
-    /// The nearest float.
+    /// Returns the nearest float.
     pub(crate) fn to_float(&self) -> Float {
         let text = format!("{}e-{}", self.mantissa, self.scale);
         let value: f32 = text.parse().expect("a floating-point form");
         value.into()
     }
 
-    /// Casts to integer, cutting the fraction off.
+    /// Casts to integer by truncating the fraction.
     pub(crate) fn to_integer(&self) -> Option<Value<'static>> {
         let exact = Self {
             mantissa: &self.mantissa / power_of_ten(self.scale),
@@ -224,7 +224,7 @@ impl Exact {
         exact.into_value()
     }
 
-    /// The mantissas of two numbers at one scale.
+    /// Returns the mantissas of two numbers at a common scale, and that scale.
     fn aligned(&self, other: &Self) -> (BigInt, BigInt, u32) {
         let scale = self.scale.max(other.scale);
         let at_scale = |number: &Self| &number.mantissa * power_of_ten(scale - number.scale);
@@ -253,7 +253,7 @@ impl Exact {
         exact.into_value()
     }
 
-    /// `ABS`, `CEIL`, `FLOOR` and `ROUND`, which rounds halves up.
+    /// Evaluates `ABS`, `CEIL`, `FLOOR` or `ROUND`, which rounds halves up.
     fn round(&self, function: &Function) -> Option<Value<'static>> {
         let unit = power_of_ten(self.scale);
         let floor = |mantissa: BigInt| {
@@ -276,8 +276,8 @@ impl Exact {
         exact.into_value()
     }
 
-    /// What `ORDER BY` compares: the nearest double, then how much the number is above [that
-    /// double's decimal](decimal_units) in units of 10⁻¹⁸, then the digits below those.
+    /// Returns the sort key of `ORDER BY`: the nearest double, then the difference between the number and
+    /// [that double's decimal](decimal_units) in units of 10⁻¹⁸, then the digits below those.
     pub(crate) fn order_key(&self) -> (u64, i128, String) {
         let double = f64::from(self.to_double());
         let scale = self.scale.max(DECIMAL_DIGITS);
@@ -297,7 +297,7 @@ impl Exact {
 }
 
 impl fmt::Display for Exact {
-    /// The canonical lexical form.
+    /// Writes the canonical lexical form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.mantissa.sign() == Sign::Minus {
             "-"
@@ -313,8 +313,9 @@ impl fmt::Display for Exact {
     }
 }
 
-/// An integer as a number and a text that order like it. What 128 bits do not hold is the least or
-/// the largest number and the count of its digits before them, all inverted if it is negative.
+/// Splits an integer into a number and a text that sort like it. If it exceeds 128 bits, the number is the
+/// least or largest one, and the text is its digits preceded by their count, all inverted if it is
+/// negative.
 fn order_units(units: &BigInt) -> (i128, String) {
     let short = i128::try_from(units).ok();
     if let Some(units) = short.filter(|units| !matches!(*units, i128::MIN | i128::MAX)) {
@@ -329,9 +330,9 @@ fn order_units(units: &BigInt) -> (i128, String) {
     (i128::MIN, inverted.collect())
 }
 
-/// Where a double stands among the integers and decimals that it is the nearest double of, in
-/// units of 10⁻¹⁸: at the shortest decimal that is written for it. So it ties with each number of
-/// up to 15 digits that `=` calls equal to it. An infinity is beyond all of them.
+/// Returns a double's position among the integers and decimals whose nearest double it is, in units of
+/// 10⁻¹⁸: the shortest decimal that is written for it. So it ties with each number of up to 15 digits that
+/// `=` considers equal to it. An infinity is beyond all of them.
 pub(crate) fn decimal_units(double: f64) -> BigInt {
     if !double.is_finite() {
         let beyond = power_of_ten(DIGITS_MAX as u32 + 2 * DECIMAL_DIGITS);
@@ -340,7 +341,7 @@ pub(crate) fn decimal_units(double: f64) -> BigInt {
     units_of(&double.to_string())
 }
 
-/// A decimal form in units of 10⁻¹⁸; what is below them is cut off.
+/// Parses a decimal in units of 10⁻¹⁸; truncates digits below.
 fn units_of(text: &str) -> BigInt {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let fraction = fraction.chars().chain(std::iter::repeat('0'));
@@ -348,8 +349,8 @@ fn units_of(text: &str) -> BigInt {
     digits.collect::<String>().parse().expect("digits")
 }
 
-/// A number in units of 10⁻¹⁸, a floating-point one as the shortest decimal that is written for
-/// it; `None` for NaN, infinities and what 128 bits do not hold.
+/// Returns a number in units of 10⁻¹⁸, a floating-point one as the shortest decimal that is written for it;
+/// `None` for NaN, infinities and values beyond 128 bits.
 pub(crate) fn written_units(number: Number) -> Option<i128> {
     match number {
         Number::Integer(_) | Number::Decimal(_) => {
@@ -366,7 +367,7 @@ pub(crate) fn written_units(number: Number) -> Option<i128> {
     }
 }
 
-/// Casts a number to integer, cutting its fraction off (XPath F&O §19.1.2.4); `None` for NaN and
+/// Casts a number to integer by truncating its fraction (XPath F&O §19.1.2.4); `None` for NaN and
 /// infinities.
 pub(crate) fn to_integer(number: Number) -> Option<Value<'static>> {
     match number.to_integer() {
@@ -375,8 +376,8 @@ pub(crate) fn to_integer(number: Number) -> Option<Value<'static>> {
     }
 }
 
-/// Casts a number to decimal (XPath F&O §19.1.2.3). Decimals have room for the digits of every
-/// double, so the nearest one is its exact value; `None` for NaN and infinities.
+/// Casts a number to decimal (XPath F&O §19.1.2.3). Decimals can hold the digits of every double, so the
+/// nearest one is its exact value; `None` for NaN and infinities.
 pub(crate) fn to_decimal(number: Number) -> Option<Value<'static>> {
     match number.to_decimal() {
         Some(short) => Some(Number::Decimal(short).into()),
@@ -384,7 +385,7 @@ pub(crate) fn to_decimal(number: Number) -> Option<Value<'static>> {
     }
 }
 
-/// Arithmetic on two numbers, of which one at least is too large for [`Number`] or the outcome is.
+/// Computes with two numbers if at least one of them, or the result, is too large for [`Number`].
 pub(crate) fn arithmetic(
     operator: Arithmetic,
     left: &Value<'_>,
@@ -397,12 +398,12 @@ pub(crate) fn arithmetic(
     Some(left.apply(operator, right)?.into())
 }
 
-/// `ABS`, `CEIL`, `FLOOR`, `ROUND` of such a number.
+/// Evaluates `ABS`, `CEIL`, `FLOOR` or `ROUND` of such a number.
 pub(crate) fn round(function: &Function, value: &Value<'_>) -> Option<Value<'static>> {
     Exact::of(value)?.round(function)
 }
 
-/// Unary minus of such a number.
+/// Negates such a number.
 pub(crate) fn negate(value: &Value<'_>) -> Option<Value<'static>> {
     let exact = Exact::of(value)?;
     let negated = Exact {
@@ -412,8 +413,8 @@ pub(crate) fn negate(value: &Value<'_>) -> Option<Value<'static>> {
     negated.into_value()
 }
 
-/// The order of two numbers of which one is an [`Exact`]: outer `None` if one is no number, inner
-/// for NaN.
+/// Compares two numbers of which one is an [`Exact`]. The outer `None` means that one is not a number; the
+/// inner one is for NaN.
 pub(crate) fn compare(left: &Value<'_>, right: &Value<'_>) -> Option<Option<Ordering>> {
     if let (Some(left), Some(right)) = (Exact::of(left), Exact::of(right)) {
         let (a, b, _) = left.aligned(&right);

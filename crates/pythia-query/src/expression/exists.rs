@@ -1,5 +1,5 @@
-//! `EXISTS` in expressions. Patterns are the planner's and the operators' business: expressions
-//! know only that there is a test for each of their rows.
+//! `EXISTS` in expressions. The planner and the operators deal with patterns; expressions only call a test
+//! for their rows.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use spargebra::algebra::GraphPattern;
 use super::context::EvaluationContext;
 use crate::error::QueryError;
 
-/// Decides an `EXISTS` for rows of the expression's columns.
+/// Evaluates an `EXISTS` for rows of the expression's columns.
 pub trait ExistsTest: Send + Sync {
-    /// For each of the `rows`, as positions in the columns, whether the pattern has a solution
-    /// once the row's terms stand for their variables.
+    /// Returns for each of the `rows`, given as positions in the columns, whether the pattern has a
+    /// solution once the row's terms replace their variables.
     fn test(
         &self,
         columns: &[&[u64]],
@@ -20,10 +20,10 @@ pub trait ExistsTest: Send + Sync {
     ) -> Result<Vec<bool>, QueryError>;
 }
 
-/// Makes the test of a pattern, over the columns the expression is compiled for.
+/// Makes the test of a pattern, over the columns that the expression is compiled for.
 pub type ExistsCompiler<'a> = &'a dyn Fn(&GraphPattern) -> Result<Arc<dyn ExistsTest>, QueryError>;
 
-/// Where there are no patterns to match: `EXISTS` is an error.
+/// Rejects `EXISTS` where there are no patterns to match.
 pub(crate) fn no_exists(_: &GraphPattern) -> Result<Arc<dyn ExistsTest>, QueryError> {
     Err(QueryError::unsupported("EXISTS outside a query"))
 }

@@ -1,6 +1,6 @@
-//! SPARQL's built-in functions, one row at a time: arguments are bound, `None` is an error.
+//! SPARQL's built-in functions for one row: arguments are bound, and `None` is an error.
 //!
-//! Functions of values ([`test`], [`call`]) do not see how a term is spelt; those that must
+//! Functions of values ([`test`], [`call`]) do not see a term's lexical form. Those that need it
 //! ([`call_with_terms`]: `STR`, `DATATYPE`, `OBJECT`, …) get the terms.
 
 use std::borrow::Cow;
@@ -28,18 +28,18 @@ use super::temporal::Component;
 use super::text::{self, Text};
 use super::value::Value;
 
-/// What calls keep between rows of a batch.
+/// State of calls, kept between the rows of a batch.
 #[derive(Default)]
 pub(crate) struct CallState {
-    /// Patterns that are not constant, by pattern and flags.
+    /// Compiled patterns that are not constant, by pattern and flags.
     patterns: FxHashMap<(String, String), Option<Pattern>>,
     random: Option<StdRng>,
-    /// Set by a call whose text would have been larger than memory.
+    /// Set if the text of a call would be too large for memory.
     pub(crate) too_long: bool,
 }
 
 impl CallState {
-    /// More patterns than this in one batch are compiled anew each time.
+    /// The most patterns kept for one batch. Further ones are compiled for each row.
     const PATTERNS_MAX: usize = 64;
 
     fn pattern(&mut self, pattern: &str, flags: &str) -> Option<Pattern> {
@@ -59,7 +59,7 @@ impl CallState {
     }
 }
 
-/// Adds, subtracts, multiplies or divides: numbers, and dates and durations as XPath has them.
+/// Adds, subtracts, multiplies or divides numbers, or dates and durations as in XPath.
 pub(crate) fn arithmetic(
     operator: Arithmetic,
     left: &Value<'_>,
@@ -93,7 +93,7 @@ pub(crate) fn arithmetic(
     })
 }
 
-/// The outcome of a test that the kind of its only argument decides.
+/// Returns the result of a test if the kind of its only argument decides it.
 pub(crate) fn test_kind(function: &Function, kind: TermKind) -> Option<Truth> {
     use TermKind as K;
     if matches!(kind, K::Nothing | K::Computed) {
@@ -117,7 +117,7 @@ pub(crate) fn test_kind(function: &Function, kind: TermKind) -> Option<Truth> {
     Some(if outcome { TRUE } else { FALSE })
 }
 
-/// Whether a function errs on every argument of a dictionary kind, so that its text need not be
+/// Returns whether a function fails for every argument of a dictionary kind, so that its text need not be
 /// fetched.
 pub(crate) fn refuses_kind(function: &Function, kind: TermKind) -> bool {
     use Function as F;
@@ -162,7 +162,7 @@ pub(crate) fn refuses_kind(function: &Function, kind: TermKind) -> bool {
     kind.is_dictionary() && !takes.contains(&kind)
 }
 
-/// A function that gives a boolean.
+/// Evaluates a function that returns a boolean.
 pub(crate) fn test(call: &Call, arguments: &[Value<'_>], state: &mut CallState) -> Option<bool> {
     use Function as F;
     Some(match (&call.function, arguments) {
@@ -212,7 +212,7 @@ fn dynamic_pattern(
     state.pattern(pattern.as_simple_string()?, flags)
 }
 
-/// A function of values.
+/// Evaluates a function of values.
 pub(crate) fn call(
     call: &Call,
     arguments: &[Value<'_>],
@@ -277,7 +277,7 @@ pub(crate) fn call(
     })
 }
 
-/// `ABS`, `CEIL`, `FLOOR` and `ROUND`.
+/// Evaluates `ABS`, `CEIL`, `FLOOR` or `ROUND`.
 fn round(function: &Function, value: &Value<'_>) -> Option<Value<'static>> {
     let rounded = value.as_number().and_then(|number| match function {
         Function::Abs => number.abs(),
@@ -321,7 +321,7 @@ fn calendar(function: &Function, value: &Value<'_>) -> Option<Value<'static>> {
     Some(super::number::Number::Integer(value.component(component)?).into())
 }
 
-/// `IRI`: resolves a string against the query's base.
+/// Evaluates `IRI`: resolves a string against the query's base.
 fn iri(value: &Value<'_>, context: &EvaluationContext) -> Option<Value<'static>> {
     Some(match value {
         Value::NamedNode(iri) => Value::NamedNode(iri.clone().into_owned().into()),
@@ -341,12 +341,12 @@ fn random_blank_node(random: &mut StdRng) -> Value<'static> {
     blank_node(unique)
 }
 
-/// A blank node whose label no other source gives out: 128 bits in hexadecimal, after a letter.
+/// Returns a blank node with a globally unique label: a letter and 128 bits in hexadecimal.
 fn blank_node(unique: u128) -> Value<'static> {
     Value::BlankNode(format!("b{unique:032x}").into())
 }
 
-/// What tells one solution of a query from another, for `BNODE(text)`.
+/// Returns a hash that identifies a solution of a query, for `BNODE(text)`.
 pub(crate) fn solution_hash(seed: u64, ids: impl Iterator<Item = TermId>) -> u64 {
     let mut hasher = FxHasher::default();
     seed.hash(&mut hasher);
@@ -356,7 +356,7 @@ pub(crate) fn solution_hash(seed: u64, ids: impl Iterator<Item = TermId>) -> u64
     hasher.finish()
 }
 
-/// The blank node of a text within a solution.
+/// Returns the blank node of a text within a solution.
 pub(crate) fn scoped_blank_node(solution: u64, text: &str) -> Value<'static> {
     let digest = digest::sha256(&[&solution.to_le_bytes(), text.as_bytes()]);
     let mut unique = [0; 16];
@@ -364,7 +364,7 @@ pub(crate) fn scoped_blank_node(solution: u64, text: &str) -> Value<'static> {
     blank_node(u128::from_le_bytes(unique))
 }
 
-/// Whether a function depends on how its arguments are spelt.
+/// Returns whether a function depends on the lexical form of its arguments.
 pub(crate) fn is_term_function(function: &Function) -> bool {
     matches!(
         function,
@@ -380,7 +380,7 @@ pub(crate) fn is_term_function(function: &Function) -> bool {
     )
 }
 
-/// The outcome of such a function of one argument where its kind decides it.
+/// Returns the result of such a function with one argument if the argument's kind decides it.
 fn term_of_kind(function: &Function, kind: TermKind) -> Option<Cell> {
     use Function as F;
     use TermKind as K;
@@ -414,7 +414,7 @@ fn term_of_kind(function: &Function, kind: TermKind) -> Option<Cell> {
     }
 }
 
-/// A function of terms.
+/// Evaluates a function of terms.
 pub(crate) fn call_with_terms(function: &Function, terms: &[Cow<'_, Term>]) -> Cell {
     use Function as F;
     match (function, terms) {
@@ -435,7 +435,7 @@ pub(crate) fn call_with_terms(function: &Function, terms: &[Cow<'_, Term>]) -> C
     }
 }
 
-/// The outcome of a function of terms with one argument where its id decides it.
+/// Returns the result of a function of terms with one argument if the argument's id decides it.
 pub(crate) fn term_of_id(function: &Function, id: TermId) -> Option<Cell> {
     match (function, id.kind()) {
         (Function::Str, TermKind::String) => Some(Cell::Id(id)),
@@ -443,7 +443,7 @@ pub(crate) fn term_of_id(function: &Function, id: TermId) -> Option<Cell> {
     }
 }
 
-/// Whether a function gives its argument back.
+/// Returns whether a function returns its argument unchanged.
 pub(crate) fn is_itself(function: &Function, term: &Term) -> bool {
     match term {
         Term::Literal(literal) => {
@@ -453,7 +453,7 @@ pub(crate) fn is_itself(function: &Function, term: &Term) -> bool {
     }
 }
 
-/// The text that `STR` gives of a term; blank nodes and triple terms have none.
+/// Returns the result of `STR`; `None` for blank nodes and triple terms.
 pub(crate) fn spelling(term: &Term) -> Option<&str> {
     match term {
         Term::NamedNode(node) => Some(node.as_str()),
@@ -481,7 +481,7 @@ fn literal_part(function: &Function, literal: &Literal) -> Option<Value<'static>
     })
 }
 
-/// `STRDT`. A language-tagged string cannot be made this way (§17.4.2.10).
+/// Evaluates `STRDT`, which cannot make a language-tagged string (§17.4.2.10).
 fn typed_literal(lexical: &Term, datatype: &Term) -> Option<Term> {
     let (Term::Literal(lexical), Term::NamedNode(datatype)) = (lexical, datatype) else {
         return None;

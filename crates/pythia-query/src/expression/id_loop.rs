@@ -1,5 +1,5 @@
-//! The loops over raw ids that filters spend their time in: no text, no branches per row where
-//! the kinds allow, one byte of truth out for eight bytes of id in.
+//! The hot loops of filters over raw ids: they read no text, have no branches per row where the kinds allow
+//! it, and write one byte of truth for eight bytes of id.
 
 use pythia_rdf::TermId;
 use rustc_hash::FxHashSet;
@@ -12,19 +12,19 @@ use super::node::{ConstantComparison, IdStrategy};
 use super::number::Number;
 use crate::error::QueryError;
 
-/// Not yet decided, while a loop runs.
+/// The value of a row that is not decided yet, while a loop runs.
 const UNDECIDED: Truth = 3;
 
-/// `BOUND`.
+/// Evaluates `BOUND`.
 pub(crate) fn bound(ids: &[u64]) -> Vec<Truth> {
     ids.iter()
         .map(|&id| if id == 0 { FALSE } else { TRUE })
         .collect()
 }
 
-/// `IN` a list of IRIs, by id.
+/// Evaluates `IN` with a list of IRIs, by id.
 pub(crate) fn in_set(ids: &[u64], set: &FxHashSet<u64>) -> Vec<Truth> {
-    /// Up to this many, comparing with all is faster than hashing.
+    /// The most IRIs for which comparing with all is faster than hashing.
     const LINEAR_MAX: usize = 8;
     if set.len() <= LINEAR_MAX {
         let wanted: Vec<u64> = set.iter().copied().collect();
@@ -34,14 +34,14 @@ pub(crate) fn in_set(ids: &[u64], set: &FxHashSet<u64>) -> Vec<Truth> {
     ids.iter().map(|&id| same(set.contains(&id), id)).collect()
 }
 
-/// The truth of an equality of terms, which is an error where the id is unbound.
+/// Returns the truth of an equality of terms, which is an error if the id is unbound.
 #[inline]
 fn same(equal: bool, id: u64) -> Truth {
     let unequal = if id == 0 { ERROR } else { FALSE };
     if equal { TRUE } else { unequal }
 }
 
-/// A column against a constant.
+/// Compares a column with a constant.
 pub(crate) fn compare_constant(
     ids: &[u64],
     comparison: &ConstantComparison,
@@ -66,7 +66,7 @@ pub(crate) fn compare_constant(
 
 /// Compares ids with the bounds of their stretches.
 fn in_ranges(ids: &[u64], ranges: &IdRanges) -> Vec<Truth> {
-    /// Rows looked at together: mostly they are of one stretch.
+    /// Number of rows tested together. Mostly they belong to one stretch.
     const ROWS: usize = 128;
     let (less, greater) = (ranges.less, ranges.greater);
     let between = ranges.between.unwrap_or(UNDECIDED);
@@ -96,7 +96,7 @@ fn in_ranges(ids: &[u64], ranges: &IdRanges) -> Vec<Truth> {
     result
 }
 
-/// Decides the rows that are not: by id where that is enough, else by value.
+/// Decides the remaining rows: by id where possible, otherwise by value.
 fn decide_rest(
     ids: &[u64],
     result: &mut [Truth],

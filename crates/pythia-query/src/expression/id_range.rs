@@ -1,10 +1,10 @@
-//! Which ids a comparison with a constant accepts, where ids order like their values.
+//! The ids that a comparison with a constant accepts, where ids sort like their values.
 //!
-//! Inline ids with the same upper 12 bits, a *stretch*, order like the values they hold if they
-//! are integers (also of derived types, where these bits tell the type), decimals (where they
-//! tell the number of digits behind the point), dates, dateTimes or years; see
-//! [`pythia_rdf::inline`]. So within a stretch a comparison with a constant comes down to two
-//! bounds. They are found when a stretch is first met, for a query sees few of them.
+//! Inline ids with the same upper 12 bits form a *stretch*. They sort like their values if they are
+//! integers (also of derived types, where these bits identify the type), decimals (where they hold the
+//! number of fraction digits), dates, dateTimes or years; see [`pythia_rdf::inline`]. So within a stretch,
+//! a comparison with a constant is a comparison with two bounds. The bounds of a stretch are computed on
+//! its first use, since a query sees few stretches.
 
 use std::cmp::Ordering;
 use std::sync::OnceLock;
@@ -19,27 +19,27 @@ use super::number::Number;
 use super::temporal::{AnyDuration, Temporal};
 use super::value::Value;
 
-/// Bits below those that tell the stretch.
+/// Number of bits below those that identify the stretch.
 pub(crate) const STRETCH_SHIFT: u32 = 52;
-/// Stretches of one kind.
+/// Number of stretches of one kind.
 const STRETCHES: usize = 16;
 
-/// The outcome of a comparison for the ids of some kinds.
+/// The result of a comparison for the ids of some kinds.
 #[derive(Debug)]
 pub(crate) struct IdRanges {
     first_stretch: u64,
     bounds: Box<[OnceLock<Option<Bounds>>]>,
     /// The constant, if the stretches hold numbers.
     number: Option<Number>,
-    /// The outcome for smaller values.
+    /// The result for smaller values.
     pub(crate) less: Truth,
-    /// The outcome between the bounds; `None` where it takes the value to tell.
+    /// The result between the bounds; `None` if it depends on the value.
     pub(crate) between: Option<Truth>,
-    /// The outcome for larger values.
+    /// The result for larger values.
     pub(crate) greater: Truth,
 }
 
-/// Ids below `lower` hold smaller values than the constant, those from `upper` on larger ones.
+/// Ids below `lower` hold values smaller than the constant, ids from `upper` on larger ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) lower: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Bounds {
 }
 
 impl IdRanges {
-    /// The ranges of `value operator constant`, if the constant has such.
+    /// Returns the ranges of `value operator constant`, if the constant's type has any.
     pub(crate) fn new(operator: Comparison, constant: &Value<'_>) -> Option<Self> {
         let outcome = |ordering| truth(Some(operator.accepts(ordering)));
         let ranges = |first_kind: TermKind, kind_count: usize| Self {
@@ -62,7 +62,7 @@ impl IdRanges {
         };
         match constant {
             Value::Number(number) => {
-                // Nothing is known of NaN's neighbours.
+                // NaN has no order.
                 number.partial_cmp(number)?;
                 Some(Self {
                     number: Some(*number),
@@ -82,7 +82,7 @@ impl IdRanges {
         }
     }
 
-    /// The bounds within a stretch; `None` if its ids are not compared this way.
+    /// Returns the bounds within a stretch; `None` if its ids are not compared this way.
     #[inline]
     pub(crate) fn bounds(&self, stretch: u64) -> Option<Bounds> {
         let index = usize::try_from(stretch.wrapping_sub(self.first_stretch)).ok()?;
@@ -94,7 +94,7 @@ impl IdRanges {
     }
 }
 
-/// The kinds of numbers whose ids order within a stretch: neighbours in kind order.
+/// The kinds of numbers whose ids are sorted within a stretch. They are adjacent.
 const NUMBER_KINDS: [TermKind; 3] = [
     TermKind::Integer,
     TermKind::DerivedInteger,
@@ -106,8 +106,8 @@ const _: () = assert!(
         && NUMBER_KINDS[2] as u8 == NUMBER_KINDS[1] as u8 + 1
 );
 
-/// Finds the bounds of a number by bisection, with the very comparison they replace. `None` if
-/// the stretch holds no numbers at all.
+/// Finds the bounds of a number by bisection, with the comparison that they replace. Returns `None` if the
+/// stretch holds no numbers.
 fn number_bounds(stretch: u64, constant: Number) -> Option<Bounds> {
     let start = stretch << STRETCH_SHIFT;
     // Most stretches lie on one side.
@@ -139,14 +139,14 @@ fn number_bounds(stretch: u64, constant: Number) -> Option<Bounds> {
     })
 }
 
-/// The ids of what is earlier or later than a constant in every timezone. What is closer is
+/// Returns the ids of values that are earlier or later than a constant in every timezone. Closer values are
 /// compared by value, which knows where the order is undefined.
 fn temporal_bounds(constant: Temporal) -> Option<(TermKind, Bounds)> {
-    /// More than the 14 hours that an unknown timezone can make, each way.
+    /// More than the 14 hours by which an unknown timezone can differ in either direction.
     const MARGIN_SECONDS: i64 = 2 * 24 * 60 * 60;
     let (earlier, later) = match constant {
         Temporal::GYear(year) => {
-            // The first of a year's ids is that of the easternmost timezone.
+            // The first id of a year is in the easternmost timezone.
             let first = |year: i64| {
                 let width = if year < 0 { 5 } else { 4 };
                 inline_literal(&format!("{year:0width$}+14:00"), xsd::G_YEAR.as_str())

@@ -1,7 +1,7 @@
-//! Which ids can make a filter true: sorted ranges of ids that a scan may confine itself to.
+//! The ids that can make a filter true: sorted ranges of ids that a scan may be limited to.
 //!
-//! The ranges are a superset, so the filter stays: a term of another kind that may satisfy it (a
-//! number too large for an id, a date without timezone) is in a range of its own.
+//! The ranges are a superset, so the filter is still needed. Terms of other kinds that may satisfy it (a
+//! number too large for an id, a date without timezone) are in ranges of their own.
 
 use std::ops::Range;
 
@@ -18,11 +18,11 @@ use crate::error::QueryError;
 /// Sorted ranges of ids that do not touch each other.
 pub(crate) type IdSet = Vec<Range<u64>>;
 
-/// Ids of a dictionary kind, in two ranges, among which are all whose keys start with some bytes.
+/// Returns ids of a dictionary kind, in two ranges that contain all ids whose keys start with some bytes.
 pub(crate) type PrefixIds<'a> = &'a dyn Fn(TermKind, &[u8]) -> Result<[Range<u64>; 2], QueryError>;
 
-/// The ids of `column`, which holds terms of these kinds, for which the node may be true; `None`
-/// if it may be for all.
+/// Returns the ids of `column`, which holds terms of these kinds, for which the node may be true; `None` if
+/// that is possible for all.
 pub(crate) fn may_be_true(
     node: &Node,
     column: usize,
@@ -76,7 +76,7 @@ fn compared(comparison: &ConstantComparison, kinds: KindSet) -> Option<IdSet> {
         _ if *operator == Comparison::NotEqual => None,
         IdStrategy::SameId => Some(vec![one]),
         IdStrategy::Ranges(ranges) => Some(in_ranges(ranges, &constant.value, kinds)),
-        // A string equals no term but itself.
+        // A string equals only itself.
         IdStrategy::Each => match (operator, &constant.value) {
             (Comparison::Equal, Value::String(_)) => Some(vec![one]),
             _ => None,
@@ -122,13 +122,14 @@ fn in_ranges(ranges: &IdRanges, constant: &Value<'_>, kinds: KindSet) -> IdSet {
     normal(set)
 }
 
-/// All ids of a kind.
+/// Returns all ids of a kind.
 fn all_of(kind: TermKind) -> Range<u64> {
     let first = TermId::new(kind, 0).0;
     first..TermId::new(kind, TermId::PAYLOAD_MAX).0 + 1
 }
 
-/// The constant prefix a call demands of the column's text, and whether that is `STR` of it.
+/// Returns the constant prefix that a call requires of the column's text, and whether it applies to `STR`
+/// of the column.
 fn prefix_test(call: &Call, column: usize) -> Option<(String, bool)> {
     let (text, constant) = match (&call.function, &call.arguments[..]) {
         (Function::StrStarts | Function::Regex, [text, Node::Constant(constant)]) => {
@@ -151,11 +152,11 @@ fn prefix_test(call: &Call, column: usize) -> Option<(String, bool)> {
         Function::Regex => literal_prefix(argument)?,
         _ => argument.to_string(),
     };
-    // Keys of some kinds write a NUL differently.
+    // Keys of some kinds encode NUL differently.
     (!prefix.is_empty() && !prefix.contains('\0')).then_some((prefix, of_str))
 }
 
-/// The text every match of a regular expression starts with, at the start of the subject.
+/// Returns the text that every match of a regular expression starts with, at the start of the subject.
 fn literal_prefix(pattern: &str) -> Option<String> {
     let rest = pattern.strip_prefix('^')?;
     if rest.contains('|') {
@@ -164,7 +165,7 @@ fn literal_prefix(pattern: &str) -> Option<String> {
     let special = |c: char| "\\^$.|?*+()[]{}".contains(c);
     let end = rest.find(special).unwrap_or(rest.len());
     let mut prefix = rest[..end].to_owned();
-    // What may be repeated may be repeated no times.
+    // A repeated character may occur zero times.
     if rest[end..].starts_with(['?', '*', '+', '{']) {
         prefix.pop();
     }
@@ -183,13 +184,13 @@ fn starting_with(prefix: &str, of_str: bool, ids: PrefixIds<'_>) -> Result<IdSet
         set.extend(ids(kind, prefix.as_bytes())?);
     }
     if of_str {
-        // The text of a value inside an id has nothing to do with the id's order.
+        // The text of an inline value does not follow the order of ids.
         set.push(all_of(K::Boolean).start..all_of(K::Triple).start);
     }
     Ok(normal(set))
 }
 
-/// The same ids as sorted ranges that do not touch.
+/// Returns the same ids as sorted ranges that do not touch.
 pub(crate) fn normal(mut ranges: IdSet) -> IdSet {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| range.start);
@@ -203,7 +204,7 @@ pub(crate) fn normal(mut ranges: IdSet) -> IdSet {
     set
 }
 
-/// The ids in both sets.
+/// Returns the ids that are in both sets.
 pub(crate) fn intersection(a: &[Range<u64>], b: &[Range<u64>]) -> IdSet {
     let mut set = IdSet::new();
     let (mut i, mut j) = (0, 0);

@@ -1,13 +1,12 @@
 //! SPARQL expressions over columns of term ids.
 //!
-//! [`CompiledExpression`] evaluates a batch of rows at a time; [`aggregate`] folds groups of rows;
-//! [`order`] gives the keys `ORDER BY` sorts by. All work on raw ids ([`TermId`] bits, 0 =
-//! unbound) and fetch a term's text only where its kind and the operation ask for it, in sorted
-//! batches. Terms that a query computes get ids from its [`TermTable`], so that within a query
-//! equal terms always have equal ids.
+//! [`CompiledExpression`] evaluates a batch of rows at a time, [`aggregate`] aggregates groups of rows, and
+//! [`order`] makes the sort keys of `ORDER BY`. All work on raw ids ([`TermId`] bits, 0 = unbound) and
+//! fetch a term's text only if its kind and the operation require it, in sorted batches. Terms that a query
+//! computes get ids from its [`TermTable`], so equal terms always have equal ids within a query.
 //!
-//! An error of an expression is a value (unbound, or false in a filter); a [`QueryError`] is a
-//! store that fails, or a construct that is not supported.
+//! An error of an expression is a value (unbound, or false in a filter). A [`QueryError`] means that the
+//! store failed or a construct is not supported.
 
 pub mod aggregate;
 mod cast;
@@ -67,14 +66,14 @@ use compare::TRUE;
 use evaluate::{Evaluator, Rows};
 use node::Node;
 
-/// An expression ready to run over batches of rows.
+/// A compiled expression that runs over batches of rows.
 pub struct CompiledExpression {
     node: Node,
 }
 
 impl CompiledExpression {
-    /// Compiles an expression over rows with these columns. A variable that is not among them is
-    /// unbound. Constants are looked up in the dictionary, and parts without variables evaluated.
+    /// Compiles an expression over rows with these columns. A variable that is not among them is unbound.
+    /// Constants are looked up in the dictionary, and parts without variables are evaluated.
     pub fn compile(
         expression: &Expression,
         columns: &[Variable],
@@ -83,7 +82,7 @@ impl CompiledExpression {
         Self::compile_with(expression, columns, context, &exists::no_exists)
     }
 
-    /// As [`Self::compile`], with a way to decide `EXISTS`.
+    /// Does the same as [`Self::compile`], with a compiler for `EXISTS`.
     pub fn compile_with(
         expression: &Expression,
         columns: &[Variable],
@@ -95,7 +94,7 @@ impl CompiledExpression {
         })
     }
 
-    /// The column, if the expression is just a variable.
+    /// Returns the column if the expression is just a variable.
     pub fn as_column(&self) -> Option<usize> {
         match self.node {
             Node::Variable(column) => Some(column),
@@ -103,7 +102,7 @@ impl CompiledExpression {
         }
     }
 
-    /// The id, if the expression is the same term in every row; [`TermId::UNBOUND`] if it is an
+    /// Returns the id if the expression is the same term in every row; [`TermId::UNBOUND`] if it is an
     /// error in every row.
     pub fn as_constant(&self) -> Option<TermId> {
         match &self.node {
@@ -113,8 +112,8 @@ impl CompiledExpression {
         }
     }
 
-    /// The ids of a column, which holds terms of these kinds, for which the expression may be true,
-    /// as sorted ranges; `None` if that may be any. `ids` looks prefixes up in the dictionary.
+    /// Returns the ids of a column of terms of these kinds for which the expression may be true, as sorted
+    /// ranges; `None` if that is possible for all. `ids` looks up prefixes in the dictionary.
     pub(crate) fn id_set(
         &self,
         column: usize,
@@ -124,13 +123,13 @@ impl CompiledExpression {
         id_set::may_be_true(&self.node, column, kinds, ids)
     }
 
-    /// Whether it runs on ids alone in tight loops, without looking at any term's text.
+    /// Returns whether the expression runs on ids alone in tight loops, without reading any text.
     pub fn is_cheap(&self) -> bool {
         self.node.is_cheap()
     }
 
-    /// Whether it calls a function on terms that a row binds, and is best evaluated for many rows
-    /// in the order of their ids. Not where it asks more of the store than terms.
+    /// Returns whether the expression calls a function on terms that a row binds, and is best evaluated for
+    /// many rows in the order of their ids. False if it needs more from the store than terms.
     pub(crate) fn looks_at_texts(&self) -> bool {
         self.node.any(&|node| matches!(node, Node::Call(_)))
             && !self
@@ -138,7 +137,7 @@ impl CompiledExpression {
                 .any(&|node| matches!(node, Node::Exists(_) | Node::Custom(_) | Node::Degree(..)))
     }
 
-    /// The ids of the outcomes, 0 for errors. A term that is passed on keeps its id.
+    /// Returns the ids of the results, 0 for errors. A term that is passed through keeps its id.
     pub fn evaluate_ids(
         &self,
         columns: &[&[u64]],
@@ -155,7 +154,7 @@ impl CompiledExpression {
         Ok(ids)
     }
 
-    /// The values of the outcomes, `None` for errors.
+    /// Returns the values of the results, `None` for errors.
     pub fn evaluate(
         &self,
         columns: &[&[u64]],
@@ -174,7 +173,7 @@ impl CompiledExpression {
         Ok(values.collect())
     }
 
-    /// Which rows have a true effective boolean value.
+    /// Returns which rows have a true effective boolean value.
     pub fn filter(
         &self,
         columns: &[&[u64]],
@@ -192,8 +191,8 @@ impl CompiledExpression {
     }
 }
 
-/// Large batches are evaluated in parts of this many rows: it bounds the texts held at once, and
-/// lets a deadline in between.
+/// Number of rows of the parts in which large batches are evaluated. Parts bound the texts held at once,
+/// and the deadline is checked between them.
 const PART_ROWS: usize = 4096;
 
 fn for_parts(

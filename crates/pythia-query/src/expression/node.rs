@@ -1,5 +1,5 @@
-//! A compiled expression: variables are column numbers, constants have ids and values, and
-//! comparisons with constants know which ids they accept.
+//! A compiled expression: variables are column numbers, constants have ids and values, and comparisons with
+//! constants know which ids they accept.
 
 use std::sync::Arc;
 
@@ -29,11 +29,11 @@ pub(crate) enum Node {
     And(Vec<Node>),
     Or(Vec<Node>),
     Compare(Comparison, Box<(Node, Node)>),
-    /// A column against a constant, on ids.
+    /// Compares a column with a constant, by id.
     CompareConstant(Box<ConstantComparison>),
     SameTerm(Box<(Node, Node)>),
     In(Box<InList>),
-    /// A column in a list of IRIs, on ids.
+    /// Tests a column against a list of IRIs, by id.
     InIris(usize, FxHashSet<u64>),
     Arithmetic(Arithmetic, Box<(Node, Node)>),
     Plus(Box<Node>),
@@ -41,10 +41,10 @@ pub(crate) enum Node {
     If(Box<(Node, Node, Node)>),
     Coalesce(Vec<Node>),
     Call(Box<Call>),
-    /// A cast to one of XSD's types.
+    /// A cast to an XSD type.
     Cast(NamedNodeRef<'static>, Box<Node>),
     Custom(Box<CustomCall>),
-    /// How many quads have the term in a column as subject or as object.
+    /// The number of quads with the term in a column as subject or as object.
     Degree(End, usize),
     Exists(Arc<dyn ExistsTest>),
 }
@@ -56,8 +56,7 @@ pub(crate) struct InList {
     pub(crate) by_id: InIds,
 }
 
-/// What of an `IN` can be told from ids: for terms of some kinds, being equal to one of the items
-/// is being that item.
+/// The part of an `IN` that ids decide: terms of some kinds equal an item only if they are that item.
 #[derive(Default)]
 pub(crate) struct InIds {
     pub(crate) ids: FxHashSet<u64>,
@@ -65,7 +64,7 @@ pub(crate) struct InIds {
 }
 
 impl InIds {
-    /// For items that are all constants: IRIs, and beside them only strings, or only integers.
+    /// Makes the ids of items that are all constants: IRIs, together with only strings or only integers.
     pub(crate) fn of(items: &[Node]) -> Self {
         if items.is_empty() {
             return Self::default();
@@ -85,30 +84,30 @@ impl InIds {
             }
             ids.insert(constant.id.0);
         }
-        // A string is not comparable with an integer: that is an error, not a no.
+        // Comparing a string with an integer is an error, not false.
         if kinds.contains(&TermKind::String) && kinds.contains(&TermKind::Integer) {
             return Self::default();
         }
         Self { ids, kinds }
     }
 
-    /// Whether the term is one of the items; `None` if it takes the values to tell.
+    /// Returns whether the term is one of the items; `None` if that depends on the values.
     pub(crate) fn contain(&self, id: u64) -> Option<bool> {
         let known = self.kinds.contains(&TermId(id).kind());
         known.then(|| self.ids.contains(&id))
     }
 }
 
-/// A call of one of SPARQL's functions.
+/// A call of a built-in function.
 pub(crate) struct Call {
     pub(crate) function: Function,
     pub(crate) arguments: Vec<Node>,
-    /// The compiled pattern of `REGEX` and `REPLACE`, where it is constant; the inner `None` is
-    /// a pattern that is none.
+    /// The compiled pattern of `REGEX` and `REPLACE`, if it is constant. The inner `None` is an invalid
+    /// pattern.
     pub(crate) pattern: Option<Option<Pattern>>,
 }
 
-/// A call of a function of the embedding program.
+/// A call of a custom function of the embedding program.
 pub(crate) struct CustomCall {
     pub(crate) function: CustomFunction,
     pub(crate) arguments: Vec<Node>,
@@ -119,7 +118,7 @@ pub(crate) struct ConstantComparison {
     pub(crate) column: usize,
     pub(crate) operator: Comparison,
     pub(crate) constant: Constant,
-    /// The constant's kind, which its id does not tell if the store does not hold it.
+    /// The constant's kind, which its id does not tell if the store does not contain the term.
     pub(crate) kind: TermKind,
     /// How ids are compared.
     pub(crate) strategy: IdStrategy,
@@ -129,15 +128,15 @@ pub(crate) struct ConstantComparison {
 pub(crate) enum IdStrategy {
     /// The constant is an IRI or a language-tagged string: equal terms are the same term.
     SameId,
-    /// Ids of the constant's own sort order like their values; others are decided one by one.
+    /// Ids of the constant's own kinds sort like their values; others are decided one by one.
     Ranges(IdRanges),
-    /// Decided one by one.
+    /// Ids are decided one by one.
     Each,
 }
 
 impl Node {
-    /// Whether the node runs on ids alone, in a tight loop: then evaluating rows that are
-    /// already decided costs less than leaving them out.
+    /// Returns whether the node runs on ids alone, in a tight loop, so that evaluating rows that are
+    /// already decided costs less than skipping them.
     pub(crate) fn is_cheap(&self) -> bool {
         match self {
             Self::Error | Self::Constant(_) | Self::Bound(_) | Self::InIris(..) => true,
@@ -148,7 +147,7 @@ impl Node {
         }
     }
 
-    /// Whether it or a node inside it is of a kind.
+    /// Returns whether `is` is true for the node or a node inside it.
     pub(crate) fn any(&self, is: &dyn Fn(&Self) -> bool) -> bool {
         if is(self) {
             return true;
@@ -178,7 +177,7 @@ impl Node {
         }
     }
 
-    /// Whether the outcome is the same for all rows of a query.
+    /// Returns whether the result is the same for all rows of a query.
     pub(crate) fn is_constant(&self) -> bool {
         match self {
             Self::Error | Self::Constant(_) => true,
@@ -212,7 +211,7 @@ impl Node {
     }
 }
 
-/// Whether a function gives a boolean.
+/// Returns whether a function returns a boolean.
 pub(crate) fn is_predicate(function: &Function) -> bool {
     matches!(
         function,

@@ -1,8 +1,7 @@
 //! SPARQL's numbers: the four numeric types, promotion between them, and arithmetic.
 //!
-//! Every operation promotes its operands to the wider type (integer → decimal → float → double,
-//! XPath F&O §4.2) and gives `None` where the operation is an error (overflow, division of an
-//! integer or decimal by zero).
+//! Every operation promotes its operands to the wider type (integer → decimal → float → double, XPath F&O
+//! §4.2) and returns `None` for an error (overflow, division of an integer or decimal by zero).
 
 use std::cmp::Ordering;
 use std::fmt::Debug;
@@ -49,12 +48,12 @@ enum Pair {
 }
 
 impl Number {
-    /// The integer `value`.
+    /// Makes the integer `value`.
     pub fn from_i64(value: i64) -> Self {
         Self::Integer(value.into())
     }
 
-    /// The number in an inline id; `None` for ids of other kinds.
+    /// Returns the number in an inline id; `None` for ids of other kinds.
     pub fn from_inline(id: TermId) -> Option<Self> {
         Some(match inline_value(id)? {
             InlineValue::Integer(value) => Self::from_i64(value),
@@ -81,7 +80,7 @@ impl Number {
         }
     }
 
-    /// The nearest double.
+    /// Returns the nearest double.
     pub fn to_double(self) -> Double {
         match self {
             Self::Integer(v) => v.into(),
@@ -91,19 +90,18 @@ impl Number {
         }
     }
 
-    /// The nearest float.
+    /// Returns the nearest float.
     pub fn to_float(self) -> Float {
         match self {
             Self::Integer(v) => v.into(),
-            // Not by way of a double, which would round twice.
+            // A conversion through double would round twice.
             Self::Decimal(v) => parse_scaled::<f32>(v).into(),
             Self::Float(v) => v,
             Self::Double(v) => v.into(),
         }
     }
 
-    /// Casts to integer, cutting the fraction off; `None` for NaN, infinities and integers beyond
-    /// 64 bits.
+    /// Casts to integer by truncating the fraction; `None` for NaN, infinities and integers beyond 64 bits.
     pub fn to_integer(self) -> Option<Integer> {
         match self {
             Self::Integer(v) => Some(v),
@@ -112,8 +110,8 @@ impl Number {
         }
     }
 
-    /// Casts to decimal where nothing is lost; `None` for NaN, infinities and the decimals that
-    /// take an [`Exact`](super::exact::Exact).
+    /// Casts to decimal if that is lossless; `None` for NaN, infinities and decimals that need an
+    /// [`Exact`](super::exact::Exact).
     pub fn to_decimal(self) -> Option<Decimal> {
         match self {
             Self::Integer(v) => Some(v.into()),
@@ -126,7 +124,7 @@ impl Number {
         }
     }
 
-    /// The effective boolean value: false for zero and NaN.
+    /// Returns the effective boolean value: false for zero and NaN.
     pub fn to_bool(self) -> bool {
         match self {
             Self::Integer(v) => Boolean::from(v).into(),
@@ -136,7 +134,7 @@ impl Number {
         }
     }
 
-    /// Applies an operator; integer division gives a decimal.
+    /// Applies an operator. Integer division returns a decimal.
     pub fn apply(self, operator: Arithmetic, other: Self) -> Option<Self> {
         use Arithmetic as O;
         Some(match self.promote(other) {
@@ -167,7 +165,7 @@ impl Number {
         })
     }
 
-    /// Unary minus.
+    /// Negates the number.
     pub fn negate(self) -> Option<Self> {
         Some(match self {
             Self::Integer(v) => Self::Integer(v.checked_neg()?),
@@ -177,7 +175,7 @@ impl Number {
         })
     }
 
-    /// `ABS`.
+    /// Evaluates `ABS`.
     pub fn abs(self) -> Option<Self> {
         Some(match self {
             Self::Integer(v) => Self::Integer(v.checked_abs()?),
@@ -187,7 +185,7 @@ impl Number {
         })
     }
 
-    /// `CEIL`.
+    /// Evaluates `CEIL`.
     pub fn ceil(self) -> Option<Self> {
         Some(match self {
             Self::Integer(v) => Self::Integer(v),
@@ -197,7 +195,7 @@ impl Number {
         })
     }
 
-    /// `FLOOR`.
+    /// Evaluates `FLOOR`.
     pub fn floor(self) -> Option<Self> {
         Some(match self {
             Self::Integer(v) => Self::Integer(v),
@@ -207,7 +205,7 @@ impl Number {
         })
     }
 
-    /// `ROUND`: halves go up, towards positive infinity.
+    /// Evaluates `ROUND`. Halves are rounded up, towards positive infinity.
     pub fn round(self) -> Option<Self> {
         Some(match self {
             Self::Integer(v) => Self::Integer(v),
@@ -217,7 +215,7 @@ impl Number {
         })
     }
 
-    /// The total order of `ORDER BY`, `MIN` and `MAX`; see [`Self::order_key`].
+    /// Compares by the total order of `ORDER BY`, `MIN` and `MAX`; see [`Self::order_key`].
     pub fn total_cmp(self, other: Self) -> Ordering {
         match (self, other) {
             (Self::Integer(a), Self::Integer(b)) => a.cmp(&b),
@@ -228,10 +226,9 @@ impl Number {
         }
     }
 
-    /// A key that orders numbers by value, NaN first. Unlike the `<` operator, whose promotion
-    /// to double loses digits, it is a total order over all types: the nearest double, then what
-    /// an integer or decimal is above [that double's decimal](exact::decimal_units), in units of
-    /// 10⁻¹⁸.
+    /// Returns a key that sorts numbers by value, NaN first. The `<` operator loses digits when it promotes
+    /// to double; this key is a total order over all types. It is the nearest double, then the difference
+    /// between an integer or decimal and [that double's decimal](exact::decimal_units), in units of 10⁻¹⁸.
     pub fn order_key(self) -> (u64, i128) {
         let double = f64::from(self.to_double());
         let rest = match self {
@@ -243,7 +240,7 @@ impl Number {
     }
 }
 
-/// The integer that a double is without its fraction, if it has at most 64 bits.
+/// Returns the integer part of a double, if it fits into 64 bits.
 fn whole_part(value: f64) -> Option<Integer> {
     /// 2^63, the first number that is too large.
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
@@ -253,13 +250,13 @@ fn whole_part(value: f64) -> Option<Integer> {
         .then(|| (value.trunc() as i64).into())
 }
 
-/// The units of 10⁻¹⁸ in a decimal.
+/// Returns a decimal in units of 10⁻¹⁸.
 fn units(value: Decimal) -> i128 {
     i128::from_be_bytes(value.to_be_bytes())
 }
 
-/// The nearest double, quickly for a decimal of up to three fraction digits whose digits a double
-/// can hold: then one division rounds once.
+/// Returns the nearest double. It is fast for a decimal of up to three fraction digits whose digits fit
+/// into a double: a single division rounds once.
 fn decimal_to_double(value: Decimal) -> Double {
     const THOUSANDTH: i128 = 1_000_000_000_000_000;
     const DIGITS_MAX: i128 = 1 << 53;
@@ -271,14 +268,14 @@ fn decimal_to_double(value: Decimal) -> Double {
     parse_scaled::<f64>(value).into()
 }
 
-/// The nearest floating-point number: parsing rounds correctly, unlike the conversion of
+/// Returns the nearest floating-point number. Parsing rounds correctly, unlike the conversion of
 /// `oxsdatatypes`, which rounds digits and quotient.
 fn parse_scaled<F: FromStr<Err: Debug>>(value: Decimal) -> F {
     let text = format!("{}e-18", units(value));
     text.parse().expect("a floating-point form")
 }
 
-/// The bits of a double such that unsigned order is value order; −0 is 0 and NaN comes first.
+/// Returns the bits of a double such that unsigned order is value order; −0 is 0 and NaN comes first.
 pub(crate) fn double_order_bits(value: f64) -> u64 {
     if value.is_nan() {
         return 0;
@@ -291,11 +288,11 @@ pub(crate) fn double_order_bits(value: f64) -> u64 {
     }
 }
 
-/// What a decimal is above the decimal of the double nearest to it, in units of 10⁻¹⁸.
+/// Returns the difference between a decimal and the decimal of its nearest double, in units of 10⁻¹⁸.
 fn rest_above(exact: Decimal, double: f64) -> i128 {
-    /// A number of fewer digits is the shortest form of its double.
+    /// A number with fewer digits is the shortest form of its double.
     const DIGITS_MAX: i128 = 1_000_000_000_000_000;
-    /// Beyond, not every integer is a double.
+    /// Not every integer beyond this limit is a double.
     const WHOLE_MAX: i128 = 1 << 53;
     const ONE: i128 = 1_000_000_000_000_000_000;
     const THOUSANDTH: i128 = ONE / 1000;
@@ -310,7 +307,7 @@ fn rest_above(exact: Decimal, double: f64) -> i128 {
 }
 
 impl PartialEq for Number {
-    /// The `=` operator: promotes, and NaN differs from itself.
+    /// Evaluates `=`: promotes, and NaN differs from itself.
     fn eq(&self, other: &Self) -> bool {
         match self.promote(*other) {
             Pair::Integers(a, b) => a == b,
@@ -322,7 +319,7 @@ impl PartialEq for Number {
 }
 
 impl PartialOrd for Number {
-    /// The `<` operator: promotes, and nothing compares with NaN.
+    /// Evaluates `<`: promotes, and nothing compares with NaN.
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         match self.promote(*other) {
             Pair::Integers(a, b) => a.partial_cmp(&b),

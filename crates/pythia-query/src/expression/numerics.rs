@@ -1,8 +1,8 @@
-//! Numbers against exact rational arithmetic: casts, comparisons, order, arithmetic, sums.
+//! Tests of numbers against exact rational arithmetic: casts, comparisons, order, arithmetic, sums.
 //!
-//! What a number is worth is computed from its text by [`Rational`], rounding included, so that
-//! an error of a library that both sides use cannot hide. `PYTHIA_EXPRESSION_CASES` and
-//! `PYTHIA_EXPRESSION_SEED` make a campaign of it, as of the comparison with Oxigraph.
+//! The expected numbers are computed from their text by [`Rational`], including rounding, so an error of a
+//! library that both sides use cannot hide. `PYTHIA_EXPRESSION_CASES` and `PYTHIA_EXPRESSION_SEED` turn the
+//! test into a campaign, like the comparison with Oxigraph.
 
 pub(super) mod model;
 
@@ -27,7 +27,7 @@ fn value(text: &str, kind: Kind) -> Value<'static> {
     Term::from(Literal::new_typed_literal(text, datatype)).into()
 }
 
-/// What a cast gives; `None` is an error.
+/// Returns the result of a cast; `None` is an error.
 fn cast_to(value: Value<'_>, kind: Kind) -> Option<Term> {
     let datatype = NamedNode::new_unchecked(kind.datatype());
     match cast(value, datatype.as_ref()) {
@@ -36,7 +36,7 @@ fn cast_to(value: Value<'_>, kind: Kind) -> Option<Term> {
     }
 }
 
-/// Checks a cast of one numeric term to another; whether it is one.
+/// Checks a cast of one numeric term to another. Returns whether the terms are such a cast.
 pub(super) fn check_cast(
     before: Option<&Term>,
     target: NamedNodeRef<'_>,
@@ -81,7 +81,7 @@ fn casts_are_those_of_exact_arithmetic() {
             let outcome = cast_to(value(&text, kind), to);
             let what = || format!("{text} from {kind:?} to {to:?}");
             exact.cast(to).check(outcome.as_ref(), &what);
-            // A string that has the form of the type is cast to the number that it is.
+            // A string in the form of the type is cast to the number that it represents.
             let outcome = cast_to(Value::from(text.clone()), to);
             let expected = match Model::parse(&text, to) {
                 _ if !to.has_form(&text) => Outcome::Error,
@@ -196,7 +196,7 @@ fn sort_keys_order_numbers_of_all_types() {
                 assert_eq!(by_key, by_value, "{:?} {:?}", numbers[a], numbers[b]);
             }
         }
-        // Transitive: sorting cannot disagree with itself.
+        // The order is transitive, so sorting cannot contradict itself.
         let mut sorted: Vec<&Value<'_>> = values.iter().collect();
         sorted.sort_by(|a, b| compare_values(a, b));
         for (at, a) in sorted.iter().enumerate() {

@@ -1,13 +1,13 @@
 //! The total order of `ORDER BY`, `MIN` and `MAX`, as bytes that compare like the terms.
 //!
-//! Unbound < blank nodes < IRIs < literals < triple terms. Blank nodes, IRIs and strings go by
-//! code point (strings then by language), booleans and numbers by value, dates and times by their
-//! instant (one without a timezone as UTC, before one with), durations by length, and literals of
-//! unknown datatypes by datatype and lexical form. Where SPARQL's `<` orders two terms, so does
-//! this; values that `=` calls equal are equal here, so that later keys decide.
+//! Unbound < blank nodes < IRIs < literals < triple terms. Blank nodes, IRIs and strings are sorted by code
+//! point (strings then by language), booleans and numbers by value, dates and times by their instant (one
+//! without a timezone as UTC, before one with), durations by length, and literals of unknown datatypes by
+//! datatype and lexical form. Where SPARQL's `<` defines an order, this order agrees with it. Values that
+//! are equal by `=` are equal here, so that later keys decide.
 //!
-//! Keys of several columns are put together, those of descending columns inverted, so a row is
-//! one byte string whatever it is ordered by.
+//! The key of a row is one byte string: the keys of its columns are concatenated, those of descending
+//! columns inverted.
 
 use std::cmp::Ordering;
 
@@ -21,19 +21,19 @@ use super::temporal::Temporal;
 use super::value::Value;
 use crate::error::QueryError;
 
-/// How many rows are sorted at once, between looks at the deadline.
+/// Number of rows sorted at once, between checks of the deadline.
 const SORT_ROWS: usize = 1 << 18;
 
-/// One thing to order by.
+/// One sort column.
 #[derive(Clone, Copy, Debug)]
 pub struct SortColumn<'a> {
-    /// Raw ids, one a row.
+    /// Raw ids, one per row.
     pub ids: &'a [u64],
-    /// From the largest to the smallest.
+    /// Whether to sort from the largest to the smallest.
     pub descending: bool,
 }
 
-/// What kinds of ids a column has, and how large they get: decides how they become keys.
+/// The kinds of a column's ids and their largest payloads, which determine how ids become keys.
 #[derive(Clone, Debug)]
 pub struct ColumnKinds {
     kinds: u128,
@@ -50,7 +50,7 @@ impl Default for ColumnKinds {
 }
 
 impl ColumnKinds {
-    /// Takes note of some of the column's ids.
+    /// Records some of the column's ids.
     pub fn observe(&mut self, ids: &[u64]) {
         for &id in ids {
             let number = usize::from(TermId(id).kind_number() & 127);
@@ -70,8 +70,8 @@ pub struct SortKeys {
 }
 
 impl SortKeys {
-    /// No keys yet, of columns whose ids are all among those observed. Where ids of a sorted
-    /// dictionary can stand for their texts, these are not read at all.
+    /// Makes an empty set of keys for columns whose ids were all observed. Texts are not read if the ids of
+    /// a sorted dictionary can replace them.
     pub fn new(columns: &[ColumnKinds], context: &EvaluationContext) -> Self {
         Self {
             encodings: columns
@@ -83,8 +83,8 @@ impl SortKeys {
         }
     }
 
-    /// Adds the keys of `rows` rows. Decodes the terms it must see in one sorted batch, so rows
-    /// are best given a few thousand at a time.
+    /// Adds the keys of `rows` rows. Decodes the needed terms in one sorted batch, so a few thousand rows
+    /// at a time are best.
     pub fn extend(
         &mut self,
         columns: &[SortColumn<'_>],
@@ -111,24 +111,23 @@ impl SortKeys {
         Ok(())
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// A row's key.
+    /// Returns a row's key.
     pub fn key(&self, row: usize) -> &[u8] {
         let start = if row == 0 { 0 } else { self.ends[row - 1] };
         &self.bytes[start..self.ends[row]]
     }
 
-    /// The rows in order; rows with equal keys stay as they are. Asks `check` often enough for
-    /// a deadline to hold.
+    /// Returns the rows in order; the sort is stable. Calls `check` often enough to meet a deadline.
     pub fn order(
         &self,
         mut check: impl FnMut() -> Result<(), QueryError>,
@@ -137,7 +136,7 @@ impl SortKeys {
         let mut rows: Vec<(u64, u32)> = (0..row_count)
             .map(|row| (self.prefix(row as usize), row))
             .collect();
-        // Chunks of a size that takes some ten milliseconds, then merged.
+        // Chunks that take about ten milliseconds to sort, then merged.
         for chunk in rows.chunks_mut(SORT_ROWS) {
             check()?;
             chunk.sort_unstable_by(|a, b| self.compare(*a, *b));
@@ -154,7 +153,7 @@ impl SortKeys {
         Ok(rows.into_iter().map(|(_, row)| row).collect())
     }
 
-    /// Bytes that [`Self::order`] takes for so many rows.
+    /// Returns the bytes that [`Self::order`] needs for this many rows.
     pub fn order_bytes(rows: usize) -> usize {
         let merging = if rows > SORT_ROWS { rows / 2 + 1 } else { 0 };
         (rows + merging) * size_of::<(u64, u32)>()
@@ -168,7 +167,7 @@ impl SortKeys {
         })
     }
 
-    /// Merges the sorted halves of `rows`, of which the first has `middle` rows.
+    /// Merges the sorted halves of `rows`. The first half has `middle` rows.
     fn merge(
         &self,
         rows: &mut [(u64, u32)],
@@ -195,8 +194,8 @@ impl SortKeys {
         Ok(())
     }
 
-    /// The first eight bytes of a row's key. Where keys are shorter, they are all of one column,
-    /// and none is the start of another.
+    /// Returns the first eight bytes of a row's key. Shorter keys have only one column, and none of them is
+    /// a prefix of another.
     fn prefix(&self, row: usize) -> u64 {
         let key = self.key(row);
         match key.first_chunk::<8>() {
@@ -209,7 +208,7 @@ impl SortKeys {
         }
     }
 
-    /// How many bytes the keys take.
+    /// Returns the bytes of the keys.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
     }
@@ -218,10 +217,9 @@ impl SortKeys {
 /// How the ids of one column become keys that compare with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
-    /// The ids themselves: all are of kinds whose ids order like their terms.
+    /// The ids themselves: all are of kinds whose ids sort like their terms.
     Id,
-    /// Class and value; with `ranks`, dictionary ids of IRIs, blank nodes and strings stand for
-    /// their texts.
+    /// Class and value. Dictionary ids of IRIs, blank nodes and strings replace their texts.
     ValueRanked,
     /// Class and value.
     Value,
@@ -339,7 +337,7 @@ fn class_of(value: Temporal) -> u8 {
         }
 }
 
-/// Text, escaped so that its end sorts before every byte that could follow.
+/// Writes a text, escaped so that its end sorts before every byte that could follow.
 fn write_text(text: &str, out: &mut Vec<u8>) {
     for &byte in text.as_bytes() {
         out.push(byte);
@@ -415,7 +413,7 @@ fn direction_rank(direction: Option<BaseDirection>) -> u8 {
     }
 }
 
-/// The order of two values, the same as that of their keys.
+/// Compares two values like their keys.
 pub fn compare_values(a: &Value<'_>, b: &Value<'_>) -> Ordering {
     use Value as V;
     let text = |value| {
@@ -446,7 +444,7 @@ pub fn compare_values(a: &Value<'_>, b: &Value<'_>) -> Ordering {
     }
 }
 
-/// The order of two bound ids, if it takes no text to tell.
+/// Compares two bound ids; `None` if that needs their text.
 pub(crate) fn compare_ids(a: TermId, b: TermId, context: &EvaluationContext) -> Option<Ordering> {
     let (a_kind, b_kind) = (a.kind(), b.kind());
     if a_kind.is_inline() && b_kind.is_inline() {

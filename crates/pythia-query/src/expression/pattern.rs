@@ -1,11 +1,11 @@
-//! Regular expressions of `REGEX` and `REPLACE`: XPath's syntax and flags over the `regex` crate,
-//! which runs in linear time, with a limit on what a pattern compiles to.
+//! Regular expressions of `REGEX` and `REPLACE`: XPath's syntax and flags over the `regex` crate, which
+//! runs in linear time, with a limit on the size of compiled patterns.
 
 use std::borrow::Cow;
 
 use regex::{Regex, RegexBuilder};
 
-/// The largest compiled pattern: counted repetitions of repetitions grow beyond any memory.
+/// The largest compiled pattern. Nested counted repetitions could exceed any memory.
 const PROGRAM_BYTES_MAX: usize = 1 << 20;
 
 /// A compiled pattern.
@@ -17,7 +17,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// Compiles a pattern with XPath's flags (F&O §5.6.1.1); `None` if either is wrong.
+    /// Compiles a pattern with XPath's flags (F&O §5.6.1.1); `None` if either is invalid.
     pub(crate) fn compile(pattern: &str, flags: &str) -> Option<Self> {
         let literal = flags.contains('q');
         let mut pattern = Cow::Borrowed(pattern);
@@ -48,14 +48,14 @@ impl Pattern {
         Some(Self { regex, literal })
     }
 
-    /// Whether the pattern is found in a text.
+    /// Returns whether a text matches the pattern.
     pub(crate) fn is_match(&self, text: &str) -> bool {
         self.regex.is_match(text)
     }
 
-    /// Replaces every match. In the replacement `$1` is a group, `\$` a dollar and `\\` a
-    /// backslash; anything else after those is an error, and so is a pattern that matches the empty
-    /// string (F&O §5.6.4). A result longer than `bytes_max` is not made.
+    /// Replaces every match. In the replacement `$1` is a group, `\$` a dollar and `\\` a backslash.
+    /// Anything else after `$` or `\` is an error, and so is a pattern that matches the empty string (F&O
+    /// §5.6.4). Stops when the result exceeds `bytes_max`.
     pub(crate) fn replace(
         &self,
         text: &str,
@@ -91,7 +91,7 @@ impl Pattern {
     }
 }
 
-/// A text would be longer than it may be.
+/// The error for a text that exceeds its maximum length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
@@ -140,8 +140,8 @@ impl Replacement {
     }
 }
 
-/// XPath's `x` flag takes whitespace out of the pattern, but not out of character classes;
-/// there, unlike in the `regex` crate's own such flag, `#` starts no comment.
+/// Implements XPath's `x` flag: removes whitespace from the pattern, except in character classes. Unlike
+/// with this flag in the `regex` crate, `#` does not start a comment.
 fn without_whitespace(pattern: &str) -> String {
     let mut result = String::with_capacity(pattern.len());
     let mut class_depth = 0_u32;
@@ -160,7 +160,7 @@ fn without_whitespace(pattern: &str) -> String {
     result
 }
 
-/// Whether a pattern refers back to one of its groups (`(a)\1`). XPath has that, but finding it
+/// Returns whether a pattern refers back to one of its groups (`(a)\1`). XPath supports that, but matching
 /// takes exponential time in the worst case.
 pub(crate) fn has_back_reference(pattern: &str) -> bool {
     let mut escaped = false;
@@ -171,9 +171,9 @@ pub(crate) fn has_back_reference(pattern: &str) -> bool {
     })
 }
 
-/// Rewrites what XPath writes differently: class subtraction `[a-z-[aeiou]]`, the name classes
-/// `\i` and `\c`, whitespace `\s`, and the dot, which leaves out both kinds of line ends. `\w`
-/// stays what it is elsewhere, `_` included. Blocks (`\p{IsGreek}`) are not known.
+/// Translates XPath's differing syntax: class subtraction `[a-z-[aeiou]]`, the name classes `\i` and `\c`,
+/// whitespace `\s`, and the dot, which excludes both line ends. `\w` keeps its usual meaning, including
+/// `_`. Blocks (`\p{IsGreek}`) are not supported.
 fn translate(pattern: &str, dot_all: bool) -> Option<Cow<'_, str>> {
     /// XML 1.0's NameStartChar and NameChar, as the inside of a class.
     const NAME_START: &str = r":A-Z_a-z\u{C0}-\u{D6}\u{D8}-\u{F6}\u{F8}-\u{2FF}\u{370}-\u{37D}\u{37F}-\u{1FFF}\u{200C}-\u{200D}\u{2070}-\u{218F}\u{2C00}-\u{2FEF}\u{3001}-\u{D7FF}\u{F900}-\u{FDCF}\u{FDF0}-\u{FFFD}\u{10000}-\u{EFFFF}";

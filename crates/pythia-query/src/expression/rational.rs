@@ -1,5 +1,5 @@
-//! Rational numbers of any size: what the tests of numbers compute with, sharing no conversion
-//! with what they test. The comparison of random queries with another engine reads this file too.
+//! Rational numbers of any size, for the tests of numbers. They share no conversion with the tested code.
+//! The comparison of random queries with another engine includes this file too.
 
 use std::cmp::Ordering;
 use std::ops::{Add, Mul, Neg, Sub};
@@ -34,7 +34,7 @@ impl Rational {
         Self::new(value, 1)
     }
 
-    /// The number written as `[+-]digits[.digits][e[+-]digits]`; `None` if it is not one.
+    /// Parses `[+-]digits[.digits][e[+-]digits]`; `None` if the text has another form.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, exponent.parse().ok()?),
@@ -70,7 +70,7 @@ impl Rational {
         )
     }
 
-    /// The largest integer that is not larger.
+    /// Returns the largest integer that is not larger.
     pub(crate) fn floor(&self) -> Self {
         let quotient = &self.numerator / &self.denominator;
         let has_rest = &quotient * &self.denominator != self.numerator;
@@ -78,7 +78,7 @@ impl Rational {
         Self::integer(quotient - i32::from(below))
     }
 
-    /// The number without the digits that follow the first `digits` behind the point.
+    /// Returns the number truncated to `digits` fraction digits.
     pub(crate) fn truncated(&self, digits: u32) -> Self {
         let scale = power(10, digits);
         let cut = (&self.abs() * &Self::integer(scale.clone())).floor();
@@ -90,12 +90,12 @@ impl Rational {
         }
     }
 
-    /// How many digits it has behind the point, if they end.
+    /// Returns the number of fraction digits, if it is finite.
     pub(crate) fn fraction_digits(&self) -> Option<u32> {
         (0..1200).find(|&digits| self.truncated(digits) == *self)
     }
 
-    /// All its digits; `None` if they do not end.
+    /// Returns all digits; `None` if there are infinitely many.
     pub(crate) fn decimal_text(&self) -> Option<String> {
         let digits = self.fraction_digits()?;
         let scaled = (&self.abs() * &Self::integer(power(10, digits))).floor();
@@ -112,13 +112,13 @@ impl Rational {
         Some(format!("{sign}{text}"))
     }
 
-    /// The nearest number of `bits` significant bits that is a multiple of 2^`least`; of two that
-    /// are equally near, the even one.
+    /// Returns the nearest number of `bits` significant bits that is a multiple of 2^`least`. Ties are
+    /// rounded to even.
     fn rounded(&self, bits: u64, least: i64) -> Self {
         if self.is_zero() {
             return self.clone();
         }
-        // The unit in the last place, at first by the lengths of numerator and denominator.
+        // The unit in the last place, first estimated from the lengths of numerator and denominator.
         let length = |number: &BigInt| i64::try_from(number.bits()).expect("a short number");
         let bits = i64::try_from(bits).expect("few bits");
         let mut unit = length(&self.numerator) - length(&self.denominator) - bits - 1;
@@ -163,13 +163,13 @@ impl Rational {
         }
     }
 
-    /// The value of the nearest double; `None` if that is an infinity.
+    /// Returns the value of the nearest double; `None` if that is an infinity.
     pub(crate) fn nearest_double(&self) -> Option<Self> {
         let nearest = self.rounded(53, -1074);
         (nearest.abs() < Self::integer(power(2, 1024))).then_some(nearest)
     }
 
-    /// The value of the nearest float; `None` if that is an infinity.
+    /// Returns the value of the nearest float; `None` if that is an infinity.
     pub(crate) fn nearest_float(&self) -> Option<Self> {
         let nearest = self.rounded(24, -149);
         (nearest.abs() < Self::integer(power(2, 128))).then_some(nearest)

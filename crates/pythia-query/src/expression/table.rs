@@ -1,8 +1,8 @@
-//! The terms a running query computes, and how term ids and terms turn into each other.
+//! The terms that a running query computes, and the mapping between term ids and terms.
 //!
-//! Within a query equal terms have equal ids: a computed term is inline if it fits, has the
-//! dictionary's id if the store holds it, and only else an id of the query's own table. So joins,
-//! `DISTINCT` and grouping can compare ids wherever the terms came from.
+//! Within a query, equal terms have equal ids: a computed term is inline if it fits, has the dictionary's
+//! id if the store contains it, and otherwise gets an id of the query's own table. So joins, `DISTINCT` and
+//! grouping compare ids regardless of where the terms came from.
 
 use std::hash::BuildHasher;
 
@@ -17,29 +17,29 @@ use rustc_hash::FxBuildHasher;
 use crate::error::QueryError;
 use crate::governor::Governor;
 
-/// The table asks for memory in steps of at least so many bytes.
+/// The smallest step in which the table reserves memory.
 const CHARGE_BYTES: usize = 4 << 10;
 
-/// The dictionary of the store a query runs over.
+/// The dictionary of the store that a query reads.
 pub trait TermResolver: Send + Sync {
-    /// The id of a term that the store holds.
+    /// Returns the id of a term if the store contains it.
     fn resolve(&self, term: TermRef<'_>) -> Result<Option<TermId>, QueryError>;
 
-    /// The ids of several terms, in their order. A store reads all pages as one batch.
+    /// Returns the ids of several terms, in order. A store reads all pages as one batch.
     fn resolve_all(&self, terms: &[TermRef<'_>]) -> Result<Vec<Option<TermId>>, QueryError> {
         terms.iter().map(|term| self.resolve(*term)).collect()
     }
 
-    /// The terms of dictionary ids, in the order asked for; fastest for sorted, distinct ids.
+    /// Returns the terms of dictionary ids, in order. Sorted, distinct ids are fastest.
     fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError>;
 
-    /// How many quads have each of the terms (sorted, distinct ids) as subject or as object.
+    /// Counts the quads that have each of the terms (sorted, distinct ids) as subject or as object.
     fn degrees(&self, end: End, ids: &[TermId]) -> Result<Vec<u64>, QueryError> {
         let _ = end;
         Ok(vec![0; ids.len()])
     }
 
-    /// Up to which payload (exclusive) the ids of a dictionary kind compare like their terms.
+    /// Returns the payload up to which (exclusive) the ids of a dictionary kind compare like their terms.
     /// The default, 0, promises nothing.
     fn sorted_payloads(&self, kind: TermKind) -> u64 {
         let _ = kind;
@@ -47,7 +47,7 @@ pub trait TermResolver: Send + Sync {
     }
 }
 
-/// A resolver without a store: for tests, and for expressions without data.
+/// A resolver without a store, for tests and for expressions without data.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoStore;
 
@@ -70,24 +70,23 @@ pub struct TermTable {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Each term looked up so far with its id: of the dictionary, or computed with its index.
+    /// Each term looked up so far with its id: from the dictionary, or computed from its index.
     terms: Vec<(Term, TermId)>,
     /// Indexes into `terms`, by term.
     index: HashTable<u32>,
     text_bytes: usize,
-    /// What the query's budget has given for all of it.
+    /// Bytes charged to the query's budget so far.
     charged_bytes: usize,
 }
 
 impl TermTable {
-    /// An empty table.
+    /// Makes an empty table.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The id of a term. Reads the store's dictionary the first time a term is seen that does
-    /// not fit into an id.
-    /// The table's growth is charged to the query, until whose end it is kept.
+    /// Returns the id of a term. Reads the store's dictionary when a term that does not fit into an id is
+    /// seen for the first time. The table's growth is charged to the query until it ends.
     pub fn intern(
         &self,
         term: Term,
@@ -110,8 +109,8 @@ impl TermTable {
         }
     }
 
-    /// The ids of several terms, in their order. Reads the store's dictionary once, for all that are
-    /// seen the first time.
+    /// Returns the ids of several terms, in order. Reads the store's dictionary once, for all terms that
+    /// are seen for the first time.
     pub fn intern_all(
         &self,
         terms: Vec<Term>,
@@ -134,7 +133,7 @@ impl TermTable {
                 return Ok(id);
             }
             let stored = stored.next().expect("an answer for each");
-            // It may be twice among them.
+            // The same term may occur twice.
             match state.find(hash(&term), &term) {
                 Some(id) => Ok(id),
                 None => state.insert(hash(&term), term, stored, governor),
@@ -143,10 +142,10 @@ impl TermTable {
         ids.collect()
     }
 
-    /// The terms of computed ids.
+    /// Returns the terms of computed ids.
     ///
     /// # Panics
-    /// If an id is not one of this table's.
+    /// If an id was not returned by this table.
     pub fn terms(&self, ids: &[TermId]) -> Vec<Term> {
         let state = self.state.lock();
         ids.iter()
@@ -158,7 +157,7 @@ impl TermTable {
             .collect()
     }
 
-    /// About how many bytes the table holds.
+    /// Returns the approximate memory of the table in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.state.lock().memory_bytes()
     }
@@ -198,7 +197,7 @@ impl State {
         });
         let bytes = self.memory_bytes();
         if bytes > self.charged_bytes {
-            // A little ahead, so that few terms ask.
+            // Charged in advance, so that few terms have to reserve memory.
             let bytes = bytes + CHARGE_BYTES;
             governor.reserve(bytes - self.charged_bytes)?;
             self.charged_bytes = bytes;
@@ -207,7 +206,7 @@ impl State {
     }
 }
 
-/// The id of a literal that fits into one.
+/// Returns the id of a literal that fits into one.
 fn inline(term: &Term) -> Option<TermId> {
     match term {
         Term::Literal(literal) if literal.language().is_none() => {
@@ -217,7 +216,7 @@ fn inline(term: &Term) -> Option<TermId> {
     }
 }
 
-/// Bytes of a term's texts.
+/// Returns the bytes of a term's texts.
 pub(crate) fn text_bytes(term: &Term) -> usize {
     match term {
         Term::NamedNode(node) => node.as_str().len(),

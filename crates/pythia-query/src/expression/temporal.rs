@@ -36,7 +36,7 @@ pub enum AnyDuration {
     DayTime(DayTimeDuration),
 }
 
-/// What `YEAR`, `MONTH` and their kin take out of a date or time.
+/// The parts of a date or time that `YEAR`, `MONTH` etc. return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the variants are SPARQL's functions")]
 pub enum Component {
@@ -47,7 +47,7 @@ pub enum Component {
     Minutes,
 }
 
-/// Runs an expression with the value inside a [`Temporal`], whatever its type.
+/// Evaluates an expression with the value inside a [`Temporal`] of any type.
 macro_rules! with_temporal {
     ($temporal:expr, $value:ident => $result:expr) => {
         match $temporal {
@@ -64,8 +64,7 @@ macro_rules! with_temporal {
 }
 
 impl Temporal {
-    /// The value of a literal of this datatype; `None` for another datatype or a form that is
-    /// not in its lexical space.
+    /// Parses a literal of this datatype; `None` for another datatype or an invalid lexical form.
     pub fn parse(lexical: &str, datatype: &str) -> Option<Self> {
         let datatype = NamedNodeRef::new_unchecked(datatype);
         Some(match datatype {
@@ -86,7 +85,7 @@ impl Temporal {
         })
     }
 
-    /// The datatype of the canonical literal.
+    /// Returns the datatype of the canonical literal.
     pub fn datatype(self) -> NamedNodeRef<'static> {
         match self {
             Self::DateTime(_) => xsd::DATE_TIME,
@@ -100,7 +99,7 @@ impl Temporal {
         }
     }
 
-    /// The canonical literal.
+    /// Returns the canonical literal.
     pub fn to_literal(self) -> Literal {
         Literal::new_typed_literal(
             with_temporal!(self, value => value.to_string()),
@@ -108,8 +107,8 @@ impl Temporal {
         )
     }
 
-    /// Seconds on the timeline (UTC, or local where there is no timezone) in units of 10⁻¹⁸, and
-    /// whether there is a timezone. Orders like the `<` operator where that is defined.
+    /// Returns the seconds on the timeline (UTC, or local without a timezone) in units of 10⁻¹⁸, and
+    /// whether there is a timezone. Sorts like the `<` operator where that is defined.
     pub fn instant(self) -> (i128, bool) {
         let bytes = with_temporal!(self, value => value.to_be_bytes());
         let mut seconds = [0; 16];
@@ -120,17 +119,17 @@ impl Temporal {
         )
     }
 
-    /// The timezone's distance from UTC.
+    /// Returns the timezone's offset from UTC.
     pub fn timezone_offset(self) -> Option<TimezoneOffset> {
         with_temporal!(self, value => value.timezone_offset())
     }
 
-    /// The timezone's distance from UTC as a duration, for `TIMEZONE`.
+    /// Returns the timezone's offset from UTC as a duration, for `TIMEZONE`.
     pub fn timezone(self) -> Option<DayTimeDuration> {
         with_temporal!(self, value => value.timezone())
     }
 
-    /// A component; `None` if this type does not have it.
+    /// Returns a component; `None` if this type does not have it.
     pub fn component(self, component: Component) -> Option<Integer> {
         use Component as C;
         Some(match (component, self) {
@@ -155,7 +154,7 @@ impl Temporal {
         })
     }
 
-    /// The seconds, with their fraction.
+    /// Returns the seconds with their fraction.
     pub fn seconds(self) -> Option<Decimal> {
         match self {
             Self::DateTime(v) => Some(v.second()),
@@ -164,7 +163,7 @@ impl Temporal {
         }
     }
 
-    /// The time between two points of one type.
+    /// Returns the time between two points of one type.
     pub fn subtract(self, other: Self) -> Option<DayTimeDuration> {
         match (self, other) {
             (Self::DateTime(a), Self::DateTime(b)) => a.checked_sub(b),
@@ -174,7 +173,7 @@ impl Temporal {
         }
     }
 
-    /// The point a duration later.
+    /// Adds a duration.
     pub fn add_duration(self, duration: AnyDuration) -> Option<Self> {
         use AnyDuration as D;
         Some(match (self, duration) {
@@ -186,7 +185,7 @@ impl Temporal {
         })
     }
 
-    /// The point a duration earlier.
+    /// Subtracts a duration.
     pub fn subtract_duration(self, duration: AnyDuration) -> Option<Self> {
         use AnyDuration as D;
         Some(match (self, duration) {
@@ -198,7 +197,8 @@ impl Temporal {
         })
     }
 
-    /// The `=` operator: values of different types differ; `None` if an unknown timezone decides.
+    /// Evaluates `=`: values of different types differ; `None` if the result depends on an unknown
+    /// timezone.
     pub fn equals(self, other: Self) -> Option<bool> {
         if self.datatype() != other.datatype() {
             return Some(false);
@@ -206,7 +206,7 @@ impl Temporal {
         self.compare(other).map(Ordering::is_eq)
     }
 
-    /// The `<` operator: `None` if the types differ or the order is not known.
+    /// Compares for `<`: `None` if the types differ or the order is unknown.
     pub fn compare(self, other: Self) -> Option<Ordering> {
         match (self, other) {
             (Self::DateTime(a), Self::DateTime(b)) => a.partial_cmp(&b),
@@ -250,7 +250,7 @@ impl Temporal {
     }
 }
 
-/// The leap day exists in XSD without a year too, but not in `oxsdatatypes`' parser.
+/// Parses a `gMonthDay`. The parser of `oxsdatatypes` rejects the leap day, which XSD allows.
 fn parse_month_day(lexical: &str) -> Option<GMonthDay> {
     match lexical.strip_prefix("--02-29") {
         Some(timezone) => {
@@ -262,7 +262,7 @@ fn parse_month_day(lexical: &str) -> Option<GMonthDay> {
 }
 
 impl AnyDuration {
-    /// The value of a literal of this datatype; `None` for another datatype or a wrong form.
+    /// Parses a literal of this datatype; `None` for another datatype or an invalid form.
     pub fn parse(lexical: &str, datatype: &str) -> Option<Self> {
         Some(match NamedNodeRef::new_unchecked(datatype) {
             xsd::DURATION => Self::Duration(lexical.parse().ok()?),
@@ -272,7 +272,7 @@ impl AnyDuration {
         })
     }
 
-    /// The datatype of the canonical literal.
+    /// Returns the datatype of the canonical literal.
     pub fn datatype(self) -> NamedNodeRef<'static> {
         match self {
             Self::Duration(_) => xsd::DURATION,
@@ -281,7 +281,7 @@ impl AnyDuration {
         }
     }
 
-    /// The canonical literal.
+    /// Returns the canonical literal.
     pub fn to_literal(self) -> Literal {
         let lexical = match self {
             Self::Duration(v) => v.to_string(),
@@ -291,7 +291,7 @@ impl AnyDuration {
         Literal::new_typed_literal(lexical, self.datatype())
     }
 
-    /// The same duration as the general type.
+    /// Returns the same duration as the general type.
     pub fn to_duration(self) -> Duration {
         match self {
             Self::Duration(v) => v,
@@ -300,7 +300,7 @@ impl AnyDuration {
         }
     }
 
-    /// Adds two durations; two of one special type stay of that type.
+    /// Adds two durations. Two of the same special type keep that type.
     pub fn checked_add(self, other: Self) -> Option<Self> {
         Some(match (self, other) {
             (Self::YearMonth(a), Self::YearMonth(b)) => Self::YearMonth(a.checked_add(b)?),
@@ -318,7 +318,7 @@ impl AnyDuration {
         })
     }
 
-    /// Unary minus.
+    /// Negates the duration.
     pub fn negate(self) -> Option<Self> {
         Some(match self {
             Self::Duration(v) => Self::Duration(v.checked_neg()?),
@@ -327,7 +327,7 @@ impl AnyDuration {
         })
     }
 
-    /// Casts to another duration type, dropping the part that type does not have.
+    /// Casts to another duration type, dropping the part that the target does not have.
     pub fn cast(self, datatype: NamedNodeRef<'_>) -> Option<Self> {
         let (months, seconds) = self.parts();
         Some(match datatype {
@@ -338,7 +338,7 @@ impl AnyDuration {
         })
     }
 
-    /// The months, years included, and the seconds, days included.
+    /// Returns the months including years, and the seconds including days.
     fn parts(self) -> (i64, Decimal) {
         let bytes = self.to_duration().to_be_bytes();
         let (mut months, mut seconds) = ([0; 8], [0; 16]);
@@ -347,7 +347,8 @@ impl AnyDuration {
         (i64::from_be_bytes(months), Decimal::from_be_bytes(seconds))
     }
 
-    /// A total order: length with a month of the mean Gregorian length, then months.
+    /// Returns a key for a total order: the length with months of the mean Gregorian length, then the
+    /// months.
     pub fn order_key(self) -> (i128, i64) {
         /// 365.2425 days / 12.
         const MONTH_SECONDS: i128 = 2_629_746;

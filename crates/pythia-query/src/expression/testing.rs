@@ -1,5 +1,5 @@
-//! What the tests of this module share: a dictionary in memory whose ids are what a store's would
-//! be, and expressions from text.
+//! Helpers of this module's tests: a dictionary in memory with the ids that a store would use, and parsing
+//! of expressions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) struct MemoryDictionary {
 }
 
 impl MemoryDictionary {
-    /// A dictionary of those terms that do not fit into ids.
+    /// Makes a dictionary of those terms that do not fit into ids.
     pub(crate) fn new(terms: impl IntoIterator<Item = Term>) -> Self {
         let mut dictionary = Self::default();
         for term in terms {
@@ -88,13 +88,13 @@ fn sort_key(term: &Term) -> (String, String) {
     }
 }
 
-/// A context over a dictionary of these terms.
+/// Makes a context over a dictionary of these terms.
 pub(crate) fn context(terms: impl IntoIterator<Item = Term>) -> EvaluationContext {
     let now: DateTime = "2024-05-06T07:08:09Z".parse().expect("a dateTime");
     EvaluationContext::new(Arc::new(MemoryDictionary::new(terms)), now, [7; 32])
 }
 
-/// A term from the text of an expression.
+/// Parses a term.
 pub(crate) fn term(text: &str) -> Term {
     match expression(text) {
         Expression::NamedNode(node) => node.into(),
@@ -103,7 +103,7 @@ pub(crate) fn term(text: &str) -> Term {
     }
 }
 
-/// An expression from its text.
+/// Parses an expression.
 pub(crate) fn expression(text: &str) -> Expression {
     let query =
         format!("PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> SELECT ({text} AS ?result) {{}}");
@@ -122,7 +122,7 @@ fn extended(pattern: &GraphPattern) -> Option<&Expression> {
     }
 }
 
-/// The variables of these names.
+/// Returns the variables of these names.
 pub(crate) fn variables(names: &[&str]) -> Vec<Variable> {
     names
         .iter()

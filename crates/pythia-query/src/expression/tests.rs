@@ -1,4 +1,4 @@
-//! Expressions as a query sees them: compiled from text, run over columns of ids.
+//! Tests of expressions as in a query: compiled from text, run over columns of ids.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::testing::{context, expression, term, variables};
 use super::*;
 use crate::governor::Governor;
 
-/// The outcome of an expression without variables, as it is written in N-Triples.
+/// Returns the result of an expression without variables, in N-Triples syntax.
 fn outcome(text: &str) -> Option<String> {
     outcome_in(text, &context([]))
 }
@@ -23,7 +23,7 @@ fn outcome_in(text: &str, context: &EvaluationContext) -> Option<String> {
     (ids[0] != 0).then(|| context.decode(&[TermId(ids[0])]).expect("decoded")[0].to_string())
 }
 
-/// The outcomes for each of some terms as `?x`; `None` in the list is unbound.
+/// Returns the results for each of some terms as `?x`; `None` in the list is unbound.
 fn outcomes(text: &str, terms: &[Option<Term>]) -> Vec<Option<String>> {
     let context = context(terms.iter().flatten().cloned());
     let ids: Vec<u64> = terms
@@ -353,12 +353,12 @@ fn compiling_stops_when_the_query_is_cancelled() {
     assert!(matches!(compiled, Err(QueryError::Cancelled)));
 }
 
-/// A context with so much memory besides what batches have for nothing.
+/// Makes a context with this much memory in addition to the free memory of batches.
 fn context_within(bytes: usize) -> EvaluationContext {
     context([]).with_governor(Arc::new(Governor::with_memory(bytes)))
 }
 
-/// The outcomes of an expression where `?x` is the same term in all rows.
+/// Returns the results of an expression where `?x` is the same term in all rows.
 fn repeated(
     text: &str,
     value: Term,
@@ -417,8 +417,8 @@ fn arithmetic_with_long_numbers_stops_when_the_query_is_cancelled() {
 
 #[test]
 fn constant_comparisons_agree_with_values() {
-    // Every operator of every pair: once by the loops on ids, once with the constant hidden in a
-    // second column, once by value alone.
+    // Every operator for every pair: by the loops on ids, with the constant hidden in a second column, and
+    // by value alone.
     let texts = [
         "1",
         "01",
@@ -510,7 +510,7 @@ fn membership_in_iris_runs_on_ids() {
 
 #[test]
 fn cheap_conditions_spare_text() {
-    /// Refuses to decode one term.
+    /// Fails to decode one term.
     struct Guarded(super::testing::MemoryDictionary);
     impl TermResolver for Guarded {
         fn resolve(&self, term: oxrdf::TermRef<'_>) -> Result<Option<TermId>, QueryError> {

@@ -1,5 +1,5 @@
-//! The functions of strings. A string is an `xsd:string` or language-tagged; most functions keep
-//! the language and direction of their first argument (SPARQL 1.1 §17.4.3.1).
+//! String functions. A string is an `xsd:string` or language-tagged. Most functions keep the language and
+//! direction of their first argument (SPARQL 1.1 §17.4.3.1).
 
 use oxrdf::{BaseDirection, Literal};
 use spargebra::algebra::Function;
@@ -15,7 +15,7 @@ pub(crate) struct Text<'v> {
 }
 
 impl<'v> Text<'v> {
-    /// The string in a value.
+    /// Returns the string in a value.
     pub(crate) fn of(value: &'v Value<'_>) -> Option<Self> {
         match value {
             Value::String(text) => Some(Self {
@@ -34,7 +34,7 @@ impl<'v> Text<'v> {
         }
     }
 
-    /// Another text in the same language.
+    /// Returns another text in the same language.
     pub(crate) fn with_text(self, text: String) -> Value<'static> {
         match self.language {
             None => text.into(),
@@ -47,7 +47,7 @@ impl<'v> Text<'v> {
     }
 }
 
-/// Two strings that a function may take together: the second has no language, or the same.
+/// Returns two strings that a function may combine: the second has no language, or the same one.
 pub(crate) fn compatible<'v>(
     first: &'v Value<'_>,
     second: &'v Value<'_>,
@@ -57,7 +57,7 @@ pub(crate) fn compatible<'v>(
     compatible.then_some((first, second.text))
 }
 
-/// A string function that gives a value.
+/// Evaluates a string function that returns a value.
 pub(crate) fn call(function: &Function, arguments: &[Value<'_>]) -> Option<Value<'static>> {
     use Function as F;
     Some(match (function, arguments) {
@@ -118,7 +118,7 @@ pub(crate) fn call(function: &Function, arguments: &[Value<'_>]) -> Option<Value
     })
 }
 
-/// `CONCAT`: the result has a language if all arguments have that one.
+/// Evaluates `CONCAT`. The result has a language if all arguments have the same one.
 fn concat(values: &[Value<'_>]) -> Option<Value<'static>> {
     let mut result = String::new();
     let mut language = None;
@@ -135,7 +135,7 @@ fn concat(values: &[Value<'_>]) -> Option<Value<'static>> {
     Some(text.with_text(result))
 }
 
-/// `SUBSTR` takes integers; F&O rounds other numbers, which SPARQL does not allow.
+/// Returns an integer argument of `SUBSTR`. F&O rounds other numbers, which SPARQL does not allow.
 fn round_to_integer(value: &Value<'_>) -> Option<i64> {
     match value {
         Value::Number(Number::Integer(value)) => Some((*value).into()),
@@ -143,7 +143,7 @@ fn round_to_integer(value: &Value<'_>) -> Option<i64> {
     }
 }
 
-/// The characters from `start` (counted from 1) on, `length` of them or all (F&O §5.4.3).
+/// Returns `length` characters, or all, from `start` (counted from 1) on (F&O §5.4.3).
 fn substring(text: &str, start: i64, length: Option<i64>) -> &str {
     let end = length.map_or(i64::MAX, |length| start.saturating_add(length));
     let skipped = usize::try_from(start.saturating_sub(1)).unwrap_or(0);
@@ -157,7 +157,7 @@ fn substring(text: &str, start: i64, length: Option<i64>) -> &str {
     &rest[..byte_of(rest, taken)]
 }
 
-/// `ENCODE_FOR_URI`: all but RFC 3986's unreserved characters.
+/// Evaluates `ENCODE_FOR_URI`: encodes all but RFC 3986's unreserved characters.
 fn percent_encode(text: &str) -> String {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let mut result = String::with_capacity(text.len());
@@ -173,7 +173,7 @@ fn percent_encode(text: &str) -> String {
     result
 }
 
-/// `LANGMATCHES`: RFC 4647's basic filtering.
+/// Evaluates `LANGMATCHES` (RFC 4647 basic filtering).
 pub(crate) fn language_matches(tag: &str, range: &str) -> bool {
     if range == "*" {
         return !tag.is_empty();
@@ -186,7 +186,7 @@ pub(crate) fn language_matches(tag: &str, range: &str) -> bool {
     }
 }
 
-/// A random (version 4) UUID from 128 random bits.
+/// Makes a random (version 4) UUID of 128 random bits.
 pub(crate) fn uuid(random: u128) -> String {
     let bits = (random & !(0xf << 76) & !(0b11 << 62)) | (4 << 76) | (0b10 << 62);
     let hex = format!("{bits:032x}");

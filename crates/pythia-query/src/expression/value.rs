@@ -1,9 +1,9 @@
-//! A term as the evaluator sees it: its value rather than its spelling.
+//! Values of terms, as the evaluator uses them.
 //!
-//! A [`Value`] borrows its text where it can, so looking at a decoded term copies nothing. It has
-//! lost the spelling of a typed literal (`"01"^^xsd:integer` is the integer 1, and so is
-//! `"1"^^xsd:byte`), so whatever must give a term back unchanged keeps its id or the
-//! [`oxrdf::Term`]; only computed values are turned back into terms, in canonical form.
+//! A [`Value`] borrows its text where possible, so reading a decoded term copies nothing. It does not keep
+//! the lexical form of a typed literal (`"01"^^xsd:integer` is the integer 1, and so is `"1"^^xsd:byte`).
+//! Code that must return a term unchanged keeps its id or the [`oxrdf::Term`]; only computed values are
+//! turned back into terms, in canonical form.
 
 use std::borrow::Cow;
 use std::num::IntErrorKind;
@@ -58,7 +58,7 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The value inside an inline id; `None` for ids of other kinds. Touches no text.
+    /// Returns the value of an inline id; `None` for ids of other kinds. Reads no text.
     pub fn from_inline(id: TermId) -> Option<Self> {
         if let Some(number) = Number::from_inline(id) {
             return Some(Self::Number(number));
@@ -72,7 +72,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The value of a term, borrowing its text.
+    /// Returns the value of a term, borrowing its text.
     pub fn from_term(term: &'a Term) -> Self {
         match term {
             Term::NamedNode(node) => Self::NamedNode(Cow::Borrowed(node.as_str())),
@@ -82,7 +82,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value of a literal, borrowing its text.
+    /// Returns the value of a literal, borrowing its text.
     pub fn from_literal(literal: &'a Literal) -> Self {
         if let Some(language) = literal.language() {
             return Self::LangString {
@@ -102,7 +102,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The same value, borrowed.
+    /// Returns the same value, borrowed.
     pub fn borrow(&'a self) -> Self {
         match self {
             Self::NamedNode(iri) => Self::NamedNode(Cow::Borrowed(iri)),
@@ -130,7 +130,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The same value, owning its text.
+    /// Returns the same value, owning its text.
     pub fn into_owned(self) -> Value<'static> {
         match self {
             Self::NamedNode(iri) => Value::NamedNode(Cow::Owned(iri.into_owned())),
@@ -158,7 +158,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The term with this value, in canonical form.
+    /// Returns the canonical term of the value.
     pub fn into_term(self) -> Term {
         match self {
             Self::NamedNode(iri) => NamedNode::new_unchecked(iri).into(),
@@ -199,7 +199,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The id that holds the canonical term of a value, if it fits into one.
+    /// Returns the inline id of the value's canonical term, if it fits.
     pub fn to_inline(&self) -> Option<TermId> {
         if let Self::Number(Number::Decimal(value)) = self
             && let Some(id) = inline_decimal(*value)
@@ -219,12 +219,12 @@ impl<'a> Value<'a> {
         inline_literal(&lexical, datatype.as_str())
     }
 
-    /// The integer `value`.
+    /// Makes the integer `value`.
     pub fn integer(value: i64) -> Self {
         Self::Number(Number::from_i64(value))
     }
 
-    /// Whether this is a literal.
+    /// Returns whether this is a literal.
     pub fn is_literal(&self) -> bool {
         !matches!(
             self,
@@ -232,12 +232,12 @@ impl<'a> Value<'a> {
         )
     }
 
-    /// Whether this is a number.
+    /// Returns whether this is a number.
     pub fn is_numeric(&self) -> bool {
         matches!(self, Self::Number(_) | Self::Exact(_))
     }
 
-    /// The number, if this is one that is not too long.
+    /// Returns the number, if this is one that is not too long.
     pub fn as_number(&self) -> Option<Number> {
         match self {
             Self::Number(number) => Some(*number),
@@ -245,7 +245,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The text of an `xsd:string` without a language.
+    /// Returns the text of an `xsd:string`.
     pub fn as_simple_string(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
@@ -253,19 +253,19 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The effective boolean value (SPARQL 1.1 §17.2.2); `None` is a type error.
+    /// Returns the effective boolean value (SPARQL 1.1 §17.2.2); `None` is a type error.
     pub fn effective_boolean(&self) -> Option<bool> {
         match self {
             Self::Boolean(value) => Some(*value),
             Self::String(text) => Some(!text.is_empty()),
             Self::Number(number) => Some(number.to_bool()),
-            // Zero is short.
+            // Zero always fits into a `Number`.
             Self::Exact(_) => Some(true),
             _ => None,
         }
     }
 
-    /// The datatype of a computed value; `None` if it is no literal.
+    /// Returns the datatype of a computed value; `None` if it is not a literal.
     pub fn datatype(&self) -> Option<NamedNodeRef<'_>> {
         Some(match self {
             Self::NamedNode(_) | Self::BlankNode(_) | Self::Triple(_) => return None,
@@ -345,7 +345,7 @@ impl From<Term> for Value<'static> {
     }
 }
 
-/// The id of an `xsd:integer` that fits: ids of integers follow each other like the integers.
+/// Returns the id of an `xsd:integer` that fits. Ids of integers are consecutive, like the integers.
 fn inline_integer(value: i64) -> Option<TermId> {
     /// The payload of 0.
     const ZERO: i64 = 1 << (TermId::PAYLOAD_BITS - 1);
@@ -353,8 +353,8 @@ fn inline_integer(value: i64) -> Option<TermId> {
     (payload <= TermId::PAYLOAD_MAX).then(|| TermId::new(TermKind::Integer, payload))
 }
 
-/// The id of the canonical form of an `xsd:decimal` of up to three fraction digits; others go
-/// through their text. The payload is the number of fraction digits and the mantissa.
+/// Returns the id of the canonical form of an `xsd:decimal` of up to three fraction digits; others are
+/// converted through their text. The payload is the number of fraction digits and the mantissa.
 fn inline_decimal(value: Decimal) -> Option<TermId> {
     const THOUSANDTH: i128 = 1_000_000_000_000_000;
     const MANTISSA_BITS: u32 = 52;
@@ -379,7 +379,7 @@ fn inline_decimal(value: Decimal) -> Option<TermId> {
     ))
 }
 
-/// The canonical lexical form and datatype of a number.
+/// Returns the canonical lexical form and datatype of a number.
 fn number_lexical(number: Number) -> (String, NamedNodeRef<'static>) {
     match number {
         Number::Integer(v) => (v.to_string(), xsd::INTEGER),
@@ -389,11 +389,11 @@ fn number_lexical(number: Number) -> (String, NamedNodeRef<'static>) {
     }
 }
 
-/// XML's white space, which all datatypes that [`parse_typed`] knows ignore around a form: their
+/// XML's white space, which all datatypes known to [`parse_typed`] ignore around a lexical form: their
 /// `whiteSpace` facet is `collapse` (XSD 1.1 §4.3.6), and none has white space inside.
 pub(crate) const WHITE_SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// The value of a typed literal, if its datatype is known and the form is in its lexical space.
+/// Parses a typed literal; `None` if its datatype is unknown or the lexical form is invalid.
 fn parse_typed(lexical: &str, datatype: &str) -> Option<Value<'static>> {
     let name = datatype.strip_prefix("http://www.w3.org/2001/XMLSchema#")?;
     let lexical = lexical.trim_matches(WHITE_SPACE);
@@ -423,7 +423,7 @@ fn parse_typed(lexical: &str, datatype: &str) -> Option<Value<'static>> {
     })
 }
 
-/// The value space of `xsd:integer` and the types derived from it.
+/// Returns the value space of `xsd:integer` or a type derived from it.
 pub(crate) fn integer_range(name: &str) -> Option<std::ops::RangeInclusive<i128>> {
     Some(match name {
         "integer" => i128::MIN..=i128::MAX,
@@ -443,7 +443,7 @@ pub(crate) fn integer_range(name: &str) -> Option<std::ops::RangeInclusive<i128>
     })
 }
 
-/// An integer's lexical form as a number, or the end of the numbers that it is beyond.
+/// Parses an integer; saturates if it is too large.
 pub(crate) fn saturated(lexical: &str) -> Option<i128> {
     match lexical.parse() {
         Ok(value) => Some(value),
@@ -455,7 +455,7 @@ pub(crate) fn saturated(lexical: &str) -> Option<i128> {
     }
 }
 
-/// `xsd:boolean`'s lexical mapping.
+/// Parses an `xsd:boolean`.
 pub(crate) fn parse_boolean(lexical: &str) -> Option<bool> {
     match lexical {
         "true" | "1" => Some(true),
@@ -464,18 +464,18 @@ pub(crate) fn parse_boolean(lexical: &str) -> Option<bool> {
     }
 }
 
-/// `xsd:double`'s lexical mapping.
+/// Parses an `xsd:double`.
 pub(crate) fn parse_double(lexical: &str) -> Option<f64> {
     is_floating_form(lexical).then(|| lexical.parse().ok())?
 }
 
-/// `xsd:float`'s lexical mapping.
+/// Parses an `xsd:float`.
 pub(crate) fn parse_float(lexical: &str) -> Option<f32> {
     is_floating_form(lexical).then(|| lexical.parse().ok())?
 }
 
-/// Whether a text Rust can parse as a float is one in XSD too: Rust also takes `infinity`, `nan`
-/// and other cases of `INF` and `NaN`.
+/// Returns whether a text that Rust parses as a float is also valid in XSD: Rust also accepts `infinity`,
+/// `nan` and other capitalizations of `INF` and `NaN`.
 fn is_floating_form(lexical: &str) -> bool {
     matches!(lexical, "INF" | "+INF" | "-INF" | "NaN")
         || lexical

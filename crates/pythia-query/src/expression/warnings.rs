@@ -1,25 +1,25 @@
-//! What whoever wrote a query should know, though it is no error.
+//! Hints for a query's author that are not errors.
 
 use std::collections::HashSet;
 
-/// How many different warnings are kept.
+/// The most different warnings that are kept.
 const KEPT_MAX: usize = 20;
 
-/// How much of a name is shown in one.
+/// The most bytes of a name that are shown in a warning.
 const NAME_BYTES: usize = 200;
 
-/// Warnings, each once: the first few, and how many more there were.
+/// Distinct warnings: the first few, and the number of further ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Warnings {
     kept: Vec<String>,
-    /// Those that are kept, to find them.
+    /// The kept warnings, to find them.
     known: HashSet<String>,
-    /// How often others were given.
+    /// Number of other warnings, including repetitions.
     more: usize,
 }
 
 impl Warnings {
-    /// Adds a warning, once.
+    /// Adds a warning unless it was added before.
     pub(crate) fn add(&mut self, warning: String) {
         if self.known.contains(&warning) {
             return;
@@ -32,7 +32,7 @@ impl Warnings {
         self.kept.push(warning);
     }
 
-    /// Adds those of a part of the work.
+    /// Adds the warnings of a part of the work.
     pub(crate) fn add_all(&mut self, others: Self) {
         others
             .kept
@@ -41,14 +41,14 @@ impl Warnings {
         self.more += others.more;
     }
 
-    /// The warnings as lines.
+    /// Returns the warnings as lines.
     pub(crate) fn lines(&self) -> Vec<String> {
         let more = (self.more > 0).then(|| format!("and {} more like these", self.more));
         self.kept.iter().cloned().chain(more).collect()
     }
 }
 
-/// A name as it is shown, cut if it is long.
+/// Returns a name for display, truncated if it is long.
 pub(crate) fn shown(name: &str) -> String {
     match name.len() > NAME_BYTES {
         true => format!("{}…", &name[..name.floor_char_boundary(NAME_BYTES)]),

@@ -22,7 +22,7 @@ fn aggregate(text: &str) -> AggregateExpression {
     }
 }
 
-/// The outcomes of groups 0, 1, … of rows `(group, ?x)`.
+/// Returns the results of groups 0, 1, … of rows `(group, ?x)`.
 fn outcomes(text: &str, rows: &[(u32, &str)], group_count: usize) -> Vec<String> {
     let bound = rows
         .iter()
@@ -180,7 +180,7 @@ fn concatenation() {
     );
 }
 
-/// Adds rows of these terms, each to a group of its own if there are so many groups.
+/// Adds rows of these terms to the groups in turn.
 fn add(
     text: &str,
     terms: Vec<Term>,

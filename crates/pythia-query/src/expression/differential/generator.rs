@@ -4,7 +4,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-/// Terms by what expressions like to do with them. None is spelt other than canonically.
+/// Terms by the expressions that use them. All are canonical.
 const INTEGERS: &[&str] = &["0", "1", "2", "-3", "7", "100", "9223372036854775807"];
 const NUMBERS: &[&str] = &[
     "\"1\"^^xsd:decimal",
@@ -81,7 +81,7 @@ const OTHERS: &[&str] = &[
     "<<( <urn:s> <urn:p> \"a\" )>>",
 ];
 
-/// What an expression is to give, mostly.
+/// The usual type of an expression's result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
     Boolean,
@@ -346,7 +346,7 @@ impl Generator {
         }
     }
 
-    /// Rows of terms for `?n ?s ?d ?x ?y`; `UNDEF` now and then.
+    /// Returns rows of terms for `?n ?s ?d ?x ?y`, occasionally `UNDEF`.
     pub(super) fn rows(&mut self, count: usize) -> Vec<[String; 5]> {
         let kinds = [
             Wanted::Number,

@@ -1,5 +1,5 @@
-//! What XPath says of SPARQL's numbers, on rationals: values, casts, promotion, arithmetic; and
-//! random numbers and expressions with what they are worth.
+//! XPath's rules for SPARQL's numbers, as rational arithmetic: values, casts, promotion, arithmetic. Also
+//! random numbers and expressions with their expected values.
 
 use std::cmp::Ordering;
 
@@ -38,7 +38,7 @@ impl Kind {
         matches!(self, Self::Integer | Self::Decimal)
     }
 
-    /// Whether a number is written as one of this type.
+    /// Returns whether a number is written in the form of this type.
     pub(super) fn has_form(self, text: &str) -> bool {
         match self {
             Self::Integer => !text.contains(['.', 'e', 'E']),
@@ -55,12 +55,12 @@ pub(in super::super) struct Model {
     pub(in super::super) number: Rational,
 }
 
-/// What an expression gives.
+/// The expected result of an expression.
 #[derive(Clone, Debug)]
 pub(in super::super) enum Outcome {
     Number(Model),
     Error,
-    /// An infinity or NaN, or what follows from one.
+    /// An infinity or NaN, or a result of one.
     Unknown,
 }
 
@@ -72,7 +72,7 @@ impl Outcome {
         }
     }
 
-    /// Panics unless the term is this outcome.
+    /// Panics unless the term is this result.
     pub(super) fn check(&self, term: Option<&Term>, what: &dyn Fn() -> String) {
         match self {
             Self::Number(expected) => {
@@ -89,12 +89,12 @@ impl Outcome {
 }
 
 impl Model {
-    /// The value of a lexical form; `None` if it is not finite.
+    /// Returns the value of a lexical form; `None` if it is not finite.
     pub(in super::super) fn parse(text: &str, kind: Kind) -> Option<Self> {
         Self::rounded(Rational::parse(text)?, kind)
     }
 
-    /// The value of a numeric literal.
+    /// Returns the value of a numeric literal.
     pub(in super::super) fn of_term(term: &Term) -> Option<Self> {
         let Term::Literal(literal) = term else {
             return None;
@@ -124,8 +124,8 @@ impl Model {
         Self::rounded(number, kind).map_or(Outcome::Unknown, Outcome::Number)
     }
 
-    /// XPath F&O §19.1.2: what is wider holds every value or its nearest; an integer is what is
-    /// left without the fraction.
+    /// Casts a number (XPath F&O §19.1.2). A wider type holds every value or its nearest; an integer loses
+    /// its fraction.
     pub(in super::super) fn cast(&self, kind: Kind) -> Outcome {
         let number = match kind {
             Kind::Integer => self.number.truncated(0),
@@ -140,7 +140,7 @@ impl Model {
         Some((promote(self)?, promote(other)?, kind))
     }
 
-    /// The order of `<`; `None` where one becomes infinite.
+    /// Compares for `<`; `None` if one number becomes infinite.
     pub(super) fn compare(&self, other: &Self) -> Option<Ordering> {
         let (a, b, _) = self.promoted(other)?;
         Some(a.cmp(&b))
@@ -165,7 +165,7 @@ impl Model {
         }
     }
 
-    /// `ABS`, `CEIL`, `FLOOR`, `ROUND` or unary minus.
+    /// Evaluates `ABS`, `CEIL`, `FLOOR`, `ROUND` or unary minus.
     fn call(&self, function: &str) -> Outcome {
         let half = Rational::new(1, 2);
         let number = match function {
@@ -179,7 +179,7 @@ impl Model {
     }
 }
 
-/// A number as it is written.
+/// A number in written form.
 #[derive(Clone, Debug)]
 pub(super) struct Written {
     pub(super) text: String,
@@ -187,8 +187,8 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// Whether it has at most 15 digits, so that each double has at most one such number, and is
-    /// no float, which has fewer.
+    /// Returns whether the number has at most 15 digits, so that each double has at most one such number,
+    /// and is not a float, which has fewer.
     pub(super) fn is_short(&self) -> bool {
         let digits = self.text.split(['e', 'E']).next().unwrap_or_default();
         let digits = digits.trim_start_matches(['0', '.', '-', '+']);
@@ -207,8 +207,8 @@ fn digits(random: &mut StdRng, count: usize) -> String {
         .collect()
 }
 
-/// A random number: short and long ones, those at the edges of the types that hold them, and
-/// floating-point ones of random bits.
+/// Returns a random number: short and long ones, numbers at the limits of their types, and floating-point
+/// numbers of random bits.
 pub(super) fn written(random: &mut StdRng) -> Written {
     const EDGES: &[&str] = &[
         "0",
@@ -275,7 +275,7 @@ pub(super) fn written(random: &mut StdRng) -> Written {
     Written { text, kind }
 }
 
-/// Two numbers, mostly of about the same value.
+/// Returns two numbers, mostly of about the same value.
 pub(super) fn neighbours(random: &mut StdRng) -> (Written, Written) {
     let a = written(random);
     let form = if a.text.contains(['e', 'E']) {
@@ -296,7 +296,7 @@ pub(super) fn neighbours(random: &mut StdRng) -> (Written, Written) {
                 kind: *kinds.choose(random).expect("a double at least"),
             }
         }
-        // Another last digit.
+        // A different last digit.
         _ => {
             let (mantissa, exponent) = match a.text.find(['e', 'E']) {
                 Some(at) => a.text.split_at(at),
@@ -314,7 +314,7 @@ pub(super) fn neighbours(random: &mut StdRng) -> (Written, Written) {
     (a, b)
 }
 
-/// A random expression as text, and its outcome.
+/// Returns a random expression as text, and its result.
 pub(super) fn expression(random: &mut StdRng, depth: u32) -> (String, Outcome) {
     if depth == 0 || random.random_bool(0.1) {
         let written = written(random);
@@ -378,7 +378,7 @@ pub(super) fn expression(random: &mut StdRng, depth: u32) -> (String, Outcome) {
     }
 }
 
-/// The outcome of what takes two numbers: an error if one is an error.
+/// Returns the result of an operation on two numbers: an error if one is an error.
 fn both(left: Outcome, right: Outcome, next: impl FnOnce(Model, Model) -> Outcome) -> Outcome {
     match (left, right) {
         (Outcome::Number(left), Outcome::Number(right)) => next(left, right),

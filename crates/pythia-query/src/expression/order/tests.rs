@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::expression::testing::{context, term};
 
-/// Terms in order; those in one group are equal.
+/// Returns terms in order; those in one group are equal.
 fn ordered() -> Vec<Vec<Term>> {
     let literal = |text: &str| term(text);
     let triple = |object: &str| {
@@ -70,7 +70,7 @@ fn ordered() -> Vec<Vec<Term>> {
     ]
 }
 
-/// The keys of all rows, made in two parts.
+/// Makes the keys of all rows in two parts.
 fn keys_of(columns: &[SortColumn<'_>], context: &EvaluationContext) -> SortKeys {
     let mut kinds = vec![ColumnKinds::default(); columns.len()];
     for (kinds, column) in kinds.iter_mut().zip(columns) {
