@@ -1,8 +1,9 @@
-//! The allocator of the process, and how long it keeps memory that was freed.
+//! The process's allocator, and how long it keeps freed memory.
 //!
-//! It gives freed pages back to the system after a second, by default. What works with large pieces of memory in
-//! turn, as the merging of changes does, then has twice as much resident as it holds. After a tenth of a second
-//! nearly none of that is left, and pages that are used again at once are still not given back in between.
+//! By default the allocator returns freed pages to the system after a second. Work that uses large
+//! buffers in turn, such as merging runs, then has twice as much memory resident as it holds. With
+//! a tenth of a second nearly nothing of that remains, while pages that are reused immediately are
+//! still not returned in between.
 
 use std::ffi::{c_int, c_long};
 
@@ -19,14 +20,15 @@ mod raw {
     use super::{c_int, c_long};
 
     unsafe extern "C" {
-        // SAFETY: both are functions of the library that is linked as the allocator. They read and write a number
-        // in a table, at any time and on any thread, and ignore options that there are not.
+        // SAFETY: both are functions of the library that is linked as the allocator. They read and
+        // write a number in a table, may be called at any time on any thread, and ignore unknown
+        // options.
         pub(super) safe fn mi_option_get(option: c_int) -> c_long;
         pub(super) safe fn mi_option_set(option: c_int, value: c_long);
     }
 }
 
-/// Has freed memory given back soon. Whoever has set the delay (`MIMALLOC_PURGE_DELAY`) keeps it.
+/// Makes the allocator return freed memory soon, unless the delay was set (`MIMALLOC_PURGE_DELAY`).
 pub(crate) fn give_back_soon() {
     if raw::mi_option_get(PURGE_DELAY) == DEFAULT_MS {
         raw::mi_option_set(PURGE_DELAY, KEPT_MS);
@@ -37,7 +39,7 @@ pub(crate) fn give_back_soon() {
 mod tests {
     use super::*;
 
-    /// Another version of the library may number its options otherwise, or wait for another time.
+    /// Another version of the library may number its options differently or have another default.
     #[test]
     fn freed_memory_is_given_back_soon() {
         give_back_soon();

@@ -1,4 +1,4 @@
-//! Arguments that several commands share.
+//! Arguments shared by several commands.
 
 use std::path::PathBuf;
 
@@ -6,23 +6,23 @@ use clap::Args;
 use pythia::{Database, Options};
 pub(crate) use pythia_server::config::parse_bytes as bytes;
 
-/// Where the store is, and how much memory to use for it.
+/// The store's location, and its cache.
 #[derive(Args)]
 pub(crate) struct StoreArguments {
     /// The folder of the store
     #[arg(short, long, env = "PYTHIA_LOCATION", value_name = "STORE")]
     pub(crate) location: PathBuf,
 
-    /// Memory for pages of the store, a hard limit (for example 64M, 2G)
+    /// Memory for the page cache of the store, a hard limit (for example 64M, 2G)
     #[arg(long, env = "PYTHIA_CACHE", value_name = "SIZE", value_parser = bytes, default_value = "256M")]
     pub(crate) cache: usize,
 }
 
-/// What queries may use.
+/// Limits of queries.
 #[derive(Args)]
 pub(crate) struct LimitArguments {
-    /// Memory for what queries hold: joins, groups, sorts, computed terms (for example 512M). What
-    /// does not fit goes to temporary files
+    /// Memory for running queries: joins, groups, sorts, computed terms (for example 512M). Larger
+    /// intermediate results spill to temporary files
     #[arg(long, env = "PYTHIA_MEMORY", value_name = "SIZE", value_parser = bytes, default_value = "1G")]
     pub(crate) memory: usize,
 
@@ -30,13 +30,14 @@ pub(crate) struct LimitArguments {
     #[arg(long, env = "PYTHIA_SPILL_FOLDER", value_name = "FOLDER")]
     pub(crate) spill_folder: Option<PathBuf>,
 
-    /// How large temporary files may get together (for example 20G) [default: as the disk allows]
+    /// Maximum size of all temporary files together (for example 20G) [default: limited by the
+    /// disk]
     #[arg(long, env = "PYTHIA_SPILL_LIMIT", value_name = "SIZE", value_parser = bytes)]
     pub(crate) spill_limit: Option<usize>,
 }
 
 impl LimitArguments {
-    /// Limits of a database with this much cache.
+    /// Returns the limits of a database with this much cache.
     pub(crate) fn options(&self, cache_bytes: usize) -> Options {
         Options {
             cache_bytes,
@@ -55,7 +56,7 @@ impl StoreArguments {
         Ok(Database::open_with(&self.location, options)?)
     }
 
-    /// Opens the store to look at it below SPARQL.
+    /// Opens the store for access below SPARQL.
     pub(crate) fn open_without_queries(&self) -> anyhow::Result<Database> {
         let options = Options {
             cache_bytes: self.cache,
@@ -66,7 +67,7 @@ impl StoreArguments {
     }
 }
 
-/// A number of bytes for people.
+/// Formats a number of bytes.
 pub(crate) fn human_bytes(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {
@@ -81,7 +82,7 @@ pub(crate) fn human_bytes(bytes: u64) -> String {
     format!("{value:.1} TiB")
 }
 
-/// A count with thousands separators.
+/// Formats a count with thousands separators.
 pub(crate) fn human_count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -106,10 +107,10 @@ mod tests {
     }
 }
 
-/// Where a benchmark's figures go.
+/// Output of a benchmark's figures.
 #[derive(Args)]
 pub(crate) struct ReportArguments {
-    /// Write all figures as JSON; - is standard output, in place of the tables
+    /// Write all figures as JSON; - is standard output, instead of the tables
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 

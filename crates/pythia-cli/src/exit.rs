@@ -1,4 +1,4 @@
-//! From an error to its message and exit code.
+//! Messages and exit codes of errors.
 
 use std::io;
 use std::process::ExitCode;
@@ -8,25 +8,25 @@ use pythia_io::IoError;
 use pythia_rdf::ParseError;
 use pythia_server::ServerError;
 
-/// Failed while running.
+/// Runtime error.
 const RUNTIME: u8 = 1;
-/// Wrong usage; also clap's code.
+/// Usage error; also clap's code.
 const USAGE: u8 = 2;
-/// Wrong data: a syntax error in the input, or a damaged store.
+/// Data error: a syntax error in the input, or a damaged store.
 const DATA: u8 = 3;
 
-/// A mistake in how the command was called.
+/// A mistake in the command's arguments.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
 
-/// Found problems in data; they are printed already.
+/// Problems in data, which are already printed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct DataError(pub(crate) String);
 
-/// Prints an error with its causes and gives the exit code. A closed pipe is no error: whoever
-/// read the output has seen enough.
+/// Prints an error with its causes and returns the exit code. A closed pipe is not an error: the
+/// reader of the output has stopped reading.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(is_broken_pipe) {
         return ExitCode::SUCCESS;
@@ -91,7 +91,7 @@ fn parse_code(error: &ParseError) -> u8 {
         ParseError::Io { error, read, .. } => match error.kind() {
             NotFound | IsADirectory => USAGE,
             InvalidData | InvalidInput | UnexpectedEof => DATA,
-            // A decompressor's complaint about what it has read.
+            // A decompressor's error about its input.
             Other if *read > 0 => DATA,
             _ => RUNTIME,
         },
@@ -130,7 +130,7 @@ fn store_code(error: &StoreError) -> Option<u8> {
         | StoreError::MemoryTooSmall { .. }
         | StoreError::NoLog
         | StoreError::Io(IoError::CacheTooSmall { .. }) => Some(USAGE),
-        // A file of the store that is damaged, or that the manifest names and is not there.
+        // A file of the store that is damaged, or named by the manifest but missing.
         StoreError::Io(error) if error.is_corruption() || error.is_not_found() => Some(DATA),
         StoreError::Log(error) if error.is_corruption() => Some(DATA),
         StoreError::Log(

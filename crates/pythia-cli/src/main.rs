@@ -13,13 +13,13 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 /// An RDF database for solid-state storage.
 ///
-/// Load a graph once, then ask it SPARQL queries and paths:
+/// Load a graph once, then run SPARQL queries and path searches on it:
 ///
 ///   pythia load -l yago.pythia yago.nt.zst
 ///   pythia query -l yago.pythia -q 'SELECT * { ?s ?p ?o } LIMIT 10'
 ///
-/// Exit codes: 0 done, 1 failed while running, 2 wrong usage, 3 wrong data (a syntax error in
-/// the input, or a damaged store).
+/// Exit codes: 0 success, 1 runtime error, 2 usage error, 3 data error (a syntax error in the
+/// input, or a damaged store).
 #[derive(Parser)]
 #[command(name = "pythia", version, verbatim_doc_comment, max_term_width = 100)]
 struct Cli {
@@ -50,14 +50,14 @@ enum Command {
     Bench(commands::bench::Bench),
     /// Print a shell completion script, for example: pythia completions bash > /etc/bash_completion.d/pythia
     Completions {
-        /// The shell.
+        /// The shell
         shell: clap_complete::Shell,
     },
 }
 
 fn main() -> ExitCode {
     allocator::give_back_soon();
-    // A store and its clients may need more than the usual 1,024.
+    // A store and its clients may need more file descriptors than the usual 1,024.
     pythia_io::raise_descriptors_max();
     let result = match Cli::parse().command {
         Command::Load(command) => command.run(),

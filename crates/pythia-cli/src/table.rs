@@ -1,4 +1,4 @@
-//! Solutions as an aligned table, for people.
+//! Solutions as an aligned table.
 
 use std::io::Write;
 
@@ -7,10 +7,10 @@ use oxrdf::Term;
 use pythia::{Path, SolutionStream};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Widest a cell, or a path, is shown; the rest is cut.
+/// Maximum display width of a cell and of a path; the rest is truncated.
 const CELL_WIDTH_MAX: usize = 100;
 const PATH_WIDTH_MAX: usize = 1000;
-/// Rows that column widths are measured on; later ones may stick out.
+/// Number of rows that column widths are computed from; later rows may be wider.
 const ROWS_MEASURED: usize = 1000;
 
 /// Writes the solutions as they come, with columns as wide as the first rows need.
@@ -81,8 +81,8 @@ fn write_row(out: &mut impl Write, cells: &[String], widths: &[usize]) -> Result
     Ok(())
 }
 
-/// A term for people: N-Triples syntax, except that plain strings and numbers lose their quotes,
-/// paths are drawn, and control characters are shown as spaces.
+/// Formats a term for display: N-Triples syntax, but plain strings and numbers without quotes,
+/// paths as drawings, and control characters as spaces.
 fn cell(term: Option<&Term>) -> String {
     let path = term.and_then(Path::of_term);
     let width_max = match path {

@@ -8,10 +8,10 @@ use pythia::Position;
 
 use crate::arguments::{human_bytes, human_count};
 
-/// Back up a store, also while it is written to
+/// Back up a store, even while it is being written to
 ///
-/// Into a folder with an older backup of the store, only what is new is copied. The old backup stays
-/// whole until the new one is.
+/// In a folder with an older backup of the store, only new data is copied. The old backup stays
+/// intact until the new one is complete.
 ///
 ///   pythia backup -l STORE /mnt/backup/store
 #[derive(Args)]

@@ -11,7 +11,7 @@ use pythia::{GraphRules, RdfFormat};
 
 use crate::arguments::{StoreArguments, human_count};
 
-/// Write out all quads, sorted: the same data always gives the same bytes
+/// Write all quads, sorted: the same data always gives the same bytes
 ///
 ///   pythia dump -l STORE -o store.trig
 #[derive(Args)]
@@ -20,11 +20,11 @@ pub(crate) struct Dump {
     #[command(flatten)]
     store: StoreArguments,
 
-    /// The file to write; its name tells the format. Standard output if not given
+    /// File to write; its extension selects the format. Standard output if not given
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// The format [default: that of the file's name, or nq]
+    /// Output format [default: from the file's extension, or nq]
     #[arg(long, value_enum)]
     format: Option<Format>,
 }
@@ -33,9 +33,9 @@ pub(crate) struct Dump {
 enum Format {
     Nq,
     Trig,
-    /// Without named graphs
+    /// No named graphs
     Nt,
-    /// Without named graphs
+    /// No named graphs
     #[value(name = "ttl")]
     Turtle,
 }
@@ -50,7 +50,7 @@ impl Format {
         }
     }
 
-    /// The format that a file's name stands for.
+    /// Returns the format of a file's extension.
     fn of_name(path: &Path) -> Result<Self> {
         let extension = path.extension().and_then(OsStr::to_str);
         let format = extension.and_then(|extension| Self::from_str(extension, true).ok());
@@ -74,7 +74,7 @@ impl Dump {
         let format = format.rdf_format();
         let database = self.store.open_without_queries()?;
         let snapshot = database.snapshot();
-        // Before a file is made.
+        // Before creating the file.
         pythia::check_dump(&snapshot, &GraphRules::all(), format)?;
         let out: Box<dyn Write> = match &self.output {
             Some(path) => {

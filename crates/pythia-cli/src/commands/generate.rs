@@ -15,7 +15,7 @@ use pythia_generate::{Part, Summary, bsbm, graph};
 use crate::arguments::{LimitArguments, StoreArguments, human_bytes, human_count};
 use crate::exit::UsageError;
 
-/// Generate benchmark data, as N-Triples or straight into a store, and queries on it
+/// Generate benchmark data, as N-Triples or directly into a store, and queries on it
 #[derive(Args)]
 pub(crate) struct Generate {
     #[command(subcommand)]
@@ -24,9 +24,10 @@ pub(crate) struct Generate {
 
 #[derive(Subcommand)]
 enum Data {
-    /// The Berlin SPARQL Benchmark's data: products, offers, reviews (about 355 triples a product)
+    /// Generate data of the Berlin SPARQL Benchmark: products, offers, reviews (about 355 triples
+    /// per product)
     Bsbm {
-        /// How many products
+        /// Number of products
         #[arg(long)]
         products: u64,
         #[arg(long, default_value_t = bsbm::Config::DEFAULT_SEED)]
@@ -34,18 +35,19 @@ enum Data {
         #[command(flatten)]
         output: Output,
     },
-    /// A random graph (the path paper's: out-degree uniform in 3..30), or a power-law one
+    /// Generate a random graph (as in the Pythia paper: out-degree uniform in 3..30), or a
+    /// power-law graph
     Graph {
-        /// How many nodes
+        /// Number of nodes
         #[arg(long)]
         nodes: u64,
         /// Smallest and largest out-degree
         #[arg(long, value_name = "MIN..MAX", default_value = "3..30")]
         degree: String,
-        /// How degrees are distributed
+        /// Distribution of the degrees
         #[arg(long, value_enum, default_value = "uniform")]
         shape: ShapeName,
-        /// For power laws: the exponent, above 2
+        /// Exponent of the power law, above 2
         #[arg(long, default_value_t = 2.5)]
         exponent: f64,
         #[arg(long, default_value_t = 1)]
@@ -59,11 +61,11 @@ enum Data {
     Queries(Queries),
 }
 
-/// The Berlin SPARQL Benchmark's queries, with parameters drawn from a store's own data
+/// Generate queries of the Berlin SPARQL Benchmark, with parameters drawn from the data of a store
 ///
-/// One JSON object a line, with "id", "template" and "query": what `pythia bench queries`,
-/// `pythia bench updates --queries` and `bench/compare --queries` read. A query that finds nothing is drawn
-/// again, up to --redraws times; standard error says how often.
+/// Writes one JSON object per line, with "id", "template" and "query", the format of `pythia bench
+/// queries`, `pythia bench updates --queries` and `bench/compare --queries`. A query without
+/// results is drawn again, up to --redraws times; standard error reports how often.
 ///
 ///   pythia generate queries -l bsbm.pythia --use-case explore --each 20 -o explore.jsonl
 ///   pythia generate queries -l bsbm.pythia --use-case bi --mixes 5 --seed 7 -o bi.jsonl
@@ -73,30 +75,31 @@ struct Queries {
     #[command(flatten)]
     store: StoreArguments,
 
-    /// Which queries
+    /// The use case
     #[arg(long, value_enum)]
     use_case: UseCaseName,
 
-    /// How many of each template
+    /// Number of queries of each template
     #[arg(long, default_value_t = 20, value_name = "N")]
     each: usize,
 
-    /// How many of the benchmark's mixes instead: of Explore 25 queries each, of BI one of each template
+    /// Number of the benchmark's mixes instead: 25 queries each of Explore, one of each template of
+    /// BI
     #[arg(long, value_name = "N", conflicts_with = "each")]
     mixes: Option<usize>,
 
-    /// Another seed draws other parameters
+    /// Seed of the parameters
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// How often a query that finds nothing is drawn again; 0 leaves all to the benchmark's rules
+    /// How often a query without results is drawn again; 0 follows the benchmark's rules
     #[arg(long, default_value_t = 20, value_name = "N")]
     redraws: u32,
 
     #[command(flatten)]
     limits: LimitArguments,
 
-    /// The file to write; - is standard output
+    /// File to write; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
 }
@@ -105,7 +108,7 @@ struct Queries {
 enum UseCaseName {
     /// Q1 to Q12: a customer looks for a product
     Explore,
-    /// BI1 to BI8: business intelligence, analyses of all the data
+    /// BI1 to BI8: business intelligence, analyses of all data
     Bi,
 }
 
@@ -143,22 +146,23 @@ enum ShapeName {
     PowerLaw,
 }
 
-/// Where the data goes.
+/// The destination of the data.
 #[derive(Args)]
 struct Output {
-    /// The file to write (.nt); - is standard output. With --files, its name gets the part's number
+    /// File to write (.nt); - is standard output. With --files, the part's number is appended to
+    /// its name
     #[arg(short, long, value_name = "FILE", required_unless_present = "location")]
     output: Option<PathBuf>,
 
-    /// Load straight into a new store instead
+    /// Load directly into a new store instead
     #[arg(short, long, value_name = "STORE", conflicts_with = "output")]
     location: Option<PathBuf>,
 
-    /// Into how many files the data is divided
+    /// Number of files to split the data into
     #[arg(long, default_value_t = 1, value_name = "N")]
     files: u32,
 
-    /// Write just part i of N; the parts can be written on different machines
+    /// Write only part i of N; the parts can be written on different machines
     #[arg(long, value_name = "i/N")]
     part: Option<String>,
 }

@@ -15,16 +15,16 @@ use pythia::{Compression, LoadOptions, LoadProgress, LoadReport, RdfFormat, Sour
 use crate::arguments::{bytes, human_bytes, human_count};
 use crate::exit::UsageError;
 
-/// Load RDF files into a store: a new one, or one that has quads already
+/// Load RDF files into a new or existing store
 ///
-/// A store that has quads gets those it lacks in one step, while others read it; blank nodes are
-/// none of those that it has.
+/// Loading into an existing store adds the missing quads in one step, while others read it. Blank
+/// nodes in the files are always new.
 ///
 /// Formats, by file name: .nt .nq .ttl .trig .rdf/.owl/.xml .jsonld, each also with .gz, .bz2 or
 /// .zst. A syntax error names file, line and column, and nothing is loaded.
 #[derive(Args)]
 pub(crate) struct Load {
-    /// The folder of the store, which is made if it is missing
+    /// The folder of the store, created if missing
     #[arg(
         short,
         long,
@@ -34,23 +34,23 @@ pub(crate) struct Load {
     )]
     location: Option<PathBuf>,
 
-    /// Files to load; - is standard input (give its --format)
+    /// Files to load; - is standard input (requires --format)
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// The format of all files, where their names do not tell (nt, nq, ttl, trig, rdf, jsonld)
+    /// Format of all files (nt, nq, ttl, trig, rdf, jsonld) [default: from the file names]
     #[arg(long, value_parser = format)]
     format: Option<RdfFormat>,
 
-    /// Put triples into this graph instead of the default graph
+    /// Load triples into this graph instead of the default graph
     #[arg(long, value_name = "IRI")]
     graph: Option<String>,
 
-    /// Resolve relative IRIs against this one
+    /// Base IRI for relative IRIs
     #[arg(long, value_name = "IRI")]
     base: Option<String>,
 
-    /// Skip statements with errors, count them and show the first
+    /// Skip statements with errors, count them and show the first ones
     #[arg(long)]
     lenient: bool,
 
@@ -58,7 +58,7 @@ pub(crate) struct Load {
     #[arg(long, env = "PYTHIA_MEMORY", value_name = "SIZE", value_parser = bytes)]
     memory: Option<usize>,
 
-    /// The folder for temporary files [default: the store's own]
+    /// Folder for temporary files [default: the store's folder]
     #[arg(long, env = "PYTHIA_TMP", value_name = "FOLDER")]
     tmp: Option<PathBuf>,
 
@@ -66,11 +66,11 @@ pub(crate) struct Load {
     #[arg(long)]
     threads: Option<NonZero<usize>>,
 
-    /// Only parse and check the files: shows what a load costs at least
+    /// Only parse and check the files, to measure the minimum time of a load
     #[arg(long)]
     parse_only: bool,
 
-    /// No progress display
+    /// Show no progress
     #[arg(long)]
     quiet: bool,
 }
@@ -149,7 +149,7 @@ impl Load {
         Ok(sources)
     }
 
-    /// Runs the work with a progress line beside it, if there is a terminal.
+    /// Runs the work and shows its progress, if there is a terminal.
     fn with_display<T: Send>(&self, progress: &LoadProgress, work: impl FnOnce() -> T + Send) -> T {
         if self.quiet {
             return work();

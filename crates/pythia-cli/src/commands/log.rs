@@ -8,9 +8,9 @@ use anyhow::Result;
 use clap::Args;
 use pythia::{Commit, Feed, Position, StoreError, parse_time, write_patch};
 
-/// Print what was committed, commit by commit, as N-Quads patches
+/// Print commits in order, as N-Quads patches
 ///
-/// Reads the log and its archive, also while the store is being written to.
+/// Reads the log and its archive, even while the store is being written to.
 ///
 ///   pythia log -l STORE --from 17 --follow
 #[derive(Args)]
@@ -20,7 +20,7 @@ pub(crate) struct Log {
     #[arg(short, long, env = "PYTHIA_LOCATION", value_name = "STORE")]
     location: PathBuf,
 
-    /// The folder of the log's archive [default: the one that the store knows, if it is there]
+    /// The folder of the log's archive [default: the archive known to the store, if available]
     #[arg(long, value_name = "DIR")]
     archive: Option<PathBuf>,
 
@@ -28,20 +28,20 @@ pub(crate) struct Log {
     #[arg(long, value_name = "POSITION", conflicts_with = "since")]
     from: Option<u64>,
 
-    /// Begin with the first commit at this time or later, for example 2026-11-22T07:30:00Z
+    /// Start with the first commit at this time or later, for example 2026-11-22T07:30:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     since: Option<u64>,
 
-    /// Go on with what is committed from now on, until interrupted
+    /// Continue with new commits until interrupted
     #[arg(long)]
     follow: bool,
 
-    /// Print each commit's position, time and numbers of quads only
+    /// Print only each commit's position, time and numbers of quads
     #[arg(long)]
     summary: bool,
 }
 
-/// How often to look for new commits.
+/// Time between checks for new commits.
 const POLL: Duration = Duration::from_millis(200);
 
 impl Log {

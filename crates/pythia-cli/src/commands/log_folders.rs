@@ -9,10 +9,11 @@ use pythia::{FolderChanges, FolderReport, FolderState, change_log_folders, log_f
 
 use crate::exit::UsageError;
 
-/// Show and change which folders the log is in, and where its archive is
+/// Show and change the folders of the log and its archive
 ///
-/// A store knows the folders of its log by an identity in each (log/FOLDER), and refuses to open where one is missing,
-/// empty or another's. All that is said in one call is done, or nothing is; nobody may have the store open for writing.
+/// A store identifies the folders of its log by an id in each (log/FOLDER). It refuses to open if a
+/// folder is missing, empty or belongs to another store. The changes of one call are made together
+/// or not at all. Needs exclusive access for writing.
 ///
 ///   pythia log-folders -l STORE
 ///   pythia log-folders -l STORE --move /mnt/old /mnt/new
@@ -25,20 +26,21 @@ pub(crate) struct LogFolders {
     #[arg(short, long, env = "PYTHIA_LOCATION", value_name = "STORE")]
     location: PathBuf,
 
-    /// A folder of the log, or its archive, is at another place now
+    /// Tell the store that a folder of the log, or its archive, was moved
     #[arg(long = "move", num_args = 2, value_names = ["OLD", "NEW"])]
     moved: Vec<PathBuf>,
 
-    /// Take an empty folder in place of the one that the log had there. Commits that were in that alone are lost: `pythia
-    /// salvage` shows them
+    /// Accept an empty folder in place of a lost one of the log. Commits that were only in the lost
+    /// folder are lost: `pythia salvage` shows them
     #[arg(long, value_name = "FOLDER")]
     accept_empty: Vec<PathBuf>,
 
-    /// Give a folder that has lost its identity (log/FOLDER) a new one, if its log files are this store's
+    /// Give a folder that has lost its identity (log/FOLDER) a new one, if its log files belong to
+    /// this store
     #[arg(long, value_name = "FOLDER")]
     renew: Vec<PathBuf>,
 
-    /// Where files of the log go from now on that are not needed any more; `none`: they are removed
+    /// Folder to which log files are moved when they are no longer needed; `none`: remove them
     #[arg(long, value_name = "FOLDER")]
     archive: Option<PathBuf>,
 }

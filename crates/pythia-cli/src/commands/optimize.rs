@@ -22,14 +22,13 @@ pub(crate) struct Optimize {
     #[arg(short, long, env = "PYTHIA_LOCATION", value_name = "STORE")]
     location: PathBuf,
 
-    /// Label which terms reach which over edges of this predicate, so that paths P+ and P* between
-    /// two known ends need no search (may be given more than once)
+    /// Build reachability labels for edges of this predicate, so that paths P+ and P* between two
+    /// known ends need no search (may be repeated)
     #[arg(long, value_name = "IRI")]
     reachability: Vec<String>,
 
-    /// Keep the values of this predicate beside the nodes that have them in the lists of their
-    /// neighbours, so that an edge and this attribute of its other end are one read (may be given
-    /// more than once)
+    /// Cache the values of this predicate in the lists of neighbours, so that an edge and this
+    /// attribute of its other end need one read (may be repeated)
     #[arg(long, value_name = "IRI")]
     cache_attribute: Vec<String>,
 
@@ -42,23 +41,23 @@ pub(crate) struct Optimize {
     )]
     along: Vec<String>,
 
-    /// Keep how many edges each node has, many nodes to a page, for ordering by popularity
+    /// Store the degrees of all nodes, many nodes per page, for ordering by popularity
     #[arg(long)]
     degrees: bool,
 
-    /// Say what the queries of a log would use that is not there, with the commands that build it
+    /// List missing indexes that the queries of a log would use, with the commands to build them
     #[arg(long, requires = "log")]
     advise: bool,
 
-    /// A file of queries, one a line or as `{"query": …}`
+    /// File of queries, one per line or as `{"query": …}`
     #[arg(long, value_name = "FILE", requires = "advise")]
     log: Option<PathBuf>,
 
-    /// With --advise: build it all
+    /// With --advise: build all advised indexes
     #[arg(long, requires = "advise", conflicts_with = "drop")]
     apply: bool,
 
-    /// Drop what is named instead of building it, or everything if nothing is
+    /// Drop the named indexes instead of building them, or all if none is named
     #[arg(long)]
     drop: bool,
 
@@ -109,7 +108,7 @@ impl Optimize {
 }
 
 impl Optimize {
-    /// What the options name.
+    /// Returns the indexes that the options name.
     fn named(&self) -> Auxiliary {
         let attributes = self
             .cache_attribute
@@ -126,7 +125,7 @@ impl Optimize {
     }
 }
 
-/// Prints what a log of queries would use, as commands; gives it.
+/// Prints the indexes that a log of queries would use, as commands, and returns them.
 fn advise(location: &Path, log: &Path, out: &mut impl Write) -> Result<Vec<Auxiliary>> {
     let text = fs::read_to_string(log).with_context(|| format!("read {}", log.display()))?;
     let queries =
@@ -156,7 +155,7 @@ fn advise(location: &Path, log: &Path, out: &mut impl Write) -> Result<Vec<Auxil
     Ok(advice.advised.into_iter().map(|a| a.auxiliary).collect())
 }
 
-/// The queries of a log: one a line, as they are or as the `query` of a JSON object.
+/// Returns the queries of a log: one per line, as text or as the `query` of a JSON object.
 fn queries_of(text: &str) -> Result<Vec<String>> {
     let lines = text.lines().enumerate();
     let lines = lines.filter(|(_, line)| !line.trim().is_empty());
@@ -173,7 +172,7 @@ fn queries_of(text: &str) -> Result<Vec<String>> {
     lines.map(query).collect()
 }
 
-/// The options that name it.
+/// Returns the options that name these indexes.
 fn options_for(auxiliary: &Auxiliary) -> String {
     let labels = auxiliary.reachability.iter();
     let labels = labels.map(|iri| format!("--reachability '{iri}'"));

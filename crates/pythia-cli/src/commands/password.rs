@@ -10,7 +10,7 @@ use crate::exit::UsageError;
 
 /// Print the hash of a password for `password_hash` in a server's configuration
 ///
-/// The password is asked for, or is the first line of the input:
+/// Prompts for the password, or reads it from the first line of the input:
 ///
 ///   pythia password < password.txt
 #[derive(Args)]
@@ -29,7 +29,7 @@ impl Password {
     }
 }
 
-/// Asks twice, without showing what is typed.
+/// Asks twice, without echoing the input.
 fn asked() -> Result<String> {
     let _hidden = Hidden::begin();
     eprint!("Password: ");
@@ -52,7 +52,7 @@ fn line() -> Result<String> {
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-/// A terminal that does not show what is typed.
+/// A terminal that does not echo the input.
 struct Hidden;
 
 impl Hidden {
@@ -68,7 +68,7 @@ impl Drop for Hidden {
     }
 }
 
-/// Where there is no such command, what is typed is shown.
+/// Changes a setting of the terminal. If the command `stty` is missing, the input is echoed.
 fn stty(setting: &str) {
     let _ = Command::new("stty")
         .arg(setting)

@@ -15,12 +15,12 @@ use super::bench::{seconds, show, write};
 use crate::arguments::{ReportArguments, bytes};
 use crate::exit::{DataError, UsageError};
 
-/// Measure the device under a folder
+/// Measure the device of a folder
 ///
-/// Latencies, bandwidth, the best queue depth per page size, the cost of durability, and the nine
-/// micro-benchmarks of uFLIP, on a file without a name that vanishes with the process. With -l the
-/// result is kept with the store and sets its queue depths, read-ahead and the planner's costs; the
-/// store may still be loaded later, with pages of the size found best.
+/// Measures latencies, bandwidth, the best queue depth per page size, the cost of durability, and
+/// the nine micro-benchmarks of uFLIP, on an unnamed file that is removed with the process. With -l
+/// the result is stored with the store and sets its queue depths, read-ahead and the planner's
+/// costs. The store may still be loaded later, with pages of the size found best.
 ///
 ///   pythia probe --report probe.html /var/lib/pythia
 ///   pythia probe -l yago.pythia
@@ -36,7 +36,7 @@ pub(crate) struct Probe {
     )]
     folder: Option<PathBuf>,
 
-    /// Measure the device of this store, and keep the result with it
+    /// Measure the device of this store, and store the result with it
     #[arg(short, long, value_name = "STORE")]
     location: Option<PathBuf>,
 
@@ -44,12 +44,11 @@ pub(crate) struct Probe {
     #[arg(long)]
     quick: bool,
 
-    /// About how long to measure, without filling the test file [default: 120, quick: 6]
+    /// Approximate duration, not counting the creation of the test file [default: 120, quick: 6]
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<f64>,
 
-    /// Size of the test file; at most nine tenths of the free space are used [default: 1G, quick:
-    /// 256M]
+    /// Size of the test file, limited to nine tenths of the free space [default: 1G, quick: 256M]
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     size: Option<usize>,
 
@@ -60,11 +59,11 @@ pub(crate) struct Probe {
     output: ReportArguments,
 }
 
-/// Recorded traces.
+/// Options for recorded traces.
 #[derive(Args)]
 struct EnergyArguments {
     /// Analyse recorded traces instead: CSV of seconds and volts over a shunt, one file for each
-    /// value of the parameter that was varied
+    /// value of the varied parameter
     #[arg(long, value_name = "FILE.csv", value_delimiter = ',', conflicts_with_all = ["folder", "location"])]
     energy_trace: Vec<PathBuf>,
 
@@ -76,15 +75,15 @@ struct EnergyArguments {
     #[arg(long, value_name = "VOLT", default_value_t = 5.0)]
     supply_volt: f64,
 
-    /// Seconds at the begin of a trace in which the device was idle
+    /// Seconds at the beginning of a trace in which the device was idle
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     idle_seconds: f64,
 
-    /// When, in each trace's seconds, the last transfer was done: what follows is background work
+    /// Time of the last transfer in each trace, in seconds; what follows is background work
     #[arg(long, value_name = "SECONDS,…", value_delimiter = ',')]
     io_end: Vec<f64>,
 
-    /// The parameter's value in each trace [default: 1,2,3,…]
+    /// Value of the parameter in each trace [default: 1,2,3,…]
     #[arg(long, value_name = "VALUE,…", value_delimiter = ',')]
     parameter: Vec<f64>,
 }

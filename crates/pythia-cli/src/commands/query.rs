@@ -16,9 +16,9 @@ use pythia_server::config::parse_time;
 use crate::arguments::{LimitArguments, StoreArguments, human_bytes, human_count};
 use crate::table;
 
-/// Answer a SPARQL query
+/// Run a SPARQL query
 ///
-/// The query comes from -q, from a file, or from standard input. Property paths walk the graph:
+/// The query is read from -q, from a file, or from standard input. Property paths walk the graph:
 ///
 ///   pythia query -l yago.pythia -q 'SELECT ?a { ?a <…/hasChild>+ <…/Nicolas_Sarkozy> }'
 #[derive(Args)]
@@ -31,12 +31,12 @@ pub(crate) struct Query {
     #[arg(short, long, value_name = "SPARQL", conflicts_with = "file")]
     query: Option<String>,
 
-    /// A file with the query; standard input if neither this nor -q is given
+    /// A file with the query; standard input if neither a file nor -q is given
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// Format of the results [default: that of the output file's extension; without one, table on a
-    /// terminal, else tsv, or nt for graphs]
+    /// Format of the results [default: from the output file's extension; without a file, table on a
+    /// terminal, otherwise tsv, or nt for graphs]
     #[arg(long, value_enum)]
     format: Option<Format>,
 
@@ -44,33 +44,34 @@ pub(crate) struct Query {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Show the plan instead of the results; `analyze` runs the query and adds what each part took
+    /// Show the plan instead of the results; `analyze` also runs the query and adds the cost of
+    /// each part
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     explain: Option<Explain>,
 
-    /// After the results, show times and pages read
+    /// Show times and pages read after the results
     #[arg(long)]
     stats: bool,
 
     #[command(flatten)]
     limits: LimitArguments,
 
-    /// Give at most this many results: if there are more, that is an error after the last
+    /// Return at most this many results, and fail after the last if there are more
     #[arg(long, value_name = "N")]
     max_rows: Option<u64>,
 
-    /// Stop after this time: seconds, or with a unit (500ms, 30s, 5m)
+    /// Stop after this time, in seconds or with a unit (500ms, 30s, 5m)
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     timeout: Option<Duration>,
 
-    /// Resolve relative IRIs in the query against this one
+    /// Base IRI for relative IRIs in the query
     #[arg(long, value_name = "IRI")]
     base: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Aligned columns, for people
+    /// Aligned columns
     Table,
     /// SPARQL JSON
     Json,
@@ -101,7 +102,7 @@ enum Format {
 }
 
 impl Format {
-    /// The library's format; `None` for the table.
+    /// Returns the library's format; `None` for the table.
     fn result_format(self) -> Option<ResultFormat> {
         Some(match self {
             Self::Table => return None,
@@ -126,11 +127,11 @@ impl Format {
 enum Explain {
     /// The plan, with estimates
     Text,
-    /// The same as JSON
+    /// The plan as JSON
     Json,
     /// The plan after running the query: rows, time and pages of each part
     Analyze,
-    /// The same as JSON
+    /// The plan after running the query, as JSON
     AnalyzeJson,
 }
 
@@ -183,7 +184,7 @@ impl Query {
         Ok(())
     }
 
-    /// The format to write; `None` for the table.
+    /// Returns the format to write; `None` for the table.
     fn result_format(&self, results: &Results, terminal: bool) -> Result<Option<ResultFormat>> {
         if let Some(format) = self.format {
             return Ok(format.result_format());
@@ -266,7 +267,7 @@ fn write_table(results: Results, mut out: impl Write + Send) -> Result<u64> {
     }
 }
 
-/// The text given, or that of a file, or of standard input.
+/// Returns the given text, or that of a file or of standard input.
 pub(super) fn text_of(given: Option<&str>, file: Option<&Path>, what: &str) -> Result<String> {
     if let Some(text) = given {
         return Ok(text.to_owned());
@@ -285,7 +286,7 @@ pub(super) fn text_of(given: Option<&str>, file: Option<&Path>, what: &str) -> R
     Ok(text)
 }
 
-/// Shows the line of a text with a caret under the place of a syntax error.
+/// Shows the line of a syntax error with a caret at its position.
 pub(super) fn point_at(text: &str, error: QueryError, what: &'static str) -> anyhow::Error {
     if let Some(snippet) = error.snippet(text) {
         eprintln!("{snippet}");

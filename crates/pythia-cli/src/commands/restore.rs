@@ -10,7 +10,7 @@ use pythia_io::DirectStorage;
 
 use crate::arguments::{human_bytes, human_count};
 
-/// Make a store of a backup, as it was after any commit, or at any time, that the backup has
+/// Restore a backup, optionally to a given commit or time
 ///
 ///   pythia restore /mnt/backup/store -l STORE --to-time 2026-11-22T07:30:00Z
 #[derive(Args)]
@@ -19,11 +19,11 @@ pub(crate) struct Restore {
     /// The folder of the backup
     backup: PathBuf,
 
-    /// The folder of the store to be made: new, or empty
+    /// The folder of the new store, which must be new or empty
     #[arg(short, long, env = "PYTHIA_LOCATION", value_name = "STORE")]
     location: PathBuf,
 
-    /// The last commit to restore [default: all]
+    /// The last commit to restore [default: the last in the backup]
     #[arg(long, value_name = "POSITION", conflicts_with = "to_time")]
     to_position: Option<u64>,
 

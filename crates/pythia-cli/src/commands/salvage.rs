@@ -9,11 +9,12 @@ use pythia::{Position, Salvage as Report};
 
 use crate::exit::DataError;
 
-/// Go on with a store whose log has lost commits
+/// Continue with a store whose log has lost commits
 ///
-/// Prints which files of the log are damaged or missing and which commits are lost with them. With
-/// --give-up, gives these files other names (*.aside), so that the store opens with the commits before. Restoring a backup with the log's archive may bring back more: see docs/backup.md.
-/// Exit code 3 if the log is damaged and was left as it is, 0 if it is sound or the commits were given up.
+/// Prints the damaged and missing files of the log, and the commits that are lost with them. With
+/// --give-up, renames these files (*.aside), so that the store opens with the earlier commits.
+/// Restoring a backup with the log's archive may recover more: see docs/backup.md. Exit code 3 if
+/// the log is damaged and was left unchanged, 0 if it is sound or the commits were given up.
 ///
 ///   pythia salvage -l STORE
 ///   pythia salvage -l STORE --give-up
@@ -24,7 +25,7 @@ pub(crate) struct Salvage {
     #[arg(short, long, env = "PYTHIA_LOCATION", value_name = "STORE")]
     location: PathBuf,
 
-    /// Give up the commits that are printed
+    /// Give up the lost commits
     #[arg(long)]
     give_up: bool,
 }
@@ -59,7 +60,7 @@ impl Salvage {
     }
 }
 
-/// Which commits are given up, or would be.
+/// Describes the commits that are given up, or would be.
 fn commits(report: &Report, is_done: bool) -> String {
     let (next, last) = (report.next, report.last_known);
     let verb = if is_done { "are" } else { "would be" };

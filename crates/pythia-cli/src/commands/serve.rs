@@ -16,50 +16,50 @@ use pythia_server::{Server, logging};
 use crate::arguments::bytes;
 use crate::exit::UsageError;
 
-/// Serve stores over HTTP: SPARQL, graphs, and a page to explore them
+/// Serve stores over HTTP: SPARQL, graphs, and a web page to explore them
 ///
 ///   pythia serve -l yago.pythia
 ///   pythia serve -l yago=yago.pythia -l notes=notes.pythia --read-only
 ///   pythia serve --config /etc/pythia/pythia.toml
 ///
-/// A folder named with -l that is new or empty becomes an empty store. What is not said here comes from the
-/// environment (PYTHIA_SERVE_LIMITS__TIMEOUT=5s is `timeout` in the table `limits`), then from the
-/// file; see docs/server.md. SIGTERM and Ctrl-C stop it when what runs has ended, a second one at
-/// once; SIGHUP has the configuration read again.
+/// If the folder given with -l is new or empty, an empty store is created in it. Settings not given
+/// as options come from the environment (PYTHIA_SERVE_LIMITS__TIMEOUT=5s is `timeout` in the table
+/// `limits`), then from the file; see docs/server.md. SIGTERM and Ctrl-C stop the server after the
+/// running requests, a second one immediately; SIGHUP reloads the configuration.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Serve {
-    /// The folder of a store; with a name, it is at /NAME/query, without one, at /query too. May be given
-    /// several times
+    /// The folder of a store. With a name, it is served at /NAME/query, without one also at /query.
+    /// May be repeated
     #[arg(short, long, env = "PYTHIA_LOCATION", value_name = "[NAME=]STORE")]
     location: Vec<String>,
 
-    /// A file of configuration (TOML)
+    /// Configuration file (TOML)
     #[arg(long, env = "PYTHIA_SERVE_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Where to listen; may be given several times [default: 127.0.0.1:7878]
+    /// Address to listen on; may be repeated [default: 127.0.0.1:7878]
     #[arg(short, long, value_name = "ADDRESS:PORT")]
     bind: Vec<String>,
 
-    /// A name that the server is reached by, besides addresses and localhost: db.example.org, *.example.org, or *
-    /// for any; may be given several times
+    /// Host name of the server, besides addresses and localhost: db.example.org, *.example.org, or
+    /// * for any; may be repeated
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
 
-    /// Take no updates
+    /// Reject updates
     #[arg(long)]
     read_only: bool,
 
-    /// Memory for pages of each store, a hard limit (for example 64M, 2G) [default: 256M]
+    /// Memory for the page cache of each store, a hard limit (for example 64M, 2G) [default: 256M]
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     cache: Option<usize>,
 
-    /// Memory for what the queries of each store hold [default: 1G]
+    /// Memory for the running queries of each store [default: 1G]
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     memory: Option<usize>,
 
-    /// Memory for what one query holds [default: what all may hold]
+    /// Memory for one query [default: the memory for all queries]
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     query_memory: Option<usize>,
 
@@ -67,36 +67,36 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     timeout: Option<Duration>,
 
-    /// Give at most this many results
+    /// Return at most this many results
     #[arg(long, value_name = "N")]
     max_rows: Option<u64>,
 
-    /// Write every request to standard error
+    /// Log every request to standard error
     #[arg(long)]
     access_log: bool,
 
-    /// How to write what happens [default: text]
+    /// Format of log messages [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     log_format: Option<Format>,
 
-    /// Say whether the configuration is sound, and end
+    /// Check the configuration and exit
     #[arg(long)]
     check_config: bool,
 
-    /// Print the configuration, with all that is default, and end
+    /// Print the configuration with all defaults and exit
     #[arg(long)]
     print_config: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Format {
-    /// Lines for people
+    /// Plain text lines
     Text,
     /// One JSON object per line
     Json,
 }
 
-/// What flags say.
+/// The settings given as flags.
 struct Flags {
     datasets: Vec<DatasetConfig>,
     bind: Vec<SocketAddr>,
@@ -188,7 +188,7 @@ impl Flags {
     }
 }
 
-/// The datasets that `-l` names. The first without a name of its own is at the root.
+/// Returns the datasets that `-l` names. The first one without a name is served at the root.
 fn datasets(locations: &[String]) -> Vec<DatasetConfig> {
     let mut datasets: Vec<DatasetConfig> = Vec::new();
     for location in locations {
@@ -202,7 +202,8 @@ fn datasets(locations: &[String]) -> Vec<DatasetConfig> {
                 ..DatasetConfig::new(DatasetConfig::name_for(Path::new(location)), location)
             },
         };
-        // Whoever names a folder here looks at what comes of it; a file may be older than what is mounted.
+        // A folder given here is checked by the user; a folder in a file may be missing because it
+        // is not mounted.
         datasets.push(DatasetConfig {
             create: true,
             ..dataset
@@ -211,7 +212,7 @@ fn datasets(locations: &[String]) -> Vec<DatasetConfig> {
     datasets
 }
 
-/// The datasets in words.
+/// Lists the datasets.
 fn listed(config: &Config) -> String {
     let names: Vec<&str> = config.datasets.iter().map(|d| d.name.as_str()).collect();
     match names[..] {
@@ -235,7 +236,7 @@ fn greet(config: &Config, addresses: &[SocketAddr]) {
     }
 }
 
-/// The path of queries that there surely is.
+/// Returns a query path that exists.
 fn endpoint(config: &Config) -> String {
     let at_root = config.datasets.len() == 1 || config.datasets.iter().any(|d| d.default);
     match config.datasets.first() {

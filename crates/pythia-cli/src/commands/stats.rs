@@ -9,17 +9,17 @@ use serde_json::json;
 
 use crate::arguments::{StoreArguments, human_bytes, human_count};
 
-/// Show what a store holds and what it takes: sizes per order, predicates, degrees
+/// Show statistics of a store: sizes per order, predicates, degrees
 #[derive(Args)]
 pub(crate) struct Stats {
     #[command(flatten)]
     store: StoreArguments,
 
-    /// How many predicates to list, the most frequent first
+    /// Number of predicates to list, the most frequent first
     #[arg(long, default_value_t = 20, value_name = "N")]
     predicates: usize,
 
-    /// Count degrees too, which reads all tuple pages
+    /// Also count degrees, which reads all tuple pages
     #[arg(long)]
     degrees: bool,
 

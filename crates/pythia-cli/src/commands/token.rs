@@ -1,13 +1,13 @@
-//! `pythia token`: a bearer token, and what a server's configuration knows of it.
+//! `pythia token`: a bearer token, and its hash for a server's configuration.
 
 use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::Args;
 
-/// Make a bearer token: print it, and the `sha256` of it for a server's configuration
+/// Create a bearer token, and print it with its `sha256` for a server's configuration
 ///
-/// The first line goes to the program that uses it, and nowhere else; the second to the server.
+/// The first line is the secret of the client program. Only the second line goes to the server.
 #[derive(Args)]
 pub(crate) struct Token {}
 

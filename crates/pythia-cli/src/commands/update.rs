@@ -16,7 +16,8 @@ use crate::arguments::{LimitArguments, StoreArguments, human_count};
 
 /// Change a store with SPARQL Update
 ///
-/// The update comes from -u, from a file, or from standard input. All its operations are done, or none:
+/// The update is read from -u, from a file, or from standard input. All of its operations are
+/// applied, or none:
 ///
 ///   pythia update -l yago.pythia -u 'INSERT DATA { <urn:a> <urn:b> "c" }'
 #[derive(Args)]
@@ -29,34 +30,34 @@ pub(crate) struct Update {
     #[arg(short, long, value_name = "SPARQL", conflicts_with = "file")]
     update: Option<String>,
 
-    /// A file with the update; standard input if neither this nor -u is given
+    /// A file with the update; standard input if neither a file nor -u is given
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// Do it at most once: if an update with this key was done before, nothing is changed
+    /// Apply the update at most once: if one with this key was applied before, nothing is changed
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 
-    /// Let LOAD read the files of this folder; relative IRIs are then of files in it
+    /// Allow LOAD to read the files of this folder; relative IRIs then refer to files in it
     #[arg(long, value_name = "FOLDER")]
     load_folder: Option<PathBuf>,
 
-    /// Let LOAD read over HTTP, from any server
+    /// Allow LOAD to read over HTTP, from any server
     #[arg(long)]
     load_http: bool,
 
-    /// Tell what was done as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 
     #[command(flatten)]
     limits: LimitArguments,
 
-    /// Give up after this time, and change nothing: seconds, or with a unit (500ms, 30s, 5m)
+    /// Stop after this time and change nothing, in seconds or with a unit (500ms, 30s, 5m)
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     timeout: Option<Duration>,
 
-    /// Resolve relative IRIs in the update against this one
+    /// Base IRI for relative IRIs in the update
     #[arg(long, value_name = "IRI")]
     base: Option<String>,
 }
@@ -77,7 +78,8 @@ impl Update {
         let update = pythia::Update::parse(&text, base.as_deref())
             .map_err(|error| point_at(&text, error, "the update cannot be read"))?;
         let mut write = WriteOptions::default();
-        // A command that ends at once leaves that to `pythia optimize`, or to who has the store open.
+        // A short-lived command leaves compaction to `pythia optimize`, or to a process that keeps
+        // the store open.
         write.maintenance.rewrite_quads_min = u64::MAX;
         let database = Database::open_with(
             &self.store.location,
@@ -112,7 +114,7 @@ impl Update {
         (self.load_folder.is_some() || self.load_http).then_some(loader)
     }
 
-    /// The base IRI: the one given, or that of the folder to load from.
+    /// Returns the base IRI: the given one, or that of the folder to load from.
     fn base(&self) -> Result<Option<String>> {
         let (None, Some(folder)) = (&self.base, &self.load_folder) else {
             return Ok(self.base.clone());

@@ -12,16 +12,17 @@ use pythia::{Problem, VerifyOptions};
 use crate::arguments::{bytes, human_count};
 use crate::exit::DataError;
 
-/// Check a store: every checksum, every page's structure, and that all orders hold the same quads
+/// Check a store: all checksums, the structure of every page, and that all orders hold the same
+/// quads
 ///
-/// Exit code 3 if anything is wrong; each problem names its file and page.
+/// Exit code 3 if anything is wrong. Each problem names its file and page.
 #[derive(Args)]
 pub(crate) struct Verify {
     /// The folder of the store
     #[arg(short, long, env = "PYTHIA_LOCATION", value_name = "STORE")]
     location: PathBuf,
 
-    /// Memory for pages
+    /// Memory for the page cache
     #[arg(long, env = "PYTHIA_CACHE", value_name = "SIZE", value_parser = bytes, default_value = "64M")]
     cache: usize,
 }

@@ -19,7 +19,7 @@ use super::pattern::Pattern;
 
 /// A node of a compiled expression.
 pub(crate) enum Node {
-    /// Always an error, such as a variable that no row has.
+    /// Always an error, such as a variable that no row binds.
     Error,
     Constant(Box<Constant>),
     /// The term in a column.

@@ -1,4 +1,4 @@
-//! `pythia bench compact`: what a new base costs.
+//! `pythia bench compact`: the cost of a compaction.
 
 use std::path::PathBuf;
 
@@ -9,36 +9,37 @@ use pythia_bench::updates::compact;
 use super::show;
 use crate::arguments::bytes;
 
-/// Write new bases of a store and added quads, by where their new terms sort
+/// Compact a store with new quads, by the position of their new terms
 ///
-/// Works on copies of the store, in a folder of its own, which is removed afterwards. The subjects of the
-/// quads that are added are new: they sort behind all terms, or spread, or crowded before one predicate.
+/// Works on copies of the store, in a temporary folder that is removed afterwards. The subjects of
+/// the added quads are new: they sort behind all terms, are spread, or are crowded before one
+/// predicate.
 ///
 ///   pythia bench compact --store bsbm.pythia --quads 1000000
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Compact {
-    /// The store, which is not changed
+    /// The store, which is not modified
     #[arg(long, value_name = "STORE")]
     store: PathBuf,
 
-    /// Where to write: on the device that the store is to be on
+    /// Folder to write to, on the device that is to be measured
     #[arg(long, default_value = ".", value_name = "DIR")]
     folder: PathBuf,
 
-    /// Quads that are added
+    /// Number of quads to add
     #[arg(long, default_value_t = 1_000_000)]
     quads: u64,
 
-    /// Where new terms sort
+    /// Positions of the new terms
     #[arg(long, value_delimiter = ',', default_value = "behind,spread,crowded")]
     places: Vec<Place>,
 
-    /// Bytes of pages in memory
+    /// Memory for the page cache
     #[arg(long, value_parser = bytes, default_value = "256M")]
     cache: usize,
 
-    /// Write all figures as JSON; - is standard output, in place of the table
+    /// Write all figures as JSON; - is standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `pythia bench kills`, `power-cuts`, `syscalls` and `damages`: whether anything is lost by faults.
+//! `pythia bench kills`, `power-cuts`, `syscalls` and `damages`: tests for data loss after faults.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,10 @@ use pythia_bench::faults::{self, Campaign, FailedRound, Rounds};
 use super::seconds;
 use crate::exit::UsageError;
 
-/// Which rounds of a campaign to run, and where.
+/// The rounds of a campaign to run, and their folder.
 #[derive(Args)]
 struct Which {
-    /// Where to write: on the device in question
+    /// Folder to write to, on the device that is to be tested
     #[arg(long, default_value = ".", value_name = "DIR")]
     folder: PathBuf,
 
@@ -20,11 +20,11 @@ struct Which {
     #[arg(long, default_value_t = 1, value_name = "ROUND")]
     from: u64,
 
-    /// Decides everything that is random
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Rounds that run at once [default: the machine's cores]
+    /// Number of concurrent rounds [default: the number of cores]
     #[arg(long)]
     jobs: Option<usize>,
 }
@@ -43,7 +43,7 @@ impl Which {
                 Ok(())
             }
             Err(error) => {
-                // What the round has left shows what went wrong.
+                // Keeps the files of the failed round for analysis.
                 let _ = folder.keep();
                 let round = error
                     .downcast_ref::<FailedRound>()
@@ -77,12 +77,12 @@ fn this_program() -> Result<PathBuf> {
     std::env::current_exe().context("find this program")
 }
 
-/// Kill processes while they write to a store: is everything there that they acknowledged?
+/// Kill processes that write to a store, and check that all acknowledged commits survive
 ///
-/// A process commits with several clients, loads files, writes new bases and makes backups, and is
-/// killed at a random instant; then the store is opened again. A store outlives eight kills, and is
-/// verified after the last. Every tenth store belongs to a server, with all of this over HTTP.
-/// Ends with an error at the first commit that is missing or not whole.
+/// A process commits with several clients, loads files, compacts and makes backups, and is killed
+/// at a random moment; then the store is opened again. A store goes through eight kills and is
+/// verified after the last. Every tenth store belongs to a server that gets the same requests over
+/// HTTP. Fails at the first commit that is missing or incomplete.
 ///
 ///   pythia bench kills --rounds 10000
 #[derive(Args)]
@@ -91,23 +91,23 @@ pub(super) struct Kills {
     #[command(flatten)]
     which: Which,
 
-    /// Kills
+    /// Number of kills
     #[arg(long, default_value_t = 100)]
     rounds: u64,
 
-    /// Every so many stores belong to a server; 0: none
+    /// Every Nth store belongs to a server; 0: none
     #[arg(long, default_value_t = 10, value_name = "STORES")]
     http_every: u64,
 
-    /// Clients that commit at once
+    /// Number of concurrently committing clients
     #[arg(long, default_value_t = 3)]
     clients: usize,
 
-    /// The longest that most processes live; one of ten lives up to three times as long
+    /// Maximum lifetime of most processes; one in ten lives up to three times as long
     #[arg(long, default_value_t = 0.1, value_name = "SECONDS")]
     life: f64,
 
-    /// Be the process that is killed, in this folder
+    /// Run as the process that is killed, in this folder
     #[arg(long, hide = true)]
     victim: Option<PathBuf>,
 }
@@ -131,9 +131,10 @@ impl Kills {
     }
 }
 
-/// Cut the power of faulty devices while a store is written to: is everything there that was durable?
+/// Cut the power of faulty devices during writes, and check that all durable commits survive
 ///
-/// The device is in memory; when its power is cut, it has lost, torn or reordered what was not synced.
+/// The device is simulated in memory. A power cut loses, tears or reorders the data that was not
+/// synced.
 ///
 ///   pythia bench power-cuts --rounds 1000
 #[derive(Args)]
@@ -142,7 +143,7 @@ pub(super) struct PowerCuts {
     #[command(flatten)]
     which: Which,
 
-    /// Devices, whose power is cut up to four times each
+    /// Number of devices. The power of each is cut up to four times
     #[arg(long, default_value_t = 100)]
     rounds: u64,
 }
@@ -154,11 +155,12 @@ impl PowerCuts {
     }
 }
 
-/// Let each call to the operating system fail once: is anything lost, and does trying again help?
+/// Make each system call fail once, and check that nothing is lost and that retries succeed
 ///
-/// Loads, updates, compactions, backups and restores run as processes in which one call on a file of the
-/// store or the backup fails; then again, with a second failure or a kill, then without. There are as many
-/// rounds as calls; a part of them has some of each operation. Needs the C compiler `cc`.
+/// Loads, updates, compactions, backups and restores run as processes in which one call on a file
+/// of the store or the backup fails; then again, with a second failure or a kill, then without.
+/// There are as many rounds as calls; a smaller number of rounds includes some of each operation.
+/// Needs the C compiler `cc`.
 ///
 ///   pythia bench syscalls
 #[derive(Args)]
@@ -167,11 +169,11 @@ pub(super) struct Syscalls {
     #[command(flatten)]
     which: Which,
 
-    /// Calls that fail [default: each once]
+    /// Number of calls that fail [default: each call once]
     #[arg(long)]
     rounds: Option<u64>,
 
-    /// Be the process that goes on after errors, in this folder
+    /// Run as the process that continues after errors, in this folder
     #[arg(long, hide = true)]
     victim: Option<PathBuf>,
 }
@@ -191,11 +193,11 @@ impl Syscalls {
     }
 }
 
-/// Damage files and folders of a store: is everything there, or is what is damaged named?
+/// Damage files and folders of a store, and check that every loss is reported
 ///
-/// Headers, ends and middles of files are flipped, zeroed or cut off; files and folders are removed, or
-/// another store's are put in their place. Ends with an error at the first loss that neither opening nor
-/// `pythia verify` tells, and at the first message that does not name what is damaged.
+/// Headers, ends and middles of files are flipped, zeroed or cut off; files and folders are removed
+/// or replaced by another store's. Fails at the first loss that neither opening the store nor
+/// `pythia verify` reports, and at the first message that does not name the damaged file or folder.
 ///
 ///   pythia bench damages --rounds 1000
 #[derive(Args)]
@@ -204,7 +206,7 @@ pub(super) struct Damages {
     #[command(flatten)]
     which: Which,
 
-    /// Stores, each of them damaged once
+    /// Number of stores, each damaged once
     #[arg(long, default_value_t = 100)]
     rounds: u64,
 }

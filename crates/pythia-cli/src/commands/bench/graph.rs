@@ -1,4 +1,4 @@
-//! `pythia bench graph`: the path paper's custom graph benchmark.
+//! `pythia bench graph`: the custom graph benchmark of the Pythia paper.
 
 use std::path::PathBuf;
 
@@ -10,11 +10,11 @@ use super::{seconds, show, write};
 use crate::arguments::{ReportArguments, bytes};
 use crate::exit::UsageError;
 
-/// The path paper's custom graph benchmark: chains of dependent reads, on this device and on the
-/// paper's flash and PCM, modelled
+/// The Pythia paper's custom graph benchmark: chains of dependent reads, on this device and on
+/// models of the paper's flash and PCM
 ///
-/// A random graph with one node of 3 to 30 edges on each page; nothing is buffered. The report
-/// redraws Figures 1 to 5, with the paper's numbers beside.
+/// Uses a random graph with one node of 3 to 30 edges on each page. Nothing is cached. The report
+/// reproduces Figures 1 to 5 next to the paper's numbers.
 ///
 ///   pythia bench graph --report graph.html /var/lib/pythia
 ///   pythia bench graph --modelled
@@ -25,7 +25,7 @@ pub(super) struct Graph {
     #[arg(value_name = "FOLDER", required_unless_present = "modelled")]
     folder: Option<PathBuf>,
 
-    /// Only the modelled devices
+    /// Measure only the modelled devices
     #[arg(long, conflicts_with = "folder")]
     modelled: bool,
 
@@ -33,7 +33,7 @@ pub(super) struct Graph {
     #[arg(long, value_delimiter = ',', value_name = "SIZE,…", value_parser = bytes, default_value = "4K,8K,16K,32K")]
     page: Vec<usize>,
 
-    /// Queries at once
+    /// Numbers of concurrent queries
     #[arg(
         long,
         value_delimiter = ',',
@@ -42,7 +42,7 @@ pub(super) struct Graph {
     )]
     clients: Vec<usize>,
 
-    /// Nodes of a path
+    /// Numbers of nodes of a path
     #[arg(
         long,
         value_delimiter = ',',
@@ -51,7 +51,7 @@ pub(super) struct Graph {
     )]
     path_length: Vec<usize>,
 
-    /// Processing time of a page
+    /// Processing times of a page
     #[arg(
         long,
         value_delimiter = ',',
@@ -60,7 +60,7 @@ pub(super) struct Graph {
     )]
     processing: Vec<u64>,
 
-    /// All combinations, instead of those that the figures show
+    /// Measure all combinations, not only those that the figures show
     #[arg(long)]
     all: bool,
 
@@ -68,15 +68,15 @@ pub(super) struct Graph {
     #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "256M", conflicts_with = "paper_scale")]
     size: usize,
 
-    /// A graph of 5 GiB, 1.3 million nodes on pages of 4 KiB, as the paper's
+    /// Use a graph of 5 GiB, with 1.3 million nodes on pages of 4 KiB, like the paper
     #[arg(long)]
     paper_scale: bool,
 
-    /// How long each setting is measured
+    /// Duration of each measurement
     #[arg(long, value_name = "SECONDS", default_value_t = 0.2)]
     seconds: f64,
 
-    /// Seeds graph and walks
+    /// Seed of the graph and the walks
     #[arg(long, default_value_t = 1)]
     seed: u64,
 

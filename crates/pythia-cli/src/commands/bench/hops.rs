@@ -1,4 +1,4 @@
-//! `pythia bench hops`: a store's hops and frontiers beside the device's own reads.
+//! `pythia bench hops`: a store's hops and frontiers compared with the device's reads.
 
 use std::path::PathBuf;
 
@@ -9,12 +9,12 @@ use pythia_bench::hops;
 use super::{seconds, show};
 use crate::arguments::StoreArguments;
 
-/// Time the store's hops and frontiers, cold, beside the device's own reads
+/// Measure a store's cold hops and frontiers, and compare them with the device's reads
 ///
-/// Random walks read one page after the other: the mean time of a hop stands beside the latency of
-/// a single read. Frontiers read thousands of pages at once: their rate stands beside the best the
-/// device gives at any depth. The device's own reads are fio's, of the same file in the same run, or
-/// a plain loop's where fio is not installed.
+/// Random walks read one page after the other: the mean time of a hop is compared with the latency
+/// of a single read. Frontiers read thousands of pages at once: their rate is compared with the
+/// device's best rate at any queue depth. The device's reads are measured with fio on the same file
+/// in the same run, or with a plain loop if fio is not installed.
 ///
 ///   pythia generate graph --nodes 6000000 -l graph.pythia
 ///   pythia bench hops -l graph.pythia --cache 64M
@@ -24,27 +24,27 @@ pub(super) struct Hops {
     #[command(flatten)]
     store: StoreArguments,
 
-    /// Rounds of walks, frontiers and the device's own reads; medians are reported
+    /// Rounds of walks, frontiers and device reads; medians are reported
     #[arg(long, default_value_t = 15)]
     rounds: usize,
 
-    /// How long each part of a round takes
+    /// Duration of each part of a round
     #[arg(long, value_name = "SECONDS", default_value_t = 0.25)]
     seconds: f64,
 
-    /// Nodes of a frontier [default: as many as a twentieth of the pages]
+    /// Number of nodes of a frontier [default: a twentieth of the number of pages]
     #[arg(long, value_name = "N")]
     frontier: Option<usize>,
 
-    /// Do not use fio even if it is there
+    /// Do not use fio even if it is installed
     #[arg(long)]
     no_fio: bool,
 
-    /// Seeds the walks
+    /// Seed of the walks
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Write all figures as JSON; - is standard output, in place of the table
+    /// Write all figures as JSON; - is standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

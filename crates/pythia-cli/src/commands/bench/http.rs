@@ -1,4 +1,4 @@
-//! `pythia bench http`: load on a running server.
+//! `pythia bench http`: load tests of a running server.
 
 use std::fs;
 use std::net::ToSocketAddrs;
@@ -11,47 +11,47 @@ use pythia_bench::http;
 use super::{seconds, show};
 use crate::exit::UsageError;
 
-/// Load a running server with queries and updates of a file, over HTTP
+/// Send queries and updates of a file to a running server over HTTP
 ///
-/// One JSON object a line, with "template" and "query" or "update"; each request is one of them at random.
-/// Without --rate each connection sends its next request when the last is answered, which measures the
-/// highest rate. With it requests come at random times, whatever became of those before, and latency
-/// counts from when a request was due.
+/// The file has one JSON object per line, with "template" and "query" or "update". Each request is
+/// a random one of them. Without --rate, each connection sends its next request after the previous
+/// answer, which measures the highest rate. With --rate, requests are sent at random times
+/// regardless of earlier ones, and latency is measured from the time at which a request was due.
 ///
 ///   pythia bench http --url http://127.0.0.1:7878 points.jsonl
 ///   pythia bench http --url http://127.0.0.1:7878 points.jsonl --rate 5000 --connections 64
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Http {
-    /// Requests
+    /// File of requests
     #[arg(value_name = "FILE.jsonl")]
     file: PathBuf,
 
-    /// The server, and the path of a dataset if it is not the default one
+    /// URL of the server, with the path of a dataset if it is not the default one
     #[arg(long, default_value = "http://127.0.0.1:7878")]
     url: String,
 
-    /// Connections that send at once
+    /// Number of concurrent connections
     #[arg(long, default_value_t = 8)]
     connections: usize,
 
-    /// Requests a second, of all connections together
+    /// Requests per second, of all connections together
     #[arg(long, value_name = "NUMBER")]
     rate: Option<f64>,
 
-    /// How long requests are sent
+    /// Duration of the test, in seconds
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
 
-    /// When a request without an answer has failed
+    /// Time after which a request without an answer has failed
     #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
     patience: f64,
 
-    /// What random choices begin with
+    /// Seed of random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Write all figures as JSON; - is standard output, in place of the table
+    /// Write all figures as JSON; - is standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

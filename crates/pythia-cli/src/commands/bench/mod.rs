@@ -1,4 +1,4 @@
-//! `pythia bench`: workloads that measure this database.
+//! `pythia bench`: benchmarks of this database.
 
 mod compact;
 mod faults;
@@ -34,7 +34,7 @@ use self::updates::Updates;
 use self::yago::Yago;
 use crate::exit::UsageError;
 
-/// Measure this database on this machine
+/// Run benchmarks of this database on this machine
 #[derive(Args)]
 pub(crate) struct Bench {
     #[command(subcommand)]
@@ -80,7 +80,7 @@ impl Bench {
     }
 }
 
-/// The cache of a store that has one triple.
+/// The cache of a store with a single triple.
 const SMALL_CACHE: usize = 4 << 20;
 
 pub(super) fn seconds(option: &str, value: f64) -> Result<Duration> {
@@ -88,7 +88,7 @@ pub(super) fn seconds(option: &str, value: f64) -> Result<Duration> {
         .map_err(|_| UsageError(format!("{option} is not a time")))?)
 }
 
-/// Prints the text, or the JSON if that is to go to standard output; writes the JSON elsewhere.
+/// Prints the text, or the JSON if its file is standard output; writes the JSON to any other file.
 pub(super) fn show(json: Option<&Path>, text: &str, value: Value) -> Result<()> {
     let json_text = || format!("{value:#}\n");
     match json {

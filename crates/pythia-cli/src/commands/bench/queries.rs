@@ -11,24 +11,24 @@ use pythia_bench::timed::Output;
 use super::{seconds, show};
 use crate::arguments::{LimitArguments, StoreArguments};
 
-/// Time each query of a file: one JSON object a line, with "id", "template" and "query"
+/// Time each query of a file: one JSON object per line, with "id", "template" and "query"
 ///
-/// Queries run in turn, round after round; a first round is not counted. A query that fails is
+/// Queries run in turn, round after round. A first round is not counted. A query that fails is
 /// reported as failed and does not stop the others.
 #[derive(Args)]
 pub(super) struct Queries {
     #[command(flatten)]
     store: StoreArguments,
 
-    /// The queries
+    /// File of queries
     #[arg(value_name = "FILE.jsonl")]
     file: PathBuf,
 
-    /// Timed rounds
+    /// Number of timed rounds
     #[arg(long, default_value_t = 10)]
     runs: u32,
 
-    /// Begin no further round after this many seconds
+    /// Start no further round after this many seconds
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<f64>,
 
@@ -36,7 +36,7 @@ pub(super) struct Queries {
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<f64>,
 
-    /// Also write the results, to memory, as SPARQL JSON (graphs: N-Triples), as a server would
+    /// Also serialize the results in memory as SPARQL JSON (graphs: N-Triples), as a server would
     #[arg(long)]
     serialize: bool,
 
@@ -47,7 +47,7 @@ pub(super) struct Queries {
     #[command(flatten)]
     limits: LimitArguments,
 
-    /// Write all figures as JSON; - is standard output, in place of the table
+    /// Write all figures as JSON; - is standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

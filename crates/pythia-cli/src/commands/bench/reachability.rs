@@ -9,10 +9,10 @@ use pythia_bench::reachability;
 use super::show;
 use crate::arguments::{StoreArguments, bytes};
 
-/// Paths of one predicate between two known ends, by searches and by reachability labels
+/// Compare searches with reachability labels for paths of one predicate between two known ends
 ///
-/// Asks questions without labels, builds them as `pythia optimize --reachability` does, and asks the
-/// same questions again. The answers must agree. The labels stay in the store.
+/// Runs queries without labels, builds labels like `pythia optimize --reachability`, and runs the
+/// same queries again. The answers must agree. The labels stay in the store.
 ///
 ///   pythia bench reachability -l yago.pythia --predicate http://yago-knowledge.org/resource/isLocatedIn
 #[derive(Args)]
@@ -25,11 +25,11 @@ pub(super) struct Reachability {
     #[arg(long, value_name = "IRI")]
     predicate: String,
 
-    /// How many questions are asked
+    /// Number of queries
     #[arg(long, value_name = "N", default_value_t = 1000)]
     questions: usize,
 
-    /// Memory for building, and for queries
+    /// Memory for building labels, and for queries
     #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "1G")]
     memory: usize,
 

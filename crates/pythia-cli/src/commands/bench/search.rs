@@ -12,9 +12,9 @@ use crate::exit::UsageError;
 
 /// Search a grid best first, reading the top n nodes of the queue as one batch, cold
 ///
-/// Breadth first, depth first, Dijkstra's and A*, for each n: time, pages and batches, and what the
-/// path paper's flash and phase change memory would take. Then the k shortest paths from corner to
-/// corner, warm.
+/// Reports breadth-first, depth-first, Dijkstra's and A* search for each n: time, pages and
+/// batches, and the modelled times of the Pythia paper's flash and phase-change memory. Then finds
+/// the k shortest paths from corner to corner, warm.
 ///
 ///   pythia bench search --side 224
 #[derive(Args)]
@@ -27,7 +27,7 @@ pub(super) struct Search {
     #[arg(long, default_value_t = 224, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     side: u32,
 
-    /// Nodes read with one batch
+    /// Numbers of nodes read as one batch
     #[arg(
         long,
         value_delimiter = ',',
@@ -36,24 +36,24 @@ pub(super) struct Search {
     )]
     batches: Vec<usize>,
 
-    /// How many shortest paths
+    /// Number of shortest paths
     #[arg(long, value_name = "K", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     paths: u32,
 
-    /// Runs of each, of which the median counts
+    /// Runs of each search; the median is reported
     #[arg(long, default_value_t = 3)]
     runs: usize,
 
-    /// Seeds names and weights
+    /// Seed of names and weights
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Where to make the store, which is removed afterwards [default: the system's folder for
+    /// Folder for the store, which is removed afterwards [default: the system's folder for
     /// temporary files]
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 
-    /// Write all figures as JSON; - is standard output, in place of the tables
+    /// Write all figures as JSON; - is standard output, instead of the tables
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `pythia bench spill`: more rows than memory holds.
+//! `pythia bench spill`: more rows than fit into memory.
 
 use std::path::PathBuf;
 
@@ -9,9 +9,9 @@ use pythia_bench::spill;
 use super::{SMALL_CACHE, seconds, show};
 use crate::arguments::{LimitArguments, human_count};
 
-/// Sort, group, deduplicate and join more rows than memory holds
+/// Sort, group, deduplicate and join more rows than fit into memory
 ///
-/// Needs no store: the rows are made by crossing inline data. Answers are checked.
+/// Needs no store: the rows are a cross product of inline data. Answers are checked.
 ///
 ///   pythia bench spill --memory 256M --rows 100000000
 #[derive(Args)]
@@ -20,15 +20,15 @@ pub(super) struct Spill {
     #[command(flatten)]
     limits: LimitArguments,
 
-    /// About how many rows go into each operator
+    /// Approximate number of input rows of each operator
     #[arg(long, default_value_t = 100_000_000)]
     rows: u64,
 
-    /// Stop, with an error, if an operator takes longer than this
+    /// Stop with an error if an operator takes longer than this
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<f64>,
 
-    /// Write all figures as JSON; - is standard output, in place of the table
+    /// Write all figures as JSON; - is standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

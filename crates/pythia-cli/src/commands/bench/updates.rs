@@ -1,4 +1,4 @@
-//! `pythia bench updates`: what durable commits cost.
+//! `pythia bench updates`: the cost of durable commits.
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,13 @@ use pythia_bench::updates::{load, log, store};
 use super::{seconds, show};
 use crate::arguments::bytes;
 
-/// Commit by many clients, and query a store that changes
+/// Measure commits by many clients, and queries on a store that changes
 ///
-/// Without a store the log alone is measured, against the device's own rate of durable writes. With one,
-/// copies of it are: commits of some quads, and queries with and without changes that are not merged into
-/// the base; or, with --load, loads of that many quads, alone and beside commits. What is written is in a
-/// folder of its own, which is removed afterwards.
+/// Without a store, only the log is measured and compared with the device's own rate of durable
+/// writes. With --store, copies of the store are used: for commits of some quads, and for queries
+/// with and without changes that are not compacted; or, with --load, for loads of that many quads,
+/// alone and concurrently with commits. Data is written to a temporary folder that is removed
+/// afterwards.
 ///
 ///   pythia bench updates --folder /mnt/ssd --clients 1,8,32
 ///   pythia bench updates --store bsbm.pythia --queries explore.jsonl --percent 1,10
@@ -23,7 +24,7 @@ use crate::arguments::bytes;
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Updates {
-    /// Where to write: on the device that the store is to be on
+    /// Folder to write to, on the device that is to be measured
     #[arg(long, default_value = ".", value_name = "DIR")]
     folder: PathBuf,
 
@@ -35,19 +36,19 @@ pub(super) struct Updates {
     #[arg(long, value_delimiter = ',', default_value = "100,1000,10000")]
     payload: Vec<usize>,
 
-    /// Numbers of folders that the log is in
+    /// Numbers of log folders
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     folders: Vec<usize>,
 
-    /// How long each figure is measured
+    /// Duration of each measurement
     #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
     seconds: f64,
 
-    /// Measure commits to copies of this store, and queries on them, instead of the log alone
+    /// Measure commits to copies of this store, and queries on them, instead of only the log
     #[arg(long, value_name = "STORE")]
     store: Option<PathBuf>,
 
-    /// Queries, one JSON object a line with id, template and query
+    /// File of queries, one JSON object per line with id, template and query
     #[arg(long, requires = "store", value_name = "FILE")]
     queries: Option<PathBuf>,
 
@@ -55,7 +56,7 @@ pub(super) struct Updates {
     #[arg(long, default_value_t = 9, requires = "store")]
     rounds: u32,
 
-    /// Hundredths of the store that have changed and are not merged into its base
+    /// Percentages of the store that have changed and are not compacted
     #[arg(
         long,
         value_delimiter = ',',
@@ -64,15 +65,15 @@ pub(super) struct Updates {
     )]
     percent: Vec<f64>,
 
-    /// Run the queries once more while so many commits of ten quads are made a second
+    /// Run the queries once more during this many commits of ten quads per second
     #[arg(long, default_value_t = 0, requires = "store")]
     stream: u32,
 
-    /// Load so many new quads into copies of the store, instead of the above
+    /// Load this many new quads into copies of the store, instead of the above
     #[arg(long, requires = "store", value_name = "QUADS")]
     load: Option<u64>,
 
-    /// Commits of ten quads a second beside each load
+    /// Commits of ten quads per second during each load
     #[arg(
         long,
         value_delimiter = ',',
@@ -82,7 +83,7 @@ pub(super) struct Updates {
     )]
     beside: Vec<u32>,
 
-    /// Quads of each commit
+    /// Numbers of quads of each commit
     #[arg(
         long,
         value_delimiter = ',',
@@ -91,11 +92,11 @@ pub(super) struct Updates {
     )]
     batch: Vec<usize>,
 
-    /// Bytes of pages in memory
+    /// Memory for the page cache
     #[arg(long, value_parser = bytes, default_value = "256M", requires = "store")]
     cache: usize,
 
-    /// Write all figures as JSON; - is standard output, in place of the table
+    /// Write all figures as JSON; - is standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `pythia bench yago`: the path paper's experiment on YAGO.
+//! `pythia bench yago`: the experiment of the Pythia paper on YAGO.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use super::{seconds, show, write};
 use crate::arguments::{LimitArguments, ReportArguments, StoreArguments};
 use crate::exit::UsageError;
 
-/// The path paper's experiment: six queries on YAGO by 1 to 32 clients, and its Q1, Q2, Q3
+/// The Pythia paper's experiment: six queries on YAGO by 1 to 32 clients, and its Q1, Q2, Q3
 ///
-/// Parameters are drawn at random from the data, such that each has an answer. Latencies are what
-/// a caller in this process sees: parse, plan, run, decode.
+/// Parameters are drawn at random from the data, such that each query has an answer. Latencies are
+/// measured by a caller in this process: parse, plan, run, decode.
 ///
 ///   pythia load -l yago.pythia testdata/yago/yago-slice.nt.zst
 ///   pythia bench yago -l yago.pythia --cold --report yago.html
@@ -27,7 +27,7 @@ pub(super) struct Yago {
     #[command(flatten)]
     limits: LimitArguments,
 
-    /// How long each number of clients runs
+    /// Duration for each number of clients
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     seconds: f64,
 
@@ -40,8 +40,7 @@ pub(super) struct Yago {
     )]
     clients: Vec<usize>,
 
-    /// Run the mix cold, too: with the cache emptied before each number of clients, or before
-    /// each query
+    /// Also run the mix cold: clear the cache before each number of clients, or before each query
     #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, default_missing_value = "step", require_equals = true)]
     cold: Option<Cold>,
 
@@ -49,7 +48,7 @@ pub(super) struct Yago {
     #[arg(long, default_value_t = 200)]
     runs: u32,
 
-    /// Seeds the parameters
+    /// Seed of the parameters
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
@@ -92,7 +91,7 @@ impl Yago {
     }
 }
 
-/// Bytes of a store's files by name without ending, of all segments together.
+/// Returns the bytes of a store's files by name without extension, of all segments together.
 fn file_bytes(location: &Path) -> Result<Vec<(String, u64)>> {
     let mut sizes = std::collections::BTreeMap::<String, u64>::new();
     let mut folders = vec![location.to_owned()];
