@@ -111,15 +111,15 @@ fn print(report: &ChangesReport, out: &mut impl Write) -> Result<()> {
     )?;
     writeln!(
         out,
-        "log       {} commits that are nowhere else, {}",
+        "log       {} commits not yet in a run, {}",
         human_count(report.log_commits),
         human_bytes(report.log_bytes)
     )?;
     let next = match &report.next {
         NextStep::Nothing => "nothing is due".to_owned(),
-        NextStep::Flush => "the runs in memory go to the device".to_owned(),
-        NextStep::Merge(runs) => format!("runs {} become one", listed(runs)),
-        NextStep::Rewrite => "everything becomes a new base".to_owned(),
+        NextStep::Flush => "write the runs in memory to the device".to_owned(),
+        NextStep::Merge(runs) => format!("merge runs {}", listed(runs)),
+        NextStep::Rewrite => "write a new base".to_owned(),
     };
     writeln!(out, "next      {next}")?;
     Ok(())
@@ -192,7 +192,7 @@ mod tests {
             text.contains("run 7     level 1, 1,200 added, 3 removed"),
             "{text}"
         );
-        assert!(text.ends_with("next      runs 3, 7 become one\n"), "{text}");
+        assert!(text.ends_with("next      merge runs 3, 7\n"), "{text}");
         let json = as_json(&report);
         assert_eq!(json["runs"][0]["added"], 1200);
         assert_eq!(json["next"], json!({ "step": "merge", "runs": [3, 7] }));

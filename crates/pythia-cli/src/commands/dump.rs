@@ -56,7 +56,7 @@ impl Format {
         let format = extension.and_then(|extension| Self::from_str(extension, true).ok());
         format.ok_or_else(|| {
             let message = format!(
-                "the extension of {} is none of nq, trig, nt and ttl; say with --format which it is",
+                "the extension of {} is not nq, trig, nt or ttl; set the format with --format",
                 path.display()
             );
             crate::exit::UsageError(message).into()

@@ -221,11 +221,11 @@ fn print_report(report: &LoadReport, elapsed: Duration) {
         human_count((report.quads_read as f64 / seconds) as u64),
     );
     if report.known_quads > 0 {
-        eprintln!("  {} were there already", human_count(report.known_quads));
+        eprintln!("  {} already existed", human_count(report.known_quads));
     }
     let repeated = report.quads_read - report.quads - report.known_quads;
     if repeated > 0 {
-        eprintln!("  {} were repeated", human_count(repeated));
+        eprintln!("  {} were duplicates", human_count(repeated));
     }
     let phases: Vec<String> = report
         .phases

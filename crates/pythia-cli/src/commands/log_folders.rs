@@ -87,7 +87,7 @@ impl LogFolders {
             Some(archive) => writeln!(out, "archive    {}", described(archive)),
             None => writeln!(
                 out,
-                "archive    none: files that are not needed any more are removed"
+                "archive    none: log files are removed when no longer needed"
             ),
         }
     }
@@ -98,6 +98,6 @@ fn described(folder: &FolderState) -> String {
         Some(id) => id.to_string(),
         None => "none yet".to_owned(),
     };
-    let state = folder.problem.as_deref().unwrap_or("in its place");
+    let state = folder.problem.as_deref().unwrap_or("present");
     format!("{}  identity {id}: {state}", folder.path)
 }

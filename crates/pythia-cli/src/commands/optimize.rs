@@ -129,18 +129,18 @@ impl Optimize {
 fn advise(location: &Path, log: &Path, out: &mut impl Write) -> Result<Vec<Auxiliary>> {
     let text = fs::read_to_string(log).with_context(|| format!("read {}", log.display()))?;
     let queries =
-        queries_of(&text).with_context(|| format!("{} is no log of queries", log.display()))?;
+        queries_of(&text).with_context(|| format!("{} is not a query log", log.display()))?;
     let database = open(location)?;
     let texts = queries.iter().map(String::as_str);
     let advice = pythia::advise(&database.snapshot(), texts)?;
     writeln!(
         out,
-        "# {} queries, of which {} could not be read",
+        "# {} queries, of which {} could not be parsed",
         human_count(advice.queries),
         human_count(advice.unreadable)
     )?;
     if advice.advised.is_empty() {
-        writeln!(out, "# nothing that they would use is missing")?;
+        writeln!(out, "# no index that they would use is missing")?;
     }
     for advised in &advice.advised {
         let options = options_for(&advised.auxiliary);
@@ -196,10 +196,7 @@ fn list(database: &Database, out: &mut impl Write) -> Result<()> {
     let manifest = database.store().manifest();
     let entries = &manifest.auxiliary;
     if entries.is_empty() {
-        writeln!(
-            out,
-            "the store has no optional indexes; see --help for those that can be built"
-        )?;
+        writeln!(out, "the store has no optional indexes; see --help")?;
     }
     for entry in entries {
         let what = pythia::describe_auxiliary(&entry.kind, &database.snapshot())?;

@@ -34,11 +34,11 @@ fn asked() -> Result<String> {
     let _hidden = Hidden::begin();
     eprint!("Password: ");
     let password = line()?;
-    eprint!("\nThe same again: ");
+    eprint!("\nRepeat the password: ");
     let again = line()?;
     eprintln!();
     if password != again {
-        return Err(UsageError("these are two different passwords".to_owned()).into());
+        return Err(UsageError("the passwords differ".to_owned()).into());
     }
     Ok(password)
 }

@@ -114,16 +114,16 @@ impl Probe {
         }
         let report = probe::run(folder, &options, |part| eprintln!("{part} …"))?;
         if let Some(why) = &report.not_direct {
-            eprintln!("warning: these are figures of the kernel's cache: {why}");
+            eprintln!("warning: the kernel's cache was measured, not the device: {why}");
         }
         if let Some(load) = report.machine.busy() {
             eprintln!(
-                "warning: the machine was busy (load average {load:.1}): probe again when it is quiet"
+                "warning: the machine was busy (load average {load:.1}): repeat the probe when it is idle"
             );
         }
         if let Some(store) = &self.location {
             let storage = DirectStorage::open(store, false)?;
-            pythia::device::write(&storage, &report.profile()).context("keep the result")?;
+            pythia::device::write(&storage, &report.profile()).context("store the result")?;
         }
         if let Some(path) = &self.output.report {
             write(path, &report.html())?;
@@ -145,7 +145,8 @@ impl EnergyArguments {
             }
         }
         if !(self.shunt_ohm > 0.0 && self.supply_volt > 0.0 && self.idle_seconds >= 0.0) {
-            let message = "--shunt-ohm and --supply-volt are above 0, --idle-seconds is not below";
+            let message =
+                "--shunt-ohm and --supply-volt must be above 0, --idle-seconds at least 0";
             return Err(UsageError(message.to_owned()).into());
         }
         let mut text = String::new();
@@ -168,7 +169,7 @@ impl EnergyArguments {
             Some(background) => {
                 text += &format!("background work: {background}");
             }
-            None => text += "background work: give --io-end to have it classified",
+            None => text += "background work: needs --io-end",
         }
         show(
             json,
@@ -192,7 +193,7 @@ fn describe(energy: &Energy) -> String {
         energy.idle_watt, energy.idle_deviation_watt
     );
     let Some((begin, end)) = energy.run else {
-        return format!("{idle}; no run, the power never departs from that");
+        return format!("{idle}; no run: the power stays at idle");
     };
     let tail = energy.background_seconds.map_or_else(String::new, |tail| {
         format!(", {tail:.3} s of it background work")

@@ -192,7 +192,7 @@ impl Query {
         if let Some(file) = &self.output {
             let format = ResultFormat::of_file(file).ok_or_else(|| {
                 crate::exit::UsageError(format!(
-                    "the extension of {} names no format; say which with --format",
+                    "the extension of {} is not a known format; set one with --format",
                     file.display()
                 ))
             })?;
@@ -211,7 +211,7 @@ impl Query {
         let terminal = self.output.is_none() && io::stdout().is_terminal();
         let format = self.result_format(&results, terminal)?;
         if matches!(format, Some(ResultFormat::Arrow | ResultFormat::Parquet)) && terminal {
-            let message = "this format is not for a terminal; write it to a file with -o";
+            let message = "this format is binary; write it to a file with -o";
             return Err(crate::exit::UsageError(message.to_owned()).into());
         }
         let out: Box<dyn Write + Send> = match &self.output {

@@ -59,7 +59,7 @@ impl Restore {
             human_count(report.commits)
         );
         if let Some(last) = report.last.filter(|last| last.0 > 0) {
-            eprintln!("the store is as it was after commit {last}");
+            eprintln!("the store is in the state after commit {last}");
         }
         Ok(())
     }

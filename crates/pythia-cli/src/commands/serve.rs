@@ -122,7 +122,7 @@ impl Serve {
         if check_only {
             writeln!(
                 io::stdout(),
-                "the configuration is sound; it has {}",
+                "the configuration is valid; it has {}",
                 listed(&config)
             )?;
             return Ok(());
@@ -230,7 +230,7 @@ fn greet(config: &Config, addresses: &[SocketAddr]) {
     for address in addresses {
         let base = format!("{scheme}://{address}");
         eprintln!(
-            "  open {base}/ in a browser; SPARQL clients ask {base}/{}",
+            "  open {base}/ in a browser; SPARQL endpoint: {base}/{}",
             endpoint(config)
         );
     }

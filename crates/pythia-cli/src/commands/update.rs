@@ -90,9 +90,7 @@ impl Update {
         )?;
         if let Some(before) = database.store().upgraded_from() {
             let now = database.store().manifest().format;
-            eprintln!(
-                "the store is of format {now} from now on, for its log (it was of format {before})"
-            );
+            eprintln!("upgraded the store from format {before} to format {now}, for its log");
         }
         let started = Instant::now();
         let report = database.update_parsed(&update, &options, self.key.as_deref())?;

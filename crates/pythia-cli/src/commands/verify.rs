@@ -57,7 +57,7 @@ impl Verify {
             };
             let salvage = match report.problems.iter().any(is_of_log) {
                 true => {
-                    "; `pythia salvage` shows which commits are lost with its log, and can go on without them"
+                    "; `pythia salvage` shows which commits its log has lost, and can continue without them"
                 }
                 false => "",
             };

@@ -85,7 +85,7 @@ fn commands_use_the_folders_that_the_store_knows_and_refuse_others() {
     for path in [&store, &second, &archive] {
         assert!(listed.contains(path.as_str()), "{listed}");
     }
-    assert_eq!(listed.matches("in its place").count(), 2, "{listed}");
+    assert_eq!(listed.matches("present").count(), 2, "{listed}");
 
     // Neither load nor update is told of an archive, and both fill it.
     let data = folder.path().join("more.nt");

@@ -190,7 +190,7 @@ fn configurations_are_checked_and_printed() {
     let sound = output(&["serve", "--config", &file, "--check-config"], &[]);
     assert_eq!(
         text(&sound.stdout),
-        "the configuration is sound; it has the dataset a\n"
+        "the configuration is valid; it has the dataset a\n"
     );
     let arguments = [
         "serve",

@@ -50,7 +50,7 @@ impl Which {
                     .map_or(from, |failed| failed.round);
                 let again = format!(
                     "repeat it with `pythia bench {command} --seed {seed} --from {round} --rounds 1`, \
-                     go on after it with `--from {}`",
+                     continue after it with `--from {}`",
                     round + 1
                 );
                 Err(error.context(again))
@@ -60,7 +60,7 @@ impl Which {
 
     fn rounds(&self, count: u64) -> Result<Rounds> {
         if self.from == 0 || count == 0 {
-            let message = "--from and --rounds begin with 1".to_owned();
+            let message = "--from and --rounds must be at least 1".to_owned();
             return Err(UsageError(message).into());
         }
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);

@@ -85,7 +85,7 @@ const SMALL_CACHE: usize = 4 << 20;
 
 pub(super) fn seconds(option: &str, value: f64) -> Result<Duration> {
     Ok(Duration::try_from_secs_f64(value)
-        .map_err(|_| UsageError(format!("{option} is not a time")))?)
+        .map_err(|_| UsageError(format!("{option} is not a valid time")))?)
 }
 
 /// Prints the text, or the JSON if its file is standard output; writes the JSON to any other file.
