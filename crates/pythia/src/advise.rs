@@ -1,4 +1,4 @@
-//! What a log of queries says is worth optimizing.
+//! Advice on optional indexes, from a log of queries.
 
 use std::collections::BTreeMap;
 
@@ -9,37 +9,37 @@ use pythia_store::{PredicateStatistics, Snapshot, StoreError};
 
 use crate::optimize::{Auxiliary, CachedAttribute};
 
-/// Of so many queries, one must use what is advised.
+/// An index is advised if at least one in this many queries would use it.
 const QUERIES_PER_USE: u64 = 100;
-/// An attribute worth caching has a value for this many nodes at least.
+/// A cached attribute must have at least this many nodes per value.
 const NODES_PER_VALUE: u64 = 10;
-/// Bytes, about, that labels take for a node, and cached values for an edge and both its ends.
+/// Approximate bytes of labels per node, and of cached values per edge (including both ends).
 const NODE_BYTES: u64 = 9;
 const EDGE_BYTES: u64 = 10;
 
-/// What is worth building.
+/// The indexes that are worth building.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advice {
-    /// Queries in the log.
+    /// Number of queries in the log.
     pub queries: u64,
-    /// Those that are no SPARQL.
+    /// Number of queries that are not valid SPARQL.
     pub unreadable: u64,
-    /// What they would use, the most used first.
+    /// Indexes that the queries would use, the most used first.
     pub advised: Vec<Advised>,
 }
 
-/// Something worth building.
+/// An index that is worth building.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advised {
-    /// What.
+    /// The index.
     pub auxiliary: Auxiliary,
-    /// Queries of the log that would use it.
+    /// Number of queries in the log that would use it.
     pub queries: u64,
-    /// Bytes that it will take, about.
+    /// Approximate size in bytes.
     pub bytes: u64,
 }
 
-/// Finds out what queries would use that the store does not have yet.
+/// Finds indexes that queries would use and the store does not have yet.
 pub fn advise<'q>(
     snapshot: &Snapshot,
     log: impl IntoIterator<Item = &'q str>,
@@ -101,7 +101,7 @@ fn labels_for(
         }))
 }
 
-/// The cache of an attribute beside those edges that do not have it yet, if its values are few.
+/// Advises caching an attribute for those edges that do not have it yet, if it has few values.
 fn cache_of(
     snapshot: &Snapshot,
     attribute: &NamedNode,
@@ -122,11 +122,11 @@ fn cache_of(
         let Some(edges) = statistics(snapshot, edge)? else {
             continue;
         };
-        // The finer of two predicates leads to nodes, the coarser is their attribute.
+        // Of two predicates, the one with more objects leads to nodes, and the other is their attribute.
         if edges.objects <= known.objects {
             continue;
         }
-        // What is there already is named again: building takes the place of the old.
+        // Edges that have the cache already are included, because a new cache replaces the old one.
         is_new |= !present(edges.predicate);
         names.push(edge.as_str().to_owned());
         queries = queries.max(*uses);

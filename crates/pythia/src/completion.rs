@@ -1,3 +1,3 @@
-//! What may stand at a place of a query that is still being written.
+//! Completion: the words and terms that may follow at a place of an unfinished query.
 
 pub use pythia_query::syntax::{Expected, Place, SOUGHT, function_names};

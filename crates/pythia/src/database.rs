@@ -1,4 +1,4 @@
-//! An open store with an engine over it.
+//! An open store with a query engine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use pythia_store::{OpenOptions, Snapshot, Store, StoreError};
 
 use crate::backup::{BackupError, BackupReport, backup_into};
 
-/// What an open database may use.
+/// Limits and options of an open database.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of pages kept in memory: a hard limit. Default 256 MiB.
+    /// Bytes of the page cache: a hard limit. Default 256 MiB.
     pub cache_bytes: usize,
-    /// Bytes that all running queries together may hold in rows, tables, sorts and computed
-    /// terms, and transactions in changes: a hard limit. What does not fit goes to temporary files. Of a
-    /// database that is open for writing, an eighth is for committed changes that are not on the device yet, or
-    /// less if [`MaintenanceOptions::memory_bytes`](crate::MaintenanceOptions::memory_bytes) says so. Default
-    /// 1 GiB.
+    /// Bytes that all running queries together may hold in rows, tables, sorts and computed terms, and
+    /// transactions in changes: a hard limit. Larger intermediate results spill to temporary files. If the
+    /// database is open for writing, an eighth is reserved for committed changes that are not on the device
+    /// yet, or less if [`MaintenanceOptions::memory_bytes`](crate::MaintenanceOptions::memory_bytes) is
+    /// smaller. Default 1 GiB.
     pub memory_bytes: usize,
-    /// Where temporary files are made. They have no names, and vanish with their query. Default
-    /// `None`: the system's folder for such files.
+    /// Folder for temporary files, which have no names and are removed with their query. Default `None`: the
+    /// system's folder for temporary files.
     pub spill_folder: Option<PathBuf>,
-    /// Bytes that temporary files may have together. Default: no limit but the disk's.
+    /// Bytes that temporary files may have together. Default: limited only by the disk.
     pub spill_bytes: u64,
-    /// Opens the store for writing too, which one program at a time can do. Default `None`: for
-    /// queries only.
+    /// Opens the store for writing as well, which only one program at a time can do. Default `None`: only for
+    /// queries.
     pub write: Option<WriteOptions>,
 }
 
@@ -47,16 +47,16 @@ impl Default for Options {
     }
 }
 
-/// Committed changes may have this part of the memory, of which they take half before they go to the device.
+/// The part of the memory for committed changes. They are written to the device when they take half of it.
 const CHANGES_PART: usize = 8;
-/// Committed changes may have as much, whatever the memory.
+/// The minimum memory for committed changes, regardless of the total.
 const CHANGES_BYTES_MIN: usize = 2 << 20;
-/// A new base may be sorted in this part of the memory, or in as much whatever the memory.
+/// The part of the memory for sorting a new base, and its minimum regardless of the total.
 const REWRITE_PART: usize = 8;
 const REWRITE_BYTES_MIN: usize = 32 << 20;
 
 impl Options {
-    /// How the store is written, within the memory; `None` if it is not.
+    /// Returns the write options adjusted to the memory; `None` if the store is opened only for queries.
     fn write_within(&self) -> Option<WriteOptions> {
         let mut write = self.write.clone()?;
         let maintenance = &mut write.maintenance;
@@ -67,14 +67,14 @@ impl Options {
         Some(write)
     }
 
-    /// What is left for queries and transactions.
+    /// Returns the memory left for queries and transactions.
     fn query_memory_bytes(&self, write: Option<&WriteOptions>) -> usize {
         let changes = write.map_or(0, |write| write.maintenance.memory_bytes.saturating_mul(2));
         self.memory_bytes - changes.min(self.memory_bytes / CHANGES_PART)
     }
 }
 
-/// A store open for queries, and for updates if it was opened for writing. They may run on any number
+/// A store that is open for queries, and for updates if it was opened for writing. Both may run on any number
 /// of threads at once; queries do not wait for updates.
 pub struct Database {
     store: Store,
@@ -87,7 +87,7 @@ impl Database {
         Self::open_with(path, Options::default())
     }
 
-    /// Opens the store in a folder with default limits, for updates too.
+    /// Opens the store in a folder with default limits, for queries and updates.
     pub fn open_for_writing(path: impl AsRef<Path>) -> Result<Self, QueryError> {
         let options = Options {
             write: Some(WriteOptions::default()),
@@ -136,7 +136,7 @@ impl Database {
         Ok(Self { store, engine })
     }
 
-    /// Backs this store up into a folder, as [`backup`](crate::backup) does with the store in a folder.
+    /// Backs up this store into a folder, like [`backup`](crate::backup) does for a store in a folder.
     pub fn backup(&self, folder: &Path) -> Result<BackupReport, BackupError> {
         backup_into(self.store.pool().storage(), folder)
     }
@@ -146,7 +146,7 @@ impl Database {
         self.prepare(text, &QueryOptions::default())?.execute()
     }
 
-    /// Parses and plans a query, to look at its plan or to run it. Its time runs from here on.
+    /// Parses and plans a query, to show its plan or to run it. Its timeout starts now.
     pub fn prepare(&self, text: &str, options: &QueryOptions) -> Result<PreparedQuery, QueryError> {
         let started = Instant::now();
         let query = self.parse_query(text, None, options)?;
@@ -160,11 +160,11 @@ impl Database {
         self.prepare_parsed(&query, &options)
     }
 
-    /// Parses a query, as [`Query::parse`], within the memory of all queries: what it becomes is charged for
-    /// before it is there, until it is dropped.
+    /// Parses a query like [`Query::parse`], within the memory of all queries: the parsed query is charged
+    /// for in advance, until it is dropped.
     ///
     /// # Errors
-    /// [`QueryError::Memory`] besides those of the syntax.
+    /// [`QueryError::Memory`], and syntax errors.
     pub fn parse_query(
         &self,
         text: &str,
@@ -174,11 +174,11 @@ impl Database {
         self.engine.parse_query(text, base, options)
     }
 
-    /// Parses an update, as [`Update::parse`], within the memory of all queries: what it becomes is
-    /// charged for before it is there, until it is dropped.
+    /// Parses an update like [`Update::parse`], within the memory of all queries: the parsed update is
+    /// charged for in advance, until it is dropped.
     ///
     /// # Errors
-    /// [`QueryError::Memory`] besides those of the syntax.
+    /// [`QueryError::Memory`], and syntax errors.
     pub fn parse_update(
         &self,
         text: &str,
@@ -188,7 +188,7 @@ impl Database {
         self.engine.parse_update(text, base, options)
     }
 
-    /// Plans a parsed query. Its time runs from here on.
+    /// Plans a parsed query. Its timeout starts now.
     pub fn prepare_parsed(
         &self,
         query: &Query,
@@ -201,33 +201,33 @@ impl Database {
         &self.engine
     }
 
-    /// What queries hold now, and have written to temporary files.
+    /// Returns the memory that queries hold now, and the bytes they have spilled.
     pub fn usage(&self) -> Usage {
         self.engine.usage()
     }
 
-    /// Returns a temporary file for bytes that wait for somebody who takes them slowly. They count against
+    /// Returns a temporary file for bytes that wait for a slow reader. They count towards
     /// [`Options::spill_bytes`].
     pub fn spilled_bytes(&self) -> Result<SpilledBytes, QueryError> {
         self.engine.spilled_bytes()
     }
 
-    /// The graph as it is now, for access below SPARQL.
+    /// Returns a snapshot of the current state, for access below SPARQL.
     pub fn snapshot(&self) -> Snapshot {
         self.store.snapshot()
     }
 
-    /// The open store.
+    /// Returns the open store.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Pages read so far from cache and device, per order.
+    /// Returns the pages read so far from cache and device, per order.
     pub fn counters(&self) -> Counters {
         self.store.pool().counters()
     }
 
-    /// Drops all cached pages, so that what follows runs cold.
+    /// Drops all cached pages, so that the next reads are cold.
     pub fn clear_cache(&self) -> Result<(), StoreError> {
         self.store.pool().clear();
         Ok(())

@@ -1,4 +1,4 @@
-//! Writing out all that a store holds.
+//! Writes the whole contents of a store.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -14,9 +14,9 @@ use pythia_store::{Component, GraphFilter, Order, QuadPattern, Snapshot, StoreEr
 
 use crate::write::{WriteError, WriteReport, check_triple_terms};
 
-/// Writes all quads, sorted by subject, predicate, object and graph. The same data gives the same
-/// bytes, whatever order it was loaded in. Memory stays constant. Formats of triples hold what is in
-/// the default graph, and are refused before the first byte if there is anything else.
+/// Writes all quads, sorted by subject, predicate, object and graph. The same data gives the same bytes,
+/// regardless of the order in which it was loaded. Memory use is constant. Formats without graphs hold only
+/// the default graph; they are rejected before the first byte if there are other graphs.
 pub fn dump(
     snapshot: &Snapshot,
     format: RdfFormat,
@@ -25,8 +25,8 @@ pub fn dump(
     dump_within(snapshot, &QueryOptions::default(), format, out)
 }
 
-/// The same of the visible graphs, within the limits of a query: of its options, `visible`, `timeout`, `cancel` and
-/// `row_limit` hold. Memory grows with the number of graphs only.
+/// Writes the visible graphs like [`dump`], within the limits of a query: uses `visible`, `timeout`, `cancel`
+/// and `row_limit` of its options. Memory use grows only with the number of graphs.
 pub fn dump_within(
     snapshot: &Snapshot,
     options: &QueryOptions,
@@ -74,10 +74,10 @@ pub fn dump_within(
     Ok(report)
 }
 
-/// An error if a format cannot hold the graphs that a dump would write.
+/// Checks that a format can hold the graphs that a dump would write.
 ///
 /// # Errors
-/// [`WriteError::NamedGraphs`], or what the store fails with.
+/// [`WriteError::NamedGraphs`], or an error of the store.
 pub fn check_dump(
     snapshot: &Snapshot,
     rules: &GraphRules,
@@ -94,7 +94,7 @@ fn failed(error: StoreError) -> WriteError {
     WriteError::Query(QueryError::Store(error))
 }
 
-/// Which graphs of a snapshot rules allow, as they are met.
+/// The visible graphs of a snapshot, tested as they are encountered.
 struct Visible<'a> {
     snapshot: &'a Snapshot,
     rules: &'a GraphRules,
@@ -102,7 +102,7 @@ struct Visible<'a> {
     known: HashMap<TermId, bool>,
 }
 
-/// When a dump is to end early.
+/// The limits that end a dump early.
 struct Limits<'a> {
     cancel: Option<&'a AtomicBool>,
     deadline: Option<Instant>,
@@ -141,7 +141,7 @@ impl<'a> Visible<'a> {
         }
     }
 
-    /// An error if the format cannot hold the graphs that are shown.
+    /// Fails if the format cannot hold the visible graphs.
     fn check_format(&mut self, format: RdfFormat) -> Result<(), WriteError> {
         if !format.supports_datasets() && self.has_named()? {
             return Err(WriteError::NamedGraphs {
@@ -151,7 +151,7 @@ impl<'a> Visible<'a> {
         Ok(())
     }
 
-    /// Whether a named graph that is shown has a quad.
+    /// Returns whether a visible named graph has a quad.
     fn has_named(&mut self) -> Result<bool, WriteError> {
         let pattern = QuadPattern {
             graph: GraphFilter::Named,
@@ -193,7 +193,7 @@ impl<'a> Visible<'a> {
     }
 }
 
-/// The quad of these terms, if each can stand in its place.
+/// Makes a quad of these terms, if each is valid in its position.
 fn quad([subject, predicate, object, graph]: [Option<Term>; 4]) -> Option<Quad> {
     let node = |term: Term| -> Option<NamedOrBlankNode> {
         match term {

@@ -1,7 +1,7 @@
-//! The change feed: what was committed, in order, from the log and its archive.
+//! The change feed: commits in order, from the log and its archive.
 //!
-//! A commit is written as an RDF patch: header lines with its position and time, `TX`, a line for each
-//! quad added (`A`) or removed (`D`), `TC` (docs/backup.md).
+//! A commit is written as an RDF patch: header lines with its position and time, `TX`, a line for each quad
+//! added (`A`) or removed (`D`), `TC` (docs/backup.md).
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -19,18 +19,18 @@ use pythia_store::{StoreError, StoreLock};
 
 use crate::moment::format_time;
 
-/// The log of a store, to be read beside whoever writes it.
+/// The log of a store, which can be read while the store is being written to.
 #[derive(Debug)]
 pub struct Feed {
     reader: LogReader,
     _lock: Option<StoreLock>,
 }
 
-/// Why a commit was not written.
+/// The error of reading or writing commits.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FeedError {
-    /// It could not be read.
+    /// The log could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The output failed.
@@ -39,8 +39,8 @@ pub enum FeedError {
 }
 
 impl Feed {
-    /// The log of the store in a folder, and its archive in another: without that, the archive that the store knows, if it
-    /// is in its place.
+    /// Opens the log of the store in a folder, with its archive in another folder. Without `archive`, uses
+    /// the archive known to the store, if it is available.
     ///
     /// # Errors
     /// [`StoreError::NoLog`] if the store was never opened for writing.
@@ -57,7 +57,7 @@ impl Feed {
         Ok(feed)
     }
 
-    /// The log of the store in a storage of any kind. Nothing is locked.
+    /// Opens the log of the store in a storage of any kind, without locking.
     pub fn of_storage(
         storage: &Arc<dyn Storage>,
         archive: Option<Arc<dyn Storage>>,
@@ -67,7 +67,7 @@ impl Feed {
             .and_then(|manifest| manifest.log)
             .ok_or(StoreError::NoLog)?;
         let devices = log_devices(storage, &log)?;
-        // Most who read want commits that are in the log: without its archive there is less to be read.
+        // Most readers want commits that are in the log, so a missing archive is not an error.
         let archive = archive.or_else(|| log_archive(storage, &log).ok().flatten());
         Ok(Self {
             reader: LogReader::open(devices, archive, log.store),
@@ -75,19 +75,18 @@ impl Feed {
         })
     }
 
-    /// The first commit that the log still has; the next commit's position if it has none.
+    /// Returns the first commit that the log still contains, or the next commit's position if there is none.
     pub fn first(&self) -> Result<Position, StoreError> {
         Ok(self.reader.first()?)
     }
 
-    /// The commits from a position on that there are now. They are durable: what was seen here is
-    /// never taken back.
+    /// Returns the durable commits from a position on. They are never taken back.
     pub fn commits_from(
         &self,
         position: Position,
     ) -> Result<impl Iterator<Item = Result<Commit, StoreError>> + use<>, StoreError> {
         let end = self.reader.durable_end(position)?;
-        // Whoever waits for news looks often.
+        // Callers that wait for new commits poll often.
         let commits = (end > position).then(|| self.reader.commits_from(position));
         let commits = commits.transpose()?.into_iter().flatten();
         let durable = move |commit: &Result<Commit, StoreError>| {

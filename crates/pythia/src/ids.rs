@@ -1,4 +1,4 @@
-//! The graph as ids, below SPARQL: what a [`Snapshot`](crate::Snapshot) takes and gives.
+//! Access to the graph by ids, below SPARQL: arguments and results of [`Snapshot`](crate::Snapshot).
 
 pub use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 pub use pythia_store::{

@@ -1,8 +1,8 @@
 //! Pythia, an RDF database for solid-state storage, as a library.
 //!
-//! A store is a folder. [`load`] builds one from files of RDF; [`Database::open`] opens it;
-//! [`Database::query`] answers SPARQL. Opened with [`Database::open_for_writing`], it is changed by
-//! [`Database::update`] and in a [`Transaction`].
+//! A store is a folder. [`load`] builds one from RDF files, [`Database::open`] opens it, and
+//! [`Database::query`] answers SPARQL queries. If it is opened with [`Database::open_for_writing`],
+//! [`Database::update`] and [`Transaction`] change it.
 //!
 //! ```
 //! use pythia::{Database, LoadOptions, Results, Source};
@@ -93,7 +93,7 @@ pub use pythia_store::write::{MaintenanceOptions, Rewritten};
 pub use pythia_store::{ChangesReport, NextStep, RunReport};
 pub use pythia_store::{End, Snapshot, Store, StoreError, device};
 
-/// Checks the store in a folder, which must not be being loaded into.
+/// Checks the store in a folder, which must not be loaded into at the same time.
 pub fn verify(
     path: &std::path::Path,
     options: VerifyOptions,

@@ -1,4 +1,4 @@
-//! Times of commits: microseconds since 1970, and as text.
+//! Commit times: microseconds since 1970, and their text form.
 
 use std::str::FromStr;
 
@@ -10,11 +10,11 @@ fn epoch() -> DateTime {
     DateTime::from_str(EPOCH).expect("a dateTime")
 }
 
-/// Reads a time as `2026-11-22T07:30:00Z`, or a day as `2026-11-22`; without a time zone it is UTC.
-/// Gives microseconds since 1970.
+/// Parses a time like `2026-11-22T07:30:00Z`, or a day like `2026-11-22`, into microseconds since 1970.
+/// Without a time zone it is in UTC.
 ///
 /// # Errors
-/// What is expected.
+/// A message that describes the expected form.
 pub fn parse_time(text: &str) -> Result<u64, String> {
     let expected = || {
         format!("{text:?} is not a time; write it as 2026-11-22T07:30:00Z, or a day as 2026-11-22")
@@ -33,7 +33,7 @@ pub fn parse_time(text: &str) -> Result<u64, String> {
     u64::try_from(number).map_err(|_| format!("{text} is before 1970"))
 }
 
-/// A time in microseconds since 1970 as an `xsd:dateTime` in UTC.
+/// Formats a time in microseconds since 1970 as an `xsd:dateTime` in UTC.
 pub fn format_time(microseconds: u64) -> String {
     let number = i64::try_from(microseconds).unwrap_or(i64::MAX);
     let seconds = Decimal::from(number).checked_div(1_000_000);

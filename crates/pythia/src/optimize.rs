@@ -1,4 +1,4 @@
-//! Adding to a store what answers some questions with fewer reads: by the names of predicates.
+//! Optional indexes of a store, by the names of predicates.
 
 use std::path::Path;
 
@@ -13,35 +13,35 @@ use pythia_store::{ChangesReport, OpenOptions, Snapshot, Store, StoreError};
 
 pub use pythia_store::auxiliary::{Added, OptimizeOptions};
 
-/// Auxiliary files, by the IRIs of the predicates they are about.
+/// Auxiliary files, by the IRIs of their predicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Auxiliary {
     /// Predicates with reachability labels.
     pub reachability: Vec<String>,
-    /// Predicates whose values are kept beside neighbours.
+    /// Predicates whose values are cached in the lists of neighbours.
     pub attributes: Vec<CachedAttribute>,
-    /// The degrees of all nodes.
+    /// Whether to store the degrees of all nodes.
     pub degrees: bool,
 }
 
-/// A predicate whose values are kept beside neighbours.
+/// A predicate whose values are cached in the lists of neighbours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CachedAttribute {
     /// The predicate.
     pub predicate: String,
-    /// The predicates of the edges to those neighbours; none: all.
+    /// The predicates of the edges to those neighbours; all if empty.
     pub along: Vec<String>,
 }
 
 impl Auxiliary {
-    /// Adds what the other names.
+    /// Adds the auxiliary files of `other`.
     pub fn add(&mut self, other: Self) {
         self.reachability.extend(other.reachability);
         self.attributes.extend(other.attributes);
         self.degrees |= other.degrees;
     }
 
-    /// Whether it names nothing.
+    /// Returns whether it names no auxiliary file.
     pub fn is_empty(&self) -> bool {
         self.reachability.is_empty() && self.attributes.is_empty() && !self.degrees
     }
@@ -67,12 +67,11 @@ impl Auxiliary {
     }
 }
 
-/// Writes a new base for the store in a folder, which has all that was changed since it was loaded, with
-/// ids in the order of their terms. Others may read the store meanwhile; nobody else may write to it.
-/// `None` if nothing has changed.
+/// Compacts the store in a folder: writes a new base with all changes, with ids in the order of their terms.
+/// Others may read the store meanwhile, but not write to it. Returns `None` if there are no changes.
 ///
 /// # Errors
-/// [`StoreError::Writing`] if it is open for writing.
+/// [`StoreError::Writing`] if the store is open for writing.
 pub fn rewrite(
     path: &Path,
     options: OptimizeOptions,
@@ -81,7 +80,7 @@ pub fn rewrite(
     let open = OpenOptions {
         cache_bytes: options.cache_bytes,
     };
-    // Opening a store for writing for the first time changes its format: look first.
+    // Opening a store for writing for the first time changes its format, so check first.
     if !is_written_to(path)? {
         return Ok(None);
     }
@@ -103,12 +102,12 @@ fn is_written_to(path: &Path) -> Result<bool, StoreError> {
     Ok(manifest.is_some_and(|manifest| manifest.log.is_some()))
 }
 
-/// Builds auxiliary files for the store in a folder, which nobody else may have open, in one step:
-/// on an error, or after a crash, the store is what it was. They are about the base alone: see [`rewrite`].
+/// Builds auxiliary files for the store in a folder, which nobody else may have open, in one step: after an
+/// error or a crash, the store is unchanged. They cover only the base: see [`rewrite`].
 ///
 /// # Errors
-/// Names of predicates that the store does not have, with those that were probably meant; not
-/// enough memory, with how much is needed.
+/// Predicates that the store does not have, with the ones probably meant; insufficient memory, with the
+/// required amount.
 pub fn optimize(
     path: &Path,
     add: &Auxiliary,
@@ -122,7 +121,7 @@ pub fn optimize(
     })
 }
 
-/// Drops auxiliary files of the store in a folder: those named, or all if none is.
+/// Drops auxiliary files of the store in a folder: the named ones, or all if none is named.
 pub fn drop_auxiliary(path: &Path, named: &Auxiliary) -> Result<Vec<AuxiliaryKind>, StoreError> {
     let mut dropped = Vec::new();
     optimize_in(path, OptimizeOptions::default(), |store| {
@@ -140,7 +139,7 @@ pub fn drop_auxiliary(path: &Path, named: &Auxiliary) -> Result<Vec<AuxiliaryKin
     Ok(dropped)
 }
 
-/// What auxiliary files are, in words.
+/// Describes auxiliary files in words.
 pub fn describe_auxiliary(kind: &AuxiliaryKind, snapshot: &Snapshot) -> Result<String, StoreError> {
     let name = |id: u64| -> Result<String, StoreError> {
         let terms = snapshot.decode(&[TermId(id)])?;
@@ -165,7 +164,7 @@ pub fn describe_auxiliary(kind: &AuxiliaryKind, snapshot: &Snapshot) -> Result<S
     })
 }
 
-/// The id of a predicate of the store. Its IRI may stand in angle brackets.
+/// Returns the id of a predicate of the store. Its IRI may be in angle brackets.
 ///
 /// # Errors
 /// [`StoreError::NotOptimizable`] if the store has no such predicate, with the one probably meant.
@@ -193,7 +192,7 @@ pub fn predicate_named(snapshot: &Snapshot, name: &str) -> Result<TermId, StoreE
     Err(StoreError::NotOptimizable { message })
 }
 
-/// The IRI with the same last part, or else one that differs by a slip or two.
+/// Returns the IRI with the same last part, or else one that differs by one or two typos.
 fn nearest_iri<'i>(iri: &str, known: &[&'i str]) -> Option<&'i str> {
     let last = |iri: &str| {
         iri.rsplit(['/', '#', ':'])

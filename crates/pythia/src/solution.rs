@@ -1,4 +1,4 @@
-//! One solution at a time, with typed access.
+//! Single solutions with typed access.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,37 +6,37 @@ use std::sync::Arc;
 use oxrdf::{Term, Variable};
 use pythia_query::{QueryError, SolutionStream};
 
-/// One solution of a query: a term, or none, for each variable.
+/// One solution of a query: for each variable a term, if it is bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Solution {
     variables: Arc<[Variable]>,
     terms: Vec<Option<Term>>,
 }
 
-/// Why a value could not be had from a solution.
+/// The error of reading a value from a solution.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SolutionError {
     /// The variable is unbound, or the query has no such variable.
     #[error("?{0} is not bound")]
     Unbound(String),
-    /// The term is of another type.
+    /// The term has another type.
     #[error("?{variable} is {term}, not {expected}")]
     Type {
         /// The variable.
         variable: String,
-        /// What it is bound to.
+        /// The bound term.
         term: String,
-        /// What was asked for.
+        /// The requested type.
         expected: &'static str,
     },
 }
 
-/// A Rust type that terms can be read as.
+/// A Rust type that terms can be converted to.
 pub trait FromTerm: Sized {
-    /// What the type holds, for error messages.
+    /// A description of the type, for error messages.
     const EXPECTED: &'static str;
-    /// The value of a term, if it is one.
+    /// Converts a term; `None` if it is of another type.
     fn from_term(term: &Term) -> Option<Self>;
 }
 
@@ -55,7 +55,7 @@ impl FromTerm for String {
 
 macro_rules! from_lexical_form {
     ($($type:ty: $expected:literal),*) => {$(
-        /// A literal whose lexical form reads as this type.
+        /// A literal whose lexical form parses as this type.
         impl FromTerm for $type {
             const EXPECTED: &'static str = $expected;
             fn from_term(term: &Term) -> Option<Self> {
@@ -78,23 +78,23 @@ impl FromTerm for Term {
 }
 
 impl Solution {
-    /// The variables, in column order.
+    /// Returns the variables, in column order.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
 
-    /// The terms, in column order.
+    /// Returns the terms, in column order.
     pub fn terms(&self) -> &[Option<Term>] {
         &self.terms
     }
 
-    /// The term bound to a variable, named without its question mark.
+    /// Returns the term bound to a variable, named without its question mark.
     pub fn get(&self, variable: &str) -> Option<&Term> {
         let column = self.variables.iter().position(|v| v.as_str() == variable)?;
         self.terms[column].as_ref()
     }
 
-    /// The value bound to a variable, as a Rust type.
+    /// Returns the value bound to a variable, as a Rust type.
     pub fn get_as<T: FromTerm>(&self, variable: &str) -> Result<T, SolutionError> {
         let term = self
             .get(variable)
@@ -107,7 +107,7 @@ impl Solution {
     }
 }
 
-/// Solutions one by one; the batches behind them are computed as they are needed.
+/// An iterator over single solutions. The underlying batches are computed as needed.
 pub struct Solutions {
     stream: SolutionStream,
     variables: Arc<[Variable]>,
@@ -132,7 +132,7 @@ impl Iterator for Solutions {
     }
 }
 
-/// Reads a stream solution by solution.
+/// Returns the solutions of a stream one by one.
 pub fn solutions(stream: SolutionStream) -> Solutions {
     Solutions {
         variables: stream.variables().into(),

@@ -1,4 +1,4 @@
-//! Transactions: queries and changes over a private view, committed all at once.
+//! Transactions: queries and changes on a private view, committed together.
 
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use pythia_query::update::{self, quads};
@@ -11,11 +11,12 @@ use pythia_store::{GraphFilter, QuadPattern, Snapshot};
 
 use crate::Database;
 
-/// A transaction. It sees the store as it was when it began, and its own changes at once; others see
-/// them when it is committed, all together. Dropped, it leaves nothing behind.
+/// A transaction. It reads the snapshot from its beginning together with its own changes. Others see the
+/// changes when it is committed, all together. Dropping it discards them.
 ///
-/// Two transactions that change the same quad conflict: the second one's [`Transaction::commit`] fails
-/// with an error that [`QueryError::is_retryable`]. What a transaction only reads is not guarded.
+/// Two transactions that change the same quad conflict: the second one's [`Transaction::commit`] fails with
+/// an error that [`QueryError::is_retryable`]. Quads that a transaction only reads are not checked for
+/// conflicts.
 ///
 /// ```
 /// # use pythia::{Database, Options, QueryError, Results};
@@ -53,7 +54,7 @@ use crate::Database;
 pub struct Transaction<'d> {
     database: &'d Database,
     inner: update::Transaction,
-    /// An update has failed half way.
+    /// Whether an update has failed halfway.
     failed: bool,
 }
 
@@ -72,14 +73,14 @@ impl Database {
 }
 
 impl Transaction<'_> {
-    /// Runs a query on what the transaction sees now.
+    /// Runs a query on the transaction's current view.
     pub fn query(&self, text: &str) -> Result<Results, QueryError> {
         let options = QueryOptions::default();
         let query = self.database.parse_query(text, None, &options)?;
         self.prepare_parsed(&query, &options)?.execute()
     }
 
-    /// Plans a parsed query on what the transaction sees now. Its time runs from here on.
+    /// Plans a parsed query on the transaction's current view. Its timeout starts now.
     pub fn prepare_parsed(
         &self,
         query: &Query,
@@ -92,15 +93,15 @@ impl Transaction<'_> {
     /// Runs an update.
     ///
     /// # Errors
-    /// After one, a part of the update may be done: the transaction takes nothing more, and cannot be
-    /// committed. A text that is no update is refused before anything is done.
+    /// After an error, a part of the update may be done: the transaction accepts no further operations and
+    /// cannot be committed. A text that is not an update is rejected before anything is done.
     pub fn update(&mut self, text: &str) -> Result<Updated, QueryError> {
         let options = UpdateOptions::default();
         let update = self.database.parse_update(text, None, &options.query)?;
         self.update_parsed(&update, &options)
     }
 
-    /// Runs a parsed update, as [`Self::update`]. Its time runs from here on.
+    /// Runs a parsed update like [`Self::update`]. Its timeout starts now.
     pub fn update_parsed(
         &mut self,
         update: &Update,
@@ -110,12 +111,12 @@ impl Transaction<'_> {
         self.change(|inner| engine.update(inner, update, options))
     }
 
-    /// Inserts a quad; whether it was not there. Blank nodes are those of the store with these labels.
+    /// Inserts a quad, and returns whether it is new. Blank nodes denote the store's nodes with these labels.
     pub fn insert<'q>(&mut self, quad: impl Into<QuadRef<'q>>) -> Result<bool, QueryError> {
         Ok(self.insert_all([quad])? > 0)
     }
 
-    /// Inserts quads; how many were not there. Fast in lots of some thousands.
+    /// Inserts quads, and returns how many are new. Fast for a few thousand at a time.
     pub fn insert_all<'q, Q: Into<QuadRef<'q>>>(
         &mut self,
         quads: impl IntoIterator<Item = Q>,
@@ -124,12 +125,12 @@ impl Transaction<'_> {
         self.change(|inner| quads::insert(inner, quads))
     }
 
-    /// Removes a quad; whether it was there.
+    /// Removes a quad, and returns whether it existed.
     pub fn remove<'q>(&mut self, quad: impl Into<QuadRef<'q>>) -> Result<bool, QueryError> {
         Ok(self.remove_all([quad])? > 0)
     }
 
-    /// Removes quads; how many were there.
+    /// Removes quads, and returns how many existed.
     pub fn remove_all<'q, Q: Into<QuadRef<'q>>>(
         &mut self,
         quads: impl IntoIterator<Item = Q>,
@@ -138,7 +139,7 @@ impl Transaction<'_> {
         self.change(|inner| quads::remove(inner, quads))
     }
 
-    /// Whether the transaction sees a quad.
+    /// Returns whether the transaction's view contains a quad.
     pub fn contains<'q>(&self, quad: impl Into<QuadRef<'q>>) -> Result<bool, QueryError> {
         let quad = quad.into();
         let snapshot = self.snapshot()?;
@@ -163,30 +164,30 @@ impl Transaction<'_> {
         Ok(snapshot.count(&pattern)? > 0)
     }
 
-    /// What the transaction sees now, for access below SPARQL.
+    /// Returns the transaction's current view, for access below SPARQL.
     pub fn snapshot(&self) -> Result<Snapshot, QueryError> {
         self.check()?;
         Ok(self.inner.snapshot())
     }
 
-    /// Makes the changes durable and visible to all. Until it returns, nobody else sees any of them.
+    /// Makes the changes durable and visible to all. Nobody else sees any of them before that.
     ///
     /// # Errors
-    /// One that [`QueryError::is_retryable`] if another transaction has changed the same quads and was
-    /// committed first: then do all of it again in a new transaction.
+    /// An error that [`QueryError::is_retryable`] if another transaction changed the same quads and was
+    /// committed first: then repeat everything in a new transaction.
     pub fn commit(self) -> Result<Committed, QueryError> {
         self.commit_with_key(None)
     }
 
-    /// As [`Self::commit`], at most once for a key: if there is a commit with this key already, nothing
-    /// is changed, and its position is given. So a program that does not know whether its commit came
-    /// through can simply do it again.
+    /// Commits like [`Self::commit`], but at most once per key: if a commit with this key exists, nothing is
+    /// changed, and its position is returned. So a program that does not know whether its commit succeeded
+    /// can simply repeat it.
     pub fn commit_with_key(self, key: Option<&str>) -> Result<Committed, QueryError> {
         self.check()?;
         self.inner.commit(key)
     }
 
-    /// Gives up the changes, as dropping it does.
+    /// Discards the changes, like dropping the transaction.
     pub fn rollback(self) {}
 
     fn check(&self) -> Result<(), QueryError> {

@@ -1,4 +1,4 @@
-//! SPARQL Update as one transaction.
+//! Runs a SPARQL Update as one transaction.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,27 +7,27 @@ use pythia_query::{QueryError, QueryOptions, Update, UpdateOptions};
 
 use crate::Database;
 
-/// How often an update is tried if other transactions change the same quads.
+/// The most attempts of an update that conflicts with other transactions.
 const ATTEMPTS: u32 = 10;
 
-/// What an update has done.
+/// The result of an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateReport {
-    /// The number of its commit; `None` if there was nothing to change.
+    /// The number of its commit; `None` if nothing was changed.
     pub position: Option<u64>,
-    /// Quads that are there now and were not before.
+    /// Number of quads that are new.
     pub added: u64,
-    /// Quads that were there before and are not now.
+    /// Number of quads that were removed.
     pub removed: u64,
-    /// Operations of the update.
+    /// Number of operations of the update.
     pub operations: u64,
-    /// What its author should know, such as functions that nothing implements.
+    /// Hints for its author, such as unknown functions.
     pub warnings: Vec<String>,
 }
 
 impl Database {
-    /// Runs an update: all its operations, one after the other, or none of them. When it returns the
-    /// changes are durable, and every query that starts sees them.
+    /// Runs an update: all its operations in order, or none of them. When it returns, the changes are durable
+    /// and visible to every query that starts afterwards.
     ///
     /// ```
     /// # use pythia::{Database, Results};
@@ -51,19 +51,19 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// If the text is no update, the database was not opened for writing, or an operation fails. If other
-    /// transactions change the same quads, the update is tried again some times; then the error
-    /// [`QueryError::is_retryable`].
+    /// If the text is not an update, the database was not opened for writing, or an operation fails. If other
+    /// transactions change the same quads, the update is retried several times before it fails with an error
+    /// that [`QueryError::is_retryable`].
     pub fn update(&self, text: &str) -> Result<UpdateReport, QueryError> {
         let options = UpdateOptions::default();
         let update = self.parse_update(text, None, &options.query)?;
         self.update_parsed(&update, &options, None)
     }
 
-    /// Runs a parsed update, as [`Self::update`]. Its time runs from here on.
+    /// Runs a parsed update like [`Self::update`]. Its timeout starts now.
     ///
-    /// With a key, it is done at most once: if there is a commit with this key already, nothing is
-    /// changed, and its position is reported.
+    /// With a key, the update is applied at most once: if a commit with this key exists, nothing is changed,
+    /// and its position is reported.
     pub fn update_parsed(
         &self,
         update: &Update,
@@ -87,7 +87,7 @@ impl Database {
             };
             match self.attempt(update, &options, key) {
                 Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
-                    // Those who conflict do not try again at the same moment.
+                    // Conflicting updates must not retry at the same moment.
                     let most_us = 100 << attempt;
                     thread::sleep(Duration::from_micros(rand::random_range(0..most_us)));
                     attempt += 1;

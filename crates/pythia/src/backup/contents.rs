@@ -1,5 +1,5 @@
-//! `BACKUP`: the file that says what a backup holds. Written last, by a rename; without it a folder
-//! holds no backup.
+//! `BACKUP`: the file that describes a backup. It is written last, by a rename; without it a folder contains
+//! no backup.
 
 use pythia_io::{FileVersion, Storage};
 use pythia_log::Position;
@@ -14,20 +14,20 @@ const NEW_NAME: &str = "BACKUP.new";
 const FIRST_LINE: &str = "Pythia backup";
 const VERSION: u32 = 1;
 
-/// What a backup holds.
+/// The contents of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Contents {
-    /// The format of backups.
+    /// The backup format.
     pub(super) version: u32,
-    /// How many backups were made into the folder.
+    /// Number of backups made into the folder.
     pub(super) number: u64,
-    /// When it was made, in microseconds since 1970.
+    /// Time of the backup, in microseconds since 1970.
     pub(super) taken: u64,
     /// The state of the store.
     pub(super) manifest: Manifest,
     /// The files that the manifest names.
     pub(super) files: Vec<FileEntry>,
-    /// The commits that only the log had.
+    /// The commits that were only in the log.
     pub(super) commits: Option<CommitsEntry>,
 }
 
@@ -40,18 +40,18 @@ pub(super) struct FileEntry {
     pub(super) copy: String,
     pub(super) bytes: u64,
     pub(super) crc32c: u32,
-    /// Which file it was; a file of the same version need not be copied again.
+    /// Identifies the file; a file of the same version need not be copied again.
     pub(super) version: Option<FileVersion>,
 }
 
 /// A log with commits of the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CommitsEntry {
-    /// The folder in the backup that the log is in.
+    /// The backup's folder of the log.
     pub(super) folder: String,
     /// The position after the last commit.
     pub(super) end: Position,
-    /// The time of the commit before the first, if it was known.
+    /// The time of the commit before the first, if known.
     pub(super) before: Option<u64>,
 }
 
@@ -67,7 +67,7 @@ impl Contents {
         }
     }
 
-    /// What the backup in a folder holds; `None` if there is none.
+    /// Reads the contents of the backup in a folder; `None` if there is no backup.
     pub(super) fn read(folder: &dyn Storage) -> Result<Option<Self>, BackupError> {
         let bytes = match folder.read_all(NAME) {
             Ok(bytes) => bytes,
@@ -103,7 +103,7 @@ impl Contents {
             .map_err(|error| damaged(&error.to_string()))
     }
 
-    /// Makes this what the folder holds, in one step.
+    /// Atomically replaces the contents of the folder's backup.
     pub(super) fn switch(&self, folder: &dyn Storage) -> Result<(), BackupError> {
         let json = serde_json::to_string(self).expect("numbers and names are JSON");
         let checksum = checksum_of(&json);
@@ -114,7 +114,7 @@ impl Contents {
         Ok(())
     }
 
-    /// The names of all files of the store, with their lengths.
+    /// Returns the names of all files of the store, with their lengths.
     pub(super) fn names(manifest: &Manifest) -> Vec<(String, u64)> {
         let mut names = Vec::new();
         let mut add = |folder: String, files: &[pythia_store::manifest::ManifestFile]| {

@@ -1,4 +1,4 @@
-//! Copying files and commits.
+//! Copies files and commits.
 
 use std::io::BufRead;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use pythia_log::{Changes, Commit, Entry, Log, LogError, Ticket};
 
 const COPY_BYTES: usize = 1 << 20;
 
-/// Copies a file durably; gives its length and checksum.
+/// Copies a file durably, and returns its length and checksum.
 pub(super) fn copy_file(
     from: &Arc<dyn Storage>,
     name: &str,
@@ -33,7 +33,7 @@ pub(super) fn copy_file(
     Ok((bytes, checksum))
 }
 
-/// Appends a commit to another log, which gives it the same position.
+/// Appends a commit to another log, which assigns it the same position.
 pub(super) fn copy_commit(commit: &Commit, log: &Log) -> Result<Ticket, LogError> {
     assert_eq!(
         commit.position,

@@ -1,13 +1,13 @@
-//! Backups: a consistent copy of a store, taken while it is written to, and what becomes of one.
+//! Backups: consistent copies of a store, made while it is being written to, and their restoration.
 //!
 //! ```text
-//! BACKUP               what there is: the store's manifest, files with checksums, commits
-//! files-000003/…       the files that the third backup into this folder has copied
-//! commits-000001/log/  a log with the commits that only the store's log had
+//! BACKUP               the contents: the store's manifest, files with checksums, commits
+//! files-000003/…       the files copied by the third backup into this folder
+//! commits-000001/log/  a log with the commits that were only in the store's log
 //! ```
 //!
-//! A later backup into the same folder copies what is new: files that are still the same stay, and
-//! commits are appended. Until its `BACKUP` takes the old one's place, the old backup is whole.
+//! A later backup into the same folder copies only new data: files that have not changed are kept, and
+//! commits are appended. The old backup is intact until the new `BACKUP` replaces its file.
 
 mod contents;
 mod copy;
@@ -24,53 +24,53 @@ pub use restore::{RestoreOptions, RestoreReport, Until, restore, restore_storage
 pub(crate) use take::backup_into;
 pub use take::{BackupReport, backup, backup_storage};
 
-/// Why a backup was not made, or not restored.
+/// The error of a backup or restore.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
     /// The store or a storage failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The folder has other things in it.
+    /// The folder contains other files.
     #[error("the folder has {found:?} in it already; choose an empty folder")]
     NotEmpty {
-        /// One of them.
+        /// One of these files.
         found: String,
     },
-    /// There is no backup.
+    /// The folder contains no backup.
     #[error("there is no finished backup in the folder: it has no file BACKUP")]
     NoBackup,
-    /// A backup of another store.
+    /// The folder contains a backup of another store.
     #[error("the folder has a backup of another store; choose another folder")]
     OtherStore,
-    /// The backup is not what it was.
+    /// The backup is damaged.
     #[error("{file}: the backup is damaged: {message}; use another backup")]
     Damaged {
         /// The file in the backup.
         file: String,
-        /// What does not fit.
+        /// The damage.
         message: String,
     },
-    /// A backup of a newer program.
+    /// The backup was made by a newer version.
     #[error(
         "the backup is of format {found}, which this program does not read; use a newer Pythia"
     )]
     Version {
-        /// Its format.
+        /// The backup's format.
         found: u32,
     },
-    /// The backup begins later than what is asked for.
+    /// The wanted state is before the beginning of the backup.
     #[error(
         "the backup begins with the state after commit {first}{}, and cannot be restored to an earlier one; use an \
          older backup", time.map(|time| format!(" of {}", format_time(time))).unwrap_or_default()
     )]
     TooEarly {
-        /// The earliest position it can be restored to.
+        /// The earliest position that it can be restored to.
         first: Position,
-        /// That commit's time, if it is known.
+        /// That commit's time, if known.
         time: Option<u64>,
     },
-    /// The time asked for is before the first state whose time is known.
+    /// The wanted time is before the first state with a known time.
     #[error("the backup's earliest state whose time is known is that {}",
         match first {
             Some(first) => format!(
@@ -83,20 +83,21 @@ pub enum BackupError {
     BeforeFirst {
         /// The first commit; `None` if there is none.
         first: Option<Position>,
-        /// Its time, or when the backup was made.
+        /// The first commit's time, or the time of the backup.
         time: u64,
     },
-    /// What is asked for comes after the end.
+    /// The wanted commit is after the end of the backup.
     #[error("the backup{archive} ends with commit {last}, before commit {wanted}", archive = if *with_archive { " with the archive" } else { "" })]
     TooLate {
-        /// The position asked for.
+        /// The wanted position.
         wanted: Position,
-        /// The last there is.
+        /// The last position.
         last: Position,
         /// Whether an archive was given.
         with_archive: bool,
     },
-    /// A file of the archive, or of the store's own log, that may hold wanted commits is damaged or missing.
+    /// A file of the archive, or of the store's own log, that may contain wanted commits is damaged or
+    /// missing.
     #[error(
         "the archive's {problem}: it may hold commits from {next} on{known}. Nothing was restored; put the file back, or \
          go without these commits: --to-position {last}, or --to-time with a time before them",
@@ -104,14 +105,14 @@ pub enum BackupError {
         last = next.0 - 1
     )]
     Archive {
-        /// The file, and what is wrong with it.
+        /// The file, and its damage.
         problem: String,
-        /// The first commit that it may hold.
+        /// The first commit that it may contain.
         next: Position,
-        /// The position after the last commit that is known to have been made, if one is.
+        /// The position after the last commit known to exist, if any.
         end: Option<Position>,
     },
-    /// The store was changed under the backup, again and again.
+    /// The store was compacted repeatedly during the backup.
     #[error("the store was rewritten again and again while it was backed up; try again")]
     Changing,
 }

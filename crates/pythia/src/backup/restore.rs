@@ -1,4 +1,4 @@
-//! Making a store of a backup.
+//! Restores a backup as a new store.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,42 +14,41 @@ use super::BackupError;
 use super::contents::{CommitsEntry, Contents};
 use super::copy::{copy_commit, copy_file};
 
-/// How far to restore.
+/// The state to restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Until {
-    /// All that there is.
+    /// The last state.
     #[default]
     End,
-    /// Up to this commit.
+    /// The state after this commit.
     Position(Position),
-    /// Up to the last commit of this time, in microseconds since 1970, or before.
+    /// The state after the last commit at or before this time, in microseconds since 1970.
     Time(u64),
 }
 
-/// How to restore.
+/// Options of a restore.
 #[derive(Clone, Debug, Default)]
 pub struct RestoreOptions {
-    /// How far.
+    /// The state to restore.
     pub until: Until,
-    /// The archive of the store's log, or the folder of the store itself: for commits after the
-    /// backup.
+    /// The archive of the store's log, or the folder of the store itself, for commits after the backup.
     pub archive: Option<Arc<dyn Storage>>,
 }
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoreReport {
-    /// Files that were copied.
+    /// Number of copied files.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of the copied files.
     pub bytes: u64,
-    /// Commits on top of them.
+    /// Number of commits on top of the files.
     pub commits: u64,
-    /// The last commit that the store has, if it has a log.
+    /// The last commit of the store, if it has a log.
     pub last: Option<Position>,
 }
 
-/// Makes a store in a new or empty folder of the backup in another. Every byte is checked.
+/// Restores a backup from one folder into another, which must be new or empty. Checks every byte.
 pub fn restore(
     backup: &Path,
     store: &Path,
@@ -74,8 +73,8 @@ pub fn restore(
     restored
 }
 
-/// Makes a store in an empty storage of any kind. Nothing is locked. If that fails, nothing is left, unless
-/// the very last step has ([`StoreError::Switching`]): then the store may be there, and whole.
+/// Restores a backup into an empty storage of any kind, without locking. If it fails, nothing is left, except
+/// after a failure of the very last step ([`StoreError::Switching`]): then a complete store may exist.
 pub fn restore_storage(
     backup: &Arc<dyn Storage>,
     target: &Arc<dyn Storage>,
@@ -117,7 +116,8 @@ impl Restore<'_> {
             report.bytes += bytes;
         }
         if let (Some(entry), Some(commits)) = (&contents.manifest.log, &contents.commits) {
-            // A store of its own: its history may take another way than the original's.
+            // The restored store has an identity of its own, since its history may differ from the
+            // original's.
             let restored = LogEntry::new(StoreId(rand::random()), entry.position);
             let last = self.copy_commits(entry, commits, &restored, &mut report)?;
             report.last = Some(last);
@@ -128,7 +128,7 @@ impl Restore<'_> {
         Ok(report)
     }
 
-    /// All that is going to be written: it goes again if that fails.
+    /// Returns all files that will be written, which are removed if the restore fails.
     fn unnamed(&self, contents: &Contents) -> Unnamed<'_> {
         let folders = contents
             .files
@@ -144,7 +144,7 @@ impl Restore<'_> {
         unnamed
     }
 
-    /// Refuses what is before the earliest state of the backup, and a commit of a store that has none.
+    /// Rejects states before the earliest one of the backup, and commits if the store has no log.
     fn check_begin(&self, contents: &Contents) -> Result<(), BackupError> {
         let entry = contents.manifest.log.as_ref();
         let first = Position(entry.map_or(0, |entry| entry.position.0 - 1));
@@ -162,7 +162,7 @@ impl Restore<'_> {
             Until::Position(_) => Ok(()),
             Until::Time(wanted) if first.0 > 0 => {
                 let time = contents.commits.as_ref().and_then(|commits| commits.before);
-                // Without the time of the commit before, the backup's first commit has to do.
+                // If the time of the preceding commit is unknown, the backup's first commit is the limit.
                 match time.is_none_or(|time| time > wanted) {
                     true => Err(BackupError::TooEarly { first, time }),
                     false => Ok(()),
@@ -172,8 +172,8 @@ impl Restore<'_> {
         }
     }
 
-    /// Refuses a time before the first commit, or before a backup without any was made: nobody has
-    /// noted when what the files hold came to be.
+    /// Rejects times before the first commit, or before a backup without commits was made: the times of
+    /// earlier states are not recorded.
     fn check_first_time(&self, contents: &Contents, wanted: u64) -> Result<(), BackupError> {
         let commit = match (&contents.manifest.log, &contents.commits) {
             (Some(entry), Some(commits)) if commits.end > entry.position => {
@@ -194,7 +194,7 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Makes a log with the commits wanted; gives the last.
+    /// Writes a log with the wanted commits, and returns the last one.
     fn copy_commits(
         &self,
         entry: &LogEntry,
@@ -237,8 +237,8 @@ impl Restore<'_> {
         }
     }
 
-    /// Appends what the archive, or the store's own folder, has after the backup; false once a commit is not
-    /// wanted. Fails if wanted commits may be in a file that is damaged or missing.
+    /// Appends the commits after the backup from the archive or the store's own folder; returns false once a
+    /// commit is not wanted. Fails if wanted commits may be in a damaged or missing file.
     fn append_archive(
         &self,
         archive: &Arc<dyn Storage>,
@@ -284,7 +284,7 @@ impl Restore<'_> {
         }
     }
 
-    /// Appends the commits that are wanted; false once one is not.
+    /// Appends the wanted commits; returns false once one is not wanted.
     fn append(
         &self,
         mut commits: impl Iterator<Item = Result<Commit, LogError>>,
@@ -294,7 +294,7 @@ impl Restore<'_> {
         let mut ticket = None;
         let mut goes_on = true;
         while goes_on {
-            // Damage behind the last commit that is wanted does no harm.
+            // Damage behind the last wanted commit does not matter.
             if matches!(self.options.until, Until::Position(wanted) if wanted < log.next_position())
             {
                 goes_on = false;

@@ -1,4 +1,4 @@
-//! Making a backup.
+//! Makes backups.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,35 +16,35 @@ use super::BackupError;
 use super::contents::{CommitsEntry, Contents, FileEntry};
 use super::copy::{copy_commit, copy_file};
 
-/// How often a backup begins anew because the writer replaced what was to be copied.
+/// How often a backup is restarted because the writer replaced files or commits to be copied.
 const ATTEMPTS: usize = 10;
 
-/// What a backup has done.
+/// The result of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackupReport {
-    /// Files that were copied.
+    /// Number of copied files.
     pub copied_files: u64,
-    /// Their bytes.
+    /// Bytes of the copied files.
     pub copied_bytes: u64,
-    /// Files that the folder had from before.
+    /// Number of files kept from an earlier backup.
     pub kept_files: u64,
-    /// Their bytes.
+    /// Bytes of the kept files.
     pub kept_bytes: u64,
-    /// Commits that were copied.
+    /// Number of copied commits.
     pub commits: u64,
-    /// The last commit that the backup has, if the store has a log.
+    /// The last commit of the backup, if the store has a log.
     pub last: Option<Position>,
 }
 
-/// Backs up the store in a folder, which may be being written to, into another folder: empty, or
-/// with an older backup of the store.
+/// Backs up the store in a folder, even while it is being written to, into another folder, which must be
+/// empty or contain an older backup of the store.
 pub fn backup(store: &Path, folder: &Path) -> Result<BackupReport, BackupError> {
     let store = Arc::new(open_folder(store)?);
     let _lock = StoreLock::shared(&store)?;
     backup_into(&(store as _), folder)
 }
 
-/// Backs up a store that is open, wherever its folder may have been moved since, as [`backup`] does.
+/// Backs up an open store like [`backup`], even if its folder was moved.
 pub(crate) fn backup_into(
     store: &Arc<dyn Storage>,
     folder: &Path,
@@ -56,7 +56,7 @@ pub(crate) fn backup_into(
     backup_storage(store, &(target as _), now)
 }
 
-/// Backs up a store in a storage of any kind, at this time. Nothing is locked.
+/// Backs up a store in a storage of any kind, at time `now`, without locking.
 pub fn backup_storage(
     store: &Arc<dyn Storage>,
     target: &Arc<dyn Storage>,
@@ -80,7 +80,7 @@ pub fn backup_storage(
     Err(BackupError::Changing)
 }
 
-/// Whether a file or a commit is gone because the store has a newer state.
+/// Returns whether a file or a commit is missing because the store has a newer state.
 fn was_replaced(error: &BackupError) -> bool {
     match error {
         BackupError::Store(StoreError::Io(error)) => error.is_not_found(),
@@ -90,7 +90,7 @@ fn was_replaced(error: &BackupError) -> bool {
     }
 }
 
-/// Refuses folders with anything else in them than backups, finished or not.
+/// Rejects folders that contain anything but backups, complete or not.
 fn check_target(target: &dyn Storage) -> Result<(), BackupError> {
     for name in target.list("")? {
         let ours = name == LOCK_NAME
@@ -112,10 +112,10 @@ struct Attempt<'a> {
     report: BackupReport,
 }
 
-/// A state that was copied; the folder's `BACKUP` does not say so yet.
+/// A copied state that the folder's `BACKUP` does not name yet.
 struct Copied {
     contents: Contents,
-    /// The backup's log, and from where on it is needed.
+    /// The backup's log, and the first position that is needed.
     log: Option<(Log, Position)>,
     report: BackupReport,
 }
@@ -123,7 +123,7 @@ struct Copied {
 impl Copied {
     fn finish(self, target: &dyn Storage) -> Result<BackupReport, BackupError> {
         self.contents.switch(target)?;
-        // From here on the new backup is whole; what only the old one needed can go.
+        // The new backup is complete now, so data that only the old one needs can be removed.
         if let Some((log, position)) = self.log {
             log.checkpoint(position)?;
             log.close()?;
@@ -171,7 +171,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Copies the files that the folder does not have.
+    /// Copies the files that the folder does not contain.
     fn copy_files(&mut self, contents: &Contents) -> Result<Vec<FileEntry>, BackupError> {
         let previous = self.previous.iter().flat_map(|previous| &previous.files);
         let old: HashMap<&str, &FileEntry> =
@@ -207,8 +207,8 @@ impl Attempt<'_> {
         Ok(files)
     }
 
-    /// Copies the commits that the folder does not have. The log stays open until what it has from
-    /// before may go.
+    /// Copies the commits that the folder does not contain. The log stays open until its older commits may be
+    /// removed.
     fn copy_commits(
         &mut self,
         entry: &LogEntry,
@@ -251,7 +251,7 @@ impl Attempt<'_> {
         Ok((commits, log))
     }
 
-    /// The backup's log, if that goes far enough; else a new one.
+    /// Opens the backup's log if it reaches far enough, else creates a new one.
     fn open_commits(&self, entry: &LogEntry, number: u64) -> Result<(String, Log), BackupError> {
         let options = LogOptions {
             retain_bytes: 0,
@@ -272,14 +272,14 @@ impl Attempt<'_> {
             return Ok((commits.folder.clone(), log));
         }
         let folder = format!("commits-{number:06}");
-        // What an interrupted backup has left.
+        // Leftovers of an interrupted backup.
         self.target.remove(&folder)?;
         let log = Log::create_at(vec![storage(&folder)], entry.store, entry.position, options)?;
         Ok((folder, log))
     }
 }
 
-/// The time of the commit before a position, if the log still has it.
+/// Returns the time of the commit before a position, if the log still contains it.
 fn time_before(reader: &LogReader, position: Position) -> Option<u64> {
     let before = Position(position.0.checked_sub(1)?);
     let mut commits = reader.commits_from(before.max(Position::FIRST)).ok()?;
@@ -287,7 +287,7 @@ fn time_before(reader: &LogReader, position: Position) -> Option<u64> {
     (commit.position == before).then_some(commit.time)
 }
 
-/// Removes what the backup does not name.
+/// Removes files and logs that the backup does not name.
 fn remove_leftovers(contents: &Contents, target: &dyn Storage) -> Result<(), BackupError> {
     for name in target.list("")? {
         let folder = format!("{name}/");
@@ -313,7 +313,7 @@ fn remove_leftovers(contents: &Contents, target: &dyn Storage) -> Result<(), Bac
     Ok(())
 }
 
-/// Removes from a folder with files those that the backup does not name.
+/// Removes files from a folder that the backup does not name.
 fn remove_unnamed(
     contents: &Contents,
     target: &dyn Storage,
@@ -321,7 +321,7 @@ fn remove_unnamed(
 ) -> Result<(), BackupError> {
     let names = match target.list(folder) {
         Ok(names) => names,
-        // A file, not a folder: it is named, or goes with its folder.
+        // A file, not a folder: it is named, or removed with its folder.
         Err(_) => return Ok(()),
     };
     for name in names {

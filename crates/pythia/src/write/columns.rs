@@ -1,7 +1,7 @@
 //! Solutions as typed columns: Arrow IPC streams and Parquet.
 //!
-//! A column has one field, nullable, named like its variable. Its type follows from all values of
-//! the result, which are therefore read twice, and its metadata say what the values stand for:
+//! A column has one nullable field, named like its variable. Its type depends on all values of the result,
+//! which are therefore read twice. Its metadata describe the values:
 //!
 //! | values | type | `rdf.kind` | more metadata |
 //! |---|---|---|---|
@@ -13,8 +13,9 @@
 //! | triple terms, or a mixture | Utf8, in N-Triples syntax | `term` | |
 //! | none | Utf8 | `none` | |
 //!
-//! So terms can be had back, but for the spelling of a native value: `1.50` and `1.5` are one
-//! decimal. [`super::native`] says which values are native; what would not be exact is text.
+//! The terms can be restored from the columns, except for the lexical form of a native value: `1.50` and
+//! `1.5` are the same decimal. [`super::native`] defines which values are native; values that would not be
+//! exact are text.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -38,13 +39,13 @@ use pythia_query::{QueryError, SolutionBatch, SolutionStream, SpooledSolutions};
 use super::native::{DECIMAL_DIGITS_MAX, Native, native};
 use super::{WriteError, WriteReport};
 
-/// Rows and about how many bytes a Parquet row group holds: what is kept in memory.
+/// Rows and approximate bytes of a Parquet row group, which is held in memory.
 const ROW_GROUP_ROWS: usize = 1 << 17;
 const ROW_GROUP_BYTES: usize = 32 << 20;
 /// Bytes of text in one batch, unless a single row has more. Utf8 columns hold at most 2 GiB.
 const BATCH_TEXT_BYTES: usize = 64 << 20;
 
-/// What all values of a column have in common.
+/// The common type of all values of a column.
 #[derive(Clone, Debug, Default, PartialEq)]
 enum Column {
     /// No value.
@@ -59,7 +60,7 @@ enum Column {
     },
     /// Strings of one language.
     Language(String, Option<BaseDirection>),
-    /// Anything.
+    /// Any terms.
     Term,
 }
 
@@ -111,7 +112,7 @@ pub(super) fn write_parquet(
     })
 }
 
-/// Writes the answer of an ASK as one row of one column, `boolean`.
+/// Writes the answer of an ASK to Arrow, as one row of one column, `boolean`.
 pub(super) fn write_arrow_boolean(value: bool, out: impl Write) -> Result<WriteReport, WriteError> {
     let batch = boolean_batch(value)?;
     let mut writer = StreamWriter::try_new(out, &batch.schema()).map_err(arrow_error)?;
@@ -120,7 +121,7 @@ pub(super) fn write_arrow_boolean(value: bool, out: impl Write) -> Result<WriteR
     Ok(WriteReport { rows: 1 })
 }
 
-/// The same as Parquet.
+/// Writes the answer of an ASK to Parquet, as one row of one column, `boolean`.
 pub(super) fn write_parquet_boolean(
     value: bool,
     out: impl Write + Send,
@@ -226,7 +227,7 @@ fn for_each_batch(
     }
 }
 
-/// About how much text rows of a batch have.
+/// Returns the approximate bytes of text in rows of a batch.
 fn text_bytes(batch: &SolutionBatch, rows: Range<usize>) -> usize {
     let length = |term: &Term| match term {
         Term::NamedNode(node) => node.as_str().len(),
@@ -240,7 +241,7 @@ fn text_bytes(batch: &SolutionBatch, rows: Range<usize>) -> usize {
 }
 
 impl Column {
-    /// Makes the column fit for a value more.
+    /// Widens the column's type to include another value.
     fn learn(&mut self, term: &Term) {
         if *self == Self::Term {
             return;
@@ -266,7 +267,7 @@ impl Column {
         };
     }
 
-    /// The column of one value.
+    /// Returns the column type of one value.
     fn of(term: &Term) -> Self {
         match term {
             Term::NamedNode(_) => Self::Iri,
@@ -332,7 +333,7 @@ impl Column {
         entries.into_iter().map(owned).collect()
     }
 
-    /// Values of this column.
+    /// Makes an array of values of this column.
     fn array<'t>(
         &self,
         terms: impl Iterator<Item = Option<&'t Term>>,
@@ -353,7 +354,7 @@ impl Column {
     }
 }
 
-/// A term in N-Triples syntax, or what is left of it when its column says the rest.
+/// Returns a term in N-Triples syntax, or only the part that its column does not define.
 fn text(term: &Term, as_term: bool) -> String {
     match term {
         Term::NamedNode(node) if !as_term => node.as_str().to_owned(),
@@ -379,7 +380,7 @@ impl NativeType {
         }
     }
 
-    /// The type that holds values of both, if there is one.
+    /// Returns the type that holds values of both types, if there is one.
     fn join(self, other: Self) -> Option<Self> {
         match (self, other) {
             (
@@ -403,7 +404,7 @@ impl NativeType {
         }
     }
 
-    /// Values of this type.
+    /// Makes an array of values of this type.
     fn array(self, values: impl Iterator<Item = Option<Native>>) -> Result<ArrayRef, ArrowError> {
         macro_rules! collect {
             ($array:ty, $pattern:pat => $value:expr) => {

@@ -1,4 +1,4 @@
-//! Paths as a drawing for Graphviz: the nodes and edges of all paths of a result, each once.
+//! Paths as a Graphviz drawing: the nodes and edges of all paths of a result, each once.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -9,7 +9,7 @@ use pythia_query::{Path, SolutionStream};
 
 use super::{ResultFormat, WriteError, WriteReport};
 
-/// Writes a directed graph. What it remembers of an edge written is eight bytes.
+/// Writes a directed graph. It remembers eight bytes for each written line.
 pub(super) fn write_dot(
     mut solutions: SolutionStream,
     mut out: impl Write,
@@ -46,7 +46,7 @@ pub(super) fn write_dot(
     Ok(report)
 }
 
-/// The nodes and edges of a path as Graphviz reads them.
+/// Returns the nodes and edges of a path in Graphviz syntax.
 fn lines(path: &Path) -> Vec<String> {
     let node = |node: &Term| {
         let (name, label) = (quoted(&node.to_string()), quoted(&Path::label(node)));

@@ -37,7 +37,7 @@ pub enum ResultFormat {
     JsonLd,
 }
 
-/// How a format is written.
+/// The writer of a format.
 pub(super) enum Kind {
     Text(QueryResultsFormat),
     Arrow,
@@ -62,12 +62,12 @@ impl ResultFormat {
         Self::RdfXml,
         Self::JsonLd,
     ];
-    /// The formats that hold tables (and the answer of an ASK), by name.
+    /// The names of the formats for tables and the answer of an ASK.
     pub(super) const TABLES: &str = "json, xml, csv, tsv, arrow or parquet";
-    /// The formats that hold graphs, by name.
+    /// The names of the formats for graphs.
     pub(super) const GRAPHS: &str = "nt, nq, ttl, trig, rdfxml or jsonld";
 
-    /// The format's name, as the command line has it.
+    /// Returns the format's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Json => "json",
@@ -86,7 +86,7 @@ impl ResultFormat {
         }
     }
 
-    /// The format that a file's extension stands for.
+    /// Returns the format of a file's extension.
     pub fn of_file(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         Some(match extension.as_str() {
@@ -107,7 +107,7 @@ impl ResultFormat {
         })
     }
 
-    /// Its media types, the usual one first, then others that stand for it.
+    /// Returns the format's media types, the usual one first.
     pub fn media_types(self) -> &'static [&'static str] {
         match self {
             Self::Json => &["application/sparql-results+json", "application/json"],
@@ -130,7 +130,7 @@ impl ResultFormat {
         }
     }
 
-    /// The format with this name or media type.
+    /// Returns the format with this name or media type.
     pub fn named(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
         Self::ALL

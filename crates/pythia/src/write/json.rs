@@ -1,12 +1,12 @@
-//! SPARQL Query Results JSON. A path's literal has its parts beside it, in the member `path`:
-//! the nodes, and for each edge its predicate and whether it is taken from object to subject.
+//! SPARQL Query Results JSON. The literal of a path has an additional member `path` with its parts: the
+//! nodes, and for each edge its predicate and whether it is followed from object to subject.
 
 use std::io::{self, Write};
 
 use oxrdf::{BaseDirection, Literal, NamedNode, Term, Variable};
 use pythia_query::{Path, SolutionBatch};
 
-/// A table being written.
+/// A writer of one table.
 pub(super) struct JsonWriter<W> {
     out: W,
     is_empty: bool,
@@ -65,13 +65,13 @@ fn string(out: &mut impl Write, text: &str) -> io::Result<()> {
     Ok(serde_json::to_writer(out, text)?)
 }
 
-/// Members of an object, after the first.
+/// Writes a member of an object, after the first.
 fn member(out: &mut impl Write, name: &str, value: &str) -> io::Result<()> {
     write!(out, ",\"{name}\":")?;
     string(out, value)
 }
 
-/// Writes a term as SPARQL Query Results JSON has it.
+/// Writes a term as SPARQL Query Results JSON.
 pub fn term<W: Write>(out: &mut W, value: &Term) -> io::Result<()> {
     match value {
         Term::NamedNode(node) => iri(out, node),
@@ -108,7 +108,7 @@ fn iri(out: &mut impl Write, node: &NamedNode) -> io::Result<()> {
     out.write_all(b"}")
 }
 
-/// What makes a literal more than a string.
+/// Writes the language, direction or datatype of a literal.
 fn literal_kind(out: &mut impl Write, literal: &Literal) -> io::Result<()> {
     match (literal.language(), literal.direction()) {
         (Some(language), direction) => {

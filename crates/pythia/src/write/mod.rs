@@ -1,8 +1,8 @@
-//! Writing results in the formats of the ecosystem, as they are computed.
+//! Writers of results in common formats, as the results are computed.
 //!
-//! Text and graphs leave batch by batch. Arrow and Parquet need to know the type of every column
-//! before the first row, so their solutions are first kept in a temporary file, eight bytes a term
-//! ([`columns`] says which types there are). Memory does not grow with the result in any format.
+//! Text and graphs are written batch by batch. Arrow and Parquet need the type of every column before the
+//! first row, so their solutions are first written to a temporary file, with eight bytes per term
+//! ([`columns`] defines the types). Memory does not grow with the result in any format.
 
 mod columns;
 mod dot;
@@ -21,19 +21,19 @@ pub use json::term as write_json_term;
 use format::Kind;
 pub(crate) use text::check_triple_terms;
 
-/// Why results could not be written.
+/// The error of writing results.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
     /// The query failed before anything was written.
     #[error(transparent)]
     Query(#[from] QueryError),
-    /// The query failed when part of its results was written.
+    /// The query failed after some of its results were written.
     #[error("the output is cut after {rows} results")]
     Cut {
         /// Solutions or triples written.
         rows: u64,
-        /// Why there are no more.
+        /// The error that ended the results.
         #[source]
         error: QueryError,
     },
@@ -43,20 +43,20 @@ pub enum WriteError {
     /// Some quads are in named graphs, which the format cannot hold. Nothing was written.
     #[error("{format} cannot hold named graphs, and the store has some; use .trig or .nq")]
     NamedGraphs {
-        /// The format asked for.
+        /// The requested format.
         format: &'static str,
     },
     /// The format is for another kind of result.
     #[error("{} cannot hold {result}; use {instead}", format.name())]
     Format {
-        /// The format asked for.
+        /// The requested format.
         format: ResultFormat,
-        /// What the query gives.
+        /// The query's kind of result.
         result: &'static str,
-        /// What can hold it.
+        /// Formats that can hold it.
         instead: &'static str,
     },
-    /// A term has a character that XML cannot hold in any spelling. What was written is cut.
+    /// A term has a character that XML cannot represent, even escaped. The output is cut.
     #[error("XML cannot hold the character U+{:04X} of {term}; use another format", *character as u32)]
     Character {
         /// The character.
@@ -72,15 +72,15 @@ impl WriteError {
     }
 }
 
-/// What was written.
+/// The result of writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteReport {
-    /// Solutions or triples.
+    /// Number of solutions or triples.
     pub rows: u64,
 }
 
-/// Writes results to the end, batch by batch. In case of an error the output is cut, and the
-/// error is returned: callers must not present it as whole.
+/// Writes results to the end, batch by batch. After an error the output is cut, and the error is returned:
+/// callers must not present the output as complete.
 pub fn write_results(
     results: Results,
     format: ResultFormat,
@@ -98,7 +98,7 @@ pub fn write_results(
             text::write_solutions(solutions, format, out)
         }
         (Results::Solutions(solutions), Kind::Arrow) => columns::write_arrow(solutions, out),
-        // A Parquet file counts the rows of its columns, so without columns it has none.
+        // A Parquet file stores its number of rows in its columns, so without columns it has no rows.
         (Results::Solutions(solutions), Kind::Parquet) if solutions.variables().is_empty() => {
             wrong("a table without columns", "json, xml, csv, tsv or arrow")
         }

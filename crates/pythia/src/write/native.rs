@@ -1,14 +1,14 @@
-//! Literals as native values: what Arrow and Parquet have a type for.
+//! Literals as native values, for which Arrow and Parquet have a type.
 //!
-//! A value is native only if it is exact: an integer of 64 bits, a decimal of 38 digits, a date or
-//! time without time zone (or in UTC) between the years 1 and 9999, to the microsecond. Anything
-//! else stays text.
+//! A value is native only if it is exact: an integer of 64 bits, a decimal of 38 digits, a date or time
+//! without time zone (or in UTC) between the years 1 and 9999, to the microsecond. All other values stay
+//! text.
 
 use oxrdf::NamedNodeRef;
 use oxrdf::vocab::xsd;
 use pythia_rdf::inline::DERIVED_INTEGERS;
 
-/// Digits that a 128-bit decimal holds.
+/// Digits of a 128-bit decimal.
 pub(super) const DECIMAL_DIGITS_MAX: u8 = 38;
 
 /// A value with a native type.
@@ -21,20 +21,20 @@ pub(super) enum Native {
     Double(f64),
     /// Days since 1970-01-01.
     Date(i32),
-    /// Microseconds since 1970-01-01T00:00:00, and whether that is in UTC.
+    /// Microseconds since 1970-01-01T00:00:00, and whether the time is in UTC.
     DateTime(i64, bool),
 }
 
-/// `mantissa` / 10^`scale`, where `scale` is as small as can be.
+/// `mantissa` / 10^`scale`, with the smallest possible `scale`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Decimal {
     pub(super) mantissa: i128,
     pub(super) scale: u8,
-    /// Digits before the point.
+    /// Number of digits before the point.
     pub(super) whole_digits: u8,
 }
 
-/// The native value of a literal, if it has one.
+/// Returns the native value of a literal, if it has one.
 pub(super) fn native(lexical: &str, datatype: NamedNodeRef<'_>) -> Option<Native> {
     match datatype {
         xsd::BOOLEAN => match lexical {
@@ -66,7 +66,7 @@ pub(super) fn native(lexical: &str, datatype: NamedNodeRef<'_>) -> Option<Native
     }
 }
 
-/// `xsd:integer` and what is derived from it.
+/// Returns whether a datatype is `xsd:integer` or derived from it.
 fn is_integer(datatype: NamedNodeRef<'_>) -> bool {
     let mut derived = DERIVED_INTEGERS.iter();
     datatype == xsd::INTEGER || derived.any(|(derived, ..)| *derived == datatype)
@@ -81,7 +81,7 @@ fn special(lexical: &str) -> Option<f64> {
     }
 }
 
-/// The text, unless it is one of the words that Rust reads as a number and XSD does not.
+/// Returns the text unless it is a word that Rust parses as a number and XSD does not.
 fn number(lexical: &str) -> Option<&str> {
     let is_number = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
     lexical.bytes().all(is_number).then_some(lexical)
@@ -161,7 +161,7 @@ fn date_time(text: &str) -> Option<i64> {
     Some(seconds * 1_000_000 + i64::from(digits(micros.as_bytes())?))
 }
 
-/// A number of up to nine digits.
+/// Parses a number of up to nine digits.
 fn digits(bytes: &[u8]) -> Option<i32> {
     bytes.iter().try_fold(0, |value, byte| {
         byte.is_ascii_digit()

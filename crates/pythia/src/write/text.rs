@@ -1,7 +1,6 @@
-//! Tables as text: JSON, XML, CSV and TSV; and graphs.
+//! Tables as text (JSON, XML, CSV and TSV), and graphs.
 //!
-//! What is written is flushed with each batch, so that the first rows leave before the last are
-//! computed.
+//! The output is flushed after each batch, so that the first rows are sent before the last are computed.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -15,7 +14,7 @@ use sparesults::{QueryResultsFormat, QueryResultsSerializer, WriterSolutionsSeri
 use super::json::JsonWriter;
 use super::{ResultFormat, WriteError, WriteReport};
 
-/// A writer that a serializer holds, and that can be flushed meanwhile.
+/// A writer that is held by a serializer and can be flushed meanwhile.
 struct Shared<W>(Rc<RefCell<W>>);
 
 impl<W> Shared<W> {
@@ -42,7 +41,7 @@ impl<W: Write> Write for Shared<W> {
     }
 }
 
-/// A table being written.
+/// A writer of one table.
 enum TableWriter<W: Write> {
     Csv(W),
     Json(JsonWriter<W>),
@@ -132,7 +131,7 @@ fn write_csv_row(out: &mut impl Write, batch: &SolutionBatch, row: usize) -> io:
     out.write_all(b"\r\n")
 }
 
-/// A term's text, in quotes where RFC 4180 asks for them: IRIs may hold commas too.
+/// Writes a term's text, quoted where RFC 4180 requires it: IRIs may contain commas too.
 fn write_csv_cell(out: &mut impl Write, term: &Term) -> io::Result<()> {
     let triple;
     let text = match term {
@@ -190,7 +189,7 @@ pub(super) fn write_graph(
     Ok(report)
 }
 
-/// An error if one of some objects is a triple term, and the format is JSON-LD, which has none.
+/// Fails if an object is a triple term and the format is JSON-LD, which does not support them.
 pub(crate) fn check_triple_terms<'t>(
     mut objects: impl Iterator<Item = &'t Term>,
     format: RdfFormat,
@@ -206,7 +205,7 @@ pub(crate) fn check_triple_terms<'t>(
     })
 }
 
-/// An error if XML cannot hold the text of a term, not even escaped.
+/// Fails if XML cannot hold the text of a term, not even escaped.
 fn check_xml<'t>(terms: impl IntoIterator<Item = &'t Term>) -> Result<(), WriteError> {
     for term in terms {
         if let Some(character) = forbidden_in_xml(term.as_ref()) {
