@@ -20,7 +20,7 @@ pub struct Auxiliary {
     pub reachability: Vec<String>,
     /// Predicates whose values are cached in the lists of neighbours.
     pub attributes: Vec<CachedAttribute>,
-    /// Whether to store the degrees of all nodes.
+    /// True for the degrees of all nodes.
     pub degrees: bool,
 }
 

@@ -54,7 +54,7 @@ use crate::Database;
 pub struct Transaction<'d> {
     database: &'d Database,
     inner: update::Transaction,
-    /// Whether an update has failed halfway.
+    /// True if an update has failed halfway.
     failed: bool,
 }
 

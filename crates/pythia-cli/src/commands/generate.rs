@@ -92,7 +92,7 @@ struct Queries {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// How often a query without results is drawn again; 0 follows the benchmark's rules
+    /// Number of times that a query without results is drawn again; 0 follows the benchmark's rules
     #[arg(long, default_value_t = 20, value_name = "N")]
     redraws: u32,
 

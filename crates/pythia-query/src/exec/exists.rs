@@ -46,11 +46,11 @@ pub(crate) struct Exists {
 /// State of a test, kept between batches.
 #[derive(Default)]
 pub(crate) struct ExistsState {
-    /// How rows are tested, by which of the shared variables are bound.
+    /// The way in which rows are tested, by which of the shared variables are bound.
     ways: HashMap<Vec<bool>, Way>,
 }
 
-/// How rows with certain variables bound are tested.
+/// The way in which rows with certain variables bound are tested.
 enum Way {
     /// Rows are fed to the pattern's pipeline.
     Pipeline(Pipeline),

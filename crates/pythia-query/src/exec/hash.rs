@@ -52,7 +52,7 @@ impl Table {
     }
 }
 
-/// How matches are found.
+/// The access method for matches.
 enum Access {
     /// Not decided before the first solution arrives.
     Undecided,

@@ -27,7 +27,7 @@ pub(crate) struct Optional {
     start: usize,
     matched: Vec<bool>,
     running: bool,
-    /// Whether extended solutions are dropped, so that only solutions without a match remain.
+    /// True if extended solutions are dropped, so that only solutions without a match remain.
     without_matches: bool,
 }
 

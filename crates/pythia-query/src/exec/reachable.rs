@@ -25,7 +25,7 @@ pub(crate) struct ReachableStep {
     pub(crate) to: Position,
     /// The predicate of the edges.
     pub(crate) predicate: TermId,
-    /// Whether the empty path counts.
+    /// True if the empty path counts.
     pub(crate) reflexive: bool,
     /// The path as written, for EXPLAIN.
     pub(crate) text: String,

@@ -48,9 +48,9 @@ const SLOW: Duration = Duration::from_secs(5);
 pub(crate) struct Service {
     pub(crate) endpoint: Endpoint,
     pub(crate) pattern: GraphPattern,
-    /// Whether a failed request counts as one solution that binds nothing.
+    /// True if a failed request counts as one solution that binds nothing.
     pub(crate) silent: bool,
-    /// Whether a solution without a match is kept: OPTIONAL.
+    /// True if a solution without a match is kept: OPTIONAL.
     pub(crate) optional: bool,
     /// The requested variables, and the column of the output that each one fills.
     pub(crate) asked: Vec<Variable>,
@@ -214,7 +214,7 @@ struct Joiner {
 struct Question {
     /// `None` if the endpoint is not an IRI.
     endpoint: Option<NamedNode>,
-    /// Whether the solutions bind something to send along.
+    /// True if the solutions bind something to send along.
     binds: bool,
 }
 

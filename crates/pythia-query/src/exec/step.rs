@@ -82,7 +82,7 @@ pub(crate) struct SlotPattern {
     pub(crate) graph: GraphPosition,
 }
 
-/// How a pattern is joined with the solutions so far.
+/// The access method by which a pattern is joined with the solutions so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Reads the matches in this order, once per solution.
@@ -128,7 +128,7 @@ pub(crate) struct Step {
     pub(crate) live: Arc<Slots>,
     /// Estimated number of solutions after the step.
     pub(crate) rows: f64,
-    /// Whether a solution's first match is enough: the step binds nothing that is needed, and its solutions
+    /// True if a solution's first match is enough: the step binds nothing that is needed, and its solutions
     /// are not counted.
     pub(crate) once: bool,
 }

@@ -18,7 +18,7 @@ pub(crate) struct Values {
     keys: Vec<usize>,
     /// The places of the keys in a row.
     key_places: Vec<usize>,
-    /// Which keys are bound in every row; these are hashed.
+    /// Marks of the keys that are bound in every row; these are hashed.
     hashed: Vec<bool>,
     rows: Vec<Vec<u64>>,
     by_key: Option<(ChainTable, Held)>,

@@ -120,11 +120,11 @@ pub(crate) struct ConstantComparison {
     pub(crate) constant: Constant,
     /// The constant's kind, which its id does not tell if the store does not contain the term.
     pub(crate) kind: TermKind,
-    /// How ids are compared.
+    /// The comparison of ids.
     pub(crate) strategy: IdStrategy,
 }
 
-/// How a column of ids is compared with a constant.
+/// The comparison of a column of ids with a constant.
 pub(crate) enum IdStrategy {
     /// The constant is an IRI or a language-tagged string: equal terms are the same term.
     SameId,

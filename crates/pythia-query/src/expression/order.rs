@@ -29,7 +29,7 @@ const SORT_ROWS: usize = 1 << 18;
 pub struct SortColumn<'a> {
     /// Raw ids, one per row.
     pub ids: &'a [u64],
-    /// Whether to sort from the largest to the smallest.
+    /// True to sort from the largest to the smallest.
     pub descending: bool,
 }
 
@@ -214,7 +214,7 @@ impl SortKeys {
     }
 }
 
-/// How the ids of one column become keys that compare with each other.
+/// The encoding of the ids of one column as keys that compare with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
     /// The ids themselves: all are of kinds whose ids sort like their terms.

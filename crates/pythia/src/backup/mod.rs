@@ -32,13 +32,13 @@ pub enum BackupError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The folder contains other files.
-    #[error("the folder has {found:?} in it already; choose an empty folder")]
+    #[error("the folder already contains {found:?}; choose an empty folder")]
     NotEmpty {
         /// One of these files.
         found: String,
     },
     /// The folder contains no backup.
-    #[error("there is no finished backup in the folder: it has no file BACKUP")]
+    #[error("the folder has no complete backup: the file BACKUP is missing")]
     NoBackup,
     /// The folder contains a backup of another store.
     #[error("the folder has a backup of another store; choose another folder")]
@@ -52,9 +52,7 @@ pub enum BackupError {
         message: String,
     },
     /// The backup was made by a newer version.
-    #[error(
-        "the backup is of format {found}, which this program does not read; use a newer Pythia"
-    )]
+    #[error("the backup has format {found}, which this version cannot read; use a newer Pythia")]
     Version {
         /// The backup's format.
         found: u32,
@@ -67,17 +65,17 @@ pub enum BackupError {
     TooEarly {
         /// The earliest position that it can be restored to.
         first: Position,
-        /// That commit's time, if known.
+        /// The time of the commit, if known.
         time: Option<u64>,
     },
     /// The wanted time is before the first state with a known time.
-    #[error("the backup's earliest state whose time is known is that {}",
+    #[error("the backup's earliest state with a known time is the one {}",
         match first {
             Some(first) => format!(
-                "after commit {first} of {}; what the store held before it is restored with --to-position {}",
+                "after commit {first} of {}; restore the state before it with --to-position {}",
                 format_time(*time), first.0 - 1
             ),
-            None => format!("of {}, when it was made; restore it without a time", format_time(*time)),
+            None => format!("of {}, when the backup was made; restore it without a time", format_time(*time)),
         }
     )]
     BeforeFirst {
@@ -93,14 +91,14 @@ pub enum BackupError {
         wanted: Position,
         /// The last position.
         last: Position,
-        /// Whether an archive was given.
+        /// True if an archive was given.
         with_archive: bool,
     },
     /// A file of the archive, or of the store's own log, that may contain wanted commits is damaged or
     /// missing.
     #[error(
         "the archive's {problem}: it may hold commits from {next} on{known}. Nothing was restored; put the file back, or \
-         go without these commits: --to-position {last}, or --to-time with a time before them",
+         restore without these commits: --to-position {last}, or --to-time with a time before them",
         known = end.map(|end| format!(", and commits up to {} are known to have been made", end.0 - 1)).unwrap_or_default(),
         last = next.0 - 1
     )]
@@ -113,7 +111,7 @@ pub enum BackupError {
         end: Option<Position>,
     },
     /// The store was compacted repeatedly during the backup.
-    #[error("the store was rewritten again and again while it was backed up; try again")]
+    #[error("the store was compacted repeatedly during the backup; try again")]
     Changing,
 }
 

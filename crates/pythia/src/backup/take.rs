@@ -16,7 +16,7 @@ use super::BackupError;
 use super::contents::{CommitsEntry, Contents, FileEntry};
 use super::copy::{copy_commit, copy_file};
 
-/// How often a backup is restarted because the writer replaced files or commits to be copied.
+/// Number of attempts of a backup. It is restarted if the writer replaced files or commits to be copied.
 const ATTEMPTS: usize = 10;
 
 /// The result of a backup.

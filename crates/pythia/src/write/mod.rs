@@ -31,7 +31,7 @@ pub enum WriteError {
     /// The query failed after some of its results were written.
     #[error("the output is cut after {rows} results")]
     Cut {
-        /// Solutions or triples written.
+        /// Number of solutions or triples written.
         rows: u64,
         /// The error that ended the results.
         #[source]

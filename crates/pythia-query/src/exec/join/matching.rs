@@ -85,7 +85,7 @@ pub(super) struct Current {
     /// The row's next candidate in the table; `None` before the first.
     place: Option<u32>,
     pub(super) matched: Vec<bool>,
-    /// Whether a row without a match in this table has no match at all.
+    /// True if a row without a match in this table has no match at all.
     pub(super) decides: bool,
 }
 

@@ -79,9 +79,9 @@ impl Partitioned {
 struct Pair {
     left: RowRun,
     right: RowRun,
-    /// How often the rows have been partitioned.
+    /// Number of times that the rows were partitioned.
     level: u32,
-    /// Whether partitioning them again may help.
+    /// True if partitioning them again may help.
     divisible: bool,
 }
 
@@ -105,7 +105,7 @@ struct Active {
     right_next_rows: usize,
     table: Table,
     current: Option<Current>,
-    /// Which left rows have found a match in earlier chunks, if there are earlier chunks.
+    /// Marks of the left rows that have found a match in earlier chunks, if there are any.
     matched: Vec<bool>,
     matched_held: Held,
     is_last: bool,

@@ -21,7 +21,7 @@ use crate::plan::automaton::{EdgeClosure, Edges, Transition};
 pub(super) struct Closure {
     nodes: Nodes,
     components: Condensed,
-    /// Whether every node reaches itself, by the empty path.
+    /// True if every node reaches itself, by the empty path.
     reflexive: bool,
     counts: Counts,
     /// The component whose ends were found last, and those ends.

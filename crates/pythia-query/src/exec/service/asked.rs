@@ -25,14 +25,14 @@ pub(super) type Whole = Arc<(Ids, Held)>;
 /// A request and its solutions.
 pub(super) struct Asked {
     pub(super) endpoint: Option<NamedNode>,
-    /// Whether all solutions were requested, to be kept for later input.
+    /// True if all solutions were requested, to be kept for later input.
     pub(super) is_for_all: bool,
     rows: Rows,
     /// Rows that bind all variables they share with the pattern, keyed by these terms.
     by_terms: HashMap<Vec<u64>, Vec<usize>>,
     /// The other rows.
     loose: Vec<usize>,
-    /// Which rows were joined.
+    /// Marks of the rows that were joined.
     joined: Vec<bool>,
     answer: Answer,
     /// Solutions that are held until the answer is complete.
