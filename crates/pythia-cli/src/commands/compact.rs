@@ -111,7 +111,7 @@ fn print(report: &ChangesReport, out: &mut impl Write) -> Result<()> {
     )?;
     writeln!(
         out,
-        "log       {} commits not yet in a run, {}",
+        "log       {} commits that are only in the log, {}",
         human_count(report.log_commits),
         human_bytes(report.log_bytes)
     )?;
