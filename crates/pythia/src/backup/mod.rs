@@ -110,8 +110,8 @@ pub enum BackupError {
         /// The position after the last commit known to exist, if any.
         end: Option<Position>,
     },
-    /// The store was compacted repeatedly during the backup.
-    #[error("the store was compacted repeatedly during the backup; try again")]
+    /// The store's files were replaced repeatedly during the backup.
+    #[error("the store's files were replaced repeatedly during the backup; try again")]
     Changing,
 }
 
