@@ -1,10 +1,10 @@
-//! Who may run now: a bounded number at once, and a bounded queue that serves clients in turn.
+//! Admission: a bounded number of requests run at once; the others wait in bounded queues, one per client.
 //!
-//! A turn is a place where something is computed. Each client has a queue of its own, and a free place goes to
-//! the client that has the fewest, among equals to the one that waits longest: who sends a thousand
-//! requests waits behind itself, and so does who has long ones running. No client has all places. A
-//! [`Slot`] gives its place back while its answer waits for a reader. Whoever has several answers waiting has
-//! had more computed than it takes: it has fewer places, gets them after others, and in the end none.
+//! A turn is permission to run: it holds one of the places. A free place goes to the waiting client with the
+//! fewest running requests, and among equals to the one that has waited longest. A client that sends a thousand
+//! requests therefore waits behind itself, and so does one whose requests run long. No client holds all places. A
+//! [`Slot`] gives its place back while its answer waits for a reader. A client with several unread answers gets
+//! fewer places, gets them after others, and at last none.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -20,14 +20,13 @@ use tokio::sync::oneshot;
 use crate::config::Limits;
 use crate::network::network_of;
 
-/// Answers that wait for their readers at once, each with a thread that will go on with it; and of these, those
-/// of one client.
+/// Limit on answers that wait for their readers, each with a blocked thread: of all clients, and of one client.
 pub(crate) const PARKED_MAX: usize = 256;
 const PARKED_PER_CLIENT: usize = 64;
-/// With so many answers that wait, a client has half of its places, with twice as many a third, and so on.
+/// A client with this many unread answers has half of its places, with twice as many a third, and so on.
 const PARKED_FREE: usize = 4;
 
-/// Who asks: a user's name or an address.
+/// The client of a request: a user's name, or the address of an anonymous client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Client {
     User(Arc<str>),
@@ -35,7 +34,7 @@ pub(crate) enum Client {
 }
 
 impl Client {
-    /// Returns whom it takes turns as: whoever has an IPv6 address has a network of them.
+    /// Returns the client that the queues count: an IPv6 address stands for its /64 network.
     pub(crate) fn in_turn(&self) -> Self {
         match self {
             Self::User(name) => Self::User(Arc::clone(name)),
@@ -53,28 +52,28 @@ impl fmt::Display for Client {
     }
 }
 
-/// Why a request may not run.
+/// Reason why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shed {
     /// All queues together are full.
     Full,
     /// The client's own queue is full.
     ClientFull,
-    /// So many of the client's answers wait to be read that another would not be kept.
+    /// Too many answers of the client wait to be read.
     Unread,
-    /// Its turn did not come in time.
+    /// The turn did not come within the queue time.
     Late,
 }
 
-/// Too many answers wait for their readers.
+/// Error of [`Slot::pause`]: too many answers wait for their readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Crowded;
 
-/// Gives turns.
+/// Grants turns.
 #[derive(Debug)]
 pub(crate) struct Admission {
     queues: Mutex<Queues>,
-    /// How long requests ran of late, in microseconds, to say when to try again.
+    /// Running average of how long requests took, in microseconds; used for `Retry-After`.
     usual_us: AtomicUsize,
 }
 
@@ -84,14 +83,14 @@ struct Queues {
     waiting: usize,
     parked: usize,
     clients: HashMap<Client, Queue>,
-    /// Clients that wait, in order of their turns.
+    /// Clients with waiting requests, in the order in which they are served.
     turns: VecDeque<Client>,
-    /// How many may run at once, and of these, how many of one client, as the last request was told.
+    /// Places in all, and places per client, from the limits of the last request.
     most: usize,
     most_per_client: usize,
 }
 
-/// What one client has. There is none for a client that has nothing.
+/// Counts of one client. Clients without any request or answer have no entry.
 #[derive(Debug, Default)]
 struct Queue {
     running: usize,
@@ -99,7 +98,7 @@ struct Queue {
     waiters: VecDeque<oneshot::Sender<Permit>>,
 }
 
-/// Leave to run; the next one's turn comes when it is dropped.
+/// Permission to run. Dropping it hands the place to the next request.
 #[derive(Debug)]
 pub(crate) struct Permit {
     admission: Arc<Admission>,
@@ -107,8 +106,8 @@ pub(crate) struct Permit {
     since: Instant,
 }
 
-/// A request that waits for its turn. It leaves the queue when it is dropped: with its turn, too late, or because
-/// its client has gone.
+/// A request that waits for its turn. Dropping it removes it from the queue: because its turn came, because the
+/// queue time is over, or because the client has gone.
 #[derive(Debug)]
 struct Waiting {
     admission: Arc<Admission>,
@@ -116,7 +115,7 @@ struct Waiting {
     turn: Option<oneshot::Receiver<Permit>>,
 }
 
-/// A turn that can be given up while nothing is computed, and taken again.
+/// A turn that can be paused while nothing is computed, and resumed.
 #[derive(Debug)]
 pub(crate) struct Slot {
     admission: Arc<Admission>,
@@ -139,7 +138,7 @@ impl Admission {
         })
     }
 
-    /// Waits for a turn of this client.
+    /// Waits for a turn for this client.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         client: &Client,
@@ -173,18 +172,18 @@ impl Admission {
         }
     }
 
-    /// Requests that run, and that wait.
+    /// Returns the numbers of running and waiting requests.
     pub(crate) fn load(&self) -> (usize, usize) {
         let queues = self.queues.lock();
         (queues.running, queues.waiting)
     }
 
-    /// Answers that wait for their readers before they are computed further.
+    /// Returns the number of answers that wait for their readers.
     pub(crate) fn parked(&self) -> usize {
         self.queues.lock().parked
     }
 
-    /// When it may be worth trying again: when those who wait will be done, in seconds.
+    /// Estimates, in seconds, when a retry may succeed: when the requests that wait now will be done.
     pub(crate) fn retry_after(&self) -> u64 {
         let (waiting, most) = {
             let queues = self.queues.lock();
@@ -211,13 +210,13 @@ impl Admission {
         }
     }
 
-    /// Gives free places to those who wait.
+    /// Gives free places to waiting requests.
     fn hand_out(self: &Arc<Self>) {
         loop {
             let Some((client, waiter)) = self.queues.lock().leave() else {
                 return;
             };
-            // If it has gone meanwhile, the permit comes back here and is dropped: the next one's turn.
+            // If the request has gone meanwhile, the permit comes back here; dropping it serves the next one.
             drop(waiter.send(self.permit(client)));
         }
     }
@@ -230,7 +229,7 @@ impl Queues {
             Some(queue) => queue.running < queue.most(self.most_per_client),
             None => true,
         };
-        // Clients that have all the places they may have wait behind themselves, not before others.
+        // Clients that hold all their places wait behind themselves and do not block others.
         self.running < self.most && has_place(client) && !self.turns.iter().any(has_place)
     }
 
@@ -265,7 +264,7 @@ impl Queues {
         Ok(self.wait(client, VecDeque::push_back))
     }
 
-    /// Adds one that waits to a client's queue.
+    /// Adds a waiting request to a client's queue.
     fn wait(
         &mut self,
         client: &Client,
@@ -281,7 +280,7 @@ impl Queues {
         wait
     }
 
-    /// Takes the next one out that may run, and counts it as running.
+    /// Takes the next request that may run off its queue and counts it as running.
     fn leave(&mut self) -> Option<(Client, oneshot::Sender<Permit>)> {
         while self.running < self.most {
             let most = self.most_per_client;
@@ -306,7 +305,7 @@ impl Queues {
         None
     }
 
-    /// Takes those of a client out who do not wait any more.
+    /// Removes a client's requests that no longer wait.
     fn forget_gone(&mut self, client: &Client) {
         let Some(queue) = self.clients.get_mut(client) else {
             return;
@@ -330,25 +329,25 @@ impl Queues {
 }
 
 impl Queue {
-    /// Whether several answers wait.
+    /// Returns whether several answers of the client are unread.
     fn is_behind(&self) -> bool {
         self.parked >= PARKED_FREE
     }
 
-    /// How many places it may have, of those that a client may have.
+    /// Returns how many places the client may hold, given the limit per client.
     fn most(&self, most_per_client: usize) -> usize {
         (most_per_client / (1 + self.parked / PARKED_FREE)).max(1)
     }
 
-    /// The least goes first. Answers that wait count as one that runs, not each as one: it must get its turn
-    /// among clients that come and go.
+    /// Sort key: the lowest goes first. All unread answers together count as one running request, because a client
+    /// with unread answers must still get its turn while other clients come and go.
     fn rank(&self) -> usize {
         self.running + usize::from(self.is_behind())
     }
 }
 
 impl Slot {
-    /// Whether several answers of the client wait for their readers.
+    /// Returns whether several answers of the client are unread.
     pub(crate) fn is_behind(&self) -> bool {
         let queues = self.admission.queues.lock();
         queues
@@ -357,10 +356,10 @@ impl Slot {
             .is_some_and(Queue::is_behind)
     }
 
-    /// Gives the turn up until [`Self::resume`].
+    /// Gives the turn back until [`Self::resume`].
     ///
     /// # Errors
-    /// If too many answers wait already; then the turn is kept.
+    /// If too many answers wait for their readers; the turn is kept.
     pub(crate) fn pause(&self) -> Result<Parked, Crowded> {
         {
             let mut queues = self.admission.queues.lock();
@@ -379,12 +378,12 @@ impl Slot {
         })
     }
 
-    /// Gives the turn up for good.
+    /// Gives the turn back for good.
     pub(crate) fn release(&self) {
         drop(self.permit.lock().take());
     }
 
-    /// Waits for a turn again, before those of the same client that have not begun. Not for threads of the
+    /// Waits for a turn again, ahead of the client's requests that have not begun. Blocks: not for threads of the
     /// runtime.
     pub(crate) fn resume(&self, parked: Parked, runtime: &Handle) {
         let turn = self
@@ -402,7 +401,7 @@ impl Slot {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        // A permit that has come meanwhile is dropped in the channel, and so passed on.
+        // A permit that was sent meanwhile is dropped with the channel and so passed on.
         drop(self.turn.take());
         self.admission.queues.lock().forget_gone(&self.client);
     }
@@ -418,7 +417,7 @@ impl Drop for Parked {
             }
             queues.forget_idle(&self.client);
         }
-        // With one answer less that waits, its client may have another place.
+        // The client has one unread answer less, so it may be allowed another place.
         self.admission.hand_out();
     }
 }
@@ -492,7 +491,7 @@ mod tests {
         }
     }
 
-    /// Waits for a turn in the background; gives the turn when it has come.
+    /// Waits for a turn in the background and returns its slot.
     fn waiting(
         admission: &Arc<Admission>,
         name: &str,
@@ -543,7 +542,7 @@ mod tests {
         let fourth = waiting(&admission, "a", limits.clone());
         until_waiting(&admission, 1).await;
         assert_eq!(admission.load(), (3, 1));
-        // Another takes the place that is left, though somebody waits.
+        // Another client takes the place that is left, although a request of the first waits.
         let other = admission.admit(&user("b"), &limits).await.unwrap();
         assert_eq!(admission.load(), (4, 1));
         drop(held.remove(0));
@@ -586,7 +585,7 @@ mod tests {
             let slot = admission.admit(&user("a"), &limits).await;
             parked.push(slot.unwrap().pause().unwrap());
         }
-        // Nothing is computed for nothing but what had begun before.
+        // At the limit a running request may finish, but cannot be paused, and no new one starts.
         assert_eq!(late.pause().unwrap_err(), Crowded);
         drop(late);
         let shed = admission.admit(&user("a"), &limits).await.err();
@@ -611,7 +610,7 @@ mod tests {
             parked.push(slot.pause().unwrap());
             assert_eq!(slot.is_behind(), count >= PARKED_FREE);
         }
-        // Of its three places one is left.
+        // One of its three places is left.
         let first = admission.admit(&user("a"), &limits).await.unwrap();
         let second = waiting(&admission, "a", limits.clone());
         until_waiting(&admission, 1).await;

@@ -1,4 +1,4 @@
-//! Failed attempts to say who one is, by address: who guesses is slowed down.
+//! Failed authentications by address: slows down password guessing.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 
 use crate::network::network_of;
 
-/// How long failures are counted together.
+/// Window in which failures are counted together.
 const WINDOW: Duration = Duration::from_secs(60);
-/// How many addresses are watched at once.
+/// Limit on addresses that are tracked at once.
 const ADDRESSES_MAX: usize = 16_384;
 
-/// Failures of the last minute. An attempt counts as failed until it has succeeded, so that many at
-/// once do not slip through.
+/// Failures within the last minute. An attempt counts as failed until it succeeds, so that many parallel attempts
+/// do not slip through.
 #[derive(Debug)]
 pub(super) struct Attempts {
     failures_max: u32,
@@ -38,7 +38,7 @@ impl Attempts {
     /// Begins an attempt.
     ///
     /// # Errors
-    /// In how many seconds to try again.
+    /// The number of seconds to wait before the next attempt.
     pub(super) fn begin(&self, peer: IpAddr, now: Instant) -> Result<(), u64> {
         let mut failed = self.failed.lock();
         make_room(&mut failed, now);
@@ -59,7 +59,7 @@ impl Attempts {
         Ok(())
     }
 
-    /// The attempt was a good one.
+    /// Takes an attempt back that was begun and succeeded.
     pub(super) fn succeeded(&self, peer: IpAddr) {
         if let Some(entry) = self.failed.lock().get_mut(&network_of(peer)) {
             entry.count = entry.count.saturating_sub(1);
@@ -67,7 +67,7 @@ impl Attempts {
     }
 }
 
-/// Forgets what is old once there is much; then the oldest.
+/// Makes room when the table is full: removes expired entries, and if there are none, the oldest entry.
 fn make_room(failed: &mut HashMap<IpAddr, Failed>, now: Instant) {
     if failed.len() < ADDRESSES_MAX {
         return;

@@ -1,13 +1,13 @@
 //! Basic credentials (RFC 7617): `user:password` in base64.
 
-/// User and password of an `Authorization: Basic` header's value.
+/// Reads user and password from the credentials of an `Authorization: Basic` header.
 pub(super) fn parse(value: &str) -> Option<(String, String)> {
     let text = String::from_utf8(decode(value.trim())?).ok()?;
     let (user, password) = text.split_once(':')?;
     Some((user.to_owned(), password.to_owned()))
 }
 
-/// Base64 with its padding, which may be missing.
+/// Decodes base64; the padding may be missing.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=');
     if digits.len() % 4 == 1 || text.len() - digits.len() > 2 {

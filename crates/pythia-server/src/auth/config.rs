@@ -1,4 +1,4 @@
-//! Who may do what, as it is configured: the table `security`.
+//! The table `security` of the configuration: users, tokens, roles, signed tokens.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,36 +7,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::human;
 
-/// Users, tokens and roles. Without any of them everybody may do everything, and the server listens
-/// on this machine only.
+/// Users, tokens and roles. If none are configured, everybody may do everything, and the server listens on this
+/// machine only.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SecurityConfig {
-    /// Lets a server that everybody may use be reached from other machines. Default: no.
+    /// Allows other machines to reach a server without access control. Default: no.
     pub open: bool,
-    /// The role of who does not say who they are. Default: none, they may do nothing.
+    /// The role of requests without credentials. Default: none; such requests are refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anonymous: Option<String>,
     /// People and programs with a password.
     pub users: Vec<UserConfig>,
     /// Programs with a bearer token.
     pub tokens: Vec<TokenConfig>,
-    /// What users and tokens may do.
+    /// Permissions and limits that users and tokens refer to.
     pub roles: Vec<RoleConfig>,
-    /// Whose signed tokens are believed.
+    /// Signed tokens (JWT) to accept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwt: Option<JwtConfig>,
-    /// How often in a minute somebody at one address may fail to say who they are. Default 20.
+    /// Failed authentications allowed per address and minute. Default 20.
     pub failures_per_minute: u32,
 }
 
-/// Somebody with a password (`Authorization: Basic`).
+/// A user with a password (`Authorization: Basic`).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct UserConfig {
     /// The name.
     pub name: String,
-    /// What `pythia password` prints.
+    /// The hash that `pythia password` prints.
     pub password_hash: String,
     /// Names of roles.
     pub roles: Vec<String>,
@@ -46,15 +46,15 @@ pub struct UserConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenConfig {
-    /// Whose it is, for logs and fairness.
+    /// The name of the token's owner, for logs and fairness.
     pub name: String,
-    /// What `pythia token` prints beside the token: the hash of it.
+    /// The SHA-256 hash that `pythia token` prints beside the token.
     pub sha256: String,
     /// Names of roles.
     pub roles: Vec<String>,
 }
 
-/// What somebody may do.
+/// A role: a set of permissions and limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoleConfig {
@@ -65,22 +65,22 @@ pub struct RoleConfig {
     /// Graphs to read: `default`, IRIs, beginnings of IRIs (`http://example.org/*`), or `*`.
     #[serde(default)]
     pub read: Vec<String>,
-    /// Graphs to change; who may change a graph may read it.
+    /// Graphs to change. A graph that may be changed may also be read.
     #[serde(default)]
     pub write: Vec<String>,
-    /// Whether tasks of operators may be done: compaction, backups, cancelling what others run.
+    /// Allows administration: compaction, backups, cancelling requests of others.
     #[serde(default)]
     pub admin: bool,
-    /// Limits of its requests in place of the server's.
+    /// Limits of requests with this role, in place of the server's.
     #[serde(default, skip_serializing_if = "RoleLimits::is_empty")]
     pub limits: RoleLimits,
 }
 
-/// What requests of a role may take, where that is not what the server's limits say.
+/// Limits of a role. A limit that is not set is the server's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RoleLimits {
-    /// Time of a query or update.
+    /// Time limit of a query or update.
     #[serde(with = "human::optional", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
     /// Bytes a query may hold.
@@ -90,10 +90,10 @@ pub struct RoleLimits {
         skip_serializing_if = "Option::is_none"
     )]
     pub query_memory_bytes: Option<usize>,
-    /// Results a query may give.
+    /// Results a query may return.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<u64>,
-    /// Requests per second of each user, or of each address of those who are not known.
+    /// Requests per second for each user, or for each address if anonymous.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_second: Option<u32>,
 }
@@ -104,27 +104,27 @@ impl RoleLimits {
     }
 }
 
-/// Tokens that somebody else signs (RFC 7519).
+/// Tokens signed by an identity provider (RFC 7519).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct JwtConfig {
     /// A file with public keys (a JWK set, RFC 7517), read again when it changes.
     pub jwks: PathBuf,
-    /// Who must have signed: one of these is the claim `iss`.
+    /// Accepted issuers: the claim `iss` must be one of them.
     pub issuer: Vec<String>,
-    /// Whom it must be for: one of these is in the claim `aud`.
+    /// Accepted audiences: the claim `aud` must contain one of them.
     pub audience: Vec<String>,
-    /// Algorithms that are accepted, of RS256, ES256 and EdDSA. Default: all of them.
+    /// Accepted algorithms, of RS256, ES256 and EdDSA. Default: all of them.
     #[serde(default = "all_algorithms")]
     pub algorithms: Vec<String>,
-    /// The claim with the name. Default: `sub`.
+    /// The claim with the user's name. Default: `sub`.
     #[serde(default = "sub")]
     pub user_claim: String,
-    /// The claim with names of roles, a list or a text with spaces; with dots it is inside others, as
-    /// in `realm_access.roles`. Default: `roles`.
+    /// The claim with the names of roles: a list, or a text separated by spaces. Dots address nested claims, as in
+    /// `realm_access.roles`. Default: `roles`.
     #[serde(default = "roles")]
     pub roles_claim: String,
-    /// Seconds that clocks may differ. Default 30.
+    /// Allowed clock difference, in seconds. Default 30.
     #[serde(default = "leeway", with = "human")]
     pub leeway: Duration,
 }
@@ -144,7 +144,7 @@ impl Default for SecurityConfig {
 }
 
 impl SecurityConfig {
-    /// Whether nothing is said of who may do what.
+    /// Returns whether no user, token, role, key or anonymous role is configured.
     pub fn is_empty(&self) -> bool {
         self.users.is_empty()
             && self.tokens.is_empty()

@@ -1,4 +1,4 @@
-//! Tokens that somebody else has signed (RFC 7519), with keys from a file.
+//! Tokens signed by an identity provider (RFC 7519), checked with keys from a file.
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 
 use super::config::JwtConfig;
 
-/// How long the file is not looked at again.
+/// Interval between checks whether the file has changed.
 const LOOK_AFTER: Duration = Duration::from_secs(2);
-/// Bytes of a file of keys.
+/// Limit on the size of a key file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Keys that a token without the name of its key is tried with.
+/// Limit on the keys that are tried for a token without a key id.
 const KEYS_TRIED_MAX: usize = 16;
 
-/// Whose tokens are believed.
+/// Checks signed tokens.
 #[derive(Debug)]
 pub(super) struct Signed {
     config: JwtConfig,
@@ -27,7 +27,7 @@ pub(super) struct Signed {
     keys: RwLock<Keys>,
 }
 
-/// What the file had when it was last looked at.
+/// The keys of the file when it was last read.
 #[derive(Debug)]
 struct Keys {
     keys: Vec<Key>,
@@ -49,29 +49,25 @@ impl std::fmt::Debug for Key {
 
 type FileState = Option<(SystemTime, u64)>;
 
-/// What a good token says.
+/// The claims of a valid token.
 pub(super) struct Claims {
     pub(super) user: String,
     pub(super) roles: Vec<String>,
-    /// Until when.
+    /// Expiry time, with the leeway added.
     pub(super) expires: SystemTime,
 }
 
 impl Signed {
     pub(super) fn new(config: &JwtConfig) -> Result<Self, String> {
         if config.issuer.is_empty() || config.audience.is_empty() {
-            return Err(
-                "jwt: say whose tokens are believed (issuer) and whom they must be for \
-                        (audience)"
-                    .to_owned(),
-            );
+            return Err("jwt: set issuer and audience".to_owned());
         }
         let algorithms = config.algorithms.iter().map(|name| match name.as_str() {
             "RS256" => Ok(Algorithm::RS256),
             "ES256" => Ok(Algorithm::ES256),
             "EdDSA" => Ok(Algorithm::EdDSA),
             other => Err(format!(
-                "jwt: the algorithm {other} is none of RS256, ES256 and EdDSA"
+                "jwt: algorithm {other} is not one of RS256, ES256 and EdDSA"
             )),
         });
         let state = state_of(&config.jwks);
@@ -86,10 +82,10 @@ impl Signed {
         })
     }
 
-    /// What a token says, if its signature, time, issuer and audience are right.
+    /// Returns a token's claims if its signature, times, issuer and audience are valid.
     ///
     /// # Errors
-    /// What is wrong, in words that tell nothing of keys.
+    /// The reason, in words that reveal nothing about keys.
     pub(super) fn check(&self, token: &str) -> Result<Claims, &'static str> {
         let header = decode_header(token).map_err(|_| "the token is malformed")?;
         if !self.algorithms.contains(&header.alg) {
@@ -101,7 +97,7 @@ impl Signed {
             let named = header.kid.is_none() || key.id == header.kid;
             key.algorithm == header.alg && named
         };
-        let mut wrong = "the token is signed with a key that is not known";
+        let mut wrong = "the token is signed with an unknown key";
         for key in keys.keys.iter().filter(fits).take(KEYS_TRIED_MAX) {
             match decode::<Map<String, Value>>(token, &key.key, &self.validation(header.alg)) {
                 Ok(decoded) => return self.claims(&decoded.claims),
@@ -129,13 +125,13 @@ impl Signed {
         let expires = expires.and_then(|at| SystemTime::UNIX_EPOCH.checked_add(at));
         let leeway = self.config.leeway;
         Ok(Claims {
-            user: user.ok_or("the token does not say whose it is")?.to_owned(),
+            user: user.ok_or("the token names no user")?.to_owned(),
             roles: roles(claims, &self.config.roles_claim),
-            expires: expires.ok_or("the token's exp is no time")? + leeway,
+            expires: expires.ok_or("the token's exp is not a time")? + leeway,
         })
     }
 
-    /// Reads the file again if it has changed. Keys stay as they are while it cannot be read.
+    /// Reads the file again if it has changed. If it cannot be read, the old keys stay in use.
     fn look_again(&self) {
         let now = Instant::now();
         if now.saturating_duration_since(self.keys.read().looked) < LOOK_AFTER {
@@ -160,7 +156,7 @@ fn state_of(path: &Path) -> FileState {
     Some((metadata.modified().ok()?, metadata.len()))
 }
 
-/// The public keys of a file that can check signatures; there must be one.
+/// Reads the public keys of a file that can check signatures.
 fn read(path: &Path) -> Result<Vec<Key>, String> {
     let wrong = |what: String| format!("jwt: {}: {what}", path.display());
     let metadata = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
@@ -169,7 +165,7 @@ fn read(path: &Path) -> Result<Vec<Key>, String> {
     }
     let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
     let set: JwkSet =
-        serde_json::from_slice(&text).map_err(|error| wrong(format!("is no JWK set: {error}")))?;
+        serde_json::from_slice(&text).map_err(|error| wrong(format!("not a JWK set: {error}")))?;
     let keys: Vec<Key> = set.keys.iter().filter_map(key).collect();
     match keys.is_empty() {
         true => Err(wrong("has no key for RS256, ES256 or EdDSA".to_owned())),
@@ -177,8 +173,7 @@ fn read(path: &Path) -> Result<Vec<Key>, String> {
     }
 }
 
-/// A key that can check signatures of the algorithms that there are; those that are shared secrets
-/// cannot.
+/// Returns the key of a JWK if it can check signatures of a supported algorithm. Shared secrets cannot.
 fn key(jwk: &Jwk) -> Option<Key> {
     if !matches!(
         jwk.common.public_key_use,
@@ -209,15 +204,15 @@ fn told(error: &jsonwebtoken::errors::Error) -> &'static str {
     match error.kind() {
         ErrorKind::ExpiredSignature => "the token has expired",
         ErrorKind::ImmatureSignature => "the token is not valid yet",
-        ErrorKind::InvalidIssuer => "the token is from an issuer that is not believed",
-        ErrorKind::InvalidAudience => "the token is for somebody else",
+        ErrorKind::InvalidIssuer => "the token's issuer is not accepted",
+        ErrorKind::InvalidAudience => "the token is for another audience",
         ErrorKind::MissingRequiredClaim(_) => "the token has no exp, no iss or no aud",
         ErrorKind::InvalidSignature => "the token's signature is wrong",
         _ => "the token is malformed",
     }
 }
 
-/// Names in a claim, which may be inside others.
+/// Returns the names in a claim, which may be nested.
 fn roles(claims: &Map<String, Value>, path: &str) -> Vec<String> {
     let found = claims.get(path).or_else(|| {
         let mut names = path.split('.');

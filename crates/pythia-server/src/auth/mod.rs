@@ -1,4 +1,4 @@
-//! Who asks, and what they may do.
+//! Authentication, and what each user may do.
 //!
 //! ```text
 //! Authorization → basic: user, password → argon2 ─┐
@@ -7,8 +7,8 @@
 //! none          → the anonymous role ─────────────┘                                 and to write)
 //! ```
 //!
-//! What an [`Access`] does not allow is not checked after the fact: queries and updates are run with
-//! its rules, so that other graphs are not there for them.
+//! An [`Access`] is not checked after the fact: queries and updates run with its rules, so that graphs that are
+//! not visible do not exist for them.
 
 mod attempts;
 mod basic;
@@ -44,18 +44,18 @@ pub use self::password::hash_password;
 pub(crate) use self::role::Access;
 pub use self::token::new_token;
 
-/// How long a signed token is believed without being checked again.
+/// How long a signed token is accepted before it is checked again.
 const SIGNED_TIME: Duration = Duration::from_secs(60);
 
-/// Tells who a request is from.
+/// Authenticates requests.
 pub(crate) struct Auth {
-    /// None, if everybody may do everything.
+    /// Users and their credentials; `None` if everybody may do everything.
     known: Option<Known>,
-    /// Whether that is so on purpose.
+    /// True if the configuration says that everybody may do everything (`security.open`).
     is_open_to_all: bool,
 }
 
-/// Those who are known.
+/// The configured users, tokens and roles.
 struct Known {
     users: HashMap<String, Identity>,
     passwords: Passwords,
@@ -67,22 +67,22 @@ struct Known {
     attempts: Attempts,
 }
 
-/// Who a request is from.
+/// The sender of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
-    /// The user's name; `None` if nobody said who they are.
+    /// The user's name; `None` if the request is anonymous.
     pub(crate) user: Option<Arc<str>>,
-    /// What they may do; everything if `None`.
+    /// The user's roles; `None` if everything is allowed.
     roles: Option<Arc<[Arc<Role>]>>,
-    /// Whether a browser would not have said so by itself.
+    /// True if the credentials are a token, which a browser does not send by itself.
     is_deliberate: bool,
-    /// Whether a page of another origin asks in their name.
+    /// True if a page of another origin sent the request in the user's name.
     is_foreign: bool,
-    /// The ways to say who one is.
+    /// The schemes to offer in `WWW-Authenticate`.
     challenges: Challenges,
 }
 
-/// The schemes that a server takes.
+/// The authentication schemes that a server accepts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Challenges {
     basic: bool,
@@ -90,10 +90,10 @@ struct Challenges {
 }
 
 impl Auth {
-    /// As configured.
+    /// Makes an authenticator from the configuration.
     ///
     /// # Errors
-    /// What is wrong with the configuration, or with the files it names.
+    /// The mistake in the configuration, or in the files it names.
     pub(crate) fn new(config: &SecurityConfig) -> Result<Self, String> {
         let known = match config.is_empty() {
             true => None,
@@ -105,41 +105,41 @@ impl Auth {
         })
     }
 
-    /// Whether everybody may do everything.
+    /// Returns whether everybody may do everything.
     pub(crate) fn is_open(&self) -> bool {
         self.known.is_none()
     }
 
-    /// Whether it may listen there: where everybody may do everything, others than this machine's users
-    /// reach it only if that is wanted.
+    /// Checks that the server may listen at these addresses: without access control, other machines may reach it
+    /// only if `security.open` is set.
     pub(crate) fn check_bind(&self, addresses: &[SocketAddr]) -> Result<(), String> {
         let is_local = |address: &&SocketAddr| address.ip().to_canonical().is_loopback();
         match addresses.iter().find(|address| !is_local(address)) {
             Some(address) if self.is_open() && !self.is_open_to_all => Err(format!(
-                "everybody who reaches {address} could read and change everything: configure who may \
-                 do what ([security]), or say that this is wanted (security.open = true)"
+                "everybody who reaches {address} could read and change everything: configure access \
+                 ([security]), or allow this with security.open = true"
             )),
             _ => Ok(()),
         }
     }
 
-    /// Checks that this may take the place of `old` while the server runs. A file that has lost its table
+    /// Checks that this configuration may replace `old` while the server runs. A file that has lost its table
     /// `security`, or was read while it was being written, must not open the server.
     ///
     /// # Errors
-    /// What to do.
+    /// The advice to the operator.
     pub(crate) fn check_succeeds(&self, old: &Self) -> Result<(), String> {
         if old.is_open() || !self.is_open() || self.is_open_to_all {
             return Ok(());
         }
         Err(
-            "[security] names no user, token, role or key any more, so everybody could read and change \
-             everything: put it back, or say that this is wanted (security.open = true)"
+            "[security] no longer names a user, token, role or key, so everybody could read and change \
+             everything: put it back, or allow this with security.open = true"
                 .to_owned(),
         )
     }
 
-    /// Who has sent a request. Checking a password for the first time takes some ten milliseconds.
+    /// Authenticates a request. Checking a password for the first time takes tens of milliseconds.
     pub(crate) async fn identify(
         &self,
         headers: &HeaderMap,
@@ -160,7 +160,10 @@ impl Auth {
         match scheme.to_ascii_lowercase().as_str() {
             "basic" if takes.basic => known.basic(credentials.trim(), peer).await,
             "bearer" if takes.bearer => known.bearer(credentials.trim(), peer),
-            _ => Err(known.unknown("this server takes no such credentials", false)),
+            _ => Err(known.unknown(
+                "this server does not accept this kind of credentials",
+                false,
+            )),
         }
     }
 }
@@ -211,7 +214,7 @@ impl Known {
         self.begin(peer, now)?;
         let is_right = self.passwords.check(&user, &password).await;
         let Some(identity) = self.users.get(&user).filter(|_| is_right) else {
-            return Err(self.unknown("the user's name or the password is wrong", false));
+            return Err(self.unknown("wrong user name or password", false));
         };
         self.attempts.succeeded(peer);
         self.remembered
@@ -234,7 +237,7 @@ impl Known {
         self.begin(peer, now)?;
         let claims = match &self.signed {
             Some(signed) => signed.check(token),
-            None => Err("the token is not known"),
+            None => Err("unknown token"),
         };
         let claims = claims.map_err(|wrong| self.unknown(wrong, true))?;
         self.attempts.succeeded(peer);
@@ -253,13 +256,13 @@ impl Known {
         self.attempts.begin(peer, now).map_err(|seconds| {
             HttpError::later(
                 StatusCode::TOO_MANY_REQUESTS,
-                "too many failed attempts to say who is asking; try again later",
+                "too many failed authentications; try again later",
                 seconds,
             )
         })
     }
 
-    /// Whoever it is, they are not known.
+    /// Returns the error for credentials that were not accepted.
     fn unknown(&self, message: &'static str, is_token: bool) -> HttpError {
         let wrong = is_token.then_some(message);
         self.anonymous
@@ -290,7 +293,7 @@ impl Challenges {
 }
 
 impl Identity {
-    /// Anybody, where everybody may do everything.
+    /// Returns the identity of every request where everybody may do everything.
     fn everybody() -> Self {
         Self {
             user: None,
@@ -311,7 +314,7 @@ impl Identity {
         }
     }
 
-    /// What they may do with a dataset.
+    /// Returns what this user may do with a dataset.
     pub(crate) fn access(&self, dataset: &str) -> Access {
         let access = match &self.roles {
             None => Access::all(),
@@ -327,7 +330,7 @@ impl Identity {
         }
     }
 
-    /// Returns what their requests to a dataset may take.
+    /// Returns the limits of this user's requests to a dataset.
     pub(crate) fn limits(&self, dataset: &str, server: &Limits) -> RequestLimits {
         match &self.roles {
             None => RequestLimits::of(server),
@@ -335,8 +338,8 @@ impl Identity {
         }
     }
 
-    /// The same, with what they may do by this very request: a page of another origin changes nothing
-    /// with a password that the browser knows, nor where everybody may do everything.
+    /// Returns the same identity for this very request: a page of another origin may change nothing with a
+    /// password that the browser adds by itself, nor where everybody may do everything.
     #[must_use]
     pub(crate) fn asking_by(self, request: &Parts, origins: &[String]) -> Self {
         let authority = request.uri.authority();
@@ -345,24 +348,20 @@ impl Identity {
         Self { is_foreign, ..self }
     }
 
-    /// Whether a page of another origin has sent the request, which need not be in the sense of whom it
-    /// is from.
+    /// Returns whether a page of another origin sent the request, perhaps without the user's knowledge.
     pub(crate) fn is_foreign(&self) -> bool {
         self.is_foreign
     }
 
-    /// Says that something may not be done: who has not said who they are is asked to.
+    /// Makes the error of something that is not permitted: 401 with a challenge for anonymous requests, else 403.
     pub(crate) fn refuse(&self, what: &str) -> HttpError {
         match &self.user {
-            None if self.challenges.basic || self.challenges.bearer => {
-                self.challenges.unauthorized(
-                    format!("{what} is not for everybody: say who you are"),
-                    None,
-                )
-            }
+            None if self.challenges.basic || self.challenges.bearer => self
+                .challenges
+                .unauthorized(format!("{what} needs authentication"), None),
             _ => HttpError::new(
                 StatusCode::FORBIDDEN,
-                format!("{what} is not for you: none of your roles allows it"),
+                format!("{what} is not permitted: none of your roles allows it"),
             ),
         }
     }

@@ -1,18 +1,18 @@
-//! Pages of other origins, which a browser lets send requests in the name of who looks at them.
+//! Requests from pages of other origins, which a browser sends in the name of its user.
 
 use http::HeaderMap;
 use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
 
-/// Whether a page of another origin has sent this, of an origin that is not among those that are
-/// named. `*` names none: it lets anybody read, not write.
+/// Returns whether a page of another origin sent the request, unless that origin is among the named ones. `*`
+/// names none: it lets everybody read, not write.
 pub(super) fn is_foreign(
     headers: &HeaderMap,
     authority: Option<&Authority>,
     named: &[String],
 ) -> bool {
     let Some(origin) = headers.get(ORIGIN) else {
-        // Browsers say this also where they leave out the origin.
+        // Browsers send this header even where they leave out the origin.
         let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
         return matches!(site, Some(b"cross-site" | b"same-site"));
     };

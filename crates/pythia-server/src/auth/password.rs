@@ -1,4 +1,4 @@
-//! Passwords: argon2id hashes of them, and checking them without taking all memory.
+//! Passwords: hashes them with argon2id, and checks them with bounded memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use tokio::sync::Semaphore;
 
 use super::config::UserConfig;
 
-/// Kibibytes that checking one password may take.
+/// Limit on the memory that checking one password may take, in KiB.
 const MEMORY_KIB_MAX: u32 = 256 << 10;
-/// How many passwords are checked at once.
+/// Limit on passwords that are checked at once.
 const CHECKED_AT_ONCE: usize = 2;
-/// Longer passwords are none.
+/// Limit on the length of a password, in bytes.
 const PASSWORD_BYTES_MAX: usize = 1024;
 
-/// The hash of a password to put into a configuration (a PHC string).
+/// Returns the hash of a password, as a PHC string for the configuration.
 ///
 /// # Errors
-/// If the password is empty or of more than 1024 bytes.
+/// If the password is empty or longer than 1024 bytes.
 pub fn hash_password(password: &str) -> Result<String, String> {
     if password.is_empty() || password.len() > PASSWORD_BYTES_MAX {
         return Err(format!(
@@ -38,7 +38,7 @@ pub fn hash_password(password: &str) -> Result<String, String> {
 #[derive(Debug)]
 pub(super) struct Passwords {
     by_user: HashMap<String, Arc<PasswordHash>>,
-    /// Checked for users that are none, so that time does not tell who is one.
+    /// Checked for unknown users, so that the time does not tell whether a user exists.
     nobody: Option<Arc<PasswordHash>>,
     checking: Arc<Semaphore>,
 }
@@ -49,12 +49,15 @@ impl Passwords {
         let mut nobody = None;
         for user in users {
             if user.name.is_empty() || user.name.contains(':') {
-                return Err(format!("user {:?}: a name has no colon", user.name));
+                return Err(format!(
+                    "user {:?}: a name must not be empty or contain a colon",
+                    user.name
+                ));
             }
             let hash = Arc::new(parse(user)?);
             nobody.get_or_insert_with(|| Arc::clone(&hash));
             if by_user.insert(user.name.clone(), hash).is_some() {
-                return Err(format!("there are two users {}", user.name));
+                return Err(format!("duplicate user {}", user.name));
             }
         }
         Ok(Self {
@@ -68,8 +71,8 @@ impl Passwords {
         self.by_user.is_empty()
     }
 
-    /// Whether it is the user's password. Takes some ten milliseconds of a thread, and waits for its
-    /// turn.
+    /// Returns whether this is the user's password. Takes tens of milliseconds of a thread, after waiting for one
+    /// of the places.
     pub(super) async fn check(&self, user: &str, password: &str) -> bool {
         let known = self.by_user.get(user);
         let Some(hash) = known.or(self.nobody.as_ref()).map(Arc::clone) else {
@@ -96,15 +99,15 @@ fn parse(user: &UserConfig) -> Result<PasswordHash, String> {
         let name = &user.name;
         format!("user {name}: the password_hash {what}; make one with `pythia password`")
     };
-    let hash = PasswordHash::new(&user.password_hash).map_err(|_| wrong("is no PHC string"))?;
+    let hash = PasswordHash::new(&user.password_hash).map_err(|_| wrong("is not a PHC string"))?;
     let algorithm = Algorithm::try_from(hash.algorithm.as_str());
     if algorithm != Ok(Algorithm::Argon2id) || hash.hash.is_none() || hash.salt.is_none() {
-        return Err(wrong("is none of argon2id"));
+        return Err(wrong("is not an argon2id hash"));
     }
     match Params::try_from(&hash) {
         Ok(params) if params.m_cost() <= MEMORY_KIB_MAX => Ok(hash),
         Ok(_) => Err(wrong("takes more than 256 MiB to check")),
-        Err(_) => Err(wrong("has parameters that are none")),
+        Err(_) => Err(wrong("has invalid parameters")),
     }
 }
 
@@ -139,8 +142,8 @@ mod tests {
         let weak =
             "$argon2i$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$jwZ6bQxJGUCyRVUtIyPxVDLVFAmZLdbfEDmmsvCqhHY";
         for (hash, told) in [
-            ("secret", "no PHC string"),
-            (weak, "none of argon2id"),
+            ("secret", "not a PHC string"),
+            (weak, "not an argon2id hash"),
             (huge, "256 MiB"),
         ] {
             let error = Passwords::new(&[user("ada", hash)]).expect_err(hash);

@@ -1,4 +1,4 @@
-//! Credentials that were checked not long ago: checking a password takes longer than most queries.
+//! Credentials that were checked recently. Checking a password takes longer than most queries.
 //!
 //! Only hashes are kept, made with a secret of this process.
 
@@ -8,26 +8,26 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-/// How many are remembered.
+/// Limit on remembered credentials.
 const CREDENTIALS_MAX: usize = 4096;
-/// For how long.
+/// How long a password is remembered.
 pub(super) const TIME: Duration = Duration::from_secs(300);
 
-/// What was found of credentials, by their keys.
+/// Results of checked credentials, by their keys.
 #[derive(Debug)]
 pub(super) struct Remembered<T> {
     secret: [u8; 32],
     known: Mutex<HashMap<Key, (T, Instant)>>,
 }
 
-/// A way to say who one is, as `Authorization` names it.
+/// An authentication scheme, as `Authorization` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
     Basic,
     Bearer,
 }
 
-/// Stands for credentials.
+/// The keyed hash of credentials.
 pub(super) type Key = [u8; 32];
 
 impl<T: Clone> Remembered<T> {
@@ -38,7 +38,7 @@ impl<T: Clone> Remembered<T> {
         }
     }
 
-    /// Returns what stands for credentials of a scheme. What was right for one is not for another.
+    /// Returns the key of credentials of a scheme. Credentials of one scheme are not valid for another.
     pub(super) fn key(&self, scheme: Scheme, credentials: &[u8]) -> Key {
         let mut hash = Sha256::new();
         hash.update(self.secret);
@@ -59,7 +59,7 @@ impl<T: Clone> Remembered<T> {
             known.retain(|_, (_, until)| now < *until);
         }
         if known.len() >= CREDENTIALS_MAX {
-            // Who comes often is soon back.
+            // Active users are soon back.
             known.clear();
         }
         known.insert(key, (found, until));

@@ -1,4 +1,4 @@
-//! Tokens signed here, with keys of each kind.
+//! Tests with tokens signed here, with keys of each kind.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Base64 as JWKs have it.
+/// Encodes bytes in base64url, as JWKs do.
 fn base64url(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();
@@ -24,7 +24,7 @@ fn base64url(bytes: &[u8]) -> String {
     text
 }
 
-/// A key that signs, and the same as a JWK.
+/// A signing key, and its public key as a JWK.
 struct Signer {
     algorithm: Algorithm,
     id: &'static str,
@@ -101,11 +101,15 @@ fn tokens_are_believed_if_all_of_them_is_right() {
         ("exp", json!(in_seconds(-100)), "has expired"),
         ("exp", Value::Null, "no exp"),
         ("nbf", json!(in_seconds(100)), "not valid yet"),
-        ("iss", json!("https://evil.example"), "not believed"),
+        (
+            "iss",
+            json!("https://evil.example"),
+            "issuer is not accepted",
+        ),
         ("iss", Value::Null, "no exp, no iss"),
-        ("aud", json!("other"), "for somebody else"),
+        ("aud", json!("other"), "another audience"),
         ("aud", Value::Null, "no aud"),
-        ("sub", Value::Null, "whose it is"),
+        ("sub", Value::Null, "names no user"),
     ] {
         let mut claims = good();
         match value {
@@ -119,13 +123,10 @@ fn tokens_are_believed_if_all_of_them_is_right() {
     let error = signed.check(&stranger.sign(&good())).err();
     assert_eq!(error, Some("the token's signature is wrong"));
     let error = signed.check(&es256("three").sign(&good())).err();
-    assert_eq!(
-        error,
-        Some("the token is signed with a key that is not known")
-    );
+    assert_eq!(error, Some("the token is signed with an unknown key"));
 }
 
-/// What is remembered of a token must not make it a password, nor a password a token.
+/// A remembered token must not be accepted as a password, nor a password as a token.
 #[tokio::test]
 async fn credentials_of_one_scheme_are_none_of_another() {
     use crate::auth::Auth;
@@ -168,7 +169,7 @@ async fn credentials_of_one_scheme_are_none_of_another() {
     }
 }
 
-/// The classic forgeries: no signature, and a public key taken for a shared secret.
+/// The classic forgeries: no signature, and a public key used as a shared secret.
 #[test]
 fn forged_algorithms_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -232,5 +233,5 @@ fn configurations_that_believe_too_much_are_refused() {
     assert!(told(&anybody).contains("audience"));
     let mut weak = config(&path);
     weak.algorithms = vec!["HS256".to_owned()];
-    assert!(told(&weak).contains("HS256 is none of"));
+    assert!(told(&weak).contains("HS256 is not one of"));
 }
