@@ -1,4 +1,4 @@
-//! One request: who asks what of which dataset.
+//! One request to a dataset: its user, access, limits and turn.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,48 +21,48 @@ use crate::protocol::parameters::RequestLimits;
 use crate::running::Listed;
 use crate::state::{Dataset, Settings, State};
 
-/// The header with the name that a query is listed under.
+/// The header with the id that a query is listed under.
 pub(crate) const QUERY_ID: &str = "pythia-query-id";
-/// How long a refusal takes where a queue is full. It costs nothing while it waits, and who asks again at
-/// once is slowed down: without it, refusing takes more of a busy machine than answering.
+/// Delay of a refusal when a queue is full. It costs nothing, and it slows down a client that retries at once:
+/// without it, refusing takes more of a busy machine than answering.
 const REFUSAL_TIME: Duration = Duration::from_millis(500);
-/// Characters such a name may have.
+/// Limit on the length of an id, in characters.
 const ID_LENGTH: usize = 64;
 
-/// Who asks the server, before any dataset is looked at. Handlers take it as an argument.
+/// The sender of a request, before any dataset is chosen. Handlers take it as an argument.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) state: Arc<State>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) identity: Identity,
     pub(crate) peer: IpAddr,
-    /// Ends its connection, if that is of this request alone.
+    /// Ends the connection, if it serves one request at a time.
     pub(crate) hangup: Option<Hangup>,
     pub(crate) record: Arc<Record>,
 }
 
-/// Somebody who asks a dataset, and what they may do with it. Handlers take it as an argument.
+/// A request to a dataset, with the access of its user. Handlers take it as an argument.
 #[derive(Clone)]
 pub(crate) struct Exchange {
     pub(crate) caller: Caller,
     pub(crate) dataset: Arc<Dataset>,
     pub(crate) access: Access,
-    /// What its requests may take.
+    /// The limits of the user's requests.
     pub(crate) limits: RequestLimits,
-    /// What the request is listed under while it runs.
+    /// The id that the request is listed under while it runs.
     pub(crate) id: Arc<str>,
 }
 
-/// Who is at the other end of a connection, put into each request where it is received.
+/// The other end of a connection, put into each request where it is received.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
-    /// Whether the connection is.
+    /// True if the connection uses TLS.
     pub(crate) is_encrypted: bool,
 }
 
-/// Ends a connection: its answer was given up, and hyper would not look at that before the client has taken what was
-/// sent. Put into the requests of connections that have one request at a time.
+/// Ends a connection whose answer was given up. hyper would notice only after the client has read what was sent.
+/// Put into the requests of connections that serve one request at a time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hangup(Arc<Notify>);
 
@@ -72,7 +72,7 @@ impl Hangup {
         self.0.notify_one();
     }
 
-    /// Waits for that.
+    /// Waits until the connection is to end.
     pub(crate) async fn hung_up(&self) {
         self.0.notified().await;
     }
@@ -142,13 +142,13 @@ impl FromRequestParts<Arc<State>> for Exchange {
         };
         let access = caller.identity.access(asked);
         if access.is_none() {
-            // As well if there is no such dataset.
+            // The same answer for datasets that do not exist, which must not be revealed.
             return Err(caller.identity.refuse(&format!("the dataset {asked}")));
         }
         let dataset = dataset.ok_or_else(|| match name {
-            Some(name) => HttpError::not_found(format!(
-                "there is no dataset {name}; /$/datasets lists what there is"
-            )),
+            Some(name) => {
+                HttpError::not_found(format!("there is no dataset {name}; see /$/datasets"))
+            }
             None => HttpError::not_found("this server has no dataset"),
         })?;
         let _ = caller.record.dataset.set(Arc::clone(&dataset.name));
@@ -170,7 +170,7 @@ fn is_id(id: &str) -> bool {
 }
 
 impl Caller {
-    /// Whose turn it is when this request's turn comes.
+    /// Returns the queue this request waits in: its user, or its address if anonymous.
     pub(crate) fn client(&self) -> Client {
         match &self.identity.user {
             Some(user) => Client::User(Arc::clone(user)),
@@ -179,14 +179,14 @@ impl Caller {
     }
 }
 
-/// A request that is listed, and has its turn.
+/// A request that is listed and has its turn.
 pub(crate) struct Turn {
     pub(crate) listed: Listed,
     pub(crate) slot: Arc<Slot>,
 }
 
 impl Exchange {
-    /// Lists what is to run, and waits for its turn.
+    /// Lists a request as running, and waits for its turn.
     pub(crate) async fn turn(
         &self,
         operation: &'static str,
@@ -234,7 +234,7 @@ impl Exchange {
         Ok(Turn { listed, slot })
     }
 
-    /// Counts a request of a client that may send so many a second.
+    /// Counts the request against the client's rate limit, if it has one.
     fn check_rate(&self, client: &Client) -> Result<(), HttpError> {
         let Some(per_second) = self.limits.requests_per_second else {
             return Ok(());
@@ -251,7 +251,7 @@ impl Exchange {
         })
     }
 
-    /// Returns how the answer of a turn waits for its reader, and until when the work may wait for that.
+    /// Returns how the answer is delivered: the limits on what waits for the client, and the deadline.
     pub(crate) fn delivery(&self, turn: &Turn, timeout: Duration) -> Delivery {
         let limits = &self.caller.settings.config.limits;
         Delivery {
@@ -269,7 +269,7 @@ impl Exchange {
         }
     }
 
-    /// What a query of this request may use.
+    /// Returns the options for a query of this request.
     pub(crate) fn query_options(&self, turn: &Turn, limits: &RequestLimits) -> QueryOptions {
         QueryOptions {
             timeout: Some(limits.timeout),
@@ -282,7 +282,7 @@ impl Exchange {
         }
     }
 
-    /// What an update of this request may use.
+    /// Returns the options for an update of this request.
     pub(crate) fn update_options(&self, turn: &Turn, limits: &RequestLimits) -> UpdateOptions {
         UpdateOptions {
             query: self.query_options(turn, limits),
@@ -307,8 +307,7 @@ impl Exchange {
             Shed::Unread => (
                 ShedReason::Unread,
                 StatusCode::TOO_MANY_REQUESTS,
-                "you have too many answers that wait to be read; read or close some of them first"
-                    .to_owned(),
+                "you have too many unread answers; read or close some of them first".to_owned(),
             ),
             Shed::Late => (
                 ShedReason::QueueTime,

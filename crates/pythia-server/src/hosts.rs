@@ -1,10 +1,10 @@
-//! The names that a server answers to.
+//! The host names that a server answers to.
 //!
-//! Whoever owns a name may let it stand for this machine's address (DNS rebinding). To a browser, what a page of
-//! that name then asks of this server is of the page's own origin, and no rule for other origins stops it. But
-//! the request has the name. So a request is answered only if it is for an address, for a name that nobody
-//! else gives out (`localhost`), or for a name that the configuration lists. Every port that speaks HTTP
-//! asks [`Hosts::check`] first.
+//! Protects against DNS rebinding: the owner of a domain may point it to this machine's address. A browser then
+//! treats requests from that domain's pages as same-origin, and no rule for other origins stops them. But the
+//! request carries the name. So a request is answered only if its host is an address, a name that nobody else can
+//! register (`localhost`), or a name that the configuration lists. Every port that speaks HTTP calls
+//! [`Hosts::check`] first.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::protocol::error::HttpError;
 
-/// Names, in lower case.
+/// Host names, in lower case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hosts(Vec<Name>);
 
@@ -22,30 +22,30 @@ pub struct Hosts(Vec<Name>);
 enum Name {
     Any,
     Exactly(String),
-    /// All that end so: with a dot and at least one more label.
+    /// All names with this ending: a dot and at least one more label before it.
     Below(String),
 }
 
 impl Hosts {
-    /// Reads names (`sparql.example.org`), the ends of names (`*.example.org`), and `*` for any name.
+    /// Reads host names (`sparql.example.org`), endings (`*.example.org`), and `*` for any name.
     ///
     /// # Errors
-    /// Says what to write instead of an entry that is none of these.
+    /// The advice what to write, if an entry is none of these.
     pub fn parse(entries: &[impl AsRef<str>]) -> Result<Self, String> {
         let names = entries.iter().map(|entry| Name::parse(entry.as_ref()));
         names.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Adds the names of others.
+    /// Adds names.
     pub fn extend(&mut self, others: &Self) {
         self.0.extend(others.0.iter().cloned());
     }
 
-    /// Checks the name that a request is sent to: in its URI, in its header `Host`, or in both.
+    /// Checks the host of a request: in its URI, in its header `Host`, or in both.
     ///
     /// # Errors
-    /// 421 with the setting to change, if the server does not answer to the name; 400 if a request of HTTP/1.1
-    /// has none (RFC 9112 §3.2).
+    /// 421 with the setting to change, if the server does not answer to the name; 400 if an HTTP/1.1 request has
+    /// no host (RFC 9112 §3.2).
     pub(crate) fn check<B>(&self, request: &Request<B>) -> Result<(), HttpError> {
         let authority = request.uri().authority().map(|a| a.as_str().as_bytes());
         let headers = request.headers().get_all(HOST).iter();
@@ -54,7 +54,7 @@ impl Hosts {
             .chain(headers.map(|h| h.as_bytes()))
             .peekable();
         if named.peek().is_none() && request.version() == Version::HTTP_11 {
-            return Err(HttpError::bad_request("the request has no header Host"));
+            return Err(HttpError::bad_request("the request has no Host header"));
         }
         for host in named {
             let host = std::str::from_utf8(host).unwrap_or_default();
@@ -86,8 +86,8 @@ impl Name {
     fn parse(entry: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "{entry:?} is no name of a host: write a name without scheme, port and path, such as \
-                 \"sparql.example.org\", the end of names such as \"*.example.org\", or \"*\" for any name"
+                "{entry:?} is not a host name: write a name without scheme, port and path, such as \
+                 \"sparql.example.org\", an ending such as \"*.example.org\", or \"*\" for any name"
             )
         };
         match entry.strip_prefix('*') {
@@ -118,7 +118,7 @@ fn host_of(authority: &str) -> &str {
     }
 }
 
-/// Returns a name in lower case and without the dot that ends it in full, if it is one that DNS could have.
+/// Returns a name in lower case, without a final dot, if it is a possible DNS name.
 fn as_name(text: &str) -> Option<String> {
     let name = text.strip_suffix('.').unwrap_or(text);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
@@ -129,10 +129,10 @@ fn as_name(text: &str) -> Option<String> {
 fn refusal(host: &str) -> HttpError {
     let message = match as_name(host_of(host)) {
         Some(name) => format!(
-            "this server does not answer to the name {name}; if it is to be reached by this name, add it to its \
-             configuration (hosts = [\"{name}\"]) or start it with --host {name}"
+            "this server does not answer to the name {name}; to allow it, add it to the \
+             configuration (hosts = [\"{name}\"]) or start the server with --host {name}"
         ),
-        None => "the request is for a host that is neither an address nor a name that this server answers to \
+        None => "the request's host is neither an address nor a name that this server answers to \
                  (setting `hosts`)"
             .to_owned(),
     };
@@ -260,7 +260,7 @@ mod tests {
             "ü.example",
         ] {
             let error = Hosts::parse(&[wrong]).expect_err(wrong);
-            assert!(error.contains("no name of a host"), "{error}");
+            assert!(error.contains("not a host name"), "{error}");
         }
         let read: Hosts = serde_json::from_str(r#"["*.A.b.", "c"]"#).expect("names");
         let written = serde_json::to_string(&read).expect("written");

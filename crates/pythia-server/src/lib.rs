@@ -1,14 +1,14 @@
-//! SPARQL over HTTP: the server of Pythia.
+//! Pythia's server: SPARQL over HTTP.
 //!
-//! The way of a request:
+//! The path of a request:
 //!
 //! ```text
 //! connection (listen) → route (protocol) → identity and access (auth) → dataset (state)
 //!     → admission → a thread that runs it (protocol::answer) → body, whole or streamed
 //! ```
 //!
-//! [`config`] says what is served and within what limits; [`auth`] who may do what; [`explore`] what
-//! the page asks besides SPARQL; [`operate`] what operators look at.
+//! [`config`] has the settings, [`auth`] authentication and access, [`explore`] what the page uses besides SPARQL,
+//! [`operate`] the interfaces for operators.
 
 mod admission;
 mod auth;

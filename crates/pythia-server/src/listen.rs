@@ -1,4 +1,4 @@
-//! Connections: accepted, encrypted if that is wanted, served, and closed in time.
+//! Connections: accepts, encrypts and serves them, and closes them in time.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -29,28 +29,28 @@ use crate::server::ServerError;
 use crate::stall::Stalling;
 use crate::state::State;
 
-/// Streams of one HTTP/2 connection at once.
+/// Limit on concurrent streams of one HTTP/2 connection.
 const STREAMS: u32 = 100;
-/// Bytes of a request's head, over the URL's.
+/// Limit on a request's head beyond the URL, in bytes.
 const HEAD_BYTES: usize = 32 << 10;
-/// Headers of a request.
+/// Limit on the headers of a request.
 const HEADERS: usize = 100;
-/// How long clients have to take what is left when the server stops.
+/// Time that clients have to read the rest of cancelled answers when the server stops.
 const LAST_TIME: Duration = Duration::from_secs(5);
 
-/// A place that is listened on.
+/// A listening socket.
 pub(crate) struct Listener {
     pub(crate) address: SocketAddr,
     socket: TcpListener,
     tls: Option<Arc<Keys>>,
 }
 
-/// What connections are encrypted with. It may be replaced while the server runs.
+/// A TLS certificate and key. They may be replaced while the server runs.
 pub(crate) struct Keys {
     config: RwLock<Arc<rustls::ServerConfig>>,
 }
 
-/// Listens wherever the configuration says.
+/// Listens on the configured addresses.
 pub(crate) async fn listen(config: &Config) -> Result<Vec<Listener>, ServerError> {
     let tls = match &config.tls {
         Some(tls) => Some(Arc::new(Keys {
@@ -75,14 +75,14 @@ pub(crate) async fn listen(config: &Config) -> Result<Vec<Listener>, ServerError
 }
 
 impl Listener {
-    /// What its connections are encrypted with, if they are.
+    /// Returns the certificate and key, if connections are encrypted.
     pub(crate) fn keys(&self) -> Option<Arc<Keys>> {
         self.tls.clone()
     }
 }
 
 impl Keys {
-    /// Reads the files again; connections from now on use what they have.
+    /// Reads the files again. New connections use the new certificate.
     pub(crate) fn reload(&self, tls: &Tls) -> Result<(), ServerError> {
         *self.config.write() = Arc::new(keys(tls)?);
         Ok(())
@@ -111,7 +111,7 @@ pub(crate) fn keys(tls: &Tls) -> Result<rustls::ServerConfig, ServerError> {
     Ok(config)
 }
 
-/// Serves until told to stop; then what runs has its grace time, and is cancelled after it.
+/// Serves until asked to stop. Running requests then have the grace time; after it they are cancelled.
 pub(crate) async fn serve(
     listeners: Vec<Listener>,
     service: Service,
@@ -147,7 +147,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// Takes connections of one listener.
+/// Accepts connections of one listener.
 struct Acceptor {
     listener: Listener,
     service: Service,
@@ -167,7 +167,7 @@ impl Acceptor {
                 Ok((stream, peer, room)) => {
                     self.connect(stream, peer.ip(), room, graceful.watcher());
                 }
-                // Out of file descriptors, most often: others have to close first.
+                // Usually the process is out of file descriptors: other connections have to close first.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         }
@@ -206,7 +206,7 @@ impl Acceptor {
                 None => talk(stream, peer(false), service, limits, graceful).await,
                 Some(tls) => {
                     let shake = TlsAcceptor::from(tls).accept(stream);
-                    // Who cannot agree on keys in time is left without an answer: there is no way to give one.
+                    // A client that fails the TLS handshake gets no answer: there is no way to send one.
                     if let Ok(Ok(stream)) = tokio::time::timeout(limits.header_time, shake).await {
                         talk(stream, peer(true), service, limits, graceful).await;
                     }
@@ -255,12 +255,11 @@ where
     let stream = TokioIo::new(Stalling::new(stream, limits.stall_time));
     let connection = builder.serve_connection(stream, answer);
     let mut connection = std::pin::pin!(graceful.watch(connection.into_owned()));
-    // Time for a head runs from its first byte, and only once it is clear that it is none of HTTP/2: a
-    // client that sends nothing, or half a preface, is not waited for.
+    // hyper's time limit for a head starts with its first byte, and only once the protocol is known. This one also
+    // covers clients that send nothing or half a preface.
     let first = tokio::time::timeout(limits.header_time, &mut connection).await;
     if first.is_err() && has_asked.load(Ordering::Relaxed) {
-        // An error is the client's going away, or an answer that was cut: both are known where they
-        // arose.
+        // Errors mean that the client has gone or that an answer was cut; both were recorded where they arose.
         tokio::select! {
             _ = connection => {}
             () = hangup.hung_up() => {}

@@ -1,5 +1,4 @@
-//! The page: files that were built into the program (see `build.rs`), and how browsers may keep
-//! and use them.
+//! The web page: its files, built into the program (see `build.rs`), with headers for caching and security.
 
 use std::sync::Arc;
 
@@ -19,12 +18,12 @@ use crate::state::State;
 
 /// A file of the page.
 struct Asset {
-    /// Where it is, without the slash at the beginning.
+    /// The path, without the leading slash.
     path: &'static str,
     media_type: &'static str,
     hash: &'static str,
     bytes: &'static [u8],
-    /// The same, compressed.
+    /// The bytes, compressed.
     gzip: &'static [u8],
 }
 
@@ -32,11 +31,11 @@ static ASSETS: &[Asset] = include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
 const INDEX: &str = "index.html";
 
-/// Nothing but what this server sends, no inline scripts or styles, and no frames around it.
+/// Content security policy: only resources of this server, no inline scripts or styles, no framing.
 const POLICY: &str = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 
-/// The paths of the page. Everybody may have it: it holds no data, and asks who is there itself.
+/// Returns the routes of the page. They need no authentication: the page holds no data, and signs users in itself.
 pub(crate) fn routes() -> Router<Arc<State>> {
     Router::new()
         .route("/", get(async |headers: HeaderMap| asset(INDEX, &headers)))
@@ -48,14 +47,13 @@ pub(crate) fn routes() -> Router<Arc<State>> {
         )
 }
 
-/// Whether a script asks that has a way of its own to find out who is there. Scripts say so by this
-/// header, as is the custom.
+/// Returns whether a script sent the request, by the customary header. A script asks for credentials itself.
 pub(crate) fn asks_itself(headers: &HeaderMap) -> bool {
     headers.contains_key("x-requested-with")
 }
 
-/// Browsers ask for a password themselves where they are challenged to give one, before any script
-/// can. So a script is challenged in a scheme that no browser knows.
+/// Replaces the scheme of challenges to a script. Browsers ask for a password themselves when they see a Basic
+/// challenge, before any script can, so scripts get a scheme that no browser knows.
 pub(crate) fn challenge_script(headers: &mut HeaderMap) {
     let challenges = headers.iter_mut();
     for (_, challenge) in challenges.filter(|(name, _)| *name == WWW_AUTHENTICATE) {
@@ -68,8 +66,7 @@ pub(crate) fn challenge_script(headers: &mut HeaderMap) {
 
 fn asset(path: &str, headers: &HeaderMap) -> Result<Response, HttpError> {
     let asset = ASSETS.iter().find(|asset| asset.path == path);
-    let asset =
-        asset.ok_or_else(|| HttpError::not_found(format!("the page has no file {path}")))?;
+    let asset = asset.ok_or_else(|| HttpError::not_found(format!("there is no file {path}")))?;
     let compressed = accepts_gzip(headers);
     let etag = match compressed {
         true => format!("\"{}-gzip\"", asset.hash),
@@ -83,7 +80,7 @@ fn asset(path: &str, headers: &HeaderMap) -> Result<Response, HttpError> {
     };
     let mut response = Response::new(body);
     let is_index = path == INDEX;
-    // All other names change with what they name.
+    // All other file names change with their content.
     let keep = match is_index {
         true => "no-cache",
         false => "public, max-age=31536000, immutable",
@@ -110,7 +107,7 @@ fn asset(path: &str, headers: &HeaderMap) -> Result<Response, HttpError> {
     Ok(response)
 }
 
-/// Whether the client has the file already.
+/// Returns whether the client has the file already.
 fn matches(headers: &HeaderMap, etag: &str) -> bool {
     let tags = headers.get_all(IF_NONE_MATCH).iter();
     tags.filter_map(|tags| tags.to_str().ok())

@@ -249,11 +249,11 @@ fn a_changed_file_is_taken_over_and_a_wrong_one_is_not() {
     assert!(serving.is_ok(&format!("/a/{ASK}")) && !serving.is_ok(&format!("/b/{ASK}")));
     // The change is seen without being told.
     config(&["a", "b"], "");
-    serving.line_with("the configuration was read again");
+    serving.line_with("reloaded the configuration");
     assert!(serving.is_ok(&format!("/b/{ASK}")));
     config(&["c"], "levle = \"debug\"\n");
     serving.signal("HUP");
-    let line = serving.line_with("the configuration stays as it was");
+    let line = serving.line_with("reload failed");
     assert!(line.contains("did you mean level?"), "{line}");
     assert!(serving.is_ok(&format!("/a/{ASK}")));
     // From now on lines are JSON.
@@ -261,7 +261,7 @@ fn a_changed_file_is_taken_over_and_a_wrong_one_is_not() {
     let text = std::fs::read_to_string(&file).expect("a file");
     std::fs::write(&file, text.replace("\"text\"", "\"json\"")).expect("written");
     serving.signal("HUP");
-    serving.line_with("\"message\":\"the configuration was read again\"");
+    serving.line_with("\"message\":\"reloaded the configuration\"");
     assert!(serving.is_ok(&format!("/a/{ASK}")));
     let line = serving.line_with("\"target\":\"pythia::access\"");
     assert!(

@@ -1,4 +1,4 @@
-//! Roles, and what several of them allow together.
+//! Roles, and the union of several roles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,27 +9,27 @@ use super::config::{RoleConfig, RoleLimits};
 use crate::config::Limits;
 use crate::protocol::parameters::RequestLimits;
 
-/// What somebody may do with a dataset.
+/// What a user may do with a dataset.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
-    /// The graphs that its queries see.
+    /// The graphs that queries see.
     pub(crate) read: GraphRules,
-    /// The graphs that its updates may change; all of them are seen.
+    /// The graphs that updates may change. They are all readable too.
     pub(crate) write: GraphRules,
-    /// May look after the server.
+    /// True if administration is allowed.
     pub(crate) admin: bool,
 }
 
-/// A role that was checked.
+/// A role whose configuration was checked.
 #[derive(Debug)]
 pub(super) struct Role {
-    /// All, if `None`.
+    /// The datasets that the role is for; `None` is all.
     datasets: Option<BTreeSet<String>>,
     access: Access,
     limits: RoleLimits,
 }
 
-/// The roles that there are.
+/// The configured roles.
 #[derive(Debug, Default)]
 pub(super) struct Roles {
     by_name: BTreeMap<String, Arc<Role>>,
@@ -52,12 +52,12 @@ impl Access {
         }
     }
 
-    /// Whether nothing at all may be done.
+    /// Returns whether nothing at all is allowed.
     pub(crate) fn is_none(&self) -> bool {
         !self.admin && self.read.is_none() && self.write.is_none()
     }
 
-    /// What roles allow together.
+    /// Returns the union of what the roles allow.
     pub(super) fn of(roles: &[Arc<Role>], dataset: &str) -> Self {
         let mut matching = roles.iter().filter(|role| role.is_for(dataset));
         let Some(first) = matching.next() else {
@@ -73,7 +73,7 @@ impl Access {
 }
 
 impl RequestLimits {
-    /// What roles allow together: of each limit the highest. A role that does not set one has the server's.
+    /// Returns the highest value of each limit. A role that does not set a limit has the server's.
     pub(super) fn of_roles(roles: &[Arc<Role>], dataset: &str, server: &Limits) -> Self {
         let server = Self::of(server);
         let matching = roles.iter().filter(|role| role.is_for(dataset));
@@ -111,7 +111,7 @@ impl Role {
         Ok(Self {
             datasets: (!all).then(|| config.datasets.iter().cloned().collect()),
             access: Access {
-                // How many quads a change has added would tell of a graph that cannot be read.
+                // Counts of added quads would reveal what is in a graph that is writable but not readable.
                 read: read.union(&write),
                 write,
                 admin: config.admin,
@@ -132,13 +132,13 @@ impl Roles {
         for config in configs {
             let role = Arc::new(Role::of(config)?);
             if roles.by_name.insert(config.name.clone(), role).is_some() {
-                return Err(format!("there are two roles {}", config.name));
+                return Err(format!("duplicate role {}", config.name));
             }
         }
         Ok(roles)
     }
 
-    /// The roles with these names, which must be there. `whose` have them.
+    /// Returns the roles with these names. Errors name their owner, `whose`, if a role does not exist.
     pub(super) fn named(&self, names: &[String], whose: &str) -> Result<Arc<[Arc<Role>]>, String> {
         let role = |name: &String| {
             let role = self.by_name.get(name).cloned();
@@ -147,7 +147,7 @@ impl Roles {
         names.iter().map(role).collect()
     }
 
-    /// Those of these names that there are.
+    /// Returns the roles with these names; names without a role are ignored.
     pub(super) fn known(&self, names: &[&str]) -> Arc<[Arc<Role>]> {
         let roles = names.iter().filter_map(|name| self.by_name.get(*name));
         roles.cloned().collect()
@@ -269,7 +269,7 @@ mod tests {
         assert!(
             Roles::new(&double)
                 .expect_err("two")
-                .contains("two roles r")
+                .contains("duplicate role r")
         );
         let wrong = [role("r", &[], &["g1"], &[])];
         assert!(

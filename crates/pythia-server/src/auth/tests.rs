@@ -16,7 +16,7 @@ fn role(name: &str, read: &[&str], write: &[&str]) -> RoleConfig {
     }
 }
 
-/// Ada, whose password is `enchantress`, may write; robots and nobody may read.
+/// Returns a configuration: Ada, whose password is `enchantress`, may write; robots and guests may read.
 fn config(token: &str) -> SecurityConfig {
     SecurityConfig {
         anonymous: Some("guest".to_owned()),
@@ -86,7 +86,7 @@ async fn wrong_credentials_are_answered_alike_and_then_slowed_down() {
         let error = ask(&auth, Some(nonsense)).await.expect_err(nonsense);
         assert_eq!(error.status, StatusCode::UNAUTHORIZED, "{nonsense}");
     }
-    // Before the limit is reached, and remembered beyond it.
+    // Succeeds before the limit is reached, and is remembered beyond it.
     assert!(ask(&auth, Some(RIGHT)).await.is_ok());
     let third = ask(&auth, Some("Bearer guess")).await.expect_err("wrong");
     assert_eq!(third.status, StatusCode::UNAUTHORIZED);

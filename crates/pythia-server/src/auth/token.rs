@@ -1,4 +1,4 @@
-//! Bearer tokens that this server knows by their hashes.
+//! Bearer tokens whose hashes this server knows.
 
 use std::hint::black_box;
 
@@ -8,10 +8,10 @@ use super::Identity;
 use super::config::TokenConfig;
 use super::role::Roles;
 
-/// What tokens of ours begin with, so that they are found where they should not be.
+/// Prefix of Pythia's tokens, by which scanners find leaked ones.
 const PREFIX: &str = "pythia_";
 
-/// A new token, and the hash of it to put into a configuration.
+/// Returns a new token, and its hash for the configuration.
 pub fn new_token() -> (String, String) {
     let random: [u8; 32] = rand::random();
     let token = format!("{PREFIX}{}", hex(&random));
@@ -19,7 +19,7 @@ pub fn new_token() -> (String, String) {
     (token, hash)
 }
 
-/// Whose tokens there are, by their hashes.
+/// The configured tokens, by their hashes.
 #[derive(Debug)]
 pub(super) struct Tokens {
     tokens: Vec<([u8; 32], Identity)>,
@@ -46,7 +46,7 @@ impl Tokens {
         self.tokens.is_empty()
     }
 
-    /// Whose token it is. Takes the same time whatever it is.
+    /// Returns the owner of a token, in constant time.
     pub(super) fn find(&self, token: &str) -> Option<&Identity> {
         let hash = hash_of(token);
         let mut found = None;
@@ -63,7 +63,7 @@ fn hash_of(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
 
-/// Compares all bytes, also after the first that differs.
+/// Compares all bytes, even after the first difference.
 fn is_same(a: &[u8; 32], b: &[u8; 32]) -> bool {
     let different = a
         .iter()

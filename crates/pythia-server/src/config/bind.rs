@@ -1,4 +1,4 @@
-//! Addresses to listen on: one text, or a list of them.
+//! Addresses to listen on: one text, or a list.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -6,15 +6,15 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserializer, Serialize, Serializer};
 
-/// Reads an address with a port; a name stands for the addresses that it has.
+/// Reads an address with a port; a host name stands for all its addresses.
 fn addresses(text: &str) -> Result<Vec<SocketAddr>, String> {
     let found = text.to_socket_addrs().map_err(|error| {
-        format!("{text:?} is no address with a port, for example 127.0.0.1:7878 ({error})")
+        format!("{text:?} is not an address with a port, for example 127.0.0.1:7878 ({error})")
     })?;
     Ok(found.collect())
 }
 
-/// Reads addresses that stand one after the other, with commas between.
+/// Reads a comma-separated list of addresses.
 pub fn parse(text: &str) -> Result<Vec<SocketAddr>, String> {
     let mut all = Vec::new();
     for part in text.split(',') {

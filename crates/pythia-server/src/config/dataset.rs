@@ -1,4 +1,4 @@
-//! A store, how it is opened, and what its requests may use.
+//! The configuration of a dataset: its store, how it is opened, and its memory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, human};
 
-/// Names that mean something else at the root.
+/// Names that are paths of the server.
 const RESERVED: [&str; 12] = [
     "query",
     "update",
@@ -24,74 +24,75 @@ const RESERVED: [&str; 12] = [
     ".well-known",
 ];
 
-/// A store and what its requests may use.
+/// A store, how it is opened, and what its requests may use.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DatasetConfig {
-    /// Its name in paths.
+    /// The name in paths.
     #[serde(skip)]
     pub name: String,
-    /// The folder of its store.
+    /// The folder of the store.
     pub path: PathBuf,
-    /// Makes an empty store of a folder that is new or empty. Without it that is an error: its device may not be mounted.
+    /// Creates an empty store in a folder that is new or empty. Otherwise a missing store is an error, because its
+    /// device may not be mounted.
     pub create: bool,
-    /// Serves queries only; the store may then be open for reading elsewhere too.
+    /// Serves queries only. Other processes may then have the store open for reading too.
     pub read_only: bool,
-    /// Answers at the root too; so does the only dataset of a server.
+    /// Serves this dataset at the root too. The only dataset of a server is always served there.
     pub default: bool,
-    /// Bytes of pages kept in memory.
+    /// Size of the page cache, in bytes.
     #[serde(rename = "cache", with = "human")]
     pub cache_bytes: usize,
-    /// Bytes that running queries may hold together.
+    /// Bytes that all running queries together may hold.
     #[serde(rename = "memory", with = "human")]
     pub memory_bytes: usize,
-    /// Where temporary files are made. Default: where the system has them.
+    /// Folder for temporary files. Default: the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spill_folder: Option<PathBuf>,
-    /// Bytes that temporary files may have together. Default: what the disk has.
+    /// Limit on the total size of temporary files, in bytes. Default: the free space of the disk.
     #[serde(
         rename = "spill_limit",
         with = "human::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub spill_bytes: Option<u64>,
-    /// Log and maintenance, for datasets that are written.
+    /// Log and maintenance of a dataset that can be written.
     pub write: WriteConfig,
 }
 
-/// How a store is written.
+/// Settings for writing a store.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WriteConfig {
-    /// Folders on other devices that the log is written to as well. The store keeps them; new ones are added. Empty: those
-    /// that the store has.
+    /// Log folders on other devices, beside the store's own. The store remembers them; new ones are added. Empty:
+    /// the folders that the store remembers.
     pub log_folders: Vec<PathBuf>,
-    /// Where files of the log go when nothing needs them any more. The store keeps it. Default: where the store says; they are
-    /// removed if it says nothing.
+    /// Archive of the log: log files move here when the store no longer needs them. The store remembers it.
+    /// Default: the archive that the store remembers; without one the files are removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_archive: Option<PathBuf>,
-    /// Bytes of such files that stay in the log. Default 256 MiB.
+    /// Bytes of log files to keep in the log although the store no longer needs them. Default 256 MiB.
     #[serde(rename = "log_retain", with = "human")]
     pub log_retain_bytes: u64,
-    /// Memory for changes; beyond, they go to the device. Default 64 MiB.
+    /// Memory for changes; more changes go to the device. Default 64 MiB.
     #[serde(rename = "changes_memory", with = "human")]
     pub changes_memory_bytes: usize,
-    /// A new base is written when this many hundredths of it have changed. Default 10.
+    /// Percentage of changed quads at which compaction starts. Default 10.
     pub rewrite_percent: u64,
-    /// Fewer changed quads than these are not worth a new base. Default 65536.
+    /// Minimum number of changed quads for a compaction. Default 65536.
     pub rewrite_quads_min: u64,
-    /// Memory for sorting while a new base is written. Default 256 MiB.
+    /// Memory for sorting during a compaction. Default 256 MiB.
     #[serde(rename = "rewrite_memory", with = "human")]
     pub rewrite_memory_bytes: usize,
-    /// Bytes per second that merging and rewriting may write. Default: no limit.
+    /// Limit on the write rate of merging and compaction, in bytes per second. Default: no limit.
     #[serde(
         rename = "maintenance_rate",
         with = "human::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub maintenance_bytes_per_second: Option<u64>,
-    /// Bytes per second at which all pages are read again and again, to find what goes bad.
-    /// Default: they are not.
+    /// Rate at which all pages are read and checked continuously, in bytes per second, to find decay. Default:
+    /// off.
     #[serde(
         rename = "scrub_rate",
         with = "human::optional",
@@ -141,7 +142,7 @@ impl Default for WriteConfig {
 }
 
 impl DatasetConfig {
-    /// The store in a folder, for queries and updates, with the library's limits.
+    /// Returns the configuration of a store that is read and written, with the library's limits.
     pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
         Self {
             name: name.into(),
@@ -150,7 +151,7 @@ impl DatasetConfig {
         }
     }
 
-    /// How the store is opened.
+    /// Returns the options for opening the store.
     pub(crate) fn options(&self) -> pythia::Options {
         let write = (!self.read_only).then(|| self.write_options());
         pythia::Options {
@@ -162,9 +163,9 @@ impl DatasetConfig {
         }
     }
 
-    /// How what was changed is maintained.
+    /// Returns the options for maintenance.
     pub(crate) fn maintenance(&self) -> MaintenanceOptions {
-        // Beside the store, where there must be room for the new base anyway.
+        // The sort files go beside the store, where there must be room for the new base anyway.
         let beside = self.spill_folder.as_ref().unwrap_or(&self.path);
         MaintenanceOptions {
             memory_bytes: self.write.changes_memory_bytes,
@@ -181,7 +182,7 @@ impl DatasetConfig {
         }
     }
 
-    /// Whether both open a store in the same way.
+    /// Returns whether both configurations open a store in the same way.
     pub(crate) fn opens_like(&self, other: &Self) -> bool {
         let other = Self {
             default: self.default,
@@ -200,12 +201,12 @@ impl DatasetConfig {
         options
     }
 
-    /// Whether a dataset may have this name, as far as its characters go.
+    /// Returns whether the characters of a name are allowed in a dataset's name.
     pub fn is_name(name: &str) -> bool {
         !name.is_empty() && !name.starts_with('.') && name.chars().all(is_in_name)
     }
 
-    /// A name for the store in this folder: the folder's, as far as that can be one.
+    /// Derives a dataset name from a store's folder name.
     pub fn name_for(path: &Path) -> String {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let fitting = |c| if is_in_name(c) { c } else { '-' };
@@ -241,14 +242,14 @@ fn is_in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
-/// What is wrong with datasets, each by itself or together.
+/// Checks the datasets, each by itself and all together.
 pub(super) fn check_all(datasets: &[DatasetConfig]) -> Result<(), ConfigError> {
     for (i, dataset) in datasets.iter().enumerate() {
         dataset.check()?;
         let before = &datasets[..i];
         if before.iter().any(|other| other.name == dataset.name) {
             return Err(ConfigError::invalid(format!(
-                "there are two datasets named {}",
+                "duplicate dataset {}",
                 dataset.name
             )));
         }
@@ -266,13 +267,13 @@ pub(super) fn check_all(datasets: &[DatasetConfig]) -> Result<(), ConfigError> {
         .collect();
     if let [first, second, ..] = defaults[..] {
         return Err(ConfigError::invalid(format!(
-            "the datasets {first} and {second} are both said to be the default"
+            "the datasets {first} and {second} are both marked as default"
         )));
     }
     Ok(())
 }
 
-/// Datasets as a table with their names as keys.
+/// Serializes datasets as a table with their names as keys.
 pub(super) mod by_name {
     use serde::{Deserializer, Serializer};
 

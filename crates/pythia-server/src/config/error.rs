@@ -1,10 +1,10 @@
-//! What is wrong with a configuration.
+//! Errors of configurations.
 
 use std::path::{Path, PathBuf};
 
 use pythia::nearest_word;
 
-/// What is wrong with a configuration, and where.
+/// An error in a configuration, with its place.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -13,45 +13,45 @@ pub enum ConfigError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The file has something wrong in it.
+    /// The file has an error.
     #[error("{}:{line}:{column}: {message}", path.display())]
     Place {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// The character in it, from 1.
+        /// The column, in characters from 1.
         column: usize,
-        /// What is wrong.
+        /// The error.
         message: String,
     },
-    /// A variable of the environment has something wrong in it.
+    /// An environment variable has an error.
     #[error("environment variable {variable}: {message}")]
     Variable {
-        /// Its name; names, if it cannot be told which of them it is.
+        /// The variable's name; several names if the culprit cannot be determined.
         variable: String,
-        /// What is wrong.
+        /// The error.
         message: String,
     },
-    /// Settings that are right by themselves make no sense.
+    /// Settings contradict each other, or a value makes no sense.
     #[error("configuration: {message}")]
     Invalid {
-        /// What is wrong.
+        /// The error.
         message: String,
     },
 }
 
 impl ConfigError {
-    /// Settings that make no sense.
+    /// Makes an error about settings that make no sense.
     pub fn invalid(message: impl Into<String>) -> Self {
         let message = message.into();
         Self::Invalid { message }
     }
 
-    /// An error at a place of a file's text.
+    /// Makes an error about a place in a file.
     pub(super) fn at(path: &Path, text: &str, error: &toml::de::Error) -> Self {
         let offset = error.span().map_or(0, |span| span.start.min(text.len()));
         let before = &text[..text.floor_char_boundary(offset)];
@@ -65,7 +65,7 @@ impl ConfigError {
     }
 }
 
-/// An error's message; for a key that there is none of, with the one that was probably meant.
+/// Returns an error's message; for an unknown key, with the key that was probably meant.
 pub(super) fn explained(message: &str) -> String {
     let Some(rest) = message.strip_prefix("unknown field `") else {
         return message.replace('\n', " ");

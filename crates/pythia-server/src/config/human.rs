@@ -48,7 +48,7 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|_| "the time is out of range".to_owned())
 }
 
-/// A size in the largest unit that gives a whole number.
+/// Formats a size in the largest unit that gives a whole number.
 fn written_bytes(bytes: u64) -> String {
     let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
     let fits = |(shift, _): &&(u32, &str)| bytes > 0 && bytes.is_multiple_of(1 << shift);
@@ -58,7 +58,7 @@ fn written_bytes(bytes: u64) -> String {
     }
 }
 
-/// A time in the largest unit that gives a whole number.
+/// Formats a time in the largest unit that gives a whole number.
 fn written_time(time: Duration) -> String {
     let ms = time.as_millis();
     let units = [
@@ -76,9 +76,9 @@ fn written_time(time: Duration) -> String {
     }
 }
 
-/// What people write as a text with a unit.
+/// A value that is written as a text with a unit.
 pub(crate) trait Human: Sized {
-    /// What is expected, for messages.
+    /// The expected form, for messages.
     const EXPECTED: &'static str;
     fn parse(text: &str) -> Result<Self, String>;
     fn write(&self) -> String;
@@ -142,7 +142,7 @@ impl<T: Human> Visitor<'_> for HumanVisitor<T> {
     }
 }
 
-/// For `#[serde(with = "human")]`: a text with a unit, or a plain number.
+/// Deserializes a text with a unit, or a plain number, for `#[serde(with = "human")]`.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>, T: Human>(from: D) -> Result<T, D::Error> {
     from.deserialize_any(HumanVisitor(PhantomData))
 }
@@ -151,7 +151,7 @@ pub(crate) fn serialize<S: Serializer, T: Human>(value: &T, to: S) -> Result<S::
     to.serialize_str(&value.write())
 }
 
-/// The same for what may be left out.
+/// The same for optional values.
 pub(crate) mod optional {
     use serde::{Deserializer, Serializer};
 

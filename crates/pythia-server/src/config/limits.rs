@@ -1,4 +1,4 @@
-//! What requests may take.
+//! Limits of requests.
 
 use std::time::Duration;
 
@@ -6,64 +6,65 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, human};
 
-/// What requests may take.
+/// Limits of requests and connections.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Time of a query or update. Default 60 s.
+    /// Time limit of a query or update. Default 60 s.
     #[serde(with = "human")]
     pub timeout: Duration,
-    /// Bytes a query may hold of those that all may hold; `None` is all of them.
+    /// Bytes that one query may hold, of the dataset's memory for queries; `None` is all of it.
     #[serde(
         rename = "query_memory",
         with = "human::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub query_memory_bytes: Option<usize>,
-    /// Results a query may give; `None` is any number.
+    /// Results that a query may return; `None` is no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<u64>,
-    /// Bytes of a query or an update. Default 16 MiB.
+    /// Size of a query or update, in bytes. Default 16 MiB.
     #[serde(rename = "text_size", with = "human")]
     pub text_bytes: u64,
-    /// Bytes of RDF sent to the graph store. Default 64 GiB.
+    /// Size of RDF sent to the graph store, in bytes. Default 64 GiB.
     #[serde(rename = "upload_size", with = "human")]
     pub upload_bytes: u64,
-    /// Bytes that texts being received may hold in memory together; one client has half of them at most. Default
-    /// 64 MiB.
+    /// Bytes that request texts may hold in memory together while they are received; one client may hold at most
+    /// half of them. Default 64 MiB.
     #[serde(rename = "receive_memory", with = "human")]
     pub receive_bytes: usize,
-    /// Bytes of path and query string. Default 64 KiB.
+    /// Length of path and query string, in bytes. Default 64 KiB.
     #[serde(rename = "url_size", with = "human")]
     pub url_bytes: usize,
-    /// Time to send the head of a request. Default 10 s.
+    /// Time to receive the head of a request. Default 10 s.
     #[serde(with = "human")]
     pub header_time: Duration,
-    /// Time between two pieces of a request's body, or of an answer that the client takes. Default 30 s.
+    /// Time between two pieces of a request's body, or between two reads of an answer. Default 30 s.
     #[serde(with = "human")]
     pub stall_time: Duration,
-    /// Open connections; beyond, new ones wait. Default 4096.
+    /// Open connections; further ones wait. Default 4096.
     pub connections: usize,
     /// Queries and updates that run at once. Default: 8 per core, at least 16.
     pub running: usize,
-    /// Of these, those of one client. Default: three quarters.
+    /// Queries and updates of one client that run at once. Default: three quarters of `running`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running_per_client: Option<usize>,
-    /// Requests that wait for one of these to end. Default 1024.
+    /// Requests that wait for their turn. Default 1024.
     pub queued: usize,
-    /// Of these, those of one client. Default 256.
+    /// Requests of one client that wait for their turn. Default 256.
     pub queued_per_client: usize,
-    /// How long they wait. Default 5 s.
+    /// Time that a request may wait for its turn. Default 5 s.
     #[serde(with = "human")]
     pub queue_time: Duration,
-    /// Bytes of an answer that are kept in a temporary file while its client takes them more slowly than they are
+    /// Bytes of an answer that are kept in a temporary file while its client reads more slowly than the answer is
     /// computed. Default 256 MiB.
     #[serde(rename = "unread_size", with = "human")]
     pub unread_bytes: u64,
-    /// Bytes per second that a client must take of an answer that waits for it; 0 is any number. Default 1 KiB.
+    /// Minimum rate at which a client must read an answer that waits for it, in bytes per second; 0 is no minimum.
+    /// Default 1 KiB.
     #[serde(rename = "answer_rate", with = "human")]
     pub answer_bytes_per_second: u64,
-    /// How long running requests may go on when the server is told to stop. Default 30 s.
+    /// Time that running requests may go on after the server is asked to stop. Default 30 s.
     #[serde(with = "human")]
     pub grace_time: Duration,
 }
@@ -95,7 +96,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns how many queries and updates of one client run at once.
+    /// Returns how many queries and updates of one client may run at once.
     pub(crate) fn running_per_client(&self) -> usize {
         let usual = (self.running * 3).div_ceil(4);
         self.running_per_client.unwrap_or(usual).max(1)

@@ -1,11 +1,11 @@
-//! What is served, where, and within what limits: from a file, the environment and flags.
+//! The configuration of a server: from a file, the environment and flags.
 //!
 //! ```text
 //! pythia.toml → environment (PYTHIA_SERVE_…) → flags → Config, checked
 //! ```
 //!
-//! [`ConfigSource`] reads all of it, again whenever the server is told to. Whatever is wrong is an
-//! error that names its place; nothing is ignored.
+//! [`ConfigSource`] reads all three, and again on reload. Every mistake is an error that names its place; nothing
+//! is ignored.
 
 mod bind;
 mod dataset;
@@ -37,40 +37,40 @@ pub use proxies::Proxies;
 pub(crate) use source::FileState;
 pub use source::{ConfigSource, Overlay};
 
-/// All that a server is told.
+/// The configuration of a server.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Where it listens. Default 127.0.0.1:7878.
+    /// Addresses to listen on. Default 127.0.0.1:7878.
     #[serde(with = "bind")]
     pub bind: Vec<SocketAddr>,
-    /// Certificate and key; without them connections are plain.
+    /// Certificate and key. Without them, connections are not encrypted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
-    /// What it serves.
+    /// The datasets to serve.
     #[serde(with = "dataset::by_name")]
     pub datasets: Vec<DatasetConfig>,
     /// Limits of requests.
     pub limits: Limits,
-    /// Who may do what.
+    /// Users, tokens and roles.
     pub security: SecurityConfig,
-    /// Whom SERVICE and LOAD may ask.
+    /// Addresses that SERVICE and LOAD may reach.
     pub outbound: OutboundConfig,
-    /// Names that it answers to besides addresses and `localhost`. Default: none.
+    /// Host names that the server answers to, besides addresses and `localhost`. Default: none.
     pub hosts: Hosts,
-    /// Origins whose pages may read answers; `*` is any. Default: none.
+    /// Origins whose pages may read answers; `*` is any origin. Default: none.
     pub cors_origins: Vec<String>,
-    /// Proxies that are believed when they say whom a request comes from (`X-Forwarded-For`).
+    /// Proxies whose header `X-Forwarded-For` is trusted.
     pub trusted_proxies: Proxies,
-    /// What it writes about what it does.
+    /// The log of the server's own events.
     pub log: LogConfig,
-    /// Where it sends traces.
+    /// Export of traces.
     pub tracing: TracingConfig,
-    /// How it is looked after.
+    /// Settings for operators.
     pub operate: OperateConfig,
 }
 
-/// A certificate chain and its private key, PEM files.
+/// A certificate chain and its private key, as PEM files.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
@@ -100,7 +100,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What is wrong with it, each value by itself being right.
+    /// Checks the settings together. Each value by itself was checked when it was read.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.bind.is_empty() {
             return Err(ConfigError::invalid("bind names no address to listen on"));
@@ -110,7 +110,7 @@ impl Config {
         self.tracing.check()
     }
 
-    /// As TOML, what is default included. What must stay secret is left out.
+    /// Writes the configuration as TOML, defaults included, without secrets.
     pub fn to_toml(&self) -> String {
         print::to_toml(self)
     }

@@ -1,4 +1,4 @@
-//! What a server tells operators, and how.
+//! Settings of logs, traces and metrics.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,53 +8,53 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, human};
 
-/// What is written to standard error.
+/// The log on standard error.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogConfig {
     /// One line of text, or one JSON object, per event.
     pub format: LogFormat,
-    /// The least that is written. Default: info.
+    /// The lowest level that is written. Default: info.
     pub level: Level,
-    /// Other levels for parts of the program, by module path.
+    /// Levels for parts of the program, by module path.
     pub targets: BTreeMap<String, Level>,
-    /// Whether every request is written. Default: no.
+    /// Writes a line for every request. Default: no.
     pub access: bool,
-    /// Queries and updates that take as long are written with their text and plan. Default 10 s.
+    /// Queries and updates that take at least this long are logged with their text and plan. Default 10 s.
     #[serde(with = "human")]
     pub slow_query: Duration,
-    /// Whether queries are measured as they run, so that plans of slow ones say what each part took.
-    /// Default: no.
+    /// Measures queries as they run, so that the logged plans of slow ones show what each operator took. Default:
+    /// no.
     pub measure: bool,
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
-    /// For programs.
+    /// JSON for programs.
     Json,
 }
 
-/// How much is written.
+/// A log level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Nothing.
     Off,
-    /// What failed.
+    /// Failures.
     Error,
-    /// What may need attention as well.
+    /// Failures and warnings.
     Warn,
-    /// What happened as well.
+    /// Also important events.
     #[default]
     Info,
-    /// How it happened as well.
+    /// Also details.
     Debug,
-    /// All.
+    /// Everything.
     Trace,
 }
 
@@ -62,46 +62,46 @@ pub enum Level {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TracingConfig {
-    /// Where they go, for example `http://127.0.0.1:4318/v1/traces`. Without it, nowhere.
+    /// The collector, for example `http://127.0.0.1:4318/v1/traces`. Without it, no traces are sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// The part of requests that is traced, from 0 to 1, of those that do not say themselves whether
-    /// they are (header `traceparent`). Default 1.
+    /// The share of requests to trace, from 0 to 1, among those whose header `traceparent` does not decide it.
+    /// Default 1.
     pub sample: f64,
-    /// The name that this server has in traces. Default: pythia.
+    /// The name of this server in traces. Default: pythia.
     pub service: String,
-    /// Headers to send with them, for example for authentication.
+    /// Headers to send with traces, for example for authentication.
     #[serde(skip_serializing)]
     pub headers: BTreeMap<String, String>,
-    /// How long sending may take. Default 10 s.
+    /// Time limit for sending. Default 10 s.
     #[serde(with = "human")]
     pub timeout: Duration,
 }
 
-/// How a server is looked after.
+/// Settings for operators.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OperateConfig {
-    /// Who may read `/$/metrics`. Default: this machine, and admins.
+    /// Access to `/$/metrics`. Default: this machine and administrators.
     pub metrics: MetricsFor,
-    /// Where `/$/backup/{dataset}` puts backups, each dataset's in a folder of its name. Without it,
-    /// it refuses.
+    /// Folder for the backups that `/$/backup/{dataset}` makes, each dataset's in a subfolder with its name.
+    /// Without it, the path answers 403.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backup_folder: Option<PathBuf>,
-    /// Whether a changed file of configuration is taken over by itself. Default: yes.
+    /// Reloads the configuration file when it changes. Default: yes.
     pub watch: bool,
 }
 
-/// Who may read metrics.
+/// The clients that may read metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricsFor {
-    /// This machine, and admins.
+    /// This machine and administrators.
     #[default]
     Loopback,
     /// Everybody.
     All,
-    /// Admins.
+    /// Administrators.
     Admins,
 }
 
@@ -144,7 +144,7 @@ impl TracingConfig {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         if !(0.0..=1.0).contains(&self.sample) {
             return Err(ConfigError::invalid(
-                "tracing.sample is a part of all requests, from 0.0 to 1.0",
+                "tracing.sample must be between 0.0 and 1.0, the share of requests to trace",
             ));
         }
         let Some(endpoint) = &self.endpoint else {
@@ -161,7 +161,8 @@ impl TracingConfig {
             let name_is_one = name.parse::<http::HeaderName>().is_ok();
             if !name_is_one || value.parse::<http::HeaderValue>().is_err() {
                 // The value may be a secret.
-                let message = format!("tracing.headers: {name:?} and its value are no header");
+                let message =
+                    format!("tracing.headers: {name:?} and its value are not a valid header");
                 return Err(ConfigError::invalid(message));
             }
         }

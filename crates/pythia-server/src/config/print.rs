@@ -1,4 +1,4 @@
-//! A configuration as TOML.
+//! Writes a configuration as TOML.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::Config;
 
-/// Keys whose values stay secret.
+/// Keys whose values are secret.
 const SECRET: [&str; 4] = ["password_hash", "sha256", "secret", "headers"];
 
 pub(super) fn to_toml(config: &Config) -> String {
@@ -19,7 +19,7 @@ pub(super) fn to_toml(config: &Config) -> String {
     out
 }
 
-/// Writes what is no table, then the tables.
+/// Writes the values that are not tables, then the tables.
 fn write_table(table: &Map<String, Value>, path: &str, out: &mut String) {
     for (key, value) in table {
         if !is_table(value) && !value.is_null() {
@@ -49,7 +49,7 @@ fn write_table(table: &Map<String, Value>, path: &str, out: &mut String) {
     }
 }
 
-/// Whether a value is written as tables of its own.
+/// Returns whether a value is written as one or more tables.
 fn is_table(value: &Value) -> bool {
     match value {
         Value::Object(_) => true,
@@ -58,7 +58,7 @@ fn is_table(value: &Value) -> bool {
     }
 }
 
-/// A JSON text is one of TOML too, and so are numbers and lists of them.
+/// Writes a value. JSON texts, numbers and lists of them are TOML too.
 fn inline(key: &str, value: &Value) -> String {
     if SECRET.contains(&key) {
         return "\"(secret)\"".to_owned();

@@ -1,4 +1,4 @@
-//! Proxies that are believed when they say whom a request comes from.
+//! Proxies whose header `X-Forwarded-For` is trusted.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use http::HeaderMap;
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Addresses of proxies, and networks of them.
+/// Addresses and networks of proxies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxies(Vec<IpNet>);
 
@@ -16,9 +16,9 @@ impl Proxies {
         let networks = entries.iter().map(|entry| {
             let entry = entry.as_ref();
             let address = entry.parse::<IpAddr>().map(IpNet::from);
-            address
-                .or_else(|_| entry.parse())
-                .map_err(|_| format!("{entry:?} is no address, and no network such as 10.0.0.0/8"))
+            address.or_else(|_| entry.parse()).map_err(|_| {
+                format!("{entry:?} is neither an address nor a network such as 10.0.0.0/8")
+            })
         });
         networks.collect::<Result<_, _>>().map(Self)
     }
@@ -28,8 +28,8 @@ impl Proxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Whom a request comes from: the last one in `X-Forwarded-For` that is no proxy of these, if it comes
-    /// through one. Others could write there what they like.
+    /// Returns the client's address. If the request comes from a trusted proxy, that is the last address in
+    /// `X-Forwarded-For` that is not a trusted proxy itself; clients may write anything before it.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer;
         let lists = headers.get_all("x-forwarded-for").iter().rev();

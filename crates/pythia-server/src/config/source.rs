@@ -1,7 +1,7 @@
-//! Reading a configuration: a file, then the environment, then flags.
+//! Reads a configuration from a file, then the environment, then flags.
 //!
-//! A variable `PYTHIA_SERVE_LIMITS__TIMEOUT=5s` sets what `timeout = "5s"` does in the file's table
-//! `limits`: two underscores go into a table. Values are TOML; what is none is a text.
+//! A variable `PYTHIA_SERVE_LIMITS__TIMEOUT=5s` sets what `timeout = "5s"` sets in the file's table `limits`: two
+//! underscores separate table and key. Values are TOML; a value that is not valid TOML is a text.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,15 @@ use toml::{Table, Value};
 use super::error::explained;
 use super::{Config, ConfigError};
 
-/// What variables of the environment begin with.
+/// Prefix of the environment variables.
 const PREFIX: &str = "PYTHIA_SERVE_";
-/// The one that names the file.
+/// The variable that names the file.
 const FILE_VARIABLE: &str = "PYTHIA_SERVE_CONFIG";
 
-/// What flags change.
+/// The changes that flags make.
 pub type Overlay = Arc<dyn Fn(&mut Config) + Send + Sync>;
 
-/// Where a configuration comes from. It can be read again.
+/// The sources of a configuration, which can be read again.
 #[derive(Clone)]
 pub struct ConfigSource {
     file: Option<PathBuf>,
@@ -30,11 +30,11 @@ pub struct ConfigSource {
     overlay: Overlay,
 }
 
-/// A state of the file, to see whether it was changed.
+/// Modification time and length of the file, to detect changes.
 pub(crate) type FileState = Option<(SystemTime, u64)>;
 
 impl ConfigSource {
-    /// A file, if there is one, the environment of this process, and flags.
+    /// Makes a source from a file, if given, the environment of this process, and flags.
     pub fn new(file: Option<PathBuf>, overlay: Overlay) -> Self {
         let variables = std::env::vars_os().filter_map(|(name, value)| {
             let name = name.into_string().ok()?;
@@ -48,7 +48,7 @@ impl ConfigSource {
         }
     }
 
-    /// This configuration, always.
+    /// Makes a source that always returns this configuration.
     pub fn fixed(config: Config) -> Self {
         Self {
             file: None,
@@ -57,12 +57,12 @@ impl ConfigSource {
         }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
-    /// Reads and checks it.
+    /// Reads and checks the configuration.
     pub fn read(&self) -> Result<Config, ConfigError> {
         let mut config = match &self.file {
             Some(path) => self.read_file(path)?,
@@ -79,7 +79,7 @@ impl ConfigSource {
             source,
         })?;
         let at = |error| ConfigError::at(path, &text, &error);
-        // Read for its own sake first: these errors know their place.
+        // The file alone first: errors in it know their line.
         let config: Config = toml::from_str(&text).map_err(at)?;
         if self.variables.is_empty() {
             return Ok(config);
@@ -97,7 +97,7 @@ impl ConfigSource {
         }
     }
 
-    /// The variable without which all would be well; all of them, if several are wrong.
+    /// Returns the variable whose removal makes the configuration valid; all variables if there is no such one.
     fn culprit(&self, table: &Table) -> String {
         let innocent_without = |name: &&String| {
             let mut others = self.variables.clone();
@@ -113,14 +113,14 @@ impl ConfigSource {
         }
     }
 
-    /// When the file was last changed, and its length.
+    /// Returns when the file was last modified, and its length.
     pub(crate) fn file_state(&self) -> FileState {
         let metadata = std::fs::metadata(self.file.as_ref()?).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))
     }
 }
 
-/// A configuration with variables over what a file says.
+/// Returns the configuration of a file's table with the variables set over it.
 fn overlaid(table: &Table, variables: &BTreeMap<String, String>) -> Result<Config, String> {
     let mut table = table.clone();
     for (name, text) in variables {
@@ -142,11 +142,11 @@ fn set(table: &mut Table, keys: &[&str], value: Value) -> Result<(), String> {
         .or_insert_with(|| Value::Table(Table::new()));
     match entry {
         Value::Table(inner) => set(inner, below, value),
-        _ => Err(format!("{key} is no table")),
+        _ => Err(format!("{key} is not a table")),
     }
 }
 
-/// A value in TOML; a text, if it is none.
+/// Reads a value in TOML; a text if it is not valid TOML.
 fn value_of(text: &str) -> Value {
     let read: Option<Table> = toml::from_str(&format!("value = {text}\n")).ok();
     match read {

@@ -1,8 +1,8 @@
-//! What can follow in a query that is being written: `POST /complete`.
+//! Completion of a query that is being written: `POST /complete`.
 //!
-//! The triples around the cursor, with a variable for what is being typed, are asked of the graph: a
-//! sample of their solutions says which predicates, classes or nodes come next, and how often. Where
-//! that says nothing, statistics do.
+//! The triples around the cursor are evaluated with a variable in place of the typed text. A sample of their
+//! solutions shows which predicates, classes or nodes can follow, and how often. Where the sample is empty,
+//! statistics are used.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -19,23 +19,23 @@ use super::reader::{Limits, Reader};
 use super::void::{classes, graphs, properties};
 use super::words::{self, Kind, Match, Written};
 
-/// Solutions looked at to tell what follows.
+/// Limit on the solutions in a sample.
 const SAMPLE: usize = 10_000;
-/// Different terms among them that are looked at.
+/// Limit on the distinct terms taken from a sample.
 const TERMS: usize = 500;
-/// Time for the solutions of one pattern.
+/// Time limit of one pattern.
 const PATTERN_TIME: Duration = Duration::from_millis(200);
-/// Time for what is known of the whole dataset, where it must be counted.
+/// Time limit for counting over the whole dataset.
 const STATISTICS_TIME: Duration = Duration::from_millis(300);
-/// Instances of a class that are counted one by one.
+/// Limit on the instances of a class that are counted one by one.
 const COUNTED: u64 = 10_000;
-/// Things by name that are tried.
+/// Limit on the things found by name that are tried.
 const NAMED: usize = 60;
-/// Suggestions, unless asked otherwise, and at most.
+/// Default and maximum number of suggestions.
 const USUAL: usize = 20;
 const MOST: usize = 200;
 
-/// What is asked.
+/// A completion request.
 #[derive(Debug, Deserialize)]
 pub(super) struct Request {
     query: String,
@@ -44,7 +44,7 @@ pub(super) struct Request {
     limit: Option<usize>,
 }
 
-/// What can be put in place of a part of the text.
+/// The suggestions for a part of the text.
 #[derive(Debug, Serialize)]
 pub(super) struct Completion {
     /// In UTF-16 code units.
@@ -61,7 +61,7 @@ pub(super) struct Item {
     pub(super) label: Option<String>,
     pub(super) kind: Kind,
     pub(super) count: Option<u64>,
-    /// The declaration that it needs.
+    /// The prefix declaration that the suggestion needs.
     pub(super) prefix: Option<Prefix>,
 }
 
@@ -71,13 +71,13 @@ pub(super) struct Prefix {
     pub(super) iri: String,
 }
 
-/// A term that may follow, and how often it would.
+/// A term that may follow, and its frequency.
 struct Candidate {
     term: Term,
     count: Option<u64>,
 }
 
-/// What can follow at the cursor.
+/// Returns the suggestions at the cursor.
 pub(super) fn complete(reader: &Reader, request: &Request) -> Result<Completion, QueryError> {
     let text = &request.query;
     let cursor = byte_of(text, request.cursor);
@@ -97,7 +97,7 @@ pub(super) fn complete(reader: &Reader, request: &Request) -> Result<Completion,
     })
 }
 
-/// The byte of a place in UTF-16 code units; the end if it is beyond.
+/// Converts an offset in UTF-16 code units to bytes; offsets past the end give the end.
 fn byte_of(text: &str, units: usize) -> usize {
     let mut passed = 0;
     for (byte, c) in text.char_indices() {
@@ -125,7 +125,7 @@ fn suggest(reader: &Reader, place: &Place, limit: usize) -> Result<Vec<Item>, Qu
         Expected::Object | Expected::Subject => nodes(reader, place, limit)?,
     };
     let words = words::words(place);
-    // Keywords, where one seems to be typed, are what is meant; else they only add to what is.
+    // A typed keyword is meant as such; elsewhere keywords come after the terms.
     match place.expected {
         Expected::Subject if place.typed.is_empty() => {
             items.splice(0..0, words);
@@ -144,7 +144,7 @@ fn predicates(reader: &Reader, place: &Place, limit: usize) -> Result<Vec<Item>,
             known => known?,
         };
         let more = listed(reader, place, &known, Kind::Predicate)?;
-        // What the query's own solutions say comes first, and its counts are of these.
+        // Predicates from the query's own solutions come first, with their counts.
         add(&mut items, more);
     }
     Ok(items)
@@ -172,7 +172,7 @@ fn nodes(reader: &Reader, place: &Place, limit: usize) -> Result<Vec<Item>, Quer
     Ok(items)
 }
 
-/// Adds suggestions for what is not suggested yet.
+/// Appends suggestions that are not in the list yet.
 fn add(items: &mut Vec<Item>, more: Vec<Item>) {
     let known: HashSet<String> = items.iter().map(|item| item.insert.clone()).collect();
     items.extend(
@@ -181,9 +181,9 @@ fn add(items: &mut Vec<Item>, more: Vec<Item>) {
     );
 }
 
-/// What the solutions of the triples around have in the place, the most frequent first.
+/// Returns the terms that the surrounding triples allow in this place, the most frequent first.
 fn around(reader: &Reader, place: &Place) -> Result<Vec<Candidate>, QueryError> {
-    // Variables alone say nothing that statistics do not say better.
+    // Patterns of variables only say nothing that statistics do not say better.
     let patterns = place.samples.iter().chain(&place.patterns);
     for pattern in patterns.filter(|pattern| pattern.contains(['<', '"', '\''])) {
         let counts = sample(reader, place, pattern)?;
@@ -204,7 +204,7 @@ fn around(reader: &Reader, place: &Place) -> Result<Vec<Candidate>, QueryError> 
     Ok(Vec::new())
 }
 
-/// How often terms stand for what is sought, in the solutions found in time.
+/// Counts the values of the sought variable in the solutions that are found in time.
 fn sample(reader: &Reader, place: &Place, pattern: &str) -> Result<HashMap<Term, u64>, QueryError> {
     let query = format!("{}SELECT ?{SOUGHT} {{ {pattern} }}", base(place));
     let limits = Limits {
@@ -228,16 +228,16 @@ fn base(place: &Place) -> String {
     }
 }
 
-/// Goes on after what a query that is half guessed may fail with.
+/// Ignores errors of a query that is only half written, except errors of the store.
 fn tolerated(reader: &Reader, outcome: Result<(), QueryError>) -> Result<(), QueryError> {
     match outcome {
         Err(QueryError::Store(error)) => Err(error.into()),
-        // The request's own time and leave are another matter than the pattern's.
+        // The request's own time limit and cancellation still count.
         _ => reader.check(),
     }
 }
 
-/// Nodes by their names, of which those that fit the query come first.
+/// Finds nodes by name; those that fit the query come first.
 fn by_name(reader: &Reader, place: &Place) -> Result<Vec<Item>, QueryError> {
     let ids = find_ids(reader, &place.typed, NAMED)?;
     let terms = reader.snapshot.decode(&ids)?;
@@ -270,7 +270,7 @@ fn by_name(reader: &Reader, place: &Place) -> Result<Vec<Item>, QueryError> {
     Ok(found.into_iter().map(|(_, item)| item).collect())
 }
 
-/// Suggestions of terms with known ids and counts.
+/// Makes suggestions from terms with known ids and counts.
 fn listed(
     reader: &Reader,
     place: &Place,
@@ -287,7 +287,7 @@ fn listed(
     items(reader, place, candidates.collect(), kind)
 }
 
-/// The candidates that what is typed may mean, the best first.
+/// Returns suggestions for the candidates that match the typed text, the best first.
 fn items(
     reader: &Reader,
     place: &Place,
@@ -306,7 +306,7 @@ fn items(
     let written = Written::of(place);
     let mut found: Vec<(Match, Item)> = Vec::new();
     for (candidate, id) in candidates.iter().zip(ids) {
-        // A blank node cannot be written.
+        // Blank nodes cannot be written in a query.
         if matches!(candidate.term, Term::BlankNode(_)) {
             continue;
         }
@@ -316,7 +316,7 @@ fn items(
             found.push((matched, item));
         }
     }
-    // In the order of their counts within each kind of match.
+    // A stable sort: candidates with the same kind of match keep the order of their counts.
     found.sort_by_key(|(matched, _)| *matched);
     Ok(found.into_iter().map(|(_, item)| item).collect())
 }
@@ -337,7 +337,7 @@ impl Written<'_> {
         }
     }
 
-    /// A term as it is written in the query, and what must be declared for that.
+    /// Writes a term as the query would, with the prefix declaration that this needs.
     fn write(&self, term: &Term, kind: Kind) -> (String, Option<Prefix>) {
         match term {
             Term::NamedNode(node)

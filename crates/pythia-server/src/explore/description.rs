@@ -1,4 +1,4 @@
-//! What an endpoint can do, and on which graphs (SPARQL 1.1 Service Description).
+//! Description of an endpoint: its features and graphs (SPARQL 1.1 Service Description).
 
 use oxrdf::{NamedNode, Term};
 use pythia::QueryError;
@@ -8,17 +8,17 @@ use super::graph::{Description, FORMATS, SD, Subject, VOID};
 use super::reader::Reader;
 use super::void::graphs;
 
-/// What is to be said of an endpoint.
+/// Facts about an endpoint.
 pub(super) struct Endpoint {
-    /// Where it is, as the request has it.
+    /// The endpoint's URL, as the request has it.
     pub(super) url: NamedNode,
-    /// Whether updates are taken from the asker.
+    /// True if this user may send updates.
     pub(super) updates: bool,
-    /// Whether SERVICE may reach anything.
+    /// True if SERVICE may reach any address.
     pub(super) federated: bool,
 }
 
-/// Describes the endpoint, with the graphs that the asker sees.
+/// Describes the endpoint with the visible graphs.
 pub(super) fn describe(reader: &Reader, endpoint: &Endpoint) -> Result<Description, QueryError> {
     let mut out = Description::default();
     let service: Subject = endpoint.url.clone().into();
@@ -63,7 +63,7 @@ pub(super) fn describe(reader: &Reader, endpoint: &Endpoint) -> Result<Descripti
     Ok(out)
 }
 
-/// The graphs that the asker sees, with their triples.
+/// Adds the visible graphs with their numbers of triples.
 fn say_graphs(reader: &Reader, out: &mut Description, dataset: &Subject) -> Result<(), QueryError> {
     let sd = |name: &str| format!("{SD}{name}");
     let triples = format!("{VOID}triples");

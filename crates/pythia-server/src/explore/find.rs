@@ -1,8 +1,8 @@
-//! Things by name: `GET /find?text=…`.
+//! Search by name: `GET /find?text=…`.
 //!
-//! Names and IRIs lie sorted in the store, so what starts with a text is one range of each naming
-//! predicate, and one of each namespace. Of what is found there, up to a bound, that comes first of which
-//! most is said.
+//! Names and IRIs are sorted in the store, so the names with a prefix are one range of each naming predicate, and
+//! the IRIs one range of each namespace. Candidates from there, up to a limit, are ranked by their number of
+//! triples.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -16,20 +16,20 @@ use super::labels::{labels, naming};
 use super::namespaces::{expand, namespaces};
 use super::reader::{Reader, from};
 
-/// Things looked at for one answer.
+/// Limit on candidates for one answer.
 const CANDIDATES: usize = 512;
-/// Of these, from one range of names.
+/// Limit on candidates from one range of names.
 const OF_RANGE: usize = 256;
-/// Of these, from one namespace.
+/// Limit on candidates from one namespace.
 const OF_NAMESPACE: usize = 32;
-/// Terms looked at in one namespace, or among new names, where some of them may be hidden.
+/// Limit on terms read in one namespace, or among new names, where some of them may be hidden.
 const OF_HIDDEN: usize = 4096;
-/// Predicates looked at where none is known to name things.
+/// Limit on predicates searched where no naming predicate is known.
 const PREDICATES: usize = 64;
-/// Types given of a thing.
+/// Types returned for each thing.
 const TYPES: usize = 5;
 
-/// A thing that is called so.
+/// A search result.
 #[derive(Debug, Serialize)]
 pub(super) struct Item {
     iri: String,
@@ -45,14 +45,14 @@ enum Matched {
     Iri,
 }
 
-/// By which name a thing was found.
+/// The name by which a thing was found.
 struct Found {
     matched: Matched,
     label: Option<TermId>,
     is_exact: bool,
 }
 
-/// Things in the order in which they were found.
+/// Candidates in the order in which they were found.
 #[derive(Default)]
 struct Candidates {
     nodes: Vec<TermId>,
@@ -79,7 +79,7 @@ impl Candidates {
     }
 }
 
-/// The things with a name or an IRI that starts with the text.
+/// Finds the things with a name or IRI that starts with the text.
 pub(super) fn find(reader: &Reader, text: &str, limit: usize) -> Result<Vec<Item>, QueryError> {
     let nodes = find_nodes(reader, text, limit)?;
     let ids: Vec<TermId> = nodes.iter().map(|(node, _)| *node).collect();
@@ -104,7 +104,7 @@ pub(super) fn find(reader: &Reader, text: &str, limit: usize) -> Result<Vec<Item
     Ok(items)
 }
 
-/// Only the things, for completion.
+/// Returns the ids of the things only, for completion.
 pub(super) fn find_ids(
     reader: &Reader,
     text: &str,
@@ -129,7 +129,7 @@ fn find_nodes(
     nodes.sort_unstable();
     let degrees = reader.degrees(&nodes)?;
     let mut ranked: Vec<(TermId, u64)> = nodes.into_iter().zip(degrees).collect();
-    // What nothing is said of was only ever in quads that are gone, or hidden.
+    // A node without visible triples occurs only in removed or hidden quads.
     ranked.retain(|(_, degree)| *degree > 0);
     ranked.sort_by_key(|(node, degree)| {
         let is_exact = candidates.found[node].is_exact;
@@ -144,7 +144,7 @@ fn find_nodes(
     Ok(found.collect())
 }
 
-/// The classes of a node, the first few.
+/// Returns the first classes of a node.
 pub(super) fn types(reader: &Reader, node: TermId, most: usize) -> Result<Vec<String>, QueryError> {
     let Some(is_a) = reader.snapshot.resolve(rdf::TYPE.into())? else {
         return Ok(Vec::new());
@@ -184,7 +184,7 @@ fn by_label(reader: &Reader, text: &str, candidates: &mut Candidates) -> Result<
     Ok(())
 }
 
-/// Returns the predicates that name things in what is seen: the known ones, or those that may have texts.
+/// Returns the predicates that name visible things: the known ones, else those that may have texts as objects.
 fn predicates(reader: &Reader) -> Result<Vec<TermId>, QueryError> {
     let mut predicates = Vec::new();
     for known in naming(&reader.snapshot)? {
@@ -198,7 +198,7 @@ fn predicates(reader: &Reader) -> Result<Vec<TermId>, QueryError> {
     for known in &reader.snapshot.statistics().predicates {
         let kinds = known.object_kinds;
         let has_text = kinds.contains(TermKind::String) || kinds.contains(TermKind::LangString);
-        // The kinds are those of all graphs, which must not decide where some are hidden.
+        // The kinds cover all graphs, so they must not decide when some graphs are hidden.
         if (has_text || !reader.sees_all()) && reader.uses(known.predicate)? {
             predicates.push(known.predicate);
         }
@@ -209,10 +209,10 @@ fn predicates(reader: &Reader) -> Result<Vec<TermId>, QueryError> {
     Ok(predicates)
 }
 
-/// Literals of one kind that start with a text.
+/// The literals of one kind that start with a text.
 struct Names {
     ids: Vec<Range<u64>>,
-    /// Those that are just the text.
+    /// Literals that equal the text.
     exact: HashSet<TermId>,
 }
 
@@ -237,7 +237,7 @@ impl Names {
     }
 }
 
-/// Things that a predicate gives one of these names.
+/// Adds the things that have one of these names as the object of a predicate.
 fn by_names(
     reader: &Reader,
     predicate: TermId,
@@ -262,11 +262,11 @@ fn by_names(
     Ok(())
 }
 
-/// The ids of terms of this kind whose text is just this.
+/// Returns the ids of terms of this kind whose text equals `text`.
 fn exact_ids(reader: &Reader, kind: TermKind, text: &str) -> Result<HashSet<TermId>, QueryError> {
     let mut key = text.as_bytes().to_vec();
     if kind == TermKind::LangString {
-        // The language follows the text behind two zero bytes.
+        // In the key, two zero bytes separate text and language.
         key.extend([0, 0]);
         let terms = reader.snapshot.terms_with_prefix(kind, &key, OF_RANGE)?;
         return Ok(terms.into_iter().map(|(_, id)| id).collect());
@@ -298,7 +298,7 @@ fn by_iri(reader: &Reader, text: &str, candidates: &mut Candidates) -> Result<()
     Ok(())
 }
 
-/// Adds the first things whose IRI starts so. Hidden ones do not take the places of others.
+/// Adds the first things whose IRI starts with the prefix. Hidden things do not count towards the limit.
 fn by_prefix(reader: &Reader, prefix: &str, candidates: &mut Candidates) -> Result<(), QueryError> {
     let most = match reader.sees_all() {
         true => OF_NAMESPACE,
@@ -325,7 +325,7 @@ fn by_prefix(reader: &Reader, prefix: &str, candidates: &mut Candidates) -> Resu
     Ok(())
 }
 
-/// The text as it may be written in names: as typed, with capitals, small, all capitals.
+/// Returns the spellings to search for: as typed, capitalized, in title case, in lower and in upper case.
 fn variants(text: &str) -> Vec<String> {
     let capital = |word: &str| {
         let mut chars = word.chars();

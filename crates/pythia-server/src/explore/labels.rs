@@ -1,4 +1,4 @@
-//! What nodes are called.
+//! Names of nodes.
 
 use std::collections::HashMap;
 
@@ -28,10 +28,10 @@ const NAMING: [&str; 16] = [
     "http://www.w3.org/2006/vcard/ns#fn",
 ];
 
-/// Nodes whose names are looked for together.
+/// Nodes whose names are looked up in one batch.
 const TOGETHER: usize = 256;
 
-/// The naming predicates that the store has, the best first.
+/// Returns the naming predicates that the store has, the best first.
 pub(super) fn naming(snapshot: &Snapshot) -> Result<Vec<TermId>, QueryError> {
     let mut found = Vec::new();
     for iri in NAMING {
@@ -42,7 +42,7 @@ pub(super) fn naming(snapshot: &Snapshot) -> Result<Vec<TermId>, QueryError> {
     Ok(found)
 }
 
-/// The visible names of those nodes that have one.
+/// Returns the visible names of the nodes; nodes without a name are left out.
 pub(super) fn labels(
     reader: &Reader,
     nodes: &[TermId],
@@ -103,7 +103,7 @@ fn name(
     Ok(())
 }
 
-/// Which of several names is shown: English, one without a language, or the first.
+/// Ranks names of one node: English first, then without a language, then others.
 fn rank(literal: &Literal) -> u8 {
     match literal.language() {
         Some("en") => 0,

@@ -1,8 +1,8 @@
-//! What the page asks besides SPARQL: things by name, what is around a node, what can follow in a query,
-//! what is in a dataset, what runs. JSON and RDF, of what the asker may see.
+//! Paths that the page uses besides SPARQL: search by name, exploring a node, completion, a description of the
+//! dataset, running queries. Answers are JSON or RDF and contain only what the user may see.
 //!
-//! Answers come from the store's own orders and counts, or from queries over the visible graphs, with
-//! bounds on everything that is looked at ([`reader`]); see `docs/explore.md`.
+//! Answers come from the store's own orders and counts, or from queries over the visible graphs. Everything that
+//! is read has a limit ([`reader`]); see `docs/explore.md`.
 
 mod complete;
 mod description;
@@ -43,7 +43,7 @@ use graph::Description;
 use node::number;
 use reader::Reader;
 
-/// Formats of descriptions, the server's favourite first.
+/// Formats of descriptions, in order of preference.
 const FORMATS: &[ResultFormat] = &[
     ResultFormat::Turtle,
     ResultFormat::NTriples,
@@ -51,15 +51,15 @@ const FORMATS: &[ResultFormat] = &[
     ResultFormat::JsonLd,
 ];
 
-/// Things found, unless asked otherwise, and at most.
+/// Default and maximum number of search results.
 const FOUND: usize = 10;
 const FOUND_MAX: usize = 100;
-/// Time for a completion, which somebody waits for while typing.
+/// Time limit of a completion: a user waits for it while typing.
 const COMPLETION_TIME: Duration = Duration::from_secs(2);
-/// Time for counting what is in a dataset.
+/// Time limit for counting the contents of a dataset.
 const VOID_TIME: Duration = Duration::from_secs(10);
 
-/// The paths of each dataset.
+/// Returns the routes of each dataset.
 pub(crate) fn routes() -> Router<Arc<State>> {
     Router::new()
         .route("/find", any(find))
@@ -68,7 +68,7 @@ pub(crate) fn routes() -> Router<Arc<State>> {
         .route("/void", any(void))
 }
 
-/// The paths of the server.
+/// Returns the routes of the server.
 pub(crate) fn routes_of_server() -> Router<Arc<State>> {
     Router::new()
         .route("/.well-known/void", any(void))
@@ -76,11 +76,11 @@ pub(crate) fn routes_of_server() -> Router<Arc<State>> {
         .route("/$/queries/{id}", any(progress::one))
 }
 
-/// Things by name.
+/// Answers `/find`.
 async fn find(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
     let parts = reading(request)?;
     let parameters = Parameters::of_uri(&parts.uri)?;
-    let missing = || HttpError::bad_request("say what to find: text=BEGINNING OF A NAME OR IRI");
+    let missing = || HttpError::bad_request("missing parameter: text=BEGINNING OF A NAME OR IRI");
     let text = parameters.one("text")?.ok_or_else(missing)?.to_owned();
     let limit = number(&parameters, "limit", FOUND)?.min(FOUND_MAX);
     let time = time(&exchange, &parameters)?;
@@ -91,7 +91,7 @@ async fn find(exchange: Exchange, request: Request) -> Result<Response, HttpErro
     json(&serde_json::json!({ "items": items.await? }))
 }
 
-/// What is around a node.
+/// Answers `/node`.
 async fn node(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
     let parts = reading(request)?;
     let parameters = Parameters::of_uri(&parts.uri)?;
@@ -104,7 +104,7 @@ async fn node(exchange: Exchange, request: Request) -> Result<Response, HttpErro
     json(&node.await?)
 }
 
-/// What can follow in a query.
+/// Answers `/complete`.
 async fn complete(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
     let (parts, body) = request.into_parts();
     if parts.method != Method::POST {
@@ -122,7 +122,7 @@ async fn complete(exchange: Exchange, request: Request) -> Result<Response, Http
     json(&found.await?)
 }
 
-/// What is in a dataset.
+/// Answers `/void`.
 async fn void(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
     let parts = reading(request)?;
     let url = url_of(&parts)?;
@@ -140,7 +140,7 @@ async fn void(exchange: Exchange, request: Request) -> Result<Response, HttpErro
     rdf(&parts, || described).await
 }
 
-/// What the endpoint says of itself (SPARQL 1.1 Service Description).
+/// Answers with the endpoint's SPARQL 1.1 Service Description.
 pub(crate) async fn description(exchange: &Exchange, parts: &Parts) -> Result<Response, HttpError> {
     let endpoint = description::Endpoint {
         url: url_of(parts)?,
@@ -154,7 +154,7 @@ pub(crate) async fn description(exchange: &Exchange, parts: &Parts) -> Result<Re
     rdf(parts, || described).await
 }
 
-/// Runs what reads a dataset, in its turn, on a thread, within this time.
+/// Runs work that reads a dataset on a thread, after waiting for a turn, within a time limit.
 async fn run<T: Send + 'static>(
     exchange: &Exchange,
     operation: &'static str,
@@ -174,7 +174,7 @@ async fn run<T: Send + 'static>(
     .await
 }
 
-/// The request, if it only reads.
+/// Returns the head of a request, or an error if its method is not GET or HEAD.
 fn reading(request: Request) -> Result<Parts, HttpError> {
     let (parts, _) = request.into_parts();
     match parts.method {
@@ -183,14 +183,14 @@ fn reading(request: Request) -> Result<Parts, HttpError> {
     }
 }
 
-/// The time that a request has: the server's limit, or what it asks for.
+/// Returns the time limit of a request: the user's, or a lower one that the request asks for.
 fn time(exchange: &Exchange, parameters: &Parameters) -> Result<Duration, HttpError> {
     Ok(parameters.lower(&exchange.limits)?.timeout)
 }
 
-/// The IRI that the request was sent to.
+/// Returns the IRI that the request was sent to.
 fn url_of(parts: &Parts) -> Result<NamedNode, HttpError> {
-    let missing = || HttpError::bad_request("the request's path and Host are no IRI");
+    let missing = || HttpError::bad_request("the request's path and Host do not form an IRI");
     base_of(parts)
         .map(NamedNode::new_unchecked)
         .ok_or_else(missing)
@@ -201,7 +201,7 @@ fn json(value: &impl Serialize) -> Result<Response, HttpError> {
     Ok(typed("application/json", body))
 }
 
-/// A description in the format that the client likes best, which is made only if there is one.
+/// Writes a description in the client's preferred format. The description is made only if a format is acceptable.
 async fn rdf<F: Future<Output = Result<Description, HttpError>>>(
     parts: &Parts,
     describe: impl FnOnce() -> F,

@@ -1,4 +1,4 @@
-//! Namespaces: what prefixes stand for, and where the IRIs of a store are.
+//! Namespaces: well-known prefixes, and the namespaces that a store uses.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,15 @@ use pythia::{QueryError, well_known_prefixes};
 
 use super::reader::Reader;
 
-/// IRIs looked at to tell the namespaces of a store.
+/// Number of IRIs in the sample that determines a store's namespaces.
 const SAMPLE: u64 = 256;
-/// Namespaces that are looked into.
+/// Limit on namespaces that are searched.
 const NAMESPACES: usize = 16;
-/// Where graphs are hidden: predicates whose rows are looked at, and rows of each.
+/// Where graphs are hidden: limits on predicates that are sampled, and on rows of each.
 const PREDICATES: usize = 64;
 const ROWS: usize = 8;
 
-/// An IRI written with a well-known prefix, as `foaf:name`, in full.
+/// Expands a name with a well-known prefix, such as `foaf:name`.
 pub(super) fn expand(name: &str) -> Vec<String> {
     let Some((prefix, local)) = name.split_once(':') else {
         return Vec::new();
@@ -25,12 +25,12 @@ pub(super) fn expand(name: &str) -> Vec<String> {
     meant.map(|(_, iri)| format!("{iri}{local}")).collect()
 }
 
-/// Where an IRI's local name starts.
+/// Returns where an IRI's local name starts.
 pub(super) fn local_start(iri: &str) -> usize {
     iri.rfind(['#', '/', ':']).map_or(0, |at| at + 1)
 }
 
-/// Returns the namespaces that most IRIs of a sample are in.
+/// Returns the namespaces that are most frequent in a sample of IRIs.
 pub(super) fn namespaces(reader: &Reader) -> Result<Vec<String>, QueryError> {
     let snapshot = &reader.snapshot;
     let ids = match reader.sees_all() {
@@ -51,7 +51,7 @@ pub(super) fn namespaces(reader: &Reader) -> Result<Vec<String>, QueryError> {
     Ok(namespaces.into_iter().map(|(iri, _)| iri).collect())
 }
 
-/// Returns IRIs spread evenly over the sorted IRIs of the store: one batch of page reads.
+/// Returns IRIs spread evenly over the sorted IRIs of the store. Costs one batch of page reads.
 fn spread(reader: &Reader) -> Result<Vec<TermId>, QueryError> {
     let [old, new] = reader.snapshot.ids_with_prefix(TermKind::Iri, b"")?;
     let mut ids = Vec::new();
@@ -63,8 +63,8 @@ fn spread(reader: &Reader) -> Result<Vec<TermId>, QueryError> {
     Ok(ids)
 }
 
-/// Returns IRIs of the first visible rows of each predicate. The dictionary has the terms of hidden graphs
-/// too, so that a sample of it would tell of them.
+/// Returns IRIs of the first visible rows of each predicate. A sample of the dictionary would reveal hidden
+/// graphs, because the dictionary has their terms too.
 fn visible(reader: &Reader) -> Result<Vec<TermId>, QueryError> {
     let (mut ids, mut used) = (Vec::new(), 0);
     for known in &reader.snapshot.statistics().predicates {

@@ -1,4 +1,4 @@
-//! What is around a node: `GET /node?iri=…`. Its triples, by direction and predicate.
+//! The neighbourhood of a node: `GET /node?iri=…` returns its triples by direction and predicate.
 
 use std::collections::HashMap;
 
@@ -14,19 +14,19 @@ use super::reader::{Reader, Rows, from, to};
 use crate::protocol::error::HttpError;
 use crate::protocol::parameters::{Parameters, iri};
 
-/// Types given of a node.
+/// Limit on the types returned.
 const TYPES: usize = 50;
-/// Groups of a direction.
+/// Limit on groups of a direction.
 const GROUPS: usize = 1000;
-/// Items of all groups together, where all groups are asked for.
+/// Limit on items of all groups together, if all groups are requested.
 const ITEMS: usize = 4000;
-/// Items of a group, unless asked otherwise: where all groups are asked for, and where one is.
+/// Default number of items in a group: if all groups are requested, and if one is.
 const FIRST_ITEMS: usize = 10;
 const PAGE_ITEMS: usize = 50;
-/// The most that may be asked for.
+/// Maximum number of items in a group.
 const ITEMS_MAX: usize = 1000;
 
-/// What is asked.
+/// A request for a node.
 #[derive(Debug)]
 pub(super) struct Request {
     node: Term,
@@ -43,7 +43,7 @@ enum Direction {
     In,
 }
 
-/// A node and what is around it.
+/// A node and its neighbourhood.
 #[derive(Debug, Serialize)]
 pub(super) struct Node {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ pub(super) struct Node {
     groups: Vec<Group>,
 }
 
-/// The triples of a node with a predicate, in a direction.
+/// The triples of a node with one predicate in one direction.
 #[derive(Debug, Serialize)]
 struct Group {
     predicate: String,
@@ -71,7 +71,7 @@ struct Item {
     label: Option<String>,
 }
 
-/// A group before its terms are known.
+/// A group before its terms are decoded.
 struct Ids {
     predicate: TermId,
     direction: Direction,
@@ -89,11 +89,11 @@ impl Request {
             (Some(text), None) => iri("iri", text)?.into(),
             (None, Some(label)) => BlankNode::new(label)
                 .map_err(|_| {
-                    HttpError::bad_request(format!("bnode={label}: no label of a blank node"))
+                    HttpError::bad_request(format!("bnode={label}: not a blank node label"))
                 })?
                 .into(),
             _ => {
-                let message = "say which node: iri=IRI, or bnode=LABEL";
+                let message = "missing parameter: iri=IRI or bnode=LABEL";
                 return Err(HttpError::bad_request(message));
             }
         };
@@ -122,7 +122,7 @@ impl Request {
     }
 }
 
-/// A parameter that is a number.
+/// Reads a numeric parameter.
 pub(super) fn number(
     parameters: &Parameters,
     name: &str,
@@ -135,7 +135,7 @@ pub(super) fn number(
         .map_err(|_| HttpError::bad_request(format!("{name}={text}: expected a number")))
 }
 
-/// The node and its groups. One that nothing visible is said of has none.
+/// Returns the node and its groups. A node without visible triples has no groups.
 pub(super) fn node(reader: &Reader, request: &Request) -> Result<Node, QueryError> {
     let mut groups = Vec::new();
     let id = reader.resolve(&request.node)?;
@@ -170,7 +170,7 @@ pub(super) fn node(reader: &Reader, request: &Request) -> Result<Node, QueryErro
     })
 }
 
-/// The pattern of a node's triples in a direction, the order they are read in, and the other end.
+/// Returns the pattern of a node's triples in a direction, the order to read, and the component of the neighbour.
 fn triples(
     node: TermId,
     direction: Direction,
@@ -182,7 +182,7 @@ fn triples(
     }
 }
 
-/// One group, a page of it.
+/// Reads one page of one group.
 fn page(
     reader: &Reader,
     node: TermId,
@@ -221,7 +221,7 @@ fn page(
     }))
 }
 
-/// All groups of a direction, each with its first items.
+/// Reads all groups of a direction, each with its first items.
 fn all_groups(
     reader: &Reader,
     node: TermId,
@@ -251,7 +251,7 @@ fn all_groups(
     Ok(())
 }
 
-/// Reads a group up to its end: its first items, and how many there are. Gives the next group's first row.
+/// Reads a group to its end: its first items and its count. Returns the first row of the next group.
 fn fill(
     reader: &Reader,
     node: TermId,
@@ -267,7 +267,7 @@ fn fill(
         if group.items.len() < limit {
             group.items.push(item);
         } else if reader.is_plain() {
-            // The rest is known without reading it.
+            // The count is known without reading the rest.
             let (pattern, ..) = triples(node, group.direction, Some(predicate));
             group.count = reader.snapshot.count(&pattern)?;
             rows.seek(TermId(predicate.0 + 1))?;
@@ -278,7 +278,7 @@ fn fill(
     Ok(head)
 }
 
-/// The groups with their terms.
+/// Decodes the terms of the groups.
 fn shown(
     reader: &Reader,
     groups: Vec<Ids>,
@@ -314,7 +314,7 @@ fn shown(
     Ok(shown)
 }
 
-/// A term as in SPARQL's JSON results.
+/// Returns a term in the form of SPARQL's JSON results.
 fn json(term: &Term) -> Value {
     let mut text = Vec::new();
     write_json_term(&mut text, term).expect("memory takes all");

@@ -1,5 +1,5 @@
-//! What runs: `/$/queries`, with the plan of each and what its parts have taken so far. Who asks sees, and
-//! stops, their own; who looks after a dataset all that runs on it.
+//! Running queries: `/$/queries` lists them with their plans and what each operator has taken so far. Users see
+//! and cancel their own requests; administrators of a dataset all requests on it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::exchange::Caller;
 use crate::protocol::error::HttpError;
 use crate::running::Activity;
 
-/// A query or update under way.
+/// A running query or update.
 #[derive(Debug, Serialize)]
 struct Running {
     id: Arc<str>,
@@ -23,9 +23,9 @@ struct Running {
     text: String,
     started_ms_ago: u128,
     state: &'static str,
-    /// Solutions so far, if they are counted: where the query was sent with `profile=true`.
+    /// Solutions so far; counted only if the query was sent with `profile=true`.
     rows: Option<u64>,
-    /// The plan, once there is one.
+    /// The plan, once it exists.
     plan: Option<PlanNode>,
 }
 
@@ -48,7 +48,7 @@ impl Running {
     }
 }
 
-/// All that the caller may see.
+/// Lists the requests that the caller may see.
 pub(super) async fn list(caller: Caller, request: Request) -> Result<Response, HttpError> {
     reading(request)?;
     let all = caller.state.running.all();
@@ -57,7 +57,7 @@ pub(super) async fn list(caller: Caller, request: Request) -> Result<Response, H
     json(&serde_json::json!({ "queries": queries }))
 }
 
-/// One of them, to look at or to stop.
+/// Returns or cancels one request.
 pub(super) async fn one(
     caller: Caller,
     Path(id): Path<String>,
@@ -66,14 +66,14 @@ pub(super) async fn one(
     let (parts, _) = request.into_parts();
     let activity = caller.state.running.get(&id);
     let activity = activity.filter(|activity| may_see(&caller, activity));
-    // Somebody else's is as if it were not there.
-    let gone = || HttpError::not_found(format!("nothing runs as {id}; it may have ended"));
+    // Requests of others look as if they did not exist.
+    let gone = || HttpError::not_found(format!("no running request {id}; it may have ended"));
     let activity = activity.ok_or_else(gone)?;
     match parts.method {
         Method::GET | Method::HEAD => json(&Running::of(&activity)),
         Method::DELETE if caller.identity.is_foreign() => Err(HttpError::new(
             StatusCode::FORBIDDEN,
-            "a page of another origin may not stop it",
+            "a page of another origin may not cancel it",
         )),
         Method::DELETE => {
             activity.cancel();

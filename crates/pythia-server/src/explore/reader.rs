@@ -1,4 +1,4 @@
-//! Reading the graph as its asker may see it: rows of visible graphs only, within the time there is.
+//! Reads the graph with a user's access: rows of visible graphs only, within a time limit.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,22 +12,22 @@ use pythia::{GraphRules, PreparedQuery, QueryError, QueryOptions, Results, Snaps
 
 use crate::state::Dataset;
 
-/// Bytes that a query for the page may hold.
+/// Memory limit of a query for the page, in bytes.
 const MEMORY_BYTES: usize = 64 << 20;
 
-/// What one request reads with.
+/// The snapshot, access rules and limits of one request.
 pub(super) struct Reader {
     dataset: Arc<Dataset>,
     pub(super) snapshot: Snapshot,
     rules: GraphRules,
-    /// Which graphs were found to be visible, or not.
+    /// Cached answers of [`Self::sees`].
     known: RefCell<HashMap<TermId, bool>>,
     deadline: Instant,
     cancel: Arc<AtomicBool>,
 }
 
-/// Two free components of the rows of a scan, the rows of hidden graphs left out and what is in several
-/// visible graphs given once.
+/// Two free components of the rows of a scan. Rows of hidden graphs are left out, and a triple in several visible
+/// graphs is returned once.
 pub(super) struct Rows<'r> {
     reader: &'r Reader,
     scan: QuadScan,
@@ -53,7 +53,7 @@ impl Reader {
         }
     }
 
-    /// The same for a part of the work, which has no more time than this.
+    /// Returns a reader for a part of the work, with at most this much time.
     pub(super) fn within(&self, time: Duration) -> Self {
         Self {
             dataset: Arc::clone(&self.dataset),
@@ -65,7 +65,7 @@ impl Reader {
         }
     }
 
-    /// An error once the request is cancelled or out of time.
+    /// Returns an error if the request is cancelled or out of time.
     pub(super) fn check(&self) -> Result<(), QueryError> {
         if self.cancel.load(Ordering::Relaxed) {
             return Err(QueryError::Cancelled);
@@ -76,20 +76,20 @@ impl Reader {
         Ok(())
     }
 
-    /// Whether nothing is hidden.
+    /// Returns whether no graph is hidden.
     pub(super) fn sees_all(&self) -> bool {
         self.rules.is_all()
     }
 
-    /// Whether a quad of one graph is at most one triple of what is seen, so that counts of quads are
-    /// counts of triples: all is seen, and all is in one graph.
+    /// Returns whether counts of quads equal counts of visible triples: all graphs are visible, and only one has
+    /// quads.
     pub(super) fn is_plain(&self) -> bool {
         let graphs = &self.snapshot.statistics().graphs;
         let used = graphs.graphs.iter().filter(|(_, quads)| *quads > 0);
         self.sees_all() && graphs.is_complete() && used.take(2).count() < 2
     }
 
-    /// Whether the asker may see a graph.
+    /// Returns whether the user may see a graph.
     pub(super) fn sees(&self, graph: TermId) -> Result<bool, QueryError> {
         if self.sees_all() {
             return Ok(true);
@@ -109,7 +109,7 @@ impl Reader {
         Ok(seen)
     }
 
-    /// The visible rows of a pattern: these two of its free components.
+    /// Returns the visible rows of a pattern, with two of its free components.
     pub(super) fn rows(
         &self,
         pattern: &QuadPattern,
@@ -121,7 +121,7 @@ impl Reader {
         Ok(self.rows_of(self.snapshot.scan(pattern, order, &wanted)?))
     }
 
-    /// The visible rows of a predicate whose objects are in a range of ids: object and subject.
+    /// Returns the visible rows of a predicate whose objects are in a range of ids, as object and subject.
     pub(super) fn rows_in(
         &self,
         predicate: TermId,
@@ -148,7 +148,7 @@ impl Reader {
         }
     }
 
-    /// How many visible triples match; no more than about `most` are counted one by one.
+    /// Counts the visible triples that match. Stops near `most` where they must be counted one by one.
     pub(super) fn count(&self, pattern: &QuadPattern, most: u64) -> Result<u64, QueryError> {
         if self.is_plain() {
             return Ok(self.snapshot.count(pattern)?);
@@ -167,7 +167,7 @@ impl Reader {
         Ok(count)
     }
 
-    /// Returns whether a visible quad has the predicate.
+    /// Returns whether a visible quad has this predicate.
     pub(super) fn uses(&self, predicate: TermId) -> Result<bool, QueryError> {
         let statistics = self.snapshot.statistics();
         if self.sees_all() {
@@ -178,7 +178,7 @@ impl Reader {
             graph,
             ..QuadPattern::default()
         };
-        // Each visible graph by itself, so that pages of others are left out.
+        // Scans each visible graph by itself, which skips the pages of others.
         for (graph, _) in &statistics.graphs.graphs {
             self.check()?;
             if self.sees(*graph)? && self.has(&pattern(GraphFilter::One(*graph)))? {
@@ -194,13 +194,13 @@ impl Reader {
         Ok(self.rows(pattern, Order::Pos, wanted)?.next()?.is_some())
     }
 
-    /// Returns whether anything visible is said of a node.
+    /// Returns whether a node has visible triples.
     pub(super) fn knows(&self, node: TermId) -> Result<bool, QueryError> {
         Ok(self.count(&from(node, None), 1)? > 0 || self.count(&to(node, None), 1)? > 0)
     }
 
-    /// About how many visible triples match, quickly: what several graphs say may count more than once,
-    /// and no more than about `most` are counted one by one.
+    /// Estimates the number of visible triples that match, quickly. Triples in several graphs may count more than
+    /// once, and counting one by one stops near `most`.
     pub(super) fn estimate(&self, pattern: &QuadPattern, most: u64) -> Result<u64, QueryError> {
         match self.sees_all() {
             true => Ok(self.snapshot.count(pattern)?),
@@ -208,10 +208,10 @@ impl Reader {
         }
     }
 
-    /// How much is said of each node (sorted, distinct), in what is seen; where something is hidden, of
-    /// hubs only "very much".
+    /// Counts the visible triples of each node (sorted, distinct). If some graphs are hidden, counting a node
+    /// stops near `COUNTED` in each direction.
     pub(super) fn degrees(&self, nodes: &[TermId]) -> Result<Vec<u64>, QueryError> {
-        /// More than this is very much.
+        /// Limit on the triples that are counted one by one.
         const COUNTED: u64 = 1000;
         if self.sees_all() {
             let out = self.snapshot.degrees(End::Subject, nodes)?;
@@ -225,13 +225,13 @@ impl Reader {
         nodes.iter().map(degree).collect()
     }
 
-    /// The id of a term that some quad may have.
+    /// Returns the id of a term if the store has it.
     pub(super) fn resolve(&self, term: &Term) -> Result<Option<TermId>, QueryError> {
         Ok(self.snapshot.resolve(term.as_ref())?)
     }
 
-    /// Calls `f` with the solutions of a query over what is seen, at most so many, that are found in so
-    /// much time. If there is an error, it comes after what was found before it.
+    /// Calls `f` with the solutions of a query over the visible graphs, within limits of number and time. An error
+    /// comes after the solutions that were found before it.
     pub(super) fn each(
         &self,
         text: &str,
@@ -239,7 +239,7 @@ impl Reader {
         mut f: impl FnMut(Solution),
     ) -> Result<(), QueryError> {
         let Results::Solutions(solutions) = self.prepare(text, limits)?.execute()? else {
-            return Err(QueryError::unsupported("a query that is no SELECT"));
+            return Err(QueryError::unsupported("a query that is not a SELECT"));
         };
         for solution in pythia::solutions(solutions).take(limits.rows) {
             f(solution?);
@@ -261,7 +261,7 @@ impl Reader {
     }
 }
 
-/// What a query on the way to an answer may take.
+/// Limits of one query that is part of an answer.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub(super) time: Duration,
@@ -269,7 +269,7 @@ pub(super) struct Limits {
 }
 
 impl Rows<'_> {
-    /// The next two ids.
+    /// Returns the next two ids.
     pub(super) fn next(&mut self) -> Result<Option<[TermId; 2]>, QueryError> {
         loop {
             if self.next == self.batch.rows {
@@ -291,7 +291,7 @@ impl Rows<'_> {
         }
     }
 
-    /// Skips to rows whose first component is not below `id`, where that is what they are sorted by.
+    /// Skips to rows whose first component is at least `id`. The rows must be sorted by it.
     pub(super) fn seek(&mut self, id: TermId) -> Result<(), QueryError> {
         let rest = &self
             .batch
@@ -308,7 +308,7 @@ impl Rows<'_> {
     }
 }
 
-/// What a node is the subject of.
+/// Returns the pattern of the triples with this subject.
 pub(super) fn from(node: TermId, predicate: Option<TermId>) -> QuadPattern {
     QuadPattern {
         subject: Some(node),
@@ -318,7 +318,7 @@ pub(super) fn from(node: TermId, predicate: Option<TermId>) -> QuadPattern {
     }
 }
 
-/// What a node is the object of.
+/// Returns the pattern of the triples with this object.
 pub(super) fn to(node: TermId, predicate: Option<TermId>) -> QuadPattern {
     QuadPattern {
         subject: None,

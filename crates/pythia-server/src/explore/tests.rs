@@ -1,4 +1,4 @@
-//! What is found and counted, with and without hidden graphs.
+//! Tests of search and counts, with and without hidden graphs.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl Store {
         self.reader(GraphRules::all())
     }
 
-    /// Sees everything but `:secret`.
+    /// Returns a reader that sees everything but `:secret`.
     fn restricted(&self) -> Reader {
         self.reader(GraphRules::parse(&["default", "http://e/open"]).expect("rules"))
     }
@@ -97,7 +97,7 @@ fn things_are_found_by_the_beginning_of_a_name_or_iri() {
     let store = Store::new();
     let all = store.all();
     for (text, expected) in [
-        // Just that name first, then of what most is said.
+        // Exact names first, then by the number of triples.
         ("Paris", vec!["Paris", "ParisTexas"]),
         ("par", vec!["Paris", "ParisTexas", "Paros"]),
         ("PARIS, T", vec!["ParisTexas"]),
@@ -192,7 +192,7 @@ fn a_node_has_its_triples_by_direction_and_predicate() {
     assert_eq!(paris["label"], "Paris");
     assert_eq!(paris["types"], json!(["http://e/City"]));
     let expected = [
-        // What several graphs say is said once.
+        // A triple in several graphs counts once.
         group("in", "out", 1, 1),
         group("label", "out", 3, 3),
         group("livesIn", "in", 2, 2),
@@ -266,7 +266,7 @@ fn a_hub_is_counted_without_being_read_to_its_end() {
     assert_eq!(same, hub);
 }
 
-/// What is suggested in place of `¦`.
+/// Returns the suggestions in place of `¦`.
 fn suggested(reader: &Reader, text: &str) -> Vec<Value> {
     let before = text.split('¦').next().expect("marked");
     let request = json!({
@@ -295,7 +295,7 @@ fn predicates_are_those_that_can_follow_in_the_query() {
     let store = Store::new();
     let all = store.all();
     let predicates = |group: &str| inserts(&all, &format!("{PROLOGUE}{group}"), "predicate");
-    // Cities have these; what others have comes behind.
+    // Predicates of cities come first, those of other things behind.
     let cities = predicates("?c a :City ; ¦");
     assert_eq!(cities[..4], ["rdfs:label", ":in", "a", ":population"]);
     assert!(cities[4..].contains(&"foaf:knows".to_owned()), "{cities:?}");

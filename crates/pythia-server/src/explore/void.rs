@@ -1,5 +1,5 @@
-//! What is in a dataset, as VoID (<https://www.w3.org/TR/void/>): counts that the store keeps, of what the
-//! asker sees.
+//! Contents of a dataset as VoID (<https://www.w3.org/TR/void/>): counts that the store keeps, of what the user
+//! sees.
 
 use std::cmp::Reverse;
 
@@ -10,12 +10,12 @@ use pythia::ids::{Component, GraphFilter, Order, QuadPattern, TermId, TermKind};
 use super::graph::{Description, Subject, VOID};
 use super::reader::{Reader, to};
 
-/// Predicates and classes that have parts of their own: the first ones.
+/// Limit on predicates and on classes that have parts of their own.
 const PARTS: usize = 1000;
-/// Graphs that are listed: the first ones.
+/// Limit on graphs that are listed.
 const GRAPHS: usize = 10_000;
 
-/// Describes the dataset, which is queried at `endpoint`. What cannot be counted in time is left out.
+/// Describes the dataset, which is queried at `endpoint`. Leaves out what cannot be counted in time.
 pub(super) fn describe(
     reader: &Reader,
     dataset: NamedNode,
@@ -52,7 +52,7 @@ pub(super) fn describe(
     Ok(out)
 }
 
-/// Triples of all graphs together that the asker sees, if that is known.
+/// Returns the number of quads in all visible graphs, if it is known.
 fn visible_quads(reader: &Reader) -> Result<Option<u64>, QueryError> {
     let graphs = &reader.snapshot.statistics().graphs;
     if reader.sees_all() {
@@ -67,7 +67,7 @@ fn visible_quads(reader: &Reader) -> Result<Option<u64>, QueryError> {
     Ok(graphs.is_complete().then_some(sum))
 }
 
-/// The predicates that the asker sees, with their triples.
+/// Returns the visible predicates with their numbers of triples.
 pub(super) fn properties(reader: &Reader) -> Result<Vec<(TermId, u64)>, QueryError> {
     let statistics = reader.snapshot.statistics();
     let mut visible = Vec::new();
@@ -101,8 +101,8 @@ pub(super) fn properties(reader: &Reader) -> Result<Vec<(TermId, u64)>, QueryErr
     Ok(properties)
 }
 
-/// The classes that the asker sees, with their instances as `count` counts them, the largest first: no more
-/// than [`PARTS`], and as many as are found in time; and whether that is all.
+/// Returns the visible classes with their instances as counted by `count`, the largest first, and whether the list
+/// is complete. Stops at [`PARTS`] classes or when the time is over.
 pub(super) fn classes(
     reader: &Reader,
     count: impl Fn(&QuadPattern) -> Result<u64, QueryError>,
@@ -116,7 +116,7 @@ pub(super) fn classes(
     Ok((classes, is_all))
 }
 
-/// False if there are more.
+/// Collects classes. Returns false if there are more.
 fn collect_classes(
     reader: &Reader,
     count: impl Fn(&QuadPattern) -> Result<u64, QueryError>,
@@ -144,7 +144,7 @@ fn collect_classes(
     Ok(true)
 }
 
-/// The named graphs that the asker sees, with their triples: the first ones.
+/// Returns the visible named graphs with their numbers of triples, up to [`GRAPHS`].
 pub(super) fn graphs(reader: &Reader) -> Result<Vec<(TermId, u64)>, QueryError> {
     let known = reader.snapshot.statistics().graphs.graphs.iter();
     let mut visible = Vec::new();

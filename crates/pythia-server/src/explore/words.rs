@@ -1,5 +1,4 @@
-//! What is typed of a name, which terms it may mean, and words that are no names: keywords, functions,
-//! variables, prefixes.
+//! The typed text, the terms it may mean, and words that are not names: keywords, functions, variables, prefixes.
 
 use std::cmp::Reverse;
 
@@ -11,7 +10,7 @@ use serde::Serialize;
 use super::complete::{Item, Prefix};
 use super::namespaces::local_start;
 
-/// What a suggestion is.
+/// The kind of a suggestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
@@ -25,7 +24,7 @@ pub(super) enum Kind {
     Function,
 }
 
-/// How well a term is what was typed, the best first.
+/// How well a term matches the typed text, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Match {
     Beginning,
@@ -34,7 +33,7 @@ pub(super) enum Match {
     Part,
 }
 
-/// Words that begin clauses outside of groups.
+/// Keywords that begin clauses outside of groups.
 const CLAUSES: [&str; 34] = [
     "SELECT",
     "PREFIX",
@@ -71,7 +70,7 @@ const CLAUSES: [&str; 34] = [
     "INTO",
     "SILENT",
 ];
-/// Words that begin parts of groups.
+/// Keywords that begin parts of groups.
 const PARTS: [&str; 11] = [
     "OPTIONAL",
     "FILTER",
@@ -85,18 +84,18 @@ const PARTS: [&str; 11] = [
     "FILTER NOT EXISTS",
     "SELECT",
 ];
-/// Words of expressions that are no functions.
+/// Keywords of expressions that are not functions.
 const OPERATORS: [&str; 5] = ["EXISTS", "NOT EXISTS", "IN", "AS", "DISTINCT"];
-/// Words that sort, or come after what results are to have.
+/// Keywords of projections and of ORDER BY, and those that may follow them.
 const PROJECTION: [&str; 6] = ["DISTINCT", "REDUCED", "ASC", "DESC", "WHERE", "FROM"];
-/// Prefixes suggested beside other things.
+/// Limit on prefixes that are suggested beside other things.
 const PREFIXES: usize = 5;
 
-/// What is typed, and the prefixes it may be typed with.
+/// The typed text, and the prefixes declared in the query.
 pub(super) struct Written<'p> {
     place: &'p Place,
     small: String,
-    /// IRIs that what is typed may begin, if it is a name with a prefix or the beginning of an IRI.
+    /// Beginnings of IRIs that the typed text stands for, if it is a prefixed name or the beginning of an IRI.
     beginnings: Vec<String>,
 }
 
@@ -132,12 +131,12 @@ impl<'p> Written<'p> {
         &self.place.prefixes
     }
 
-    /// Whether a name with a prefix, or an IRI, is being typed.
+    /// Returns whether a prefixed name or an IRI is being typed.
     pub(super) fn is_name(&self) -> bool {
         self.typed().contains([':', '<'])
     }
 
-    /// Whether the term may be meant.
+    /// Returns how a term matches the typed text, if it does.
     pub(super) fn matches(&self, term: &Term, label: Option<&str>) -> Option<Match> {
         if self.small.is_empty() {
             return Some(Match::Beginning);
@@ -174,7 +173,7 @@ impl<'p> Written<'p> {
     }
 }
 
-/// The prefix with which an IRI is shortest, and what follows it, if that can be written.
+/// Returns the prefix that makes an IRI shortest, and the local name, if that can be written.
 pub(super) fn shortest<'s>(
     iri: &'s str,
     prefixes: impl Iterator<Item = (&'s str, &'s str)>,
@@ -190,7 +189,7 @@ pub(super) fn shortest<'s>(
     fitting.min_by_key(|(name, local)| (local.len(), Reverse(name.len())))
 }
 
-/// The words that may stand at a place.
+/// Returns the words that are allowed at a place.
 pub(super) fn words(place: &Place) -> Vec<Item> {
     let typed = place.typed.to_uppercase();
     let keywords = |words: &[&str]| -> Vec<Item> {
@@ -241,7 +240,7 @@ fn plain(insert: String, kind: Kind) -> Item {
     }
 }
 
-/// The query's variables that begin with what is typed.
+/// Returns the query's variables that begin with the typed text.
 pub(super) fn variables(place: &Place) -> Vec<Item> {
     let typed = place.typed.trim_start_matches(['?', '$']);
     let has_sign = typed.len() < place.typed.len();
@@ -249,7 +248,7 @@ pub(super) fn variables(place: &Place) -> Vec<Item> {
         return Vec::new();
     }
     let fitting = place.variables.iter().filter(|name| {
-        // The one being typed is not there yet.
+        // Leaves out the variable that is being typed.
         name.starts_with(typed) && (name.as_str() != typed || typed.is_empty())
     });
     fitting
@@ -257,7 +256,7 @@ pub(super) fn variables(place: &Place) -> Vec<Item> {
         .collect()
 }
 
-/// Well-known prefixes that are not declared, as declarations.
+/// Suggests declarations of well-known prefixes.
 fn declarations(place: &Place) -> Vec<Item> {
     let typed = place.typed.trim_end_matches(':');
     let known = well_known_prefixes().iter();
@@ -270,7 +269,7 @@ fn declarations(place: &Place) -> Vec<Item> {
         .collect()
 }
 
-/// Prefixes that begin with what is typed.
+/// Suggests prefixes that begin with the typed text.
 fn prefixes(place: &Place) -> Vec<Item> {
     let typed = place.typed.as_str();
     if typed.is_empty() || typed.contains([':', '<']) {

@@ -1,5 +1,5 @@
-//! Paths that begin with `/$/`: whether the server is well, what it has, and work on its stores. Where
-//! Fuseki has the same, it is asked and answered as there.
+//! Paths that begin with `/$/`: health, contents, and administration of stores. Paths that Fuseki has too take the
+//! same requests and give the same answers.
 
 use std::path::Path as FilePath;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::protocol::answer;
 use crate::protocol::error::HttpError;
 use crate::state::{Dataset, State};
 
-/// The paths of operators.
+/// Returns the routes for operators.
 pub(crate) fn routes() -> Router<Arc<State>> {
     Router::new()
         .route("/$/ping", reading(get(ping).post(ping)))
@@ -52,7 +52,7 @@ fn doing(router: MethodRouter<Arc<State>>) -> MethodRouter<Arc<State>> {
     router.fallback(|| async { HttpError::method("POST") })
 }
 
-/// An answer that is never taken from a cache.
+/// Makes an answer that must not be cached.
 fn fresh(media_type: &'static str, text: String) -> Response {
     let mut response = Response::new(Body::from(text));
     let headers = response.headers_mut();
@@ -69,17 +69,17 @@ fn plain(text: impl Into<String>) -> Response {
     fresh("text/plain; charset=utf-8", text.into())
 }
 
-/// The time, as a sign of life.
+/// Returns the time, as a sign of life.
 async fn ping() -> Response {
     plain(time_text(SystemTime::now()))
 }
 
-/// Whether the process lives.
+/// Tells that the process is alive.
 async fn health() -> Response {
     plain("healthy\n")
 }
 
-/// Whether requests should be sent here.
+/// Tells whether requests should be sent here.
 async fn ready(caller: Caller) -> Response {
     let (status, text) = match caller.state.is_draining() {
         false => (StatusCode::OK, "ready\n"),
@@ -97,17 +97,17 @@ async fn metrics(caller: Caller) -> Result<Response, HttpError> {
         MetricsFor::Loopback | MetricsFor::Admins => is_admin(&caller),
     };
     if !allowed {
-        return Err(caller.identity.refuse("the path of metrics"));
+        return Err(caller.identity.refuse("reading metrics"));
     }
     let text = answer::run(Arc::default(), move || Ok(metrics::render(&caller.state))).await?;
     Ok(fresh(metrics::MEDIA_TYPE, text))
 }
 
-/// Whether somebody may look after all of the server.
+/// Returns whether the caller may administer the whole server.
 fn is_admin(caller: &Caller) -> bool {
     let datasets = caller.state.datasets();
     if datasets.by_name.is_empty() {
-        // Who may look after any dataset may look after none.
+        // Without datasets: a caller whose role covers any dataset.
         return caller.identity.access("").admin;
     }
     let mut names = datasets.by_name.keys();
@@ -121,7 +121,7 @@ fn check_admin(caller: &Caller, what: &str) -> Result<(), HttpError> {
     }
 }
 
-/// The same for what is about one dataset.
+/// Checks that the caller may administer one dataset.
 fn check_admin_of(exchange: &Exchange, what: &str) -> Result<(), HttpError> {
     match exchange.access.admin {
         true => Ok(()),
@@ -149,7 +149,7 @@ async fn dataset(exchange: Exchange) -> Response {
     as_json(&described(&exchange.dataset))
 }
 
-/// The datasets that the caller may read.
+/// Returns the datasets that the caller may use.
 fn visible(caller: &Caller) -> Vec<Value> {
     let datasets = caller.state.datasets();
     let visible = datasets.by_name.iter();
@@ -157,7 +157,7 @@ fn visible(caller: &Caller) -> Vec<Value> {
     visible.map(|(_, dataset)| described(dataset)).collect()
 }
 
-/// A dataset as Fuseki describes it.
+/// Describes a dataset as Fuseki does.
 fn described(dataset: &Dataset) -> Value {
     let service = |kind: &str, description: &str, endpoints: &[&str]| {
         json!({
@@ -191,7 +191,7 @@ async fn compact(exchange: Exchange) -> Result<Response, HttpError> {
     if dataset.config.read_only {
         return Err(HttpError::new(
             StatusCode::FORBIDDEN,
-            "the dataset is read-only, so it has no changes to merge",
+            "the dataset is read-only",
         ));
     }
     begin(&exchange, "Compact", move || {
@@ -205,16 +205,16 @@ async fn compact(exchange: Exchange) -> Result<Response, HttpError> {
 }
 
 async fn backup(exchange: Exchange) -> Result<Response, HttpError> {
-    check_admin_of(&exchange, "the making of backups")?;
+    check_admin_of(&exchange, "backup")?;
     let operate = &exchange.caller.settings.config.operate;
     let Some(folder) = &operate.backup_folder else {
         return Err(HttpError::new(
             StatusCode::FORBIDDEN,
-            "there is no folder for backups: set operate.backup_folder",
+            "no folder for backups: set operate.backup_folder",
         ));
     };
     let folder = folder.join(&*exchange.dataset.name);
-    // The store that is open, not what its path may lead to by now.
+    // Uses the open store, not whatever its path leads to by now.
     let dataset = Arc::clone(&exchange.dataset);
     begin(&exchange, "Backup", move || {
         back_up(&dataset.database, &folder)
@@ -235,7 +235,7 @@ fn back_up(database: &Database, folder: &FilePath) -> Result<String, String> {
     ))
 }
 
-/// Begins a task for a dataset, and tells its number.
+/// Starts a task for a dataset and returns its number.
 fn begin(
     exchange: &Exchange,
     what: &'static str,
@@ -246,7 +246,7 @@ fn begin(
         Ok(task) => Ok(as_json(&json!({ "taskId": task.id.to_string() }))),
         Err(other) => Err(HttpError::new(
             StatusCode::CONFLICT,
-            format!("task {} is at work on the dataset; see /$/tasks", other.id),
+            format!("task {} is running on the dataset; see /$/tasks", other.id),
         )),
     }
 }
@@ -265,18 +265,18 @@ async fn task(caller: Caller, Path(id): Path<String>) -> Result<Response, HttpEr
     match task {
         Some(task) => Ok(as_json(&task.to_json())),
         None => Err(HttpError::not_found(format!(
-            "there is no task {id}, or it was too long ago"
+            "there is no task {id}, or it ended too long ago"
         ))),
     }
 }
 
 /// Reads the configuration again.
 async fn reload(caller: Caller) -> Result<Response, HttpError> {
-    check_admin(&caller, "the configuration")?;
+    check_admin(&caller, "reloading the configuration")?;
     let state = Arc::clone(&caller.state);
     answer::run(Arc::default(), move || match state.reload() {
         Ok(reloaded) => Ok(as_json(&reloaded.to_json())),
-        // What is wrong is in a file of the server, not in the request.
+        // The error is in a file of the server, not in the request.
         Err(error) => Err(HttpError::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             format!("nothing was changed: {error}"),

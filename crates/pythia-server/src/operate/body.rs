@@ -1,4 +1,4 @@
-//! The body of an answer, with an eye on what goes out and how it ends.
+//! Answer bodies that record their bytes and how they end.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use http_body::{Body as _, Frame, SizeHint};
 use super::record::Record;
 use crate::state::State;
 
-/// A body that is counted in a record. When it is dropped, its request has ended.
+/// A body that is counted in a record. Dropping it ends the request.
 struct Recorded {
     body: Body,
     record: Arc<Record>,
     state: Arc<State>,
-    /// The end was seen.
+    /// True if the end was seen.
     ended: bool,
 }
 
-/// The answer as it is sent: its record is told of its status, its bytes, and its end.
+/// Wraps an answer so that its status, bytes and end are recorded.
 pub(crate) fn recorded(response: Response, record: Arc<Record>, state: &Arc<State>) -> Response {
     record.set_status(response.status().as_u16());
     response.map(|body| {
         Body::new(Recorded {
-            // Nobody takes the body of an answer that has none.
+            // The body of an answer to HEAD is never read.
             ended: record.method == Method::HEAD,
             body,
             record,

@@ -1,8 +1,8 @@
-//! What the process writes to standard error, as text or JSON.
+//! The log on standard error, as text or JSON.
 //!
-//! Events come from anywhere by way of `tracing`; [`install`] says once, for the process, where they go,
-//! and [`apply`] changes what is written and how. A program that embeds the server and has a subscriber
-//! of its own gets the events there instead.
+//! Events come through `tracing`. [`install`] sets their destination once for the process; [`apply`] changes the
+//! levels and the format. A program that embeds the server and has its own subscriber gets the events there
+//! instead.
 
 use std::io;
 use std::sync::OnceLock;
@@ -18,7 +18,7 @@ use crate::config::{Level, LogConfig, LogFormat};
 type Filtered = Layered<reload::Layer<Targets, Registry>, Registry>;
 type Writer = Box<dyn Layer<Filtered> + Send + Sync>;
 
-/// What can be changed while the process runs.
+/// Handles to change the settings while the process runs.
 struct Control {
     targets: reload::Handle<Targets, Registry>,
     writer: reload::Handle<Writer, Filtered>,
@@ -26,7 +26,7 @@ struct Control {
 
 static CONTROL: OnceLock<Control> = OnceLock::new();
 
-/// Writes events from now on. The first call counts; whether it was this one.
+/// Installs the subscriber, so that events are written from now on. Returns false if the process has one already.
 pub fn install(config: &LogConfig) -> bool {
     let (targets, targets_handle) = reload::Layer::new(targets(config));
     let (writer, writer_handle) = reload::Layer::new(writer(config));
@@ -37,16 +37,16 @@ pub fn install(config: &LogConfig) -> bool {
             targets: targets_handle,
             writer: writer_handle,
         };
-        // Nobody else comes this far.
+        // Only the first call comes this far.
         let _ = CONTROL.set(control);
     }
     installed
 }
 
-/// Writes what this configuration says from now on, if [`install`] was called.
+/// Applies new settings, if [`install`] was called.
 pub(crate) fn apply(config: &LogConfig) {
     if let Some(control) = CONTROL.get() {
-        // They fail if the subscriber is gone, which lives as long as the process.
+        // Fails only if the subscriber is gone, but it lives as long as the process.
         let _ = control.writer.reload(writer(config));
         let _ = control.targets.reload(targets(config));
     }

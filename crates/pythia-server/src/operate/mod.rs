@@ -1,7 +1,7 @@
-//! What operators look at, and what they do: metrics, logs, traces, administration.
+//! Interfaces for operators: metrics, logs, traces, administration.
 //!
-//! Every request has a [`record::Record`]; when its answer has gone out, [`Operations::ended`] counts it
-//! and hands it to a thread that writes logs and traces.
+//! Every request has a [`record::Record`]. When its answer has been sent, [`Operations::ended`] counts it and
+//! passes it to a thread that writes logs and traces.
 
 mod admin;
 mod body;
@@ -32,18 +32,18 @@ use trace::Tracer;
 pub(crate) use admin::routes;
 pub(crate) use body::recorded;
 
-/// What one server keeps for its operators.
+/// The state behind a server's interfaces for operators.
 pub(crate) struct Operations {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tasks: Tasks,
     pub(crate) started: SystemTime,
-    /// Where the configuration comes from.
+    /// The source of the configuration, for reloads.
     source: ConfigSource,
-    /// What connections are encrypted with, if they are.
+    /// The TLS certificate and key, if connections are encrypted.
     keys: Option<Arc<Keys>>,
-    /// Held while the configuration is read again.
+    /// Held during a reload.
     reloading: parking_lot::Mutex<()>,
-    // It ends before the tracer, which it uses.
+    // Dropped before the tracer, which it uses.
     observer: Observer,
     tracer: RwLock<Option<Arc<Tracer>>>,
 }
@@ -66,7 +66,7 @@ impl Operations {
         })
     }
 
-    /// Takes note of a request whose answer has gone out.
+    /// Records a request whose answer has been sent.
     pub(crate) fn ended(&self, record: Arc<Record>, log: &LogConfig) {
         self.metrics.record(&record);
         let slow = record.activity.get().is_some() && record.total() >= log.slow_query;
@@ -89,7 +89,7 @@ impl Operations {
     }
 }
 
-/// A time as Fuseki writes it.
+/// Formats a time as Fuseki does.
 fn time_text(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);

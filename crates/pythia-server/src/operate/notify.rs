@@ -1,45 +1,45 @@
-//! What systemd is told, if it has started the server: readiness, reloads, the end, and signs of life.
+//! Notifications to systemd, if it started the server: readiness, reloads, stopping, and watchdog pings.
 
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// Ready to serve, or ready again after a reload.
+/// Notifies that the server serves, or serves again after a reload.
 pub(crate) fn ready(status: &str) {
     send(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// About to read the configuration again; [`ready`] says when that is done.
+/// Notifies that a reload begins; [`ready`] ends it.
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => send(&[NotifyState::Reloading, now]),
-        Err(error) => tracing::warn!(%error, "systemd was not told of the reload"),
+        Err(error) => tracing::warn!(%error, "systemd could not be notified of the reload"),
     }
 }
 
-/// About to end, which may take this long.
+/// Notifies that the server stops, which may take this long.
 pub(crate) fn stopping(grace: Duration) {
     let us = u32::try_from(grace.as_micros()).unwrap_or(u32::MAX);
     send(&[
         NotifyState::Stopping,
         NotifyState::ExtendTimeoutUsec(us),
-        NotifyState::Status("finishing what runs"),
+        NotifyState::Status("waiting for running requests"),
     ]);
 }
 
-/// A sign of life.
+/// Sends a watchdog ping.
 pub(crate) fn alive() {
     send(&[NotifyState::Watchdog]);
 }
 
-/// How often to give a sign of life: twice in the time that systemd waits for one.
+/// Returns the interval of watchdog pings: half of systemd's timeout.
 pub(crate) fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|timeout| timeout / 2)
 }
 
 fn send(states: &[NotifyState<'_>]) {
-    // Without a socket there is nobody to tell, and that is no error.
+    // Without a socket there is no systemd to notify; that is not an error.
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "systemd could not be told");
+        tracing::warn!(%error, "systemd could not be notified");
     }
 }

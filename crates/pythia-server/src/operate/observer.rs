@@ -1,7 +1,7 @@
-//! The access log, the log of slow queries and traces: written by a thread of their own, so that no request
-//! waits for whoever reads them.
+//! Writes the access log, the log of slow queries and traces on a thread of its own, so that no request waits for
+//! their readers.
 //!
-//! What cannot be written as fast as it comes is lost, and counted.
+//! Events that come faster than they can be written are dropped and counted.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -11,27 +11,27 @@ use std::time::Duration;
 use super::record::Record;
 use super::trace::Tracer;
 
-/// Requests that may wait to be written.
+/// Limit on requests that wait to be written.
 const WAITING: usize = 8192;
-/// Bytes of a slow query's text that are written.
+/// Limit on the text of a slow query that is written, in bytes.
 const TEXT_BYTES: usize = 4096;
 
-/// Takes note of requests that have ended.
+/// Receives requests that have ended.
 #[derive(Debug)]
 pub(crate) struct Observer {
-    /// `None` once it ends.
+    /// `None` once the observer is dropped.
     sender: Option<SyncSender<Ended>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A request that has ended, and what is to be written of it.
+/// A request that has ended, and what to write about it.
 pub(crate) struct Ended {
     pub(crate) record: Arc<Record>,
-    /// It goes into the access log.
+    /// True if it goes into the access log.
     pub(crate) access: bool,
-    /// It took longer than a slow query may.
+    /// True if it took longer than the limit for slow queries.
     pub(crate) slow: bool,
-    /// Its plan has warnings.
+    /// True if its plan has warnings.
     pub(crate) warns: bool,
     pub(crate) tracer: Option<Arc<Tracer>>,
 }
@@ -40,7 +40,7 @@ impl Observer {
     pub(crate) fn start() -> Self {
         let (sender, receiver) = sync_channel(WAITING);
         let thread = std::thread::Builder::new().name("request log".to_owned());
-        // Without a thread the channel is closed, and what is sent is counted as lost.
+        // Without a thread the channel is closed, and all events count as dropped.
         let thread = thread.spawn(move || write_all(&receiver)).ok();
         Self {
             sender: Some(sender),
@@ -48,19 +48,19 @@ impl Observer {
         }
     }
 
-    /// Writes it when there is time; false if there is none, and it is lost.
+    /// Queues a request to be written. Returns false if the queue is full and the request is dropped.
     pub(crate) fn observe(&self, ended: Ended) -> bool {
         let sender = self.sender.as_ref();
         sender.is_some_and(|sender| sender.try_send(ended).is_ok())
     }
 }
 
-/// What waits is still written.
+/// Writes everything that is queued before it returns.
 impl Drop for Observer {
     fn drop(&mut self) {
         self.sender = None;
         if let Some(thread) = self.thread.take() {
-            // If it panicked, that was reported then.
+            // A panic was reported when it happened.
             let _ = thread.join();
         }
     }
@@ -93,7 +93,7 @@ fn write_access(record: &Record) {
         dataset = record.dataset.get().map(|dataset| &**dataset),
         operation = record.operation.get(),
         method = record.method.as_str(),
-        // Without its query string, which may have anything in it.
+        // Without the query string, which may contain anything.
         path = record.uri.path(),
         status = record.status(),
         bytes = record.bytes(),
@@ -145,7 +145,7 @@ fn write_warnings(record: &Record) {
     }
 }
 
-/// Milliseconds with three digits after the point.
+/// Returns milliseconds with three decimals.
 fn ms(time: Duration) -> f64 {
     time.as_micros() as f64 / 1e3
 }

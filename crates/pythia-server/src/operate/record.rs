@@ -1,4 +1,4 @@
-//! What is known of a request, for metrics, logs and traces.
+//! The record of a request, for metrics, logs and traces.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
@@ -10,21 +10,21 @@ use http::{HeaderValue, Method, Uri};
 
 use crate::running::Activity;
 
-/// Marks a time that was never set.
+/// Marks a time that was not set.
 const UNSET: u64 = u64::MAX;
 
-/// One per request. Its parts are set as they become known; the body of the answer holds it to its end.
+/// One per request. Its fields are set as they become known; the answer's body holds it until the answer ends.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) started: Instant,
-    /// The same by the clock on the wall.
+    /// The same in wall-clock time.
     pub(crate) started_at: SystemTime,
     pub(crate) peer: IpAddr,
     pub(crate) method: Method,
     pub(crate) uri: Uri,
-    /// Of which trace it is a part (W3C Trace Context), if it says so.
+    /// The trace that the request is part of (W3C Trace Context), if the client sent one.
     pub(crate) traceparent: Option<HeaderValue>,
-    /// What was asked for, as `query` or `update`, once the route is known.
+    /// The operation, such as `query` or `update`, once the route is known.
     pub(crate) operation: OnceLock<&'static str>,
     pub(crate) dataset: OnceLock<Arc<str>>,
     pub(crate) user: OnceLock<Arc<str>>,
@@ -32,7 +32,7 @@ pub(crate) struct Record {
     /// The query or update, with its text and plan.
     pub(crate) activity: OnceLock<Arc<Activity>>,
     queued_us: AtomicU64,
-    /// From its start to its turn.
+    /// From the start of the request to its turn.
     begun_us: AtomicU64,
     prepare_us: AtomicU64,
     run_us: AtomicU64,
@@ -44,7 +44,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// A request that has just come in from an address.
+    /// Makes the record of a request that has just arrived from an address.
     pub(crate) fn new(peer: IpAddr, request: &Request) -> Self {
         Self {
             started: Instant::now(),
@@ -70,34 +70,34 @@ impl Record {
         }
     }
 
-    /// How long it waited for its turn, which has come now.
+    /// Sets how long the request waited for its turn, which has come now.
     pub(crate) fn set_queued(&self, time: Duration) {
         self.queued_us.store(micros(time), Relaxed);
         self.begun_us.store(micros(self.started.elapsed()), Relaxed);
     }
 
-    /// How long parsing and planning took.
+    /// Sets how long parsing and planning took.
     pub(crate) fn set_prepared(&self, time: Duration) {
         self.prepare_us.store(micros(time), Relaxed);
     }
 
-    /// How long it ran, parsing and planning included, and what it gave.
+    /// Sets how long the request ran, with parsing and planning, and its number of results.
     pub(crate) fn set_run(&self, time: Duration, rows: u64) {
         self.run_us.store(micros(time), Relaxed);
         self.rows.store(rows, Relaxed);
     }
 
-    /// What was answered.
+    /// Sets the status of the answer.
     pub(crate) fn set_status(&self, status: u16) {
         self.status.store(status, Relaxed);
     }
 
-    /// Bytes of the answer's body that went out, as sent.
+    /// Adds bytes of the body that were sent, as encoded for transfer.
     pub(crate) fn add_bytes(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// The answer has ended, whole or not.
+    /// Records that the answer has ended, complete or not.
     pub(crate) fn end(&self, aborted: bool) {
         self.total_us.store(micros(self.started.elapsed()), Relaxed);
         self.aborted.store(aborted, Relaxed);
@@ -107,7 +107,7 @@ impl Record {
         Duration::from_micros(self.queued_us.load(Relaxed))
     }
 
-    /// From its start to its turn.
+    /// Returns the time from the start of the request to its turn.
     pub(crate) fn begun(&self) -> Duration {
         Duration::from_micros(self.begun_us.load(Relaxed))
     }
@@ -116,10 +116,10 @@ impl Record {
         Duration::from_micros(self.prepare_us.load(Relaxed))
     }
 
-    /// How long it ran; `None` if its turn never came.
+    /// Returns how long the request ran; `None` if its turn never came.
     pub(crate) fn run(&self) -> Option<Duration> {
         match self.run_us.load(Relaxed) {
-            // It failed.
+            // The request failed.
             UNSET => {
                 let has_begun = |activity: &&Arc<Activity>| activity.has_begun();
                 let begun = self.activity.get().filter(has_begun).map(|_| self.begun());
@@ -145,7 +145,7 @@ impl Record {
         self.status.load(Relaxed)
     }
 
-    /// Whether the answer ended before its end.
+    /// Returns whether the answer was cut.
     pub(crate) fn is_aborted(&self) -> bool {
         self.aborted.load(Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Taking over a changed configuration while the server runs: all of it, or nothing.
+//! Reloading a configuration while the server runs: all of it takes effect, or nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::config::{Config, ConfigError, DatasetConfig};
 use crate::server::ServerError;
 use crate::state::{Dataset, Datasets, Settings, State};
 
-/// What a reload has done.
+/// The result of a reload.
 #[derive(Debug, Default)]
 pub(crate) struct Reloaded {
-    /// Datasets that are served from now on.
+    /// Datasets that were added.
     added: Vec<String>,
-    /// Datasets that are not any more.
+    /// Datasets that were removed.
     removed: Vec<String>,
-    /// Settings that were changed and take effect when the server is started again.
+    /// Changed settings that take effect only after a restart.
     restart: Vec<String>,
 }
 
@@ -34,10 +34,10 @@ impl Reloaded {
 }
 
 impl State {
-    /// Reads the configuration again. Requests under way keep what they began with.
+    /// Reads the configuration again. Running requests keep their settings.
     ///
     /// # Errors
-    /// Whatever is wrong with it; then everything stays as it was.
+    /// The mistake in the configuration; everything stays as it was.
     pub(crate) fn reload(&self) -> Result<Reloaded, ServerError> {
         let _one_at_a_time = self.operations.reloading.lock();
         notify::reloading();
@@ -48,16 +48,16 @@ impl State {
                 removed,
                 restart,
             }) => {
-                tracing::info!(?added, ?removed, "the configuration was read again");
+                tracing::info!(?added, ?removed, "reloaded the configuration");
                 for setting in restart {
-                    tracing::warn!("{setting} takes effect when the server is started again");
+                    tracing::warn!("{setting} takes effect after a restart");
                 }
             }
-            Err(error) => tracing::error!("the configuration stays as it was: {error}"),
+            Err(error) => tracing::error!("reload failed, the old configuration stays: {error}"),
         }
         notify::ready(match outcome {
             Ok(_) => "serving",
-            Err(_) => "serving, with the old configuration: the new one is wrong",
+            Err(_) => "serving with the old configuration: the new one has an error",
         });
         outcome
     }
@@ -70,9 +70,9 @@ impl State {
             restart: needing_restart(&old.config, &config),
             ..Reloaded::default()
         };
-        // All that can fail comes first.
+        // Everything that can fail comes first.
         let settings = Settings::new(config)?;
-        // It goes on to listen where it does.
+        // The server stays on its addresses.
         let auth = &settings.auth;
         auth.check_succeeds(&old.auth)
             .and_then(|()| auth.check_bind(&self.listening))
@@ -94,7 +94,7 @@ impl State {
         Ok(reloaded)
     }
 
-    /// Opens the datasets that are new, and keeps those that are open.
+    /// Opens new datasets and keeps those that are open.
     fn reopen(
         &self,
         wanted: &[DatasetConfig],
@@ -126,7 +126,7 @@ impl State {
     }
 }
 
-/// Settings that are read when the server starts.
+/// Returns the changed settings that are read only when the server starts.
 fn needing_restart(old: &Config, new: &Config) -> Vec<String> {
     let (limits, old_limits) = (&new.limits, &old.limits);
     let changed = [

@@ -1,4 +1,4 @@
-//! A server as a process of its own: what signals, systemd and a changed file of configuration tell it.
+//! A server as a process: reacts to signals, systemd and a changed configuration file.
 
 use std::future::pending;
 use std::io;
@@ -12,10 +12,10 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use super::notify;
 use crate::state::State;
 
-/// How often the file of configuration is looked at.
+/// Interval between checks of the configuration file.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What tells a server what to do.
+/// Reacts to signals and to changes of the configuration file.
 pub(crate) struct Attendant {
     state: Arc<State>,
     stop: watch::Sender<bool>,
@@ -25,7 +25,7 @@ pub(crate) struct Attendant {
 }
 
 impl Attendant {
-    /// Takes signals from now on. Within a runtime.
+    /// Begins to catch signals. Must be called within a runtime.
     pub(crate) fn new(state: Arc<State>, stop: watch::Sender<bool>) -> io::Result<Self> {
         Ok(Self {
             state,
@@ -36,7 +36,7 @@ impl Attendant {
         })
     }
 
-    /// Attends until a second signal says that it is to end at once. The first one has it end in order.
+    /// Runs until a second signal asks to stop at once. The first one begins an orderly stop.
     pub(crate) async fn attend(mut self) {
         notify::ready("serving");
         let mut alive = notify::watchdog_interval().map(ticks);
@@ -53,14 +53,14 @@ impl Attendant {
         }
     }
 
-    /// Has the server end; whether it was told to before.
+    /// Begins an orderly stop. Returns whether one had begun before.
     fn stop_once(&self) -> bool {
         if self.stop.send_replace(true) {
-            tracing::warn!("told to stop again: what runs is left");
+            tracing::warn!("asked to stop again: not waiting for running requests");
             return true;
         }
         let grace = self.state.settings().config.limits.grace_time;
-        tracing::info!("stopping: what runs may go on for {grace:?}");
+        tracing::info!("stopping: waiting up to {grace:?} for running requests");
         notify::stopping(grace);
         false
     }
@@ -72,7 +72,7 @@ fn ticks(period: Duration) -> Interval {
     ticks
 }
 
-/// The next tick; never, if there are none.
+/// Waits for the next tick; forever if `interval` is `None`.
 async fn tick(interval: &mut Option<Interval>) {
     match interval {
         Some(interval) => drop(interval.tick().await),
@@ -82,16 +82,16 @@ async fn tick(interval: &mut Option<Interval>) {
 
 async fn reload(state: &Arc<State>) {
     let state = Arc::clone(state);
-    // What came of it is logged there.
+    // The outcome is logged there.
     let _ = tokio::task::spawn_blocking(move || state.reload().map(drop)).await;
 }
 
-/// Tells when the file of configuration was changed, once whoever writes it is done.
+/// Detects changes of the configuration file, once its writer is done.
 struct FileWatch {
     state: Arc<State>,
-    /// As it was when it was last read.
+    /// The file's state when it was last read.
     read: crate::config::FileState,
-    /// As it was at the last look.
+    /// The file's state at the last check.
     seen: crate::config::FileState,
 }
 

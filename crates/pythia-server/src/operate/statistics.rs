@@ -1,4 +1,4 @@
-//! What datasets hold and were asked: Fuseki's statistics of requests, and more under `pythia`.
+//! Statistics of datasets: Fuseki's counts of requests, and more under `pythia`.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::protocol::answer;
 use crate::protocol::error::HttpError;
 use crate::state::{Dataset, State};
 
-/// Of all datasets that the caller may know everything of; `pythia` is of the one at the root.
+/// Answers with the statistics of all datasets that the caller may read completely; `pythia` has those of the
+/// default dataset.
 pub(super) async fn of_all(caller: Caller) -> Result<Response, HttpError> {
     let datasets = caller.state.datasets();
     let known = |dataset: &Arc<Dataset>| {
@@ -42,7 +43,9 @@ pub(super) async fn of_one(exchange: Exchange) -> Result<Response, HttpError> {
         ..
     } = exchange;
     if !access.admin && !access.read.is_all() {
-        return Err(caller.identity.refuse("what a dataset holds as a whole"));
+        return Err(caller
+            .identity
+            .refuse("reading the statistics of a whole dataset"));
     }
     answer::run(Arc::default(), move || {
         told(
@@ -70,7 +73,7 @@ fn told(
     Ok(as_json(&told))
 }
 
-/// How often a dataset was asked for what.
+/// Returns the numbers of requests to a dataset, by operation.
 fn requests(state: &State, dataset: &Dataset) -> Value {
     let counts = |tally: &Tally| {
         json!({
@@ -93,7 +96,7 @@ fn requests(state: &State, dataset: &Dataset) -> Value {
     told
 }
 
-/// What a dataset holds, and in how many bytes.
+/// Returns the contents of a dataset in numbers, and their size.
 fn contents(dataset: &Dataset) -> Result<Value, QueryError> {
     let database = &dataset.database;
     let snapshot = database.snapshot();

@@ -1,4 +1,4 @@
-//! Long work of operators in the background: compacting and backing up. One at a time for each dataset.
+//! Tasks of operators in the background: compaction and backup. Each dataset has at most one at a time.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::time_text;
 
-/// Ended tasks that are remembered.
+/// Limit on ended tasks that are remembered.
 const REMEMBERED: usize = 100;
 
-/// All tasks since the server was started, as far as they are remembered.
+/// The tasks since the start of the server; old ones are forgotten.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     list: Mutex<List>,
@@ -20,12 +20,12 @@ pub(crate) struct Tasks {
 
 #[derive(Debug, Default)]
 struct List {
-    /// The number of the last one.
+    /// The number of the last task.
     last: u64,
     tasks: VecDeque<Arc<Task>>,
 }
 
-/// A task, running or ended.
+/// A running or ended task.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) id: u64,
@@ -38,15 +38,15 @@ pub(crate) struct Task {
 #[derive(Debug)]
 struct Ended {
     at: SystemTime,
-    /// What was done, or why it was not.
+    /// What was done, or the error.
     outcome: Result<String, String>,
 }
 
 impl Tasks {
-    /// Begins a task.
+    /// Starts a task.
     ///
     /// # Errors
-    /// The one that is running for the dataset already.
+    /// The task that is already running for the dataset.
     pub(crate) fn start(
         &self,
         what: &'static str,
@@ -57,17 +57,19 @@ impl Tasks {
         let running = Arc::clone(&task);
         let thread = std::thread::Builder::new().name(what.to_owned());
         let spawned = thread.spawn(move || {
-            // However it ends, the task does: another one may begin then.
+            // The task ends even if the work panics, so that another one may start.
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            running.end(outcome.unwrap_or_else(|_| Err("it panicked".to_owned())));
+            running.end(
+                outcome.unwrap_or_else(|_| Err("internal error: the task panicked".to_owned())),
+            );
         });
         if let Err(error) = spawned {
-            task.end(Err(format!("no thread for it: {error}")));
+            task.end(Err(format!("could not start a thread: {error}")));
         }
         Ok(task)
     }
 
-    /// All that are remembered, the oldest first.
+    /// Returns the remembered tasks, the oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<Task>> {
         self.list.lock().tasks.iter().cloned().collect()
     }
@@ -87,7 +89,7 @@ impl List {
         while self.tasks.len() >= REMEMBERED {
             match self.tasks.iter().position(|task| !task.is_running()) {
                 Some(ended) => self.tasks.remove(ended),
-                // As many as there are datasets at most.
+                // All are running: at most one per dataset.
                 None => break,
             };
         }
@@ -129,11 +131,11 @@ impl Task {
             }
         }
         let at = SystemTime::now();
-        // Only its own thread ends it.
+        // Only the task's own thread ends it.
         let _ = self.ended.set(Ended { at, outcome });
     }
 
-    /// As Fuseki tells it, with what came of it.
+    /// Returns the task as Fuseki does, with its outcome.
     pub(crate) fn to_json(&self) -> Value {
         let mut told = json!({
             "taskId": self.id.to_string(),

@@ -1,8 +1,7 @@
-//! Traces of requests for OpenTelemetry: sent as OTLP over HTTP.
+//! OpenTelemetry traces of requests, sent as OTLP over HTTP.
 //!
-//! A request is a span, a child of the one that the client names in `traceparent` (W3C Trace Context), with
-//! spans for waiting, planning and running below. They are made when the request has ended, of what its
-//! record says.
+//! A request is a span, a child of the one in the client's `traceparent` (W3C Trace Context). Its child spans are
+//! waiting, planning and running. They are made from the record when the request has ended.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,10 +23,10 @@ use ureq::Agent;
 use super::record::Record;
 use crate::config::{ConfigError, TracingConfig};
 
-/// Bytes of a collector's answer that are read.
+/// Limit on how much of a collector's answer is read, in bytes.
 const ANSWER_BYTES: u64 = 1 << 20;
 
-/// Makes spans of requests, and sends them.
+/// Makes and sends the spans of requests.
 #[derive(Debug)]
 pub(crate) struct Tracer {
     provider: SdkTracerProvider,
@@ -35,7 +34,7 @@ pub(crate) struct Tracer {
 }
 
 impl Tracer {
-    /// `None` if traces go nowhere.
+    /// Makes a tracer; `None` if no endpoint is configured.
     pub(crate) fn new(config: &TracingConfig) -> Result<Option<Arc<Self>>, ConfigError> {
         let Some(endpoint) = &config.endpoint else {
             return Ok(None);
@@ -62,7 +61,7 @@ impl Tracer {
         Ok(Some(Arc::new(Self { provider, tracer })))
     }
 
-    /// Sends the spans of a request that has ended, some time later.
+    /// Sends the spans of a request that has ended. Returns before they are sent.
     pub(crate) fn send(&self, record: &Record) {
         let parent =
             TraceContextPropagator::new().extract_with_context(&Context::new(), &Headers(record));
@@ -88,7 +87,7 @@ impl Tracer {
         span.end_with_timestamp(record.started_at + record.total());
     }
 
-    /// The children of a request's span: waiting, then planning and running.
+    /// Sends the child spans of a request: waiting, planning, running.
     fn send_parts(&self, record: &Record, parent: &Context) {
         let Some(run) = record.run() else {
             return;
@@ -109,16 +108,16 @@ impl Tracer {
     }
 }
 
-/// What has not been sent yet is sent, within some seconds.
+/// Sends the remaining spans, within a few seconds.
 impl Drop for Tracer {
     fn drop(&mut self) {
         if let Err(error) = self.provider.shutdown() {
-            tracing::warn!(%error, "the last traces were not sent");
+            tracing::warn!(%error, "the last traces could not be sent");
         }
     }
 }
 
-/// By the names of OpenTelemetry's semantic conventions, where there are some.
+/// Returns attributes with the names of OpenTelemetry's semantic conventions, where those exist.
 fn attributes(record: &Record) -> Vec<KeyValue> {
     let mut attributes = vec![
         KeyValue::new("http.request.method", record.method.to_string()),
@@ -143,7 +142,7 @@ fn attributes(record: &Record) -> Vec<KeyValue> {
     attributes
 }
 
-/// The headers of a request that say what trace it is a part of.
+/// The trace headers of a request.
 struct Headers<'r>(&'r Record);
 
 impl Extractor for Headers<'_> {
@@ -157,7 +156,7 @@ impl Extractor for Headers<'_> {
     }
 }
 
-/// Sends over HTTP from the exporter's own thread, which may wait.
+/// An HTTP client for the exporter's own thread, which may block.
 #[derive(Debug)]
 struct Client(Agent);
 

@@ -1,19 +1,19 @@
-//! Kinds of addresses: which of them lead out, and which into what only this machine reaches.
+//! Classes of addresses: public, private, or reachable only from this machine or its network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where an address leads.
+/// The class of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// The Internet.
     Public,
-    /// A network of the organisation: RFC 1918, RFC 4193, RFC 6598.
+    /// A private network: RFC 1918, RFC 4193, RFC 6598.
     Private,
-    /// This machine, its neighbours (where clouds keep their secrets), groups, and what is reserved.
+    /// Loopback, link-local (cloud metadata services among them), multicast and reserved addresses.
     Restricted,
 }
 
-/// Where an address leads, whatever it is wrapped in.
+/// Returns the class of an address; addresses embedded in others count as themselves.
 pub(super) fn reach(address: IpAddr) -> Reach {
     match address.to_canonical() {
         IpAddr::V4(address) => of_v4(address),
@@ -42,11 +42,11 @@ fn of_v6(address: Ipv6Addr) -> Reach {
         of_v4(Ipv4Addr::new(a, b, c, d))
     };
     match address.segments() {
-        // Addresses of the old Internet inside the new one: NAT64 and 6to4.
+        // IPv4 addresses embedded in IPv6: NAT64 and 6to4.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => embedded(high, low),
         [0x2002, high, low, ..] => embedded(high, low),
         [0xfc00..=0xfdff, ..] => Reach::Private,
-        // Protocols, Teredo among them, and documentation.
+        // Protocol assignments, Teredo among them, and documentation.
         [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Reach::Restricted,
         [0x2000..=0x3fff, ..] => Reach::Public,
         _ => Reach::Restricted,

@@ -1,4 +1,4 @@
-//! Whom the server may ask, as it is configured: the table `outbound`.
+//! The table `outbound` of the configuration: addresses that the server may send requests to.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,21 +7,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::human;
 
-/// Places that SERVICE and LOAD may reach. Default: none.
+/// Addresses that SERVICE and LOAD may reach. Default: none.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OutboundConfig {
-    /// URLs (`https://query.wikidata.org/sparql`), beginnings of URLs
-    /// (`https://*.example.org/data/*`), and addresses or networks (`10.0.0.0/8`).
+    /// URLs (`https://query.wikidata.org/sparql`), beginnings of URLs (`https://*.example.org/data/*`), and
+    /// addresses or networks (`10.0.0.0/8`).
     pub allow: Vec<String>,
-    /// The folder whose files LOAD may read by `file:` IRIs.
+    /// The folder whose files LOAD may read through `file:` IRIs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_folder: Option<PathBuf>,
-    /// How long one that is asked may be silent; a request ends with its query's time limit. Default
-    /// 60 s.
+    /// How long an endpoint may be silent. A request also ends with the time limit of its query. Default 60 s.
     #[serde(with = "human")]
     pub timeout: Duration,
-    /// Bytes of one answer. Default 1 GiB.
+    /// Limit on the size of one response, in bytes. Default 1 GiB.
     #[serde(rename = "response_size", with = "human")]
     pub response_bytes: u64,
 }

@@ -1,9 +1,8 @@
-//! What requests may make this server ask of others: SERVICE and LOAD.
+//! Outbound requests on behalf of clients: SERVICE and LOAD.
 //!
-//! Whoever may send queries decides on their URLs, so these must be on an allow-list; and what a name
-//! stands for is decided by whoever answers for the name, so every address is checked too, each time
-//! and where it is about to be connected to. Redirects are requests like any other: LOAD follows them
-//! if they may be asked, SERVICE follows none.
+//! Clients choose the URLs, so these must be on an allow-list. The owner of a name chooses its addresses, so every
+//! address is checked too, each time and right before the connection is made. Redirects are checked like any other
+//! request: LOAD follows those that are allowed, SERVICE follows none.
 
 mod address;
 pub(crate) mod config;
@@ -24,22 +23,22 @@ use ureq::{Agent, Error};
 use self::config::OutboundConfig;
 use self::rules::Rules;
 
-/// How many redirects LOAD follows.
+/// Limit on redirects that LOAD follows.
 const REDIRECTS_MAX: u32 = 5;
-/// Connections kept open for what is asked next, for each endpoint.
+/// Idle connections kept open for each endpoint.
 const IDLE_MAX: usize = 8;
 
-/// The places that may be asked.
+/// The handlers of SERVICE and LOAD.
 pub(crate) struct Outbound {
     service: Arc<dyn ServiceHandler>,
     load: Arc<dyn LoadHandler>,
 }
 
 impl Outbound {
-    /// As configured.
+    /// Makes the handlers from the configuration.
     ///
     /// # Errors
-    /// Which entry is wrong.
+    /// The wrong entry.
     pub(crate) fn new(config: &OutboundConfig) -> Result<Self, String> {
         let rules = Arc::new(Rules::new(&config.allow)?);
         let timeout = config.timeout;
@@ -59,18 +58,18 @@ impl Outbound {
         })
     }
 
-    /// Asks endpoints for SERVICE.
+    /// Returns the handler of SERVICE.
     pub(crate) fn service(&self) -> Arc<dyn ServiceHandler> {
         Arc::clone(&self.service)
     }
 
-    /// Opens what LOAD names.
+    /// Returns the handler of LOAD.
     pub(crate) fn load(&self) -> Arc<dyn LoadHandler> {
         Arc::clone(&self.load)
     }
 }
 
-/// Asks endpoints that are on the list.
+/// Sends queries to endpoints on the allow-list.
 struct Listed {
     rules: Arc<Rules>,
     endpoints: HttpService,
@@ -91,12 +90,12 @@ impl ServiceHandler for Listed {
         let url: Uri = endpoint
             .as_str()
             .parse()
-            .map_err(|_| ServiceError("it is no URL".to_owned()))?;
+            .map_err(|_| ServiceError("it is not a URL".to_owned()))?;
         self.rules.check_url(&url).map(|_| ()).map_err(ServiceError)
     }
 }
 
-/// A client that asks nothing but what it may, and looks names up with `names`.
+/// Makes a client that sends only allowed requests and resolves names with `names`.
 fn agent(rules: &Arc<Rules>, names: impl Resolver, timeout: Duration, redirects: u32) -> Agent {
     let config: AgentConfig = Agent::config_builder()
         .http_status_as_error(false)
@@ -105,7 +104,7 @@ fn agent(rules: &Arc<Rules>, names: impl Resolver, timeout: Duration, redirects:
         .timeout_per_write(Some(timeout))
         .max_redirects(redirects)
         .max_idle_connections_per_host(IDLE_MAX)
-        // A proxy would look names up by itself.
+        // A proxy would resolve names by itself.
         .proxy(None)
         .user_agent(concat!("pythia/", env!("CARGO_PKG_VERSION")))
         .build();
@@ -116,8 +115,8 @@ fn agent(rules: &Arc<Rules>, names: impl Resolver, timeout: Duration, redirects:
     Agent::with_parts(config, DefaultConnector::default(), resolver)
 }
 
-/// Looks names up, for URLs that may be asked. It is asked before every request, a redirect or not,
-/// and connections go to the very addresses it gives.
+/// Resolves the names of allowed URLs. The client calls it before every request, redirects included, and connects
+/// to exactly the addresses that it returns.
 struct Guarded<N> {
     rules: Arc<Rules>,
     names: N,

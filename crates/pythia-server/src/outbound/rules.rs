@@ -1,4 +1,4 @@
-//! The allow-list: which URLs may be asked, and at which addresses.
+//! The allow-list of URLs and addresses.
 
 use std::net::IpAddr;
 
@@ -7,20 +7,20 @@ use ipnet::IpNet;
 
 use super::address::{Reach, reach};
 
-/// What may be asked.
+/// The parsed entries of the allow-list.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     places: Vec<Place>,
     networks: Vec<IpNet>,
 }
 
-/// An entry that names URLs.
+/// An entry for URLs.
 #[derive(Debug)]
 struct Place {
     scheme: String,
     host: Host,
     port: Option<u16>,
-    /// Path and query string, or what they begin with.
+    /// Path and query string, or their beginning.
     path: String,
     is_prefix: bool,
 }
@@ -28,12 +28,12 @@ struct Place {
 #[derive(Debug, PartialEq, Eq)]
 enum Host {
     Named(String),
-    /// All that end so: with a dot, or anything.
+    /// Names with this ending: a dot and a domain, or empty for any name.
     EndsWith(String),
     Address(IpAddr),
 }
 
-/// A URL that is asked for, taken apart.
+/// The parts of a requested URL.
 struct Asked<'u> {
     scheme: &'u str,
     host: Host,
@@ -41,18 +41,18 @@ struct Asked<'u> {
     path: &'u str,
 }
 
-/// Which addresses the host of a URL may have.
+/// The addresses that the host of a URL may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// Public ones: an entry matches it among others.
+    /// Public ones: the entry covers other hosts too.
     Public,
-    /// Those of the organisation's networks too: an entry has this very name.
+    /// Those of private networks too: an entry has this very name.
     Private,
-    /// This machine: an entry says `localhost`.
+    /// Loopback too: an entry says `localhost`.
     Loopback,
-    /// That one: an entry has this very address.
+    /// This one: an entry has this very address.
     Exactly(IpAddr),
-    /// Those of the networks allowed: no entry has the URL.
+    /// Those of allowed networks: no entry has the URL.
     Networks,
 }
 
@@ -71,7 +71,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Whether a URL may be asked, if its host has addresses that may be.
+    /// Checks a URL against the entries. Returns which addresses its host may have.
     pub(super) fn check_url(&self, url: &Uri) -> Result<Trust, String> {
         let asked = Asked::of(url)?;
         let matching = self.places.iter().filter(|place| place.has(&asked));
@@ -89,7 +89,7 @@ impl Rules {
         }
     }
 
-    /// Whether the host may have this address.
+    /// Checks that the host may have this address.
     pub(super) fn check_address(
         &self,
         url: &Uri,
@@ -113,9 +113,9 @@ impl Rules {
         };
         match is_fine {
             true => Ok(()),
-            // Nothing of where it leads: names of inner networks are nobody's business.
+            // The address is not revealed: private names must not be resolvable through error messages.
             false => Err(format!(
-                "{} leads into a network that this server may not ask; whoever runs it can allow the \
+                "{} is in a network that this server may not reach; the server's operator can allow the \
                  network's addresses (outbound.allow)",
                 url.host().unwrap_or_default()
             )),
@@ -125,8 +125,10 @@ impl Rules {
     fn refusal(&self, url: &Uri) -> String {
         let host = url.host().unwrap_or_default();
         match self.places.is_empty() && self.networks.is_empty() {
-            true => format!("this server asks no others, so not {host} (outbound.allow is empty)"),
-            false => format!("{host} is not among what this server may ask (outbound.allow)"),
+            true => format!(
+                "this server may not reach {host} or any other host (outbound.allow is empty)"
+            ),
+            false => format!("this server may not reach {host} (not in outbound.allow)"),
         }
     }
 }
@@ -140,9 +142,11 @@ impl Place {
                  \"10.0.0.0/8\""
             )
         };
-        let (scheme, rest) = entry.split_once("://").ok_or_else(|| wrong("is no URL"))?;
+        let (scheme, rest) = entry
+            .split_once("://")
+            .ok_or_else(|| wrong("is not a URL"))?;
         if scheme != "http" && scheme != "https" {
-            return Err(wrong("is neither of http nor of https"));
+            return Err(wrong("is neither http nor https"));
         }
         let slash = rest.find('/').unwrap_or(rest.len());
         let (authority, path) = rest.split_at(slash);
@@ -151,7 +155,7 @@ impl Place {
         }
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => {
-                let port = port.parse().map_err(|_| wrong("has a port that is none"))?;
+                let port = port.parse().map_err(|_| wrong("has an invalid port"))?;
                 (host, Some(port))
             }
             _ => (authority, None),
@@ -170,7 +174,7 @@ impl Place {
         let has_star = |text: &str| text.contains('*');
         if is_empty || has_star(path) || matches!(&host, Host::Named(name) if has_star(name)) {
             return Err(wrong(
-                "has no host, or a * in another place than first or last",
+                "has no host, or a * that is neither first in the host nor last",
             ));
         }
         Ok(Self {
@@ -224,11 +228,11 @@ impl<'u> Asked<'u> {
         let default = match scheme {
             "http" => 80,
             "https" => 443,
-            _ => return Err("only http: and https: are asked".to_owned()),
+            _ => return Err("only http: and https: URLs are allowed".to_owned()),
         };
         let authority = url.authority().map_or("", |authority| authority.as_str());
         if authority.contains('@') {
-            return Err("a URL with a user's name is not asked".to_owned());
+            return Err("URLs with a user name are not allowed".to_owned());
         }
         let path = url.path_and_query().map_or("/", |path| path.as_str());
         let steps = url.path().split('/');
@@ -239,7 +243,7 @@ impl<'u> Asked<'u> {
             )
         };
         if steps.into_iter().any(climbs) {
-            return Err("a URL with . or .. in its path is not asked".to_owned());
+            return Err("URLs with . or .. in the path are not allowed".to_owned());
         }
         Ok(Self {
             scheme,
@@ -259,7 +263,7 @@ mod tests {
         Rules::new(&entries).expect("right")
     }
 
-    /// Whether a URL may be asked at an address.
+    /// Returns whether a URL may be requested at an address.
     fn asks(rules: &Rules, url: &str, address: &str) -> bool {
         let url: Uri = url.parse().expect(url);
         let address = address.parse().expect(address);

@@ -1,11 +1,11 @@
-//! Servers of this machine, some of which may be asked.
+//! Tests with servers on this machine, only some of which are allowed.
 
 use super::*;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A server that gives the same answer to all, and counts them.
+/// A server that gives the same answer to every request and counts the requests.
 struct Fixed {
     address: SocketAddr,
     asked: Arc<AtomicUsize>,
@@ -25,7 +25,7 @@ impl Fixed {
             for mut stream in listener.incoming().flatten() {
                 count.fetch_add(1, Ordering::SeqCst);
                 let mut request = [0; 4096];
-                // The request is small, and whatever it is, this is the answer.
+                // The request fits into one read, and the answer does not depend on it.
                 let _ = stream.read(&mut request);
                 let _ = stream.write_all(answer.as_bytes());
             }
@@ -62,7 +62,7 @@ fn outbound(allow: &[String]) -> Outbound {
     Outbound::new(&config).expect("right")
 }
 
-/// How many solutions an endpoint gives.
+/// Returns the number of solutions from an endpoint.
 fn solutions(outbound: &Outbound, url: &str) -> Result<usize, ServiceError> {
     let endpoint = NamedNode::new_unchecked(url);
     let deadline = Some(Instant::now() + Duration::from_secs(10));
@@ -92,11 +92,15 @@ fn only_what_is_allowed_is_asked_whatever_a_name_stands_for() {
         (
             vec!["https://query.example/*".to_owned()],
             &local,
-            "not among",
+            "not in outbound",
         ),
-        (vec![format!("http://*:{port}/*")], &local, "may not ask"),
-        (vec![format!("http://*:{port}/*")], &numeric, "may not ask"),
-        (vec!["10.0.0.0/8".to_owned()], &numeric, "not among"),
+        (vec![format!("http://*:{port}/*")], &local, "may not reach"),
+        (
+            vec![format!("http://*:{port}/*")],
+            &numeric,
+            "may not reach",
+        ),
+        (vec!["10.0.0.0/8".to_owned()], &numeric, "not in outbound"),
         (
             vec![format!("http://*:{port}/*")],
             &format!("http://2130706433:{port}/"),
@@ -105,7 +109,7 @@ fn only_what_is_allowed_is_asked_whatever_a_name_stands_for() {
         (
             vec![format!("http://*:{port}/*")],
             &format!("http://[::ffff:127.0.0.1]:{port}/"),
-            "may not ask",
+            "may not reach",
         ),
     ] {
         let told_then = refusal(&outbound(&allow), url);
@@ -139,7 +143,7 @@ fn redirects_are_checked_like_requests() {
         opened.map(|_| ()).map_err(|error| error.to_string())
     };
     let refused = open(&narrow).expect_err("refused");
-    assert!(refused.contains("not among"), "{refused}");
+    assert!(refused.contains("not in outbound"), "{refused}");
     assert_eq!((secret.asked(), door.asked()), (0, 2));
     assert_eq!(open(&outbound(&[door_url.clone(), secret_url])), Ok(()));
     assert_eq!(secret.asked(), 1);
@@ -166,7 +170,7 @@ fn answers_are_of_limited_size_and_files_of_one_folder() {
     assert!(file("file:///etc/passwd").contains("may not be loaded"));
 }
 
-/// Ways to write an address of this machine, or to hide it, in a URL with this port.
+/// Returns URLs with this port that write an address of this machine in unusual ways, or hide it.
 fn disguises(port: u16) -> Vec<String> {
     let hosts = [
         "127.0.0.1",
@@ -208,7 +212,7 @@ fn disguises(port: u16) -> Vec<String> {
 fn no_way_to_write_an_address_leads_to_this_machine() {
     let server = Fixed::serve(&answer("text/tab-separated-values", ONE));
     let port = server.address.port();
-    // All public addresses may be asked.
+    // All public addresses are allowed.
     let outbound = outbound(&[format!("http://*:{port}/*"), "http://*/*".to_owned()]);
     for url in disguises(port) {
         assert!(solutions(&outbound, &url).is_err(), "{url}");
@@ -245,7 +249,7 @@ fn no_redirect_leads_to_this_machine() {
     assert_eq!(secret.asked(), 0);
 }
 
-/// A name that stands for one address first, and for another each time after.
+/// A resolver that returns one address first, and another one each time after.
 #[derive(Debug)]
 struct Changing {
     first: SocketAddr,
@@ -269,11 +273,11 @@ impl Resolver for Changing {
     }
 }
 
-/// The address that was checked is the one that is connected to, and each connection is checked.
+/// The checked address is the one that is connected to, and each connection is checked.
 #[test]
 fn a_name_that_changes_its_address_leads_nowhere_else() {
     let allowed = Fixed::serve(&answer("text/tab-separated-values", ONE));
-    // On an address that the rules do not have.
+    // On an address that is not allowed.
     let secret = Fixed::serve_at("127.0.0.2:0", &answer("text/tab-separated-values", ONE));
     let names = |first: &Fixed, then: &Fixed| Changing {
         first: first.address,
@@ -296,14 +300,14 @@ fn a_name_that_changes_its_address_leads_nowhere_else() {
     assert!(ask(&back).is_err());
     assert!(ask(&back).is_ok());
     assert_eq!((allowed.asked(), secret.asked()), (2, 0));
-    // A redirect to the same name asks for its address again.
+    // A redirect to the same name resolves it again.
     let door = Fixed::serve(&redirect("http://changing.example/again"));
     let redirected = agent_with(names(&door, &secret));
     assert!(ask(&redirected).is_err());
     assert_eq!((door.asked(), secret.asked()), (1, 0));
 }
 
-/// Of several addresses of a name, one that may not be asked is reason enough to ask none.
+/// If one of several addresses of a name is not allowed, no address is used.
 #[test]
 fn a_name_with_one_hidden_address_is_not_asked() {
     #[derive(Debug)]

@@ -1,9 +1,9 @@
-//! From work on a thread to the body of an answer.
+//! Runs work on a thread and sends what it writes as the body of an answer.
 //!
-//! What is written fits into the first piece mostly, and is then sent whole, with its length and with
-//! a status that tells how it ended. What is longer is sent piece by piece ([`super::handover`]). If
-//! it fails by then the connection is cut (HTTP/1.1) or the stream reset (HTTP/2), before the end
-//! of the body: nothing that is cut looks whole.
+//! Most answers fit into the first piece. They are sent whole, with their length and a status that tells how they
+//! ended. Longer answers are sent piece by piece ([`super::handover`]). If the work fails after the first piece,
+//! the connection is cut (HTTP/1.1) or the stream reset (HTTP/2) before the end of the body, so that no client
+//! takes a cut answer for a whole one.
 
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,35 +26,34 @@ use super::error::HttpError;
 pub(crate) use super::handover::Delivery;
 use super::handover::{Receiver, Sender, handover};
 
-/// Bytes of a piece.
+/// Size of a piece, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
-/// Bytes that most answers fit into.
+/// Initial capacity of a piece, in bytes; most answers fit into it.
 const FIRST_BYTES: usize = 4 << 10;
-/// What work that is tried on a thread of connections may take: they all wait for it.
+/// Time limit for work that is tried on a runtime thread: all connections of the thread wait for it.
 pub(crate) const AT_ONCE: Duration = Duration::from_millis(2);
 
-/// What a thread writes an answer into.
+/// The writer that a thread writes an answer to.
 pub(crate) struct Output {
     media_type: &'static str,
     piece: Vec<u8>,
-    /// Neither this nor the rest is there where work is tried at once.
+    /// `None`, like `rest`, if the work is tried at once.
     first: Option<oneshot::Sender<First>>,
     rest: Option<Sender>,
-    /// It was tried at once, and is more than one piece.
+    /// True if the work was tried at once and wrote more than one piece.
     is_long: bool,
     delivery: Delivery,
     runtime: Handle,
 }
 
-/// What the thread has when it has the first piece.
+/// The first message from the thread.
 enum First {
     Whole(Result<(&'static str, Bytes), HttpError>),
-    /// The first piece, and all that follow.
+    /// The type and the receiver of all pieces.
     Pieces(&'static str, Receiver),
 }
 
-/// Runs work on a thread, and answers with what it writes. If nobody waits for the answer any more,
-/// `cancel` is set.
+/// Runs work on a thread and answers with what it writes. Sets `cancel` if the client goes away.
 pub(crate) async fn answer(
     delivery: Delivery,
     work: impl FnOnce(&mut Output) -> Result<(), HttpError> + Send + 'static,
@@ -80,14 +79,14 @@ pub(crate) async fn answer(
     Ok(response(media_type, body))
 }
 
-/// The same for work that takes less time, mostly, than to wake a thread twice: it is tried here
-/// first. It asks [`Output::is_tried`], and ends with [`StatusCode::GATEWAY_TIMEOUT`] if it has taken
-/// [`AT_ONCE`]; then, or if it writes much, it is begun anew on a thread.
+/// Like [`answer`], for work that usually takes less time than waking a thread twice: it is tried on the runtime
+/// thread first. The work calls [`Output::is_tried`] and ends with [`StatusCode::GATEWAY_TIMEOUT`] after
+/// [`AT_ONCE`]. Then, or if it writes more than a piece, it is started again on a thread.
 pub(crate) async fn answer_at_once(
     delivery: Delivery,
     work: impl Fn(&mut Output) -> Result<(), HttpError> + Send + 'static,
 ) -> Result<Response, HttpError> {
-    // Others that have come meanwhile get to the queue: what is too much is shed there, not left unread.
+    // Lets other new requests reach the queue, so that an overload is shed there, not left unread.
     tokio::task::yield_now().await;
     let mut output = Output::new(None, delivery.clone());
     let tried = catch_unwind(AssertUnwindSafe(|| work(&mut output)));
@@ -106,7 +105,7 @@ fn response(media_type: &'static str, body: Body) -> Response {
     response
 }
 
-/// Text is UTF-8, and clients that are not told take it for something else.
+/// Returns the value of `Content-Type`. Text is UTF-8, and some clients assume otherwise unless told.
 fn content_type(media_type: &'static str) -> HeaderValue {
     match media_type {
         "text/csv" => HeaderValue::from_static("text/csv; charset=utf-8"),
@@ -118,7 +117,7 @@ fn content_type(media_type: &'static str) -> HeaderValue {
     }
 }
 
-/// Runs work on a thread, and gives what it returns.
+/// Runs work on a thread and returns its result.
 pub(crate) async fn run<T: Send + 'static>(
     cancel: Arc<AtomicBool>,
     work: impl FnOnce() -> Result<T, HttpError> + Send + 'static,
@@ -132,11 +131,11 @@ pub(crate) async fn run<T: Send + 'static>(
     outcome.unwrap_or_else(|_| Err(crashed()))
 }
 
-/// The answer if the work panicked.
+/// Returns the error if the work panicked.
 fn crashed() -> HttpError {
     HttpError::new(
         StatusCode::INTERNAL_SERVER_ERROR,
-        "the request failed in a way that it should not; the server's log says how",
+        "internal error: the request panicked; see the server's log",
     )
 }
 
@@ -153,12 +152,12 @@ impl Output {
         }
     }
 
-    /// Whether this is a try that may take [`AT_ONCE`].
+    /// Returns whether this is a try with the time limit [`AT_ONCE`].
     pub(crate) fn is_tried(&self) -> bool {
         self.first.is_none() && self.rest.is_none()
     }
 
-    /// Says what is going to be written. JSON, unless said otherwise before the first byte.
+    /// Sets the media type. It is JSON unless it is set before the first byte.
     pub(crate) fn is(&mut self, media_type: &'static str) {
         self.media_type = media_type;
     }
@@ -173,7 +172,7 @@ impl Output {
         if let Some(first) = self.first.take() {
             let (sender, receiver) = handover(self.delivery.clone(), &self.runtime);
             self.rest = Some(sender);
-            // If the client has gone, the receiver is dropped, and the next piece tells.
+            // If the client has gone, the receiver is dropped, and the next piece fails.
             let _ = first.send(First::Pieces(self.media_type, receiver));
         }
         self.rest.as_ref().expect("it is no try").push(piece)
@@ -183,13 +182,13 @@ impl Output {
         Bytes::from(std::mem::take(&mut self.piece))
     }
 
-    /// Ends the answer. Nothing is computed any more: the turn is free, however long the client takes.
+    /// Ends the answer. Gives the turn back, since nothing is computed any more, however slowly the client reads.
     fn finish(mut self, outcome: Result<(), HttpError>) {
         self.delivery.slot.release();
         if let Some(first) = self.first.take() {
             let piece = self.take_piece();
             let whole = outcome.map(|()| (self.media_type, piece));
-            // Nobody waits for it if the client has gone.
+            // The receiver is gone if the client has gone.
             let _ = first.send(First::Whole(whole));
             return;
         }
@@ -220,7 +219,7 @@ impl Write for Output {
     }
 }
 
-/// Stops the work of a request whose client has gone.
+/// Cancels the work of a request when it is dropped while armed: its client has gone.
 struct CancelOnDrop {
     cancel: Arc<AtomicBool>,
     armed: bool,
@@ -240,8 +239,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// A body that stops the work for it when it is dropped: at its end, when there is nothing left to stop, or before
-/// it.
+/// A body that cancels its work when it is dropped. At the end of the body there is nothing left to cancel.
 struct Guarded {
     body: Receiver,
     #[expect(dead_code, reason = "held to be dropped")]

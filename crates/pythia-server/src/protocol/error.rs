@@ -1,4 +1,4 @@
-//! What goes wrong, as HTTP says it.
+//! Errors as HTTP answers.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use pythia::{LoadError, QueryError, StoreError, WriteError};
 
-/// An answer that says what is wrong and what to do.
+/// An error answer: a status, and a message that says what is wrong and what to do.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct HttpError {
     pub(crate) status: StatusCode,
     pub(crate) message: String,
-    /// Line and column in the text that was sent, from 1.
+    /// Line and column in the request's text, from 1.
     pub(crate) place: Option<(usize, usize)>,
-    /// The line that is wrong, and a caret.
+    /// The wrong line, with a caret.
     snippet: Option<String>,
-    /// In a box, as answers that are no errors are moved around with room for one.
+    /// Boxed, because every `Result` of a handler reserves space for an error.
     headers: Box<HeaderMap>,
 }
 
@@ -41,16 +41,16 @@ impl HttpError {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    /// The method cannot be used here; these can.
+    /// Makes a 405 answer with the allowed methods.
     pub(crate) fn method(allowed: &'static str) -> Self {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
-            format!("this can be asked with {allowed}"),
+            format!("method not allowed; use {allowed}"),
         )
         .with_header(ALLOW, HeaderValue::from_static(allowed))
     }
 
-    /// May be tried again after some seconds.
+    /// Makes an answer with the time, in seconds, after which to retry.
     pub(crate) fn later(status: StatusCode, message: impl Into<String>, seconds: u64) -> Self {
         Self::new(status, message).with_header(RETRY_AFTER, HeaderValue::from(seconds))
     }
@@ -60,7 +60,7 @@ impl HttpError {
         self
     }
 
-    /// The error of a query or update, whose text shows where a syntax error is.
+    /// Makes the answer for an error of a query or update. The text shows where a syntax error is.
     pub(crate) fn of_query(error: &QueryError, text: &str) -> Self {
         let mut answer = Self::new(status_of(error), full_message(error));
         if let QueryError::Syntax { line, column, .. } = error {
@@ -73,7 +73,7 @@ impl HttpError {
         answer
     }
 
-    /// The error of a load of what was sent.
+    /// Makes the answer for an error while loading uploaded data.
     pub(crate) fn of_load(error: &LoadError) -> Self {
         let status = match error {
             LoadError::Parse(_) => StatusCode::BAD_REQUEST,
@@ -86,7 +86,7 @@ impl HttpError {
         Self::new(status, full_message(error))
     }
 
-    /// As plain text, or as problem details (RFC 9457) if that is asked for.
+    /// Writes the error as plain text, or as problem details (RFC 9457) if the client accepts JSON.
     pub(crate) fn respond(&self, accept: Option<&HeaderValue>) -> Response {
         let problem = accept
             .and_then(|accept| accept.to_str().ok())
@@ -127,7 +127,7 @@ impl HttpError {
     }
 }
 
-/// Only the error itself: its body is written where the request's Accept header is known
+/// Carries the error only. Its body is written where the request's Accept header is known
 /// ([`HttpError::respond`]).
 impl IntoResponse for HttpError {
     fn into_response(self) -> Response {
@@ -162,7 +162,7 @@ impl From<WriteError> for HttpError {
     }
 }
 
-/// The error and what it came from.
+/// Returns the message of an error with its causes.
 fn full_message(error: &dyn std::error::Error) -> String {
     let mut message = error.to_string();
     let mut source = error.source();

@@ -1,7 +1,7 @@
-//! The graphs of a dataset, read and written as wholes (SPARQL 1.1 Graph Store HTTP Protocol).
+//! Reading and writing whole graphs of a dataset (SPARQL 1.1 Graph Store HTTP Protocol).
 //!
-//! Writing is an update that loads the body, so that it is one commit. What is added and is long goes
-//! past the transaction's memory: through the loader, which is one commit too.
+//! Writing is an update that loads the body, so it is one commit. Long additions go through the loader, which
+//! needs no memory for a transaction and is one commit too.
 
 use std::sync::Arc;
 
@@ -25,12 +25,12 @@ use crate::exchange::{Exchange, Turn};
 
 const METHODS: &str = "GET, HEAD, PUT, POST, DELETE, PATCH";
 
-/// What a request is about.
+/// The graphs that a request addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Default,
     Named(NamedNode),
-    /// All of the dataset.
+    /// The whole dataset.
     All,
 }
 
@@ -41,13 +41,12 @@ impl Target {
             (None, Some(_)) | (Some("default"), None) => Ok(Self::Default),
             (Some(graph), None) => Ok(Self::Named(iri("graph", graph)?)),
             (Some(_), Some(_)) => Err(HttpError::bad_request(
-                "there are `graph` and `default`: give one of them",
+                "`graph` and `default` exclude each other",
             )),
         }
     }
 
-    /// As updates write it.
-    /// Refuses who may not write it.
+    /// Checks that the user may write the graph.
     fn check_writable(&self, rules: &GraphRules) -> Result<(), HttpError> {
         let allowed = match self {
             Self::Default => rules.allows(GraphNameRef::DefaultGraph),
@@ -63,6 +62,7 @@ impl Target {
         }
     }
 
+    /// Returns the target in the syntax of SPARQL Update.
     fn in_update(&self) -> String {
         match self {
             Self::Default => "DEFAULT".to_owned(),
@@ -72,13 +72,13 @@ impl Target {
     }
 }
 
-/// Answers for the graph that parameters name.
+/// Answers a request for the graph that parameters name.
 pub(crate) async fn indirect(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
     let target = Target::of(&Parameters::of_uri(request.uri())?)?;
     graph(exchange, request, target).await
 }
 
-/// The same for reading only.
+/// Like [`indirect`], for reading only.
 pub(crate) async fn reading(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
     match *request.method() {
         Method::GET | Method::HEAD => indirect(exchange, request).await,
@@ -86,10 +86,10 @@ pub(crate) async fn reading(exchange: Exchange, request: Request) -> Result<Resp
     }
 }
 
-/// Answers for the graph whose IRI the request was sent to.
+/// Answers a request for the graph whose IRI is the request's URL.
 pub(crate) async fn direct(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
     let (parts, body) = request.into_parts();
-    let missing = || HttpError::bad_request("the request's path and Host are no IRI of a graph");
+    let missing = || HttpError::bad_request("the request's path and Host do not form an IRI");
     let name = base_of(&parts).ok_or_else(missing)?;
     let target = Target::Named(iri("graph", &name)?);
     graph(exchange, Request::from_parts(parts, body), target).await
@@ -166,7 +166,7 @@ fn write_dataset(
     Ok(())
 }
 
-/// Whether there is a graph: whether it has any triple.
+/// Returns whether a graph exists, which means that it has a triple.
 fn exists(
     exchange: &Exchange,
     graph: &NamedNode,
@@ -196,7 +196,7 @@ async fn put(
     Ok(done(created, None))
 }
 
-/// Adds to a graph, or makes a new one.
+/// Adds to a graph, or creates one.
 async fn post(
     exchange: Exchange,
     parts: &Parts,
@@ -205,7 +205,7 @@ async fn post(
 ) -> Result<Response, HttpError> {
     let format = format_of(&parts.headers, &target)?;
     let (target, location) = match (target, format) {
-        // A graph sent to the graph store itself gets a name there (§5.5).
+        // A graph that is posted to the graph store itself gets a new name (§5.5).
         (Target::All, Some(format)) if is_store(parts) && !format.supports_datasets() => {
             let name = Alphanumeric.sample_string(&mut rand::rng(), 20);
             let store = base_of(parts).unwrap_or_else(|| "http://localhost/store".to_owned());
@@ -220,12 +220,12 @@ async fn post(
     Ok(done(created, location))
 }
 
-/// Whether the path is that of a graph store, as in Oxigraph, not of a dataset's data, as in Fuseki.
+/// Returns whether the path is a graph store as in Oxigraph, not a dataset's data as in Fuseki.
 fn is_store(parts: &Parts) -> bool {
     parts.uri.path().ends_with("/store")
 }
 
-/// Writes what was sent into a graph, after a first operation; whether that made the graph.
+/// Writes the uploaded data into a graph, after an optional first operation. Returns whether the graph is new.
 async fn write(
     exchange: Exchange,
     turn: Turn,
@@ -240,7 +240,7 @@ async fn write(
             Target::Named(graph) => !exists(&exchange, graph, &options)?,
             _ => false,
         };
-        // The loader knows no rules, and JSON-LD may name graphs of its own.
+        // The loader does not check access rules, and JSON-LD may name other graphs.
         match before.is_empty() && upload.is_long() && exchange.access.write.is_all() {
             true => upload.load(&exchange, &target)?,
             false => upload.update(&exchange, &target, &before, &turn)?,
@@ -256,7 +256,7 @@ async fn delete(exchange: Exchange, target: Target) -> Result<Response, HttpErro
     answer::run(cancel, move || {
         let options = exchange.update_options(&turn, &exchange.limits);
         if let Target::Named(graph) = &target {
-            // Who may not write it is not told whether it is there.
+            // Users who may not write the graph must not learn whether it exists.
             target.check_writable(&exchange.access.write)?;
             if !exists(&exchange, graph, &options.query)? {
                 return Err(absent(graph));
@@ -279,7 +279,7 @@ async fn patch(
     if media_type.as_deref() != Some("application/sparql-update") {
         return Err(HttpError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "a graph is patched with application/sparql-update",
+            "PATCH needs application/sparql-update",
         )
         .with_header(
             http::HeaderName::from_static("accept-patch"),
@@ -318,7 +318,7 @@ fn done(created: bool, location: Option<NamedNode>) -> Response {
     response
 }
 
-/// The format of what is sent; `None` for a form of several files, which have their own.
+/// Returns the format of the body; `None` for a form with several files, which have formats of their own.
 fn format_of(headers: &HeaderMap, target: &Target) -> Result<Option<RdfFormat>, HttpError> {
     let media_type = media_type_of(headers)?;
     if media_type.as_deref() == Some("multipart/form-data") {
@@ -334,7 +334,7 @@ fn format_of(headers: &HeaderMap, target: &Target) -> Result<Option<RdfFormat>, 
             _ if is_of_quads(format) => Err(HttpError::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 format!(
-                    "{} has graphs of its own; send triples to a graph",
+                    "{} has graphs of its own; send triples to a single graph",
                     format.name()
                 ),
             )),
@@ -343,7 +343,7 @@ fn format_of(headers: &HeaderMap, target: &Target) -> Result<Option<RdfFormat>, 
         _ => Err(HttpError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             format!(
-                "{} is no format of RDF: send text/turtle, application/n-triples, application/n-quads, \
+                "{} is not an RDF format: send text/turtle, application/n-triples, application/n-quads, \
                  application/trig, application/rdf+xml or application/ld+json",
                 whole.unwrap_or("a body without Content-Type")
             ),
@@ -351,7 +351,7 @@ fn format_of(headers: &HeaderMap, target: &Target) -> Result<Option<RdfFormat>, 
     }
 }
 
-/// Formats made for several graphs. JSON-LD may have them, but is sent for one graph mostly.
+/// Returns whether a format is made for several graphs. JSON-LD can hold them, but is mostly used for one graph.
 fn is_of_quads(format: RdfFormat) -> bool {
     matches!(format, RdfFormat::NQuads | RdfFormat::TriG)
 }

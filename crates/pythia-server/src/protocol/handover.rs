@@ -1,10 +1,10 @@
-//! Pieces of an answer, on their way from the thread that computes them to the connection that sends them.
+//! Pieces of an answer on their way from the thread that computes them to the connection that sends them.
 //!
-//! A client may take an answer more slowly than it is computed. A few pieces wait in memory. When these have not
-//! moved for [`PATIENCE`], those that follow go to a temporary file: the work ends, and its turn, its memory
-//! and its thread are free for others. A client that has several answers waiting already is not waited for. The
-//! file may grow with what the client has taken already. Where it may not grow further the thread waits, without a
-//! turn. A client below the minimum pace loses the answer.
+//! A client may read an answer more slowly than it is computed. A few pieces wait in memory. If no piece moves for
+//! [`PATIENCE`], the following ones go to a temporary file, so that the work can end and release its turn, memory
+//! and thread. For a client with several unread answers, the work does not wait at all. The file may grow with
+//! what the client has already read. When it may not grow further, the thread waits without a turn. A client that
+//! reads below the minimum rate loses the answer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,35 +25,35 @@ use crate::admission::{Client, Slot};
 use crate::exchange::Hangup;
 use crate::operate::metrics::Metrics;
 
-/// Pieces that wait in memory.
+/// Limit on pieces that wait in memory.
 const PIECES: usize = 4;
-/// How long the work waits for the client before it writes a file.
+/// How long the work waits for the client before it writes to a file.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Bytes of the file whatever the client has taken, and bytes for each that it has. Who takes nothing shall not
-/// have much computed, neither once nor each time that it asks again.
+/// Limits on the file: its initial size, and the growth per byte that the client has read. A client that reads
+/// nothing must not cause much computation, neither once nor with every retry.
 const FILE_BYTES: u64 = 512 << 10;
 const FILE_BYTES_PER_TAKEN: u64 = 4;
-/// Work that waits goes on when the file may grow by this.
+/// Free space in the file, in bytes, that lets waiting work go on.
 const STEP_BYTES: u64 = 512 << 10;
-/// How often work that waits looks whether it was cancelled.
+/// Interval at which waiting work checks for cancellation.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How an answer waits for its reader.
+/// How an answer is delivered to a slow reader.
 #[derive(Clone)]
 pub(crate) struct Delivery {
-    /// Has the temporary files.
+    /// The database that makes the temporary files.
     pub(crate) database: Arc<Database>,
     /// The turn of the work.
     pub(crate) slot: Arc<Slot>,
-    /// Bytes of the file at most.
+    /// Limit on the size of the file, in bytes.
     pub(crate) unread_bytes: u64,
-    /// Bytes that the client must take, on average over a window, while there is something to take; 0 is any
-    /// number.
+    /// Minimum rate at which the client must read, averaged over `window`, while there is something to read; 0 is
+    /// no minimum.
     pub(crate) bytes_per_second: u64,
     pub(crate) window: Duration,
-    /// When the work must end, also if it waits.
+    /// Deadline of the work, also while it waits.
     pub(crate) deadline: Option<Instant>,
-    /// Stops the work.
+    /// Cancels the work.
     pub(crate) cancel: Arc<AtomicBool>,
     /// Ends the connection.
     pub(crate) hangup: Option<Hangup>,
@@ -70,52 +70,52 @@ impl Delivery {
     }
 }
 
-/// What thread and connection share.
+/// The state that thread and connection share.
 struct Handover {
     delivery: Delivery,
     state: Mutex<State>,
-    /// Something was taken, or nothing will be any more.
+    /// Signals that a piece was read, or that none will be.
     taken: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// Come before what is in the file.
+    /// These come before the pieces in the file.
     pieces: VecDeque<Bytes>,
     kept: VecDeque<SpilledPiece>,
     file: Option<Arc<SpilledBytes>>,
-    /// How the work has ended.
+    /// The outcome of the work.
     end: Option<io::Result<()>>,
-    /// Nothing more is taken.
+    /// True if no more pieces will be read.
     is_over: bool,
-    /// The connection waits for the next piece.
+    /// Wakes the connection, which waits for a piece.
     waits: Option<Waker>,
     taken_bytes: u64,
-    /// The connection has waited in this window.
+    /// True if the connection has waited in this window.
     has_waited: bool,
 }
 
-/// The end that the thread has. Dropped without [`Self::finish`], the answer is cut.
+/// The thread's end. If it is dropped without [`Self::finish`], the answer is cut.
 pub(super) struct Sender {
     handover: Arc<Handover>,
     runtime: Handle,
 }
 
-/// The end that the connection has: the body of the answer.
+/// The connection's end: the body of the answer.
 pub(super) struct Receiver {
     handover: Arc<Handover>,
-    /// A piece that is being read from the file.
+    /// The piece that is being read from the file.
     reading: Option<JoinHandle<Result<Vec<u8>, QueryError>>>,
     has_ended: bool,
 }
 
-/// What became of a piece that was to go into the file.
+/// Result of writing a piece to the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
     Whole,
-    /// The file is as long as it may be.
+    /// The file has reached its limit.
     Full,
-    /// It cannot be written.
+    /// The file cannot be written.
     Failed,
 }
 
@@ -141,7 +141,7 @@ pub(super) fn handover(delivery: Delivery, runtime: &Handle) -> (Sender, Receive
     (sender, receiver)
 }
 
-/// Looks once in a window at what the client has taken.
+/// Checks the client's rate once per window.
 async fn watch(handover: Weak<Handover>) {
     let mut before = 0;
     loop {
@@ -157,7 +157,7 @@ async fn watch(handover: Weak<Handover>) {
 }
 
 impl Handover {
-    /// Returns whether the client keeps the pace; gives the answer up if it does not.
+    /// Returns whether the client keeps the minimum rate; cuts the answer if not.
     fn is_taken_since(&self, before: &mut u64) -> bool {
         let Delivery {
             bytes_per_second,
@@ -176,13 +176,13 @@ impl Handover {
         }
         drop(state);
         self.give_up(&format!(
-            "the client took {taken} bytes in {window:?}, less than {bytes_per_second} bytes per second \
+            "the client read {taken} bytes in {window:?}, less than {bytes_per_second} bytes per second \
              (limits.answer_rate)"
         ));
         false
     }
 
-    /// Cuts the answer, so that nothing is kept for it any more.
+    /// Cuts the answer and drops everything that is kept for it.
     fn give_up(&self, why: &str) {
         let Delivery { client, id, .. } = &self.delivery;
         tracing::warn!(%client, %id, "gave up an answer: {why}");
@@ -205,13 +205,13 @@ impl State {
         self.kept.is_empty() && self.pieces.len() < PIECES
     }
 
-    /// Bytes that the file may have.
+    /// Returns the current limit on the file's size.
     fn file_bytes_max(&self, unread_bytes: u64) -> u64 {
         let earned = self.taken_bytes.saturating_mul(FILE_BYTES_PER_TAKEN);
         unread_bytes.min(FILE_BYTES.saturating_add(earned))
     }
 
-    /// Forgets all that waits.
+    /// Drops all pieces.
     fn over(&mut self) {
         self.is_over = true;
         self.pieces.clear();
@@ -231,10 +231,10 @@ fn gone() -> io::Error {
 }
 
 impl Sender {
-    /// Passes a piece on. It may take as long as the client does; the turn is given up then.
+    /// Passes a piece on. May block as long as the client does; the turn is given back meanwhile.
     ///
     /// # Errors
-    /// If nobody takes it any more.
+    /// If no more pieces will be read.
     pub(super) fn push(&self, piece: Bytes) -> io::Result<()> {
         loop {
             if self.hand_over(&piece)? {
@@ -248,8 +248,8 @@ impl Sender {
         }
     }
 
-    /// Puts a piece where it waits in memory; false if it must go behind what is in the file, or if there is no
-    /// room for some time.
+    /// Queues a piece in memory. Returns false if pieces in the file come first, or if there was no room for some
+    /// time.
     fn hand_over(&self, piece: &Bytes) -> io::Result<bool> {
         let patience = match self.handover.delivery.slot.is_behind() {
             true => Duration::ZERO,
@@ -273,17 +273,17 @@ impl Sender {
         if !state.has_room() {
             return Ok(false);
         }
-        // What it had was read: its space is free for others.
+        // The file was read completely: frees its space.
         state.file = None;
         state.pieces.push_back(piece.clone());
         state.wake();
         Ok(true)
     }
 
-    /// Passes the last piece on, and waits for nobody: it costs no more to keep it than to cut the answer.
+    /// Passes the last piece on without waiting: keeping it costs no more than cutting the answer.
     ///
     /// # Errors
-    /// If nobody takes it any more.
+    /// If no more pieces will be read.
     pub(super) fn push_last(&self, piece: Bytes) -> io::Result<()> {
         {
             let mut state = self.handover.state.lock();
@@ -302,7 +302,7 @@ impl Sender {
         }
     }
 
-    /// Puts a piece into the file, if it may be so long.
+    /// Appends a piece to the file, if the limit allows it.
     fn keep(&self, piece: &Bytes, bytes_max: impl Fn(&State) -> u64) -> Kept {
         let delivery = &self.handover.delivery;
         let (file, most) = {
@@ -338,11 +338,11 @@ impl Sender {
         }
     }
 
-    /// Waits without a turn until there is room, in the file only if that was no more than full.
+    /// Waits without a turn until there is room in memory, or in the file if that was only full.
     fn park(&self, kept: Kept) -> io::Result<()> {
         let delivery = &self.handover.delivery;
         let Ok(parked) = delivery.slot.pause() else {
-            let why = "too many answers wait for clients that take them slowly";
+            let why = "too many answers wait for slow clients";
             self.handover.give_up(why);
             return Err(gone());
         };
@@ -367,7 +367,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Says how the work has ended: what was pushed is all, or is to be cut.
+    /// Sets the outcome of the work: the answer is complete, or is to be cut.
     pub(super) fn finish(self, outcome: io::Result<()>) {
         self.handover.state.lock().end.get_or_insert(outcome);
     }
@@ -375,7 +375,7 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        // The work has ended, if only by a panic.
+        // The work has ended, perhaps by a panic.
         self.handover.delivery.slot.release();
         let mut state = self.handover.state.lock();
         let unfinished = || Err(io::Error::other("the answer was not finished"));
@@ -385,7 +385,7 @@ impl Drop for Sender {
 }
 
 impl Receiver {
-    /// The next piece that is there, or what it takes to have it.
+    /// Returns the next piece in memory, or begins to read one from the file, or waits.
     fn next(&mut self, context: &Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let mut state = self.handover.state.lock();
         if let Some(piece) = state.pieces.pop_front() {
@@ -411,7 +411,7 @@ impl Receiver {
         }
     }
 
-    /// The piece that is being read.
+    /// Polls the piece that is being read.
     fn poll_reading(
         &mut self,
         reading: &mut JoinHandle<Result<Vec<u8>, QueryError>>,

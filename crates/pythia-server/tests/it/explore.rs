@@ -80,11 +80,11 @@ fn what_is_asked_wrongly_is_refused_with_what_to_do() {
         ("/find", 400, "text="),
         ("/find?text=a&limit=x", 400, "limit=x: expected a number"),
         ("/node", 400, "iri=IRI"),
-        ("/node?iri=no%20iri", 400, "no IRI"),
+        ("/node?iri=no%20iri", 400, "not an IRI"),
         ("/node?iri=http://e/&direction=up", 400, "out, in or both"),
         ("/node?bnode=%20", 400, "blank node"),
         ("/complete", 405, "POST"),
-        ("/$/queries/none", 404, "nothing runs as none"),
+        ("/$/queries/none", 404, "no running request none"),
         ("/other/find?text=a", 404, "no dataset other"),
     ] {
         let answer = served.get(path, &[]);

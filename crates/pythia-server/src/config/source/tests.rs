@@ -155,7 +155,7 @@ fn settings_that_make_no_sense_are_refused() {
             "[limits]\nreceive_memory = \"1M\"\n",
             "limits.receive_memory",
         ),
-        ("[tracing]\nsample = 2.0\n", "from 0.0 to 1.0"),
+        ("[tracing]\nsample = 2.0\n", "between 0.0 and 1.0"),
         ("[tracing]\nendpoint = \"collector\"\n", "must be a URL"),
         ("bind = []\n", "no address"),
     ];

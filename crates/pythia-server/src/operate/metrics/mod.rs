@@ -1,8 +1,7 @@
-//! Counts of what the server does, for Prometheus.
+//! Counters and histograms for Prometheus.
 //!
-//! Recording a request adds to a few atomic numbers that are found by their place in a table: no lock
-//! that anybody waits for, no allocation. Everything else is read where it is kept anyway when somebody
-//! asks ([`render`]).
+//! Recording a request adds to a few atomic numbers at fixed places in a table: no contended lock, no allocation.
+//! Everything else is read from where it is kept when metrics are requested ([`render`]).
 
 mod process;
 mod render;
@@ -18,7 +17,7 @@ use super::record::Record;
 use process::Process;
 pub(crate) use render::{MEDIA_TYPE, render};
 
-/// What requests are counted as; what else there is counts as the last.
+/// Labels of operations; any other operation counts as the last.
 const OPERATIONS: [&str; 10] = [
     "query",
     "update",
@@ -32,32 +31,32 @@ const OPERATIONS: [&str; 10] = [
     "other",
 ];
 
-/// Statuses that are counted by themselves; any other counts as the first of its hundred.
+/// Statuses with a counter of their own; any other status counts as the first of its hundred.
 const STATUSES: [u16; 30] = [
     100, 200, 201, 202, 204, 206, 300, 304, 400, 401, 403, 404, 405, 406, 408, 409, 412, 413, 414,
     415, 421, 422, 429, 431, 500, 501, 502, 503, 504, 507,
 ];
 
-/// Upper bounds of the histograms' buckets in microseconds; there is one more without bound.
+/// Upper bounds of the histogram buckets, in microseconds; one more bucket has no bound.
 const BOUNDS_US: [u64; 16] = [
     500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
     2_500_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000,
 ];
 
-/// Why a request was turned away before it ran.
+/// Reason why a request was refused before it ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShedReason {
-    /// The queue was full.
+    /// All queues together were full.
     QueueFull,
-    /// The client's part of it was full.
+    /// The client's queue was full.
     ClientQueueFull,
-    /// Too many answers of the client waited to be read.
+    /// Too many answers of the client were unread.
     Unread,
-    /// Its turn did not come in time.
+    /// The turn did not come within the queue time.
     QueueTime,
-    /// The server was about to stop.
+    /// The server was stopping.
     Stopping,
-    /// The client had sent as many requests in this second as it may.
+    /// The client exceeded its rate limit.
     Rate,
 }
 
@@ -83,32 +82,32 @@ impl ShedReason {
     }
 }
 
-/// All that is counted. One per server.
+/// All counters of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    /// By dataset, in the order in which they were first asked for something.
+    /// By dataset, in the order of their first requests.
     datasets: RwLock<Vec<(Arc<str>, Arc<Counts>)>>,
-    /// Requests that are about no dataset.
+    /// Requests without a dataset.
     server: Counts,
     shed: [AtomicU64; ShedReason::ALL.len()],
-    /// Answers that were given up because their clients took them too slowly.
+    /// Answers that were cut because their clients read them too slowly.
     slow_readers: AtomicU64,
     connections: AtomicU64,
     connections_open: AtomicU64,
-    /// Lines that were not logged because too many waited.
+    /// Log lines that were dropped because too many were waiting.
     lines_lost: AtomicU64,
 }
 
-/// How requests went.
+/// Numbers of requests by success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Those that were done.
+    /// Successful requests.
     pub(crate) good: u64,
-    /// Those that were refused, or failed.
+    /// Requests that were refused or failed.
     pub(crate) bad: u64,
 }
 
-/// What is counted of the requests of one dataset.
+/// Counters of one dataset.
 #[derive(Debug, Default)]
 struct Counts {
     operations: [OperationCounts; OPERATIONS.len()],
@@ -118,11 +117,11 @@ struct Counts {
 struct OperationCounts {
     /// By status.
     requests: [AtomicU64; STATUSES.len()],
-    /// From the first byte of the request to the last of the answer.
+    /// From the first byte of the request to the last byte of the answer.
     total: Histogram,
-    /// Before its turn.
+    /// Waiting for the turn.
     queued: Histogram,
-    /// On a thread.
+    /// Running on a thread.
     run: Histogram,
     rows: AtomicU64,
     bytes: AtomicU64,
@@ -130,7 +129,7 @@ struct OperationCounts {
     aborted: AtomicU64,
 }
 
-/// Times by size.
+/// A histogram of times.
 #[derive(Debug, Default)]
 struct Histogram {
     buckets: [AtomicU64; BOUNDS_US.len() + 1],
@@ -147,7 +146,7 @@ impl Histogram {
 }
 
 impl Metrics {
-    /// Counts a request whose answer has gone out.
+    /// Counts a request whose answer has been sent.
     pub(crate) fn record(&self, record: &Record) {
         match record.dataset.get() {
             None => self.server.record(record),
@@ -158,30 +157,30 @@ impl Metrics {
         }
     }
 
-    /// Counts a request that was turned away before it ran.
+    /// Counts a request that was refused before it ran.
     pub(crate) fn shed(&self, reason: ShedReason) {
         self.shed[reason as usize].fetch_add(1, Relaxed);
     }
 
-    /// Counts an answer that was given up because its client took it too slowly.
+    /// Counts an answer that was cut because its client read it too slowly.
     pub(crate) fn slow_reader(&self) {
         self.slow_readers.fetch_add(1, Relaxed);
     }
 
-    /// Counts a connection for as long as what is returned lives.
+    /// Counts a connection as open until the returned guard is dropped.
     pub(crate) fn connected(self: &Arc<Self>) -> OpenConnection {
         self.connections.fetch_add(1, Relaxed);
         self.connections_open.fetch_add(1, Relaxed);
         OpenConnection(Arc::clone(self))
     }
 
-    /// Counts a line that was not logged.
+    /// Counts a dropped log line.
     pub(crate) fn lost_line(&self) {
         self.lines_lost.fetch_add(1, Relaxed);
     }
 
-    /// How requests to a dataset went, by operation; those that never happened, and those of operators, are
-    /// left out.
+    /// Returns the numbers of requests to a dataset, by operation. Operations without requests and those of
+    /// operators are left out.
     pub(crate) fn tally(&self, dataset: &Arc<str>) -> Vec<(&'static str, Tally)> {
         let Some(counts) = self.find(dataset) else {
             return Vec::new();
@@ -239,7 +238,7 @@ impl Counts {
     }
 }
 
-/// Where a status is counted.
+/// Returns the index of a status's counter.
 fn place_of(status: u16) -> usize {
     STATUSES
         .binary_search(&status)
@@ -247,7 +246,7 @@ fn place_of(status: u16) -> usize {
         .unwrap_or(0)
 }
 
-/// A connection that is open as long as this lives.
+/// Guard that counts a connection as open until it is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenConnection(Arc<Metrics>);
 

@@ -1,4 +1,4 @@
-//! What this process uses, as Linux tells it.
+//! Resource usage of this process on Linux.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Ticks per second in `/proc`: fixed for programs (proc(5), `USER_HZ`).
 const TICKS: f64 = 100.0;
 
-/// What this process uses. What the system does not tell is missing.
+/// Resource usage of this process. Values that the system does not provide are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Process {
     pub(crate) cpu_seconds: Option<f64>,
@@ -24,10 +24,10 @@ impl Process {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-        // Fields after the name of the program, which is in brackets and may have anything in it.
+        // Fields after the program's name, which is in parentheses and may contain anything.
         let after = stat.rsplit(')').next().unwrap_or_default();
         let fields: Vec<&str> = after.split_whitespace().collect();
-        // Numbers as in proc(5), where the first of these is 3.
+        // Field numbers as in proc(5); the first of these is 3.
         let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
         let ticks = field(14).zip(field(15)).map(|(user, system)| user + system);
         Self {
@@ -44,13 +44,13 @@ impl Process {
     }
 }
 
-/// The number after a name at the beginning of a line.
+/// Returns the number after a name at the beginning of a line.
 fn value_of(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// When a process that was started so many ticks after the machine was.
+/// Returns when the process started, given the ticks from boot to its start, in seconds since 1970.
 fn started(ticks: f64) -> Option<f64> {
     let uptime = fs::read_to_string("/proc/uptime").ok()?;
     let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Metrics as OpenMetrics text: what was counted, and what can be read where it is kept anyway.
+//! Metrics as OpenMetrics text: counters, and values that are read from where they are kept.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::state::{Dataset, State};
 /// The media type of OpenMetrics.
 pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// All metrics of a server. Reads no pages of stores, but sizes of files.
+/// Renders all metrics of a server. Reads sizes of files, but no pages of stores.
 pub(crate) fn render(state: &Arc<State>) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(All(Arc::clone(state))));
@@ -50,7 +50,7 @@ type Label<'l> = (&'static str, &'l str);
 struct Page<'e>(DescriptorEncoder<'e>);
 
 impl Page<'_> {
-    /// One metric with all its values.
+    /// Writes one metric with all its values.
     fn family<'v, L: AsRef<[Label<'v>]>, T>(
         &mut self,
         (name, help): (&str, &str),
@@ -109,7 +109,7 @@ impl Page<'_> {
         })
     }
 
-    /// What was counted of requests.
+    /// Writes the metrics of requests.
     fn requests(&mut self, state: &State) -> fmt::Result {
         let metrics = &state.operations.metrics;
         let datasets = metrics.datasets.read().clone();
@@ -130,7 +130,10 @@ impl Page<'_> {
             counted.map(move |(status, count)| ([dataset, operation, ("status", status)], count))
         });
         self.counters(
-            ("pythia_requests", "Requests answered, by what and how"),
+            (
+                "pythia_requests",
+                "Requests answered, by operation and status",
+            ),
             requests,
         )?;
         self.histograms(
@@ -156,7 +159,7 @@ impl Page<'_> {
             run().map(|(labels, counts)| (labels, &counts.run)),
         )?;
         self.counters(
-            ("pythia_rows", "Results given, and quads changed"),
+            ("pythia_rows", "Results returned, and quads changed"),
             used().map(|(labels, counts)| (labels, counts.rows.load(Relaxed))),
         )?;
         self.counters(
@@ -166,7 +169,7 @@ impl Page<'_> {
         self.counters(
             (
                 "pythia_responses_aborted",
-                "Answers that ended before their end: the client went, or the query failed",
+                "Answers that were cut: the client went away, or the query failed",
             ),
             used().map(|(labels, counts)| (labels, counts.aborted.load(Relaxed))),
         )?;
@@ -175,12 +178,12 @@ impl Page<'_> {
         let failures = operations.map(|counts| counts.requests[unauthorized].load(Relaxed));
         self.counter(
             "pythia_auth_failures",
-            "Requests refused because nobody who is known asked",
+            "Requests refused with status 401",
             failures.sum(),
         )
     }
 
-    /// What the server as a whole does.
+    /// Writes the metrics of the server as a whole.
     fn server(&mut self, state: &State) -> fmt::Result {
         let metrics = &state.operations.metrics;
         let shed = ShedReason::ALL.map(|reason| {
@@ -188,16 +191,13 @@ impl Page<'_> {
             ([("reason", reason.name())], count)
         });
         self.counters(
-            (
-                "pythia_requests_shed",
-                "Requests turned away before they ran",
-            ),
+            ("pythia_requests_shed", "Requests refused before they ran"),
             shed,
         )?;
         let (running, waiting) = state.admission.load();
         self.gauge(
             "pythia_requests_running",
-            "Queries and updates that run now",
+            "Queries and updates that are running",
             running as u64,
         )?;
         self.gauge(
@@ -212,7 +212,7 @@ impl Page<'_> {
         )?;
         self.counter(
             "pythia_answers_given_up",
-            "Answers that were cut because their clients took them too slowly",
+            "Answers that were cut because their clients read them too slowly",
             metrics.slow_readers.load(Relaxed),
         )?;
         self.counter(
@@ -227,21 +227,21 @@ impl Page<'_> {
         )?;
         self.counter(
             "pythia_log_lines_lost",
-            "Lines that were not logged because too many waited to be written",
+            "Log lines dropped because too many were waiting",
             metrics.lines_lost.load(Relaxed),
         )?;
         self.gauge(
             "pythia_stopping",
-            "1 once the server was told to stop",
+            "1 once the server was asked to stop",
             u64::from(state.is_draining()),
         )?;
         self.gauges(
-            ("pythia_build", "The program, always 1"),
+            ("pythia_build", "Version of the program, always 1"),
             [([("version", env!("CARGO_PKG_VERSION"))], 1)],
         )
     }
 
-    /// What stores are and do.
+    /// Writes the metrics of the stores.
     fn datasets(&mut self, state: &State) -> fmt::Result {
         let datasets = state.datasets();
         let all: Vec<Sample> = datasets.by_name.values().map(Sample::of).collect();
@@ -280,14 +280,17 @@ impl Page<'_> {
     fn process(&mut self, process: &Process) -> fmt::Result {
         let seconds = process.cpu_seconds.map(|seconds| ([], seconds));
         self.family(
-            ("process_cpu_seconds", "Time on the processor"),
+            ("process_cpu_seconds", "CPU time"),
             MetricType::Counter,
             seconds,
             |metric, value| metric.encode_counter::<NoLabelSet, _, f64>(&value, None),
         )?;
         let started = process.started.map(|started| ([], started));
         self.family(
-            ("process_start_time_seconds", "Start, in seconds since 1970"),
+            (
+                "process_start_time_seconds",
+                "Start time, in seconds since 1970",
+            ),
             MetricType::Gauge,
             started,
             |metric, value| metric.encode_gauge(&value),
@@ -295,12 +298,12 @@ impl Page<'_> {
         let numbers = [
             (
                 "process_resident_memory_bytes",
-                "Memory in RAM",
+                "Resident memory",
                 process.resident_bytes,
             ),
             (
                 "process_virtual_memory_bytes",
-                "Memory mapped",
+                "Virtual memory",
                 process.virtual_bytes,
             ),
             ("process_threads", "Threads", process.threads),
@@ -311,7 +314,7 @@ impl Page<'_> {
             ),
             (
                 "process_max_fds",
-                "How many may be open",
+                "Limit on open files and connections",
                 process.open_files_max,
             ),
         ];
@@ -322,18 +325,18 @@ impl Page<'_> {
     }
 }
 
-/// What is read of one dataset.
+/// Values read from one dataset.
 struct Sample {
     dataset: Arc<Dataset>,
     usage: Usage,
     cache: pythia::Counters,
-    /// `None` if the log's files cannot be looked at.
+    /// `None` if the log's files cannot be read.
     changes: Option<ChangesReport>,
     scrub_problems: u64,
     scrub_pages: u64,
 }
 
-/// Whether it is a counter; a name and what it means; where its value is.
+/// True for a counter; name and help; function that gets the value.
 type SampleValue = (bool, (&'static str, &'static str), fn(&Sample) -> u64);
 
 impl Sample {
@@ -358,7 +361,7 @@ impl Sample {
             false,
             (
                 "pythia_query_memory_limit_bytes",
-                "Memory that they may hold",
+                "Limit on the memory of running queries",
             ),
             |s| s.dataset.config.memory_bytes as u64,
         ),
@@ -372,12 +375,17 @@ impl Sample {
             ("pythia_spilled_bytes", "Bytes written to temporary files"),
             |s| s.usage.spilled_bytes,
         ),
-        (false, ("pythia_cache_bytes", "Pages in memory"), |s| {
-            s.dataset.database.store().pool().bytes_in_use() as u64
-        }),
         (
             false,
-            ("pythia_cache_limit_bytes", "Memory for pages"),
+            ("pythia_cache_bytes", "Bytes of pages in memory"),
+            |s| s.dataset.database.store().pool().bytes_in_use() as u64,
+        ),
+        (
+            false,
+            (
+                "pythia_cache_limit_bytes",
+                "Limit on the bytes of pages in memory",
+            ),
             |s| s.dataset.config.cache_bytes as u64,
         ),
         (
@@ -400,7 +408,7 @@ impl Sample {
         ),
         (
             false,
-            ("pythia_changes_memory_bytes", "Memory that changes take"),
+            ("pythia_changes_memory_bytes", "Memory that changes use"),
             |s| s.change(|changes| changes.memory_bytes as u64),
         ),
         (
@@ -415,20 +423,20 @@ impl Sample {
         ),
         (
             false,
-            ("pythia_log_commits", "Commits that only the log has"),
+            ("pythia_log_commits", "Commits that are only in the log"),
             |s| s.change(|changes| changes.log_commits),
         ),
         (
             false,
             (
                 "pythia_maintenance_due",
-                "1 if changes are to be moved or merged",
+                "1 if runs are due to be written or merged",
             ),
             |s| s.change(|changes| u64::from(changes.next != NextStep::Nothing)),
         ),
         (
             true,
-            ("pythia_scrubbed_pages", "Pages read to find bad ones"),
+            ("pythia_scrubbed_pages", "Pages read by the scrubber"),
             |s| s.scrub_pages,
         ),
         (false, ("pythia_bad_pages", "Bad pages found"), |s| {
@@ -460,7 +468,7 @@ impl Histogram {
         self.buckets.iter().any(|bucket| bucket.load(Relaxed) > 0)
     }
 
-    /// The sum in seconds, and the buckets with their bounds.
+    /// Returns the sum in seconds, and the buckets with their bounds.
     fn read(&self) -> (f64, Vec<(f64, u64)>) {
         let bounds = BOUNDS_US.iter().map(|&us| us as f64 / 1e6);
         let bounds = bounds.chain([f64::INFINITY]);
