@@ -1,5 +1,4 @@
-//! Files that the log does without: they get other names. Nothing with content is ever removed because it
-//! cannot be read.
+//! Files that the log does without are renamed, never removed: an unreadable file with content is kept.
 
 use pythia_io::Storage;
 
@@ -7,19 +6,19 @@ use crate::LogError;
 use crate::catalog::list_folder;
 use crate::format::{BLOCK_BYTES, FOLDER};
 
-/// Ends the names of files that were set aside. Nothing reads them, and nothing removes them.
+/// Ending of the names of files that were set aside. Nothing reads or removes them.
 const ASIDE: &str = "aside";
-/// Ends the names of changes put aside that no commit named when the log was last opened for writing.
+/// Ending of the names of bulk files that no commit named when the log was last opened for writing.
 const UNFINISHED: &str = ".unfinished";
 
-/// Gives a file of a log's folder another name; gives that.
+/// Sets a file of a log folder aside. Returns its new name.
 pub(crate) fn set_aside(storage: &dyn Storage, name: &str) -> Result<String, LogError> {
     let to = free_name(storage, name)?;
     storage.rename(name, &to)?;
     Ok(to)
 }
 
-/// Copies a file of a log's folder; gives the name that the copy has.
+/// Copies a file of a log folder. Returns the name of the copy.
 pub(crate) fn copy_aside(storage: &dyn Storage, name: &str) -> Result<String, LogError> {
     let to = free_name(storage, name)?;
     let bytes = storage.read_all(name)?;
@@ -43,8 +42,8 @@ fn free_name(storage: &dyn Storage, name: &str) -> Result<String, LogError> {
     unreachable!("the numbers do not end")
 }
 
-/// Removes a file that was never used, all zeros; sets aside one that has anything in it, without the
-/// zeros behind that.
+/// Removes a file that was never used and is all zeros. Sets aside a file with content, without the zeros at its
+/// end.
 pub(crate) fn clear_unused(storage: &dyn Storage, name: &str) -> Result<(), LogError> {
     let bytes = storage.read_all(name)?;
     let Some(last) = bytes.iter().rposition(|byte| *byte != 0) else {
@@ -58,13 +57,13 @@ pub(crate) fn clear_unused(storage: &dyn Storage, name: &str) -> Result<(), LogE
     set_aside(storage, name).map(|_| ())
 }
 
-/// Keeps changes that no commit names until the log is opened for writing again: there is no telling an
-/// update that was interrupted from one whose commit was lost.
+/// Keeps a bulk file that no commit names until the log is opened for writing again: an interrupted update cannot
+/// be told from one whose commit was lost.
 pub(crate) fn keep_unfinished(storage: &dyn Storage, name: &str) -> Result<(), LogError> {
     Ok(storage.rename(name, &format!("{name}{UNFINISHED}"))?)
 }
 
-/// Removes what was kept when the log was last opened for writing.
+/// Removes the files that were kept when the log was last opened for writing.
 pub(crate) fn remove_unfinished(storage: &dyn Storage) -> Result<(), LogError> {
     let names = list_folder(storage)?;
     for name in names.iter().filter(|name| name.ends_with(UNFINISHED)) {

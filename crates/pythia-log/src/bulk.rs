@@ -1,8 +1,8 @@
-//! Changes put aside: a file beside the log, durable before the commit that names it.
+//! Bulk changes: a file beside the log, durable before the commit that names it.
 //!
-//! A file is a block that says what it is, and chunks: compressed change sets with lengths and
-//! checksum. The commit keeps the file's length and the number of chunks; each checksum covers the
-//! chunk's number, so that chunks cannot be cut off, exchanged or repeated unnoticed.
+//! The file is a block that identifies it, followed by chunks: compressed change sets with lengths and checksum.
+//! The commit holds the file's length and the number of chunks. Each checksum covers the chunk's number, so that
+//! chunks cannot be cut off, exchanged or repeated unnoticed.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -21,11 +21,11 @@ const MAGIC: [u8; 8] = *b"PythiaBk";
 const CHUNK_HEADER_BYTES: usize = 12;
 const COMPRESSION_LEVEL: i32 = 1;
 const READ_BYTES: usize = 1 << 20;
-/// Changes, and bytes of their terms, from which on a chunk is full.
+/// Limits on a chunk: changes, and bytes of their terms.
 const CHUNK_CHANGES: usize = 64 << 10;
 const CHUNK_KEY_BYTES: usize = 8 << 20;
 
-/// A file with changes, as the commit that is made of it names it.
+/// A file with changes, as the commit names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bulk {
     pub(crate) name: String,
@@ -34,7 +34,7 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// The file's name within its storage.
+    /// Returns the file's name within its storage.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -54,7 +54,7 @@ impl Bulk {
     }
 }
 
-/// Changes as a file has them, but for their number: made where there is time for it, and written by
+/// A compressed chunk of changes without its number. It can be made on any thread, and is written by
 /// [`BulkWriter::push_chunk`].
 #[derive(Debug)]
 pub struct BulkChunk {
@@ -119,7 +119,7 @@ impl BulkWriter {
         })
     }
 
-    /// The file's name within its storage.
+    /// Returns the file's name within its storage.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -144,13 +144,12 @@ impl BulkWriter {
         Ok(())
     }
 
-    /// Closes the file; its name.
+    /// Closes the file and returns its name.
     pub(crate) fn abandon(self) -> String {
         self.name
     }
 
-    /// Makes the file durable. The commit that names it is still to be made; if it never is, the
-    /// file goes when the log is next opened.
+    /// Makes the file durable. If no commit names it, it is removed after the log is opened again.
     pub fn finish(self) -> Result<Bulk, LogError> {
         let bytes = self.file.len();
         self.file.sync()?;
@@ -162,7 +161,7 @@ impl BulkWriter {
     }
 }
 
-/// A part of a change set, with only the terms it needs.
+/// A part of a change set, with only the terms that it needs.
 #[derive(Default)]
 struct Part {
     set: ChangeSet,

@@ -1,8 +1,8 @@
-//! Integers and lengths within a group: little endian, or seven bits per byte.
+//! Integers and lengths within a group: little endian, or varints with seven bits per byte.
 
 use crate::LogError;
 
-/// Appends `value` with seven bits per byte, least significant first, the top bit set on all but the
+/// Appends `value` with seven bits per byte, least significant first. The top bit is set on all bytes but the
 /// last.
 pub(crate) fn push_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -18,14 +18,14 @@ pub(crate) fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Reads what the functions above wrote. Trusts nothing: errors say what does not fit, and where.
+/// Reads what the functions above wrote. Checks everything; errors say what is wrong, and where.
 #[derive(Debug)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
     /// The file, for messages.
     file: &'a str,
-    /// Where in the file the bytes begin.
+    /// Offset of the bytes in the file.
     offset: u64,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Cursor<'a> {
         self.at == self.bytes.len()
     }
 
-    /// Bytes left.
+    /// Returns the number of bytes left.
     pub(crate) fn left(&self) -> usize {
         self.bytes.len() - self.at
     }
@@ -98,7 +98,7 @@ impl<'a> Cursor<'a> {
         Err(self.error("a number is too large"))
     }
 
-    /// A count of things of which each takes at least a byte.
+    /// Reads a count of items that take at least one byte each.
     pub(crate) fn count(&mut self) -> Result<usize, LogError> {
         match usize::try_from(self.varint()?) {
             Ok(count) if count <= self.left() => Ok(count),
@@ -106,7 +106,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A length and that many bytes.
+    /// Reads a length and that many bytes.
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], LogError> {
         let count = self.count()?;
         self.take(count)

@@ -1,4 +1,4 @@
-//! The files of a log: which there are, in the folders it is written to and in its archive.
+//! The catalog of a log: its files, in its log folders and its archive.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,52 +9,51 @@ use crate::format::{BLOCK_BYTES, FOLDER, FileHeader, GroupHeader, Place, parse_f
 use crate::record::{Begun, Record, RecordState};
 use crate::{LogError, StoreId};
 
-/// A file of the log with a header, so one that was written to.
+/// A log file with a header, which means that it was written to.
 #[derive(Clone, Debug)]
 pub(crate) struct CatalogFile {
     pub(crate) storage: Arc<dyn Storage>,
-    /// Name within the storage.
+    /// The name within the storage.
     pub(crate) name: String,
     pub(crate) device: u32,
     pub(crate) sequence: u64,
     pub(crate) header: FileHeader,
-    /// Its length.
+    /// The file's length.
     pub(crate) bytes: u64,
-    /// Whether it is in the archive, where files have nothing but a header and whole groups.
+    /// True if it is in the archive, where files have only a header and whole groups.
     pub(crate) is_archived: bool,
 }
 
-/// A file of the log without a header that can be read: it was never used, or its first write was
-/// interrupted, or it is damaged.
+/// A log file without a readable header: it was never used, or its first write was interrupted, or it is damaged.
 #[derive(Clone, Debug)]
 pub(crate) struct Headless {
     pub(crate) storage: Arc<dyn Storage>,
-    /// Name within the storage.
+    /// The name within the storage.
     pub(crate) name: String,
     pub(crate) device: u32,
     pub(crate) sequence: u64,
-    /// Whether it has not even the bytes of a header.
+    /// True if the file is shorter than a header.
     pub(crate) is_short: bool,
-    /// Whether it is in the archive, where files are put whole.
+    /// True if it is in the archive, where files are written whole.
     pub(crate) is_archived: bool,
 }
 
-/// All files of a log that were written to, by epoch and where they begin.
+/// All files of a log that were written to, by epoch and begin.
 #[derive(Clone, Debug)]
 pub(crate) struct Catalog {
     pub(crate) files: Vec<CatalogFile>,
     pub(crate) headless: Vec<Headless>,
-    /// What the log's first device says of the files that were begun.
+    /// The record on the log's first device: the files that were begun.
     pub(crate) record: RecordState,
     pub(crate) store: StoreId,
-    /// The folders of the log; none if its archive alone was listed.
+    /// The log folders; empty if only the archive was listed.
     devices: Vec<Arc<dyn Storage>>,
-    /// Where epochs begin: epoch and place, ascending.
+    /// The beginnings of epochs: epoch and place, ascending.
     epochs: Vec<(u64, Place)>,
 }
 
 impl Catalog {
-    /// Lists the files. What is in both the log and its archive is taken from the log.
+    /// Lists the files. A file that is in both the log and its archive is taken from the log.
     pub(crate) fn list(
         devices: &[Arc<dyn Storage>],
         archive: Option<&Arc<dyn Storage>>,
@@ -62,12 +61,12 @@ impl Catalog {
     ) -> Result<Self, LogError> {
         let mut found: BTreeMap<(u32, u64), CatalogFile> = BTreeMap::new();
         let mut headless = Vec::new();
-        // Read before the files are listed: what it names was begun by then.
+        // Read before the files are listed, so that every file it names was begun by then.
         let record = match devices.first() {
             Some(first) => RecordState::read(&**first, store)?,
             None => RecordState::None,
         };
-        // What moves to the archive meanwhile is seen twice, not missed.
+        // The archive comes last, so that a file that moves there meanwhile is seen twice, not missed.
         for (index, storage) in devices.iter().chain(archive).enumerate() {
             for name in list_folder(&**storage)? {
                 let Some((device, sequence)) = parse_file_name(&name) else {
@@ -134,7 +133,7 @@ impl Catalog {
         })
     }
 
-    /// What messages call a file that is, or should be, in a device's folder.
+    /// Returns the path, for messages, of a file that is, or should be, in a device's folder.
     pub(crate) fn path_of(&self, device: u32, name: &str) -> String {
         match self.devices.get(device as usize) {
             Some(storage) => path_in(&**storage, device == 0, name),
@@ -142,12 +141,13 @@ impl Catalog {
         }
     }
 
-    /// Whether folders of the log were listed, and not its archive alone.
+    /// Returns whether log folders were listed, not only the archive.
     pub(crate) fn has_devices(&self) -> bool {
         !self.devices.is_empty()
     }
 
-    /// The epoch whose groups of this number count; later ones replace what they begin with.
+    /// Returns the epoch whose group of this number counts. A later epoch replaces the groups from its beginning
+    /// on.
     pub(crate) fn epoch_of(&self, group: u64) -> Option<u64> {
         let begun = |(_, begin): &&(u64, Place)| begin.group <= group;
         self.epochs
@@ -157,13 +157,13 @@ impl Catalog {
             .map(|(epoch, _)| *epoch)
     }
 
-    /// Whether an epoch begins after this group's.
+    /// Returns the next epoch after this one, if there is one.
     pub(crate) fn later_epoch(&self, epoch: u64) -> Option<u64> {
         let mut later = self.epochs.iter().map(|(epoch, _)| *epoch);
         later.find(|other| *other > epoch)
     }
 
-    /// The latest epoch that is known.
+    /// Returns the latest known epoch.
     pub(crate) fn last_epoch(&self) -> u64 {
         let recorded = self.record.record().map_or(0, |record| record.epoch);
         self.epochs
@@ -171,8 +171,8 @@ impl Catalog {
             .map_or(recorded, |(epoch, _)| (*epoch).max(recorded))
     }
 
-    /// The latest place, not after `position`, from which on all groups that still count are in
-    /// files that begin there or later, or hold them besides earlier ones.
+    /// Returns the latest place, not after `position`, from which reading finds all groups that still count: they
+    /// are in files that begin there or later, or in files that also hold earlier groups.
     pub(crate) fn start(&self, position: u64) -> Option<Place> {
         let counts = |file: &&CatalogFile| {
             let lower = file.header.lower;
@@ -186,12 +186,12 @@ impl Catalog {
         places.max()
     }
 
-    /// The first place of any file.
+    /// Returns the first place of any file.
     pub(crate) fn first(&self) -> Option<Place> {
         self.files.iter().map(|file| file.header.lower).min()
     }
 
-    /// Whether this file holds only groups before `group`: the device's next file says so.
+    /// Returns whether this file holds only groups before `group`, as the device's next file shows.
     pub(crate) fn ends_before(&self, file: &CatalogFile, group: u64) -> bool {
         let next =
             |other: &&CatalogFile| other.device == file.device && other.sequence > file.sequence;
@@ -203,7 +203,7 @@ impl Catalog {
         next.is_some_and(|next| next.header.upper.group <= group)
     }
 
-    /// The highest number that a file of each device has or had.
+    /// Returns the highest sequence number of any past or present file, by device.
     pub(crate) fn last_sequences(&self) -> BTreeMap<u32, u64> {
         let mut last = BTreeMap::new();
         let files = self.files.iter().map(|file| (file.device, file.sequence));
@@ -218,7 +218,7 @@ impl Catalog {
         last
     }
 
-    /// What the record is to say of a log that ends at a place and was found durable up to there.
+    /// Returns the record to write for a log that was found durable up to `end`.
     pub(crate) fn recovered_record(&self, end: Place) -> Record {
         let mut newest: BTreeMap<u32, Begun> = BTreeMap::new();
         for file in &self.files {
@@ -241,8 +241,8 @@ impl Catalog {
         }
     }
 
-    /// Makes durable what was read: it may be in the kernel's cache alone, if its writer died, or is
-    /// just about to. Files of whoever may not write to them are left alone.
+    /// Makes the last files durable: if their writer died, they may be in the kernel's cache only. Skips files
+    /// that this process may not write.
     pub(crate) fn sync_last(&self) -> Result<(), LogError> {
         let newest = self
             .recovered_record(Place {
@@ -264,7 +264,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Whether files that are gone may have held this group.
+    /// Returns whether files that are gone may have held this group.
     pub(crate) fn may_have_left(&self, group: u64) -> bool {
         let mut first: BTreeMap<u32, &CatalogFile> = BTreeMap::new();
         for file in &self.files {
@@ -279,7 +279,7 @@ impl Catalog {
     }
 }
 
-/// The names in a storage's log folder; none if there is no such folder.
+/// Returns the names in a storage's log folder; empty if there is no such folder.
 pub(crate) fn list_folder(storage: &dyn Storage) -> Result<Vec<String>, LogError> {
     match storage.list(FOLDER) {
         Ok(names) => Ok(names),
@@ -288,7 +288,7 @@ pub(crate) fn list_folder(storage: &dyn Storage) -> Result<Vec<String>, LogError
     }
 }
 
-/// What messages call a file: with its folder, unless that is the store's own.
+/// Returns a file's path for messages: with its folder, unless that is the store's own.
 fn path_in(storage: &dyn Storage, is_own: bool, name: &str) -> String {
     match storage.place().filter(|_| !is_own) {
         Some(place) => format!("{place}/{name}"),
@@ -296,14 +296,14 @@ fn path_in(storage: &dyn Storage, is_own: bool, name: &str) -> String {
     }
 }
 
-/// What a file's first block is.
+/// The first block of a file.
 #[derive(PartialEq, Eq)]
 pub(crate) enum Header {
     /// The header, and the length of the file.
     Whole(FileHeader, u64),
-    /// There is none, or it is damaged.
+    /// There is no header, or it is damaged.
     None,
-    /// The file is shorter.
+    /// The file is shorter than a header.
     Short,
     /// The file was removed meanwhile.
     Gone,
@@ -334,21 +334,20 @@ pub(crate) struct Scan {
     pub(crate) bytes: Vec<u8>,
     /// The whole groups, with their offsets.
     pub(crate) groups: Vec<(usize, GroupHeader)>,
-    /// Groups that are damaged or were not written to the end.
+    /// Groups that are damaged or incomplete.
     pub(crate) damaged: Vec<(usize, GroupHeader)>,
-    /// Where the last whole group ends.
+    /// End of the last whole group.
     pub(crate) end: usize,
 }
 
 impl Scan {
-    /// Reads a file whole (log files have at most some dozen megabytes) and looks for groups in all
-    /// of it, also behind damage.
+    /// Reads a file whole (at most some dozen megabytes) and finds all groups, also those behind damage.
     pub(crate) fn read(file: &CatalogFile) -> Result<Self, IoError> {
         let bytes = file.storage.read_all(&file.name)?;
         Ok(Self::of(bytes, &file.header))
     }
 
-    /// Looks for groups in the bytes of a file.
+    /// Finds the groups in the bytes of a file.
     pub(crate) fn of(bytes: Vec<u8>, file: &FileHeader) -> Self {
         let mut scan = Self {
             bytes: Vec::new(),
@@ -375,8 +374,8 @@ impl Scan {
         scan
     }
 
-    /// Where the first block is that belongs to no whole group, if there is one, and the last whole group
-    /// behind it.
+    /// Returns the offset of the first block that is in no whole group, and the last whole group if it is behind
+    /// that block.
     pub(crate) fn gap(&self) -> Option<(usize, Option<GroupHeader>)> {
         let mut end = BLOCK_BYTES;
         for (offset, header) in &self.groups {
@@ -388,7 +387,7 @@ impl Scan {
         (end < self.bytes.len()).then_some((end, None))
     }
 
-    /// The bytes of the group at an offset of [`Self::groups`].
+    /// Returns the bytes of the group at an offset of [`Self::groups`].
     pub(crate) fn group(&self, offset: usize, header: &GroupHeader) -> &[u8] {
         let end = (offset + header.total_bytes()).min(self.bytes.len());
         &self.bytes[offset..end]

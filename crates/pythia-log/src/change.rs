@@ -1,14 +1,14 @@
-//! What a commit changes: a table of terms, and quads of indexes into it, added or removed.
+//! The changes of a commit: a table of terms, and quads of indexes into it that are added or removed.
 //!
-//! Terms are held as the dictionary's keys or as inline values, never as dictionary ids, so that a
-//! change means the same after the ids have changed.
+//! Terms are held as dictionary keys or inline values, never as dictionary ids, so that changes stay valid when
+//! ids change.
 
 use pythia_rdf::{TermId, TermKey, TermKind};
 
 use crate::LogError;
 use crate::bytes::{Cursor, push_bytes, push_varint};
 
-/// In a [`Change`], the default graph.
+/// The index of the default graph in a [`Change`].
 pub const NO_GRAPH: u32 = u32::MAX;
 
 /// A term of a change.
@@ -23,18 +23,17 @@ pub enum LogTerm<'a> {
 /// A quad that was added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Whether the quad was added, else removed.
+    /// True if the quad was added, false if it was removed.
     pub added: bool,
-    /// Subject, predicate, object and graph as indexes into the table of terms; a graph of
-    /// [`NO_GRAPH`] is the default graph.
+    /// Subject, predicate, object and graph as indexes into the table of terms; [`NO_GRAPH`] is the default graph.
     pub quad: [u32; 4],
 }
 
-/// A table of terms and the changes made of them.
+/// A table of terms, and changes that use it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeSet {
     terms: Vec<Term>,
-    /// The keys' bytes, one after the other.
+    /// The bytes of all keys, one after the other.
     keys: Vec<u8>,
     changes: Vec<Change>,
 }
@@ -49,16 +48,16 @@ enum Term {
     },
 }
 
-/// Tag of an inline term; that of a key is its kind's number.
+/// Tag of an inline term. The tag of a key is its kind's number.
 const INLINE: u8 = 0;
 
 impl ChangeSet {
-    /// No changes.
+    /// Makes an empty change set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a term to the table, whether it is there already or not, and gives its index.
+    /// Adds a term to the table, without looking for duplicates, and returns its index.
     pub fn add_term(&mut self, term: LogTerm<'_>) -> u32 {
         let index = u32::try_from(self.terms.len()).unwrap_or(NO_GRAPH);
         assert!(
@@ -81,7 +80,7 @@ impl ChangeSet {
         index
     }
 
-    /// Adds a change; its terms must be in the table.
+    /// Adds a change, whose terms must be in the table.
     pub fn push(&mut self, change: Change) {
         let [subject, predicate, object, graph] = change.quad;
         let count = self.terms.len();
@@ -94,7 +93,7 @@ impl ChangeSet {
         self.changes.push(change);
     }
 
-    /// The term at an index that [`Self::add_term`] gave.
+    /// Returns the term at an index from [`Self::add_term`].
     pub fn term(&self, index: u32) -> LogTerm<'_> {
         match self.terms[index as usize] {
             Term::Inline(id) => LogTerm::Inline(id),
@@ -105,41 +104,41 @@ impl ChangeSet {
         }
     }
 
-    /// All terms of the table, in order.
+    /// Returns all terms of the table, in order.
     pub fn terms(&self) -> impl ExactSizeIterator<Item = LogTerm<'_>> {
         (0..self.terms.len() as u32).map(|index| self.term(index))
     }
 
-    /// The changes, in order.
+    /// Returns the changes, in order.
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
 
-    /// Whether nothing is changed.
+    /// Returns whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// Bytes of the keys of all terms.
+    /// Returns the number of bytes of all keys.
     pub(crate) fn key_bytes(&self) -> usize {
         self.keys.len()
     }
 
-    /// Memory it takes.
+    /// Returns the memory in use, in bytes.
     pub fn bytes(&self) -> usize {
         self.keys.capacity()
             + self.terms.capacity() * size_of::<Term>()
             + self.changes.capacity() * size_of::<Change>()
     }
 
-    /// Forgets terms and changes, and keeps the memory.
+    /// Removes all terms and changes, but keeps the memory.
     pub fn clear(&mut self) {
         self.terms.clear();
         self.keys.clear();
         self.changes.clear();
     }
 
-    /// Appends its encoding.
+    /// Appends the encoding.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         push_varint(out, self.terms.len() as u64);
         for term in self.terms() {

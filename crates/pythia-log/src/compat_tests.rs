@@ -1,5 +1,5 @@
-//! The bytes of docs/format/log.md, written out: what this program writes, and a log of format 1, whose writers
-//! are no longer at hand.
+//! Byte-for-byte tests of docs/format/log.md: what this program writes, and a log of format 1, which nothing
+//! writes any more.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The block begins with these bytes, and the rest are zeros.
+/// Asserts that a block begins with these bytes and is zero after them.
 fn assert_block(block: &[u8], expected: &str) {
     let (begin, rest) = block.split_at(expected.len() / 2);
     assert_eq!(hex(begin), expected);
@@ -42,7 +42,7 @@ fn place(group: u64, position: u64) -> Place {
     Place { group, position }
 }
 
-/// Adds the quad (a, a, a) of the IRI http://e/a to the default graph.
+/// Returns a change set that adds the quad (a, a, a) of the IRI http://e/a to the default graph.
 fn changes() -> ChangeSet {
     let mut set = ChangeSet::new();
     let (kind, bytes) = (TermKind::Iri, &b"http://e/a"[..]);
@@ -108,7 +108,7 @@ fn push(out: &mut Vec<u8>, numbers: &[u64]) {
     out.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
 }
 
-/// The header block of a file of format 1: no nonce, and the checksum at byte 88.
+/// Returns the header block of a file of format 1: without nonce, with the checksum at byte 88.
 fn header_1(epoch: u64, begin: [u64; 2], lower: [u64; 2], upper: [u64; 2]) -> Vec<u8> {
     let mut block = b"PythiaLg".to_vec();
     block.extend([1, 0, 0, 0, 0, 0, 0, 0]);
@@ -121,7 +121,7 @@ fn header_1(epoch: u64, begin: [u64; 2], lower: [u64; 2], upper: [u64; 2]) -> Ve
     block
 }
 
-/// A group with the commit of [`changes`], or with none.
+/// Returns a group with the commit of [`changes`], or without a commit.
 fn group_1(epoch: u64, group: u64, position: u64, has_commit: bool) -> Vec<u8> {
     let mut payload = Vec::new();
     if has_commit {
@@ -152,8 +152,8 @@ fn put(storage: &dyn Storage, name: &str, bytes: &[u8]) {
     file.sync().unwrap();
 }
 
-/// A log of format 1 with commits 1 to 3: two openings, each closed in order, which left an empty group at
-/// its end.
+/// Returns a log of format 1 with commits 1 to 3. It was opened twice and closed in order, each time with an empty
+/// group at its end.
 fn log_1() -> Devices {
     let storage = MemoryStorage::new();
     let first = [
@@ -225,7 +225,7 @@ fn a_log_of_format_1_gets_its_record_when_it_is_opened_for_writing() {
     assert!(!devices[0].exists(RECORD_NAME).unwrap());
     let (log, commits) = Log::open(devices.clone(), STORE, Position(1), options()).unwrap();
     assert_eq!(commits.count(), 3);
-    // Nothing was committed yet, and the files of format 1 are in the record.
+    // Nothing was committed yet, but the files of format 1 are in the record.
     drop(log);
     let newest = file_name(0, 2);
     let sound = devices[0].read_all(&newest).unwrap();
@@ -252,7 +252,7 @@ fn a_log_of_format_1_gets_its_record_when_it_is_opened_for_writing() {
     assert_eq!(LogReader::open(devices, None, STORE).damages().unwrap(), []);
 }
 
-/// The first write of the record was interrupted: no file was begun with it, so nothing is lost.
+/// If the first write of the record was interrupted, no file was begun with it, so nothing is lost.
 #[test]
 fn a_log_of_format_1_whose_first_record_was_interrupted_opens() {
     let mut torn = vec![0; 2 * BLOCK_BYTES];

@@ -1,9 +1,9 @@
-//! Log files that are damaged or missing, told from files that were never used.
+//! Tells damaged or missing log files from files that were never used.
 //!
-//! A file was begun if the record names it, or a later one of its device; without a record (logs of
-//! format 1), if a later one has a header or if it has whole groups itself. Such a file must have its header.
-//! Any other file without one is empty, or holds a first write that a crash interrupted and that was never
-//! acknowledged.
+//! A file was begun if the record names it or a later file of its device. Without a record (format 1), it was
+//! begun if a later file has a header or if it has whole groups itself. A file that was begun must have its
+//! header. Any other file without a header is empty, or holds a first write that a crash interrupted and that was
+//! never acknowledged.
 
 use std::collections::BTreeSet;
 
@@ -12,21 +12,21 @@ use crate::format::{BLOCK_BYTES, GroupHeader, Position, file_name};
 use crate::record::{RECORD_NAME, RecordState};
 use crate::{LogError, StoreId};
 
-/// A file of the log that should be there whole, and is not.
+/// A log file that should be complete, but is damaged or missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The file's name within its folder.
     pub file: String,
-    /// What messages call it: with the folder, unless that is the store's own.
+    /// The file's path for messages: with the folder, unless that is the store's own.
     pub path: String,
-    /// What is wrong with it, and what shows that.
+    /// The problem, and the evidence.
     pub problem: String,
-    /// Nothing that the file may have held is from this position on; `None` if that is not known.
+    /// Upper bound of what the file held: all its commits are before this position. `None` if unknown.
     pub(crate) before: Option<Position>,
 }
 
 impl Catalog {
-    /// Fails if a file is damaged or missing that may hold commits from a position on.
+    /// Returns an error if a damaged or missing file may hold commits from a position on.
     pub(crate) fn check(&self, from: Position) -> Result<(), LogError> {
         let mut damages = self.damages()?.into_iter();
         let needed = damages.find(|damage| damage.before.is_none_or(|before| before > from));
@@ -39,7 +39,8 @@ impl Catalog {
         }
     }
 
-    /// The position after the last commit that a file without a header, or the record, shows to have been made.
+    /// Returns the position after the last commit that files without a header, or the record, prove to have
+    /// existed.
     pub(crate) fn known_end(&self) -> Result<Position, LogError> {
         let recorded = self.record.record().map(|record| record.durable.position);
         let mut end = Position(recorded.unwrap_or(0));
@@ -51,7 +52,7 @@ impl Catalog {
         Ok(end)
     }
 
-    /// The files that are damaged or missing.
+    /// Returns the files that are damaged or missing.
     pub(crate) fn damages(&self) -> Result<Vec<Damage>, LogError> {
         let mut damages = Vec::new();
         damages.extend(self.record_damage());
@@ -80,7 +81,7 @@ impl Catalog {
         })
     }
 
-    /// What shows that a file without a header was begun.
+    /// Returns the damage of a file without a header, if there is evidence that it was begun.
     fn header_damage(&self, file: &Headless) -> Result<Option<Damage>, LogError> {
         let wrong = match file.is_short {
             true => "it is shorter than its header",
@@ -113,7 +114,7 @@ impl Catalog {
         }))
     }
 
-    /// The newest files that the record names and that are missing, or others.
+    /// Returns the newest files in the record that are missing, or replaced by others.
     fn newest_damages(&self) -> Vec<Damage> {
         let mut damages = Vec::new();
         let newest = self.record.record().map(|record| &record.newest);
@@ -137,7 +138,7 @@ impl Catalog {
             } else if (self.headless.iter()).any(|file| is_same((file.device, file.sequence)))
                 || self.next_of(device, begun.sequence).is_some()
             {
-                // The one is told as a damaged header; a later file means that this one may be gone.
+                // The first case is reported as a damaged header. If there is a later file, this one may be gone.
                 continue;
             } else {
                 format!("it is missing, and {RECORD_NAME} says that it was begun")
@@ -152,7 +153,7 @@ impl Catalog {
         damages
     }
 
-    /// Whether a file without a header was begun, so that its first write was acknowledged.
+    /// Returns whether a file without a header was begun, so that its first write was acknowledged.
     pub(crate) fn was_begun(&self, file: &Headless) -> Result<bool, LogError> {
         Ok(self.header_damage(file)?.is_some())
     }
@@ -162,14 +163,14 @@ impl Catalog {
         newest.get(&device).map(|begun| begun.sequence)
     }
 
-    /// The device's next file that has a header.
+    /// Returns the device's next file that has a header.
     fn next_of(&self, device: u32, sequence: u64) -> Option<&CatalogFile> {
         let files = self.files.iter();
         let later = files.filter(|file| file.device == device && file.sequence > sequence);
         later.min_by_key(|file| file.sequence)
     }
 
-    /// The files that may have held a commit, there or not, for messages.
+    /// Returns the files, present or missing, that may have held a commit, for messages.
     pub(crate) fn suspects(&self, commit: Position) -> String {
         let numbers = self.files.iter().map(|file| (file.device, file.sequence));
         let there: BTreeSet<(u32, u64)> = numbers.collect();
@@ -195,8 +196,8 @@ impl Catalog {
         }
     }
 
-    /// What it means to a store that it cannot be given the commits from a position on: nobody lets go of
-    /// commits that are still to be replayed, so the device has lost what is not there.
+    /// Converts an error of reading the log from a position on, for a store that needs these commits. Commits that
+    /// are still to be replayed are never removed, so missing ones were lost by the device.
     pub(crate) fn lost_for_replay(&self, error: LogError, from: Position) -> LogError {
         let first = self.first().map(|place| Position(place.position));
         let (position, there) = match (error, first) {
@@ -221,14 +222,14 @@ impl Catalog {
 }
 
 impl Headless {
-    /// The whole groups in the file.
+    /// Returns the whole groups in the file.
     pub(crate) fn groups(&self, store: StoreId) -> Result<Vec<GroupHeader>, LogError> {
         let bytes = self.storage.read_all(&self.name)?;
         let groups = Self::groups_in(&bytes, store).into_iter();
         Ok(groups.map(|(_, header)| header).collect())
     }
 
-    /// The whole groups in the bytes of a file, with their offsets.
+    /// Returns the whole groups in the bytes of a file, with their offsets.
     pub(crate) fn groups_in(bytes: &[u8], store: StoreId) -> Vec<(usize, GroupHeader)> {
         let mut groups = Vec::new();
         let mut offset = BLOCK_BYTES;

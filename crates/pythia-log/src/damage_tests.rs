@@ -1,5 +1,5 @@
-//! Aimed damage: every file of a log is flipped, zeroed, cut off, removed. What was acknowledged is there, or
-//! opening names the file; and the log can be made to go on without what is lost.
+//! Aimed damage: every log file is flipped, zeroed, cut off or removed. Either all acknowledged commits are found,
+//! or opening names the file, and salvage makes the log usable again.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::testing::numbered;
 use crate::tests::{Devices, STORE, check, commit, options, read};
 use crate::{Changes, Entry, Log, LogError, LogReader, salvage};
 
-/// The commits of every log that is damaged here.
+/// The number of commits in every log that is damaged here.
 const COMMITS: u64 = 60;
 
 fn files(storage: &dyn Storage) -> Vec<String> {
@@ -42,7 +42,7 @@ fn copy(devices: &Devices) -> Devices {
     devices.iter().map(copy_one).collect()
 }
 
-/// A log of several epochs and files, as it is when it was closed, or as a crash left it.
+/// Makes a log with several epochs and files, as it is after it was closed, or after a crash.
 fn log(count: usize, closed: bool) -> Devices {
     let devices: Devices = (0..count)
         .map(|_| Arc::new(MemoryStorage::new()) as _)
@@ -62,7 +62,7 @@ fn log(count: usize, closed: bool) -> Devices {
     if closed { copy(&devices) } else { left }
 }
 
-/// A way to damage a file's bytes; `None` removes it.
+/// A way to damage a file's bytes; `None` removes the file.
 type Apply = Box<dyn Fn(&[u8]) -> Option<Vec<u8>>>;
 type Damage = (String, Apply);
 
@@ -92,7 +92,7 @@ fn damages() -> Vec<Damage> {
         add(format!("cut off at {hundredths} %"), Box::new(cut));
     }
     let last = |bytes: &[u8]| {
-        // A file that was made ahead is all zeros.
+        // A preallocated file is all zeros.
         let last = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0);
         last / BLOCK_BYTES * BLOCK_BYTES
     };
@@ -125,7 +125,7 @@ fn damages() -> Vec<Damage> {
 enum Outcome {
     Whole,
     Refused,
-    /// The number of the last commit that is left.
+    /// The position of the last commit that is left.
     Silent(u64),
 }
 
@@ -159,7 +159,7 @@ fn outcome(devices: &Devices, file: &str, what: &str) -> Outcome {
     }
 }
 
-/// Goes on without what is lost; what is left are the first commits, and new ones follow.
+/// Salvages the log. The first commits must be left, and new ones must follow.
 fn go_on(devices: &Devices, what: &str) {
     let plan = salvage(devices, STORE, Position(1), false).unwrap();
     assert!(!plan.is_sound(), "{what}");
@@ -220,8 +220,8 @@ fn damage_loses_no_acknowledged_commit_silently() {
         "{tried} damages, {refused} refused, {} not to be told",
         silent.len()
     );
-    // Docs/format/log.md: what was acknowledged last before a crash and what nothing written later
-    // mentions cannot be told from a group that the crash interrupted.
+    // See docs/format/log.md: the last acknowledged commits before a crash, if nothing later mentions them, cannot
+    // be told from a group that the crash interrupted.
     for (closed, last, what) in &silent {
         println!("{what}: {last}");
         assert!(!closed && what.contains("last block"), "{what}: {last}");
@@ -241,7 +241,7 @@ fn a_file_made_ahead_does_not_look_begun_after_a_salvage() {
     go_on(&devices, "a file made ahead");
 }
 
-/// What commits that are given up have put aside is kept as their groups are.
+/// Bulk files of commits that are given up are kept, like the groups of the commits.
 #[test]
 fn changes_put_aside_by_commits_that_are_given_up_are_set_aside_with_them() {
     let device = Arc::new(MemoryStorage::new());
@@ -265,7 +265,7 @@ fn changes_put_aside_by_commits_that_are_given_up_are_set_aside_with_them() {
         log.wait(log.submit(&[entry]).unwrap()).unwrap();
     }
     drop(log);
-    // A commit between the first and the second of them.
+    // A commit between the first and the second bulk file.
     let first = files(&*device).into_iter().nth(4).unwrap();
     let mut bytes = device.read_all(&first).unwrap();
     bytes[BLOCK_BYTES + 40] ^= 1;
@@ -287,7 +287,7 @@ fn changes_put_aside_by_commits_that_are_given_up_are_set_aside_with_them() {
     }
 }
 
-/// Files are put into the archive whole: what is damaged there is not its end.
+/// Files are put into the archive whole, so damage there is not taken for the end of the log.
 #[test]
 fn damage_in_the_archive_is_not_its_end() {
     let devices: Devices = vec![Arc::new(MemoryStorage::new())];

@@ -1,5 +1,5 @@
-//! How many requests a second a client may send: a bucket for each, which fills at that rate and has room for one
-//! second's.
+//! Rate limits on clients: a token bucket per client, which fills at the allowed rate and holds one second's
+//! requests.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 
 use crate::admission::Client;
 
-/// Clients that are known at once.
+/// Limit on clients that are tracked at once.
 const CLIENTS_MAX: usize = 16_384;
 
-/// Requests that clients have left.
+/// The buckets of all clients.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     buckets: Mutex<HashMap<Client, Bucket>>,
@@ -24,19 +24,19 @@ struct Bucket {
 }
 
 impl Rates {
-    /// Takes one request of a client that may send so many a second.
+    /// Takes one request from a client's bucket.
     ///
     /// # Errors
-    /// In how many seconds to try again.
+    /// The number of seconds to wait before the next request.
     pub(crate) fn take(&self, client: &Client, per_second: u32, now: Instant) -> Result<(), u64> {
         let most = f64::from(per_second);
         let mut buckets = self.buckets.lock();
         if buckets.len() >= CLIENTS_MAX {
-            // Who has sent nothing for a second may send as much as somebody new.
+            // The bucket of a client that has sent nothing for a second is full again.
             buckets.retain(|_, bucket| now.saturating_duration_since(bucket.at).as_secs() < 1);
         }
         if buckets.len() >= CLIENTS_MAX {
-            // So many at once are no one client.
+            // This many clients at once cannot all be one attacker.
             buckets.clear();
         }
         let full = Bucket {
@@ -75,7 +75,7 @@ mod tests {
         let later = now + Duration::from_millis(400);
         assert_eq!(rates.take(&one, 3, later), Ok(()));
         assert_eq!(rates.take(&one, 3, later), Err(1));
-        // Addresses of one network are one client's.
+        // Addresses in one network are one client.
         let (a, b) = (client("2001:db8::1"), client("2001:db8::2"));
         assert_eq!(rates.take(&a, 1, now), Ok(()));
         assert_eq!(rates.take(&b, 1, now), Err(1));

@@ -1,4 +1,4 @@
-//! The queries and updates under way: who runs what, and how to stop it.
+//! The list of running queries and updates, with their clients and plans, and how to cancel them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,49 +10,49 @@ use pythia::{PlanNode, PreparedQuery};
 
 use crate::admission::Client;
 
-/// Bytes of a query's text that are kept to be shown.
+/// Limit on the text of a query that is kept for display, in bytes.
 const SHOWN_BYTES: usize = 10_000;
 
-/// All that is under way.
+/// All queries and updates that run or wait.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
     by_id: Mutex<HashMap<Arc<str>, Arc<Activity>>>,
 }
 
-/// A query or update under way.
+/// A query or update that runs or waits.
 #[derive(Debug)]
 pub(crate) struct Activity {
     pub(crate) id: Arc<str>,
     pub(crate) dataset: Arc<str>,
     pub(crate) client: Client,
-    /// Its text, or the beginning of it.
+    /// The text, or its beginning.
     pub(crate) text: String,
     pub(crate) started: Instant,
-    /// It has its turn.
+    /// True once it has its turn.
     runs: AtomicBool,
-    /// Set to stop it.
+    /// Cancels the request when set.
     pub(crate) cancel: Arc<AtomicBool>,
     work: Mutex<Work>,
 }
 
-/// What is known of the work.
+/// The state of the work.
 #[derive(Debug, Default)]
 enum Work {
-    /// Nothing yet, or that it failed before there was a plan.
+    /// There is no plan yet, or the request failed before it had one.
     #[default]
     Unknown,
-    /// It has a plan, which shows what is measured so far if the query asks for it.
+    /// The work has a plan, which shows measurements so far if the query asked for them.
     Planned(Arc<PreparedQuery>),
-    /// It has ended. Its plan is gone: it has the query's memory and snapshot, and the answer may wait long for
-    /// its reader.
+    /// The work has ended. The plan is dropped, because it holds the query's memory and snapshot, and the answer
+    /// may wait long for its reader.
     Ended {
         warnings: Vec<String>,
-        /// The plan as a text, of a slow query.
+        /// The plan as text, if the query was slow.
         plan: Option<String>,
     },
 }
 
-/// The plan of a query that runs. Dropped when the work has ended.
+/// Guard of the plan of a running query. Dropped when the work has ended.
 pub(crate) struct Planned<'a> {
     activity: &'a Activity,
     slow: Duration,
@@ -66,7 +66,7 @@ pub(crate) struct Listed {
 }
 
 impl Running {
-    /// Lists what is about to run. `None` if there is one with this id already.
+    /// Adds a request to the list. `None` if the id is in use.
     pub(crate) fn list(
         self: &Arc<Self>,
         id: Arc<str>,
@@ -98,7 +98,7 @@ impl Running {
         })
     }
 
-    /// All, the oldest first.
+    /// Returns all activities, the oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<Activity>> {
         let mut all: Vec<_> = self.by_id.lock().values().cloned().collect();
         all.sort_by_key(|activity| activity.started);
@@ -109,15 +109,15 @@ impl Running {
         self.by_id.lock().get(id).cloned()
     }
 
-    /// Stops all.
+    /// Cancels all activities.
     pub(crate) fn cancel_all(&self) {
         self.all().iter().for_each(|activity| activity.cancel());
     }
 }
 
 impl Activity {
-    /// Shows the plan of a query, until what is returned is dropped. A query that has taken longer than `slow` then
-    /// leaves its plan for the log.
+    /// Shows the plan of a query until the returned guard is dropped. If the query took longer than `slow`, its
+    /// plan is then kept for the log.
     pub(crate) fn planned(&self, query: &Arc<PreparedQuery>, slow: Duration) -> Planned<'_> {
         *self.work.lock() = Work::Planned(Arc::clone(query));
         Planned {
@@ -126,13 +126,13 @@ impl Activity {
         }
     }
 
-    /// Keeps what an update has to say, now that it is done.
+    /// Keeps the warnings of an update that has ended.
     pub(crate) fn updated(&self, warnings: Vec<String>) {
         let plan = None;
         *self.work.lock() = Work::Ended { warnings, plan };
     }
 
-    /// The plan of what runs, if it has one, with what is measured so far.
+    /// Returns the plan of a running query, with its measurements so far.
     pub(crate) fn plan(&self) -> Option<PlanNode> {
         let query = match &*self.work.lock() {
             Work::Planned(query) => Arc::clone(query),
@@ -141,7 +141,7 @@ impl Activity {
         Some(query.plan())
     }
 
-    /// The plan of a slow query that has ended, as a text.
+    /// Returns the plan of a slow query that has ended, as text.
     pub(crate) fn slow_plan(&self) -> Option<String> {
         match &*self.work.lock() {
             Work::Ended { plan, .. } => plan.clone(),
@@ -149,12 +149,12 @@ impl Activity {
         }
     }
 
-    /// Returns whether its author should know something.
+    /// Returns whether the plan has warnings.
     pub(crate) fn warns(&self) -> bool {
         matches!(&*self.work.lock(), Work::Ended { warnings, .. } if !warnings.is_empty())
     }
 
-    /// What its author should know, once it has ended.
+    /// Returns the warnings for the query's author, once it has ended.
     pub(crate) fn warnings(&self) -> Vec<String> {
         match &*self.work.lock() {
             Work::Ended { warnings, .. } => warnings.clone(),
@@ -162,17 +162,17 @@ impl Activity {
         }
     }
 
-    /// Its turn has come.
+    /// Marks that the turn has come.
     pub(crate) fn begin(&self) {
         self.runs.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it has had its turn, or still waits for it.
+    /// Returns whether the turn has come.
     pub(crate) fn has_begun(&self) -> bool {
         self.runs.load(Ordering::Relaxed)
     }
 
-    /// Stops it, at its next look.
+    /// Cancels the work, which notices at its next check.
     pub(crate) fn cancel(&self) {
         self.cancel.store(true, Ordering::Relaxed);
     }

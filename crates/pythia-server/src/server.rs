@@ -1,4 +1,4 @@
-//! A server's life: open the stores, listen, serve, stop.
+//! The life of a server: opens the stores, listens, serves, stops.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,31 +15,31 @@ use crate::operate::service::Attendant;
 use crate::protocol::Service;
 use crate::state::{Dataset, Datasets, Settings, State};
 
-/// How long threads whose work was cancelled may take to see it.
+/// Time that cancelled threads have to end.
 const LAST_TIME: Duration = Duration::from_secs(5);
 
-/// Why a server does not start.
+/// Reason why a server does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// The configuration asks for what cannot be.
+    /// The configuration has an error.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A store does not open.
+    /// A store cannot be opened.
     #[error("open the dataset {name}")]
     Dataset {
         /// The dataset's name.
         name: String,
-        /// Why.
+        /// The cause.
         #[source]
         error: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// It cannot listen.
+    /// An address cannot be listened on.
     #[error("listen on {address}: {error}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         error: io::Error,
     },
@@ -48,7 +48,7 @@ pub enum ServerError {
     Tls {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The error.
         message: String,
     },
     /// The system refuses threads.
@@ -56,7 +56,7 @@ pub enum ServerError {
     Io(#[from] io::Error),
 }
 
-/// A server that listens, and answers once it [runs](Self::run).
+/// A server that listens, and serves once it [runs](Self::run).
 pub struct Server {
     runtime: tokio::runtime::Runtime,
     listeners: Vec<Listener>,
@@ -64,31 +64,31 @@ pub struct Server {
     stop: watch::Sender<bool>,
 }
 
-/// Tells a running server what to do, from any thread.
+/// Controls a running server, from any thread.
 #[derive(Clone)]
 pub struct Handle {
     stop: watch::Sender<bool>,
 }
 
 impl Handle {
-    /// Stops it: running requests end within the grace time of the configuration.
+    /// Stops the server: running requests have the configured grace time to end.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
 }
 
 impl Server {
-    /// Opens the datasets, and begins to listen. From now on connections wait to be served.
+    /// Opens the datasets and begins to listen. Connections wait from now on until the server runs.
     pub fn start(config: Config) -> Result<Self, ServerError> {
         Self::start_from(ConfigSource::fixed(config))
     }
 
-    /// The same with a configuration that can be read again while the server runs.
+    /// Like [`Self::start`], with a configuration that can be reloaded while the server runs.
     pub fn start_from(source: ConfigSource) -> Result<Self, ServerError> {
         let config = source.read()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
-            // Those that compute, those that wait for readers, and others for short work.
+            // Threads that compute, that wait for readers, and that do other short work.
             .max_blocking_threads(config.limits.running + PARKED_MAX + 64)
             // Deeply nested queries are planned by recursion.
             .thread_stack_size(16 << 20)
@@ -109,7 +109,7 @@ impl Server {
         })
     }
 
-    /// Reads a configuration, and what files it names but stores, without serving anything.
+    /// Checks a configuration and the files it names, except stores, without serving anything.
     pub fn check(source: &ConfigSource) -> Result<Config, ServerError> {
         let config = source.read()?;
         if let Some(tls) = &config.tls {
@@ -118,19 +118,19 @@ impl Server {
         Ok(Settings::new(config)?.config)
     }
 
-    /// Where it listens.
+    /// Returns the addresses that the server listens on.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.state.listening.clone()
     }
 
-    /// To tell it what to do while it runs.
+    /// Returns a handle that controls the server while it runs.
     pub fn handle(&self) -> Handle {
         Handle {
             stop: self.stop.clone(),
         }
     }
 
-    /// Serves until it is told to stop, and what runs by then has ended or is cancelled.
+    /// Serves until it is asked to stop, and until running requests have ended or are cancelled.
     pub fn run(self) {
         let service = Service::new(Arc::clone(&self.state));
         let (state, stop) = (Arc::clone(&self.state), self.stop);
@@ -139,8 +139,8 @@ impl Server {
         });
     }
 
-    /// The same as a process of its own: SIGTERM and SIGINT stop it, a second one at once; SIGHUP, and a
-    /// change of its file, has the configuration read again; systemd is told how it is.
+    /// Like [`Self::run`], as a process of its own: SIGTERM and SIGINT stop it, a second one at once; SIGHUP and a
+    /// change of the configuration file reload the configuration; systemd is notified.
     pub fn run_as_process(self) -> Result<(), ServerError> {
         let service = Service::new(Arc::clone(&self.state));
         let addresses = self.addresses();
@@ -158,7 +158,7 @@ impl Server {
             true => self.runtime.shutdown_background(),
             false => self.runtime.shutdown_timeout(LAST_TIME),
         }
-        // Whoever holds the state last writes what is left of the logs, and closes the stores.
+        // Dropping the last reference to the state writes the remaining logs and closes the stores.
         drop(self.state);
         Ok(())
     }

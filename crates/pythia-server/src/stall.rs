@@ -1,7 +1,7 @@
-//! A stream whose other side must take what it is sent.
+//! A stream that fails if the other side stops reading.
 //!
-//! A client that asks for much and reads nothing would otherwise keep its connection, and what is
-//! written into it, for as long as it likes: TCP itself never gives up on one that is still there.
+//! A client that requests much and reads nothing would otherwise hold its connection, and the data in it, forever:
+//! TCP never gives up on a peer that still responds.
 
 use std::io;
 use std::pin::Pin;
@@ -11,11 +11,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Writing fails if nothing could be written for this long.
+/// A stream whose writes fail if nothing could be written for this long.
 pub(crate) struct Stalling<S> {
     stream: S,
     time: Duration,
-    /// Runs while the other side takes nothing.
+    /// Runs while the other side reads nothing.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
@@ -28,7 +28,7 @@ impl<S> Stalling<S> {
         }
     }
 
-    /// Passes on what came of writing; a wait that is too long has failed.
+    /// Returns the result of a write; fails if the wait is too long.
     fn watch<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -43,9 +43,9 @@ impl<S> Stalling<S> {
         match waiting.as_mut().poll(context) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(()) => {
-                // Asked again, it waits again.
+                // If it is polled again, it waits again.
                 waiting.as_mut().reset(Instant::now() + time);
-                let message = format!("the client took nothing for {time:?}");
+                let message = format!("the client read nothing for {time:?}");
                 Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)))
             }
         }

@@ -1,4 +1,4 @@
-//! What all requests share: settings, datasets, and what runs.
+//! The state that all requests share: settings, datasets, running requests.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,27 +18,27 @@ use crate::rate::Rates;
 use crate::running::Running;
 use crate::server::ServerError;
 
-/// One per server.
+/// The state of a server.
 pub(crate) struct State {
     settings: RwLock<Arc<Settings>>,
     datasets: RwLock<Arc<Datasets>>,
-    /// Who may run now.
+    /// Grants turns.
     pub(crate) admission: Arc<Admission>,
-    /// Requests that clients have left this second.
+    /// Rate limits on clients.
     pub(crate) rates: Rates,
-    /// What runs now.
+    /// The list of running requests.
     pub(crate) running: Arc<Running>,
     /// The memory for the bodies of requests.
     pub(crate) receiving: Arc<Receiving>,
-    /// What operators look at.
+    /// The interfaces for operators.
     pub(crate) operations: Operations,
-    /// Where it listens, whatever a newer configuration says.
+    /// The addresses it listens on, even if a newer configuration names others.
     pub(crate) listening: Vec<SocketAddr>,
-    /// Told to stop: nothing new is begun.
+    /// True once the server is asked to stop: nothing new is started.
     draining: AtomicBool,
 }
 
-/// What a new configuration replaces as a whole, while requests under way keep what they have.
+/// Settings that a reload replaces as a whole. Running requests keep the old ones.
 pub(crate) struct Settings {
     pub(crate) config: Config,
     pub(crate) auth: Auth,
@@ -58,7 +58,7 @@ impl Settings {
     }
 }
 
-/// The datasets by name, and which of them answers at the root.
+/// The datasets by name, and the one that is served at the root.
 #[derive(Default)]
 pub(crate) struct Datasets {
     pub(crate) by_name: BTreeMap<String, Arc<Dataset>>,
@@ -73,7 +73,7 @@ pub(crate) struct Dataset {
 }
 
 impl Dataset {
-    /// Opens a store. If its folder is new or empty, and it may be made and written, it becomes an empty one.
+    /// Opens a store. Creates an empty one if the folder is new or empty and the configuration allows it.
     pub(crate) fn open(config: &DatasetConfig) -> Result<Self, ServerError> {
         let database = open_or_create(config).map_err(|error| ServerError::Dataset {
             name: config.name.clone(),
@@ -86,7 +86,7 @@ impl Dataset {
         })
     }
 
-    /// The same store, at the root or not.
+    /// Returns the same store, served at the root or not.
     pub(crate) fn served_as(self: &Arc<Self>, default: bool) -> Arc<Self> {
         if self.config.default == default {
             return Arc::clone(self);
@@ -124,13 +124,13 @@ fn open_or_create(
     Ok(Database::open_with(&config.path, config.options())?)
 }
 
-/// What is said of a store that is not there, and is not to be made.
+/// Extends the error about a missing store with advice.
 fn not_made(error: StoreError) -> StoreError {
     match error {
         StoreError::NotAStore { path, message } => StoreError::NotAStore {
             path,
             message: format!(
-                "{message}; is its device mounted? To make an empty store there, set `create = true` for this dataset"
+                "{message}; is its device mounted? To create an empty store there, set `create = true` for this dataset"
             ),
         },
         error => error,
@@ -138,7 +138,7 @@ fn not_made(error: StoreError) -> StoreError {
 }
 
 impl Datasets {
-    /// The one that says so answers at the root, or the only one.
+    /// Collects the datasets. The one marked as default is served at the root, or the only one.
     pub(crate) fn of(open: Vec<Arc<Dataset>>) -> Self {
         let default = open.iter().find(|dataset| dataset.config.default);
         let only = open.first().filter(|_| open.len() == 1);
@@ -151,7 +151,7 @@ impl Datasets {
         }
     }
 
-    /// The dataset of this name, or the one at the root.
+    /// Returns the dataset with this name, or the one at the root.
     pub(crate) fn get(&self, name: Option<&str>) -> Option<&Arc<Dataset>> {
         match name {
             Some(name) => self.by_name.get(name),
@@ -189,13 +189,13 @@ impl State {
         Arc::clone(&self.datasets.read())
     }
 
-    /// What requests from now on find.
+    /// Replaces the settings and datasets for new requests.
     pub(crate) fn replace(&self, settings: Settings, datasets: Datasets) {
         *self.settings.write() = Arc::new(settings);
         *self.datasets.write() = Arc::new(datasets);
     }
 
-    /// From now on, nothing new is begun.
+    /// Stops the start of new requests.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }

@@ -1,8 +1,8 @@
-//! Bodies compressed with zstd.
+//! Request bodies compressed with zstd.
 //!
-//! A frame says how large a window its decoder must hold, up to gigabytes in a body of a few bytes. So
-//! the head of each frame is read first: a window beyond what RFC 9659 allows is refused, and the memory for
-//! others is taken from what may be received at once.
+//! A frame sets the window size that its decoder must hold, up to gigabytes for a body of a few bytes. So the head
+//! of each frame is read first: windows beyond the limit of RFC 9659 are refused, and the memory for others is
+//! taken from the budget for received bodies.
 
 use std::io;
 use std::sync::Arc;
@@ -25,20 +25,20 @@ use crate::admission::Client;
 use crate::exchange::Peer;
 use crate::state::State;
 
-/// Windows may have so many bytes: 8 MiB, the most that a sender may assume (RFC 9659, section 3).
+/// Limit on the window: 2^23 bytes = 8 MiB, the most that a sender may assume (RFC 9659, section 3).
 const WINDOW_LOG_MAX: u32 = 23;
-/// The least that a decoder takes.
+/// The smallest window of a decoder.
 const WINDOW_LOG_MIN: u32 = 10;
-/// What the head of a frame may take (RFC 8878, section 3.1.1).
+/// Limit on the head of a frame, in bytes (RFC 8878, section 3.1.1).
 const HEAD_BYTES: usize = 18;
 const MAGIC: u32 = 0xFD2F_B528;
-/// A frame that is skipped has this, and any last four bits.
+/// Magic number of a skippable frame; its last four bits may have any value.
 const SKIPPED_MAGIC: u32 = 0x184D_2A50;
-/// Output of a decoder is handed on in pieces of this size, and no block is larger than twice that.
+/// Size of the decoder's output pieces, in bytes. No block is larger than twice this.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Gives handlers the text of a body that comes compressed with zstd. Nothing of it is read before a handler wants it,
-/// and has looked at who sends it.
+/// Gives handlers the decompressed text of zstd bodies. Reads nothing before a handler asks for it, after
+/// authentication.
 pub(super) async fn zstd_bodies(
     Shared(state): Shared<Arc<State>>,
     request: Request,
@@ -69,16 +69,16 @@ struct Inflating {
     state: Arc<State>,
     client: Client,
     body: Body,
-    /// Of what comes: what becomes of it is as long as the sender likes.
+    /// The rate of the compressed body; the decompressed text may come at any rate.
     pace: Pace,
-    /// What came and is not decompressed.
+    /// Bytes that were received and not decompressed yet.
     input: Bytes,
     decoder: Decoder<'static>,
-    /// A frame has begun and not ended.
+    /// True within a frame.
     is_within: bool,
-    /// The decoder may have more to give without more input.
+    /// True if the decoder may have more output without more input.
     is_full: bool,
-    /// Holds the memory of the largest window so far.
+    /// The memory for the largest window so far.
     window: Option<Share>,
 }
 
@@ -103,7 +103,7 @@ impl Inflating {
         })
     }
 
-    /// The next piece of the text.
+    /// Returns the next piece of the text.
     async fn next(mut self) -> Result<Option<(Bytes, Self)>, HttpError> {
         loop {
             if !self.is_within {
@@ -130,7 +130,7 @@ impl Inflating {
         }
     }
 
-    /// Reads on until the head of the next frame is there, or all of the body.
+    /// Reads until the head of the next frame is complete, or the body ends.
     async fn read_head(&mut self) -> Result<(), HttpError> {
         if self.input.len() >= HEAD_BYTES {
             return Ok(());
@@ -145,14 +145,14 @@ impl Inflating {
         Ok(())
     }
 
-    /// Takes the memory that the next frame needs.
+    /// Takes the memory for the next frame's window.
     fn reserve_window(&mut self) -> Result<(), HttpError> {
-        // What is no frame is refused by the decoder.
+        // The decoder reports input that is not a frame.
         let window_log = window_log(&self.input).unwrap_or(WINDOW_LOG_MIN);
         if window_log > WINDOW_LOG_MAX {
             let message = format!(
-                "the body's zstd frame needs a window of more than {} MiB, the most that may be sent \
-                 (RFC 9659); compress it with a smaller one, for example zstd --long={WINDOW_LOG_MAX}",
+                "the body's zstd frame needs a window of more than {} MiB, the limit of RFC 9659; \
+                 compress it with a smaller window, for example zstd --long={WINDOW_LOG_MAX}",
                 1 << (WINDOW_LOG_MAX - 20)
             );
             return Err(HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, message));
@@ -161,7 +161,7 @@ impl Inflating {
         let receiving = &self.state.receiving;
         if bytes > receiving.bytes_per_client_max() {
             let message = format!(
-                "the body's zstd frame needs {bytes} bytes to be unpacked, more than half of \
+                "the body's zstd frame needs {bytes} bytes to be decompressed, more than half of \
                  limits.receive_memory; raise that, or compress with a smaller window"
             );
             return Err(HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, message));
@@ -178,12 +178,12 @@ impl Inflating {
     }
 }
 
-/// What the decoder says is wrong.
+/// Makes the error for what the decoder reports.
 fn fault(error: &io::Error) -> HttpError {
     HttpError::bad_request(format!("the body is not valid zstd: {error}"))
 }
 
-/// How large a window a frame needs, as a power of two; `None` if this is not the head of one.
+/// Returns the window size that a frame needs, as a power of two; `None` if this is not the head of a frame.
 fn window_log(head: &[u8]) -> Option<u32> {
     let (magic, rest) = head.split_first_chunk()?;
     match u32::from_le_bytes(*magic) {
@@ -198,7 +198,7 @@ fn window_log(head: &[u8]) -> Option<u32> {
         let (exponent, mantissa) = (u32::from(window >> 3), window & 7);
         return Some(WINDOW_LOG_MIN + exponent + u32::from(mantissa > 0));
     }
-    // The window is the content.
+    // In a single segment, the window is as large as the content.
     let dictionary_bytes = [0, 1, 2, 4][usize::from(descriptor & 3)];
     let size_bytes = [1, 2, 4, 8][usize::from(descriptor >> 6)];
     let mut size = [0; 8];

@@ -1,5 +1,5 @@
-//! The protocols: SPARQL 1.1 Query and Update over HTTP, the Graph Store Protocol, and what else
-//! this server answers, by path.
+//! The HTTP protocols, by path: SPARQL 1.1 Query and Update, the Graph Store Protocol, and the server's other
+//! routes.
 
 pub(crate) mod answer;
 pub(crate) mod error;
@@ -38,14 +38,14 @@ use crate::{explore, operate, page};
 use error::HttpError;
 use parameters::Parameters;
 
-/// Bytes from which an answer is compressed, if the client can read that.
+/// Answers of at least this many bytes are compressed, if the client accepts it.
 const COMPRESSED_BYTES: u64 = 1024;
 
-/// Where a request was sent to: routes below a dataset's name see the rest of the path only.
+/// The URI that a request was sent to. Routes below a dataset's name see only the rest of the path.
 #[derive(Clone)]
 struct Sent(Uri);
 
-/// What answers requests.
+/// The service that answers all requests.
 #[derive(Clone)]
 pub(crate) struct Service {
     state: Arc<State>,
@@ -122,7 +122,7 @@ impl Service {
     }
 }
 
-/// The paths of a dataset.
+/// Returns the routes of a dataset.
 fn of_dataset() -> Router<Arc<State>> {
     Router::new()
         .route("/query", any(query::query))
@@ -136,7 +136,7 @@ fn of_dataset() -> Router<Arc<State>> {
         .merge(explore::routes())
 }
 
-/// A query or an update, whichever it is.
+/// Answers a query or an update.
 async fn sparql(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
     let media_type = media_type_of(request.headers())?;
     match (request.method(), media_type.as_deref()) {
@@ -145,18 +145,18 @@ async fn sparql(exchange: Exchange, request: Request) -> Result<Response, HttpEr
         }
         (&Method::POST, Some("application/x-www-form-urlencoded")) => form(exchange, request).await,
         (&Method::GET, _) if has(request.uri(), "update")? => {
-            Err(HttpError::bad_request("an update is sent by POST"))
+            Err(HttpError::bad_request("send updates by POST"))
         }
         _ => query::query(exchange, request).await,
     }
 }
 
-/// Whether the query string has a parameter.
+/// Returns whether the query string has a parameter.
 fn has(uri: &Uri, name: &str) -> Result<bool, HttpError> {
     Ok(Parameters::of_uri(uri)?.all(name).next().is_some())
 }
 
-/// A form with a query or an update.
+/// Answers a form with a query or an update.
 async fn form(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
     let (parts, body) = request.into_parts();
     let mut parameters = Parameters::of_uri(&parts.uri)?;
@@ -166,15 +166,15 @@ async fn form(exchange: Exchange, request: Request) -> Result<Response, HttpErro
         (Some(text), None) => query::run(exchange, &parts, parameters, form.part(text)).await,
         (None, Some(text)) => update::run(exchange, &parts, parameters, form.part(text)).await,
         (None, None) => Err(HttpError::bad_request(
-            "there is nothing to do: give a `query` or an `update`",
+            "missing parameter: `query` or `update`",
         )),
         (Some(_), Some(_)) => Err(HttpError::bad_request(
-            "there are a `query` and an `update`: give one of them",
+            "`query` and `update` exclude each other",
         )),
     }
 }
 
-/// A dataset itself, as Fuseki has it: queries, updates, and its graphs.
+/// Answers at a dataset's own path, as Fuseki does: queries, updates, and its graphs.
 async fn dataset(exchange: Exchange, request: Request) -> Result<Response, HttpError> {
     let media_type = media_type_of(request.headers())?;
     let is_text = matches!(
@@ -193,7 +193,7 @@ async fn dataset(exchange: Exchange, request: Request) -> Result<Response, HttpE
     }
 }
 
-/// There is nothing at this path.
+/// Answers for paths without a route.
 async fn nothing(_caller: Caller, uri: Uri) -> HttpError {
     HttpError::not_found(format!(
         "there is nothing at {}; queries are answered at /query",
@@ -221,7 +221,7 @@ fn cors(state: &Arc<State>) -> CorsLayer {
         }))
 }
 
-/// Checks what holds for all requests, whatever path they are for.
+/// Checks what applies to all requests, whatever their path.
 fn admissible(request: &Request, config: &Config) -> Result<(), HttpError> {
     config.hosts.check(request)?;
     let url_bytes = config.limits.url_bytes;
@@ -232,12 +232,12 @@ fn admissible(request: &Request, config: &Config) -> Result<(), HttpError> {
     Ok(())
 }
 
-/// Bytes of a path and its query string.
+/// Returns the length of a path and its query string, in bytes.
 fn length(uri: &Uri) -> usize {
     uri.path_and_query().map_or(0, |path| path.as_str().len())
 }
 
-/// The media type of a body, in lower case and without parameters, if one is said.
+/// Returns the media type of a body, in lower case and without parameters.
 fn media_type_of(headers: &HeaderMap) -> Result<Option<String>, HttpError> {
     let Some(value) = headers.get(CONTENT_TYPE) else {
         return Ok(None);
@@ -256,8 +256,8 @@ fn media_type_of(headers: &HeaderMap) -> Result<Option<String>, HttpError> {
     }
 }
 
-/// The IRI that a request was sent to, without its query string: the base of relative IRIs
-/// (SPARQL 1.1 Query §4.1.1.2).
+/// Returns the IRI that a request was sent to, without the query string. It is the base of relative IRIs (SPARQL
+/// 1.1 Query §4.1.1.2).
 pub(crate) fn base_of(parts: &Parts) -> Option<String> {
     let Sent(uri) = parts.extensions.get()?;
     let host = match uri.authority() {
@@ -275,13 +275,13 @@ pub(crate) fn base_of(parts: &Parts) -> Option<String> {
         .map(oxrdf::NamedNode::into_string)
 }
 
-/// None of the formats that the client reads is one of these.
+/// Makes the error for a client that accepts none of these formats.
 pub(crate) fn not_acceptable(formats: &[ResultFormat]) -> HttpError {
     let media_types: Vec<&str> = formats.iter().map(|f| f.media_types()[0]).collect();
     HttpError::new(
         StatusCode::NOT_ACCEPTABLE,
         format!(
-            "the Accept header names none of what there is: {}",
+            "the Accept header matches none of the available formats: {}",
             media_types.join(", ")
         ),
     )

@@ -1,9 +1,9 @@
-//! Content negotiation: which of the formats at hand a client likes best (RFC 9110 §12.5.1).
+//! Content negotiation: picks the format that a client prefers (RFC 9110 §12.5.1).
 
 use http::HeaderValue;
 use pythia::ResultFormat;
 
-/// What a request may be answered with, the server's favourite first.
+/// Formats of solutions, in the server's order of preference.
 pub(crate) const TABLES: &[ResultFormat] = &[
     ResultFormat::Json,
     ResultFormat::Xml,
@@ -14,7 +14,7 @@ pub(crate) const TABLES: &[ResultFormat] = &[
     ResultFormat::Dot,
 ];
 
-/// The same for graphs.
+/// Formats of graphs.
 pub(crate) const GRAPHS: &[ResultFormat] = &[
     ResultFormat::NTriples,
     ResultFormat::Turtle,
@@ -24,14 +24,14 @@ pub(crate) const GRAPHS: &[ResultFormat] = &[
     ResultFormat::TriG,
 ];
 
-/// The same for whole datasets.
+/// Formats of whole datasets.
 pub(crate) const DATASETS: &[ResultFormat] = &[
     ResultFormat::NQuads,
     ResultFormat::TriG,
     ResultFormat::JsonLd,
 ];
 
-/// One of the formats for an Accept header; the first without one. `None` if none is acceptable.
+/// Picks a format for an Accept header; without one, the first. `None` if none is acceptable.
 pub(crate) fn negotiate(
     accept: Option<&HeaderValue>,
     formats: &[ResultFormat],
@@ -57,7 +57,7 @@ pub(crate) fn negotiate(
     best.map(|(_, format)| format)
 }
 
-/// How much a format is liked, in thousandths: as the most specific range says that it matches.
+/// Returns the quality of a format in thousandths, as the most specific matching range gives it.
 fn quality(ranges: &[Range<'_>], format: ResultFormat) -> u16 {
     let mut found = (0, 0);
     for media_type in format.media_types() {
@@ -74,7 +74,7 @@ fn quality(ranges: &[Range<'_>], format: ResultFormat) -> u16 {
 struct Range<'a> {
     kind: &'a str,
     subtype: &'a str,
-    /// Thousandths.
+    /// In thousandths.
     quality: u16,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Range<'a> {
         })
     }
 
-    /// How precisely it names the type, if it does.
+    /// Returns how specifically this range matches a media type, if it does.
     fn matches(&self, media_type: &str) -> Option<u8> {
         let (kind, subtype) = media_type.split_once('/')?;
         match (self.kind, self.subtype) {

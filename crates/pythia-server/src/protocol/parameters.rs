@@ -1,4 +1,4 @@
-//! The parameters of a request, wherever the protocol has them: the path's query string, or a form.
+//! Parameters of a request, from the query string or a form.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,14 +16,14 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// Those of a path's query string.
+    /// Reads the parameters of a query string.
     pub(crate) fn of_uri(uri: &Uri) -> Result<Self, HttpError> {
         let mut parameters = Self::default();
         parameters.add(uri.query().unwrap_or_default().as_bytes())?;
         Ok(parameters)
     }
 
-    /// Adds those of a form.
+    /// Adds the parameters of a form.
     pub(crate) fn add(&mut self, form: &[u8]) -> Result<(), HttpError> {
         check(form)?;
         let pairs = form_urlencoded::parse(form).into_owned();
@@ -31,36 +31,36 @@ impl Parameters {
         Ok(())
     }
 
-    /// All values of a parameter.
+    /// Returns all values of a parameter.
     pub(crate) fn all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s str> {
         let pairs = self.pairs.iter().filter(move |(key, _)| key == name);
         pairs.map(|(_, value)| value.as_str())
     }
 
-    /// The value of a parameter that may be there once.
+    /// Returns the value of a parameter that may occur once.
     pub(crate) fn one<'s>(&'s self, name: &'s str) -> Result<Option<&'s str>, HttpError> {
         let mut values = self.all(name);
         match (values.next(), values.next()) {
             (value, None) => Ok(value),
             _ => Err(HttpError::bad_request(format!(
-                "the parameter {name} is there more than once"
+                "the parameter {name} occurs more than once"
             ))),
         }
     }
 
-    /// The same, taken out.
+    /// Like [`Self::one`], but removes the parameter.
     pub(crate) fn take(&mut self, name: &str) -> Result<Option<String>, HttpError> {
         self.one(name)?;
         let place = self.pairs.iter().position(|(key, _)| key == name);
         Ok(place.map(|place| self.pairs.swap_remove(place).1))
     }
 
-    /// The values of a parameter, which are IRIs.
+    /// Returns the values of a parameter as IRIs.
     pub(crate) fn iris(&self, name: &str) -> Result<Vec<NamedNode>, HttpError> {
         self.all(name).map(|iri| self::iri(name, iri)).collect()
     }
 
-    /// The limits of who asks, or lower ones that the request asks for.
+    /// Returns the user's limits, or lower ones that the request asks for.
     pub(crate) fn lower(&self, limits: &RequestLimits) -> Result<RequestLimits, HttpError> {
         let timeout = match self.one("timeout")? {
             None => limits.timeout,
@@ -91,18 +91,18 @@ impl Parameters {
     }
 }
 
-/// Limits of one request.
+/// The limits of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestLimits {
     pub(crate) timeout: Duration,
     pub(crate) memory_bytes: Option<usize>,
     pub(crate) rows: Option<u64>,
-    /// Of whom it is from; `None` is any number.
+    /// Of the user or address; `None` is no limit.
     pub(crate) requests_per_second: Option<u32>,
 }
 
 impl RequestLimits {
-    /// The server's.
+    /// Returns the server's limits.
     pub(crate) fn of(limits: &Limits) -> Self {
         Self {
             timeout: limits.timeout,
@@ -112,7 +112,7 @@ impl RequestLimits {
         }
     }
 
-    /// Of each limit the higher one; none is the highest.
+    /// Returns the higher one of each limit; `None` is the highest.
     pub(crate) fn highest(self, other: Self) -> Self {
         fn higher<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
             a.zip(b).map(|(a, b)| a.max(b))
@@ -126,8 +126,7 @@ impl RequestLimits {
     }
 }
 
-/// A time above zero that a parameter asks for: seconds, or a number with a unit as in the
-/// configuration.
+/// Reads a time above zero: seconds, or a number with a unit as in the configuration.
 fn asked_time(text: &str) -> Option<Duration> {
     let time = match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 => {
@@ -139,10 +138,10 @@ fn asked_time(text: &str) -> Option<Duration> {
     (!time.is_zero()).then_some(time)
 }
 
-/// An IRI that a parameter has.
+/// Reads an IRI.
 pub(crate) fn iri(name: &str, iri: &str) -> Result<NamedNode, HttpError> {
     NamedNode::new(iri)
-        .map_err(|error| HttpError::bad_request(format!("{name}: <{iri}> is no IRI: {error}")))
+        .map_err(|error| HttpError::bad_request(format!("{name}: <{iri}> is not an IRI: {error}")))
 }
 
 fn least<T: Ord>(asked: Option<T>, most: Option<T>) -> Option<T> {
@@ -156,7 +155,7 @@ fn invalid(name: &str, value: &str, wanted: &str) -> HttpError {
     HttpError::bad_request(format!("{name}={value}: expected {wanted}"))
 }
 
-/// A number of bytes, as 512, 64M or 1G.
+/// Reads a number of bytes, such as 512, 64M or 1G.
 fn bytes(text: &str) -> Option<usize> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -169,7 +168,7 @@ fn bytes(text: &str) -> Option<usize> {
     digits.parse::<usize>().ok()?.checked_mul(1 << shift)
 }
 
-/// Refuses what is not percent-encoded UTF-8, as parsing would put other characters in its place.
+/// Refuses parameters that are not percent-encoded UTF-8; parsing would replace the wrong characters.
 fn check(form: &[u8]) -> Result<(), HttpError> {
     let broken = |at: usize| {
         HttpError::new(

@@ -1,4 +1,4 @@
-//! SPARQL queries (SPARQL 1.1 Protocol §2.1), with what this server adds: limits, plans, progress.
+//! SPARQL queries (SPARQL 1.1 Protocol §2.1), with limits, plans and progress as extensions.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::parameters::{Parameters, RequestLimits};
 use super::receive::{self, Received};
 use crate::exchange::{Exchange, Turn};
 
-/// Methods of a query.
+/// Methods that a query may use.
 const METHODS: &str = "GET, HEAD, POST, QUERY";
 
 /// Answers at the path of queries.
@@ -47,28 +47,28 @@ pub(crate) async fn query(exchange: Exchange, request: Request) -> Result<Respon
 }
 
 fn missing() -> HttpError {
-    HttpError::bad_request("there is no query: give it as the parameter `query`")
+    HttpError::bad_request("missing parameter: `query`")
 }
 
 fn unsupported(media_type: Option<&str>) -> HttpError {
     HttpError::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         format!(
-            "a query is sent as application/sparql-query or as the field `query` of \
+            "send a query as application/sparql-query or as the field `query` of \
              application/x-www-form-urlencoded, not as {}",
             media_type.unwrap_or("a body without Content-Type")
         ),
     )
 }
 
-/// What is wanted of a query instead of its results.
+/// The kind of explanation to return instead of results.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Explain {
     Plan,
     Analyze,
 }
 
-/// A query with all that came with it.
+/// A query with all its parameters.
 struct Asked {
     text: Received,
     base: Option<String>,
@@ -77,7 +77,7 @@ struct Asked {
     limits: RequestLimits,
     explain: Option<Explain>,
     profile: bool,
-    /// A format by name, which goes before the Accept header.
+    /// A format by name, which takes precedence over the Accept header.
     format: Option<ResultFormat>,
     accept: Option<HeaderValue>,
 }
@@ -121,9 +121,8 @@ fn explain(parameters: &Parameters) -> Result<Option<Explain>, HttpError> {
     }
 }
 
-/// The format that `format` (or `output`, as Fuseki has it) names. Clients send both, each several
-/// times, with all the names that some server knows: the first known one counts, and if none is, the
-/// Accept header that they send beside.
+/// Returns the format that `format` (or Fuseki's `output`) names. Clients send both, each several times, with the
+/// names that different servers know. The first known name counts; if none is known, the Accept header does.
 fn format(parameters: &Parameters, has_accept: bool) -> Result<Option<ResultFormat>, HttpError> {
     let values = parameters.all("format").chain(parameters.all("output"));
     let names: Vec<&str> = values
@@ -140,8 +139,8 @@ fn format(parameters: &Parameters, has_accept: bool) -> Result<Option<ResultForm
 }
 
 impl Asked {
-    /// Whether it may take less than it takes to wake a thread: not if it is long, or asks others, which
-    /// an escape might hide.
+    /// Returns whether the query may take less time than waking a thread. Long queries do not, nor those with
+    /// SERVICE, which an escape might hide.
     fn may_be_quick(&self) -> bool {
         const TEXT_BYTES: usize = 2048;
         const ASKS: &[u8] = b"service";
@@ -177,7 +176,7 @@ impl Asked {
         if output.is_tried() {
             options.timeout = Some(AT_ONCE.min(self.limits.timeout));
         }
-        // Its time includes that of reading its text.
+        // The time limit includes reading the text.
         let left = |timeout: Duration| timeout.saturating_sub(started.elapsed());
         options.timeout = options.timeout.map(left);
         let prepared = database.prepare_parsed(&query, &options);
@@ -219,7 +218,7 @@ impl Asked {
             QueryForm::Graph => GRAPHS,
         };
         if let Some(format) = self.format {
-            // `xml` and `json` name formats of both kinds.
+            // `xml` and `json` name formats of solutions and of graphs.
             let same = |other: &&ResultFormat| {
                 format
                     .media_types()
@@ -239,7 +238,7 @@ impl Asked {
     }
 }
 
-/// Runs a query for what it takes; how many results it has.
+/// Runs a query without keeping its results, to measure it. Returns the number of results.
 fn drain(prepared: &PreparedQuery) -> Result<u64, HttpError> {
     let results = prepared.execute()?;
     let format = match &results {

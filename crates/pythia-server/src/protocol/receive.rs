@@ -1,4 +1,4 @@
-//! The bodies of requests, within limits of size, time and memory.
+//! Bodies of requests, within limits of size, time and memory.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -17,10 +17,10 @@ use super::error::HttpError;
 use crate::admission::Client;
 use crate::exchange::Caller;
 
-/// The memory for what is being received.
+/// The memory for bodies that are being received.
 ///
-/// No client has more of it than is left for the others. So there is always some left, however many clients
-/// send bodies that do not end.
+/// No client may hold more of it than is left for the others. So some is always left, however many clients send
+/// bodies that do not end.
 #[derive(Debug)]
 pub(crate) struct Receiving {
     bytes: usize,
@@ -33,7 +33,7 @@ struct Taken {
     by_client: HashMap<Client, usize>,
 }
 
-/// A part of that memory, which one client has until this is dropped.
+/// A part of that memory. It belongs to one client until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     of: Arc<Receiving>,
@@ -49,7 +49,7 @@ impl Receiving {
         })
     }
 
-    /// The most that one client can have, where no other has anything.
+    /// Returns the most that one client can hold, if no other client holds any.
     pub(super) fn bytes_per_client_max(&self) -> usize {
         self.bytes / 2
     }
@@ -57,7 +57,7 @@ impl Receiving {
     /// Takes a share.
     ///
     /// # Errors
-    /// 503 if the client would have more than is left.
+    /// 503 if the client would hold more than is left.
     pub(super) fn take(
         self: &Arc<Self>,
         client: &Client,
@@ -89,7 +89,7 @@ impl Share {
         self.bytes
     }
 
-    /// Makes one share of two of the same client.
+    /// Merges another share of the same client into this one.
     pub(super) fn merge(&mut self, mut more: Self) {
         debug_assert_eq!(self.client, more.client, "each is given back to who has it");
         self.bytes += std::mem::take(&mut more.bytes);
@@ -109,7 +109,7 @@ impl Drop for Share {
     }
 }
 
-/// What was received, and its share of the memory that all such may have.
+/// Received bytes, with their share of the memory.
 #[derive(Clone)]
 pub(crate) struct Received {
     pub(crate) bytes: Bytes,
@@ -117,7 +117,7 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// Its text.
+    /// Returns the bytes as text.
     pub(crate) fn text(&self) -> Result<&str, HttpError> {
         std::str::from_utf8(&self.bytes).map_err(|error| {
             let at = error.valid_up_to();
@@ -125,7 +125,7 @@ impl Received {
         })
     }
 
-    /// A part of it, or what was made from it: it keeps the share.
+    /// Returns a part of the bytes, or a value made from them, with the same share.
     pub(crate) fn part(&self, bytes: impl Into<Bytes>) -> Self {
         Self {
             bytes: bytes.into(),
@@ -143,10 +143,10 @@ impl From<String> for Received {
     }
 }
 
-/// What a body turned out to be.
+/// A body after its first bytes were read.
 pub(crate) enum Short {
     Whole(Received),
-    /// The beginning, and what follows.
+    /// The beginning, and the rest.
     Longer(Bytes, Body),
 }
 
@@ -159,11 +159,11 @@ pub(crate) async fn whole(caller: &Caller, body: Body) -> Result<Received, HttpE
     }
 }
 
-/// Receives a body as long as it has no more bytes than this.
+/// Receives a body if it has at most this many bytes.
 pub(crate) async fn short(caller: &Caller, body: Body, most: usize) -> Result<Short, HttpError> {
     let mut pace = Pace::new(caller.settings.config.limits.stall_time);
     let mut body = body;
-    // As long as it will be, so that it is not moved as it comes. What is not written to takes no memory.
+    // Reserves the announced length, so that nothing is moved later. Untouched pages take no memory.
     let length = HttpBody::size_hint(&body).exact().unwrap_or(0);
     let fitting = usize::try_from(length).map_or(0, |length| length.min(most));
     let mut bytes: Vec<u8> = Vec::with_capacity(fitting);
@@ -186,14 +186,14 @@ pub(crate) async fn short(caller: &Caller, body: Body, most: usize) -> Result<Sh
     }))
 }
 
-/// Bytes of a body that must come in a second, on average. Who sends a byte now and then would hold
-/// a connection for as long as it likes.
+/// Minimum average rate of a body, in bytes per second. Otherwise a client could hold a connection forever by
+/// sending a byte now and then.
 const BYTES_PER_SECOND_MIN: f64 = 1024.0;
 
-/// How a body comes: no piece may be long in coming, nor all of them together.
+/// The rate limits on a body: on the wait for each piece, and on the average rate.
 pub(super) struct Pace {
     stall: Duration,
-    /// Time that was spent waiting for pieces, and not for what is done with them.
+    /// Time spent waiting for pieces, without the time for processing them.
     waited: Duration,
     received: u64,
 }
@@ -207,14 +207,14 @@ impl Pace {
         }
     }
 
-    /// The next piece.
+    /// Returns the next piece.
     pub(super) async fn next(&mut self, body: &mut Body) -> Result<Option<Bytes>, HttpError> {
         loop {
             let since = Instant::now();
             let frame = tokio::time::timeout(self.patience(), body.frame()).await;
             self.waited += since.elapsed();
             let late = || {
-                let message = "the body comes too slowly, or not at all";
+                let message = "the body arrives too slowly, or not at all";
                 HttpError::new(StatusCode::REQUEST_TIMEOUT, message)
             };
             match frame.map_err(|_| late())? {
@@ -230,7 +230,7 @@ impl Pace {
         }
     }
 
-    /// How long the next piece may take.
+    /// Returns how long the next piece may take.
     fn patience(&self) -> Duration {
         let seconds = self.received as f64 / BYTES_PER_SECOND_MIN;
         let all = self.stall.saturating_add(Duration::from_secs_f64(seconds));
@@ -238,7 +238,7 @@ impl Pace {
     }
 }
 
-/// Why no more of a body comes: what [`super::inflate`] says of it, or the connection.
+/// Returns why a body cannot be read further: the error of [`super::inflate`], or of the connection.
 fn unreadable(error: &axum::Error) -> HttpError {
     let error: &(dyn std::error::Error + 'static) = error;
     let known = std::iter::successors(Some(error), |error| error.source())
@@ -251,11 +251,11 @@ fn unreadable(error: &axum::Error) -> HttpError {
 fn too_large(most: u64, option: &str) -> HttpError {
     HttpError::new(
         StatusCode::PAYLOAD_TOO_LARGE,
-        format!("the body has more than the {most} bytes it may have ({option})"),
+        format!("the body has more than {most} bytes ({option})"),
     )
 }
 
-/// Why a body could not be read to its end.
+/// The reason why a body could not be read to its end.
 pub(crate) type Failure = Arc<Mutex<Option<HttpError>>>;
 
 /// A body that a thread reads while it is received.
@@ -266,7 +266,7 @@ pub(crate) struct BodyReader {
 }
 
 impl BodyReader {
-    /// The body of an upload to the graph store, of which the beginning has come.
+    /// Makes a reader for an upload to the graph store whose beginning was received.
     pub(crate) fn new(caller: &Caller, begun: Bytes, body: Body) -> Self {
         let (send, pieces) = mpsc::channel(4);
         let failure = Failure::default();
@@ -285,13 +285,13 @@ impl BodyReader {
         }
     }
 
-    /// Where it is said why it ended too early.
+    /// Returns where the reason of an early end is stored.
     pub(crate) fn failure(&self) -> Failure {
         Arc::clone(&self.failure)
     }
 }
 
-/// Passes the pieces of a body on, within its limits. The error is there before the channel closes.
+/// Passes the pieces of a body on, within its limits. The error is stored before the channel closes.
 async fn pass(
     mut body: Body,
     mut received: u64,

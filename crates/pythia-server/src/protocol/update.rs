@@ -18,9 +18,9 @@ use super::parameters::Parameters;
 use super::receive::{self, Received};
 use crate::exchange::Exchange;
 
-/// An update with the same key is done once. Draft of the IETF's HTTPAPI group.
+/// Header of updates: several updates with the same key are done once. Draft of the IETF's HTTPAPI group.
 const KEY: &str = "idempotency-key";
-/// The number of the commit, in the answer.
+/// Header of answers: the position of the commit.
 const COMMIT: HeaderName = HeaderName::from_static("pythia-commit");
 
 /// Answers at the path of updates.
@@ -35,15 +35,14 @@ pub(crate) async fn update(exchange: Exchange, request: Request) -> Result<Respo
         Some("application/x-www-form-urlencoded") => {
             let form = receive::whole(&exchange.caller, body).await?;
             parameters.add(&form.bytes)?;
-            let missing =
-                || HttpError::bad_request("there is no update: give it as the field `update`");
+            let missing = || HttpError::bad_request("missing parameter: `update`");
             form.part(parameters.take("update")?.ok_or_else(missing)?)
         }
         other => {
             return Err(HttpError::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 format!(
-                    "an update is sent as application/sparql-update or as the field `update` of \
+                    "send an update as application/sparql-update or as the field `update` of \
                      application/x-www-form-urlencoded, not as {}",
                     other.unwrap_or("a body without Content-Type")
                 ),
@@ -78,7 +77,7 @@ pub(crate) async fn run(
         if !default.is_empty() || !named.is_empty() {
             update.set_using(default, named).map_err(failed)?;
         }
-        // Its time includes that of reading its text.
+        // The time limit includes reading the text.
         let left = |timeout: Duration| timeout.saturating_sub(started.elapsed());
         options.query.timeout = options.query.timeout.map(left);
         commit(&exchange, &update, &options, key.as_deref())
@@ -87,7 +86,7 @@ pub(crate) async fn run(
     Ok(told(&report, parts.headers.get(ACCEPT)))
 }
 
-/// Runs an update, and notes what it took.
+/// Runs an update, and records its time and result.
 pub(super) fn commit(
     exchange: &Exchange,
     update: &Update,
@@ -107,9 +106,9 @@ pub(super) fn commit(
     Ok(report)
 }
 
-/// The key of an update that is to be done once.
+/// Returns the idempotency key of an update.
 fn key(parts: &Parts) -> Result<Option<String>, HttpError> {
-    /// As the log has room for.
+    /// Limit on a key's length; the log has room for this.
     const LONGEST: usize = 200;
     let Some(key) = parts.headers.get(KEY) else {
         return Ok(None);
@@ -122,7 +121,7 @@ fn key(parts: &Parts) -> Result<Option<String>, HttpError> {
     }
 }
 
-/// What was done: nothing to read, unless JSON is asked for.
+/// Makes the answer to an update: empty, unless JSON is requested.
 fn told(report: &UpdateReport, accept: Option<&HeaderValue>) -> Response {
     let json = accept
         .and_then(|accept| accept.to_str().ok())

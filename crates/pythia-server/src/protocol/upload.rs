@@ -1,4 +1,4 @@
-//! RDF that is sent to be stored: parsed while it is received, or kept if it is short.
+//! RDF uploads: short ones are kept in memory, long ones are parsed while they are received.
 
 use std::fmt;
 use std::io::{Cursor, Read};
@@ -23,15 +23,15 @@ use super::receive::{BodyReader, Failure, Received};
 use super::{base_of, receive, update};
 use crate::exchange::{Caller, Exchange, Turn};
 
-/// Bodies up to this are kept, so that their commit can be tried again.
+/// Bodies up to this size are kept, so that their commit can be retried.
 const KEPT_BYTES: usize = 1 << 20;
-/// What bodies are called in the update that loads them.
+/// The name of a body in the update that loads it.
 const BODY: &str = "urn:pythia:body";
 
-/// And in errors.
+/// The name of a body in errors.
 const NAME: &str = "body";
 
-/// What was sent.
+/// The received data.
 pub(super) struct Upload {
     files: Vec<File>,
     base: Option<String>,
@@ -48,7 +48,7 @@ enum Content {
 }
 
 impl Upload {
-    /// Takes a body: in this format, or a form of files.
+    /// Receives a body in this format, or a form with files.
     pub(super) async fn receive(
         caller: &Caller,
         parts: &Parts,
@@ -75,13 +75,13 @@ impl Upload {
         })
     }
 
-    /// Whether it comes while it is read.
+    /// Returns whether a file is received while it is parsed.
     pub(super) fn is_long(&self) -> bool {
         let is_long = |file: &File| matches!(file.content, Content::Stream(..));
         self.files.iter().any(is_long)
     }
 
-    /// Adds it to a graph with the loader.
+    /// Adds the data to a graph with the loader.
     pub(super) fn load(self, exchange: &Exchange, target: &Target) -> Result<(), HttpError> {
         let started = Instant::now();
         let base = self.base(target);
@@ -110,7 +110,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Adds it to a graph in one transaction, after what is done before.
+    /// Adds the data to a graph in one transaction, after the operation in `before`.
     pub(super) fn update(
         self,
         exchange: &Exchange,
@@ -139,7 +139,7 @@ impl Upload {
         }
     }
 
-    /// What relative IRIs are resolved against: the graph's IRI (§4.2).
+    /// Returns the base of relative IRIs: the graph's IRI (§4.2).
     fn base(&self, target: &Target) -> Option<String> {
         match target {
             Target::Named(graph) => Some(graph.as_str().to_owned()),
@@ -147,7 +147,7 @@ impl Upload {
         }
     }
 
-    /// Why a body could not be read to its end.
+    /// Returns why a body could not be read to its end.
     fn failure(&self) -> Option<HttpError> {
         self.files.iter().find_map(|file| match &file.content {
             Content::Kept(_) => None,
@@ -156,7 +156,7 @@ impl Upload {
     }
 }
 
-/// The error without the LOAD that no client has written, and with its place.
+/// Removes the LOAD, which the client did not write, from an error, and adds its place.
 fn about_body(mut error: HttpError) -> HttpError {
     if let Some((before, message)) = error.message.split_once(">: ")
         && before.contains(BODY)
@@ -175,11 +175,11 @@ fn about_body(mut error: HttpError) -> HttpError {
     error
 }
 
-/// The body can be read once, and its first reading was in vain.
+/// Makes the error for a body that can be read only once, if the first attempt to commit failed.
 fn spent(_: &SourceError) -> HttpError {
     HttpError::later(
         StatusCode::CONFLICT,
-        "others changed the same quads while this was being stored; send it again",
+        "conflict: others changed the same quads; send the request again",
         1,
     )
 }
@@ -203,7 +203,7 @@ impl File {
     }
 }
 
-/// Gives what was sent to the LOADs of an update.
+/// Gives the uploaded files to the LOADs of an update.
 struct Opened {
     upload: Upload,
     base: Option<String>,
@@ -225,7 +225,7 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// The files of a form (`multipart/form-data`), each with its own format.
+/// Receives the files of a form (`multipart/form-data`), each in its own format.
 async fn files_of_form(caller: &Caller, parts: &Parts, body: Body) -> Result<Vec<File>, HttpError> {
     let broken = |error: multer::Error| HttpError::bad_request(format!("the form: {error}"));
     let media_type = parts.headers.get(CONTENT_TYPE);
@@ -244,7 +244,7 @@ async fn files_of_form(caller: &Caller, parts: &Parts, body: Body) -> Result<Vec
         let format = by_type.or(by_name).ok_or_else(|| {
             HttpError::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "a part of the form has no Content-Type of RDF, and no file name that tells",
+                "a part of the form has neither a Content-Type of RDF nor a file name with a known ending",
             )
         })?;
         let bytes = field.bytes().await.map_err(broken)?;

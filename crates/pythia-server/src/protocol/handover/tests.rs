@@ -1,4 +1,4 @@
-//! A thread that is fast and a reader that is not.
+//! Tests with a fast thread and a slow reader.
 
 use std::thread;
 
@@ -9,7 +9,7 @@ use crate::admission::Admission;
 use crate::config::{DatasetConfig, Limits};
 use crate::state::Dataset;
 
-/// Bytes of a piece.
+/// Size of a piece, in bytes.
 const PIECE: usize = 64 << 10;
 
 struct Served {
@@ -18,7 +18,7 @@ struct Served {
     _folder: tempfile::TempDir,
 }
 
-/// A turn of the only place, and how its answer is to wait.
+/// Takes the only place, and returns the turn with the settings of the delivery.
 async fn served(change: impl FnOnce(&mut DatasetConfig)) -> Served {
     let folder = tempfile::tempdir().expect("a folder");
     let mut config = DatasetConfig::new("ds", folder.path().join("ds"));
@@ -52,7 +52,7 @@ async fn served(change: impl FnOnce(&mut DatasetConfig)) -> Served {
     }
 }
 
-/// A thread that pushes pieces, each of its number, as fast as it can.
+/// Starts a thread that pushes numbered pieces as fast as it can.
 fn pushing(sender: Sender, pieces: usize) -> thread::JoinHandle<io::Result<()>> {
     thread::spawn(move || {
         let push = |n: usize| sender.push(Bytes::from(vec![n as u8; PIECE]));
@@ -72,7 +72,7 @@ async fn until(done: impl Fn() -> bool) {
     }
 }
 
-/// Reads all of a body, and checks that pieces come in order; how many came, and how it ended.
+/// Reads a body to its end and checks the order of its pieces. Returns their number and how the body ended.
 async fn read(receiver: &mut Receiver) -> (usize, io::Result<()>) {
     let mut pieces = 0;
     while let Some(frame) = receiver.frame().await {
@@ -113,7 +113,7 @@ async fn an_answer_that_nobody_reads_yet_is_computed_to_its_end_and_leaves_its_t
 async fn an_answer_too_long_for_the_file_waits_without_a_turn_and_goes_on() {
     let served = served(|_| ()).await;
     let (sender, mut receiver) = handover(served.delivery.clone(), &Handle::current());
-    // 16 MiB, where a reader that has taken nothing has 512 KiB of a file.
+    // 16 MiB, while a reader that has read nothing gets a file of 512 KiB.
     let thread = pushing(sender, 256);
     until(|| served.admission.parked() == 1 && served.admission.load() == (0, 0)).await;
     assert_eq!(served.delivery.database.usage().spill_bytes, FILE_BYTES);
@@ -204,7 +204,7 @@ async fn a_reader_below_the_pace_loses_the_answer_and_one_that_waits_for_it_does
 
     let (sender, mut receiver) = handover(served.delivery.clone(), &Handle::current());
     let thread = thread::spawn(move || {
-        // Two windows without anything to take.
+        // Two windows without anything to read.
         thread::sleep(Duration::from_millis(500));
         pushing(sender, 1).join().expect("no panic")
     });
