@@ -1,4 +1,4 @@
-//! One device of a log that is being written: its file, the one prepared to follow, and those done.
+//! One device of a log that is being written: its current file, the prepared next file, and its position.
 
 use std::sync::Arc;
 
@@ -15,77 +15,77 @@ pub(crate) struct Device {
     pub(crate) storage: Arc<dyn Storage>,
     /// The file being written.
     current: Option<OpenFile>,
-    /// An empty file, ready to follow.
+    /// An empty file that is ready to follow.
     next: Option<OpenFile>,
     next_sequence: u64,
-    /// Whether a thread is making the next file.
+    /// True while a thread makes the next file.
     pub(crate) is_preparing: bool,
-    /// Whether a thread is writing to it.
+    /// True while a thread writes to the device.
     pub(crate) is_busy: bool,
-    /// Files made for this epoch.
+    /// Number of files made in this epoch.
     prepared: u32,
 }
 
 #[derive(Debug)]
 struct OpenFile {
     file: Arc<dyn LogFile>,
-    /// Where the next group goes; 0 as long as the header is to be written.
+    /// Offset of the next group; 0 until the header is written.
     offset: u64,
-    /// Bytes at most of the group that is being written there.
+    /// Upper bound of the bytes of the group that is being written.
     taken: u64,
-    /// What the header is to have.
+    /// The nonce for the header.
     nonce: u64,
     info: FileInfo,
 }
 
-/// What is known of a file that was written to.
+/// Facts about a file that was written to.
 #[derive(Clone, Debug)]
 pub(crate) struct FileInfo {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) name: String,
     pub(crate) device: u32,
     pub(crate) sequence: u64,
-    /// Length, all of it allocated.
+    /// Allocated length.
     pub(crate) bytes: u64,
     /// Bytes with groups in them.
     pub(crate) used_bytes: u64,
-    /// Where it begins.
+    /// The place where the file begins.
     pub(crate) lower: Place,
-    /// Whether opening the log may begin there: no later epoch has replaced it.
+    /// True if opening the log may begin here, because no later epoch has replaced the file's groups.
     pub(crate) may_start: bool,
-    /// All of its groups and commits are before this place.
+    /// All groups and commits of the file are before this place.
     pub(crate) end: Place,
-    /// Files with changes that its commits name.
+    /// Bulk files that its commits name.
     pub(crate) bulks: Vec<Bulk>,
-    /// Whether a copy is in the archive.
+    /// True if a copy is in the archive.
     pub(crate) is_archived: bool,
 }
 
 impl FileInfo {
-    /// Length with that of the files that its commits name.
+    /// Returns the length of the file with that of its bulk files.
     pub(crate) fn bytes_with_bulks(&self) -> u64 {
         self.bytes + self.bulks.iter().map(|bulk| bulk.bytes).sum::<u64>()
     }
 }
 
-/// Where a write goes.
+/// The destination of a write.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) file: Arc<dyn LogFile>,
     pub(crate) offset: u64,
-    /// Whether the file's header is to be written first.
+    /// True if the file's header must be written first.
     pub(crate) is_first: bool,
-    /// The file's number, and the random number that its header has.
+    /// The file's sequence number, and the nonce for its header.
     pub(crate) sequence: u64,
     pub(crate) nonce: u64,
     /// The file's length.
     pub(crate) bytes: u64,
 }
 
-/// The smallest file of a log whose files may be larger, so that small stores stay small.
+/// Length of a log's first files, so that small stores stay small.
 const FIRST_FILE_BYTES: u64 = 2 << 20;
 
-/// Length of the smallest file, if files may have up to `file_bytes`.
+/// Returns the length of the first files, if files may have up to `file_bytes`.
 pub(crate) fn first_file_bytes(file_bytes: u64) -> u64 {
     file_bytes.min(FIRST_FILE_BYTES)
 }
@@ -104,18 +104,18 @@ impl Device {
         }
     }
 
-    /// Whether there is no following file, and nobody makes one.
+    /// Returns whether there is no next file and no thread is making one.
     pub(crate) fn wants_file(&self) -> bool {
         self.next.is_none() && !self.is_preparing
     }
 
-    /// Whether it is time to make a following file: half of the current one is written.
+    /// Returns whether it is time to make the next file: half of the current one is written.
     pub(crate) fn wants_file_soon(&self) -> bool {
         let half = |file: &OpenFile| file.offset > file.file.len() / 2;
         self.wants_file() && self.current.as_ref().is_none_or(half)
     }
 
-    /// Gives back what was allocated ahead. Not worth an error: whoever opens the log does it again.
+    /// Frees space that was allocated ahead. Ignores errors: opening the log frees it too.
     pub(crate) fn trim(&mut self) {
         if let Some(written) = self.current.take().filter(|file| file.offset > 0) {
             let _ = written.file.trim(written.offset);
@@ -125,12 +125,12 @@ impl Device {
         }
     }
 
-    /// Whether groups of these lengths need a file that nobody makes.
+    /// Returns whether groups of these lengths need a file that no thread is making.
     pub(crate) fn lacks(&self, groups: &[usize]) -> bool {
         self.wants_file() && !self.has_room(groups.iter().copied())
     }
 
-    /// Takes a name for a new file, and its length.
+    /// Returns the name and length for a new file, and marks it as being made.
     pub(crate) fn begin_file(&mut self, file_bytes: u64) -> (String, u64) {
         self.is_preparing = true;
         let name = file_name(self.number, self.next_sequence);
@@ -138,7 +138,7 @@ impl Device {
         (name, bytes.min(file_bytes))
     }
 
-    /// The new file is there, or was not to be had.
+    /// Takes over the new file, or the error of making it.
     pub(crate) fn end_file(
         &mut self,
         made: Result<Box<dyn LogFile>, LogError>,
@@ -177,7 +177,7 @@ impl Device {
         Ok(())
     }
 
-    /// Whether groups of these lengths, one after the other, find room here.
+    /// Returns whether groups of these lengths, one after the other, fit into the current and the next file.
     pub(crate) fn has_room(&self, groups: impl Iterator<Item = usize>) -> bool {
         let mut files = [&self.current, &self.next].into_iter().flatten();
         let mut room = files.next().map_or(0, OpenFile::room);
@@ -193,8 +193,8 @@ impl Device {
         true
     }
 
-    /// Finds the place of a group of up to `bytes`, in the next file if need be; gives the file that
-    /// is full then. `None` if there is no room.
+    /// Returns the place for a group of up to `bytes`. If that is in the next file, also returns the file that is
+    /// full. `None` if there is no room.
     pub(crate) fn target(&mut self, bytes: usize) -> Option<(Target, Option<FileInfo>)> {
         if !self.has_room(std::iter::once(bytes)) {
             return None;
@@ -221,14 +221,14 @@ impl Device {
         Some((target, full))
     }
 
-    /// The header of the current file was made.
+    /// Records that the current file's header was written.
     pub(crate) fn begin_current(&mut self, header: &FileHeader) {
         if let Some(current) = &mut self.current {
             current.info.lower = header.lower;
         }
     }
 
-    /// A group of `bytes` was written.
+    /// Records that a group of `bytes` was written.
     pub(crate) fn advance(&mut self, bytes: u64, end: Place, bulks: &[Bulk]) {
         if let Some(current) = &mut self.current {
             current.offset = current.offset.max(BLOCK_BYTES as u64) + bytes;
@@ -239,13 +239,13 @@ impl Device {
         }
     }
 
-    /// Device and number of the current file, if it was written to.
+    /// Returns device and sequence number of the current file, if it was written to.
     pub(crate) fn current_number(&self) -> Option<(u32, u64)> {
         let written = self.current.as_ref().filter(|file| file.offset > 0);
         written.map(|file| (file.info.device, file.info.sequence))
     }
 
-    /// Where the current file begins, if it was written to.
+    /// Returns where the current file begins, if it was written to.
     pub(crate) fn current_lower(&self) -> Option<Place> {
         let written = self.current.as_ref().filter(|file| file.offset > 0);
         written.map(|file| file.info.lower)

@@ -1,4 +1,4 @@
-//! What can go wrong with a log: every message names the place and says what to do.
+//! Errors of the log. Every message names the place and says what to do.
 
 use std::sync::Arc;
 
@@ -13,62 +13,62 @@ pub enum LogError {
     /// The device failed.
     #[error(transparent)]
     Io(#[from] IoError),
-    /// Bytes that pass their checksum, or have none, and make no sense.
+    /// Bytes that pass their checksum, or have none, but make no sense.
     #[error(
         "{file}: damaged at byte {offset}: {message}; restore from a backup, or check the device"
     )]
     Corrupt {
         /// The file's name within its folder.
         file: String,
-        /// Where, in bytes.
+        /// The offset in bytes.
         offset: u64,
-        /// What does not fit.
+        /// The problem.
         message: String,
     },
-    /// A group that had been acknowledged is missing or damaged.
+    /// A group that was acknowledged is missing or damaged.
     #[error(
-        "{place}: commit {position} and those after it had been acknowledged as durable, and are damaged or missing \
-         ({evidence}): the device has lost what it said was written. Nothing was changed; restore from a backup \
-         and the log's archive with `pythia restore`, or put the log's missing files back; `pythia salvage` shows \
-         which commits are lost, and can go on without them"
+        "{place}: commit {position} and those after it were acknowledged as durable, but are damaged or missing \
+         ({evidence}): the device has lost data that it had reported as written. Nothing was changed; restore from a \
+         backup and the log's archive with `pythia restore`, or put the log's missing files back; `pythia salvage` \
+         shows which commits are lost, and can go on without them"
     )]
     Lost {
-        /// The first commit that is not there.
+        /// The first commit that is missing.
         position: Position,
-        /// File and byte where it should be, as far as that is known.
+        /// The file and byte where it should be, as far as that is known.
         place: String,
-        /// What shows that it had been acknowledged.
+        /// The evidence that it was acknowledged.
         evidence: String,
     },
     /// A log file that was begun is damaged or missing.
     #[error(
-        "{file}: {problem}: the device has lost what it said was written. Nothing was changed; put the file \
+        "{file}: {problem}: the device has lost data that it had reported as written. Nothing was changed; put the file \
          back, or restore from a backup and the log's archive with `pythia restore`; `pythia salvage` shows which \
          commits are lost with it, and can set it aside to go on without them"
     )]
     Damaged {
         /// The file's name within its folder.
         file: String,
-        /// What is wrong with it, and what shows that.
+        /// The problem, and the evidence.
         problem: String,
     },
-    /// Commits that have left the log.
+    /// Commits that are no longer in the log.
     #[error(
-        "commits from {position} on are not in the log any more{}; give the folder of the log's archive, \
+        "commits from {position} on are no longer in the log{}; give the folder of the log's archive, \
          or begin later", first.map(|first| format!(", which begins with commit {first}")).unwrap_or_default()
     )]
     Missing {
-        /// The commit asked for.
+        /// The requested commit.
         position: Position,
-        /// The first commit there is, if that is known.
+        /// The first commit in the log, if that is known.
         first: Option<Position>,
     },
     /// Commits that are not in the log yet.
     #[error("commit {position} is not in the log, whose next commit is {next}")]
     Ahead {
-        /// The commit asked for.
+        /// The requested commit.
         position: Position,
-        /// The position that the next commit will get.
+        /// The position of the next commit.
         next: Position,
     },
     /// A log file of another store.
@@ -83,65 +83,65 @@ pub enum LogError {
         /// The store that the file belongs to.
         found: StoreId,
     },
-    /// A log file of a newer program.
+    /// A log file written by a newer program.
     #[error(
-        "{file}: is of log format {found}, this program reads up to {supported}; use a newer Pythia"
+        "{file}: has log format {found}, but this program reads up to {supported}; use a newer Pythia"
     )]
     Version {
         /// The file's name.
         file: String,
         /// Its format.
         found: u32,
-        /// The newest format this program reads.
+        /// The newest format that this program reads.
         supported: u32,
     },
-    /// A log that was used, where no log is known.
+    /// A log that was used, although the manifest names none.
     #[error(
-        "{file}: {evidence}, but MANIFEST names no log: it is older than the log, or of another store. Nothing was \
-         changed; put the MANIFEST that belongs to the log back, or restore a backup with `pythia restore`; to give \
+        "{file}: {evidence}, but MANIFEST names no log: it is older than the log, or belongs to another store. Nothing \
+         was changed; put back the MANIFEST that belongs to the log, or restore a backup with `pythia restore`; to give \
          the log's commits up, move LOG and the folder log elsewhere"
     )]
     Exists {
-        /// One of its files.
+        /// One of the log's files.
         file: String,
-        /// What shows that the log was used.
+        /// The evidence that the log was used.
         evidence: String,
     },
-    /// More devices than a log can have.
+    /// More log folders than a log can have.
     #[error("a log can be in at most {maximum} folders, not in {count}")]
     TooManyDevices {
-        /// How many there are.
+        /// The number of folders.
         count: usize,
-        /// How many there can be.
+        /// The largest number allowed.
         maximum: usize,
     },
-    /// A log without a device.
-    #[error("a log needs at least one folder to be in")]
+    /// A log without a folder.
+    #[error("a log needs at least one folder")]
     NoDevice,
-    /// A write failed: what is on the device is not known until it is read again.
+    /// A write failed. The content of the device is unknown until it is read again.
     #[error(
-        "the log takes no more commits since a write failed ({cause}); what was acknowledged is safe: \
-         see to the device, then close and open the store"
+        "the log takes no more commits because a write failed ({cause}); acknowledged commits are safe: \
+         check the device, then close and open the store"
     )]
     Poisoned {
         /// The first error.
         cause: Arc<LogError>,
     },
-    /// More commits at once than a file of the log holds.
+    /// More commits at once than a log file holds.
     #[error(
-        "commits that are submitted together take {bytes} bytes of the log, and its files hold {maximum}; submit \
+        "commits that are submitted together take {bytes} bytes of the log, but its files hold {maximum}; submit \
          fewer at once"
     )]
     TooManyAtOnce {
-        /// Their bytes in the log.
+        /// Their size in the log, in bytes.
         bytes: usize,
-        /// The most there can be.
+        /// The largest size allowed.
         maximum: usize,
     },
-    /// A key that is too long.
+    /// A commit's key that is too long.
     #[error("the commit's key has {bytes} bytes, at most {maximum} are allowed")]
     KeyTooLong {
-        /// Its length.
+        /// The key's length.
         bytes: usize,
         /// The longest allowed.
         maximum: usize,
@@ -149,7 +149,7 @@ pub enum LogError {
 }
 
 impl LogError {
-    /// Whether data on the device is damaged or missing.
+    /// Returns whether data on the device is damaged or missing.
     pub fn is_corruption(&self) -> bool {
         match self {
             Self::Corrupt { .. }
@@ -161,7 +161,8 @@ impl LogError {
         }
     }
 
-    /// Whether no space was left; nothing was written, and the log goes on once there is some.
+    /// Returns whether the disk is full. In that case nothing was written, and the log goes on once there is
+    /// space.
     pub fn is_disk_full(&self) -> bool {
         matches!(self, Self::Io(IoError::DiskFull { .. }))
     }

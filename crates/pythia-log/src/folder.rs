@@ -1,8 +1,8 @@
-//! `log/FOLDER`: whose a folder of a log is, and which. It stands with the log files it vouches for, so that a
-//! folder whose device is not mounted, that was emptied, or that is another store's is told from the one
-//! that the store knows. The store's own folder has none: `MANIFEST` and `LOG` stand beside its files.
+//! `log/FOLDER`, the identity of a log folder: the store it belongs to and its role. It is beside the log files,
+//! so that an unmounted, emptied or foreign folder can be told from the one that the store knows. The store's own
+//! folder has none, because `MANIFEST` and `LOG` are beside its files.
 //!
-//! Five lines of text; the last is the checksum of those before (docs/format/log.md).
+//! The file has five lines of text; the last is the checksum of the others (docs/format/log.md).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,20 +15,20 @@ use crate::catalog::{Header, list_folder, read_header};
 use crate::format::{FOLDER, parse_file_name, parse_hex};
 use crate::{LogError, StoreId};
 
-/// The identity's name in the storage of a folder of a log.
+/// Name of the identity file in the storage of a log folder.
 pub const IDENTITY_NAME: &str = "log/FOLDER";
 const NEW_NAME: &str = "log/FOLDER.new";
 const FIRST_LINE: &str = "Pythia log folder";
-/// The format of the identity.
+/// The format of the identity file.
 const VERSION: u32 = 1;
 
-/// What tells a folder from all others, also from one that had its place before.
+/// A random id that distinguishes a folder from all others, including earlier ones at the same path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FolderId(pub [u8; 16]);
 
 impl FolderId {
-    /// The identity of a new folder.
+    /// Makes the id of a new folder.
     pub fn random() -> Self {
         Self(rand::random())
     }
@@ -63,12 +63,12 @@ impl From<FolderId> for String {
     }
 }
 
-/// What a folder is to a log.
+/// The role of a folder in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FolderRole {
     /// Device 1, 2, 3 … of the log.
     Device(u32),
-    /// Where files go that the log does not need any more.
+    /// The archive of the log.
     Archive,
 }
 
@@ -84,11 +84,11 @@ impl fmt::Display for FolderRole {
 /// The identity of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FolderIdentity {
-    /// Whose log it is.
+    /// The store that the log belongs to.
     pub store: StoreId,
-    /// What it is to that log.
+    /// The folder's role in that log.
     pub role: FolderRole,
-    /// Which folder it is.
+    /// The folder's id.
     pub id: FolderId,
 }
 
@@ -96,7 +96,7 @@ impl FolderIdentity {
     /// Reads the identity of a folder; `None` if it has none.
     ///
     /// # Errors
-    /// [`LogError::Corrupt`] if it is damaged, [`LogError::Version`] if a newer program has written it.
+    /// [`LogError::Corrupt`] if it is damaged, [`LogError::Version`] if a newer program wrote it.
     pub fn read(storage: &dyn Storage) -> Result<Option<Self>, LogError> {
         match storage.read_all(IDENTITY_NAME) {
             Ok(bytes) => Self::decode(&bytes).map(Some),
@@ -105,7 +105,7 @@ impl FolderIdentity {
         }
     }
 
-    /// Gives a folder this identity, durably and in one step.
+    /// Writes the identity into a folder, durably and atomically.
     pub fn write(&self, storage: &dyn Storage) -> Result<(), LogError> {
         let mut file = storage.create(NEW_NAME)?;
         file.append(self.encode().as_bytes())?;
@@ -171,29 +171,29 @@ impl FolderIdentity {
     }
 }
 
-/// What the files of a folder say of whose they are.
+/// The owner of a folder, as its files show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FolderFiles {
-    /// There are none that anything was ever written to.
+    /// Nothing was ever written to the files, or there are none.
     None,
-    /// None of them says whose it is.
+    /// No file shows the owner.
     Unknown,
-    /// They are this store's.
+    /// The files belong to this store.
     Own {
-        /// The devices that they are of.
+        /// The devices of the files.
         devices: BTreeSet<u32>,
     },
-    /// One is another store's.
+    /// A file belongs to another store.
     Foreign {
-        /// Its name.
+        /// The file's name.
         file: String,
-        /// The store.
+        /// The other store.
         store: StoreId,
     },
 }
 
 impl FolderFiles {
-    /// Looks at the headers of the log files in a folder.
+    /// Reads the headers of the log files in a folder.
     pub fn of(storage: &dyn Storage, store: StoreId) -> Result<Self, LogError> {
         let mut devices = BTreeSet::new();
         let mut has_others = false;
@@ -323,7 +323,7 @@ mod tests {
         file.append(b"changes").unwrap();
         file.sync().unwrap();
         assert_eq!(of(1, STORE), FolderFiles::Unknown);
-        // No log is begun beside what may be another's changes.
+        // No log is created beside bulk files that may belong to another one.
         assert!(Log::create(devices.clone(), STORE, options()).is_err());
         devices[1].remove("log/000001-000001.bulk").unwrap();
         let log = LogOptions {

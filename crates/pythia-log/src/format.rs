@@ -1,4 +1,4 @@
-//! The bytes of log files (docs/format/log.md): a header block, then groups, each of whole blocks.
+//! The format of log files (docs/format/log.md): a header block, then groups, each a multiple of a block.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::LogError;
 use crate::bytes::Cursor;
 
-/// The format of log files that this program writes and the newest it reads. Files of format 1 were begun
-/// without a record, and have no nonce.
+/// The log format that this program writes, and the newest it reads. Files of format 1 were begun without a record
+/// and have no nonce.
 pub const FORMAT_VERSION: u32 = 2;
 /// The folder of a storage that holds log files.
 pub const FOLDER: &str = "log";
@@ -18,18 +18,18 @@ pub const FOLDER: &str = "log";
 const FILE_MAGIC: [u8; 8] = *b"PythiaLg";
 const GROUP_MAGIC: [u8; 4] = *b"PyLG";
 
-/// Log files are written in whole blocks.
+/// Size of a block, in bytes. Log files are written in whole blocks.
 pub(crate) const BLOCK_BYTES: usize = ALIGNMENT;
-/// Bytes of a group before its payload.
+/// Size of a group's header, in bytes.
 pub(crate) const GROUP_HEADER_BYTES: usize = 64;
-/// Bytes of the header of a log file, the first of its first block.
+/// Size of a log file's header, in bytes. It is at the start of the first block.
 pub const FILE_HEADER_BYTES: usize = 104;
-/// Flag of a group whose payload is compressed.
+/// Flag of a group with a compressed payload.
 pub(crate) const FLAG_ZSTD: u32 = 1;
-/// A payload is never longer, compressed or not.
+/// Limit on the length of a payload, compressed or not, in bytes.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 256 << 20;
 
-/// The number of a commit: 1, 2, 3 …
+/// The position of a commit: 1, 2, 3 …
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -37,10 +37,10 @@ pub(crate) const PAYLOAD_BYTES_MAX: usize = 256 << 20;
 pub struct Position(pub u64);
 
 impl Position {
-    /// The first commit's.
+    /// The position of the first commit.
     pub const FIRST: Self = Self(1);
 
-    /// The one after.
+    /// Returns the next position.
     pub fn next(self) -> Self {
         Self(self.0 + 1)
     }
@@ -52,7 +52,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// What tells stores apart, so that no log file is taken for another store's.
+/// The id of a store, which prevents that a log file is taken for another store's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct StoreId(pub [u8; 16]);
@@ -86,30 +86,30 @@ impl From<StoreId> for String {
     }
 }
 
-/// The 16 bytes that 32 hexadecimal digits are.
+/// Parses 32 hexadecimal digits.
 pub(crate) fn parse_hex(text: &str) -> Option<[u8; 16]> {
     let is_hex = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
     let number = u128::from_str_radix(text, 16).ok().filter(|_| is_hex)?;
     Some(number.to_be_bytes())
 }
 
-/// The name of a log file: those of a device are numbered from 1 on.
+/// Returns the name of a log file. The files of a device are numbered from 1.
 pub(crate) fn file_name(device: u32, sequence: u64) -> String {
     format!("{FOLDER}/{device:02}-{sequence:010}.log")
 }
 
-/// Device and number in the name of a log file within its folder.
+/// Returns device and sequence number from the name of a log file within its folder.
 pub(crate) fn parse_file_name(name: &str) -> Option<(u32, u64)> {
     let (device, sequence) = name.strip_suffix(".log")?.split_once('-')?;
     Some((device.parse().ok()?, sequence.parse().ok()?))
 }
 
-/// The name of a file with changes put aside.
+/// Returns the name of a bulk file.
 pub(crate) fn bulk_name(epoch: u64, number: u64) -> String {
     format!("{FOLDER}/{epoch:06}-{number:06}.bulk")
 }
 
-/// Whether a name within the folder is that of a file with changes put aside.
+/// Returns whether a name within the folder is that of a bulk file.
 pub(crate) fn is_bulk_name(name: &str) -> bool {
     let numbers = name.strip_suffix(".bulk").and_then(|n| n.split_once('-'));
     numbers.is_some_and(|(epoch, number)| [epoch, number].iter().all(|n| n.parse::<u64>().is_ok()))
@@ -122,20 +122,20 @@ pub(crate) struct Place {
     pub(crate) position: u64,
 }
 
-/// The first block of a log file. Written with the file's first group.
+/// The header of a log file, in its first block. It is written with the file's first group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileHeader {
     pub(crate) store: StoreId,
     pub(crate) device: u32,
-    /// Which opening of the log for writing this was.
+    /// The epoch: the number of times that the log was opened for writing.
     pub(crate) epoch: u64,
-    /// Where the epoch begins: groups of older epochs from there on never were.
+    /// The place where the epoch begins. Groups of older epochs from there on do not count.
     pub(crate) begin: Place,
-    /// All before was durable when the header was written; the file holds nothing before.
+    /// Everything before this place was durable when the header was written, and the file holds nothing before it.
     pub(crate) lower: Place,
-    /// The device's earlier files hold nothing from there on.
+    /// The device's earlier files hold nothing from this place on.
     pub(crate) upper: Place,
-    /// A random number that tells the file from others of its name; 0 in format 1.
+    /// A random number that distinguishes the file from others with its name; 0 in format 1.
     pub(crate) nonce: u64,
 }
 
@@ -157,7 +157,7 @@ impl FileHeader {
         block[..out.len()].copy_from_slice(&out);
     }
 
-    /// The header of a file; `None` if none was written, or only a part, or it is damaged.
+    /// Reads the header of a file; `None` if it is missing, incomplete or damaged.
     pub(crate) fn decode(bytes: &[u8], file: &str) -> Result<Option<Self>, LogError> {
         let Some(bytes) = bytes.get(..FILE_HEADER_BYTES) else {
             return Ok(None);
@@ -168,7 +168,7 @@ impl FileHeader {
         }
         let version = cursor.u32()?;
         if version > FORMAT_VERSION {
-            // A newer format, unless all but the version is as this program writes it.
+            // A newer format, unless the rest is exactly as this program writes it.
             let mut header = bytes.to_vec();
             header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
             if Self::decode(&header, file)?.is_some() {
@@ -202,30 +202,30 @@ impl FileHeader {
     }
 }
 
-/// What precedes a group's payload.
+/// The header of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupHeader {
     pub(crate) epoch: u64,
     pub(crate) group: u64,
     /// The highest group that was durable, with all before it, when this one was written.
     pub(crate) durable_before: u64,
-    /// Position of its first commit, or of the next if it has none.
+    /// The position of its first commit, or of the next commit if it has none.
     pub(crate) position: u64,
     pub(crate) count: u32,
     pub(crate) flags: u32,
-    /// Length of the payload as it is in the file.
+    /// Length of the payload in the file.
     pub(crate) stored_bytes: u32,
     /// Length of the payload uncompressed.
     pub(crate) payload_bytes: u32,
 }
 
 impl GroupHeader {
-    /// Bytes of the group in the file.
+    /// Returns the size of the group in the file, in bytes.
     pub(crate) fn total_bytes(&self) -> usize {
         group_bytes(self.stored_bytes as usize)
     }
 
-    /// Writes header and checksum in front of the payload, which is in `group` already.
+    /// Writes header and checksum in front of the payload, which is already in `group`.
     pub(crate) fn encode(&self, store: StoreId, group: &mut [u8]) {
         let mut out = Vec::with_capacity(GROUP_HEADER_BYTES);
         out.extend_from_slice(&GROUP_MAGIC);
@@ -247,7 +247,7 @@ impl GroupHeader {
         group[4..8].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    /// The header of the group that begins here, and whether the group is whole; `None` if no group
+    /// Reads the header of the group that begins here. Also returns whether the group is whole. `None` if no group
     /// begins here.
     pub(crate) fn decode(store: StoreId, bytes: &[u8]) -> Option<(Self, bool)> {
         let mut cursor = Cursor::new(bytes, "", 0);
@@ -279,12 +279,12 @@ impl GroupHeader {
 const _: () = assert!(FILE_HEADER_BYTES == 8 + 4 + 4 + 16 + 8 + 6 * 8 + 8 + 4 + 4);
 const _: () = assert!(GROUP_HEADER_BYTES >= 4 + 4 + 4 * 4 + 4 * 8);
 
-/// Bytes that a group with a payload of this length takes in the file.
+/// Returns the size in the file, in bytes, of a group with a payload of this length.
 pub(crate) fn group_bytes(stored_bytes: usize) -> usize {
     (GROUP_HEADER_BYTES + stored_bytes).next_multiple_of(BLOCK_BYTES)
 }
 
-/// Covers the store's id too, so that no group is taken for another store's.
+/// Computes a checksum that covers the store's id too, so that no group is taken for another store's.
 pub(crate) fn checksum(store: StoreId, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&store.0), bytes)
 }

@@ -11,31 +11,31 @@ use pythia_io::AlignedBuffer;
 
 /// The longest key of a commit, in bytes.
 pub const KEY_BYTES_MAX: usize = 1024;
-/// Payloads from this size on are compressed.
+/// Payloads of at least this size are compressed.
 const COMPRESSED_FROM_BYTES: usize = 16 << 10;
 const COMPRESSION_LEVEL: i32 = 1;
 
-/// What is appended to the log: one commit.
+/// A commit to append to the log.
 #[derive(Clone, Debug)]
 pub struct Entry<'a> {
-    /// When it was committed, in microseconds since 1970.
+    /// Time of the commit, in microseconds since 1970.
     pub time: u64,
-    /// What tells the commit apart, so that it is not committed twice when its client tries again.
+    /// Idempotency key: identifies the commit, so that a client's retry does not commit twice.
     pub key: Option<&'a str>,
-    /// What it changes.
+    /// The changes.
     pub changes: Changes<'a>,
 }
 
 /// The changes of a commit.
 #[derive(Clone, Debug)]
 pub enum Changes<'a> {
-    /// In the log itself.
+    /// Stored in the log itself.
     Inline(&'a ChangeSet),
-    /// Put aside before, because they are many.
+    /// Stored in a bulk file, because they are many.
     Bulk(Bulk),
 }
 
-/// A commit as it is read from the log.
+/// A commit as read from the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) time: u64,
@@ -87,7 +87,7 @@ impl Entry<'_> {
     }
 }
 
-/// A payload's commits.
+/// Reads the commits of a payload.
 pub(crate) fn decode_records(
     header: &GroupHeader,
     payload: &[u8],
@@ -100,15 +100,15 @@ pub(crate) fn decode_records(
         records.push(decode_record(&mut cursor, file, offset)?);
     }
     if records.len() != header.count as usize {
-        return Err(cursor.error("it has another number of commits than its header says"));
+        return Err(cursor.error("it has a different number of commits than its header says"));
     }
     Ok(records)
 }
 
-/// A commit's key and the changes it put aside, if it has these.
+/// A commit's key and bulk file, if it has them.
 pub(crate) type KeyAndBulk = (Option<String>, Option<Bulk>);
 
-/// Keys of a payload's commits and what they put aside, without their changes.
+/// Reads the keys and bulk files of a payload's commits, without their changes.
 pub(crate) fn decode_heads(
     payload: &[u8],
     file: &str,
@@ -141,7 +141,7 @@ fn decode_record(cursor: &mut Cursor<'_>, file: &str, offset: u64) -> Result<Rec
     Ok(Record { time, key, body })
 }
 
-/// A commit's parts in the payload.
+/// The parts of a commit in the payload.
 struct Head<'a> {
     time: u64,
     key: Option<&'a str>,
@@ -164,7 +164,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// A group as it goes to the device: header, payload, perhaps compressed, zeros up to whole blocks.
+/// Makes the bytes of a group: header, payload (compressed if that helps), zeros up to a whole block.
 pub(crate) fn seal(mut header: GroupHeader, payload: &[u8], store: StoreId) -> AlignedBuffer {
     let compressed = (payload.len() >= COMPRESSED_FROM_BYTES)
         .then(|| zstd::bulk::compress(payload, COMPRESSION_LEVEL).ok())
@@ -180,7 +180,7 @@ pub(crate) fn seal(mut header: GroupHeader, payload: &[u8], store: StoreId) -> A
     bytes
 }
 
-/// The payload of a whole group.
+/// Returns the payload of a whole group.
 pub(crate) fn payload<'a>(
     header: &GroupHeader,
     group: &'a [u8],
@@ -194,7 +194,7 @@ pub(crate) fn payload<'a>(
     decompress(stored, header.payload_bytes as usize, file, offset).map(Cow::Owned)
 }
 
-/// Decompresses what must become exactly `bytes`.
+/// Decompresses bytes, which must become exactly `bytes` long.
 pub(crate) fn decompress(
     stored: &[u8],
     bytes: usize,

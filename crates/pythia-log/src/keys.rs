@@ -1,20 +1,20 @@
-//! The keys of the commits in the log, so that a commit sent twice is not made twice (Hyder §4.1).
+//! The keys of commits in the log, so that a commit that is sent twice is made once (Hyder §4.1).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::format::Position;
 
-/// Memory for keys, beyond which the oldest are forgotten.
+/// Limit on the memory for keys; beyond it the oldest are forgotten.
 const BYTES_MAX: usize = 64 << 20;
-/// What a key takes besides its bytes: entries of the table and the queue, the allocation.
+/// Estimated memory of a key besides its bytes: entries of the table and the queue, and the allocation.
 const OVERHEAD_BYTES: usize = 80;
 
 /// Keys and the positions of their commits.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
     positions: HashMap<Arc<str>, Position>,
-    /// In the order in which they came.
+    /// In order of insertion.
     order: VecDeque<(Position, Arc<str>)>,
     bytes: usize,
 }
@@ -50,7 +50,7 @@ impl Keys {
             return;
         };
         self.bytes -= key.len() + OVERHEAD_BYTES;
-        // The same key may have come again.
+        // The same key may have been inserted again.
         if self.positions.get(&key) == Some(&position) {
             self.positions.remove(&key);
         }

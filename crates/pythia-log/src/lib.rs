@@ -1,15 +1,15 @@
-//! The log of a store: every commit is one checksummed, durable append, and the log is the truth of
-//! what was committed (Hyder, FlashLogging; Bulletin December 2010).
+//! The log of a store. Every commit is one checksummed, durable append, and the log decides what was committed
+//! (Hyder, FlashLogging; Bulletin).
 //!
-//! - [`Log`] takes commits ([`Entry`], [`ChangeSet`]), writes them in groups with one sync each to one
-//!   or several devices, and acknowledges them in order. [`BulkWriter`] puts many changes aside.
-//! - [`FolderIdentity`] tells a folder that the log is written to from an empty one, and from another store's.
-//! - [`LogReader`] gives them back ([`Commit`]) from any [`Position`] on, also while they are written,
-//!   also from the archive where old files go.
+//! - [`Log`] takes commits ([`Entry`], [`ChangeSet`]), writes them in groups with one sync each to one or several
+//!   devices, and acknowledges them in order. [`BulkWriter`] writes many changes to a file beside the log.
+//! - [`FolderIdentity`] tells a log folder from an empty one and from another store's.
+//! - [`LogReader`] returns the commits ([`Commit`]) from any [`Position`] on, also during writing, and also from
+//!   the archive.
 //!
-//! Commits are numbered from 1 on, without gaps. What was acknowledged comes back after any crash, in
-//! order; a device that lost it, although it said that it was durable, is found out as far as what is
-//! left can show it. The bytes are in docs/format/log.md.
+//! Commits are numbered from 1, without gaps. Acknowledged commits are found again after any crash, in order. If a
+//! device loses data that it reported as durable, the log detects that as far as the remaining data allows. The
+//! format is described in docs/format/log.md.
 
 mod aside;
 mod bulk;

@@ -1,9 +1,9 @@
-//! The log being written: groups of commits, one write and one sync each.
+//! The log being written: groups of commits, with one write and one sync each.
 //!
-//! With one device, whoever waits for its commit first writes all that has been submitted until then,
-//! for all who wait: nothing is handed from thread to thread. With several, each has a thread that
-//! takes what has been submitted as soon as it is free, and what another is slow to write (FlashLogging,
-//! Bulletin §2.1). Commits are acknowledged in their order.
+//! With one device, the first thread that waits for its commit writes everything submitted so far, for all who
+//! wait; no work is handed between threads. With several devices, each has a thread that takes submitted commits
+//! as soon as it is free, and groups that another device is slow to write (FlashLogging, Bulletin §2.1). Commits
+//! are acknowledged in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,19 +24,18 @@ use crate::state::{Part, State};
 use crate::unnamed::{self, clear_folder};
 use crate::{LogError, StoreId};
 
-/// How a log is kept.
+/// Settings of a log.
 #[derive(Clone, Debug)]
 pub struct LogOptions {
-    /// Length of log files, allocated ahead, at least 32 KiB; the first ones are shorter.
+    /// Length of log files, allocated ahead, at least 32 KiB. The first files are shorter.
     pub file_bytes: u64,
-    /// Bytes of files that are kept although nothing needs them any more, with those of the changes put aside that
-    /// their commits name.
+    /// Bytes of files, with their bulk files, that are kept although the store no longer needs them.
     pub retain_bytes: u64,
-    /// Where files go before they are removed.
+    /// The archive: files are copied there before they are removed.
     pub archive: Option<Arc<dyn Storage>>,
-    /// Whether writes that are slow are issued to another device too, if there is one.
+    /// Writes a group to a second device too if the first one is slow.
     pub reissue: bool,
-    /// Whether a thread makes the next file before it is needed.
+    /// Makes the next file on a thread before it is needed.
     pub prepare_ahead: bool,
 }
 
@@ -59,19 +58,20 @@ pub struct Log {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What was submitted, to be waited for.
+/// Submitted commits, to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket {
-    /// Durable once all before this position is.
+    /// Durable once all commits before this position are.
     end: Position,
 }
 
 impl Log {
-    /// Begins a log whose first commit gets a position. What an interrupted creation left goes, or is set aside.
+    /// Creates a log whose first commit gets position `first`. Files of an interrupted creation are removed or set
+    /// aside.
     ///
     /// # Errors
-    /// [`LogError::Exists`] if there is a log that was used, or what is left of it; [`LogError::ForeignFile`] if
-    /// the archive is another store's.
+    /// [`LogError::Exists`] if there is a log that was used, or remains of one; [`LogError::ForeignFile`] if the
+    /// archive belongs to another store.
     pub fn create_at(
         devices: Vec<Arc<dyn Storage>>,
         store: StoreId,
@@ -91,7 +91,7 @@ impl Log {
             durable: begin,
             newest: BTreeMap::new(),
         };
-        // First: a file that the record names must be there.
+        // The record comes first, because a file that it names must exist.
         let record = unnamed::begin_record(&*devices[0], record)?;
         for storage in &devices {
             clear_folder(&**storage)?;
@@ -101,13 +101,13 @@ impl Log {
             .map(|(number, storage)| Device::new(number, storage, 1))
             .collect();
         let log = Self::start(State::new(store, 1, begin, devices), record, options);
-        // From now on an empty folder is a log that was lost.
+        // With a first group, an empty folder later proves that the log was lost.
         log.submit(&[])?;
         log.flush()?;
         Ok(log)
     }
 
-    /// Begins a log with commit 1.
+    /// Creates a log with commit 1 as the first.
     pub fn create(
         devices: Vec<Arc<dyn Storage>>,
         store: StoreId,
@@ -116,11 +116,11 @@ impl Log {
         Self::create_at(devices, store, Position::FIRST, options)
     }
 
-    /// Opens a log and gives the commits from a position on that it has. From then on they are
-    /// durable, also those that were never acknowledged.
+    /// Opens a log, and returns its commits from a position on. They are durable from then on, even those that
+    /// were never acknowledged.
     ///
     /// # Errors
-    /// [`LogError::Lost`] if commits from there on had been acknowledged and are not there.
+    /// [`LogError::Lost`] if acknowledged commits from there on are missing.
     pub fn open(
         devices: Vec<Arc<dyn Storage>>,
         store: StoreId,
@@ -168,7 +168,7 @@ impl Log {
         Self { shared, threads }
     }
 
-    /// A log without threads, whose groups a test writes.
+    /// Makes a log without threads; a test writes the groups.
     #[cfg(test)]
     pub(crate) fn by_hand(shared: &Arc<Shared>) -> Self {
         Self {
@@ -177,12 +177,12 @@ impl Log {
         }
     }
 
-    /// Appends commits, which get the next positions, in order. All become durable together with
-    /// what else is submitted meanwhile; [`Self::wait`] tells when.
+    /// Appends commits, which get the next positions, in order. They become durable together with everything that
+    /// is submitted meanwhile; [`Self::wait`] waits for that.
     ///
     /// # Errors
-    /// On a full disk nothing is appended, and the log goes on once there is space. After a failed
-    /// write all is refused ([`LogError::Poisoned`]), and so are more commits than a file of the log holds
+    /// If the disk is full nothing is appended, and the log goes on once there is space. After a failed write
+    /// everything is refused ([`LogError::Poisoned`]). More commits than a log file holds are refused too
     /// ([`LogError::TooManyAtOnce`]).
     pub fn submit(&self, entries: &[Entry<'_>]) -> Result<Ticket, LogError> {
         let mut made = Vec::new();
@@ -194,7 +194,7 @@ impl Log {
         submitted
     }
 
-    /// As [`Self::submit`]; gives the names of the files that it has put changes aside in.
+    /// Like [`Self::submit`]. Adds the names of the bulk files that it writes to `made`.
     fn submit_putting_aside(
         &self,
         entries: &[Entry<'_>],
@@ -225,7 +225,7 @@ impl Log {
         Ok(Ticket { end })
     }
 
-    /// Waits until what was submitted, and all before it, is durable.
+    /// Waits until the submitted commits, and all before them, are durable.
     pub fn wait(&self, ticket: Ticket) -> Result<(), LogError> {
         let shared = &*self.shared;
         let mut state = shared.state.lock();
@@ -240,17 +240,17 @@ impl Log {
         }
     }
 
-    /// The position that the next commit gets.
+    /// Returns the position of the next commit.
     pub fn next_position(&self) -> Position {
         self.shared.state.lock().next_position
     }
 
-    /// The commit that was submitted with this key, if the log still knows.
+    /// Returns the commit that was submitted with this key, if the log still knows it.
     pub fn find_key(&self, key: &str) -> Option<Position> {
         self.shared.state.lock().keys.find(key)
     }
 
-    /// Puts changes aside that are too many for the log itself.
+    /// Begins a bulk file, for changes that are too many for the log itself.
     pub fn begin_bulk(&self) -> Result<BulkWriter, LogError> {
         let shared = &*self.shared;
         let (name, store) = {
@@ -259,28 +259,27 @@ impl Log {
             (bulk_name(state.epoch, state.bulk_count), state.store)
         };
         let made = BulkWriter::create(&*shared.bulk_storage(), name.clone(), store);
-        // Half a file may be there.
+        // An incomplete file may exist.
         made.inspect_err(|_| self.discard(&name))
     }
 
-    /// Removes changes put aside that no commit will name. Not worth an error: otherwise the file goes when the
-    /// log is next opened.
+    /// Removes a bulk file that no commit will name. Ignores errors: opening the log removes it too.
     pub fn discard_bulk(&self, bulk: BulkWriter) {
         self.discard(&bulk.abandon());
     }
 
-    /// The same of changes whose file is finished, by its name.
+    /// Removes a finished bulk file by name, like [`Self::discard_bulk`].
     pub fn discard(&self, name: &str) {
         let _ = self.shared.bulk_storage().remove(name);
     }
 
-    /// Nothing needs the commits before a position any more: files with these alone go to the
-    /// archive, if there is one, and are removed as far as they exceed what is to be retained.
+    /// Tells the log that commits before a position are no longer needed. Files with only such commits are
+    /// archived, if there is an archive, and removed as far as they exceed the bytes to retain.
     pub fn checkpoint(&self, position: Position) -> Result<(), LogError> {
         self.shared.checkpoint(position)
     }
 
-    /// A reader of this log.
+    /// Returns a reader of this log.
     pub fn reader(&self) -> LogReader {
         let state = self.shared.state.lock();
         let devices = state
@@ -291,8 +290,7 @@ impl Log {
         LogReader::open(devices.collect(), archive, state.store)
     }
 
-    /// Makes all that was submitted durable and closes the log. Dropping it does the same, but
-    /// tells nobody of errors.
+    /// Makes everything submitted durable and closes the log. Dropping the log does the same, but ignores errors.
     pub fn close(mut self) -> Result<(), LogError> {
         self.finish()
     }
@@ -319,8 +317,8 @@ impl Log {
         written
     }
 
-    /// Shows whoever opens the log where it ends, and that files may be shorter than they were made. Not worth
-    /// an error to the caller: without it less damage can be told.
+    /// Records where the log ends, and that files may be shorter than they were allocated. Errors are not worth
+    /// reporting: without the record, less damage can be detected later.
     fn record_end(&self) -> Result<(), LogError> {
         let mut record = self.shared.record.lock();
         let (durable, was_used) = {
@@ -333,7 +331,7 @@ impl Log {
         }
     }
 
-    /// Waits until nothing is left to be written.
+    /// Waits until nothing is left to write.
     fn flush(&self) -> Result<(), LogError> {
         let mut state = self.shared.state.lock();
         while !state.is_idle() {
@@ -345,8 +343,8 @@ impl Log {
         Ok(())
     }
 
-    /// Encodes commits, as many together as a group holds; changes that are too many for a group are
-    /// put aside, in files whose names are added to `made`.
+    /// Encodes commits, as many together as a group holds. Changes that are too many for a group go to bulk files,
+    /// whose names are added to `made`.
     fn encode(&self, entries: &[Entry<'_>], made: &mut Vec<String>) -> Result<Vec<Part>, LogError> {
         let limit = self.shared.payload_bytes_max();
         let mut parts = vec![Part::default()];

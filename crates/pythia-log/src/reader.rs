@@ -1,4 +1,4 @@
-//! Reading a log: its commits in order, from any position on.
+//! Reads the commits of a log in order, from any position on.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,33 +16,32 @@ use crate::group::{Body, Record, decode_records};
 use crate::walk::{Group, Walk};
 use crate::{LogError, StoreId};
 
-/// How often a reader looks again when the log changed under it: a writer may be at work, and files
-/// move to the archive.
+/// Number of attempts when the log changes during reading: a writer may be active, and files move to the archive.
 const ATTEMPTS: usize = 20;
-/// Between two attempts.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A log to be read, whether or not a process is writing to it.
+/// A log to read, whether or not a process writes to it.
 #[derive(Clone, Debug)]
 pub struct LogReader {
     devices: Vec<Arc<dyn Storage>>,
     archive: Option<Arc<dyn Storage>>,
     store: StoreId,
-    /// Whether damaged files that may hold commits are an error before any commit is read.
+    /// True if damaged files that may hold commits are an error before any commit is read.
     is_strict: bool,
 }
 
 /// A commit of the log.
 #[derive(Clone)]
 pub struct Commit {
-    /// Its number.
+    /// The commit's position.
     pub position: Position,
-    /// When it was committed, in microseconds since 1970.
+    /// Time of the commit, in microseconds since 1970.
     pub time: u64,
-    /// The key that its client gave it.
+    /// The key that the client gave the commit.
     pub key: Option<String>,
     body: Body,
-    /// For changes put aside: where, and of which store.
+    /// Folders and store, for reading the bulk file.
     source: Arc<Source>,
 }
 
@@ -63,7 +62,7 @@ impl fmt::Debug for Commit {
 }
 
 impl LogReader {
-    /// A reader of the log in these folders, and of its archive.
+    /// Makes a reader of the log in these folders, and of its archive.
     pub fn open(
         devices: Vec<Arc<dyn Storage>>,
         archive: Option<Arc<dyn Storage>>,
@@ -77,18 +76,18 @@ impl LogReader {
         }
     }
 
-    /// The same log, of which the commits before the first damage can be read. [`Self::loss`] tells
-    /// whether there may be more.
+    /// Makes the reader return the commits before the first damage. [`Self::loss`] tells whether there may be
+    /// more.
     pub fn up_to_damage(mut self) -> Self {
         self.is_strict = false;
         self
     }
 
-    /// The commits from a position on, up to the end that the log has now.
+    /// Returns the commits from a position on, up to the current end of the log.
     ///
     /// # Errors
-    /// [`LogError::Missing`] if these commits have left the log, [`LogError::Ahead`] if the position
-    /// is further than the next commit's, [`LogError::Damaged`] if a file that may hold them is damaged.
+    /// [`LogError::Missing`] if these commits have left the log, [`LogError::Ahead`] if the position is beyond the
+    /// next commit's, [`LogError::Damaged`] if a file that may hold them is damaged.
     pub fn commits_from(&self, position: Position) -> Result<Commits, LogError> {
         let mut last = Err(LogError::NoDevice);
         for attempt in 0..ATTEMPTS {
@@ -105,8 +104,8 @@ impl LogReader {
         last
     }
 
-    /// As [`Self::commits_from`], for a store that has all commits before a position and none after: what is
-    /// missing from there on is lost.
+    /// Like [`Self::commits_from`], for a store that has all commits before a position and none after it: any
+    /// commit that is missing from there on is lost.
     pub fn replay_from(&self, position: Position) -> Result<Commits, LogError> {
         let error = match self.commits_from(position) {
             Ok(commits) => return Ok(commits),
@@ -116,7 +115,7 @@ impl LogReader {
         Err(catalog.lost_for_replay(error, position))
     }
 
-    /// The files of the log that are damaged or missing, also those that nothing needs any more.
+    /// Returns the files of the log that are damaged or missing, including those that the store no longer needs.
     pub fn damages(&self) -> Result<Vec<Damage>, LogError> {
         let mut damages = Vec::new();
         for attempt in 0..ATTEMPTS {
@@ -131,8 +130,8 @@ impl LogReader {
         Ok(damages)
     }
 
-    /// A file that is damaged or missing and may hold commits from a position on, and the position after the last
-    /// of them that is known to have been made, if any is.
+    /// Returns a damaged or missing file that may hold commits from a position on, and the position after the last
+    /// one of them that is known to have existed, if any.
     pub fn loss(&self, from: Position) -> Result<Option<(Damage, Option<Position>)>, LogError> {
         let mut loss = None;
         for attempt in 0..ATTEMPTS {
@@ -152,7 +151,7 @@ impl LogReader {
         Ok(loss)
     }
 
-    /// The first commit that there is; where the log begins, if it has none.
+    /// Returns the first commit in the log, or the log's begin if it has no commits.
     pub fn first(&self) -> Result<Position, LogError> {
         let catalog = Catalog::list(&self.devices, self.archive.as_ref(), self.store)?;
         let first = catalog.first().map(|place| Position(place.position));
@@ -162,8 +161,8 @@ impl LogReader {
         })
     }
 
-    /// The position after the last commit that there is now, from one on that there is or will be
-    /// next; all before is durable on return, also if its writer is still waiting for that.
+    /// Returns the position after the current last commit. `from` is the position of an existing or of the next
+    /// commit. Everything before the returned position is durable, even if its writer is still waiting for that.
     pub fn durable_end(&self, from: Position) -> Result<Position, LogError> {
         let mut commits = self.commits_from(from)?;
         for commit in commits.by_ref() {
@@ -194,7 +193,7 @@ impl LogReader {
     }
 }
 
-/// Whether looking again may help: a writer may be at work, and files move to the archive.
+/// Returns whether another attempt may help: a writer may be active, and files move to the archive.
 fn may_be_changing(error: &LogError) -> bool {
     match error {
         LogError::Lost { .. } | LogError::Missing { .. } | LogError::Damaged { .. } => true,
@@ -204,12 +203,12 @@ fn may_be_changing(error: &LogError) -> bool {
 }
 
 impl Commit {
-    /// Whether its changes were put aside, because they are many.
+    /// Returns whether the changes are in a bulk file, because they are many.
     pub fn is_bulk(&self) -> bool {
         matches!(self.body, Body::Bulk(_))
     }
 
-    /// What it changes, in one or, if it is large, many sets.
+    /// Returns the changes: one set, or many if the commit is large.
     pub fn changes(&self) -> Box<dyn Iterator<Item = Result<ChangeSet, LogError>> + '_> {
         match &self.body {
             Body::Inline(set) => Box::new(std::iter::once_with(|| Ok(set.clone()))),
@@ -235,15 +234,15 @@ impl Source {
     }
 }
 
-/// The commits of a log, in order.
+/// An iterator over the commits of a log, in order.
 #[derive(Debug)]
 pub struct Commits {
     walk: Walk,
     reader: LogReader,
     source: Arc<Source>,
-    /// Those of the group at hand.
+    /// The remaining commits of the current group.
     ready: VecDeque<Commit>,
-    /// Where the walk would begin anew.
+    /// The position at which a new walk would begin.
     position: Position,
     failed: bool,
 }
@@ -260,12 +259,12 @@ impl Commits {
         }
     }
 
-    /// The position that the next commit has, or will have.
+    /// Returns the position of the next commit.
     pub fn position(&self) -> Position {
         self.position
     }
 
-    /// Passes over what is before a position.
+    /// Skips the commits before a position.
     pub(crate) fn skip_to(&mut self, position: Position) -> Result<(), LogError> {
         while self.position < position {
             if self.ready.is_empty() && !self.fill()? {
@@ -281,7 +280,7 @@ impl Commits {
         Ok(())
     }
 
-    /// Reads the next group that has commits; false at the end.
+    /// Reads the next group with commits. Returns false at the end.
     fn fill(&mut self) -> Result<bool, LogError> {
         while self.ready.is_empty() {
             let Some(group) = self.walk.next_group()? else {
@@ -305,7 +304,7 @@ impl Commits {
         Ok(records.into_iter().enumerate().map(commit).collect())
     }
 
-    /// Like [`Self::fill`]; if the log changed meanwhile, looks at it anew.
+    /// Like [`Self::fill`], but lists the files again if the log changed meanwhile.
     fn fill_or_look_again(&mut self) -> Result<bool, LogError> {
         for _ in 0..ATTEMPTS {
             match self.fill() {

@@ -1,9 +1,9 @@
-//! `LOG`: the record of the log files that were begun. It stands beside the log's folder, and tells a file
-//! that was damaged or lost from one that was never used.
+//! `LOG`, the record of the log files that were begun. It is beside the log's folder, and tells a damaged or lost
+//! file from one that was never used.
 //!
-//! It is written when the first group of a file is durable and before any commit of that group is
-//! acknowledged, and when the log is opened and closed; never per commit. Two blocks take turns, so that
-//! a write that a crash interrupts leaves the record before. The bytes are in docs/format/log.md.
+//! It is written when the first group of a file is durable, before any commit of that group is acknowledged, and
+//! when the log is opened and closed; never per commit. Its two blocks are written in turn, so that an interrupted
+//! write leaves the previous record. The format is described in docs/format/log.md.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use crate::{LogError, StoreId};
 
 /// The record's name, in the storage of the log's first device.
 pub const RECORD_NAME: &str = "LOG";
-/// More devices do not fit into a block.
+/// Limit on devices: more do not fit into a block.
 pub(crate) const DEVICES_MAX: usize = 100;
 
 const MAGIC: [u8; 8] = *b"PythiaLR";
 const VERSION: u32 = 1;
 const SLOTS: usize = 2;
 
-/// A log file that was begun: its first group is durable.
+/// A log file that was begun, which means that its first group is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Begun {
     pub(crate) sequence: u64,
@@ -30,11 +30,11 @@ pub(crate) struct Begun {
     pub(crate) epoch: u64,
     /// As in the file's header; 0 for a file of log format 1.
     pub(crate) nonce: u64,
-    /// The length that it was made with; 0 if it may have been cut off behind its last group.
+    /// The allocated length; 0 if the file may have been cut off after its last group.
     pub(crate) bytes: u64,
 }
 
-/// What the record says.
+/// The contents of the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) store: StoreId,
@@ -42,18 +42,18 @@ pub(crate) struct Record {
     pub(crate) epoch: u64,
     /// All groups before this place were durable when the record was written.
     pub(crate) durable: Place,
-    /// The newest file begun of each device.
+    /// The newest file of each device that was begun.
     pub(crate) newest: BTreeMap<u32, Begun>,
 }
 
-/// What there is of a record.
+/// The record as it was found.
 #[derive(Clone, Debug)]
 pub(crate) enum RecordState {
-    /// Nothing, or its first write was not finished.
+    /// There is none, or its first write was not finished.
     None,
     /// Neither block can be read.
     Damaged,
-    /// The record and the number of times that it was written.
+    /// The record, and the number of times it was written.
     Found(Record, u64),
 }
 
@@ -70,7 +70,7 @@ impl RecordState {
         }
     }
 
-    /// As [`Self::read`], whatever store the record belongs to.
+    /// Like [`Self::read`], for a record of any store.
     pub(crate) fn read_any(storage: &dyn Storage) -> Result<Self, LogError> {
         let bytes = match storage.read_all(RECORD_NAME) {
             Ok(bytes) => bytes,
@@ -104,8 +104,8 @@ impl RecordState {
     }
 }
 
-/// The store whose record is in a storage, if there is one that can be read: where no store is known to have a log,
-/// an interrupted creation has left it.
+/// Returns the store whose record is in a storage, if it can be read. If the manifest names no log, an interrupted
+/// creation left the record.
 pub fn left_store(storage: &dyn Storage) -> Result<Option<StoreId>, LogError> {
     let bytes = match storage.read_all(RECORD_NAME) {
         Ok(bytes) => bytes,
@@ -120,8 +120,8 @@ pub fn left_store(storage: &dyn Storage) -> Result<Option<StoreId>, LogError> {
     Ok(None)
 }
 
-/// Whether a crash may have interrupted the first write of the record, which is to its first block. No file was begun
-/// with it then.
+/// Returns whether a crash may have interrupted the first write of the record, which goes to the first block. No
+/// file was begun with such a record.
 fn is_unfinished(bytes: &[u8]) -> bool {
     let second = bytes.get(BLOCK_BYTES..).unwrap_or_default();
     let is_whole = |block: &[u8]| !matches!(decode(block), Ok(None));
@@ -213,7 +213,7 @@ pub(crate) struct RecordWriter {
 }
 
 impl RecordWriter {
-    /// Makes the record of a log that has none, or whose record is damaged.
+    /// Creates the record of a log that has none, or whose record is damaged.
     pub(crate) fn create(storage: &dyn Storage, record: Record) -> Result<Self, LogError> {
         let file = storage.create_log(RECORD_NAME, (SLOTS * BLOCK_BYTES) as u64)?;
         let mut writer = Self {
@@ -225,7 +225,7 @@ impl RecordWriter {
         Ok(writer)
     }
 
-    /// Goes on with the record that was found; writes it if it says something else than `record`.
+    /// Continues the record that was found; writes it if it differs from `record`.
     pub(crate) fn open(
         storage: &dyn Storage,
         found: RecordState,
@@ -241,14 +241,14 @@ impl RecordWriter {
             writes,
         };
         match is_same {
-            // Who wrote it may have ended, or failed, before it was durable; files are cut off by what it says.
+            // Its writer may have ended or failed before it was durable. Files are cut off according to it.
             true => writer.file.sync()?,
             false => writer.write_both()?,
         }
         Ok(writer)
     }
 
-    /// The first group of a file is durable, and all groups before a place.
+    /// Records that a file was begun, and that all groups before a place are durable.
     pub(crate) fn begin(
         &mut self,
         device: u32,
@@ -261,7 +261,7 @@ impl RecordWriter {
         self.write()
     }
 
-    /// The log is closed, and ends at a place; files may be cut off from now on.
+    /// Records the end of the log when it is closed. Files may be cut off from then on.
     pub(crate) fn end(&mut self, durable: Place) -> Result<(), LogError> {
         self.record.durable = self.record.durable.max(durable);
         for begun in self.record.newest.values_mut() {
@@ -270,7 +270,7 @@ impl RecordWriter {
         self.write_both()
     }
 
-    /// Leaves no block that says what may not be so any more.
+    /// Writes both blocks, so that none holds outdated facts.
     fn write_both(&mut self) -> Result<(), LogError> {
         self.write()?;
         self.write()

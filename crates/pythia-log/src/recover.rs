@@ -1,4 +1,4 @@
-//! Opening a log that is there: how far it goes, what it knows, and aside with what never was.
+//! Opening an existing log: finds its end and its keys, and clears away files that never counted.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use crate::record::{Record, RecordState};
 use crate::walk::Walk;
 use crate::{LogError, StoreId};
 
-/// A log as it was found.
+/// The log as it was found.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     /// The epoch to begin.
     pub(crate) epoch: u64,
-    /// Where the log ends.
+    /// The end of the log.
     pub(crate) end: Place,
     pub(crate) files: Vec<FileInfo>,
-    /// How long files are without the zeros at their end, where they have any.
+    /// Lengths of files without the zeros at their end, for files that have such zeros.
     pub(crate) lengths: Vec<(Arc<dyn Storage>, String, u64)>,
     pub(crate) keys: Keys,
-    /// What the record is to say, and what it says.
+    /// The record to write, and the record that was found.
     pub(crate) record: Record,
     pub(crate) found_record: RecordState,
-    /// The highest number of a file of each device.
+    /// The highest sequence number of each device.
     pub(crate) last_sequences: BTreeMap<u32, u64>,
 }
 
-/// Finds the log's end, and makes sure that all before is durable. Nothing is changed before it is known
-/// that no commit from `from` on is lost.
+/// Finds the log's end and makes everything before it durable. Changes nothing before it is certain that no commit
+/// from `from` on is lost.
 pub(crate) fn recover(
     devices: &[Arc<dyn Storage>],
     store: StoreId,
@@ -88,7 +88,7 @@ pub(crate) fn recover(
     })
 }
 
-/// The log files in the archive, which must be this log's.
+/// Returns the log files in the archive, which must belong to this log.
 pub(crate) fn archived_names(
     archive: Option<&Arc<dyn Storage>>,
     store: StoreId,
@@ -97,7 +97,7 @@ pub(crate) fn archived_names(
     Ok(catalog.files.into_iter().map(|file| file.name).collect())
 }
 
-/// Keys and files with changes that groups name.
+/// Keys that groups name.
 #[derive(Default)]
 struct Found {
     keys: BTreeMap<u64, String>,
@@ -113,7 +113,7 @@ impl Found {
     }
 }
 
-/// What a file holds of the groups that count.
+/// Returns what a file holds of the groups that count.
 fn describe(
     catalog: &Catalog,
     file: &CatalogFile,
@@ -121,7 +121,7 @@ fn describe(
     found: &mut Found,
 ) -> Result<FileInfo, LogError> {
     let scan = Scan::read(file)?;
-    // What a crash has left behind the last group stays: it cannot be told from a group that was damaged.
+    // Remains of a crash behind the last group stay, because they cannot be told from a damaged group.
     let content = scan.bytes.iter().rposition(|byte| *byte != 0);
     let content = content.map_or(0, |last| (last + 1).next_multiple_of(BLOCK_BYTES));
     let used = content.max(scan.end);
@@ -163,8 +163,8 @@ fn describe(
 }
 
 impl Recovered {
-    /// Cuts off the zeros at the end of files that nothing is written to any more. The record does not say any
-    /// more how long they were.
+    /// Cuts off the zeros at the end of files that are no longer written. The record no longer states their
+    /// length.
     pub(crate) fn trim(&self) -> Result<(), LogError> {
         for (storage, name, bytes) in &self.lengths {
             storage.open_log(name)?.trim(*bytes)?;
@@ -173,7 +173,7 @@ impl Recovered {
     }
 }
 
-/// Puts changes that no commit names out of the way: a load or an update that was interrupted has left them.
+/// Clears away bulk files that no commit names, which an interrupted load or update left.
 fn clear_bulks(devices: &[Arc<dyn Storage>], files: &[FileInfo]) -> Result<(), LogError> {
     let bulks = files.iter().flat_map(|file| &file.bulks);
     let named: HashSet<&str> = bulks.map(Bulk::name).collect();

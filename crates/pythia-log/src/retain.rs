@@ -1,4 +1,4 @@
-//! Files that nothing needs any more: to the archive, and away.
+//! Archives and removes files that the store no longer needs.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Shared {
             }
         }
         let mut files = self.files_before(position);
-        // One that became full only now is archived next time.
+        // A file that has just become full is archived next time.
         files.retain(|file| file.is_archived || self.options.archive.is_none());
         files.sort_by_key(|file| (file.end, file.device, file.sequence));
         let mut kept: u64 = files.iter().map(FileInfo::bytes_with_bulks).sum();
@@ -45,7 +45,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The full files all of whose commits are before a position.
+    /// Returns the full files with only commits before a position.
     fn files_before(&self, position: Position) -> Vec<FileInfo> {
         let state = self.state.lock();
         let before = state
@@ -62,8 +62,8 @@ impl Shared {
         }
     }
 
-    /// Takes a file off the list; false if the log could not be opened from `position` on without, or if
-    /// the device's other files would then not be those from a number on up to the newest that was begun.
+    /// Takes a file off the list. Returns false if the log could not be opened from `position` on without it, or
+    /// if the sequence numbers of the device's remaining files would have a gap.
     fn forget(&self, file: &FileInfo, position: Position) -> bool {
         let mut state = self.state.lock();
         let current = state.devices.iter().filter_map(Device::current_number);
@@ -90,8 +90,8 @@ impl Shared {
             .iter()
             .filter_map(|device| device.current_lower());
         let lowers: Vec<_> = lowers.chain(current).collect();
-        // Opening begins at the last of these places, and needs each group from there on. Another device's file may
-        // begin while this one still lacks some of them.
+        // Opening begins at the last of these places and needs every group from there on. Another device's file
+        // may begin while some of these groups are still in this one.
         let before = lowers.iter().filter(|lower| lower.position <= position.0);
         if before
             .max()
@@ -108,7 +108,7 @@ impl Shared {
     }
 }
 
-/// Copies what a file holds, and the changes put aside that it names.
+/// Copies the used part of a file, and the bulk files that it names.
 fn archive_file(
     archive: &dyn Storage,
     file: &FileInfo,
@@ -121,7 +121,7 @@ fn archive_file(
     copy(&file.storage, &file.name, file.used_bytes, archive)
 }
 
-/// Copies the first `bytes` of a file; the copy has its name only once it is whole and durable.
+/// Copies the first `bytes` of a file. The copy gets its name only when it is complete and durable.
 fn copy(from: &Arc<dyn Storage>, name: &str, bytes: u64, to: &dyn Storage) -> Result<(), LogError> {
     let mut reader = SequentialReader::new(Arc::clone(from), from.open(name)?, COPY_BYTES);
     let new_name = format!("{name}.new");

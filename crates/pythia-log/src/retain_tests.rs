@@ -1,4 +1,4 @@
-//! Checkpoints remove files, but none that the log needs to be opened from their position on.
+//! Tests that checkpoints never remove a file that the log needs to be opened from their position on.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::state::{Job, State, Work};
 use crate::tests::{Devices, STORE, check, options, submit};
 use crate::{ChangeSet, Changes, Entry, Log, LogError, LogOptions, LogTerm, Position};
 
-/// Devices of their own with the same files.
+/// Copies the devices with their files.
 fn copies(devices: &[Arc<MemoryStorage>]) -> Devices {
     devices
         .iter()
@@ -22,8 +22,8 @@ fn copies(devices: &[Arc<MemoryStorage>]) -> Devices {
         .collect()
 }
 
-/// Rounds of commits, and of groups without any, on several devices that write at the same time; after each
-/// round comes a checkpoint, and the log is opened from its position on as a crash would leave it.
+/// Runs rounds of commits, and of groups without commits, on several devices in parallel. After each round there
+/// is a checkpoint, and the log is opened from its position on as a crash would leave it.
 fn checkpoints(count: usize, options: &LogOptions, rounds: u64) {
     let memory: Vec<_> = (0..count).map(|_| Arc::new(MemoryStorage::new())).collect();
     let devices: Devices = memory
@@ -35,7 +35,7 @@ fn checkpoints(count: usize, options: &LogOptions, rounds: u64) {
         let mut tickets = Vec::new();
         for part in 0..6 {
             let next = log.next_position().0;
-            // One that finds nothing to change waits for the log, too.
+            // A transaction without changes waits for the log too.
             let commits = (round + part) % 3;
             tickets.push(submit(&log, next..next + commits).unwrap());
             if (round + part) % 2 == 0 {
@@ -127,7 +127,7 @@ impl ByHand {
         self.shared.run(self.begin(device, commits));
     }
 
-    /// Files of a device.
+    /// Returns the log files of a device.
     fn files(&self, device: usize) -> Vec<String> {
         let names = self.memory[device].list("log").unwrap();
         names
@@ -143,8 +143,8 @@ impl ByHand {
         check(commits, position.0)
     }
 
-    /// Fills the first file of device 0, and begins its second, while a group without commits waits for
-    /// device 1: the second file begins with that group, and the first has the one after.
+    /// Fills the first file of device 0 and begins its second while a group without commits waits for device 1.
+    /// The second file then begins with that group, and the first one has the group after it.
     fn with_a_group_behind_the_next_file() -> Self {
         let log = Self::new();
         log.write(0, 1);
@@ -163,12 +163,12 @@ impl ByHand {
 
 impl Drop for ByHand {
     fn drop(&mut self) {
-        // Nobody writes what is left.
+        // No thread writes what is left.
         self.shared.state.lock().is_closing = true;
     }
 }
 
-/// Positions alone do not tell: groups without commits begin and end at the same.
+/// Positions alone are not enough: groups without commits begin and end at the same position.
 #[test]
 fn a_file_with_a_group_behind_where_another_begins_is_kept() {
     let log = ByHand::with_a_group_behind_the_next_file();
@@ -182,7 +182,7 @@ fn a_file_with_a_group_behind_where_another_begins_is_kept() {
     for position in [1, next.0 - 1, next.0] {
         assert_eq!(log.read(Position(position)).unwrap(), next.0);
     }
-    // It goes once another file begins behind it.
+    // The file is removed once another file begins after it.
     while log.files(0).len() < 3 {
         log.write(0, 1);
     }
@@ -192,7 +192,7 @@ fn a_file_with_a_group_behind_where_another_begins_is_kept() {
     assert_eq!(log.read(next).unwrap(), next.0);
 }
 
-/// As earlier programs have left it: they removed such a file.
+/// Earlier programs removed such a file.
 #[test]
 fn a_log_opens_without_groups_that_hold_nothing_from_the_position_on() {
     let log = ByHand::with_a_group_behind_the_next_file();
@@ -209,7 +209,7 @@ fn a_log_opens_without_groups_that_hold_nothing_from_the_position_on() {
     }
 }
 
-/// A file of an epoch that a later one has replaced says where it begins, and opening does not begin there.
+/// A file of a replaced epoch has a begin, but opening does not begin there.
 #[test]
 fn a_file_that_a_later_epoch_has_replaced_lets_no_other_go() {
     for may_start in [false, true] {
@@ -241,7 +241,7 @@ fn a_file_that_a_later_epoch_has_replaced_lets_no_other_go() {
     }
 }
 
-/// Bytes that cannot be packed, as a commit.
+/// Submits a commit with bytes that cannot be compressed.
 fn submit_bytes(log: &Log, bytes: usize) {
     let mut number = 1_u64;
     let next_byte = || {
@@ -264,7 +264,7 @@ fn submit_bytes(log: &Log, bytes: usize) {
     log.submit(&[entry]).unwrap();
 }
 
-/// What is being written is not written yet, and takes room all the same.
+/// A group that is being written takes room before it is written.
 #[test]
 fn what_is_being_written_takes_room() {
     let log = ByHand::new();
@@ -282,7 +282,8 @@ fn what_is_being_written_takes_room() {
     );
 }
 
-/// What is written to a device as well, because another is slow, takes room that was meant for what waits.
+/// A group that is also written to a second device, because the first is slow, takes room that was meant for
+/// waiting groups.
 #[test]
 fn a_file_is_made_for_what_waits_once_its_room_is_taken() {
     let log = ByHand::new();
@@ -296,7 +297,7 @@ fn a_file_is_made_for_what_waits_once_its_room_is_taken() {
     submit_bytes(&log.log, 5000);
     submit_bytes(&log.log, 5000);
     assert_eq!([log.files(0).len(), log.files(1).len()], [2, 2]);
-    // Its bytes are put together, and not written.
+    // The group is sealed, but not written.
     let Work::New(header, payload) = &slow.work else {
         panic!("it is new");
     };
@@ -338,7 +339,7 @@ fn more_commits_than_a_file_holds_are_refused_at_once() {
     }
 }
 
-/// Changes put aside are most of what a log with loads and large updates takes.
+/// Bulk files are most of the space of a log with loads and large updates.
 #[test]
 fn what_is_retained_is_bounded_with_the_changes_put_aside() {
     let memory = Arc::new(MemoryStorage::new());
@@ -351,7 +352,7 @@ fn what_is_retained_is_bounded_with_the_changes_put_aside() {
     let mut log = Log::create(devices.clone(), STORE, options.clone()).unwrap();
     for round in 0..6 {
         for number in 0..60 {
-            // Random, so that it is not compressed.
+            // Random bytes, which cannot be compressed.
             let mut bytes = vec![0; 100_000];
             rand::fill(&mut bytes[..]);
             let mut set = ChangeSet::new();
@@ -370,7 +371,7 @@ fn what_is_retained_is_bounded_with_the_changes_put_aside() {
         let next = log.next_position();
         log.checkpoint(next).unwrap();
         let bytes = memory.size_bytes();
-        // Files of the log are removed whole, with all changes that their commits name.
+        // Log files are removed whole, with all bulk files that their commits name.
         assert!(bytes < 12 << 20, "round {round}: {bytes}");
         if round == 3 {
             drop(log);

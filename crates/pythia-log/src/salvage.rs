@@ -1,7 +1,7 @@
-//! Going on with a log that has lost commits: what is given up, and the files that are set aside for it.
+//! Salvage: goes on with a log that has lost commits. Gives up commits and sets files aside.
 //!
-//! The commits up to the first that is lost stay. Those after it go too, also if they can be read: they
-//! build on it. A new epoch begins in its place, so that no group behind it counts again.
+//! The commits before the first lost one stay. Those after it are given up even if they can be read, because they
+//! build on it. A new epoch begins at its place, so that no group after it counts again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,33 +21,33 @@ use crate::state::State;
 use crate::walk::{Group, Walk};
 use crate::{LogError, StoreId};
 
-/// What is wrong with a log, and what going on without it costs.
+/// The damage of a log, and the cost of going on without the lost commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Salvage {
     /// The files that are damaged or missing.
     pub damages: Vec<Damage>,
-    /// Why the log cannot be read to its end, if it cannot.
+    /// The reason why the log cannot be read to its end, if it cannot.
     pub loss: Option<String>,
-    /// Whether the record can be read. Without it there may be losses that nothing shows.
+    /// True if the record can be read. Without it, some losses may go unnoticed.
     pub has_record: bool,
-    /// The first commit that is given up, if any was made: the position that the next commit gets.
+    /// The first commit that is given up, if it existed. The next commit gets this position.
     pub next: Position,
-    /// The last commit that is known to have been made; before [`Self::next`] if none is known to be given up.
+    /// The last commit that is known to have existed; before [`Self::next`] if no given-up commit is known.
     pub last_known: Position,
-    /// The names that files have, or had, that were set aside, and those that they have now.
+    /// Old and new names of the files that were set aside.
     pub set_aside: Vec<(String, String)>,
 }
 
 impl Salvage {
-    /// Whether the log is sound, so that there is nothing to do.
+    /// Returns whether the log is sound, so that there is nothing to do.
     pub fn is_sound(&self) -> bool {
         self.damages.is_empty() && self.loss.is_none()
     }
 }
 
-/// Finds out what is wrong with the log of a store that needs the commits from a position on. With
-/// `give_up`, sets aside what is damaged, and begins a new epoch behind the last commit that can be read. The
-/// caller sees to it that nobody writes to the log.
+/// Finds the damage of the log of a store that needs the commits from a position on. With `give_up`, sets damaged
+/// files aside and begins a new epoch after the last commit that can be read. The caller makes sure that nobody
+/// writes to the log.
 pub fn salvage(
     devices: &[Arc<dyn Storage>],
     store: StoreId,
@@ -60,7 +60,7 @@ pub fn salvage(
     let scans = Scans::read(&catalog)?;
     let next = match end {
         Some(end) if end.position >= from.0 => end,
-        // All before is in the store; there is no telling which groups it was in.
+        // The store has all commits before; their group numbers are unknown.
         _ => Place {
             group: scans.last_group(&catalog) + 1,
             position: from.0,
@@ -77,7 +77,7 @@ pub fn salvage(
     if give_up && !salvage.is_sound() {
         let is_lost = salvage.loss.is_some();
         let aside = scans.files_to_set_aside(&catalog, next, is_lost, &salvage.damages);
-        // Before the log files that name them: an attempt that is interrupted finds them again.
+        // Before the log files that name them, so that an interrupted attempt finds them again.
         salvage.set_aside = set_bulks_aside(devices, &catalog, &salvage.damages, &aside, next)?;
         let moved = clear(&catalog, &salvage.damages, aside)?;
         salvage.set_aside.extend(moved);
@@ -86,7 +86,7 @@ pub fn salvage(
     Ok(salvage)
 }
 
-/// Walks the log as far as it can be read; what keeps it from going on, if that is not its end.
+/// Walks the log as far as it can be read. Also returns the error that stopped the walk before the end.
 fn readable_end(
     devices: &[Arc<dyn Storage>],
     catalog: &Catalog,
@@ -125,7 +125,7 @@ fn is_loss(error: &LogError) -> bool {
     error.is_corruption() || is_gone || matches!(error, LogError::Missing { .. })
 }
 
-/// Reads the changes that the commits of a group have put aside.
+/// Reads the bulk files that the commits of a group name.
 fn check_bulks(
     devices: &[Arc<dyn Storage>],
     catalog: &Catalog,
@@ -143,7 +143,7 @@ fn check_bulks(
     Ok(())
 }
 
-/// What is in the log's files, as far as it can be read.
+/// The readable contents of the log's files.
 struct Scans {
     /// One for each file of the catalog.
     files: Vec<Scan>,
@@ -179,7 +179,7 @@ impl Scans {
         Ok(Self { files, headless })
     }
 
-    /// The highest number that a group has or had.
+    /// Returns the highest group number, present or past.
     fn last_group(&self, catalog: &Catalog) -> u64 {
         let groups = self.files.iter().flat_map(|scan| &scan.groups);
         let groups = groups.map(|(_, header)| header.group);
@@ -192,7 +192,7 @@ impl Scans {
         all.max().unwrap_or(0)
     }
 
-    /// The last commit that anything shows to have been made.
+    /// Returns the last commit that is known to have existed.
     fn last_known(&self, catalog: &Catalog, next: Place) -> Position {
         let mut last = next.position.saturating_sub(1).max(self.headless.position);
         if let Some(record) = catalog.record.record() {
@@ -210,8 +210,8 @@ impl Scans {
         Position(last)
     }
 
-    /// Files that are damaged or have groups that are given up, by their place in the catalog, and whether they are to stay as
-    /// well because others of their groups still count.
+    /// Returns the files with damage or with groups that are given up, by their index in the catalog, and whether
+    /// a file must also stay, because others of its groups still count.
     fn files_to_set_aside(
         &self,
         catalog: &Catalog,
@@ -234,8 +234,8 @@ impl Scans {
     }
 }
 
-/// Moves the changes out of the way that commits have put aside which are given up, as far as these can be read.
-/// Otherwise no commit would name them, and they would be removed as those of interrupted updates are.
+/// Sets the bulk files of given-up commits aside, as far as the commits can be read. Otherwise no commit would
+/// name these files, and they would be removed like those of interrupted updates.
 fn set_bulks_aside(
     devices: &[Arc<dyn Storage>],
     catalog: &Catalog,
@@ -260,7 +260,7 @@ fn set_bulks_aside(
         }
         let bytes = file.storage.read_all(&file.name)?;
         for (offset, header) in Headless::groups_in(&bytes, catalog.store) {
-            // Which epoch counts is not known without the header of the file; what is given up is at its end.
+            // Without the file's header the epoch is unknown; given-up groups are at the file's end.
             if header.group >= next.group {
                 let group = &bytes[offset..offset + header.total_bytes()];
                 names.extend(bulks_named(&header, group, &file.name));
@@ -277,7 +277,7 @@ fn set_bulks_aside(
     Ok(moved)
 }
 
-/// The files with changes that the commits of a group name; none if it cannot be read.
+/// Returns the bulk files that the commits of a group name; none if the group cannot be read.
 fn bulks_named(header: &GroupHeader, group: &[u8], file: &str) -> Vec<String> {
     let heads = payload(header, group, file, 0).and_then(|bytes| decode_heads(&bytes, file, 0));
     let heads = heads.unwrap_or_default().into_iter();
@@ -286,7 +286,7 @@ fn bulks_named(header: &GroupHeader, group: &[u8], file: &str) -> Vec<String> {
         .collect()
 }
 
-/// Moves what is damaged, and what is given up, out of the way.
+/// Sets aside damaged files and files with given-up groups.
 fn clear(
     catalog: &Catalog,
     damages: &[Damage],
@@ -308,14 +308,14 @@ fn clear(
             let [from, to] = [&file.name, &to].map(|name| catalog.path_of(file.device, name));
             moved.push((from, to));
         } else {
-            // The files begun from now on have higher numbers, so it would look as if it had been begun before them.
+            // New files get higher numbers, so this one would look as if it had been begun before them.
             clear_unused(&*file.storage, &file.name)?;
         }
     }
     Ok(moved)
 }
 
-/// Begins an epoch at a place, durably, with what files there still are.
+/// Begins an epoch at a place, durably, with the remaining files.
 fn begin_again(
     devices: &[Arc<dyn Storage>],
     store: StoreId,

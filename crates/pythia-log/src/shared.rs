@@ -1,4 +1,4 @@
-//! The threads of a log: who writes groups, and who makes files.
+//! The threads of a log, which write groups and make files.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,27 +14,27 @@ use crate::log::LogOptions;
 use crate::record::{Begun, RecordWriter};
 use crate::state::{Job, State, Work};
 
-/// Payloads are joined into groups up to this length.
+/// Limit on the payload of a group that joins several commits.
 const PAYLOAD_BYTES_MAX: u64 = 1 << 20;
-/// Files below this would have no room for a group.
+/// The smallest file that has room for a group.
 const FILE_BYTES_MIN: u64 = 32 << 10;
-/// How long to wait before trying again to make a file.
+/// Pause before another attempt to make a file.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// A log's state, and what its threads wait for.
+/// The state of a log, with the events that its threads wait for.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: LogOptions,
     pub(crate) state: Mutex<State>,
-    /// Something waits to be written.
+    /// Signals that a group waits to be written.
     pub(crate) work: Condvar,
-    /// Something was written, a file was made, or something failed.
+    /// Signals that a group was written, a file was made, or something failed.
     done: Condvar,
-    /// A file is to be made.
+    /// Signals that a file is needed.
     pub(crate) files: Condvar,
-    /// One checkpoint at a time.
+    /// Held during a checkpoint.
     pub(crate) checkpoints: Mutex<()>,
-    /// Which files were begun. Locked before the state.
+    /// The record of the files that were begun. Locked before the state.
     pub(crate) record: Mutex<RecordWriter>,
 }
 
@@ -54,23 +54,23 @@ impl Shared {
         }
     }
 
-    /// The longest payload of a group: what fits into the smallest file several times.
+    /// Returns the limit on a group's payload: several such groups fit into the smallest file.
     pub(crate) fn payload_bytes_max(&self) -> usize {
         (first_file_bytes(self.options.file_bytes) / 4).min(PAYLOAD_BYTES_MAX) as usize
     }
 
-    /// Bytes of groups that are submitted together, at most: any file has room for them.
+    /// Returns the limit on groups that are submitted together: they fit into any file.
     pub(crate) fn submitted_bytes_max(&self) -> usize {
         first_file_bytes(self.options.file_bytes) as usize - BLOCK_BYTES
     }
 
-    /// Where changes are put aside.
+    /// Returns the storage of bulk files.
     pub(crate) fn bulk_storage(&self) -> Arc<dyn Storage> {
         Arc::clone(&self.state.lock().devices[0].storage)
     }
 
-    /// Waits until there is room for groups of these lengths behind those that wait; makes the files
-    /// that are missing and that nobody else makes.
+    /// Waits until there is room for groups of these lengths behind the waiting ones. Makes missing files that no
+    /// other thread makes.
     pub(crate) fn reserve(&self, groups: &[usize]) -> Result<Guard<'_>, LogError> {
         let mut state = self.state.lock();
         let mut tried = vec![false; state.devices.len()];
@@ -106,7 +106,7 @@ impl Shared {
         }
     }
 
-    /// Gets on with writing: does it, if that is for whoever waits to do, else waits for others.
+    /// Makes progress: with one device, writes the next group; otherwise waits.
     pub(crate) fn advance<'a>(&'a self, mut state: Guard<'a>) -> Guard<'a> {
         if state.devices.len() == 1
             && let Some(job) = state.take(0)
@@ -115,7 +115,7 @@ impl Shared {
             self.run(job);
             return self.state.lock();
         }
-        // What was written a second time, for a device that was slow, may have taken the room.
+        // A group that was written a second time, for a slow device, may have taken the room.
         if !self.options.prepare_ahead
             && let Some(device) = state.starved()
         {
@@ -143,7 +143,7 @@ impl Shared {
         }
     }
 
-    /// Writes a group and syncs; gives the bytes written.
+    /// Writes and syncs a group. Returns the number of bytes written.
     fn write(&self, job: &Job) -> Result<u64, LogError> {
         let bytes = match &job.work {
             Work::Again(bytes) => Arc::clone(bytes),
@@ -167,8 +167,8 @@ impl Shared {
         Ok(bytes.len() as u64)
     }
 
-    /// Makes the record say that a file was begun, before anything in it is acknowledged: from then on, a
-    /// file without a header is damaged.
+    /// Records that a file was begun, before anything in it is acknowledged. From then on, a missing header means
+    /// damage.
     fn record_begun(&self, job: &Job) -> Result<(), LogError> {
         let mut record = self.record.lock();
         let durable = self.state.lock().durable_with(job.group);
@@ -182,8 +182,8 @@ impl Shared {
         record.begin(header.device, begun, durable)
     }
 
-    /// A device's thread, where there are several: writes what waits, and what others are slow to
-    /// write.
+    /// Runs the thread of a device, if there are several: writes waiting groups, and groups that other devices are
+    /// slow to write.
     pub(crate) fn run_device(&self, device: usize) {
         let reissue = self.options.reissue;
         let mut state = self.state.lock();
@@ -204,7 +204,7 @@ impl Shared {
         }
     }
 
-    /// The thread that makes files before they are needed.
+    /// Runs the thread that makes files before they are needed.
     pub(crate) fn run_files(&self) {
         let mut state = self.state.lock();
         while !state.is_closing {
@@ -215,7 +215,7 @@ impl Shared {
             };
             let (guard, made) = self.prepare(state, device);
             state = guard;
-            // Whoever needs the file tries again, and reports what is wrong.
+            // A thread that needs the file tries again and reports the error.
             if made.is_err() && !state.is_closing {
                 self.files.wait_for(&mut state, RETRY);
             }
@@ -235,7 +235,7 @@ impl Shared {
         let mut state = self.state.lock();
         let made = state.devices[device].end_file(made);
         self.done.notify_all();
-        // A device that had no room may have been waiting for it.
+        // A device without room may have been waiting for it.
         self.work.notify_all();
         (state, made)
     }

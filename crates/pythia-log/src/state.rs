@@ -1,5 +1,5 @@
-//! What the threads of a log share under its lock: groups that wait, groups being written, and how
-//! far everything is durable. No I/O happens here.
+//! The state that the threads of a log share under its lock: waiting groups, groups being written, and the durable
+//! position. No I/O happens here.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::format::{FileHeader, GroupHeader, Place, Position, group_bytes};
 use crate::keys::Keys;
 use crate::{LogError, StoreId};
 
-/// A write that takes longer than so many times the median is issued to another device too.
+/// A write that takes more than this multiple of the median is issued to another device too.
 const SLOW_MULTIPLE: u32 = 4;
-/// And never before this.
+/// Minimum time before a write counts as slow.
 const SLOW_MIN: Duration = Duration::from_micros(500);
-/// Writes from which the median is taken.
+/// Number of recent writes for the median.
 const RECENT: usize = 32;
-/// How long to look again for the bytes of a group that is just being put together.
+/// Pause before looking again for the bytes of a group that is being sealed.
 const SOON: Duration = Duration::from_micros(200);
 
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) store: StoreId,
     pub(crate) epoch: u64,
-    /// Where the epoch began.
+    /// The place where the epoch began.
     begin: Place,
     pub(crate) devices: Vec<Device>,
-    /// Groups that no thread has taken; the last may still grow.
+    /// Groups that no thread has taken; the last one may still grow.
     pending: VecDeque<Pending>,
     /// Groups being written, by number.
     in_flight: BTreeMap<u64, Flight>,
@@ -40,10 +40,10 @@ pub(crate) struct State {
     pub(crate) failure: Option<LogError>,
     pub(crate) is_closing: bool,
     pub(crate) keys: Keys,
-    /// Files that are full, or of earlier epochs.
+    /// Files that are full or belong to earlier epochs.
     pub(crate) full: Vec<FileInfo>,
     recent: VecDeque<Duration>,
-    /// Files put aside so far.
+    /// Number of bulk files made so far.
     pub(crate) bulk_count: u64,
 }
 
@@ -54,17 +54,17 @@ pub(crate) struct Pending {
     part: Part,
 }
 
-/// Commits, encoded.
+/// Encoded commits.
 #[derive(Debug, Default)]
 pub(crate) struct Part {
     pub(crate) payload: Vec<u8>,
     pub(crate) count: u32,
-    /// Files with changes that the commits name.
+    /// Bulk files that the commits name.
     pub(crate) bulks: Vec<Bulk>,
 }
 
 impl Part {
-    /// Whether both fit into a payload of `limit` bytes.
+    /// Returns whether both fit into a payload of `limit` bytes.
     pub(crate) fn accepts(&self, other: &Self, limit: usize) -> bool {
         self.payload.len() + other.payload.len() <= limit
     }
@@ -78,18 +78,18 @@ impl Part {
 
 #[derive(Debug)]
 struct Flight {
-    /// When it was last given to a device.
+    /// Time when the group was last given to a device.
     started: Instant,
-    /// As it is on the device, once it is put together.
+    /// The group's bytes, once it is sealed.
     bytes: Option<Arc<AlignedBuffer>>,
     end: Position,
     bulks: Vec<Bulk>,
-    /// Devices that it was given to.
+    /// Devices that the group was given to.
     devices: Vec<usize>,
     is_done: bool,
 }
 
-/// A write to be done by the thread that got it.
+/// A write for the thread that took it.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) device: usize,
@@ -102,9 +102,9 @@ pub(crate) struct Job {
 
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// To be put together and written.
+    /// A new group to seal and write.
     New(GroupHeader, Vec<u8>),
-    /// To be written again, because another device is slow.
+    /// A group to write again, because another device is slow.
     Again(Arc<AlignedBuffer>),
 }
 
@@ -129,18 +129,17 @@ impl State {
         }
     }
 
-    /// Whether anything was written, or waits to be, since the log was opened.
+    /// Returns whether anything was submitted since the log was opened.
     pub(crate) fn was_used(&self) -> bool {
         self.next_group > self.begin.group || !self.pending.is_empty()
     }
 
-    /// Whether all that was submitted is durable.
+    /// Returns whether everything submitted is durable.
     pub(crate) fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.in_flight.is_empty()
     }
 
-    /// Gives commits the next positions; they join the last group that waits if that then has at
-    /// most `limit` bytes.
+    /// Gives commits the next positions. They join the last waiting group if that then has at most `limit` bytes.
     pub(crate) fn append(&mut self, part: Part, limit: usize) {
         let position = self.next_position;
         self.next_position.0 += u64::from(part.count);
@@ -151,7 +150,7 @@ impl State {
         }
     }
 
-    /// Whether some device has room for all that waits and `more` groups.
+    /// Returns whether some device has room for all waiting groups and `more` groups.
     pub(crate) fn has_room(&self, more: &[usize]) -> bool {
         let waiting = self
             .pending
@@ -163,7 +162,8 @@ impl State {
             .any(|device| device.has_room(groups.clone()))
     }
 
-    /// A device to make a file for, if what waits has no room anywhere and nothing else will give it any.
+    /// Returns a device that needs a file, if the next group has no room anywhere and no other event will make
+    /// room.
     pub(crate) fn starved(&self) -> Option<usize> {
         let bytes = group_bytes(self.pending.front()?.part.payload.len());
         let is_stuck = |device: &Device| {
@@ -174,7 +174,7 @@ impl State {
         all_are.then_some(0)
     }
 
-    /// The next group that waits, for a device that is free.
+    /// Takes the next waiting group for a free device.
     pub(crate) fn take(&mut self, device: usize) -> Option<Job> {
         let bytes = group_bytes(self.pending.front()?.part.payload.len());
         let target = self.target(device, bytes)?;
@@ -215,7 +215,7 @@ impl State {
         })
     }
 
-    /// A group that another device is slow to write, for a device that is free.
+    /// Takes a group that another device is slow to write, for a free device.
     pub(crate) fn take_slow(&mut self, device: usize) -> Option<Job> {
         let threshold = self.slow_after()?;
         let slow = |(_, flight): &(&u64, &Flight)| {
@@ -243,7 +243,7 @@ impl State {
         })
     }
 
-    /// How long a device that is free may sleep before a group is slow; `None`: until woken.
+    /// Returns how long a free device may sleep before a group counts as slow; `None` means until it is woken.
     pub(crate) fn sleep(&self, device: usize) -> Option<Duration> {
         let threshold = self.slow_after()?;
         let waiting = self.in_flight.values().filter(|f| f.can_move_to(device));
@@ -283,14 +283,14 @@ impl State {
         }
     }
 
-    /// A group's bytes are put together.
+    /// Stores a group's sealed bytes.
     pub(crate) fn sealed(&mut self, group: u64, bytes: &Arc<AlignedBuffer>) {
         if let Some(flight) = self.in_flight.get_mut(&group) {
             flight.bytes = Some(Arc::clone(bytes));
         }
     }
 
-    /// The first place that is not known to be durable, once a group in flight is.
+    /// Returns the first place that is not durable, as it will be when a group in flight is durable.
     pub(crate) fn durable_with(&self, group: u64) -> Place {
         match self.in_flight.get(&group) {
             Some(flight) if group == self.durable.group => Place {
@@ -301,7 +301,7 @@ impl State {
         }
     }
 
-    /// A write is done. `end` of all groups up to the first not written is durable then.
+    /// Records the result of a write. The groups up to the first unwritten one are durable then.
     pub(crate) fn complete(&mut self, job: &Job, written: Result<u64, LogError>) {
         let device = &mut self.devices[job.device];
         device.is_busy = false;
@@ -329,7 +329,7 @@ impl State {
                 device.advance(bytes, end, &flight.bulks);
                 flight.is_done = true;
             }
-            // Written elsewhere, and durable, long ago.
+            // Another device wrote the group long ago, and it is durable.
             None => device.advance(bytes, self.durable, &[]),
         }
         while let Some(first) = self.in_flight.first_entry().filter(|f| f.get().is_done) {
@@ -343,7 +343,7 @@ impl State {
 }
 
 impl Flight {
-    /// Whether it makes sense to give it to this device too.
+    /// Returns whether the group may be given to this device too.
     fn can_move_to(&self, device: usize) -> bool {
         !self.is_done && !self.devices.contains(&device)
     }

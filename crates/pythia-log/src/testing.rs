@@ -1,11 +1,11 @@
-//! What the tests of this crate share.
+//! Helpers for the tests of this crate.
 
 use proptest::prelude::*;
 use pythia_rdf::{TermId, TermKey, TermKind};
 
 use crate::{Change, ChangeSet, LogTerm, NO_GRAPH};
 
-/// Any change set: terms of all kinds, quads of them, of named graphs and the default graph.
+/// Returns a strategy for change sets: terms of all kinds, quads of them, in named graphs and the default graph.
 pub(crate) fn any_change_set() -> impl Strategy<Value = ChangeSet> {
     let term = (0..TermKind::DICTIONARY.len() + 1, any::<Vec<u8>>());
     let quad = (any::<bool>(), any::<[u32; 4]>());
@@ -29,7 +29,7 @@ pub(crate) fn any_change_set() -> impl Strategy<Value = ChangeSet> {
     })
 }
 
-/// A change set that adds one quad, told apart by `number`, padded to about `bytes`.
+/// Returns a change set that adds one quad, identified by `number` and padded to about `bytes`.
 pub(crate) fn numbered(number: u64, bytes: usize) -> ChangeSet {
     let mut set = ChangeSet::new();
     let iri = format!("http://example.org/{number}/{}", "x".repeat(bytes));

@@ -1,4 +1,4 @@
-//! Logs on devices that crash, lie, fill up and are slow.
+//! Tests with devices that crash, lie, fill up and are slow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::{Changes, Entry, Log, LogError, LogOptions, LogReader, Position, Stor
 pub(crate) const STORE: StoreId = StoreId([9; 16]);
 pub(crate) type Devices = Vec<Arc<dyn Storage>>;
 
-/// Small files, made when they are needed, so that operations come in the same order every time.
+/// Returns options with small files that are made on demand, so that operations have the same order every time.
 pub(crate) fn options() -> LogOptions {
     LogOptions {
         file_bytes: 48 << 10,
@@ -31,7 +31,7 @@ fn memory(count: usize) -> Devices {
         .collect()
 }
 
-/// Commits whose numbers are also in what they change.
+/// Submits commits whose changes contain their numbers.
 pub(crate) fn submit(log: &Log, numbers: std::ops::Range<u64>) -> Result<Ticket, LogError> {
     let sets: Vec<_> = numbers
         .clone()
@@ -55,8 +55,7 @@ pub(crate) fn commit(log: &Log, numbers: std::ops::Range<u64>) -> Result<(), Log
     log.wait(ticket)
 }
 
-/// Reads all commits from a position on, checks that they are what [`submit`] made, and gives the
-/// position after the last.
+/// Reads all commits from a position on and checks that [`submit`] made them. Returns the position after the last.
 pub(crate) fn read(
     devices: &Devices,
     archive: Option<Arc<dyn Storage>>,
@@ -196,8 +195,8 @@ impl Machine {
     }
 }
 
-/// Creates or opens the log and commits until something fails or all is done; gives the number of
-/// the last commit acknowledged.
+/// Creates or opens the log, and commits until something fails or all is done. `acknowledged` gets the last
+/// acknowledged commit.
 fn work(machine: &Machine, acknowledged: &mut u64, until: u64) -> Result<(), LogError> {
     let devices = machine.devices();
     let log = if *acknowledged == 0 && read(&devices, None, 1).is_err() {
@@ -237,12 +236,12 @@ fn what_was_acknowledged_survives_a_crash_at_every_operation() {
                 let mut acknowledged = 0;
                 let first = work(&machine, &mut acknowledged, 40);
                 let crashed = machine.faulty[0].crashed();
-                // With more devices, each has more or less to do.
+                // With several devices, the number of operations of each varies.
                 assert!(
                     crashed || count > 1,
                     "every operation is reached: {first:?}"
                 );
-                // And again, soon after the log was opened again.
+                // Crashes again soon after the log was opened.
                 machine.power_cut(&FaultPlan::crash_at(3 + number % 17, seed));
                 let _ = work(&machine, &mut acknowledged, 50);
                 machine.power_cut(&FaultPlan::none());
@@ -386,7 +385,7 @@ fn a_full_disk_refuses_before_anything_is_written_and_does_no_harm() {
     assert_eq!(read(&devices, None, 1).unwrap(), next + 5);
 }
 
-/// The file with the changes of a commit that is refused would otherwise take what space is left.
+/// The bulk file of a refused commit would otherwise take the remaining space.
 #[test]
 fn changes_put_aside_for_a_commit_that_is_refused_leave_no_file() {
     let memory = Arc::new(MemoryStorage::new());
@@ -454,7 +453,7 @@ fn old_files_go_to_the_archive_and_away() {
         }
         log.checkpoint(Position(60)).unwrap();
         if count == 1 {
-            // With more, a device that had little to do keeps its first file.
+            // With several devices, one that had little to do keeps its first file.
             assert_eq!(log.find_key("key 2"), None);
             let missing = read(&devices, None, 1);
             assert!(

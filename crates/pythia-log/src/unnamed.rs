@@ -1,8 +1,8 @@
-//! Files of a log that no store names: what an interrupted creation has left, told from a log that was used.
+//! Files of a log that no manifest names: tells what an interrupted creation left from a log that was used.
 //!
 //! Creating a log writes the record, and file 1 of each device with a header and at most one group without
-//! commits. Only then does `MANIFEST` name the log, and only then do commits follow. Whatever else is found
-//! belongs to a log that was used, so a `MANIFEST` that names none is not the one that belongs to it.
+//! commits. Only then does `MANIFEST` name the log, and only then do commits follow. Anything else belongs to a
+//! log that was used, so a `MANIFEST` without a log is not the right one for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use crate::format::{
 use crate::record::{Begun, RECORD_NAME, Record, RecordState, RecordWriter};
 use crate::{LogError, StoreId};
 
-/// What an interrupted creation of a log may have written of a file: the header and one group.
+/// Bytes that an interrupted creation may have written to a file: the header and one group.
 const CREATED_BYTES: usize = 2 * BLOCK_BYTES;
-/// How often a reader looks again: a writer may just be creating the log.
+/// Number of attempts of a reader, because a writer may just be creating the log.
 const ATTEMPTS: usize = 10;
-/// Between two attempts.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Fails if there is more in the folders than the interrupted creation of a log leaves. For a store whose
-/// `MANIFEST` names no log.
+/// Checks that the folders hold no more than an interrupted creation leaves, for a store whose `MANIFEST` names no
+/// log.
 ///
 /// # Errors
 /// [`LogError::Exists`] with the file that shows that the log was used.
@@ -43,7 +43,7 @@ pub fn check_unnamed(devices: &[Arc<dyn Storage>]) -> Result<(), LogError> {
     checked
 }
 
-/// As [`check_unnamed`], for whoever holds the lock of the writer.
+/// Like [`check_unnamed`], for a caller that holds the writer's lock.
 pub(crate) fn check(devices: &[Arc<dyn Storage>]) -> Result<(), LogError> {
     let record = match devices.first() {
         Some(first) => RecordState::read_any(&**first)?,
@@ -82,14 +82,14 @@ fn check_files(storage: &dyn Storage) -> Result<(), LogError> {
         if was_used(sequence, &bytes, &path)? {
             return Err(exists(
                 path,
-                "it holds more than a log has when it is created",
+                "it holds more than the creation of a log writes",
             ));
         }
     }
     Ok(())
 }
 
-/// Whether a file has more in it than the creation of a log writes.
+/// Returns whether a file has more in it than the creation of a log writes.
 fn was_used(sequence: u64, bytes: &[u8], path: &str) -> Result<bool, LogError> {
     let Some(last) = bytes.iter().rposition(|byte| *byte != 0) else {
         return Ok(false);
@@ -99,13 +99,13 @@ fn was_used(sequence: u64, bytes: &[u8], path: &str) -> Result<bool, LogError> {
     }
     let header = FileHeader::decode(bytes, path)?;
     let group = bytes.get(BLOCK_BYTES..);
-    // Whether it is whole does not matter, so neither does whose it is.
+    // Neither the checksum nor the store matters here.
     let group = group.and_then(|bytes| GroupHeader::decode(StoreId::default(), bytes));
     let has_commits = group.is_some_and(|(group, _)| group.count > 0);
     Ok(has_commits || header.is_some_and(|header| header.epoch > 1))
 }
 
-/// Checks what a record says against the files, which hold no commits.
+/// Checks a record against the files, which hold no commits.
 fn check_record(devices: &[Arc<dyn Storage>], record: &Record) -> Result<(), LogError> {
     let is_later = |begun: &Begun| begun.sequence > 1 || begun.epoch > 1;
     if record.epoch > 1 || record.newest.values().any(is_later) {
@@ -114,7 +114,7 @@ fn check_record(devices: &[Arc<dyn Storage>], record: &Record) -> Result<(), Log
     }
     for (&number, begun) in &record.newest {
         let name = file_name(number, begun.sequence);
-        // Which folders further devices had is not known without a name.
+        // Without a manifest the folders of further devices are unknown.
         let Some(storage) = devices.get(number as usize) else {
             continue;
         };
@@ -133,9 +133,9 @@ fn check_record(devices: &[Arc<dyn Storage>], record: &Record) -> Result<(), Log
     Ok(())
 }
 
-/// Begins the record of a log that is being created. One that an interrupted creation for the same store has left is
-/// overwritten a block at a time, so that another interruption leaves whose log it was; one that cannot be read is kept
-/// under another name.
+/// Begins the record of a log that is being created. If an interrupted creation for the same store left a record,
+/// it is overwritten block by block, so that another interruption still leaves the store's id. An unreadable
+/// record is copied aside first.
 pub(crate) fn begin_record(
     storage: &dyn Storage,
     record: Record,
@@ -152,7 +152,7 @@ pub(crate) fn begin_record(
     }
 }
 
-/// Puts what an interrupted creation has left out of the way.
+/// Clears away the log files that an interrupted creation left.
 pub(crate) fn clear_folder(storage: &dyn Storage) -> Result<(), LogError> {
     for name in list_folder(storage)? {
         if parse_file_name(&name).is_some() {
@@ -184,7 +184,7 @@ mod tests {
         file.sync().unwrap();
     }
 
-    /// Whatever one of a log's files has become, no other log takes its place while commits can be told.
+    /// Whatever happens to one file, no other log takes the log's place while its commits can be detected.
     #[test]
     fn a_log_with_commits_is_not_replaced_and_nothing_is_removed() {
         let devices: Devices = vec![Arc::new(MemoryStorage::new())];
@@ -233,7 +233,7 @@ mod tests {
         assert!(Log::create(devices, STORE, options()).is_err());
     }
 
-    /// Creating a log may be interrupted anywhere, twice, and is done again by a store of another id.
+    /// Creating a log may be interrupted anywhere, twice, and then be repeated for a store with another id.
     #[test]
     fn an_interrupted_creation_is_no_evidence() {
         let mut interrupted = 0;
@@ -264,7 +264,7 @@ mod tests {
         assert!(interrupted > 400, "{interrupted}");
     }
 
-    /// Who begins it again must find out for which store folders already say that they are its.
+    /// A repeated creation must be able to find out which store the folders already belong to.
     #[test]
     fn a_creation_that_is_interrupted_again_still_says_whose_log_it_is() {
         for crash in 1..20 {

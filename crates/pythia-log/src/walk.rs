@@ -1,8 +1,8 @@
-//! The groups of a log in order, wherever they are.
+//! Walks the groups of a log in order, wherever they are.
 //!
-//! A device's groups ascend, except for one that was written again because another device was slow:
-//! so groups are looked up by number among the files that may hold them. The log ends where a number
-//! is missing, unless something later shows that the missing group had been acknowledged.
+//! A device's groups ascend, except for one that was written again because another device was slow. So groups are
+//! looked up by number among the files that may hold them. The log ends at the first missing number, unless later
+//! data shows that the missing group was acknowledged.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +12,24 @@ use crate::format::{GroupHeader, Place, Position};
 use crate::group;
 use crate::record::RECORD_NAME;
 
-/// Walks a log from a place on.
+/// A walk through a log from a place on.
 #[derive(Debug)]
 pub(crate) struct Walk {
     pub(crate) catalog: Catalog,
-    /// Files of the catalog that have not been looked at, last first.
+    /// Files of the catalog that were not read yet, last first.
     files: Vec<usize>,
     loaded: Vec<Loaded>,
-    /// Group number → where it is, for the epochs that count.
+    /// Group number → its place, for the epochs that count.
     index: BTreeMap<u64, Found>,
-    /// The group, and the position, that come next.
+    /// The next group and position.
     next: Place,
-    /// Commits before this one are not needed.
+    /// Commits before this position are not needed.
     from: Position,
-    /// What shows that a group had been acknowledged.
+    /// The evidence that groups were acknowledged.
     evidence: Evidence,
     /// Damaged groups: file, offset, number.
     damaged: Vec<(usize, usize, u64)>,
-    /// Files of the archive with something else than whole groups: where, and the last group behind it.
+    /// Archived files with gaps between groups: file, offset, and the last group after the gap.
     gaps: Vec<(usize, usize, Option<GroupHeader>)>,
 }
 
@@ -50,9 +50,9 @@ struct Found {
 
 #[derive(Debug, Default)]
 struct Evidence {
-    /// All groups up to this one had been acknowledged.
+    /// All groups up to this one were acknowledged.
     group: u64,
-    /// The file that says so; `None`: the record.
+    /// The file with the evidence; `None` is the record.
     file: Option<usize>,
 }
 
@@ -61,14 +61,14 @@ struct Evidence {
 pub(crate) struct Group {
     pub(crate) header: GroupHeader,
     pub(crate) payload: Vec<u8>,
-    /// Its file in the catalog, and where it begins in that.
+    /// Its file in the catalog, and its offset there.
     pub(crate) file: usize,
     pub(crate) offset: u64,
 }
 
 impl Walk {
-    /// Walks from the latest place not after `position` whose groups are all there, or from a later group if
-    /// some of these have left the log and hold nothing from `position` on.
+    /// Begins at the latest place not after `position` whose groups are all present. If some of them have left the
+    /// log and hold nothing from `position` on, begins at a later group.
     pub(crate) fn new(catalog: Catalog, position: Position) -> Result<Self, LogError> {
         let Some(start) = catalog.start(position.0) else {
             let first = catalog.first().map(|place| Position(place.position));
@@ -93,12 +93,12 @@ impl Walk {
         })
     }
 
-    /// Where the walk stands: the group and the position that come next.
+    /// Returns the next group and position.
     pub(crate) fn place(&self) -> Place {
         self.next
     }
 
-    /// The next group; `None` at the end of the log.
+    /// Returns the next group; `None` at the end of the log.
     pub(crate) fn next_group(&mut self) -> Result<Option<Group>, LogError> {
         loop {
             let number = self.next.group;
@@ -111,7 +111,7 @@ impl Walk {
             }
             match self.end(epoch, number) {
                 Ok(()) => return Ok(None),
-                // It was in a file that was removed, or in an archive: that may be enough.
+                // The group was in a file that was removed or archived; later groups may be enough.
                 Err(error @ LogError::Missing { .. }) if !self.is_damaged(number) => {
                     self.skip_unneeded().ok_or(error)?;
                 }
@@ -120,13 +120,13 @@ impl Walk {
         }
     }
 
-    /// Whether a group is there and damaged.
+    /// Returns whether a group is present but damaged.
     fn is_damaged(&self, number: u64) -> bool {
         self.damaged.iter().any(|(.., group)| *group == number)
     }
 
-    /// Goes on at the latest group that was acknowledged and begins no later than what is needed, if there is one:
-    /// then groups before it may be missing.
+    /// Continues at the latest acknowledged group that begins no later than the needed position, if there is one.
+    /// Groups before it may be missing.
     fn skip_unneeded(&mut self) -> Option<()> {
         let acknowledged = ..=self.evidence.group;
         let mut groups = self.index.range(acknowledged).rev();
@@ -140,7 +140,7 @@ impl Walk {
         Some(())
     }
 
-    /// Looks at the files that may hold a group, or at all.
+    /// Reads the files that may hold a group, or all remaining files.
     fn load(&mut self, wanted: Option<(u64, u64)>) -> Result<(), LogError> {
         while let Some(&file) = self.files.last() {
             let header = self.catalog.files[file].header;
@@ -224,7 +224,7 @@ impl Walk {
         })
     }
 
-    /// A group is missing: fine if it is the end of the log, an error if it had been acknowledged.
+    /// Handles a missing group: succeeds at the end of the log, fails if the group was acknowledged.
     fn end(&mut self, epoch: u64, number: u64) -> Result<(), LogError> {
         self.load(None)?;
         let later = self.catalog.later_epoch(epoch).is_some();
@@ -271,7 +271,7 @@ impl Walk {
         })
     }
 
-    /// The place of damage in the archive that may have been a group.
+    /// Returns the place of damage in the archive that may have been a group.
     fn archive_gap(&self, number: u64) -> Option<(usize, usize)> {
         let may_be = |(file, _, behind): &&(usize, usize, Option<GroupHeader>)| {
             behind.is_none_or(|behind| behind.group > number)
