@@ -1,4 +1,4 @@
-//! Memory aligned for direct I/O. The only place that asks the allocator for it.
+//! Memory aligned for direct I/O. All aligned allocations are made here.
 #![expect(unsafe_code, reason = "Vec<u8> cannot promise an alignment of 4096")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 use crate::storage::ALIGNMENT;
 
-/// Bytes at an address that is a multiple of [`ALIGNMENT`], zeroed at first.
+/// A buffer at an address that is a multiple of [`ALIGNMENT`], zeroed at first.
 pub struct AlignedBuffer {
     pointer: NonNull<u8>,
     length: usize,
@@ -20,7 +20,7 @@ unsafe impl Send for AlignedBuffer {}
 unsafe impl Sync for AlignedBuffer {}
 
 impl AlignedBuffer {
-    /// A zeroed buffer of `length` bytes.
+    /// Allocates a zeroed buffer of `length` bytes.
     pub fn zeroed(length: usize) -> Self {
         let layout = Self::layout(length);
         if length == 0 {
@@ -37,7 +37,7 @@ impl AlignedBuffer {
         }
     }
 
-    /// Where the bytes begin. The pointer may be used to write as long as the buffer lives and no
+    /// Returns the address of the bytes. The pointer may be used to write as long as the buffer lives and no
     /// reference to the same bytes does.
     pub(crate) fn pointer(&self) -> NonNull<u8> {
         self.pointer

@@ -1,11 +1,11 @@
-//! How many descriptors (files, sockets) the process may have.
+//! The limit on the process's descriptors (files, sockets).
 #![expect(unsafe_code, reason = "the limits are read and set by libc")]
 
-/// Assumed where the system does not tell.
+/// The limit assumed where the system does not provide it.
 const ASSUMED: usize = 1024;
 
-/// Allows the process as many descriptors as it may allow itself: raises the soft limit of open files to the
-/// hard one. Best effort. For a program to call when it starts; a library is not to.
+/// Raises the soft limit of open files to the hard one, if possible. Programs call this at their start; libraries
+/// must not.
 pub fn raise_descriptors_max() {
     let Some(mut limit) = limit() else { return };
     if limit.rlim_cur < limit.rlim_max {
@@ -15,7 +15,7 @@ pub fn raise_descriptors_max() {
     }
 }
 
-/// How many descriptors the process may have open at a time.
+/// Returns how many descriptors the process may have open at a time.
 pub fn descriptors_max() -> usize {
     limit().map_or(ASSUMED, |limit| {
         usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)

@@ -1,4 +1,4 @@
-//! What can go wrong below the store: every message names the file, the place and what to do.
+//! Errors below the store. Every message names the file and the place, and says what to do.
 
 use std::io;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use crate::descriptors::descriptors_max;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IoError {
-    /// There is no such file or folder.
+    /// The file or folder does not exist.
     #[error("{name}: no such file or folder")]
     NotFound {
         /// The file's name within its storage.
         name: String,
     },
-    /// A file that was closed as too many were open, and is not there to be opened again.
+    /// A file that was closed because too many were open, and that no longer exists.
     #[error(
-        "{name}: it was closed as this process may not have more files open, and another process has removed it since: \
+        "{name}: it was closed because this process may not have more files open, and another process has removed it since: \
          open the store again, or raise the limit of open files (ulimit -n)"
     )]
     Gone {
@@ -30,7 +30,7 @@ pub enum IoError {
          or LimitNOFILE of a service), or use fewer connections"
     )]
     NoDescriptors {
-        /// What was being done, as a verb phrase.
+        /// The failed action, as a verb phrase.
         action: &'static str,
         /// The file's name within its storage.
         name: String,
@@ -40,12 +40,12 @@ pub enum IoError {
     /// A name that leaves the storage's root or is not a plain relative path.
     #[error("{name:?} is not a file name within a store: {reason}")]
     BadName {
-        /// The name as given.
+        /// The given name.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: &'static str,
     },
-    /// A page whose checksum does not match: damaged, or written for another place.
+    /// A page whose checksum does not match: it is damaged, or was written for another place.
     #[error(
         "{file}: page {page} (byte {offset}) is damaged: its checksum is {found:08x}, its bytes give {expected:08x}; \
          run `pythia verify`, check the device, and load the data again"
@@ -55,11 +55,11 @@ pub enum IoError {
         file: String,
         /// The page's number.
         page: u64,
-        /// Where the page begins, in bytes.
+        /// Offset of the page, in bytes.
         offset: u64,
-        /// The checksum of the bytes read, at this place.
+        /// The checksum computed from the bytes read at this place.
         expected: u32,
-        /// The checksum the page carries.
+        /// The checksum stored in the page.
         found: u32,
     },
     /// A page number past the end of its file.
@@ -69,14 +69,14 @@ pub enum IoError {
     PageOutOfRange {
         /// The file's name within its storage.
         file: String,
-        /// The page asked for.
+        /// The requested page.
         page: u64,
-        /// Pages in the file.
+        /// Number of pages in the file.
         page_count: u64,
     },
     /// A paged file whose length is not a whole number of pages.
     #[error(
-        "{file}: its length of {length} bytes is not a multiple of the page size {page_bytes}: the file was cut short or is of another format"
+        "{file}: its length of {length} bytes is not a multiple of the page size {page_bytes}: the file was cut short or has another format"
     )]
     NotPaged {
         /// The file's name within its storage.
@@ -86,26 +86,26 @@ pub enum IoError {
         /// Page size expected, in bytes.
         page_bytes: usize,
     },
-    /// The file ended before the bytes asked for.
+    /// The file ended before the requested bytes.
     #[error(
         "{name}: {wanted} bytes wanted at byte {offset}, but the file ends at byte {length}; it may have been cut short"
     )]
     UnexpectedEnd {
         /// The file's name within its storage.
         name: String,
-        /// Where the read began.
+        /// Offset of the read.
         offset: u64,
-        /// Bytes wanted.
+        /// Number of requested bytes.
         wanted: u64,
-        /// Where the file ends.
+        /// Length of the file.
         length: u64,
     },
-    /// A read or write that is not aligned as direct I/O demands: a mistake of the caller.
+    /// A read or write that is not aligned as direct I/O requires: a mistake of the caller.
     #[error("{name}: a transfer of {length} bytes at byte {offset} is not aligned to 4096 bytes")]
     Misaligned {
         /// The file's name within its storage.
         name: String,
-        /// Where the transfer begins.
+        /// Offset of the transfer.
         offset: u64,
         /// Its length.
         length: usize,
@@ -121,45 +121,45 @@ pub enum IoError {
         "{name}: no space left on the device while trying to {action} at byte {offset}; free some space or choose another folder"
     )]
     DiskFull {
-        /// What was being done.
+        /// The failed action.
         action: &'static str,
         /// The file's name within its storage.
         name: String,
-        /// Where in the file.
+        /// Offset in the file.
         offset: u64,
     },
     /// The operating system refused or failed.
     #[error("{name}: cannot {action}{}: {source}", At(*offset))]
     Os {
-        /// What was being done, as a verb phrase.
+        /// The failed action, as a verb phrase.
         action: &'static str,
         /// The file's name within its storage.
         name: String,
-        /// Where in the file, if the place matters.
+        /// Offset in the file, if it matters.
         offset: Option<u64>,
-        /// What the operating system said.
+        /// The error from the operating system.
         source: Arc<io::Error>,
     },
-    /// The way of reading asked for by `PYTHIA_IO` is not to be had here.
+    /// The way of reading set by `PYTHIA_IO` is not available.
     #[error("PYTHIA_IO={mode}: {reason}; leave PYTHIA_IO unset to use what this machine allows")]
     ModeUnavailable {
-        /// The mode asked for.
+        /// The requested mode.
         mode: String,
-        /// Why it is not to be had.
+        /// The reason.
         reason: String,
     },
-    /// All of the buffer pool is pinned by running queries.
+    /// All pages of the buffer pool are pinned by running queries.
     #[error(
-        "the page cache of {budget_bytes} bytes is full of pages in use, none was released for {waited_ms} ms while page {page} of {file} was wanted: raise --cache or run fewer queries at once"
+        "the page cache of {budget_bytes} bytes is full of pages in use, and none was released for {waited_ms} ms while page {page} of {file} was needed: raise --cache or run fewer queries at once"
     )]
     CacheFull {
         /// The pool's budget.
         budget_bytes: usize,
-        /// How long the pool waited.
+        /// Time that the pool waited.
         waited_ms: u64,
-        /// The file whose page was wanted.
+        /// The file of the needed page.
         file: String,
-        /// The page wanted.
+        /// The needed page.
         page: u64,
     },
     /// The budget is too small to work with.
@@ -167,19 +167,19 @@ pub enum IoError {
         "a page cache of {budget_bytes} bytes is too small: raise --cache to at least {minimum_bytes} bytes"
     )]
     CacheTooSmall {
-        /// The budget given.
+        /// The given budget.
         budget_bytes: usize,
-        /// The least that works.
+        /// The smallest budget that works.
         minimum_bytes: usize,
     },
-    /// A page size the pool cannot hold.
+    /// A page size that the pool cannot hold.
     #[error(
         "{file}: a page size of {page_bytes} bytes is not a multiple of 4096 up to {maximum_bytes}"
     )]
     BadPageSize {
         /// The file's name within its storage.
         file: String,
-        /// The page size given.
+        /// The given page size.
         page_bytes: usize,
         /// The largest page size.
         maximum_bytes: usize,
@@ -187,7 +187,8 @@ pub enum IoError {
 }
 
 impl IoError {
-    /// Wraps an operating system error, telling apart missing files and full disks.
+    /// Wraps an operating system error. Missing files, full disks and exhausted descriptors get variants of their
+    /// own.
     pub fn os(action: &'static str, name: &str, offset: Option<u64>, source: io::Error) -> Self {
         let name = name.to_owned();
         if matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
@@ -210,12 +211,12 @@ impl IoError {
         }
     }
 
-    /// Whether a file or folder was missing.
+    /// Returns whether a file or folder was missing.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
 
-    /// Whether this process may not write there.
+    /// Returns whether this process may not write there.
     pub fn is_read_only(&self) -> bool {
         use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
         let Self::Os { source, .. } = self else {
@@ -224,7 +225,7 @@ impl IoError {
         matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem)
     }
 
-    /// Whether data on the device is damaged or cut short.
+    /// Returns whether data on the device is damaged or cut short.
     pub fn is_corruption(&self) -> bool {
         matches!(
             self,

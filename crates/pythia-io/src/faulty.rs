@@ -1,9 +1,8 @@
-//! A storage that fails as told: to test that errors are reported and crashes survived.
+//! A storage that fails on demand, to test that errors are reported and crashes survived.
 //!
-//! What is written to it reaches the storage below only when a file is synced (or closed, when it
-//! is still lost in a crash), so a crash leaves below what a real device might: synced files whole,
-//! the others missing, cut short, or with blocks that never arrived. All of it follows from the
-//! plan and its seed.
+//! Written data reaches the storage below only when a file is synced (or closed, when a crash can still lose it).
+//! So a crash leaves what a real device might leave: synced files whole, others missing, cut short, or without
+//! some blocks. Everything follows from the plan and its seed.
 
 mod log;
 
@@ -18,50 +17,49 @@ use crate::IoError;
 use crate::probe::DeviceProfile;
 use crate::storage::{ALIGNMENT, FileVersion, LogFile, ReadFile, ReadRequest, Storage, WriteFile};
 
-/// What goes wrong, and when. Operations are numbered from 1 in the order in which they begin:
-/// opening, creating, each append, sync, close, each batch of reads, rename, remove, list, making names
-/// durable; creating a log file is two, create and sync; opening and trimming one are one each.
+/// A plan of faults. Operations are numbered from 1 in the order in which they begin: opening, creating, each
+/// append, sync, close, each batch of reads, rename, remove, list, making names durable. Creating a log file is
+/// two operations, create and sync; opening and trimming one are one each.
 #[derive(Clone, Debug, Default)]
 pub struct FaultPlan {
     /// Decides what a crash leaves of files that were not synced.
     pub seed: u64,
     /// This operation fails with an I/O error and has no effect.
     pub fail_operation: Option<u64>,
-    /// This operation takes effect and then fails with an I/O error. If it is a rename, the folder was
-    /// not synced: until a later operation syncs it, a crash takes the rename back or not, as the seed
-    /// decides.
+    /// This operation takes effect and then fails with an I/O error. If it is a rename, the folder was not synced:
+    /// until a later operation syncs it, the seed decides whether a crash takes the rename back.
     pub misreport_operation: Option<u64>,
     /// The device crashes as this operation begins; all operations fail from then on.
     pub crash_operation: Option<u64>,
-    /// If this operation is an append, half of it is done and then the device crashes; of a write to
-    /// a log file, what the seed decides.
+    /// If this operation is an append, half of it is done and then the device crashes. Of a write to a log file,
+    /// the seed decides what is done.
     pub tear_operation: Option<u64>,
-    /// From this operation on, syncs of log files do nothing and say that all is well.
+    /// From this operation on, syncs of log files do nothing and report success.
     pub lying_sync_from: Option<u64>,
     /// Bytes that can be appended, or allocated for log files, before the disk is full.
     pub capacity_bytes: Option<u64>,
-    /// Bits that read wrong.
+    /// Bits that are read wrong.
     pub flipped_bits: Vec<FlippedBit>,
 }
 
-/// A bit that reads wrong.
+/// A bit that is read wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlippedBit {
     /// The file's name.
     pub file: String,
-    /// Which byte of the file.
+    /// The byte's offset in the file.
     pub offset: u64,
-    /// Which bit of the byte, 0 to 7.
+    /// The bit's number, 0 to 7.
     pub bit: u8,
 }
 
 impl FaultPlan {
-    /// A plan in which nothing goes wrong.
+    /// Returns a plan without faults.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Operation `number` fails.
+    /// Returns a plan in which operation `number` fails.
     pub fn fail_at(number: u64) -> Self {
         Self {
             fail_operation: Some(number),
@@ -69,7 +67,8 @@ impl FaultPlan {
         }
     }
 
-    /// Operation `number` takes effect and is reported as failed; `seed` decides what a crash takes back.
+    /// Returns a plan in which operation `number` takes effect but is reported as failed; `seed` decides what a
+    /// crash takes back.
     pub fn misreport_at(number: u64, seed: u64) -> Self {
         Self {
             seed,
@@ -78,7 +77,7 @@ impl FaultPlan {
         }
     }
 
-    /// The device crashes at operation `number`; `seed` decides what is left.
+    /// Returns a plan in which the device crashes at operation `number`; `seed` decides what is left.
     pub fn crash_at(number: u64, seed: u64) -> Self {
         Self {
             seed,
@@ -87,7 +86,7 @@ impl FaultPlan {
         }
     }
 
-    /// The disk is full after `bytes`.
+    /// Returns a plan in which the disk is full after `bytes`.
     pub fn disk_of(bytes: u64) -> Self {
         Self {
             capacity_bytes: Some(bytes),
@@ -95,7 +94,7 @@ impl FaultPlan {
         }
     }
 
-    /// One bit reads wrong.
+    /// Returns a plan in which one bit is read wrong.
     pub fn flip(file: &str, offset: u64, bit: u8) -> Self {
         Self {
             flipped_bits: vec![FlippedBit {
@@ -108,7 +107,7 @@ impl FaultPlan {
     }
 }
 
-/// A storage that fails as its plan says. Clones share the device.
+/// A storage that fails according to its plan. Clones share the device.
 #[derive(Clone, Debug)]
 pub struct FaultyStorage {
     device: Arc<Device>,
@@ -130,7 +129,7 @@ struct State {
     /// Renames that a crash may take back, the oldest first.
     renames: Vec<Rename>,
     next_writer: u64,
-    /// How often the device was started again.
+    /// Number of restarts of the device.
     restarts: u64,
 }
 
@@ -143,7 +142,7 @@ struct Volatile {
 struct Rename {
     from: String,
     to: String,
-    /// What the new name was the name of, if that was a file.
+    /// The replaced file's bytes, if there was one.
     replaced: Option<Vec<u8>>,
 }
 
@@ -174,29 +173,29 @@ impl FaultyStorage {
         }
     }
 
-    /// Operations begun so far: run once without faults to learn where they can be placed.
+    /// Returns the number of operations begun so far. A run without faults tells where faults can be placed.
     pub fn operations(&self) -> u64 {
         self.device.state.lock().operations
     }
 
-    /// Bytes appended so far.
+    /// Returns the number of bytes appended so far.
     pub fn bytes_appended(&self) -> u64 {
         self.device.state.lock().appended
     }
 
-    /// Whether the device has crashed.
+    /// Returns whether the device has crashed.
     pub fn crashed(&self) -> bool {
         self.device.state.lock().crashed
     }
 
-    /// Crashes now.
+    /// Crashes the device now.
     pub fn crash(&self) -> Result<(), IoError> {
         let mut state = self.device.state.lock();
         self.device.crash(&mut state)
     }
 
-    /// Starts the device again, with another plan, counting from 0: what the crash left is there.
-    /// Writers from before stay dead.
+    /// Restarts the device with another plan, counting from 0, and with what the crash left. Writers from before
+    /// stay dead.
     pub fn restart(&self, plan: FaultPlan) -> Result<(), IoError> {
         let mut state = self.device.state.lock();
         self.device.crash(&mut state)?;
@@ -208,12 +207,12 @@ impl FaultyStorage {
         Ok(())
     }
 
-    /// What is to go wrong from now on.
+    /// Returns the current plan.
     pub fn plan(&self) -> FaultPlan {
         self.device.state.lock().plan.clone()
     }
 
-    /// Changes the plan of the running device, without counting anew.
+    /// Changes the plan of the running device; operations are counted on.
     pub fn set_plan(&self, plan: FaultPlan) {
         self.device.state.lock().plan = plan;
     }
@@ -233,7 +232,7 @@ fn dead(action: &'static str, name: &str) -> IoError {
 }
 
 impl Device {
-    /// Counts an operation, lets happen what the plan has for it, and runs it unless that prevents it.
+    /// Counts an operation, applies the plan's faults, and runs the operation unless a fault prevents it.
     fn operate<T>(
         &self,
         action: &'static str,
@@ -248,8 +247,8 @@ impl Device {
         }
     }
 
-    /// Counts an operation and lets happen what the plan has for it. True if the operation is to be
-    /// reported as failed although it was done.
+    /// Counts an operation and applies the plan's faults. Returns true if the operation must be reported as failed
+    /// although it is done.
     fn begin(&self, action: &'static str, name: &str) -> Result<bool, IoError> {
         let mut state = self.state.lock();
         if state.crashed {
@@ -301,7 +300,7 @@ impl Device {
 impl Rename {
     fn take_back(self, storage: &dyn Storage) -> Result<(), IoError> {
         match storage.rename(&self.to, &self.from) {
-            // What was renamed has been removed since.
+            // The renamed file was removed since.
             Err(error) if error.is_not_found() => {}
             renamed => renamed?,
         }
@@ -312,7 +311,8 @@ impl Rename {
     }
 }
 
-/// What a crash leaves of a file that was not synced: nothing, a part, or whole blocks missing.
+/// Returns what a crash leaves of a file that was not synced: nothing, a part, or the file with whole blocks
+/// missing.
 fn remains(bytes: &[u8], random: &mut Random) -> Option<Vec<u8>> {
     let keep = random.below(bytes.len() as u64 + 1) as usize;
     match random.below(4) {
@@ -337,7 +337,7 @@ fn put(storage: &dyn Storage, name: &str, bytes: &[u8], durable: bool) -> Result
     if durable { file.sync() } else { file.close() }
 }
 
-/// SplitMix64: a few bits that follow from the seed alone.
+/// SplitMix64: pseudo-random bits from the seed alone.
 struct Random(u64);
 
 impl Random {
@@ -364,7 +364,7 @@ impl fmt::Debug for FaultyWriter {
 }
 
 impl FaultyWriter {
-    /// Whether the device has crashed, perhaps to be started again, since the file was created.
+    /// Returns an error if the device has crashed since the file was created, even if it was restarted.
     fn check_alive(&self, action: &'static str) -> Result<(), IoError> {
         let state = self.device.state.lock();
         match state.volatile.get(&self.name) {
@@ -431,7 +431,7 @@ impl WriteFile for FaultyWriter {
     fn close(self: Box<Self>) -> Result<(), IoError> {
         self.device.operate("close", &self.name, || {
             self.check_alive("close")?;
-            // Readable from now on, and still to be damaged by a crash.
+            // Readable from now on, but a crash may still damage it.
             put(&*self.device.inner, &self.name, &self.bytes.lock(), false)
         })
     }
@@ -457,7 +457,7 @@ impl FaultyStorage {
         }))
     }
 
-    /// Renames; the folder is synced unless the operation is to be reported as failed.
+    /// Renames a file. The folder is synced unless the operation is to be reported as failed.
     fn rename_volatile(&self, from: &str, to: &str, is_synced: bool) -> Result<(), IoError> {
         let replaced = self.device.inner.read_all(to).ok();
         self.device.inner.rename(from, to)?;

@@ -1,16 +1,15 @@
-//! Storage devices and the buffer pool of the RDF database Pythia.
+//! Storage devices and the buffer pool of Pythia.
 //!
-//! - [`Storage`] is a folder of immutable files, and of log files ([`LogFile`]): the real device ([`DirectStorage`]), memory
-//!   ([`MemoryStorage`]), a device with a modelled speed ([`ModelledStorage`]) and one that fails on
-//!   demand ([`FaultyStorage`]).
-//! - [`BufferPool`] holds pages of them within a hard budget; [`PagedFile`] hands out pages, one or,
-//!   better, a batch at a time; [`PageWriter`] writes them.
+//! - [`Storage`] is a folder of immutable files and log files ([`LogFile`]). Implementations: the real device
+//!   ([`DirectStorage`]), memory ([`MemoryStorage`]), a device with a modelled speed ([`ModelledStorage`]), and
+//!   one that fails on demand ([`FaultyStorage`]).
+//! - [`BufferPool`] holds pages within a hard budget; [`PagedFile`] returns pages, one or (better) a batch at a
+//!   time; [`PageWriter`] writes them.
 //!
-//! - [`probe`] finds out how fast a device is; what comes of it, a [`DeviceProfile`], sets queue
-//!   depths and read-ahead.
+//! - [`probe`] measures the speed of a device; the resulting [`DeviceProfile`] sets queue depths and read-ahead.
 //!
-//! Every page carries a checksum of its bytes and its place ([`seal_page`]), verified when it enters
-//! the pool. No file is mapped into memory, nothing above this crate touches a file of a store.
+//! Every page has a checksum of its bytes and its place ([`seal_page`]), which is verified when the page enters
+//! the pool. No file is mapped into memory, and nothing above this crate touches a file of a store.
 
 mod aligned;
 mod descriptors;

@@ -20,19 +20,19 @@ pub struct MemoryStorage {
 }
 
 impl MemoryStorage {
-    /// An empty storage.
+    /// Makes an empty storage.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A storage of its own with the same files.
+    /// Makes an independent storage with the same files.
     pub fn copy(&self) -> Self {
         Self {
             files: Arc::new(RwLock::new(self.files.read().clone())),
         }
     }
 
-    /// Bytes of all files.
+    /// Returns the size of all files, in bytes.
     pub fn size_bytes(&self) -> u64 {
         self.files
             .read()
@@ -255,7 +255,7 @@ impl Storage for MemoryStorage {
     }
 }
 
-/// Takes a file, or all files of a folder.
+/// Takes out a file, or all files of a folder.
 fn take_tree(
     files: &mut BTreeMap<String, Arc<Vec<u8>>>,
     name: &str,

@@ -1,16 +1,16 @@
-//! A device with a modelled speed in front of another storage: to measure how access patterns fare
-//! on devices that are not at hand, and to test that reads are batched.
+//! A device with a modelled speed in front of another storage: to measure access patterns on devices that are not
+//! available, and to test that reads are batched.
 //!
-//! The model knows how long a read of 4 KiB takes with so many in flight, up to the number that
-//! saturates the device, and in between in proportion; beyond, each takes the longer, the more there
-//! are (Little's law). No bytes pass faster than the bandwidth. It knows means, no deviations.
+//! The model gives the time of a read of 4 KiB for some numbers of reads in flight, up to the number that
+//! saturates the device; between these it interpolates linearly. Beyond saturation the time grows with the number
+//! in flight (Little's law). The bandwidth is never exceeded. The model has means only, no deviations.
 //!
-//! The two devices are the path paper's (§3, Tables 2 and 4). What its text says of them: PCM takes
-//! 36 µs alone and 57 µs with 8 in flight, and gives 800 MB/s with 16; flash takes 72 µs alone and
-//! 65 µs with 2, is best with 32, and gives 700 MB/s with large pages. What follows from that: PCM
-//! with 16 in flight takes 82 µs, flash with 4 takes 7 % less than that, and with 16 as long as is
-//! 2.5 times PCM; PCM with 4 then takes 42 µs (its rate is 22 % above flash with 16), and flash with 8
-//! twice what PCM takes. With 32 in flight flash is behind by 1.5, the least the paper printed.
+//! The two devices are those of the Pythia paper (§3, Tables 2 and 4). Its text states: PCM takes 36 µs alone and
+//! 57 µs with 8 in flight, and gives 800 MB/s with 16; flash takes 72 µs alone and 65 µs with 2, is best with 32,
+//! and gives 700 MB/s with large pages. It follows: PCM with 16 in flight takes 82 µs; flash with 4 takes 7 % less
+//! than that, and with 16 it takes 2.5 times as long as PCM; PCM with 4 then takes 42 µs (its rate is 22 % above
+//! flash with 16), and flash with 8 twice what PCM takes. With 32 in flight flash is slower by a factor of 1.5,
+//! the smallest in the paper.
 
 mod log;
 
@@ -27,24 +27,24 @@ use crate::storage::{
 
 pub use log::LogModel;
 
-/// Block size for which a model's saturation depth is given.
+/// Read size of the model's latencies, in bytes.
 const MODEL_READ_BYTES: u64 = 4096;
 
-/// How fast a device reads.
+/// The read speed of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceModel {
-    /// Reads of 4 KiB in flight, and microseconds each then takes: from 1 on, ascending; the last
-    /// number saturates the device.
+    /// Reads of 4 KiB in flight, and the microseconds that each then takes: from 1 on, ascending. The last number
+    /// saturates the device.
     pub latencies: &'static [(u32, f32)],
-    /// Bytes per second, whatever the size of reads.
+    /// Bytes per second, for reads of any size.
     pub bandwidth_bytes: u64,
-    /// Whether the rest of a read larger than 4 KiB passes while others are being found, else each
-    /// in flight adds the time of its own.
+    /// True if the rest of a read larger than 4 KiB is transferred while others are being located; false if each
+    /// read in flight adds the time of its own transfer.
     pub overlaps: bool,
 }
 
 impl DeviceModel {
-    /// The path paper's flash array: 72 µs, 700 MB/s with 32 reads in flight.
+    /// The Pythia paper's flash array: 72 µs, 700 MB/s with 32 reads in flight.
     pub const FLASH: Self = Self {
         latencies: &[
             (1, 72.0),
@@ -57,24 +57,25 @@ impl DeviceModel {
         bandwidth_bytes: 700_000_000,
         overlaps: false,
     };
-    /// The path paper's phase change memory: 36 µs, 800 MB/s with 16 reads in flight.
+    /// The Pythia paper's phase change memory: 36 µs, 800 MB/s with 16 reads in flight.
     pub const PCM: Self = Self {
         latencies: &[(1, 36.0), (4, 42.0), (8, 57.0), (16, 81.92)],
         bandwidth_bytes: 800_000_000,
         overlaps: true,
     };
 
-    /// Time of one read of 4 KiB on an idle device.
+    /// Returns the time of one read of 4 KiB on an idle device.
     pub fn latency(&self) -> Duration {
         self.latency_at(1)
     }
 
-    /// Reads of 4 KiB in flight that saturate the device.
+    /// Returns the number of reads of 4 KiB in flight that saturates the device.
     pub fn saturation_depth(&self) -> u32 {
         self.latencies.last().map_or(1, |(depth, _)| *depth)
     }
 
-    /// Time of one read of 4 KiB with so many in flight (beyond saturation: as at saturation).
+    /// Returns the time of one read of 4 KiB with `depth` reads in flight. Beyond saturation the time stays the
+    /// same.
     pub fn latency_at(&self, depth: u32) -> Duration {
         let depth = depth.clamp(1, self.saturation_depth());
         let above = self.latencies.partition_point(|(known, _)| *known < depth);
@@ -85,7 +86,7 @@ impl DeviceModel {
         Duration::from_nanos((us * 1e3) as u64)
     }
 
-    /// Time of one read of this size while so many of that size are in flight, in microseconds.
+    /// Returns the time in microseconds of one read of this size with `depth` such reads in flight.
     pub fn read_us(&self, bytes: u64, depth: u32) -> f64 {
         let depth = depth.max(1);
         let saturated = f64::from(depth) / f64::from(self.saturation_depth());
@@ -100,7 +101,7 @@ impl DeviceModel {
         }
     }
 
-    /// What a probe would find.
+    /// Returns the profile that a probe would find.
     fn profile(&self) -> DeviceProfile {
         let depth = self.saturation_depth();
         let rate = f64::from(depth) / self.latency_at(depth).as_secs_f64().max(1e-9);
@@ -119,7 +120,7 @@ impl DeviceModel {
         }
     }
 
-    /// Time these bytes take at full bandwidth.
+    /// Returns the time that these bytes take at full bandwidth.
     fn transfer(&self, bytes: u64) -> Duration {
         let nanoseconds =
             u128::from(bytes) * 1_000_000_000 / u128::from(self.bandwidth_bytes.max(1));
@@ -127,28 +128,28 @@ impl DeviceModel {
     }
 }
 
-/// Whether modelled time is really spent.
+/// The clock of a modelled device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelClock {
     /// Reads sleep until the model has served them.
     Real,
-    /// Reads return at once and the clock is moved on: exact and fast, made for one thread (batches
-    /// of several threads are served as if each had begun when the one before was done).
+    /// Reads return at once and the clock is advanced. Exact and fast, but meant for one thread: batches of
+    /// several threads are served one after the other.
     Virtual,
 }
 
-/// What a modelled device has done.
+/// Statistics of a modelled device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelStatistics {
     /// Batches served.
     pub batches: u64,
-    /// Reads served, neighbours being one read.
+    /// Reads served; neighbours count as one read.
     pub reads: u64,
     /// Bytes read.
     pub bytes: u64,
 }
 
-/// A storage whose reads and writes take the time a modelled device would take.
+/// A storage whose reads and writes take the time that a modelled device would take.
 #[derive(Debug)]
 pub struct ModelledStorage {
     inner: Arc<dyn Storage>,
@@ -168,7 +169,7 @@ struct Device {
 struct State {
     /// The virtual clock.
     now: Duration,
-    /// When the bytes asked for so far will have passed.
+    /// Time at which all bytes requested so far have been transferred.
     busy_until: Duration,
     /// End and number of the reads in flight.
     in_flight: Vec<(Duration, u32)>,
@@ -183,7 +184,7 @@ impl ModelledStorage {
         Self::with_log(inner, model, clock, LogModel::default())
     }
 
-    /// The same, with log files that take the time `log` says.
+    /// Like [`Self::new`], with log files that take the time in `log`.
     pub fn with_log(
         inner: Arc<dyn Storage>,
         model: DeviceModel,
@@ -202,7 +203,7 @@ impl ModelledStorage {
         }
     }
 
-    /// Time on the device's clock since it was made.
+    /// Returns the time on the device's clock since it was made.
     pub fn elapsed(&self) -> Duration {
         match self.device.clock {
             ModelClock::Real => self.device.started.elapsed(),
@@ -210,19 +211,19 @@ impl ModelledStorage {
         }
     }
 
-    /// What the device has done.
+    /// Returns the statistics of the device.
     pub fn statistics(&self) -> ModelStatistics {
         self.device.state.lock().statistics
     }
 
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> DeviceModel {
         self.device.model
     }
 }
 
 impl Device {
-    /// Serves a batch of reads, or a write of `bytes` with none.
+    /// Serves a batch of reads, or a write of `bytes` without reads.
     fn serve(&self, reads: u32, bytes: u64) {
         let mut state = self.state.lock();
         let now = match self.clock {

@@ -1,17 +1,17 @@
-//! A page's seal: the checksum that ties its bytes to its place in the file.
+//! The seal of a page: the checksum that ties its bytes to its place in the file.
 //!
-//! Bytes 0..4 of a page are the CRC-32C (little endian) of bytes 4.. followed by the page's number
-//! as eight little-endian bytes, so that a whole page at the wrong place fails like a damaged one.
+//! Bytes 0..4 of a page are the CRC-32C (little endian) of bytes 4.. followed by the page's number as eight
+//! little-endian bytes. So a whole page in the wrong place fails like a damaged one.
 
-/// Bytes at the start of each page that the seal takes.
+/// Length of the seal at the start of each page, in bytes.
 pub const SEAL_BYTES: usize = 4;
 
-/// A page that does not carry the checksum of its bytes at its place.
+/// The mismatch of a page whose checksum is not that of its bytes at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageMismatch {
-    /// The checksum of the bytes at this place.
+    /// The checksum computed from the bytes and the place.
     pub expected: u32,
-    /// The checksum the page carries.
+    /// The checksum stored in the page.
     pub found: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Reading a file front to back, in large reads: for sorted runs and other streams.
+//! Reads a file front to back in large reads, for sorted runs and other streams.
 
 use std::fmt;
 use std::io::{self, BufRead, Read};
@@ -9,12 +9,12 @@ use crate::{AlignedBuffer, IoError};
 
 /// A file as a stream of bytes, read in blocks of a given size.
 ///
-/// As [`Read`] and [`BufRead`] it wraps an [`IoError`] in an [`io::Error`].
+/// As [`Read`] and [`BufRead`], it wraps an [`IoError`] in an [`io::Error`].
 pub struct SequentialReader {
     storage: Arc<dyn Storage>,
     file: Arc<dyn ReadFile>,
     buffer: AlignedBuffer,
-    /// Where in the file the buffer begins.
+    /// Offset of the buffer in the file.
     buffer_offset: u64,
     /// Bytes of the file in the buffer.
     filled: usize,
@@ -23,7 +23,7 @@ pub struct SequentialReader {
 }
 
 impl SequentialReader {
-    /// Reads `file`, which `storage` opened, with a buffer of `buffer_bytes` (rounded up to whole
+    /// Makes a reader of `file`, which `storage` opened, with a buffer of `buffer_bytes` (rounded up to whole
     /// blocks of [`ALIGNMENT`]).
     pub fn new(storage: Arc<dyn Storage>, file: Arc<dyn ReadFile>, buffer_bytes: usize) -> Self {
         let buffer_bytes = buffer_bytes.next_multiple_of(ALIGNMENT).max(ALIGNMENT);
@@ -37,12 +37,12 @@ impl SequentialReader {
         }
     }
 
-    /// Bytes of the file not yet consumed.
+    /// Returns the number of bytes not yet consumed.
     pub fn remaining(&self) -> u64 {
         self.file.len() - self.buffer_offset - self.consumed as u64
     }
 
-    /// The bytes that come next, read from the device if none are in the buffer; empty at the end.
+    /// Returns the next bytes, read from the device if the buffer has none; empty at the end.
     pub fn fill(&mut self) -> Result<&[u8], IoError> {
         if self.consumed == self.filled {
             self.buffer_offset += self.filled as u64;

@@ -1,11 +1,12 @@
-//! The storage trait: a directory of immutable files, read in batches and written front to back, and
-//! of log files, written in place.
+//! The storage trait: a directory of immutable files, read in batches and written front to back, and of log files,
+//! written in place.
 //!
 //! Invariants every implementation keeps:
-//! - a file's bytes and length never change once its writer is closed; of a log file, its length, until it is trimmed;
-//! - after [`WriteFile::sync`] the file, its name and the folders above it survive a crash;
-//! - [`Storage::rename`] is one atomic, durable step; where it fails, it was taken or not;
-//! - a batch has been served completely, or has failed, when [`Storage::read_batch`] returns.
+//! - A file's bytes and length never change once its writer is closed; a log file's length never changes until it
+//!   is trimmed.
+//! - After [`WriteFile::sync`] the file, its name and the folders above it survive a crash.
+//! - [`Storage::rename`] is one atomic, durable step. If it fails, the step was done or not.
+//! - When [`Storage::read_batch`] returns, the batch has been served completely or has failed.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -18,16 +19,16 @@ use crate::probe::DeviceProfile;
 
 /// One read of a batch: `buffer.len()` bytes of `file` from `offset`.
 ///
-/// Offset, length and the buffer's address are multiples of [`ALIGNMENT`], as direct I/O demands
-/// (see [`crate::AlignedBuffer`]). A read may reach past the end of a file only within the file's
-/// last block of [`ALIGNMENT`] bytes; what lies past the end is filled with zeros.
+/// Offset, length and the buffer's address are multiples of [`ALIGNMENT`], as direct I/O requires (see
+/// [`crate::AlignedBuffer`]). A read may reach past the end of a file only within the file's last block of
+/// [`ALIGNMENT`] bytes; the part past the end is filled with zeros.
 #[derive(Debug)]
 pub struct ReadRequest<'a> {
     /// The file to read.
     pub file: &'a dyn ReadFile,
-    /// Where in the file, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// Where the bytes go; a file that ends before its last block is an error.
+    /// The destination. It is an error if the file ends before its last block.
     pub buffer: &'a mut [u8],
 }
 
@@ -39,15 +40,15 @@ pub const MERGED_READ_BYTES_MAX: usize = 256 << 10;
 
 /// A file open for reading. Files never change once written.
 pub trait ReadFile: Send + Sync + Debug {
-    /// The file's name within its storage, for messages.
+    /// Returns the file's name within its storage, for messages.
     fn name(&self) -> &str;
-    /// Length in bytes.
+    /// Returns the length in bytes.
     fn len(&self) -> u64;
-    /// Whether the file is empty.
+    /// Returns whether the file is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// For the storage that opened the file: its own type.
+    /// Returns the file's own type, for the storage that opened it.
     fn as_any(&self) -> &dyn std::any::Any;
 }
 
@@ -55,13 +56,13 @@ pub trait ReadFile: Send + Sync + Debug {
 pub trait WriteFile: Send + Debug {
     /// Appends bytes.
     fn append(&mut self, bytes: &[u8]) -> Result<(), IoError>;
-    /// Bytes appended so far.
+    /// Returns the number of bytes appended so far.
     fn len(&self) -> u64;
-    /// Whether nothing has been appended.
+    /// Returns whether nothing was appended.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Makes all that was appended durable and closes the file.
+    /// Makes everything that was appended durable and closes the file.
     fn sync(self: Box<Self>) -> Result<(), IoError>;
     /// Closes the file without making it durable: for temporary files, which a crash may lose.
     fn close(self: Box<Self>) -> Result<(), IoError> {
@@ -69,33 +70,32 @@ pub trait WriteFile: Send + Debug {
     }
 }
 
-/// Which of the files that had a name one is: a file whose version is the same has the same bytes,
-/// as far as files never change once written.
+/// The version of a file, which distinguishes the files that had one name over time. The same version means the
+/// same bytes, because files never change once written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileVersion {
-    /// The file's number in its file system.
+    /// The file's inode number.
     pub number: u64,
-    /// When it was last written, in nanoseconds since 1970.
+    /// Time of the last write, in nanoseconds since 1970.
     pub written_ns: i64,
 }
 
-/// A file of fixed length, all of it on the device from the beginning, that is written in place: to
-/// make a write durable, only its bytes have to reach the device, nothing about the file changes.
+/// A file of fixed length that is allocated from the beginning and written in place. Making a write durable needs
+/// only its bytes to reach the device; nothing about the file changes.
 pub trait LogFile: Send + Sync + Debug {
-    /// The file's name within its storage, for messages.
+    /// Returns the file's name within its storage, for messages.
     fn name(&self) -> &str;
-    /// Length in bytes, a multiple of [`ALIGNMENT`].
+    /// Returns the length in bytes, a multiple of [`ALIGNMENT`].
     fn len(&self) -> u64;
-    /// Whether the file has no bytes.
+    /// Returns whether the file has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Writes bytes within the file's length. Offset, length and address are multiples of
-    /// [`ALIGNMENT`].
+    /// Writes bytes within the file's length. Offset, length and address are multiples of [`ALIGNMENT`].
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), IoError>;
-    /// Makes all that was written durable.
+    /// Makes all writes so far durable.
     fn sync(&self) -> Result<(), IoError>;
-    /// Cuts the file off behind `bytes`, durably: it is not going to be written any more.
+    /// Cuts the file off after `bytes`, durably. It must not be written any more.
     fn trim(&self, bytes: u64) -> Result<(), IoError>;
 }
 
@@ -103,49 +103,48 @@ pub trait LogFile: Send + Sync + Debug {
 pub trait Storage: Send + Sync + Debug {
     /// Opens an existing file.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>, IoError>;
-    /// Creates a file, with the folders it needs; an existing one is replaced. Whoever has the
-    /// replaced file open keeps reading its old bytes.
+    /// Creates a file with its folders. An existing file is replaced; readers that have it open keep reading its
+    /// old bytes.
     fn create(&self, name: &str) -> Result<Box<dyn WriteFile>, IoError>;
-    /// Creates a log file of `bytes` (rounded up to whole blocks of [`ALIGNMENT`]) zeros, with the
-    /// folders it needs; it is durable on return. A full disk shows here, not in later writes, and
-    /// leaves no file behind.
+    /// Creates a log file of `bytes` (rounded up to whole blocks of [`ALIGNMENT`]) zeros, with its folders. It is
+    /// durable on return. A full disk is reported here, not in later writes, and leaves no file behind.
     fn create_log(&self, name: &str, bytes: u64) -> Result<Box<dyn LogFile>, IoError>;
     /// Opens an existing log file for writing.
     fn open_log(&self, name: &str) -> Result<Box<dyn LogFile>, IoError>;
-    /// Reads a batch: all are submitted together, and all have been served on return.
+    /// Reads a batch. All reads are submitted together, and all have been served on return.
     ///
-    /// Reads of neighbouring bytes that follow each other in `reads` may become one device read
-    /// (see [`merge_reads`]).
+    /// Reads of neighbouring bytes that follow each other in `reads` may become one device read (see
+    /// [`merge_reads`]).
     fn read_batch(&self, reads: &mut [ReadRequest<'_>]) -> Result<(), IoError>;
     /// Replaces `to` by `from` in one atomic step and makes the step durable.
     ///
     /// # Errors
-    /// After an error the step was done or not, and if it was, a crash may still take it back: nothing
-    /// that either file needs may be removed.
+    /// After an error the step was done or not. If it was, a crash may still take it back, so nothing that either
+    /// file needs may be removed.
     fn rename(&self, from: &str, to: &str) -> Result<(), IoError>;
-    /// Makes the names in the root as durable as they are visible: a rename whose process ended, or whose
-    /// call failed, in the middle may be in the kernel's cache alone.
+    /// Makes the names in the root as durable as they are visible. A rename may be in the kernel's cache only, if
+    /// its process ended or its call failed in the middle.
     fn sync_names(&self) -> Result<(), IoError>;
-    /// Removes a file, or a folder with all in it. Missing is not an error.
+    /// Removes a file, or a folder with everything in it. A missing file is not an error.
     fn remove(&self, name: &str) -> Result<(), IoError>;
-    /// Names of the files and folders in a folder (`""` is the root), sorted.
+    /// Returns the names of the files and folders in a folder (`""` is the root), sorted.
     fn list(&self, folder: &str) -> Result<Vec<String>, IoError>;
-    /// Where it is, for messages; `None` if it has no place in the file system.
+    /// Returns the storage's path, for messages; `None` if it has none in the file system.
     fn place(&self) -> Option<String> {
         None
     }
-    /// How fast this device is, as far as it knows by itself.
+    /// Returns the speed of the device, as far as the storage knows it without measuring.
     fn device(&self) -> DeviceProfile {
         DeviceProfile::default()
     }
-    /// A whole (small) file.
+    /// Reads a whole (small) file.
     fn read_all(&self, name: &str) -> Result<Vec<u8>, IoError>;
-    /// What tells a file from others that have, or had, its name; `None` if the storage cannot tell.
+    /// Returns the version of a file; `None` if the storage has no versions.
     fn version(&self, name: &str) -> Result<Option<FileVersion>, IoError> {
         let _ = name;
         Ok(None)
     }
-    /// Whether a file or folder of this name exists.
+    /// Returns whether a file or folder with this name exists.
     fn exists(&self, name: &str) -> Result<bool, IoError> {
         let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
         match self.list(folder) {
@@ -156,8 +155,8 @@ pub trait Storage: Send + Sync + Debug {
     }
 }
 
-/// The device reads that serve a batch: ranges of requests that are neighbours in the same file,
-/// each of at most [`MERGED_READ_BYTES_MAX`] bytes (a single larger request stays whole).
+/// Returns the device reads that serve a batch: ranges of requests that are neighbours in the same file, each of
+/// at most [`MERGED_READ_BYTES_MAX`] bytes (a single larger request stays whole).
 pub fn merge_reads<'r>(reads: &'r [ReadRequest<'_>]) -> impl Iterator<Item = Range<usize>> + 'r {
     let mut start = 0;
     std::iter::from_fn(move || {
@@ -179,7 +178,7 @@ pub fn merge_reads<'r>(reads: &'r [ReadRequest<'_>]) -> impl Iterator<Item = Ran
     })
 }
 
-/// How many bytes of a read lie in its file; errors when it is misaligned or reaches past the
+/// Returns how many bytes of a read are within its file. Errors if the read is misaligned or reaches past the
 /// file's last block.
 pub(crate) fn bytes_in_file(read: &ReadRequest<'_>) -> Result<usize, IoError> {
     let wanted = read.buffer.len();
@@ -288,7 +287,7 @@ mod tests {
         assert_eq!(merge_reads(&[]).count(), 0);
     }
 
-    /// What holds of log files whatever the storage.
+    /// Checks what must hold for log files of every storage.
     fn check_log_files(storage: &dyn Storage) {
         let mut bytes = AlignedBuffer::zeroed(8192);
         bytes.fill(7);

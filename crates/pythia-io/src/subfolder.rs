@@ -6,7 +6,7 @@ use crate::IoError;
 use crate::probe::DeviceProfile;
 use crate::storage::{FileVersion, LogFile, ReadFile, ReadRequest, Storage, WriteFile};
 
-/// A folder of another storage. Files say their names within that.
+/// A folder of another storage. Files report their names within the other storage.
 #[derive(Clone, Debug)]
 pub struct Subfolder {
     inner: Arc<dyn Storage>,
@@ -14,7 +14,7 @@ pub struct Subfolder {
 }
 
 impl Subfolder {
-    /// The folder need not exist.
+    /// Makes a storage from a folder, which need not exist.
     pub fn new(inner: Arc<dyn Storage>, folder: &str) -> Self {
         Self {
             inner,

@@ -1,9 +1,9 @@
-//! Base IRIs: what relative ones are resolved against (RFC 3986 §5.1).
+//! Base IRIs, against which relative IRIs are resolved (RFC 3986 §5.1).
 
 use std::borrow::Cow;
 
-/// A base IRI without the `.` and `..` in its path (RFC 3986 §5.2.4). Resolution removes them from
-/// the paths it puts together, but `<#a>` and `<?b>` take the path of the base as it is.
+/// Removes the `.` and `..` from the path of a base IRI (RFC 3986 §5.2.4). Resolution removes them from merged
+/// paths, but `<#a>` and `<?b>` take the path of the base as it is.
 pub fn without_dot_segments(iri: &str) -> Cow<'_, str> {
     let is_end = |c: char| matches!(c, '?' | '#');
     let end = iri.find(is_end).unwrap_or(iri.len());

@@ -1,23 +1,23 @@
-//! What can go wrong with terms and files of RDF, with its place.
+//! Errors in terms and RDF files, with their place.
 
 use std::fmt;
 use std::io;
 
-/// A failure of the receiver of the quads (a full disk, a spent memory budget): ends the parse.
+/// A failure of the receiver of the quads (a full disk, a spent memory budget). It ends the parse.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct SinkError(pub Box<dyn std::error::Error + Send + Sync>);
 
 impl SinkError {
-    /// Wraps the receiver's own error, which [`Self::downcast`] gives back.
+    /// Wraps the receiver's own error, which [`Self::downcast`] returns.
     pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self(error.into())
     }
 
-    /// The receiver's own error, if it is an `E`.
+    /// Returns the receiver's own error, if it is an `E`.
     ///
     /// # Errors
-    /// `self`, if it holds something else.
+    /// `self`, if it holds another type.
     pub fn downcast<E: std::error::Error + 'static>(self) -> Result<E, Self> {
         match self.0.downcast::<E>() {
             Ok(error) => Ok(*error),
@@ -26,11 +26,11 @@ impl SinkError {
     }
 }
 
-/// Why a sink did not take a term.
+/// Reason why a sink did not take a term.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TermError {
-    /// The term is not a valid RDF term: what `validate` found.
+    /// The term is not a valid RDF term, as `validate` found.
     #[error("{0}")]
     Invalid(String),
     /// The sink itself failed.
@@ -38,7 +38,7 @@ pub enum TermError {
     Sink(#[from] SinkError),
 }
 
-/// A dictionary key that is not what [`crate::key::encode`] writes: corrupt data.
+/// A dictionary key that [`crate::key::encode`] cannot have written: corrupt data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
@@ -50,7 +50,7 @@ pub enum KeyError {
     Utf8 {
         /// The key's kind.
         kind: crate::TermKind,
-        /// Where the text breaks.
+        /// Offset of the first wrong byte.
         offset: usize,
     },
     /// The bytes do not have the kind's structure.
@@ -58,9 +58,9 @@ pub enum KeyError {
     Structure {
         /// The key's kind.
         kind: crate::TermKind,
-        /// What was expected.
+        /// The problem.
         problem: &'static str,
-        /// Where.
+        /// Its offset.
         offset: usize,
     },
 }
@@ -74,7 +74,7 @@ pub struct SyntaxProblem {
     pub line: u64,
     /// Column in characters, from 1; 0 if unknown (RDF/XML).
     pub column: u64,
-    /// What is wrong.
+    /// The error.
     pub message: String,
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for SyntaxProblem {
     }
 }
 
-/// Why sources could not be parsed.
+/// Reason why sources could not be parsed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
@@ -103,7 +103,7 @@ pub enum ParseError {
     Io {
         /// The source's name.
         source_name: String,
-        /// Bytes read from the source before the failure, still compressed.
+        /// Bytes read from the source before the failure, before decompression.
         read: u64,
         /// Bytes of text obtained from them.
         text: u64,
@@ -120,7 +120,7 @@ pub enum ParseError {
         source_name: String,
         /// The line, from 1.
         line: u64,
-        /// Where the line starts, in bytes of text.
+        /// Offset of the line's start, in bytes of text.
         offset: u64,
         /// The limit, in bytes.
         limit: usize,
@@ -130,7 +130,7 @@ pub enum ParseError {
     Format {
         /// The source's name.
         source_name: String,
-        /// What is missing, and how to say it.
+        /// The missing information, and how to give it.
         message: String,
     },
     /// The base IRI given for a source is not an IRI.
@@ -138,9 +138,9 @@ pub enum ParseError {
     Base {
         /// The source's name.
         source_name: String,
-        /// The base given.
+        /// The given base.
         base: String,
-        /// What is wrong with it.
+        /// The error.
         message: String,
     },
     /// The receiver of the quads failed.
@@ -156,7 +156,7 @@ fn place_in_text(read: u64, text: u64) -> String {
     }
 }
 
-/// The longest message that is kept of a parser, which may quote the text at length.
+/// Limit on the length of a parser's message, which may quote the text at length, in bytes.
 const MESSAGE_BYTES_MAX: usize = 400;
 
 /// Cuts a message that quotes too much.

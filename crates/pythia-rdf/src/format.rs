@@ -1,14 +1,14 @@
-//! RDF formats and compression, told from file names.
+//! RDF formats and compression, detected from file names.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
 pub use oxrdfio::RdfFormat;
 
-/// How a file is compressed.
+/// The compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
     /// gzip, one or more members (`.gz`).
@@ -20,7 +20,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// The compression a file name's last extension stands for.
+    /// Returns the compression that a file name's last extension stands for.
     fn from_extension(extension: &str) -> Option<Self> {
         match extension.to_ascii_lowercase().as_str() {
             "gz" | "gzip" => Some(Self::Gzip),
@@ -31,9 +31,9 @@ impl Compression {
     }
 }
 
-/// The format and compression of a file by its name: `data.ttl.gz` is Turtle, gzip.
+/// Detects the format and compression of a file by its name: `data.ttl.gz` is Turtle with gzip.
 ///
-/// The format is `None` if the extension stands for none.
+/// The format is `None` if the extension is unknown.
 pub fn detect(path: &Path) -> (Option<RdfFormat>, Compression) {
     let extension = |path: &Path| {
         path.extension()
@@ -53,9 +53,9 @@ pub fn detect(path: &Path) -> (Option<RdfFormat>, Compression) {
     }
 }
 
-/// The format of a file extension (`nt`), a media type (`text/turtle`) or a common name (`N-Triples`).
+/// Returns the format of a file extension (`nt`), a media type (`text/turtle`) or a common name (`N-Triples`).
 ///
-/// N3 is not offered: it is not a format of RDF.
+/// N3 is not supported: it is not an RDF format.
 pub fn format_from_name(name: &str) -> Option<RdfFormat> {
     let lower = name.trim().to_ascii_lowercase();
     let format = match lower.as_str() {
@@ -64,7 +64,7 @@ pub fn format_from_name(name: &str) -> Option<RdfFormat> {
         "turtle" => RdfFormat::Turtle,
         "owl" | "rdfs" | "rdfxml" | "rdf/xml" => RdfFormat::RdfXml,
         "json-ld" => RdfFormat::from_extension("jsonld")?,
-        // Its keys come in an order that lets a document of any size be read.
+        // Its keys come in an order in which a document of any size can be read.
         "streaming-json-ld" => RdfFormat::from_media_type(
             "application/ld+json;profile=\"http://www.w3.org/ns/json-ld#streaming\"",
         )?,
@@ -74,7 +74,7 @@ pub fn format_from_name(name: &str) -> Option<RdfFormat> {
     (format != RdfFormat::N3).then_some(format)
 }
 
-/// Whether each line of the format is a statement of its own, so that a file can be cut at line ends.
+/// Returns whether each line of the format is a statement of its own, so that files can be cut at line ends.
 pub fn is_line_based(format: RdfFormat) -> bool {
     matches!(format, RdfFormat::NTriples | RdfFormat::NQuads)
 }

@@ -1,12 +1,12 @@
 //! Term ids: every RDF term as 64 bits, 8 of kind and 56 of payload (Clustered TDB §4.1, §5.4).
 //!
-//! A dictionary kind's payload is the term's rank among the terms of that kind, so ids of one kind
-//! compare like their keys (see [`crate::key`]); an inline kind's payload is the value itself.
-//! Kinds are numbered in SPARQL `ORDER BY` order: nothing, blank nodes, IRIs, literals, triple terms.
+//! The payload of a dictionary kind is the term's rank among the terms of its kind, so ids of one kind compare
+//! like their keys (see [`crate::key`]). The payload of an inline kind is the value itself. Kinds are numbered in
+//! SPARQL `ORDER BY` order: nothing, blank nodes, IRIs, literals, triple terms.
 
 use std::fmt;
 
-/// How a term is held: in the dictionary, or inside its id.
+/// The representation of a term: in the dictionary, or inside its id.
 ///
 /// The numbers are part of the store format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,7 +49,7 @@ pub enum TermKind {
 }
 
 impl TermKind {
-    /// The kinds that live in the dictionary, in id order.
+    /// The dictionary kinds, in id order.
     pub const DICTIONARY: [Self; 6] = [
         Self::BlankNode,
         Self::Iri,
@@ -59,7 +59,7 @@ impl TermKind {
         Self::Triple,
     ];
 
-    /// The kind with this number, if there is one.
+    /// Returns the kind with this number, if there is one.
     pub const fn from_u8(number: u8) -> Option<Self> {
         Some(match number {
             0x00 => Self::Nothing,
@@ -83,7 +83,7 @@ impl TermKind {
         })
     }
 
-    /// Whether terms of this kind live in the dictionary.
+    /// Returns whether terms of this kind are in the dictionary.
     pub const fn is_dictionary(self) -> bool {
         matches!(
             self,
@@ -96,12 +96,12 @@ impl TermKind {
         )
     }
 
-    /// Whether the value is inside the id.
+    /// Returns whether the value is inside the id.
     pub const fn is_inline(self) -> bool {
         !self.is_dictionary() && !matches!(self, Self::Nothing | Self::Computed)
     }
 
-    /// Whether this is a literal, inline or not. Computed terms are of unknown kind: false.
+    /// Returns whether this is a literal, inline or not. False for computed terms, whose kind is unknown.
     pub const fn is_literal(self) -> bool {
         let number = self as u8;
         number >= Self::String as u8 && number < Self::Triple as u8
@@ -118,23 +118,23 @@ impl TermId {
     pub const UNBOUND: Self = Self(0);
     /// The default graph, in a graph column.
     pub const DEFAULT_GRAPH: Self = Self(0);
-    /// Bits of payload.
+    /// Number of bits of the payload.
     pub const PAYLOAD_BITS: u32 = 56;
     /// The largest payload.
     pub const PAYLOAD_MAX: u64 = (1 << Self::PAYLOAD_BITS) - 1;
 
-    /// The id of `kind` with `payload`, which must fit in 56 bits.
+    /// Makes the id of `kind` with `payload`, which must fit in 56 bits.
     pub const fn new(kind: TermKind, payload: u64) -> Self {
         debug_assert!(payload <= Self::PAYLOAD_MAX);
         Self(((kind as u64) << Self::PAYLOAD_BITS) | payload)
     }
 
-    /// The kind's number, which is [`TermKind::from_u8`]'s argument.
+    /// Returns the kind's number, for [`TermKind::from_u8`].
     pub const fn kind_number(self) -> u8 {
         (self.0 >> Self::PAYLOAD_BITS) as u8
     }
 
-    /// The kind; [`TermKind::Nothing`] for a number no kind has (possible only in corrupt data).
+    /// Returns the kind; [`TermKind::Nothing`] for an unused number (possible only in corrupt data).
     pub const fn kind(self) -> TermKind {
         match TermKind::from_u8(self.kind_number()) {
             Some(kind) => kind,
@@ -142,12 +142,12 @@ impl TermId {
         }
     }
 
-    /// The lower 56 bits.
+    /// Returns the lower 56 bits.
     pub const fn payload(self) -> u64 {
         self.0 & Self::PAYLOAD_MAX
     }
 
-    /// Whether this is a term at all.
+    /// Returns whether this is a term at all.
     pub const fn is_bound(self) -> bool {
         self.0 != 0
     }

@@ -1,4 +1,4 @@
-//! Dictionary keys: a term of a dictionary kind as bytes that sort like the term.
+//! Dictionary keys: terms of dictionary kinds as bytes that sort like the terms.
 //!
 //! | kind | key |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | other literal | lexical form (escaped), `00 00`, datatype IRI |
 //! | triple term | its N-Triples text, `<<( … )>>` |
 //!
-//! "Escaped" means that a NUL byte is written `00 01`, so that the separator sorts before every text.
+//! "Escaped" means that a NUL byte is written as `00 01`, so that the separator sorts before every text.
 //! [`decode`] is the exact inverse of [`encode`]; keys of one kind order like the lexical forms.
 
 use std::borrow::Cow;
@@ -26,7 +26,7 @@ use crate::{inline, triple_text};
 pub struct TermKey<'a> {
     /// A dictionary kind.
     pub kind: TermKind,
-    /// The key's bytes, as the module describes.
+    /// The key's bytes, in the format above.
     pub bytes: &'a [u8],
 }
 
@@ -40,7 +40,7 @@ pub struct OwnedKey {
 }
 
 impl OwnedKey {
-    /// The key, borrowed.
+    /// Returns the key, borrowed.
     pub fn as_key(&self) -> TermKey<'_> {
         TermKey {
             kind: self.kind,
@@ -55,7 +55,7 @@ impl From<TermKey<'_>> for OwnedKey {
     }
 }
 
-/// The parts of a dictionary term, borrowed from its key where that is possible.
+/// The parts of a dictionary term, borrowed from its key where possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyParts<'a> {
     /// A blank node's label.
@@ -84,7 +84,7 @@ pub enum KeyParts<'a> {
     Triple(&'a str),
 }
 
-/// What [`encode`] made of a term.
+/// The result of [`encode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoded {
     /// The term is inside this id; `scratch` is empty.
@@ -94,7 +94,7 @@ pub enum Encoded {
 }
 
 impl<'a> TermKey<'a> {
-    /// A key that owns a copy of the bytes.
+    /// Returns a key with its own copy of the bytes.
     pub fn to_owned_key(self) -> OwnedKey {
         OwnedKey {
             kind: self.kind,
@@ -102,7 +102,7 @@ impl<'a> TermKey<'a> {
         }
     }
 
-    /// The term's parts without building the term.
+    /// Returns the term's parts without building the term.
     ///
     /// # Errors
     /// If the bytes are not a key of this kind.
@@ -136,7 +136,7 @@ impl<'a> TermKey<'a> {
         })
     }
 
-    /// Lexical form and suffix of a key with a separator.
+    /// Returns lexical form and suffix of a key with a separator.
     fn split(self) -> Result<(Cow<'a, str>, &'a str), KeyError> {
         let bytes = self.bytes;
         let mut unescaped: Option<Vec<u8>> = None;
@@ -193,12 +193,12 @@ pub(crate) fn split_direction(tag: &str) -> (&str, Option<BaseDirection>) {
     }
 }
 
-/// Encodes a term: as an inline id, or as a dictionary key whose bytes replace those of `scratch`.
+/// Encodes a term as an inline id, or as a dictionary key whose bytes replace the contents of `scratch`.
 pub fn encode(term: TermRef<'_>, scratch: &mut Vec<u8>) -> Encoded {
     encode_scoped(term, "", scratch)
 }
 
-/// Like [`encode`], with `scope` put before every blank node label, nested ones too.
+/// Like [`encode`], with `scope` prepended to every blank node label, including nested ones.
 pub fn encode_scoped(term: TermRef<'_>, scope: &str, scratch: &mut Vec<u8>) -> Encoded {
     scratch.clear();
     match term {
@@ -246,7 +246,7 @@ fn encode_literal(literal: LiteralRef<'_>, scratch: &mut Vec<u8>) -> Encoded {
     Encoded::Key(TermKind::TypedLiteral)
 }
 
-/// Between a lexical form and what follows it.
+/// Separates a lexical form from its suffix.
 pub(crate) const SEPARATOR: [u8; 2] = [0, 0];
 
 /// Appends a lexical form with its NUL bytes escaped.
@@ -260,10 +260,10 @@ pub(crate) fn push_escaped(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// The term of a key: the exact inverse of [`encode`].
+/// Returns the term of a key: the exact inverse of [`encode`].
 ///
 /// # Errors
-/// If the bytes are not what [`encode`] writes for this kind.
+/// If [`encode`] cannot have written the bytes for this kind.
 pub fn decode(key: TermKey<'_>) -> Result<Term, KeyError> {
     Ok(match key.parts()? {
         KeyParts::BlankNode(label) => BlankNode::new_unchecked(label).into(),

@@ -1,14 +1,13 @@
-//! Language tags as RFC 5646 §2.1.1 recommends them: `en-GB`, `zh-Hant-TW`. Dictionaries keep them
-//! in lower case, so that tags that differ in case alone are one; they get this form where terms
-//! leave the store.
+//! Language tags in the form that RFC 5646 §2.1.1 recommends: `en-GB`, `zh-Hant-TW`. Dictionaries keep them in
+//! lower case, so that tags that differ only in case are the same; they get this form when terms leave the store.
 
 use std::borrow::Cow;
 
 use oxrdf::{Literal, Term};
 
-/// A language tag in the form that RFC 5646 recommends. All its parts are in lower case but those
-/// of two letters, which are in upper case, and those of four, which begin with a capital, unless
-/// they come first or after a part of one letter, which begins an extension.
+/// Returns a language tag in the form that RFC 5646 recommends. All parts are in lower case, except parts of two
+/// letters (upper case) and of four letters (capitalized) that are neither first nor after a part of one letter,
+/// which begins an extension.
 pub fn recommended_form(tag: &str) -> Cow<'_, str> {
     if !tag.contains('-') && !tag.bytes().any(|byte| byte.is_ascii_uppercase()) {
         return Cow::Borrowed(tag);

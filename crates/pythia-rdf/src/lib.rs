@@ -1,8 +1,8 @@
-//! RDF terms, 64-bit term ids and the formats in and out.
+//! RDF terms, 64-bit term ids, and parsing and writing of RDF formats.
 //!
-//! A term is either held inside its [`TermId`] ([`inline`]) or known to a dictionary by its key
-//! ([`mod@key`]). [`parse`] turns files ([`source`], [`mod@format`]) into keys, ids and quads; [`mod@write`]
-//! turns quads into text again, [`language`] tags in their recommended form; [`base`] IRIs are freed of dots.
+//! A term is either inside its [`TermId`] ([`inline`]) or in a dictionary under its key ([`mod@key`]). [`parse`]
+//! turns files ([`source`], [`mod@format`]) into keys, ids and quads. [`mod@write`] turns quads into text, with
+//! language tags in their recommended form ([`language`]). [`base`] removes dot segments from base IRIs.
 
 pub mod base;
 pub mod error;

@@ -1,5 +1,5 @@
-//! A folder that is held open: names are looked up in it, and never again by the path it was opened by.
-//! So it may be moved, and another put in its place, and files of the two are not mixed.
+//! A folder that is held open. Names are looked up in it, never again by the path it was opened with. If the
+//! folder is moved and another takes its place, files of the two are not mixed up.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -18,20 +18,20 @@ use crate::IoError;
 #[derive(Debug)]
 pub(crate) struct Folder {
     file: File,
-    /// What it was opened as, for messages.
+    /// The path it was opened with, for messages.
     path: PathBuf,
-    /// Device and number, which no other folder has while this is open.
+    /// Device and inode number, which no other folder has while this one is open.
     identity: (u64, u64),
 }
 
 impl Folder {
-    /// Opens a folder, creating it if `create`.
+    /// Opens a folder; creates it first if `create` is set.
     pub(crate) fn open(path: &Path, create: bool) -> Result<Self, IoError> {
         let shown = path.display().to_string();
         if create && !path.exists() {
             let made = fs::create_dir_all(path);
             made.map_err(|error| IoError::os("create folder", &shown, None, error))?;
-            // The new folder's own name should survive a crash like all in it.
+            // The new folder's own name must survive a crash like everything in it.
             if let Some(parent) = path.parent().filter(|parent| *parent != Path::new("")) {
                 let synced = File::open(parent).and_then(|parent| parent.sync_all());
                 synced.map_err(|error| sync_error(&shown, error))?;
@@ -49,32 +49,32 @@ impl Folder {
         })
     }
 
-    /// Whether the other is the same folder.
+    /// Returns whether both are the same folder.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.identity == other.identity
     }
 
-    /// What it was opened as; it may have another name by now.
+    /// Returns the path it was opened with; the folder may have been moved since.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder itself.
+    /// Returns the descriptor of the folder.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    /// The folder itself, opened once more: what is locked in the one is not in the other.
+    /// Opens the folder once more. Locks on the two descriptors are independent.
     pub(crate) fn reopened(&self) -> io::Result<File> {
         self.open_file(".", OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    /// Opens a file; a new one is readable and writable as the process's mask has it.
+    /// Opens a file. The permissions of a new file follow the process's umask.
     pub(crate) fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
         open_at(&self.file, name.as_ref(), flags)
     }
 
-    /// Makes the folders that a file's name needs.
+    /// Creates the folders in a file's name.
     pub(crate) fn create_parents(&self, name: &str) -> io::Result<()> {
         for (end, _) in name.match_indices('/') {
             let folder = &name[..end];
@@ -89,7 +89,7 @@ impl Folder {
         Ok(())
     }
 
-    /// What the file system says of a file.
+    /// Returns the metadata of a file.
     pub(crate) fn stat(&self, name: &str) -> io::Result<Stat> {
         Ok(rustix::fs::statat(&self.file, name, AtFlags::empty())?)
     }
@@ -103,12 +103,12 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&self.file, name, AtFlags::empty())?)
     }
 
-    /// Removes a file, or a folder with all in it.
+    /// Removes a file, or a folder with everything in it.
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         remove_at(&self.file, name.as_ref())
     }
 
-    /// The names in a folder; `""` is this one.
+    /// Returns the names in a folder; `""` is this one.
     pub(crate) fn list(&self, folder: &str) -> io::Result<Vec<String>> {
         let folder = if folder.is_empty() { "." } else { folder };
         let folder = self.open_file(folder, OFlags::RDONLY | OFlags::DIRECTORY)?;
@@ -126,7 +126,7 @@ impl Folder {
             .map_err(|error| sync_error(name, error))
     }
 
-    /// Makes a file's name durable, and those of the folders that it is in.
+    /// Makes a file's name durable, with the names of the folders that contain it.
     pub(crate) fn sync_name(&self, name: &str) -> Result<(), IoError> {
         for (end, _) in name.rmatch_indices('/') {
             let folder = self.open_file(&name[..end], OFlags::RDONLY | OFlags::DIRECTORY);
@@ -148,7 +148,7 @@ fn open_at(folder: &File, name: &OsStr, flags: OFlags) -> io::Result<File> {
     with_descriptor(|| Ok(open()?.into()))
 }
 
-/// The names in a folder, without those of itself and the one it is in.
+/// Returns the names in a folder, without `.` and `..`.
 fn names(folder: &File) -> io::Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     for entry in with_descriptor(|| Ok(Dir::read_from(folder)?))? {

@@ -1,5 +1,5 @@
-//! Log files: allocated whole, by writing zeros, and then written in place past the kernel's cache,
-//! so that making a write durable has nothing to change in the file system.
+//! Log files: allocated by writing zeros, and then written in place past the kernel's cache, so that making a
+//! write durable changes no metadata of the file system.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,7 +11,7 @@ use super::writer::create_new;
 use crate::storage::{ALIGNMENT, LogFile, check_log_write};
 use crate::{AlignedBuffer, IoError};
 
-/// Zeros written at once.
+/// Zeros written at once, in bytes.
 const ZERO_BYTES: usize = 1 << 20;
 
 /// A log file of a [`super::DirectStorage`].
@@ -37,7 +37,7 @@ impl DirectLogFile {
         };
         let allocated = log.write_zeros().and_then(|()| folder.sync_name(name));
         if let Err(error) = allocated {
-            // Half a log file is of no use and takes space that is missing already.
+            // An incomplete log file is useless and takes space that is already missing.
             let _ = folder.remove_file(name);
             return Err(error);
         }

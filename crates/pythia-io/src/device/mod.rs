@@ -1,12 +1,12 @@
 //! The real device: a folder of the file system, read with direct I/O past the kernel's cache.
 //!
-//! The folder is opened once, and all its files are opened in it ([`folder`]): if it is moved, it is
-//! served from where it is then.
+//! The folder is opened once, and all its files are opened in it ([`folder`]). If it is moved, the storage follows
+//! it.
 //!
-//! Reads go through io_uring, many per submission; where that is refused, through a pool of threads
-//! that block in `preadv`; where direct I/O is refused (tmpfs, some network file systems), through
-//! the kernel's cache. The environment variable `PYTHIA_IO` forces one of these.
-//! Writes are large, aligned and sequential. Nothing is ever mapped into memory.
+//! Reads go through io_uring, many per submission. Where io_uring is refused, they go through a pool of threads
+//! that block in `preadv`; where direct I/O is refused (tmpfs, some network file systems), through the kernel's
+//! cache. The environment variable `PYTHIA_IO` forces one of these. Writes are large, aligned and sequential.
+//! Nothing is ever mapped into memory.
 
 mod folder;
 mod log_file;
@@ -40,7 +40,7 @@ use transfer::{Failure, Transfer, advise_random};
 use uring::RingPool;
 use writer::DirectWriter;
 
-/// How to read: what `PYTHIA_IO` says.
+/// The way of reading, as set by `PYTHIA_IO`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoMode {
     /// io_uring and direct I/O, falling back where they are refused.
@@ -71,14 +71,14 @@ impl FromStr for IoMode {
     }
 }
 
-/// How a [`DirectStorage`] reads, found out when it was opened.
+/// The way a [`DirectStorage`] reads, as determined when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backend {
-    /// Whether reads go through io_uring, else through a pool of threads.
+    /// True if reads go through io_uring, false if through a pool of threads.
     pub uring: bool,
-    /// Whether reads go past the kernel's cache.
+    /// True if reads go past the kernel's cache.
     pub direct: bool,
-    /// Why the best way is not taken, if it is not.
+    /// Reasons why the best way is not used, if it is not.
     pub notes: Vec<String>,
 }
 
@@ -103,7 +103,8 @@ enum Engine {
     Pread(PreadPool),
 }
 
-/// Rings where they are wanted and allowed, else threads; `notes` says why if they are not allowed.
+/// Creates rings if the mode wants them and the system allows them, else a pool of threads. A refusal is added to
+/// `notes`.
 fn choose_engine(
     mode: IoMode,
     rings: impl FnOnce() -> io::Result<RingPool>,
@@ -124,7 +125,7 @@ fn choose_engine(
     Ok(Engine::Pread(PreadPool::new()))
 }
 
-/// A folder of the file system.
+/// A folder of the file system as a storage.
 pub struct DirectStorage {
     folder: Arc<Folder>,
     engine: Engine,
@@ -144,13 +145,13 @@ impl fmt::Debug for DirectStorage {
 }
 
 impl DirectStorage {
-    /// Opens a folder, creating it if `create`; reads as `PYTHIA_IO` says.
+    /// Opens a folder; creates it first if `create` is set. Reads as `PYTHIA_IO` says.
     pub fn open(root: &Path, create: bool) -> Result<Self, IoError> {
         let mode = std::env::var("PYTHIA_IO").unwrap_or_default().parse()?;
         Self::open_with(root, create, mode)
     }
 
-    /// Opens a folder, creating it if `create`, with the given way of reading.
+    /// Opens a folder with the given way of reading; creates it first if `create` is set.
     pub fn open_with(root: &Path, create: bool, mode: IoMode) -> Result<Self, IoError> {
         let folder = Folder::open(root, create)?;
         let mut notes = Vec::new();
@@ -173,23 +174,23 @@ impl DirectStorage {
         })
     }
 
-    /// How this storage reads.
+    /// Returns how this storage reads.
     pub fn backend(&self) -> &Backend {
         &self.backend
     }
 
-    /// The folder, as it was opened: it may have been moved.
+    /// Returns the path the folder was opened with; the folder may have been moved since.
     pub fn root(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The device the folder is on; `None` where the system does not tell.
+    /// Returns the device that the folder is on; `None` if the system does not tell.
     pub fn identity(&self) -> Option<DeviceIdentity> {
         DeviceIdentity::of_file(self.folder.file()).ok()
     }
 
-    /// Locks a file of the folder, which is made if it is missing, for others of this user too; `None` if
-    /// another has it locked. The lock ends with the value, or with the process.
+    /// Locks a file of the folder, also against other storages of this process. Creates the file if it is missing.
+    /// `None` if another holder has it locked. The lock ends with the returned value, or with the process.
     pub fn try_lock(&self, name: &str, kind: LockKind) -> Result<Option<FolderLock>, IoError> {
         check_name(name)?;
         let file = self.folder.open_file(name, OFlags::RDWR | OFlags::CREATE);
@@ -197,8 +198,8 @@ impl DirectStorage {
         FolderLock::of(file, kind).map_err(|error| IoError::os("lock", name, None, error))
     }
 
-    /// Locks the folder itself, which nobody can replace under those who have it open. Where the file
-    /// system cannot lock folders, this is no lock.
+    /// Locks the folder itself, which cannot be replaced under those who have it open. Does nothing where the file
+    /// system cannot lock folders.
     pub fn try_lock_folder(&self, kind: LockKind) -> Result<Option<FolderLock>, IoError> {
         const REFUSED: [i32; 3] = [libc::ENOTSUP, libc::EBADF, libc::EINVAL];
         let shown = self.root().display().to_string();
@@ -216,9 +217,8 @@ impl DirectStorage {
         }
     }
 
-    /// Measures the device for about a quarter of a second by reading a file of the folder. `None`
-    /// if the file is too small, or the machine too busy, to tell, or reads go through the kernel's
-    /// cache.
+    /// Measures the device for about a quarter of a second by reading a file of the folder. `None` if the file is
+    /// too small or the machine too busy for a result, or if reads go through the kernel's cache.
     pub fn measure_briefly(&self, name: &str) -> Result<Option<DeviceProfile>, IoError> {
         if !self.backend.direct {
             return Ok(None);
@@ -230,7 +230,7 @@ impl DirectStorage {
             .map_err(|error| IoError::os("measure the device by reading", name, None, error))
     }
 
-    /// Checks a name that is to be another file's, or nobody's: who has the file open keeps it.
+    /// Checks a name that is about to be replaced or removed. Files open under it are kept open.
     fn check_replaced(&self, name: &str) -> Result<(), IoError> {
         check_name(name)?;
         let kept = self.open_files.keep(&self.folder, name);
@@ -291,7 +291,7 @@ impl Storage for DirectStorage {
             let read = &reads[failure.request];
             let file = device_file(read)?;
             let invalid = failure.error.raw_os_error() == Some(libc::EINVAL);
-            // Some file systems accept O_DIRECT when opening and refuse it when reading.
+            // Some file systems accept O_DIRECT when a file is opened, but refuse it when it is read.
             if invalid && file.give_up_direct(&failure.handle) {
                 continue;
             }
@@ -374,16 +374,16 @@ impl Storage for DirectStorage {
     }
 }
 
-/// Who else may have a lock.
+/// The kind of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
-    /// Others that share it.
+    /// Others may hold a shared lock too.
     Shared,
-    /// Nobody.
+    /// Nobody else may hold a lock.
     Exclusive,
 }
 
-/// A lock of a folder or of a file in it. It ends with the value, or with the process.
+/// A lock on a folder or on a file in it. It ends with the value, or with the process.
 #[derive(Debug)]
 pub struct FolderLock {
     _file: Option<File>,
@@ -403,7 +403,7 @@ impl FolderLock {
     }
 }
 
-/// The folder that a file is in.
+/// Returns the folder that a file is in.
 fn folder_of(name: &str) -> &str {
     name.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
@@ -431,8 +431,8 @@ fn open_buffered(path: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// Says why the file system of a folder refuses direct I/O, if it does: tries it on a nameless new
-/// file. A folder we cannot write to counts as willing; each file is tried when it is opened.
+/// Returns why the file system of a folder refuses direct I/O, if it does. Tries it on a new file without a name.
+/// A folder that cannot be written counts as willing; each file is then tried when it is opened.
 pub(crate) fn direct_refused(folder: &File) -> Option<String> {
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::TMPFILE | OFlags::CLOEXEC;
     let mode = rustix::fs::Mode::from_raw_mode(0o600);

@@ -1,14 +1,13 @@
 //! Files open for reading, whose descriptors are closed while too many are open.
 //!
-//! A process may have so many descriptors, and a store with many runs and many snapshots has more files.
-//! So all storages of a process share a budget ([`OpenFiles`]), a part of what the system allows. A file
-//! beyond it is closed, by how lately it was read, and opened again when it is read next.
+//! The number of descriptors of a process is limited, and a store with many runs and snapshots has more files. So
+//! all storages of a process share a budget ([`OpenFiles`]), a part of the system's limit. Beyond it, the file
+//! that was not read for longest is closed, and opened again for its next read.
 //!
 //! Invariants:
-//! - A read holds the descriptor that it reads through ([`Handle`]): none is closed under a read.
-//! - A name may come to mean another file. What is opened again is the file that was opened first, or it is
-//!   an error; and before this process gives a name away, it opens the files that had it, for good
-//!   ([`DeviceFile::keep`]).
+//! - A read holds the descriptor that it uses ([`Handle`]), so none is closed under a read.
+//! - A name may come to mean another file. Reopening yields the file that was opened first, or an error. Before
+//!   this process gives a name away, it opens the files with that name and keeps them open ([`DeviceFile::keep`]).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -28,20 +27,20 @@ use super::transfer::advise_random;
 use crate::descriptors::descriptors_max;
 use crate::storage::ReadFile;
 
-/// The part of the process's descriptors that may be files of stores, as a divisor: the rest is for
-/// connections, logs, rings and temporary files.
+/// Share of the process's descriptors for files of stores, as a divisor. The rest is for connections, logs, rings
+/// and temporary files.
 const DESCRIPTORS_PART: usize = 2;
-/// So many files may be open in any case.
+/// Minimum number of files that may be open.
 const OPEN_MIN: usize = 4;
 
-/// How many files may be open, and which are.
+/// The budget of open files, and the files in it.
 #[derive(Debug)]
 pub(super) struct OpenFiles {
     most: usize,
     open: AtomicUsize,
-    /// Those that may be closed, in the order in which that is considered.
+    /// Files that may be closed, in the order in which they are considered.
     queue: Mutex<VecDeque<Weak<DeviceFile>>>,
-    /// All that somebody uses, with a descriptor or without.
+    /// All files in use, with or without a descriptor.
     used: Mutex<Vec<Weak<DeviceFile>>>,
 }
 
@@ -55,20 +54,20 @@ impl OpenFiles {
         })
     }
 
-    /// Those of the process.
+    /// Returns the budget of the process.
     pub(super) fn of_process() -> Arc<Self> {
         static OF_PROCESS: LazyLock<Arc<OpenFiles>> =
             LazyLock::new(|| OpenFiles::new(descriptors_max() / DESCRIPTORS_PART));
         Arc::clone(&OF_PROCESS)
     }
 
-    /// Descriptors that are open.
+    /// Returns the number of open descriptors.
     #[cfg(test)]
     pub(super) fn open_count(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Opens a descriptor; where the system has none left, one of a file that waits is closed first.
+    /// Opens a descriptor. If the budget or the system has none left, closes an idle file first.
     fn descriptor(
         self: &Arc<Self>,
         open: impl Fn() -> io::Result<(File, bool)>,
@@ -88,10 +87,10 @@ impl OpenFiles {
         }))
     }
 
-    /// Closes a file that was not read lately; false if there is none that can be closed.
+    /// Closes a file that was not read recently. Returns false if no file can be closed.
     fn close_one(&self) -> bool {
         let mut queue = self.queue.lock();
-        // Each is passed over once at most for having been read.
+        // Each file is spared at most once for having been read.
         for _ in 0..2 * queue.len() {
             let Some(weak) = queue.pop_front() else {
                 return false;
@@ -101,14 +100,14 @@ impl OpenFiles {
                 queue.push_back(weak);
                 continue;
             }
-            // Who holds it may be waiting for the queue.
+            // The thread that holds it may be waiting for the queue.
             let Some(mut state) = file.state.try_lock() else {
                 queue.push_back(weak);
                 continue;
             };
             match &state.handle {
                 _ if state.is_kept => {}
-                // Closing it would end nothing before the reads through it end.
+                // Closing it would free the descriptor only after the reads through it end.
                 Some(handle) if Arc::strong_count(handle) > 1 => queue.push_back(weak),
                 Some(_) => {
                     state.handle = None;
@@ -120,8 +119,7 @@ impl OpenFiles {
         false
     }
 
-    /// Keeps the files open that have a name, or are in the folder that has it, as others are about to, or
-    /// none.
+    /// Keeps files open whose name, or whose folder's name, is about to be replaced or removed.
     pub(super) fn keep(&self, folder: &Folder, name: &str) -> io::Result<()> {
         let files: Vec<Arc<DeviceFile>> = {
             let used = self.used.lock();
@@ -154,8 +152,8 @@ impl OpenFiles {
     }
 }
 
-/// Does what needs a descriptor for a moment; where the system has none left, files of stores that wait are
-/// closed first.
+/// Runs an action that needs a descriptor for a moment. If the system has none left, closes idle files of stores
+/// first.
 pub(super) fn with_descriptor<T>(action: impl Fn() -> io::Result<T>) -> io::Result<T> {
     loop {
         match action() {
@@ -169,11 +167,11 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// A descriptor; closed when the last read through it has ended and its file lets it go.
+/// A descriptor. It is closed when its file has dropped it and the last read through it has ended.
 #[derive(Debug)]
 pub(super) struct Handle {
     file: File,
-    /// Whether reads go past the kernel's cache.
+    /// True if reads go past the kernel's cache.
     direct: bool,
     files: Arc<OpenFiles>,
 }
@@ -183,7 +181,7 @@ impl Handle {
         self.file.as_raw_fd()
     }
 
-    /// One for tests that read nothing.
+    /// Makes a handle for tests that read nothing.
     #[cfg(test)]
     pub(super) fn of_nothing() -> Arc<Self> {
         let open = || Ok((File::open("/dev/null")?, false));
@@ -197,7 +195,8 @@ impl Drop for Handle {
     }
 }
 
-/// What tells a file from others that get its name later, also if they get its number.
+/// The identity of a file. It differs from that of later files with the same name, even if they get the same inode
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -220,7 +219,7 @@ impl Identity {
     }
 }
 
-/// A file open for reading, with a descriptor or without.
+/// A file open for reading, with or without a descriptor.
 #[derive(Debug)]
 pub(super) struct DeviceFile {
     name: String,
@@ -235,9 +234,9 @@ pub(super) struct DeviceFile {
 #[derive(Debug)]
 struct State {
     handle: Option<Arc<Handle>>,
-    /// Whether the file system takes direct reads of it, as far as is known.
+    /// True if the file system accepts direct reads of it, as far as is known.
     direct: bool,
-    /// Its name is no longer its own, so it must stay open.
+    /// True if its name is no longer its own, so that it must stay open.
     is_kept: bool,
 }
 
@@ -267,20 +266,20 @@ impl DeviceFile {
         Ok(file)
     }
 
-    /// Whether it has a name in a folder, or is in the folder of that name there.
+    /// Returns whether the file has this name in a folder, or is in the folder with this name.
     fn is_in(&self, folder: &Folder, name: &str) -> bool {
         let rest = self.name.strip_prefix(name);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             && self.folder.is_same(folder)
     }
 
-    /// How long it is, as it may have been cut short; 0 if that cannot be found out.
+    /// Returns the current length, which may be shorter than when it was opened; 0 if it cannot be determined.
     pub(super) fn length_now(self: &Arc<Self>) -> u64 {
         let metadata = self.handle().and_then(|handle| handle.file.metadata());
         metadata.map_or(0, |metadata| metadata.len())
     }
 
-    /// What it is read through.
+    /// Returns the descriptor to read through; opens it if needed.
     pub(super) fn handle(self: &Arc<Self>) -> io::Result<Arc<Handle>> {
         self.was_read.store(true, Ordering::Relaxed);
         let mut state = self.state.lock();
@@ -297,7 +296,7 @@ impl DeviceFile {
         Ok(handle)
     }
 
-    /// Opens the same file again; another that has its name is as good as none.
+    /// Opens the same file again. Another file with its name counts as not found.
     fn reopened(&self, direct: bool) -> io::Result<Arc<Handle>> {
         let handle = self
             .files
@@ -309,7 +308,8 @@ impl DeviceFile {
         Ok(handle)
     }
 
-    /// Opens the file if it is closed, for as long as it is used: its name is about to go.
+    /// Opens the file if it is closed, and keeps it open as long as it is in use: its name is about to be given
+    /// away.
     pub(super) fn keep(&self) -> io::Result<()> {
         let mut state = self.state.lock();
         if state.handle.is_none() {
@@ -319,8 +319,8 @@ impl DeviceFile {
         Ok(())
     }
 
-    /// Goes on through the kernel's cache after a read of `refused` has failed; false if that was
-    /// not direct, or is not possible.
+    /// Switches to the kernel's cache after a direct read through `refused` failed. Returns false if that read was
+    /// not direct, or if the switch is not possible.
     pub(super) fn give_up_direct(&self, refused: &Handle) -> bool {
         if !refused.direct {
             return false;
@@ -329,7 +329,7 @@ impl DeviceFile {
         if !state.direct {
             return true; // Another thread was first.
         }
-        // The name may mean another file by now, the descriptor does not.
+        // The name may mean another file by now; the descriptor does not.
         let same = format!("/proc/self/fd/{}", refused.descriptor());
         let open = || Ok((open_buffered(&same)?, false));
         match self.files.descriptor(open) {
@@ -342,14 +342,14 @@ impl DeviceFile {
         }
     }
 
-    /// Whether it reads past the kernel's cache.
+    /// Returns whether reads go past the kernel's cache.
     #[cfg(test)]
     pub(super) fn is_direct(&self) -> bool {
         self.state.lock().direct
     }
 }
 
-/// Opens a file for direct I/O if that is wanted and allowed; whether it was.
+/// Opens a file, for direct I/O if that is wanted and allowed. Returns whether it is.
 fn open(folder: &Folder, name: &str, direct: bool) -> io::Result<(File, bool)> {
     if direct {
         match folder.open_file(name, OFlags::RDONLY | OFlags::DIRECT) {
@@ -362,7 +362,7 @@ fn open(folder: &Folder, name: &str, direct: bool) -> io::Result<(File, bool)> {
     Ok((file, false))
 }
 
-/// A [`DeviceFile`] as the storage hands it out.
+/// A [`DeviceFile`] as the storage returns it.
 #[derive(Clone, Debug)]
 pub(super) struct SharedFile(pub(super) Arc<DeviceFile>);
 

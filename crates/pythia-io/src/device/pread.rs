@@ -1,4 +1,4 @@
-//! Reads through a pool of threads that block in `preadv`: the way that works everywhere.
+//! Reads through a pool of threads that block in `preadv`. This way works everywhere.
 //!
 //! Invariant: a batch leaves this module only when no worker holds any of its transfers.
 
@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::transfer::{Failure, Transfer};
 
-/// Threads that read at the same time, besides the callers.
+/// Limit on threads that read at the same time, besides the callers.
 const WORKERS_MAX: usize = 32;
 
 /// Worker threads, started when first needed and ended with the pool.
@@ -41,7 +41,7 @@ impl PreadPool {
         }
     }
 
-    /// Reads a batch, as many at a time as there are workers; the caller's thread reads too.
+    /// Reads a batch, as many reads at a time as there are workers. The caller's thread reads too.
     pub(super) fn read(&self, transfers: Vec<Transfer>) -> Result<(), Failure> {
         let count = transfers.len();
         if count == 0 {
@@ -68,7 +68,7 @@ impl PreadPool {
         state.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Starts workers as needed; returns how many of the wanted there are.
+    /// Starts workers as needed. Returns how many of the wanted ones exist.
     fn ensure_workers(&self, wanted: usize) -> usize {
         let mut workers = self.workers.lock();
         while *workers < wanted.min(WORKERS_MAX) {
@@ -91,7 +91,7 @@ impl PreadPool {
 }
 
 impl Shared {
-    /// Reads until nothing is pending. A helper that comes late finds nothing to do.
+    /// Reads until nothing is pending. A helper that arrives late finds nothing to do.
     fn work(&self) {
         loop {
             let Some(mut transfer) = self.pending.lock().pop() else {

@@ -1,4 +1,4 @@
-//! Each way of reading, on a real folder, with fallbacks forced.
+//! Tests of each way of reading, on a real folder, with forced fallbacks.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ fn noise(length: usize, seed: u64) -> Vec<u8> {
         .collect()
 }
 
-/// A storage on a new folder in `parent`, in each mode that this system allows.
+/// Returns a storage on a new folder in `parent`, for each mode that this system allows.
 fn storages(parent: &Path) -> Vec<(tempfile::TempDir, DirectStorage)> {
     let open = |mode| {
         let folder = tempfile::tempdir_in(parent).unwrap();
@@ -55,7 +55,7 @@ fn write(storage: &dyn Storage, name: &str, bytes: &[u8], step: usize) {
     file.sync().unwrap();
 }
 
-/// Reads blocks of a file as one batch; each entry is a block number and a number of blocks.
+/// Reads blocks of a file as one batch. Each entry is a block number and a number of blocks.
 fn read(
     storage: &dyn Storage,
     name: &str,
@@ -82,7 +82,7 @@ fn read(
     Ok(buffers.iter().map(|buffer| buffer.to_vec()).collect())
 }
 
-/// What a read of some blocks must give: the file's bytes, then zeros.
+/// Returns what a read of some blocks must give: the file's bytes, then zeros.
 fn expected(bytes: &[u8], block: u64, count: usize) -> Vec<u8> {
     let start = block as usize * ALIGNMENT;
     let end = (start + count * ALIGNMENT).min(bytes.len());
@@ -230,7 +230,7 @@ fn folders_rename_remove_and_replace() {
         let before = storage.open("MANIFEST").unwrap();
         storage.rename("tmp/new", "MANIFEST").unwrap();
         assert_eq!(storage.read_all("MANIFEST").unwrap(), b"two");
-        // Who had the old file open still reads it; so too when a file is created anew.
+        // A reader that had the old file open still reads it, also after a file with its name was created.
         let mut buffer = AlignedBuffer::zeroed(ALIGNMENT);
         storage
             .read_batch(&mut [ReadRequest {
@@ -281,7 +281,7 @@ fn missing_folders_and_files_in_their_place_are_errors() {
     assert!(matches!(error, IoError::Os { .. }), "{error}");
 }
 
-/// Otherwise what was opened as one store would write to another.
+/// Otherwise a process could write to another store than the one it opened.
 #[test]
 fn a_folder_that_is_moved_is_served_from_where_it_is() {
     for mode in [IoMode::Auto, IoMode::Buffered] {
@@ -494,7 +494,7 @@ fn streams_read_front_to_back() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Any batch of reads of any file, on every backend, gives the bytes that were written.
+    /// Any batch of reads of any file, on every backend, returns the bytes that were written.
     #[test]
     fn random_batches_match_the_bytes(
         length in 1usize..900_000,
@@ -520,7 +520,7 @@ proptest! {
     }
 }
 
-/// A storage of at most four open files, with files `0` to `n - 1`, each of two blocks of its number.
+/// Returns a storage with at most four open files, and files `0` to `n - 1`, each with two blocks of its number.
 fn with_four_open(files: u8) -> (tempfile::TempDir, DirectStorage, Vec<Arc<dyn ReadFile>>) {
     let folder = tempfile::tempdir().unwrap();
     let mut storage = DirectStorage::open(folder.path(), true).unwrap();

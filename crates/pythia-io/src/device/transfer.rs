@@ -1,8 +1,8 @@
-//! Device reads in progress: the raw side of a batch, shared by both engines.
+//! Device reads in progress: the low-level side of a batch, shared by both engines.
 //!
-//! A [`Transfer`] is one device read: neighbouring requests of one file, scattered over their
-//! buffers. It holds raw pointers into buffers that the batch borrows; an engine must have finished
-//! with every transfer before it returns, whatever happens.
+//! A [`Transfer`] is one device read: neighbouring requests of one file, scattered over their buffers. It holds
+//! raw pointers into buffers that the batch borrows. An engine must have finished with every transfer before it
+//! returns, whatever happens.
 #![expect(unsafe_code, reason = "vectored reads at an offset need preadv")]
 
 use std::io;
@@ -13,17 +13,17 @@ use super::open_files::Handle;
 use crate::IoError;
 use crate::storage::{ALIGNMENT, ReadRequest, bytes_in_file, merge_reads};
 
-/// How often a read may make no progress before it counts as failed.
+/// Limit on system calls without progress before a read counts as failed.
 const STALLS_MAX: u32 = 1_000;
 
-/// One device read and what is left of it.
+/// One device read with its remaining part.
 pub(super) struct Transfer {
     /// The file to read from.
     handle: Arc<Handle>,
     /// Index of the first request it serves, to name it in errors.
     request: usize,
     offset: u64,
-    /// Bytes of the file still to come; zero when done.
+    /// Bytes of the file still to read; zero when done.
     remaining: usize,
     vectors: Vec<libc::iovec>,
     stalls: u32,
@@ -33,17 +33,17 @@ pub(super) struct Transfer {
 // transfer is owned by one thread at a time.
 unsafe impl Send for Transfer {}
 
-/// Why a batch failed.
+/// The failure of a batch.
 #[derive(Debug)]
 pub(super) struct Failure {
     /// Index of the request, or of the first of its neighbours.
     pub(super) request: usize,
-    /// The file it was read from.
+    /// The file that was read.
     pub(super) handle: Arc<Handle>,
     pub(super) error: io::Error,
 }
 
-/// What remains to be done after a partial read.
+/// The state after a partial read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     Done,
@@ -51,9 +51,9 @@ pub(super) enum Progress {
 }
 
 impl Transfer {
-    /// Splits a batch into its device reads; `handle` gives what each request's file is read through.
+    /// Splits a batch into its device reads. `handle` returns the descriptor for each request's file.
     ///
-    /// Requests past the end of their file are zeroed there. Nothing is read yet.
+    /// Zeroes the parts of requests past the end of their file. Reads nothing yet.
     pub(super) fn split(
         reads: &mut [ReadRequest<'_>],
         mut handle: impl FnMut(&ReadRequest<'_>) -> Result<Arc<Handle>, IoError>,
@@ -85,7 +85,7 @@ impl Transfer {
         Ok(transfers)
     }
 
-    /// What to say when this read has failed.
+    /// Makes the failure of this read.
     pub(super) fn failure(&self, error: io::Error) -> Failure {
         Failure {
             request: self.request,
@@ -94,22 +94,22 @@ impl Transfer {
         }
     }
 
-    /// The descriptor to read from, open as long as the transfer lives.
+    /// Returns the descriptor to read from; it stays open as long as the transfer lives.
     pub(super) fn descriptor(&self) -> RawFd {
         self.handle.descriptor()
     }
 
-    /// Where the rest of the read begins.
+    /// Returns the file offset of the remaining part.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Where the rest of the read goes.
+    /// Returns the buffers of the remaining part.
     pub(super) fn vectors(&self) -> &[libc::iovec] {
         &self.vectors
     }
 
-    /// Takes note of what one system call achieved.
+    /// Records the result of one system call.
     pub(super) fn advance(&mut self, result: io::Result<usize>) -> io::Result<Progress> {
         let count = match result {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -123,7 +123,7 @@ impl Transfer {
             self.remaining = 0;
             return Ok(Progress::Done);
         }
-        // Direct I/O has to go on from an aligned place; what lies behind it is read again.
+        // Direct I/O must go on from an aligned offset; bytes beyond it are read again.
         let kept = count - count % ALIGNMENT;
         if kept == 0 {
             return self.stall(io::ErrorKind::UnexpectedEof.into());
@@ -181,8 +181,7 @@ impl Transfer {
     }
 }
 
-/// Tells the kernel that reads through its cache come at random places, so that it does not read
-/// ahead. Best effort.
+/// Tells the kernel that reads through its cache are random, so that it does not read ahead. Ignores errors.
 pub(super) fn advise_random(fd: RawFd) {
     // SAFETY: takes no pointers; a bad descriptor is an error we may ignore.
     unsafe {

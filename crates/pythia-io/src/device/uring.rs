@@ -1,5 +1,4 @@
-//! Reads through io_uring: a small pool of rings, so that queries running at once do not wait for
-//! each other.
+//! Reads through io_uring: a small pool of rings, so that concurrent queries do not wait for each other.
 //!
 //! Invariant: a batch leaves this module only when the kernel has finished with all of its buffers.
 #![expect(unsafe_code, reason = "submissions hand raw buffers to the kernel")]
@@ -14,16 +13,16 @@ use super::transfer::{Failure, Progress, Transfer};
 
 /// Submissions one ring takes at once.
 const RING_ENTRIES: u32 = 128;
-/// Rings kept for the next batch.
+/// Limit on rings kept for later batches.
 const IDLE_RINGS_MAX: usize = 32;
 
-/// Rings that wait for a batch.
+/// Idle rings.
 pub(super) struct RingPool {
     idle: Mutex<Vec<IoUring>>,
 }
 
 impl RingPool {
-    /// Fails where io_uring is refused: by seccomp, by sysctl, or by an old kernel.
+    /// Creates the pool. Fails where io_uring is refused: by seccomp, by sysctl, or by an old kernel.
     pub(super) fn new() -> io::Result<Self> {
         let ring = new_ring()?;
         let mut probe = io_uring::Probe::new();
@@ -38,7 +37,7 @@ impl RingPool {
 
     /// Reads a batch, all submitted together.
     pub(super) fn read(&self, mut transfers: Vec<Transfer>) -> Result<(), Failure> {
-        // One read waits for the device whichever way it is asked for; pread asks most cheaply.
+        // A single read waits for the device either way, and pread has the least overhead.
         if transfers.len() == 1 {
             return read_here(&mut transfers);
         }
@@ -58,7 +57,7 @@ impl RingPool {
 }
 
 fn new_ring() -> io::Result<IoUring> {
-    // Without the flag a completion interrupts this thread wherever it runs (before 5.19 always).
+    // Without this flag, a completion interrupts this thread wherever it runs (always before Linux 5.19).
     IoUring::builder()
         .setup_coop_taskrun()
         .build(RING_ENTRIES)
@@ -74,8 +73,8 @@ fn read_here(transfers: &mut [Transfer]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Submits and reaps until nothing is pending or in flight. After a failure nothing more is
-/// submitted, but what is in flight is waited for.
+/// Submits and reaps until nothing is pending or in flight. After a failure it submits nothing more, but waits for
+/// what is in flight.
 fn drive(ring: &mut IoUring, transfers: &mut [Transfer]) -> Result<(), Failure> {
     let mut pending: Vec<usize> = (0..transfers.len()).rev().collect();
     let mut in_flight = 0;
@@ -108,7 +107,7 @@ fn drive(ring: &mut IoUring, transfers: &mut [Transfer]) -> Result<(), Failure> 
     }
 }
 
-/// Moves pending reads to the submission queue as far as there is room; returns how many.
+/// Moves pending reads to the submission queue as far as there is room. Returns how many.
 fn submit(
     ring: &mut IoUring,
     transfers: &[Transfer],
@@ -143,13 +142,13 @@ fn submit(
     count
 }
 
-/// Tells the kernel about new submissions and waits for completions: for all when there is nothing
-/// left to submit, else for enough to submit more.
+/// Submits the queue and waits for completions: for all of them if nothing is left to submit, else for enough to
+/// submit more.
 fn wait(ring: &mut IoUring, in_flight: usize, last: bool) {
     let wanted = if last { in_flight } else { in_flight / 4 + 1 };
     if let Err(error) = ring.submit_and_wait(wanted) {
-        // The buffers are the kernel's until it completes the reads, so there is no way out here:
-        // whatever the reason (a signal, a full completion queue, memory), try again.
+        // The kernel owns the buffers until it completes the reads, so this cannot give up: whatever the reason (a
+        // signal, a full completion queue, memory), it tries again.
         if error.kind() != io::ErrorKind::Interrupted {
             std::thread::sleep(Duration::from_micros(100));
         }

@@ -20,7 +20,7 @@ pub(super) struct DirectWriter {
     name: String,
     folder: Arc<Folder>,
     file: File,
-    /// Of [`BUFFER_BYTES`], or empty until needed.
+    /// Has [`BUFFER_BYTES`] bytes, or is empty until needed.
     buffer: AlignedBuffer,
     /// Bytes waiting in `buffer`.
     waiting: usize,
@@ -49,7 +49,7 @@ impl DirectWriter {
         Ok(())
     }
 
-    /// Writes what the buffer holds, padded to whole blocks.
+    /// Writes the buffer, padded to whole blocks.
     fn flush(&mut self) -> Result<(), IoError> {
         let padded = self.waiting.next_multiple_of(ALIGNMENT);
         let mut buffer = std::mem::replace(&mut self.buffer, AlignedBuffer::zeroed(0));
@@ -123,8 +123,7 @@ impl fmt::Debug for DirectWriter {
     }
 }
 
-/// Creates a file with the folders it needs. It is a new file, not the old one emptied: readers may have that
-/// open.
+/// Creates a file with its folders. An existing file is replaced, not emptied, because readers may have it open.
 pub(super) fn create_new(name: &str, folder: &Folder, direct: bool) -> io::Result<File> {
     folder.create_parents(name)?;
     match folder.remove_file(name) {

@@ -1,5 +1,5 @@
-//! Log files of the faulty storage: what was written since the last sync is there for whoever reads,
-//! and in a crash each of its sectors comes or goes as the seed decides.
+//! Log files of the faulty storage. Writes since the last sync are visible to readers; in a crash, the seed
+//! decides for each sector whether it is kept.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::storage::{ALIGNMENT, LogFile, check_log_write};
 use crate::{AlignedBuffer, IoError};
 use parking_lot::Mutex;
 
-/// The unit that a device writes whole or not at all.
+/// The unit that a device writes as a whole or not at all.
 const SECTOR_BYTES: usize = 512;
 
 /// The log files that a crash would damage.
@@ -19,7 +19,7 @@ pub(super) struct VolatileLogs {
     files: BTreeMap<String, VolatileLog>,
 }
 
-/// A log file as it reads now, and how to take back the writes that are not durable.
+/// A log file's current content, with the data to take back writes that are not durable.
 struct VolatileLog {
     content: Vec<u8>,
     undo: Vec<Write>,
@@ -31,7 +31,7 @@ struct Write {
 }
 
 impl VolatileLogs {
-    /// Loses what was not synced: a write stays, goes, or loses some of its sectors.
+    /// Loses what was not synced: a write stays, is lost, or loses some of its sectors.
     pub(super) fn crash(&mut self, device: &Device, random: &mut Random) -> Result<(), IoError> {
         for (name, mut log) in std::mem::take(&mut self.files) {
             if log.undo.is_empty() {
@@ -63,7 +63,7 @@ impl VolatileLogs {
 }
 
 impl FaultPlan {
-    /// From operation `number` on, syncs of log files do nothing and say that all is well.
+    /// Returns a plan in which syncs of log files from operation `number` on do nothing and report success.
     pub fn lie_from(number: u64) -> Self {
         Self {
             lying_sync_from: Some(number),
@@ -137,7 +137,7 @@ fn reserve(state: &mut State, name: &str, bytes: u64) -> Result<(), IoError> {
 
 struct FaultyLogFile {
     device: Arc<Device>,
-    /// The run of the device in which the file was opened.
+    /// Number of restarts when the file was opened.
     restarts: u64,
     inner: Box<dyn LogFile>,
 }
@@ -156,7 +156,7 @@ impl FaultyLogFile {
         Ok(())
     }
 
-    /// Writes and remembers what was there.
+    /// Writes bytes and remembers the old ones.
     fn write(&self, state: &mut State, offset: usize, bytes: &[u8]) -> Result<(), IoError> {
         if !state.logs.files.contains_key(self.name()) {
             let content = self.device.inner.read_all(self.name())?;
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use crate::{FaultyStorage, MemoryStorage, Storage};
 
-    /// Sectors that hold the second of two writes after a crash, of which the first was synced; with
+    /// Returns the first byte of each sector after a crash, for two writes of which the first was synced; with
     /// `lie`, neither was.
     fn left(seed: u64, lie: bool) -> Vec<u8> {
         let plan = FaultPlan {

@@ -1,4 +1,4 @@
-//! Log files of the modelled device: a sync takes a given time, and now and then much longer.
+//! Log files of the modelled device: a sync takes a given time, and every few syncs much longer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use super::{Device, ModelClock};
 use crate::IoError;
 use crate::storage::LogFile;
 
-/// How long syncs of log files take. Writes take the time their bytes need to pass.
+/// Times of syncs of log files. Writes take the time that their bytes need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogModel {
     /// Time of a sync.
     pub sync: Duration,
-    /// Every so many syncs of the device one is an outlier (0: none), as when flash erases blocks.
+    /// Every `outlier_every`-th sync of the device is an outlier (0: none), as when flash erases blocks.
     pub outlier_every: u64,
     /// Time of an outlier.
     pub outlier: Duration,

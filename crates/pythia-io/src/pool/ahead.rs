@@ -1,8 +1,7 @@
-//! Reading ahead: helper threads that read pages somebody is going to ask for.
+//! Read-ahead: helper threads that read pages which will be requested soon.
 //!
-//! A hint is only that: it is dropped when the helpers are busy, and a read that fails here fails
-//! again, and is reported, where the page is asked for. Helpers hold nothing between hints, and end
-//! with the pool.
+//! A hint may be dropped when the helpers are busy. A read that fails here fails again, and is reported, when the
+//! page is requested. Helpers hold nothing between hints, and end with the pool.
 
 use std::ops::Range;
 use std::sync::{Arc, Weak};
@@ -12,12 +11,12 @@ use parking_lot::Mutex;
 
 use super::paged_file::FileInner;
 
-/// Helper threads per pool: enough to overlap reading with work, as each reads a batch at a time.
+/// Limit on helper threads per pool. Each reads a batch at a time, so two are enough to overlap reading with work.
 const HELPERS_MAX: usize = 2;
-/// Hints that may wait for a helper.
+/// Limit on hints that wait for a helper.
 const WAITING_MAX: usize = 32;
 
-/// The helpers of a pool and the way to them.
+/// The helpers of a pool, and the channel to them.
 pub(super) struct ReadAhead {
     sender: Sender<Hint>,
     receiver: Receiver<Hint>,
@@ -25,12 +24,12 @@ pub(super) struct ReadAhead {
 }
 
 struct Hint {
-    /// Weak, so that a file nobody uses any more is not kept open for its sake.
+    /// Weak, so that a hint does not keep an unused file open.
     file: Weak<FileInner>,
     pages: Pages,
 }
 
-/// Pages that somebody is going to ask for.
+/// Pages that will be requested soon.
 pub(super) enum Pages {
     Range(Range<u64>),
     List(Box<[u64]>),
@@ -46,7 +45,7 @@ impl ReadAhead {
         }
     }
 
-    /// Has these pages read soon, if a helper can be found for it.
+    /// Asks a helper to read these pages, if one is free or can be started.
     pub(super) fn hint(&self, file: &Arc<FileInner>, pages: Pages) {
         let hint = Hint {
             file: Arc::downgrade(file),

@@ -1,10 +1,9 @@
-//! The memory of the buffer pool: slabs of 64 KiB, each cut into frames of one page size.
+//! The memory of the buffer pool: slabs of 64 KiB, each divided into frames of one page size.
 //!
 //! Invariants:
-//! - never more slabs than the budget allows, so the budget holds whatever is cached or pinned;
-//! - a [`FrameBuffer`] is the only way to a frame's bytes, and a frame has at most one;
-//! - a slab without frames in use belongs to no page size: memory moves between page sizes a slab
-//!   at a time.
+//! - The number of slabs never exceeds the budget, whatever is cached or pinned.
+//! - A [`FrameBuffer`] is the only access to a frame's bytes, and a frame has at most one.
+//! - A slab without frames in use belongs to no page size, so memory moves between page sizes one slab at a time.
 #![expect(
     unsafe_code,
     reason = "frames are parts of larger allocations, freed one by one"
@@ -20,34 +19,34 @@ use super::PageKey;
 use crate::AlignedBuffer;
 use crate::storage::ALIGNMENT;
 
-/// Bytes of a slab, and of the largest page.
+/// Size of a slab, and of the largest page, in bytes.
 pub(super) const SLAB_BYTES: usize = 64 << 10;
-/// What the pool's own tables may take for each slab, counted against the budget: about 230 bytes
-/// for each of its smallest frames (table entry, frame header, queue entries, ghost).
+/// Estimated memory of the pool's tables for each slab, counted against the budget: about 230 bytes for each of
+/// its smallest frames (table entry, frame header, queue entries, ghost).
 const SLAB_OVERHEAD_BYTES: usize = 4 << 10;
 const FRAMES_MAX: usize = SLAB_BYTES / ALIGNMENT;
 /// Slabs allocated at once.
 const REGION_SLABS: usize = 16;
 
-/// Slabs that fit a budget.
+/// Returns the number of slabs that fit into a budget.
 pub(super) const fn slabs_within(budget_bytes: usize) -> usize {
     budget_bytes / (SLAB_BYTES + SLAB_OVERHEAD_BYTES)
 }
 
-/// Where all frames come from and return to.
+/// The allocator of all frames.
 pub(super) struct Arena {
     slab_limit: usize,
     state: Mutex<State>,
 }
 
 struct State {
-    /// What the slabs are parts of; kept until the arena goes.
+    /// The allocations that contain the slabs; kept until the arena is dropped.
     regions: Vec<AlignedBuffer>,
     slabs: Vec<Slab>,
     /// Slabs that belong to no page size.
     unused: Vec<u32>,
     classes: Vec<Class>,
-    /// Where the search for a slab to take continues.
+    /// Slab at which the search for one to steal continues.
     hand: usize,
     bytes_in_use: usize,
     bytes_in_use_max: usize,
@@ -59,9 +58,9 @@ struct Slab {
     page_bytes: usize,
     /// One bit per free frame.
     free: u32,
-    /// Place in the list of slabs with free frames of its class.
+    /// Index in the list of slabs with free frames of its class.
     open_index: usize,
-    /// Which page each frame was given to.
+    /// The page that each frame was given to.
     occupants: [PageKey; FRAMES_MAX],
 }
 
@@ -74,7 +73,7 @@ struct Class {
 // SAFETY: the base pointers are to regions the state owns; frames are handed out exclusively.
 unsafe impl Send for State {}
 
-/// One frame's bytes, owned alone; goes back to the arena when dropped.
+/// The bytes of one frame, exclusively owned. They go back to the arena when dropped.
 pub(super) struct FrameBuffer {
     arena: Arc<Arena>,
     pointer: NonNull<u8>,
@@ -103,18 +102,18 @@ impl Arena {
         })
     }
 
-    /// Bytes of frames there can be at most.
+    /// Returns the limit on the bytes of frames.
     pub(super) fn capacity_bytes(&self) -> usize {
         self.slab_limit * SLAB_BYTES
     }
 
-    /// Bytes of the frames in use: now, and at most so far.
+    /// Returns the bytes of frames in use: now, and the maximum so far.
     pub(super) fn bytes_in_use(&self) -> (usize, usize) {
         let state = self.state.lock();
         (state.bytes_in_use, state.bytes_in_use_max)
     }
 
-    /// A frame for a page, if memory is left for one; its bytes are whatever was there before.
+    /// Returns a frame for a page, if memory is left. Its bytes have arbitrary contents.
     pub(super) fn allocate(
         self: &Arc<Self>,
         page_bytes: usize,
@@ -145,8 +144,8 @@ impl Arena {
         })
     }
 
-    /// The next slab, round and round, that belongs to another page size: its number and the pages
-    /// in its frames. `None` after at most one round without finding any.
+    /// Returns the next slab, in round-robin order, that belongs to another page size, with the pages in its
+    /// frames. `None` after one round without success.
     pub(super) fn next_foreign_slab(&self, page_bytes: usize) -> Option<(u32, Vec<PageKey>)> {
         let mut state = self.state.lock();
         for _ in 0..state.slabs.len() {
@@ -164,12 +163,12 @@ impl Arena {
         None
     }
 
-    /// Whether some memory belongs to no page size.
+    /// Returns whether some slab belongs to no page size.
     pub(super) fn has_unused(&self) -> bool {
         !self.state.lock().unused.is_empty()
     }
 
-    /// Number of slabs there are.
+    /// Returns the number of slabs.
     pub(super) fn slab_count(&self) -> usize {
         self.state.lock().slabs.len()
     }
@@ -211,7 +210,7 @@ impl State {
         })
     }
 
-    /// Gives an unused slab to a page size, allocating some if the limit allows.
+    /// Gives an unused slab to a page size; allocates more slabs if the limit allows.
     fn open_slab(&mut self, class: usize, limit: usize) -> Option<u32> {
         if self.unused.is_empty() {
             self.grow(limit);
@@ -226,7 +225,7 @@ impl State {
         Some(index)
     }
 
-    /// Takes a slab off its class's list of those with free frames.
+    /// Takes a slab off its class's list of slabs with free frames.
     fn close_slab(&mut self, class: usize, index: u32) {
         let open = &mut self.classes[class].open;
         let place = self.slabs[index as usize].open_index;
@@ -263,7 +262,7 @@ const fn all_free(page_bytes: usize) -> u32 {
 }
 
 impl FrameBuffer {
-    /// The slab it is part of.
+    /// Returns the slab that contains the frame.
     pub(super) fn slab(&self) -> u32 {
         self.slab
     }

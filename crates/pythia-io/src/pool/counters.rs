@@ -1,19 +1,19 @@
-//! What the pool has done, counted per group of files.
+//! Counters of the pool, per group of files.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Groups told apart; files of any further group are counted with the last.
+/// Limit on groups; further groups are counted with the last one.
 pub(super) const GROUPS_MAX: usize = 16;
 
-/// A snapshot of what a pool has done since it was made, per group of files.
+/// A snapshot of a pool's counters since it was made, per group of files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Each group's name and counts, in the order in which they were first opened.
+    /// Each group's name and counts, in the order in which the groups were first opened.
     pub groups: Vec<(&'static str, GroupCounters)>,
 }
 
-/// What a pool has done for one group of files.
+/// The counters of one group of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupCounters {
     /// Pages found in the pool.
@@ -22,22 +22,22 @@ pub struct GroupCounters {
     pub device_pages: u64,
     /// Submissions to the device.
     pub device_batches: u64,
-    /// Most reads in one submission, neighbouring pages being one read.
+    /// Most reads in one submission; neighbouring pages are one read.
     pub depth_max: u64,
-    /// Reads in all submissions: divided by `device_batches`, the mean depth.
+    /// Reads in all submissions; divided by `device_batches`, the mean depth.
     pub depth_sum: u64,
     /// Bytes read from the device.
     pub bytes: u64,
 }
 
 impl Counters {
-    /// The counts of one group; zero if it has no files.
+    /// Returns the counts of one group; zero if it has no files.
     pub fn group(&self, name: &str) -> GroupCounters {
         let found = self.groups.iter().find(|(group, _)| *group == name);
         found.map_or_else(GroupCounters::default, |(_, counters)| *counters)
     }
 
-    /// The sum of all groups.
+    /// Returns the sum over all groups.
     pub fn total(&self) -> GroupCounters {
         let mut total = GroupCounters::default();
         for (_, counters) in &self.groups {
@@ -51,8 +51,8 @@ impl Counters {
         total
     }
 
-    /// What was done after `earlier`. The greatest depth cannot be taken apart: it stays that of
-    /// the pool's whole life, or 0 for a group that did not read.
+    /// Returns the counts since `earlier`. The maximum depth cannot be subtracted: it covers the pool's whole
+    /// life, or is 0 for a group without reads since then.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let groups = self.groups.iter().map(|(name, now)| {
@@ -79,7 +79,7 @@ impl Counters {
 }
 
 impl GroupCounters {
-    /// Reads per submission, on average.
+    /// Returns the mean number of reads per submission.
     pub fn depth_mean(&self) -> f64 {
         if self.device_batches == 0 {
             0.0
@@ -88,7 +88,7 @@ impl GroupCounters {
         }
     }
 
-    /// Pages asked for, cached or not.
+    /// Returns the number of requested pages, cached or not.
     pub fn pages(&self) -> u64 {
         self.cache_hits + self.device_pages
     }
@@ -117,8 +117,7 @@ impl fmt::Display for Counters {
     }
 }
 
-/// Counts of one group's reads. Cache hits are counted by the shards, under the lock they hold
-/// anyway.
+/// Counters of one group's reads. Cache hits are counted by the shards under their own lock.
 #[derive(Debug, Default)]
 pub(super) struct DeviceCounters {
     device_pages: AtomicU64,

@@ -1,8 +1,8 @@
-//! Reading pages that are not in the pool.
+//! Reads pages that are not in the pool.
 //!
-//! A thread claims the pages it misses, reads them as one batch and publishes them; others that
-//! want a claimed page wait for it. No thread waits for another while it has claims of its own, so
-//! waiting cannot go in circles, and a claim is given up when its read fails or its thread unwinds.
+//! A thread claims the pages it misses, reads them as one batch and publishes them. Other threads that need a
+//! claimed page wait for it. No thread waits while it has claims of its own, so there are no deadlocks. A claim is
+//! released if its read fails or its thread unwinds.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use super::{Claim, Frame, Lookup, Page, PageKey, READ_AHEAD, tally};
 use crate::storage::{ReadRequest, merge_reads};
 use crate::{IoError, verify_page};
 
-/// How long to wait for somebody to release a page before giving up.
+/// How long to wait for a page to be released before giving up.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const ONE_PAGE: Window = Window { slots: 1, reads: 1 };
 
-/// What threads wait for that want a page another thread is reading.
+/// The event for which threads wait that need a page another thread is reading.
 #[derive(Debug, Default)]
 pub(super) struct Ticket {
     done: Mutex<bool>,
@@ -42,7 +42,7 @@ impl Ticket {
     }
 }
 
-/// Pages claimed by this thread and the frames they will be read into.
+/// Pages claimed by this thread, and the frames for them.
 struct Claims<'f> {
     file: &'f FileInner,
     ticket: Arc<Ticket>,
@@ -61,16 +61,16 @@ impl Drop for Claims<'_> {
 /// One page of a window.
 enum Slot {
     Ready(Page),
-    /// Being read by this thread.
+    /// This thread is reading it.
     Claimed,
-    /// Being read by another thread.
+    /// Another thread is reading it.
     Elsewhere(Arc<Ticket>),
 }
 
-/// Outcome of asking for one page more in a window.
+/// Result of taking one more page into a window.
 enum Step {
     Slot(Slot),
-    /// No memory for it now: the window ends here.
+    /// There is no memory for it now: the window ends here.
     Full,
 }
 
@@ -85,9 +85,9 @@ impl FileInner {
         Ok(page.expect("a window serves at least one page"))
     }
 
-    /// Serves a window of the pages whose numbers `number` gives for the indexes of `range`: finds
-    /// the cached ones, reads all others as one batch, and then hands each over in order. Returns
-    /// the index after the last page served, past the range's start.
+    /// Serves a window of pages. `number` gives the page numbers for the indexes in `range`. Finds the cached
+    /// pages, reads all others as one batch, and then passes each to `serve`, in order. Returns the index after
+    /// the last page served, which is past the range's start.
     pub(super) fn load_window(
         &self,
         window: Window,
@@ -138,7 +138,7 @@ impl FileInner {
         let ghost = match claim {
             Claim::Hit(page) => return Ok(Step::Slot(Slot::Ready(page))),
             Claim::Loading(ticket) if Arc::ptr_eq(&ticket, &claims.ticket) => {
-                // The same number twice: the second is served by a window of its own.
+                // The same number twice: the second one is served by another window.
                 return Ok(Step::Full);
             }
             Claim::Loading(ticket) => return Ok(Step::Slot(Slot::Elsewhere(ticket))),
@@ -156,8 +156,8 @@ impl FileInner {
         }
     }
 
-    /// Reads pages that nobody has asked for yet, as far as there is memory. Errors come again when
-    /// the pages are asked for.
+    /// Reads pages that were not requested yet, as far as there is memory. Ignores errors, which come again when
+    /// the pages are requested.
     pub(super) fn read_ahead(&self, pages: impl IntoIterator<Item = u64>) {
         let mut claims = Claims {
             file: self,
@@ -227,8 +227,8 @@ impl FileInner {
         })
     }
 
-    /// Hands the window's pages over, waiting for those that other threads read; ends early where
-    /// another thread's read came to nothing. Returns how many were served.
+    /// Passes on the window's pages, waiting for those that other threads read. Ends early where another thread's
+    /// read failed. Returns how many pages were served.
     fn serve(
         &self,
         slots: Vec<Slot>,
@@ -256,7 +256,7 @@ impl FileInner {
         count
     }
 
-    /// Sleeps a little, so that somebody may release a page; fails when that has not helped.
+    /// Sleeps briefly so that pages may be released. Fails once the patience is exhausted.
     fn wait_for_memory(&self, started: Instant, number: u64) -> Result<(), IoError> {
         let waited = started.elapsed();
         if waited >= PATIENCE {

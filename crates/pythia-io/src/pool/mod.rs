@@ -1,12 +1,11 @@
-//! The buffer pool: pages of many files within one hard memory budget.
+//! The buffer pool: pages of many files within a hard memory budget.
 //!
-//! A page is found in a sharded table ([`shard`]) or read into a frame of the arena ([`arena`]),
-//! verified, and handed out as a [`Page`], which pins it for as long as it lives. Frames of all page
-//! sizes, the pinned ones and those being read included, and the pool's own tables stay within the
-//! budget: when every page is pinned, a reader waits a moment for one and then fails with
-//! [`IoError::CacheFull`], and never takes more memory.
+//! A page is found in a sharded table ([`shard`]), or read into a frame of the arena ([`arena`]) and verified. It
+//! is returned as a [`Page`], which pins it as long as it lives. All frames, including pinned ones and those being
+//! read, and the pool's own tables stay within the budget. If every page is pinned, a reader waits a moment and
+//! then fails with [`IoError::CacheFull`]; it never takes more memory.
 //!
-//! Locks: a shard's and the arena's are never held together, nor across a device read.
+//! Locks: the locks of a shard and of the arena are never held together, nor during a device read.
 
 mod ahead;
 mod arena;
@@ -44,18 +43,18 @@ pub const BUDGET_BYTES_MIN: usize = 1 << 20;
 /// The largest page size.
 pub const PAGE_BYTES_MAX: usize = SLAB_BYTES;
 
-/// Shards of a large pool.
+/// Limit on the number of shards.
 const SHARDS_MAX: usize = 256;
-/// Part of the pool that one call may pin at a time, as a divisor.
+/// Share of the pool that one call may pin at a time, as a divisor.
 const WINDOW_PART: usize = 8;
-/// Part of the pool that one window read ahead may take, as a divisor.
+/// Share of the pool that one read-ahead window may take, as a divisor.
 const AHEAD_PART: usize = 32;
-/// Of the pages that come back soon after leaving, one in so many takes memory from another size.
+/// Every `STEAL_EVERY`-th page that comes back soon after it was evicted takes memory from another page size.
 const STEAL_EVERY: usize = 8;
-/// Slabs compared when one is to be taken.
+/// Number of slabs that are compared when one is stolen.
 const STEAL_CANDIDATES: usize = 8;
 
-/// Which page of which file.
+/// A file and a page number in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct PageKey {
     file: u32,
@@ -75,20 +74,20 @@ impl PageKey {
 /// A page in memory.
 struct Frame {
     key: PageKey,
-    /// How often it was used lately, up to a small number.
+    /// Number of recent uses, up to a small maximum.
     uses: AtomicU8,
     buffer: FrameBuffer,
 }
 
-/// In place of a number of uses: the page was read ahead and nobody has asked for it yet.
+/// Special number of uses: the page was read ahead and not requested yet.
 const READ_AHEAD: u8 = u8::MAX;
 
 impl Frame {
-    /// Takes note of a use; false if it is what the page was read ahead for, which makes it neither
-    /// a hit nor a second use.
+    /// Records a use. Returns false if the page was read ahead for this use, which counts neither as a hit nor as
+    /// a second use.
     #[inline]
     fn touch(&self, most: u8) -> bool {
-        // Not one atomic step: a lost count does no harm, and a hot page is only read.
+        // Not atomic as a whole: a lost count does no harm, and hot pages are then only read.
         let uses = self.uses.load(Ordering::Relaxed);
         if uses == READ_AHEAD {
             self.set_uses(0);
@@ -111,7 +110,7 @@ impl Frame {
         self.uses.store(uses, Ordering::Relaxed);
     }
 
-    /// Takes one use off; false if there was none left.
+    /// Takes one use off. Returns false if there was none.
     fn spend_use(&self) -> bool {
         let uses = self.uses();
         if uses > 0 {
@@ -128,7 +127,7 @@ impl Frame {
 pub struct Page(Arc<Frame>);
 
 impl Page {
-    /// The page's number in its file.
+    /// Returns the page's number in its file.
     pub fn number(&self) -> u64 {
         self.0.key.page
     }
@@ -155,7 +154,7 @@ impl fmt::Debug for Page {
     }
 }
 
-/// Keeps each shard on cache lines of its own.
+/// Keeps each shard on its own cache lines.
 #[repr(align(128))]
 struct Padded(Mutex<Shard>);
 
@@ -166,7 +165,7 @@ pub struct BufferPool {
     budget_bytes: usize,
     arena: Arc<Arena>,
     shards: Box<[Padded]>,
-    /// Where the next eviction begins.
+    /// The shard where the next eviction begins.
     next_shard: AtomicUsize,
     next_file: AtomicU32,
     ghost_hits: AtomicUsize,
@@ -185,10 +184,10 @@ impl fmt::Debug for BufferPool {
 }
 
 impl BufferPool {
-    /// A pool over `storage` that takes at most `budget_bytes` of memory.
+    /// Makes a pool over `storage` that takes at most `budget_bytes` of memory.
     ///
-    /// Memory is taken as pages are read. A budget below [`BUDGET_BYTES_MIN`] is raised to it; use
-    /// [`BufferPool::try_new`] to refuse it instead.
+    /// Memory is taken as pages are read. A budget below [`BUDGET_BYTES_MIN`] is raised to it;
+    /// [`BufferPool::try_new`] refuses it instead.
     pub fn new(storage: Arc<dyn Storage>, budget_bytes: usize) -> Arc<Self> {
         let device = storage.device();
         Self::with_device(storage, budget_bytes, device)
@@ -221,8 +220,7 @@ impl BufferPool {
         })
     }
 
-    /// As [`BufferPool::new`] for a device of this speed, but a budget below [`BUDGET_BYTES_MIN`]
-    /// is an error.
+    /// Like [`BufferPool::new`], for a device of this speed. A budget below [`BUDGET_BYTES_MIN`] is an error.
     pub fn try_new(
         storage: Arc<dyn Storage>,
         budget_bytes: usize,
@@ -239,8 +237,8 @@ impl BufferPool {
 
     /// Opens a file of pages of `page_bytes` each, counted under `group`.
     ///
-    /// Fails if the file's length is not a whole number of pages. Pages of the file leave the pool
-    /// when the last clone of the answer goes.
+    /// Fails if the file's length is not a whole number of pages. Pages of the file leave the pool when the last
+    /// clone of the returned file is dropped.
     pub fn open(
         self: &Arc<Self>,
         name: &str,
@@ -274,7 +272,7 @@ impl BufferPool {
         ))
     }
 
-    /// What the pool has done since it was made.
+    /// Returns the counters since the pool was made.
     pub fn counters(&self) -> Counters {
         let mut hits = [0; GROUPS_MAX];
         for shard in &self.shards {
@@ -292,37 +290,37 @@ impl BufferPool {
         }
     }
 
-    /// The storage the pages come from.
+    /// Returns the storage of the pages.
     pub fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
     }
 
-    /// How fast the device is: what the sizes of batches and of read-ahead come from.
+    /// Returns the speed of the device, which determines the sizes of batches and of read-ahead.
     pub fn device(&self) -> &DeviceProfile {
         &self.device
     }
 
-    /// The memory budget.
+    /// Returns the memory budget.
     pub fn budget_bytes(&self) -> usize {
         self.budget_bytes
     }
 
-    /// Bytes of pages in memory, pinned ones and those being read included.
+    /// Returns the bytes of pages in memory, including pinned pages and pages being read.
     pub fn bytes_in_use(&self) -> usize {
         self.arena.bytes_in_use().0
     }
 
-    /// The most bytes of pages there have been in memory.
+    /// Returns the maximum bytes of pages in memory so far.
     pub fn bytes_in_use_max(&self) -> usize {
         self.arena.bytes_in_use().1
     }
 
-    /// Number of pages in the pool, those being read included.
+    /// Returns the number of pages in the pool, including those being read.
     pub fn page_count(&self) -> usize {
         self.shards.iter().map(|shard| shard.0.lock().len()).sum()
     }
 
-    /// Drops all pages that nobody holds: the cache is cold.
+    /// Drops all unpinned pages, which makes the cache cold.
     pub fn clear(&self) {
         self.drop_pages(None);
     }
@@ -348,7 +346,7 @@ impl BufferPool {
 
     #[inline]
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
-        // Bits the shard's own table makes least use of.
+        // Uses bits that the shard's own table uses least.
         self.shards[(hash >> 44) as usize & (self.shards.len() - 1)]
             .0
             .lock()
@@ -361,29 +359,29 @@ impl BufferPool {
         self.shard(hash).get(hash, key, group)
     }
 
-    /// Whether a page is in the pool, or being read; not a use of it.
+    /// Returns whether a page is in the pool or being read, without counting a use.
     fn contains(&self, key: PageKey) -> bool {
         let hash = key.hash();
         self.shard(hash).contains(hash, key)
     }
 
-    /// Pages of one size that a call may have read, or pinned, at once.
+    /// Returns how many pages of one size a call may have in reads, or pinned, at once.
     fn window_pages(&self, page_bytes: usize) -> usize {
         (self.arena.capacity_bytes() / WINDOW_PART / page_bytes).max(1)
     }
 
-    /// Pages of one size that a call may have read ahead at once, such that what several calls have
-    /// read does not leave again before it is used.
+    /// Returns how many pages of one size a call may read ahead at once. The limit keeps the pages of several
+    /// calls in the pool until they are used.
     fn ahead_pages(&self, page_bytes: usize) -> usize {
         self.arena.capacity_bytes() / AHEAD_PART / page_bytes
     }
 
-    /// A frame to read a page into, made free if need be; `None` if everything is pinned.
+    /// Returns a frame to read a page into; evicts a page if needed. `None` if everything is pinned.
     fn try_frame(&self, page_bytes: usize, key: PageKey, ghost: bool) -> Option<FrameBuffer> {
         if let Some(frame) = self.arena.allocate(page_bytes, key) {
             return Some(frame);
         }
-        // Pages of this size leave too early: let the sizes' parts of the memory shift.
+        // Pages of this size are evicted too early: lets their share of the memory grow.
         if ghost
             && self
                 .ghost_hits
@@ -410,8 +408,8 @@ impl BufferPool {
         None
     }
 
-    /// Frees a slab of another page size: the least used of a few. Unless `forced`, only one whose
-    /// pages are hardly used, and those passed over age.
+    /// Frees a slab of another page size, the least used of a few. Unless `forced`, frees it only if its pages are
+    /// hardly used, and the compared ones age.
     fn steal_slab(&self, page_bytes: usize, forced: bool) -> bool {
         let mut left = self.arena.slab_count();
         while left > 0 {
@@ -441,8 +439,8 @@ impl BufferPool {
         false
     }
 
-    /// The uses of all pages of a slab, each of which is thereby one use older; `None` if one of
-    /// them cannot be evicted.
+    /// Returns the sum of the uses of a slab's pages, and ages each page by one use. `None` if one of them cannot
+    /// be evicted.
     fn slab_uses(&self, slab: u32, keys: &[PageKey]) -> Option<usize> {
         let mut uses = 0;
         for key in keys {

@@ -1,4 +1,4 @@
-//! A file of sealed pages, seen through the pool.
+//! A file of sealed pages, read through the pool.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,9 +10,9 @@ use super::{BufferPool, Lookup, Page, PageKey};
 use crate::IoError;
 use crate::storage::ReadFile;
 
-/// Windows of a large batch that are read ahead, each by a helper.
+/// Number of windows of a large batch that are read ahead, each by a helper.
 const AHEAD_WINDOWS: usize = 2;
-/// Pages of such a window, as a multiple of the device's depth.
+/// Pages of such a window, as a multiple of the device's queue depth.
 const AHEAD_DEPTHS: usize = 2;
 
 /// A file of sealed pages of one size. Clones share the file.
@@ -21,7 +21,7 @@ pub struct PagedFile {
     inner: Arc<FileInner>,
 }
 
-/// The file and what belongs to it; its pages leave the pool when it is dropped.
+/// The file and its settings. Its pages leave the pool when it is dropped.
 pub(super) struct FileInner {
     pub(super) pool: Arc<BufferPool>,
     pub(super) file: Arc<dyn ReadFile>,
@@ -29,7 +29,7 @@ pub(super) struct FileInner {
     pub(super) group: usize,
     pub(super) counters: Arc<DeviceCounters>,
     batch: Window,
-    /// Pages of a large batch that are read at a time, while others are served.
+    /// Pages of a large batch that are read ahead at a time, while others are served.
     ahead_pages: Option<usize>,
     scan: Window,
     id: u32,
@@ -39,7 +39,7 @@ pub(super) struct FileInner {
 /// Limits of one window of pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    /// Pages served together, cached ones included: they are pinned meanwhile.
+    /// Pages served together, including cached ones; they are pinned meanwhile.
     pub(super) slots: usize,
     /// Pages read together.
     pub(super) reads: usize,
@@ -85,27 +85,27 @@ impl PagedFile {
         }
     }
 
-    /// Number of pages in the file.
+    /// Returns the number of pages in the file.
     pub fn page_count(&self) -> u64 {
         self.inner.page_count
     }
 
-    /// Size of a page in bytes.
+    /// Returns the size of a page in bytes.
     pub fn page_bytes(&self) -> usize {
         self.inner.page_bytes
     }
 
-    /// The file's name within its storage.
+    /// Returns the file's name within its storage.
     pub fn name(&self) -> &str {
         self.inner.file.name()
     }
 
-    /// The pool the pages go through.
+    /// Returns the pool.
     pub fn pool(&self) -> &Arc<BufferPool> {
         &self.inner.pool
     }
 
-    /// One page, from the pool or with one device read.
+    /// Returns one page, from the pool or with one device read.
     #[inline]
     pub fn page(&self, number: u64) -> Result<Page, IoError> {
         let inner = &*self.inner;
@@ -115,7 +115,7 @@ impl PagedFile {
         }
     }
 
-    /// The page, if it is in the pool.
+    /// Returns the page if it is in the pool.
     pub fn cached(&self, number: u64) -> Option<Page> {
         let inner = &*self.inner;
         match inner.pool.get(inner.key(number), inner.group) {
@@ -124,18 +124,17 @@ impl PagedFile {
         }
     }
 
-    /// Returns whether the page is in the pool; not counted as a use of it.
+    /// Returns whether the page is in the pool, without counting a use.
     pub fn contains(&self, number: u64) -> bool {
         self.inner.pool.contains(self.inner.key(number))
     }
 
-    /// Pages by number, in the order given: `f` gets the index within `numbers` and the page.
+    /// Passes pages to `f` by number, in the given order, each with its index in `numbers`.
     ///
-    /// `numbers` should be sorted and distinct. Pages that are not in the pool are read in windows of
-    /// the device's queue depth, each submitted as one batch in which neighbours become one read; at
-    /// most one window of pages is pinned at a time. Of a large batch the next windows are read by
-    /// helper threads while `f` works on this one, so that the device is never idle. Stops at the
-    /// first error, of a read or of `f`.
+    /// `numbers` should be sorted and distinct. Pages that are not in the pool are read in windows of the device's
+    /// queue depth. Each window is submitted as one batch, in which neighbours become one read. At most one window
+    /// of pages is pinned at a time. Of a large batch, helper threads read the next windows while `f` works on
+    /// this one, so that the device is never idle. Stops at the first error, of a read or of `f`.
     pub fn pages<E: From<IoError>>(
         &self,
         numbers: &[u64],
@@ -146,7 +145,7 @@ impl PagedFile {
             Some(window) if numbers.len() > window => window,
             _ => return self.serve(inner.batch, numbers.len(), |index| numbers[index], f),
         };
-        // Nothing is read ahead for pages that are all there.
+        // Nothing is read ahead while pages are found in the pool.
         let mut next = 0;
         while let Some(page) = numbers.get(next).and_then(|number| self.cached(*number)) {
             f(next, &page)?;
@@ -175,9 +174,9 @@ impl PagedFile {
         Ok(())
     }
 
-    /// All pages of a range in order, in large reads: `f` gets the page's number and the page.
+    /// Passes all pages of a range to `f` in order, with their numbers, in large reads.
     ///
-    /// At most one window (1 MiB on most devices) is pinned at a time; the next is read meanwhile.
+    /// At most one window (1 MiB on most devices) is pinned at a time; the next one is read meanwhile.
     pub fn pages_sequential<E: From<IoError>>(
         &self,
         range: Range<u64>,
@@ -188,7 +187,7 @@ impl PagedFile {
         let mut ahead: Option<Range<u64>> = None;
         let mut next = range.start;
         while next < range.end {
-            // Read ahead from the first miss on; on entering what was read ahead, read on.
+            // Reads ahead from the first miss on. On entering what was read ahead, reads on.
             let due = match &ahead {
                 Some(ahead) => ahead.start <= next,
                 None => !inner.pool.contains(inner.key(next)),
@@ -216,9 +215,9 @@ impl PagedFile {
         Ok(())
     }
 
-    /// Says that these pages will be asked for soon; of a long range, only the first window (1 MiB on most devices, or an
-    /// eighth of a small pool) is taken note of. Returns at once: a helper thread reads those that
-    /// are not in the pool, in large reads.
+    /// Announces that these pages will be requested soon. Of a long range, only the first window counts (1 MiB on
+    /// most devices, or an eighth of a small pool). Returns at once: a helper thread reads the pages that are not
+    /// in the pool, in large reads.
     pub fn prefetch(&self, pages: Range<u64>) {
         let inner = &self.inner;
         let most = pages.start.saturating_add(inner.scan.reads as u64);
@@ -239,7 +238,7 @@ impl PagedFile {
         let mut window: Vec<(usize, Page)> = Vec::new();
         let mut next = 0;
         while next < count {
-            // What is cached is handed over as it is found, up to the first page that is not.
+            // Cached pages are passed on as they are found, up to the first miss.
             if let Some(page) = self.cached(number(next)) {
                 f(next, &page)?;
                 next += 1;

@@ -1,14 +1,14 @@
-//! One part of the pool's table: which pages it holds, and which goes first when room is needed.
+//! One part of the pool's table: the pages it holds, and their order of eviction.
 //!
-//! Replacement follows S3-FIFO (Yang et al., SOSP 2023), per page size: new pages enter a small
-//! queue and leave by it unless they are used again; those that are move to the main queue, where
-//! each use buys another round; a page that comes back soon after leaving (a ghost) enters the main
-//! queue at once. So a scan passes through the small queue and leaves hot pages alone.
+//! Replacement follows S3-FIFO (Yang et al., SOSP 2023), per page size. New pages enter a small queue and leave it
+//! unless they are used again. Those that are used move to the main queue, where each use buys another round. A
+//! page that comes back soon after it was evicted (a ghost) enters the main queue at once. So a scan passes
+//! through the small queue and leaves hot pages alone.
 //!
 //! Invariants:
-//! - each page in the table is in exactly one queue; each page being read is in none;
-//! - a page somebody holds is not evicted: copies of its handle are made under the shard's lock or
-//!   from another copy, so a count of one, seen under the lock, stays one.
+//! - Each page in the table is in exactly one queue; each page being read is in none.
+//! - A pinned page is not evicted. Copies of its handle are made under the shard's lock or from another copy, so a
+//!   count of one, seen under the lock, stays one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use super::counters::GROUPS_MAX;
 use super::load::Ticket;
 use super::{Frame, Page, PageKey, tally};
 
-/// Uses remembered per page.
+/// Limit on the uses remembered per page.
 const USES_MAX: u8 = 3;
 /// Uses in the small queue that earn a place in the main queue.
 const USES_TO_STAY: u8 = 2;
-/// The small queue's part of all pages, as a divisor.
+/// Share of the small queue in all pages, as a divisor.
 const SMALL_PART: usize = 10;
 
-/// What the pool knows about one page.
+/// The state of one page.
 enum Residence {
     Cached(Arc<Frame>),
-    /// Some thread is reading it.
+    /// A thread is reading it.
     Loading(Arc<Ticket>),
 }
 
@@ -39,7 +39,7 @@ struct Slot {
     residence: Residence,
 }
 
-/// Answer to a lookup.
+/// Result of a lookup.
 pub(super) enum Lookup {
     Hit(Page),
     /// Another thread is reading the page.
@@ -47,11 +47,11 @@ pub(super) enum Lookup {
     Absent,
 }
 
-/// Answer to a lookup that claims an absent page.
+/// Result of a lookup that claims an absent page.
 pub(super) enum Claim {
     Hit(Page),
     Loading(Arc<Ticket>),
-    /// The caller has to read the page; `ghost` if it left the cache not long ago.
+    /// The caller has to read the page; `ghost` if it was evicted recently.
     Claimed {
         ghost: bool,
     },
@@ -61,7 +61,7 @@ pub(super) enum Claim {
 pub(super) struct Shard {
     table: HashTable<Slot>,
     queues: Vec<Queues>,
-    /// Fingerprints of pages evicted lately, at a place given by their hash.
+    /// Fingerprints of recently evicted pages, at an index given by their hash.
     ghosts: Box<[u32]>,
     /// Pages found cached, per group of files.
     pub(super) hits: [u64; GROUPS_MAX],
@@ -81,7 +81,7 @@ impl Queues {
 }
 
 impl Shard {
-    /// `ghosts` is how many evicted pages to remember.
+    /// Makes a shard that remembers `ghosts` evicted pages.
     pub(super) fn new(ghosts: usize) -> Self {
         Self {
             table: HashTable::new(),
@@ -115,7 +115,7 @@ impl Shard {
         }
     }
 
-    /// Looks a page up, and if nobody has it marks it as being read under `ticket`.
+    /// Looks a page up. If it is absent, marks it as being read under `ticket`.
     pub(super) fn get_or_claim(
         &mut self,
         hash: u64,
@@ -132,7 +132,7 @@ impl Shard {
         }
     }
 
-    /// Puts a page in place that this thread had claimed.
+    /// Publishes a page that this thread had claimed.
     pub(super) fn publish(&mut self, hash: u64, frame: Arc<Frame>) {
         let key = frame.key;
         let page_bytes = frame.buffer.len();
@@ -142,7 +142,7 @@ impl Shard {
         let place = self.ghost_place(hash);
         let ghost = self.ghosts[place] == fingerprint(hash);
         let queues = self.queues(page_bytes);
-        // A page that came back soon after it had left has shown that it is used.
+        // A page that came back soon after it was evicted has proved that it is used.
         if ghost {
             queues.main.push_back(key);
             self.ghosts[place] = 0;
@@ -151,8 +151,8 @@ impl Shard {
         }
     }
 
-    /// Marks a page as being read under `ticket`, unless it is here or being read already.
-    /// Says whether it left the cache not long ago.
+    /// Marks a page as being read under `ticket`, unless it is present or being read. Returns whether it was
+    /// evicted recently.
     pub(super) fn claim_ahead(
         &mut self,
         hash: u64,
@@ -165,7 +165,7 @@ impl Shard {
         Some(self.claim(hash, key, ticket))
     }
 
-    /// Whether a page is here or being read.
+    /// Returns whether a page is present or being read.
     pub(super) fn contains(&self, hash: u64, key: PageKey) -> bool {
         self.table.find(hash, |slot| slot.key == key).is_some()
     }
@@ -177,7 +177,7 @@ impl Shard {
         self.ghosts[self.ghost_place(hash)] == fingerprint(hash)
     }
 
-    /// Gives up a claim.
+    /// Releases a claim.
     pub(super) fn release(&mut self, hash: u64, key: PageKey) {
         if let Entry::Occupied(entry) =
             self.table
@@ -188,22 +188,21 @@ impl Shard {
         }
     }
 
-    /// Takes out the page of this size that is missed least; the caller drops it, outside the lock.
+    /// Takes out the page of this size that will be missed least. The caller drops it outside the lock.
     pub(super) fn evict(&mut self, page_bytes: usize) -> Option<Arc<Frame>> {
         let which = self
             .queues
             .iter()
             .position(|q| q.page_bytes == page_bytes)?;
-        // Each page is looked at until its uses are spent; pinned pages are passed over.
+        // Each page is looked at until its uses are spent; pinned pages are skipped.
         let pages = self.queues[which].len();
-        // Pages being read will join the small queue: a large batch must not drain the main queue
-        // first.
+        // Pages being read will join the small queue: a large batch must not drain the main queue first.
         let queued: usize = self.queues.iter().map(Queues::len).sum();
         let loading = self.table.len().saturating_sub(queued);
         let mut pinned = 0;
         for _ in 0..pages * (USES_MAX as usize + 2) {
             let queues = &mut self.queues[which];
-            // The small queue keeps its part, unless the whole main queue is pinned.
+            // The small queue keeps its share, unless the whole main queue is pinned.
             let small_is_due = (queues.small.len() + loading) * SMALL_PART >= pages + loading
                 || pinned > queues.main.len();
             let from_small = small_is_due && !queues.small.is_empty() || queues.main.is_empty();
@@ -242,7 +241,7 @@ impl Shard {
         None
     }
 
-    /// How much a page is used, if it could be evicted.
+    /// Returns the uses of a page if it could be evicted.
     pub(super) fn evictable(&self, hash: u64, key: PageKey, slab: u32) -> Option<u8> {
         match self.table.find(hash, |slot| slot.key == key) {
             Some(Slot {
@@ -255,7 +254,7 @@ impl Shard {
         }
     }
 
-    /// Lets one use of a page be forgotten.
+    /// Takes one use off a page.
     pub(super) fn age(&self, hash: u64, key: PageKey) {
         if let Some(Slot {
             residence: Residence::Cached(frame),
@@ -266,7 +265,7 @@ impl Shard {
         }
     }
 
-    /// Takes out a page wherever it is queued, if nobody holds it.
+    /// Takes out a page from its queue, if it is not pinned.
     pub(super) fn evict_page(&mut self, hash: u64, key: PageKey, slab: u32) -> Option<Arc<Frame>> {
         self.evictable(hash, key, slab)?;
         let frame = self.take(hash, key)?;
@@ -279,7 +278,7 @@ impl Shard {
         Some(frame)
     }
 
-    /// Takes out all pages nobody holds, of one file or of all, and forgets what was evicted.
+    /// Takes out all unpinned pages, of one file or of all, and forgets the evicted ones.
     pub(super) fn clear(&mut self, file: Option<u32>) -> Vec<Arc<Frame>> {
         let mut frames = Vec::new();
         let taken = self.table.extract_if(|slot| {
@@ -311,7 +310,7 @@ impl Shard {
         frames
     }
 
-    /// Number of pages held.
+    /// Returns the number of pages.
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
@@ -342,7 +341,7 @@ impl Shard {
     }
 }
 
-/// Tells ghosts at the same place apart; never 0.
+/// Returns a number, never 0, that distinguishes ghosts with the same index.
 fn fingerprint(hash: u64) -> u32 {
     (hash as u32) | 1
 }

@@ -1,22 +1,22 @@
-//! How many pages a thread has asked pools for, so that what queries take can be told apart while
-//! several run: a query runs on one thread at a time.
+//! Counts the pages that a thread requests from pools. A query runs on one thread at a time, so this separates the
+//! costs of concurrent queries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The pages that one thread has asked pools for since it began. Other threads may look.
+/// The pages that one thread has requested from pools so far. Other threads may read the counts.
 #[derive(Debug, Default)]
 pub struct PageTally {
     cache_hits: AtomicU64,
     device_pages: AtomicU64,
 }
 
-/// Pages asked for.
+/// Numbers of requested pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageCounts {
     /// Found in memory.
     pub cache_hits: u64,
-    /// Read from the device, here or ahead of their use.
+    /// Read from the device, on request or ahead of it.
     pub device_pages: u64,
 }
 
@@ -25,12 +25,12 @@ thread_local! {
 }
 
 impl PageTally {
-    /// That of the calling thread.
+    /// Returns the tally of the calling thread.
     pub fn of_this_thread() -> Arc<Self> {
         TALLY.with(Arc::clone)
     }
 
-    /// What it has counted so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> PageCounts {
         PageCounts {
             cache_hits: self.cache_hits.load(Relaxed),
@@ -50,7 +50,7 @@ pub(super) fn read(pages: usize) {
     TALLY.with(|tally| add(&tally.device_pages, pages as u64));
 }
 
-/// Only its own thread writes a tally, so that a load and a store do.
+/// Adds to a counter. Only its own thread writes a tally, so a load and a store are enough.
 #[inline]
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Relaxed) + more, Relaxed);

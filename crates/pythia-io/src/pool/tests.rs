@@ -1,4 +1,4 @@
-//! The pool against the budget, damaged files, many threads and an oracle.
+//! Tests of the pool with small budgets, damaged files, many threads and an oracle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::{
     ReadFile, ReadRequest, SEAL_BYTES, WriteFile,
 };
 
-/// What the file `name` has on its page `number`, after the seal.
+/// Returns the expected bytes of page `number` of the file `name`, valid after the seal.
 fn content(name: &str, number: u64, page_bytes: usize) -> Vec<u8> {
     let mut state = number.wrapping_mul(31).wrapping_add(name.len() as u64) | 1;
     let words = (0..page_bytes / 8).flat_map(|_| {
@@ -345,7 +345,7 @@ fn a_full_pool_waits_and_then_says_raise_cache() {
     for page in &pinned {
         check(&file, page);
     }
-    // Somebody lets go while another waits.
+    // A page is released while another reader waits.
     let waiting = file.clone();
     let reader = std::thread::spawn(move || waiting.page(999).map(|page| page.number()));
     std::thread::sleep(Duration::from_millis(50));
@@ -377,7 +377,7 @@ fn clones_of_a_page_keep_it_pinned_and_outlive_the_file() {
     check(&file, &copy);
     let bytes = copy.to_vec();
     drop(file);
-    // A helper may still be done with the file only now.
+    // A helper may still hold the file.
     for _ in 0..1000 {
         if pool.bytes_in_use() > 4096 {
             std::thread::sleep(Duration::from_millis(1));
@@ -405,7 +405,7 @@ fn a_scan_leaves_hot_pages_alone() {
         .filter(|&&number| file.cached(number).is_some())
         .count();
     assert!(
-        // How many depends on when read-ahead threads run; least recently used would keep none.
+        // The number depends on when read-ahead threads run; least recently used would keep none.
         kept > 100,
         "{kept} of 300 hot pages survived a scan of four times the cache"
     );
@@ -416,7 +416,7 @@ fn memory_moves_to_the_page_size_that_needs_it() {
     let pool = BufferPool::new(memory(&[("spo", 4096, 4000), ("pso", 16384, 400)]), 8 << 20);
     let tuples = pool.open("spo", 4096, "spo").unwrap();
     let columns = pool.open("pso", 16384, "pso").unwrap();
-    // The small pages take everything first, and are then used no more.
+    // The small pages take everything first, and are then no longer used.
     tuples
         .pages_sequential(0..4000, |_, _| Ok::<_, IoError>(()))
         .unwrap();
@@ -571,7 +571,7 @@ fn a_batch_on_a_modelled_device_costs_a_fraction_of_single_reads() {
     );
 }
 
-/// A storage whose reads panic: claims must be given up even so.
+/// A storage whose reads panic: claims must be released even so.
 #[derive(Debug)]
 struct PanickingStorage(Arc<dyn Storage>, AtomicBool);
 
@@ -633,7 +633,7 @@ fn counters_print_as_a_table() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is asked for in whatever order, the bytes are those of the files, and the budget holds.
+    /// Any reads in any order return the files' bytes, and the budget holds.
     #[test]
     fn random_reads_match_the_files(
         steps in proptest::collection::vec(
@@ -698,7 +698,7 @@ fn large_batches_are_served_in_order_whole_and_once() {
     for budget in [1 << 20, 16 << 20] {
         let pool = BufferPool::new(storage.clone(), budget);
         let file = pool.open("spo", 4096, "spo").unwrap();
-        // Some are cached, at the begin and in the middle.
+        // Some pages are cached, at the beginning and in the middle.
         file.pages(&[0, 3, 2700], |_, _| Ok::<_, IoError>(()))
             .unwrap();
         let numbers: Vec<u64> = (0..5000).step_by(3).collect();
@@ -712,7 +712,7 @@ fn large_batches_are_served_in_order_whole_and_once() {
         .unwrap();
         assert_eq!(next, numbers.len());
         assert!(pool.bytes_in_use_max() <= budget);
-        // An error ends it, with no page left pinned.
+        // An error stops the batch, with no page left pinned.
         let stop = |index: usize, _: &Page| match index {
             700 => Err(IoError::NotFound { name: "x".into() }),
             _ => Ok(()),

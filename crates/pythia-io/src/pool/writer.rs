@@ -1,16 +1,16 @@
-//! Writing a file of pages, front to back.
+//! Writes a file of pages, front to back.
 
 use std::fmt;
 
 use crate::storage::{ALIGNMENT, WriteFile};
 use crate::{AlignedBuffer, IoError, SEAL_BYTES, seal_page};
 
-/// Bytes collected before they are handed to the device.
+/// Bytes collected before they are written to the device.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// Seals pages and appends them to a file in large aligned writes.
 ///
-/// The memory is one buffer of 1 MiB. Without [`PageWriter::finish`] the file is not to be trusted.
+/// Uses one buffer of 1 MiB. Without [`PageWriter::finish`] the file must not be used.
 pub struct PageWriter {
     file: Box<dyn WriteFile>,
     page_bytes: usize,
@@ -20,7 +20,7 @@ pub struct PageWriter {
 }
 
 impl PageWriter {
-    /// Writes pages of `page_bytes` each to an empty file.
+    /// Makes a writer of pages of `page_bytes` each to an empty file.
     ///
     /// # Panics
     /// If the page size is not a multiple of [`ALIGNMENT`].
@@ -39,10 +39,10 @@ impl PageWriter {
         }
     }
 
-    /// Seals a page as the file's next and appends it; returns its number.
+    /// Seals a page as the file's next page and appends it. Returns its number.
     ///
-    /// Bytes 0..4 of `page` are overwritten with the seal. A page shorter than the page size is
-    /// filled up with zeros in the file; its seal in `page` is then not that of the file.
+    /// Overwrites bytes 0..4 of `page` with the seal. A page shorter than the page size is padded with zeros in
+    /// the file; the seal covers the padding too.
     ///
     /// # Panics
     /// If `page` is longer than the page size or shorter than the seal.
@@ -67,12 +67,12 @@ impl PageWriter {
         Ok(number)
     }
 
-    /// Number of pages pushed: the number of the next page.
+    /// Returns the number of pages pushed, which is the number of the next page.
     pub fn page_count(&self) -> u64 {
         self.page_count
     }
 
-    /// Size of a page in bytes.
+    /// Returns the size of a page in bytes.
     pub fn page_bytes(&self) -> usize {
         self.page_bytes
     }

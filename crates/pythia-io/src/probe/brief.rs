@@ -1,4 +1,4 @@
-//! The brief probe: what the store most needs to know of its device, by reading a file it has.
+//! The brief probe: measures the most important properties of a device by reading an existing file.
 
 use std::fs::File;
 use std::io;
@@ -7,31 +7,31 @@ use std::time::{Duration, Instant};
 use super::stream::{self, Run, Transfer};
 use super::{DeviceIdentity, DeviceProfile, Origin, RandomReads, SplitMix};
 
-/// A smaller file says little: it may be in a cache of the device as a whole.
+/// Minimum size of the file. A smaller one may be in a cache of the device as a whole.
 const FILE_BYTES_MIN: u64 = 8 << 20;
-/// How long each stream runs; there are at most 19 of them.
+/// Duration of each stream; there are at most 19 of them.
 const STREAM: Duration = Duration::from_millis(13);
-/// Depths tried, for each read size.
+/// Depths tried for each read size.
 const DEPTHS: [u32; 4] = [8, 32, 64, 128];
-/// How often each is tried: the best counts, as others who use the device only slow it.
+/// Number of times each is tried. The best counts, because other users of the device can only slow it down.
 const ROUNDS: usize = 2;
 /// Read sizes tried.
 const SIZES: [usize; 2] = [4 << 10, 16 << 10];
-/// Reads of the sequential stream.
+/// Read size of the sequential stream, in bytes, and its depth.
 const SEQUENTIAL_BYTES: usize = 256 << 10;
 const SEQUENTIAL_DEPTH: usize = 4;
-/// Where a read takes longer than this, deep queues would keep whoever waits waiting.
+/// If a read takes longer than this, deep queues would make other readers wait.
 const SLOW: Duration = Duration::from_millis(2);
 
-/// The least depth that a brief look may find best: that a deeper queue gives nothing takes more
-/// than a moment to tell, and costs a device that is not slow little.
+/// Minimum depth that the brief probe reports. A short measurement cannot show that a deeper queue gains nothing,
+/// and a deeper queue costs little on a device that is not slow.
 const DEPTH_MIN: u32 = 32;
-/// If half of the reads take so many times what the quickest tenth do, they have waited for a
-/// processor, not for the device.
+/// If half of the reads take this multiple of the quickest tenth, they have waited for a processor, not for the
+/// device.
 const BUSY: u64 = 4;
 
-/// Measures the device that a file is on for about a quarter of a second by reading the file, which is
-/// open for direct reads. `None` if the file is too small, or the machine too busy, to tell.
+/// Measures the device of a file for about a quarter of a second by reading the file, which must be open for
+/// direct reads. `None` if the file is too small or the machine too busy for a result.
 pub fn brief(file: &File) -> io::Result<Option<DeviceProfile>> {
     let bytes = file.metadata()?.len();
     if bytes < FILE_BYTES_MIN {
@@ -45,7 +45,7 @@ pub fn brief(file: &File) -> io::Result<Option<DeviceProfile>> {
         }
     }
     let sequential = sequential(file, bytes)?.bytes_per_second() as u64;
-    // What can be read at random can be read in a row.
+    // Data that can be read at random can be read sequentially at the same rate.
     let at_random = random.iter().map(|reads| reads.bytes * reads.per_second);
     let sequential = at_random.fold(sequential, u64::max).max(1);
     Ok(Some(DeviceProfile {
@@ -82,7 +82,7 @@ fn random_reads(file: &File, file_bytes: u64, size: usize) -> io::Result<Option<
     Ok(Some(reads))
 }
 
-/// The median; `None` if it says more of the machine's load than of the device.
+/// Returns the median; `None` if it shows the machine's load rather than the device.
 fn undisturbed_median(mut nanoseconds: Vec<u64>) -> Option<u64> {
     nanoseconds.sort_unstable();
     let quick = *nanoseconds.get(nanoseconds.len() / 10)?;

@@ -1,4 +1,4 @@
-//! Which device a folder is on.
+//! The identity of the device that a folder is on.
 #![expect(
     unsafe_code,
     reason = "fstatvfs is a system call without a safe wrapper"
@@ -13,26 +13,26 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// The file system a folder is on and the device below it, as far as the system tells.
+/// The file system of a folder and the device below it, as far as the system provides them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceIdentity {
-    /// Major and minor number of the device (`stat`'s `st_dev`).
+    /// Major and minor number of the device (`st_dev` of `stat`).
     pub device: (u32, u32),
-    /// The file system's kind, for example `ext4`; empty if unknown.
+    /// The type of the file system, for example `ext4`; empty if unknown.
     pub file_system: String,
-    /// The file system's own number (`statvfs`'s `f_fsid`; for many kinds, made from its UUID).
+    /// The file system's id (`f_fsid` of `statvfs`; for many types derived from its UUID).
     pub file_system_id: u64,
-    /// What the device says it is; empty if it says nothing.
+    /// The model that the device reports; empty if it reports none.
     pub model: String,
 }
 
 impl DeviceIdentity {
-    /// Looks a folder's device up.
+    /// Returns the device of a folder.
     pub fn of(folder: &Path) -> io::Result<Self> {
         Self::of_file(&File::open(folder)?)
     }
 
-    /// Looks the device of a file or folder up.
+    /// Returns the device of a file or folder.
     pub fn of_file(file: &File) -> io::Result<Self> {
         let number = file.metadata()?.dev();
         let device = (libc::major(number), libc::minor(number));
@@ -44,7 +44,7 @@ impl DeviceIdentity {
         })
     }
 
-    /// One line for people.
+    /// Returns a description in one line.
     pub fn describe(&self) -> String {
         let (major, minor) = self.device;
         let device = format!("device {major}:{minor}");
@@ -58,7 +58,7 @@ impl DeviceIdentity {
     }
 }
 
-/// Bytes that may still be written to the file system of a folder.
+/// Returns the free bytes of a folder's file system.
 pub fn free_bytes(folder: &Path) -> io::Result<u64> {
     let found = statvfs(&File::open(folder)?)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
@@ -74,7 +74,7 @@ fn statvfs(file: &File) -> io::Result<libc::statvfs> {
     Ok(unsafe { found.assume_init() })
 }
 
-/// The kind of file system that is mounted from a device.
+/// Returns the type of the file system that is mounted from a device.
 fn file_system((major, minor): (u32, u32)) -> String {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let number = format!("{major}:{minor}");
@@ -85,7 +85,7 @@ fn file_system((major, minor): (u32, u32)) -> String {
     kind.unwrap_or_default().to_owned()
 }
 
-/// The model of a block device, or of the one it is a partition of.
+/// Returns the model of a block device, or of the device it is a partition of.
 fn model((major, minor): (u32, u32)) -> String {
     let folder = format!("/sys/dev/block/{major}:{minor}");
     let names = ["device/model", "../device/model"];

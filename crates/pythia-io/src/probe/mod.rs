@@ -1,10 +1,9 @@
-//! How fast a device is: measured streams of transfers, the file they go to, and the profile that
-//! comes of them.
+//! Measures the speed of a device: streams of transfers, a file for them, and the resulting profile.
 //!
-//! - [`stream::run`] keeps so many reads and writes in flight and times each;
-//! - [`TestFile`] is a file to do that to, which vanishes with the process, however that ends;
-//! - [`DeviceProfile`] is what the store keeps of it; [`brief`] finds the most important of it in
-//!   a few tenths of a second, by reading a file that is there.
+//! - [`stream::run`] keeps a number of reads and writes in flight and times each.
+//! - [`TestFile`] is a file for that, which disappears with the process however that ends.
+//! - [`DeviceProfile`] is the result that the store keeps. [`brief`] finds its most important figures in a few
+//!   tenths of a second, by reading an existing file.
 
 use std::fs::File;
 use std::io;
@@ -23,7 +22,7 @@ pub use identity::{DeviceIdentity, free_bytes};
 pub use profile::{DeviceProfile, Origin, RandomReads, sweet_spot};
 pub use test_file::{TEST_FILE_BYTES_MIN, TestFile};
 
-/// Opens a file to measure reads of it: past the kernel's cache, where the file system lets us.
+/// Opens a file to measure reads of it, past the kernel's cache if the file system allows that.
 pub fn open_to_measure(path: &Path) -> io::Result<File> {
     match open_direct(path) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => File::open(path),
@@ -31,12 +30,12 @@ pub fn open_to_measure(path: &Path) -> io::Result<File> {
     }
 }
 
-/// A small random number generator: where to read need not be very random.
+/// A small random number generator. Read offsets need no high-quality randomness.
 #[derive(Clone, Debug)]
 pub struct SplitMix(pub u64);
 
 impl SplitMix {
-    /// The next number.
+    /// Returns the next number.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -44,12 +43,12 @@ impl SplitMix {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below a bound.
+    /// Returns a number below a bound.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Fills bytes.
+    /// Fills a buffer with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);

@@ -1,7 +1,6 @@
-//! What is known of a device's speed: what queue depths, read-ahead, page sizes and the planner's
-//! costs come from.
+//! The profile of a device's speed, which determines queue depths, read-ahead, page sizes and the planner's costs.
 //!
-//! All figures are whole numbers, so that a profile written and read again is the same to the bit.
+//! All figures are whole numbers, so that a profile is exactly the same after it is written and read.
 
 use std::fmt;
 
@@ -11,17 +10,17 @@ use super::DeviceIdentity;
 
 /// Share of the best rate at which a depth counts as good enough.
 const GOOD_ENOUGH: f64 = 0.95;
-/// A larger page is as cheap as a smaller one if it is slower by no more than this.
+/// A larger page counts as equally cheap if it is slower by no more than this factor.
 const AS_CHEAP: f64 = 1.05;
-/// The least and the most that a scan reads at a time.
+/// Limits on the bytes that a scan reads at a time.
 const SCAN_WINDOW_MIN: u64 = 1 << 20;
 const SCAN_WINDOW_MAX: u64 = 8 << 20;
 
-/// Where a profile comes from, from the least to the most trustworthy.
+/// The origin of a profile, from the least to the most trustworthy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// Nothing was measured: figures of an ordinary cloud disk.
+    /// Nothing was measured: the figures of an ordinary cloud disk.
     #[default]
     Assumed,
     /// A device with a modelled speed.
@@ -32,18 +31,18 @@ pub enum Origin {
     Full,
 }
 
-/// The speed of a device, as the storage layer reads from it.
+/// The speed of a device as seen by the storage layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceProfile {
-    /// Where the figures come from.
+    /// The origin of the figures.
     pub origin: Origin,
-    /// The device they are of; `None` for devices that are not there.
+    /// The measured device; `None` for devices that do not exist.
     pub identity: Option<DeviceIdentity>,
     /// Random reads by size, smallest first; never empty.
     pub random: Vec<RandomReads>,
-    /// Bytes a second of large reads one behind the other.
+    /// Bytes per second of large sequential reads.
     pub sequential_read_bytes: u64,
-    /// Bytes a second of large writes one behind the other, if measured.
+    /// Bytes per second of large sequential writes, if measured.
     pub sequential_write_bytes: Option<u64>,
     /// Nanoseconds until a small write is durable, if measured.
     pub sync_ns: Option<u64>,
@@ -52,18 +51,18 @@ pub struct DeviceProfile {
 /// Random reads of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RandomReads {
-    /// Bytes of a read.
+    /// Size of a read, in bytes.
     pub bytes: u64,
     /// Nanoseconds of one read with no other in flight.
     pub latency_ns: u64,
     /// The sweet spot: the smallest number of reads in flight that gives about the best rate.
     pub depth: u32,
-    /// Reads a second at that depth.
+    /// Reads per second at that depth.
     pub per_second: u64,
 }
 
 impl RandomReads {
-    /// From a latency and the rates measured at some depths, in order of depth.
+    /// Makes the figures from a latency and the rates measured at some depths, in order of depth.
     ///
     /// # Panics
     /// If there are no rates.
@@ -78,7 +77,7 @@ impl RandomReads {
     }
 }
 
-/// The smallest depth that gives at least 95 % of the best rate, and its rate.
+/// Returns the smallest depth that gives at least 95 % of the best rate, and its rate.
 ///
 /// # Panics
 /// If there are no rates.
@@ -107,7 +106,7 @@ impl Default for DeviceProfile {
 }
 
 impl DeviceProfile {
-    /// Whether the figures may be used: what was read from a file may say anything.
+    /// Returns whether the figures may be used. A profile read from a file may contain anything.
     pub fn is_plausible(&self) -> bool {
         let reads = |r: &RandomReads| {
             (512..=1 << 30).contains(&r.bytes)
@@ -121,7 +120,7 @@ impl DeviceProfile {
             && self.sequential_read_bytes > 0
     }
 
-    /// What is known of random reads of pages of this size, or of the nearest smaller size.
+    /// Returns the figures of random reads of this size, or of the nearest smaller measured size.
     pub fn random_reads(&self, page_bytes: usize) -> &RandomReads {
         let larger = self
             .random
@@ -129,30 +128,30 @@ impl DeviceProfile {
         &self.random[larger.saturating_sub(1)]
     }
 
-    /// How many random reads of pages of this size should be in flight.
+    /// Returns how many random reads of pages of this size should be in flight.
     pub fn depth(&self, page_bytes: usize) -> usize {
         self.random_reads(page_bytes).depth as usize
     }
 
-    /// Microseconds of one dependent 4 KiB read.
+    /// Returns the microseconds of one dependent 4 KiB read.
     pub fn latency_us(&self) -> f64 {
         self.random_reads(4096).latency_ns as f64 / 1e3
     }
 
-    /// Microseconds a page of a large batch takes: no less than its bytes do in a row.
+    /// Returns the microseconds per page in a large batch. This is no less than the sequential time of its bytes.
     pub fn random_us(&self, page_bytes: usize) -> f64 {
         let known = self.random_reads(page_bytes);
         let more = (page_bytes as u64).saturating_sub(known.bytes);
         1e6 / known.per_second as f64 + self.sequential_us(more as f64)
     }
 
-    /// Microseconds that bytes take when read one behind the other.
+    /// Returns the microseconds of a sequential read of these bytes.
     pub fn sequential_us(&self, bytes: f64) -> f64 {
         bytes * 1e6 / self.sequential_read_bytes as f64
     }
 
-    /// How many bytes a scan should read at a time, so that the device is never idle while the
-    /// next read is on its way: four times what passes during one latency, between 1 and 8 MiB.
+    /// Returns how many bytes a scan should read at a time, so that the device is never idle between reads: four
+    /// times the bytes transferred during one latency, between 1 and 8 MiB.
     pub fn scan_window_bytes(&self) -> usize {
         let passing = self.sequential_read_bytes as f64 * self.latency_us() / 1e6;
         let window = (4.0 * passing) as u64;
@@ -161,8 +160,8 @@ impl DeviceProfile {
             .clamp(SCAN_WINDOW_MIN, SCAN_WINDOW_MAX) as usize
     }
 
-    /// The largest page size of which a read costs as little as one of 4 KiB, alone and in batches:
-    /// 4096 on most devices.
+    /// Returns the largest page size whose reads cost as little as those of 4 KiB, alone and in batches: 4096 on
+    /// most devices.
     pub fn page_bytes_best(&self) -> usize {
         let least = self.random_reads(4096);
         let as_cheap = self.random.iter().rev().find(|r| {

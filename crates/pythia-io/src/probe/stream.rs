@@ -1,7 +1,7 @@
-//! A measured stream of reads and writes, so many of them in flight at all times.
+//! A measured stream of reads and writes, with a fixed number in flight at all times.
 //!
-//! One at a time they are plain `pread` and `pwrite`; several go through a ring, in which each that
-//! completes is replaced at once, as fio does it; where rings are refused, through threads.
+//! A single transfer at a time uses plain `pread` and `pwrite`. Several go through a ring, in which each completed
+//! transfer is replaced at once, as fio does; where rings are refused, through threads.
 //!
 //! Invariant: a stream returns only when the kernel has finished with all of its buffers.
 #![expect(unsafe_code, reason = "submissions hand raw buffers to the kernel")]
@@ -23,28 +23,28 @@ use crate::AlignedBuffer;
 /// One transfer of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// Where in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: usize,
-    /// Whether it writes.
+    /// True for a write.
     pub write: bool,
 }
 
-/// A transfer that is done.
+/// A completed transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When it was submitted, since the stream began.
+    /// Time of its submission, since the stream began.
     pub start: Duration,
-    /// How long it took.
+    /// Time that it took.
     pub latency: Duration,
-    /// Its bytes.
+    /// Number of bytes.
     pub bytes: usize,
-    /// Whether it was a write.
+    /// True for a write.
     pub write: bool,
 }
 
-/// What a stream took.
+/// The measurements of a stream.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     /// All transfers, in order of completion.
@@ -54,23 +54,23 @@ pub struct Run {
 }
 
 impl Run {
-    /// Transfers a second.
+    /// Returns the transfers per second.
     pub fn per_second(&self) -> f64 {
         self.samples.len() as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// Bytes a second.
+    /// Returns the bytes per second.
     pub fn bytes_per_second(&self) -> f64 {
         let bytes: u64 = self.samples.iter().map(|sample| sample.bytes as u64).sum();
         bytes as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 }
 
-/// Where a stream's transfers come from: `None` ends it.
+/// The source of a stream's transfers; `None` ends the stream.
 pub type Source<'s> = dyn FnMut() -> Option<Transfer> + Send + 's;
 
-/// Runs transfers of at most `bytes_max` each on a file until the source ends, always `depth` of
-/// them in flight. What is written is noise that no device can compress.
+/// Runs transfers of at most `bytes_max` each on a file until the source ends, with `depth` of them in flight.
+/// Writes random bytes, which no device can compress.
 pub fn run(file: &File, depth: usize, bytes_max: usize, next: &mut Source<'_>) -> io::Result<Run> {
     if depth <= 1 {
         return one_at_a_time(file, bytes_max, next);
@@ -81,21 +81,20 @@ pub fn run(file: &File, depth: usize, bytes_max: usize, next: &mut Source<'_>) -
     }
 }
 
-/// What a chain of dependent reads does next.
+/// The next step of a chain of dependent reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Reads on from this offset, after so long.
+    /// Reads from this offset after a pause.
     Read(u64, Duration),
-    /// Ends.
+    /// Ends the chain.
     End,
 }
 
-/// Tells a chain, given its number and the bytes it has read last (`None` at first), what to do next.
+/// Returns the next step of a chain, given its number and the bytes of its last read (`None` at first).
 pub type Guide<'g> = dyn FnMut(usize, Option<&[u8]>) -> Step + Send + 'g;
 
-/// Runs so many chains of dependent reads side by side, each until its guide ends it: the next read
-/// of a chain is known only when the one before is done. Waiting takes no processor time but this
-/// thread's.
+/// Runs chains of dependent reads in parallel, each until its guide ends it. The next read of a chain is known
+/// only when the previous one is done. Only this thread uses processor time for waiting.
 pub fn chase(file: &File, chains: usize, bytes: usize, guide: &mut Guide<'_>) -> io::Result<Run> {
     if chains <= 1 {
         return chase_alone(file, bytes, guide);
@@ -207,7 +206,7 @@ impl Run {
     }
 }
 
-/// Transfers in flight, one to a lane.
+/// Transfers in flight, one per lane.
 struct Lanes<'f> {
     file: &'f File,
     buffers: Vec<AlignedBuffer>,
@@ -267,7 +266,7 @@ impl<'f> Lanes<'f> {
     fn chase(mut self, ring: &mut IoUring, guide: &mut Guide<'_>) -> io::Result<Run> {
         let mut run = Run::default();
         let mut failure = None;
-        // Chains that wait for their time.
+        // Chains that wait for their pause to end.
         let mut waiting: BinaryHeap<Reverse<(Duration, usize, u64)>> = BinaryHeap::new();
         let mut in_flight = 0;
         let begun = Instant::now();
@@ -290,7 +289,7 @@ impl<'f> Lanes<'f> {
                 run.elapsed = begun.elapsed();
                 return failure.map_or(Ok(run), Err);
             }
-            // A pause of microseconds is waited for awake.
+            // During a pause of microseconds the thread polls instead of sleeping.
             wait(ring, usize::from(waiting.is_empty()));
             for done in ring.completion() {
                 let lane = done.user_data() as usize;
@@ -310,11 +309,11 @@ impl<'f> Lanes<'f> {
         }
     }
 
-    /// Whether a lane's transfer was done as a whole.
+    /// Returns whether a lane's transfer was completed as a whole.
     fn outcome(&self, lane: usize, result: i32) -> io::Result<()> {
         match usize::try_from(result) {
             Ok(bytes) if bytes == self.current[lane].1.bytes => Ok(()),
-            // The file is as long as the source believes, so only a device fails so.
+            // The file is as long as the source assumes, so this is a failure of the device.
             Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
             Err(_) => Err(io::Error::from_raw_os_error(-result)),
         }
@@ -341,7 +340,7 @@ impl<'f> Lanes<'f> {
 }
 
 fn wait(ring: &IoUring, wanted: usize) {
-    // The buffers are the kernel's until it completes the transfers, so there is no way out here.
+    // The kernel owns the buffers until it completes the transfers, so this cannot give up.
     if let Err(error) = ring.submit_and_wait(wanted)
         && error.kind() != io::ErrorKind::Interrupted
     {

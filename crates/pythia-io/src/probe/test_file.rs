@@ -1,4 +1,4 @@
-//! A file to measure on.
+//! A file for measurements.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -10,34 +10,34 @@ use super::{DeviceIdentity, free_bytes};
 use crate::device::direct_refused;
 use crate::{AlignedBuffer, IoError};
 
-/// The smallest file that is worth measuring.
+/// The smallest useful size of a test file, in bytes.
 pub const TEST_FILE_BYTES_MIN: u64 = 16 << 20;
-/// Part of the free space that is left alone, as a divisor.
+/// Share of the free space that is left alone, as a divisor.
 const LEFT_FREE: u64 = 10;
-/// Writes that fill the file.
+/// Size and depth of the writes that fill the file.
 const FILL_BYTES: usize = 1 << 20;
 const FILL_DEPTH: usize = 4;
 
-/// A file filled with noise, without a name: the system removes it when it is closed, also when the
-/// process is killed.
+/// A file filled with random bytes, without a name: the system removes it when it is closed, also when the process
+/// is killed.
 #[derive(Debug)]
 pub struct TestFile {
     folder: PathBuf,
     file: File,
-    /// The same file, written through to the device with each write.
+    /// The same file, opened so that each write goes through to the device.
     synchronous: File,
     bytes: u64,
-    /// Why reads and writes go through the kernel's cache, if they do.
+    /// The reason why reads and writes go through the kernel's cache, if they do.
     not_direct: Option<String>,
     fill: Run,
 }
 
 impl TestFile {
-    /// Makes a file in `folder` of as many bytes as asked for, or as nine tenths of the free space
-    /// allow, and fills it.
+    /// Creates a file in `folder` and fills it. It has the requested size, or nine tenths of the free space if
+    /// that is less.
     ///
     /// # Errors
-    /// If the folder is missing, may not be written to, or has no room for 16 MiB.
+    /// If the folder is missing, is not writable, or has no room for 16 MiB.
     pub fn create(folder: &Path, bytes: u64) -> Result<Self, IoError> {
         let name = folder.display().to_string();
         let os = |action| {
@@ -77,7 +77,7 @@ impl TestFile {
         })
     }
 
-    /// Writes other contents, a mebibyte at a time: `fill` gets the offset and the bytes to set.
+    /// Writes new contents, a mebibyte at a time. `fill` gets the offset and the bytes to set.
     pub fn rewrite(&self, mut fill: impl FnMut(u64, &mut [u8])) -> Result<(), IoError> {
         let mut buffer = AlignedBuffer::zeroed(FILL_BYTES);
         for offset in (0..self.bytes).step_by(FILL_BYTES) {
@@ -90,38 +90,38 @@ impl TestFile {
         Ok(())
     }
 
-    /// The folder it is in.
+    /// Returns the folder that the file is in.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Its length.
+    /// Returns the file's length.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The file, past the kernel's cache where the file system lets us.
+    /// Returns the file, opened past the kernel's cache if the file system allows that.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// The same, such that each write waits for the device (`O_SYNC`).
+    /// Returns the file, opened so that each write waits for the device (`O_SYNC`).
     pub fn synchronous(&self) -> &File {
         &self.synchronous
     }
 
-    /// Why figures are of the kernel's cache, if they are.
+    /// Returns the reason why the figures are those of the kernel's cache, if they are.
     pub fn not_direct(&self) -> Option<&str> {
         self.not_direct.as_deref()
     }
 
-    /// How the file was filled: large writes in a row.
+    /// Returns the measurements of filling the file with large sequential writes.
     pub fn fill(&self) -> &Run {
         &self.fill
     }
 }
 
-/// A new file without a name, or one whose name is gone as soon as it is open.
+/// Creates a file without a name, or one whose name is removed as soon as it is open.
 fn nameless(folder: &Path, direct: libc::c_int) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600);
@@ -136,7 +136,7 @@ fn nameless(folder: &Path, direct: libc::c_int) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file that has no name once more, with other flags.
+/// Opens a file without a name once more, with other flags.
 fn again(file: &File, flags: libc::c_int) -> io::Result<File> {
     use std::os::fd::AsRawFd;
     OpenOptions::new()

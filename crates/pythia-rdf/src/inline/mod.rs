@@ -1,7 +1,7 @@
-//! Literals held inside their ids: small values whose exact lexical form the id gives back.
+//! Literals held inside their ids: small values whose exact lexical form can be recovered from the id.
 //!
-//! A literal is inlined only if rendering the id yields the same characters; all others, such as `"01"`
-//! or `"+1"`, go to the dictionary. Payloads:
+//! A literal is inlined only if the id renders to the same characters; all others, such as `"01"` or `"+1"`, go to
+//! the dictionary. Payloads:
 //!
 //! | kind | payload, high bits first | ids order like values |
 //! |---|---|---|
@@ -14,8 +14,8 @@
 //! | dateTime | second (UTC) + bias 39, fraction × timezone 17 | yes |
 //! | gYear | year + bias 49, timezone 7 | yes |
 //!
-//! Where dates order, one without a timezone counts as UTC. A year, date or dateTime is inlined only if it
-//! exists in the calendar, a derived integer only if its type allows the value: what is inlined is well-typed.
+//! In the order of dates, a missing timezone counts as UTC. A year, date or dateTime is inlined only if it exists
+//! in the calendar, and a derived integer only if its type allows the value. So inlined literals are well-typed.
 
 mod number;
 mod time;
@@ -33,13 +33,13 @@ pub use number::DERIVED_INTEGERS;
 pub enum InlineValue {
     /// `xsd:boolean`.
     Boolean(bool),
-    /// `xsd:integer` or a type derived from it: [`inline_datatype`] tells which.
+    /// `xsd:integer` or a type derived from it; see [`inline_datatype`].
     Integer(i64),
     /// `xsd:decimal`: mantissa / 10^scale.
     Decimal {
-        /// The digits, fraction included.
+        /// The digits, including the fraction.
         mantissa: i64,
-        /// How many of them are behind the point, at most 15.
+        /// The number of digits after the point, at most 15.
         scale: u8,
     },
     /// `xsd:double`.
@@ -56,12 +56,12 @@ pub enum InlineValue {
 
 const XSD: &[u8] = b"http://www.w3.org/2001/XMLSchema#";
 
-/// The id that holds this literal, if there is one that gives back exactly this lexical form and datatype.
+/// Returns the id that holds this literal, if an id can hold exactly this lexical form and datatype.
 pub fn inline_literal(lexical: &str, datatype_iri: &str) -> Option<TermId> {
     inline_bytes(lexical.as_bytes(), datatype_iri.as_bytes())
 }
 
-/// [`inline_literal`] on text not known to be UTF-8: what is inlined is ASCII.
+/// Like [`inline_literal`], for text that may not be UTF-8. Inlined forms are ASCII.
 pub(crate) fn inline_bytes(lexical: &[u8], datatype: &[u8]) -> Option<TermId> {
     let name = datatype.strip_prefix(XSD)?;
     let (kind, payload) = match name {
@@ -88,24 +88,24 @@ pub(crate) fn inline_bytes(lexical: &[u8], datatype: &[u8]) -> Option<TermId> {
     Some(TermId::new(kind, payload))
 }
 
-/// The id of an `xsd:integer`, if it fits.
+/// Returns the id of an `xsd:integer`, if it fits.
 pub fn inline_integer(value: i64) -> Option<TermId> {
     number::integer_payload(value).map(|payload| TermId::new(TermKind::Integer, payload))
 }
 
-/// The id of an `xsd:boolean`.
+/// Returns the id of an `xsd:boolean`.
 pub fn inline_boolean(value: bool) -> TermId {
     TermId::new(TermKind::Boolean, u64::from(value))
 }
 
-/// The literal an inline id holds. `None` for ids of other kinds and payloads that no literal has.
+/// Returns the literal in an inline id. `None` for ids of other kinds and payloads that no literal has.
 pub fn inline_to_literal(id: TermId) -> Option<Literal> {
     let mut lexical = String::new();
     inline_lexical(id, &mut lexical)?;
     Some(Literal::new_typed_literal(lexical, inline_datatype(id)?))
 }
 
-/// Appends the lexical form of an inline id. `None`, with `out` possibly longer, if it has none.
+/// Appends the lexical form of an inline id. Returns `None`, perhaps with `out` extended, if it has none.
 pub fn inline_lexical(id: TermId, out: &mut String) -> Option<()> {
     let payload = id.payload();
     match id.kind() {
@@ -126,7 +126,7 @@ pub fn inline_lexical(id: TermId, out: &mut String) -> Option<()> {
     Some(())
 }
 
-/// The datatype of an inline id.
+/// Returns the datatype of an inline id.
 pub fn inline_datatype(id: TermId) -> Option<NamedNodeRef<'static>> {
     Some(match id.kind() {
         TermKind::Boolean => xsd::BOOLEAN,
@@ -142,7 +142,7 @@ pub fn inline_datatype(id: TermId) -> Option<NamedNodeRef<'static>> {
     })
 }
 
-/// The value of an inline id, without going through text.
+/// Returns the value of an inline id, without going through text.
 pub fn inline_value(id: TermId) -> Option<InlineValue> {
     let payload = id.payload();
     Some(match id.kind() {

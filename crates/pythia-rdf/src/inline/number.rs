@@ -1,7 +1,7 @@
 //! Numbers as payloads.
 //!
-//! A double or float is kept as it is written, `[-]digits[.digits][e[-]digits]`, because its binary value
-//! neither fits nor tells the lexical form:
+//! A double or float is kept in its written form, `[-]digits[.digits][e[-]digits]`, because its binary value does
+//! not fit and does not determine the lexical form:
 //!
 //! | bits | 1 | 2 | 8 | 4 | 41 |
 //! |---|---|---|---|---|---|
@@ -12,7 +12,8 @@
 use oxrdf::NamedNodeRef;
 use oxrdf::vocab::xsd;
 
-/// The types derived from `xsd:integer`, in the order of their numbers in payloads, with the values they allow.
+/// The types derived from `xsd:integer`, in the order of their numbers in payloads, with the ranges of their
+/// values.
 pub const DERIVED_INTEGERS: [(NamedNodeRef<'static>, i64, i64); 12] = [
     (xsd::LONG, i64::MIN, i64::MAX),
     (xsd::INT, i32::MIN as i64, i32::MAX as i64),
@@ -32,14 +33,14 @@ const INTEGER_BIAS: i64 = 1 << 55;
 const SMALL_BIAS: i64 = 1 << 51;
 const SMALL_BITS: u32 = 52;
 
-/// Value + bias, if it is not negative and below twice the bias.
+/// Returns value + bias, if it is not negative and below twice the bias.
 fn biased(value: i64, bias: i64) -> Option<u64> {
     (-bias..bias)
         .contains(&value)
         .then(|| (value + bias) as u64)
 }
 
-/// At most 18 digits without a superfluous zero in front; the value.
+/// Reads at most 18 digits without a superfluous leading zero.
 fn digits(text: &[u8]) -> Option<i64> {
     if text.is_empty() || text.len() > 18 || (text[0] == b'0' && text.len() > 1) {
         return None;
@@ -65,7 +66,7 @@ fn split_sign(text: &[u8]) -> (bool, &[u8]) {
     }
 }
 
-/// A canonical integer: no plus, no leading zeros, no negative zero.
+/// Reads a canonical integer: no plus, no leading zeros, no negative zero.
 fn canonical_integer(lexical: &[u8]) -> Option<i64> {
     let (negative, text) = split_sign(lexical);
     let value = digits(text)?;
@@ -103,7 +104,7 @@ pub(super) fn parse_derived(type_name: &[u8], lexical: &[u8]) -> Option<u64> {
     Some((number as u64) << SMALL_BITS | biased(value, SMALL_BIAS)?)
 }
 
-/// Type and value of a derived integer's payload.
+/// Returns the type and value of a derived integer's payload.
 pub(super) fn derived(payload: u64) -> Option<(NamedNodeRef<'static>, i64)> {
     let (iri, _, _) = DERIVED_INTEGERS.get((payload >> SMALL_BITS) as usize)?;
     Some((*iri, small(payload)))
@@ -118,7 +119,7 @@ pub(super) fn write_integer(value: i64, out: &mut String) {
     write!(out, "{value}").expect("strings take all text");
 }
 
-/// The digits of a number with a point: mantissa, and how many of its digits follow the point.
+/// Reads the digits of a number with a point: the mantissa, and how many of its digits follow the point.
 fn point_number(text: &[u8]) -> Option<(i64, usize)> {
     match memchr::memchr(b'.', text) {
         None => Some((digits(text)?, 0)),
@@ -212,7 +213,7 @@ pub(super) fn parse_floating(lexical: &[u8]) -> Option<u64> {
     )
 }
 
-/// A floating-point number as written.
+/// A floating-point number in its written form.
 struct Floating {
     negative: bool,
     style: u64,
@@ -253,7 +254,7 @@ impl Floating {
         Some(())
     }
 
-    /// The power of ten the mantissa is multiplied with.
+    /// Returns the power of ten by which the mantissa is multiplied.
     fn power(&self) -> i64 {
         self.exponent - self.scale as i64
     }

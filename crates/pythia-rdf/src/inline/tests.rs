@@ -9,7 +9,7 @@ fn id_of(lexical: &str, name: &str) -> Option<TermId> {
     inline_literal(lexical, &format!("http://www.w3.org/2001/XMLSchema#{name}"))
 }
 
-/// The id, having checked that it gives the literal back.
+/// Returns the id, after checking that it gives the literal back.
 fn inlined(lexical: &str, name: &str) -> TermId {
     let id = id_of(lexical, name).unwrap_or_else(|| panic!("{lexical} is not inlined as {name}"));
     check_exact(id, lexical, name);
@@ -279,7 +279,8 @@ fn payloads_of_no_literal_are_refused() {
     }
 }
 
-/// If inlined, then exactly, and with the value `oxsdatatypes` reads from the text.
+/// Checks that a literal, if it is inlined, comes back exactly, and with the value that `oxsdatatypes` reads from
+/// the text.
 fn check_value(lexical: &str, name: &str) {
     let Some(id) = id_of(lexical, name) else {
         return;

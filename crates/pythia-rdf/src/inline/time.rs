@@ -1,7 +1,7 @@
-//! Dates, dateTimes and years as payloads, in the order of the instants they begin at.
+//! Dates, dateTimes and years as payloads, ordered by the instant at which they begin.
 //!
-//! A timezone is one of 116: none, `Z`, `-00:00`, and the multiples of 15 minutes from `-14:00` to `+14:00`.
-//! A second's fraction has at most three digits; how many there are is part of it (`.5` is not `.50`).
+//! There are 116 timezones: none, `Z`, `-00:00`, and the multiples of 15 minutes from `-14:00` to `+14:00`. A
+//! second's fraction has at most three digits, and their number matters (`.5` is not `.50`).
 
 use oxsdatatypes::{Date, DateTime, GYear};
 
@@ -15,7 +15,7 @@ const ZONE_MINUS_ZERO: u64 = 59;
 const ZONES: u64 = 116;
 const ZONE_BITS: u32 = 7;
 
-/// `""`, `Z`, `+hh:mm` or `-hh:mm` as a zone number.
+/// Parses `""`, `Z`, `+hh:mm` or `-hh:mm` as a zone number.
 fn parse_zone(text: &[u8]) -> Option<u64> {
     match text {
         b"" => return Some(ZONE_NONE),
@@ -37,7 +37,7 @@ fn parse_zone(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Minutes east of UTC; `None` for no timezone.
+/// Returns the minutes east of UTC; `None` for no timezone.
 fn zone_minutes(zone: u64) -> Option<i64> {
     match zone {
         0..=56 => Some((56 - zone as i64) * 15),
@@ -74,7 +74,8 @@ fn push_two(value: i64, out: &mut String) {
     out.push(char::from(b'0' + (value % 10) as u8));
 }
 
-/// A year as written: four digits, or more without a zero in front, possibly negative; and what follows it.
+/// Reads a year: four digits, or more without a leading zero, possibly negative. Also returns the rest of the
+/// text.
 fn split_year(text: &[u8]) -> Option<(i64, &[u8])> {
     let (negative, digits) = match text.strip_prefix(b"-") {
         Some(rest) => (true, rest),
@@ -104,7 +105,7 @@ fn write_year_number(year: i64, out: &mut String) {
     write!(out, "{:04}", year.unsigned_abs()).expect("strings take all text");
 }
 
-/// Year, month and day as written, checked against the calendar; and what follows them.
+/// Reads year, month and day, checked against the calendar. Also returns the rest of the text.
 fn split_date(text: &[u8]) -> Option<(i64, &[u8])> {
     let (year, rest) = split_year(text)?;
     let [b'-', month1, month2, b'-', day1, day2, rest @ ..] = rest else {
@@ -126,8 +127,8 @@ fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days from 1970-01-01 in the proleptic Gregorian calendar. Years are counted from March, so that the leap
-/// day is the last of its year; 400 years have 146,097 days.
+/// Returns the days from 1970-01-01 in the proleptic Gregorian calendar. Years are counted from March, so that the
+/// leap day is the last day of its year; 400 years have 146,097 days.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -138,7 +139,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// Year, month and day of a day number: the inverse of [`days_from_civil`].
+/// Returns year, month and day of a day number: the inverse of [`days_from_civil`].
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
@@ -178,7 +179,7 @@ fn split_zone(payload: u64) -> Option<(u64, u64)> {
     (zone < ZONES).then_some((payload >> ZONE_BITS, zone))
 }
 
-/// Year and zone. `None` if the payload is of no year that [`split_year`] reads.
+/// Returns year and zone. `None` if [`split_year`] reads no such year.
 fn year_of(payload: u64) -> Option<(i64, u64)> {
     let (year, zone) = split_zone(payload)?;
     let year = year as i64 - YEAR_BIAS;
@@ -207,7 +208,7 @@ pub(super) fn parse_date(lexical: &[u8]) -> Option<u64> {
     Some(((minute + MINUTE_BIAS) as u64) << ZONE_BITS | zone)
 }
 
-/// Local day number and zone. `None` if the payload is not a day's start.
+/// Returns local day number and zone. `None` if the payload is not a day's start.
 fn local_day(payload: u64) -> Option<(i64, u64)> {
     let (minute, zone) = split_zone(payload)?;
     let local = minute as i64 - MINUTE_BIAS + zone_minutes(zone).unwrap_or(0);
@@ -225,16 +226,16 @@ pub(super) fn date(payload: u64) -> Option<Date> {
     Some(Date::from_be_bytes(timestamp(days * DAY_SECONDS, 0, zone)))
 }
 
-/// Fractions with no, one, two and three digits: 1 + 10 + 100 + 1000.
+/// Number of fractions with no, one, two and three digits: 1 + 10 + 100 + 1000.
 const FRACTIONS: u64 = 1111;
 const SECOND_SHIFT: u32 = 17;
-/// The first second that is inlined (UTC): the payload has 39 bits for what follows it, 17,420 years.
+/// The first second that is inlined (UTC). The payload has 39 bits for the seconds, which cover 17,420 years.
 const SECOND_MIN: i64 = -SECOND_RANGE / 2;
 const SECOND_RANGE: i64 = 1 << (56 - SECOND_SHIFT);
 
 const _: () = assert!(FRACTIONS * ZONES <= 1 << SECOND_SHIFT);
 
-/// The number of a fraction among all, in the order of thousandths, fewer digits first.
+/// Returns the number of a fraction among all fractions, in the order of thousandths, fewer digits first.
 fn parse_fraction(digits: &[u8]) -> Option<u64> {
     if digits.len() > 3 {
         return None;
@@ -247,7 +248,7 @@ fn parse_fraction(digits: &[u8]) -> Option<u64> {
         }
         thousandths = thousandths * 10 + u64::from(digit - b'0');
     }
-    // Those with fewer thousandths, then those of equal value with fewer digits.
+    // Fractions with fewer thousandths, then those of equal value with fewer digits.
     let smaller = |step: u64| thousandths.div_ceil(step);
     let below = smaller(1) + smaller(10) + smaller(100) + smaller(1000);
     let shorter = (0..digits.len())
@@ -312,7 +313,7 @@ pub(super) fn parse_date_time(lexical: &[u8]) -> Option<u64> {
     Some((since_min as u64) << SECOND_SHIFT | (fraction * ZONES + zone))
 }
 
-/// Local second, fraction and zone of a dateTime.
+/// Returns local second, fraction and zone of a dateTime.
 fn local_second(payload: u64) -> Option<(i64, (u16, u8), u64)> {
     let detail = payload & ((1 << SECOND_SHIFT) - 1);
     let (fraction, zone) = (detail / ZONES, detail % ZONES);
@@ -349,7 +350,7 @@ pub(super) fn date_time(payload: u64) -> Option<DateTime> {
     Some(DateTime::from_be_bytes(timestamp(local, thousandths, zone)))
 }
 
-/// The bytes of an `oxsdatatypes` timestamp: UTC seconds from 0001-01-01 as a decimal, and the offset.
+/// Returns the bytes of an `oxsdatatypes` timestamp: UTC seconds from 0001-01-01 as a decimal, and the offset.
 ///
 /// `local` is in seconds from 1970-01-01.
 fn timestamp(local: i64, thousandths: u16, zone: u64) -> [u8; 18] {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Text with what keys treat specially in it.
+/// Returns text with characters that keys treat specially.
 fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(
         prop_oneof![
