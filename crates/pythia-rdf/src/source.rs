@@ -1,7 +1,7 @@
-//! Where RDF comes from: files, plain or compressed, and standard input, as streams of text.
+//! Sources of RDF: files, plain or compressed, and standard input, read as streams of text.
 //!
-//! A source counts the bytes read from the file itself, so that progress and error messages speak of
-//! places the user can look up. Nothing here holds more than a buffer of the file in memory.
+//! A source counts the bytes read from the file itself, so that progress and error messages give positions that
+//! the user can look up. Nothing here holds more than a buffer of the file in memory.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -16,29 +16,30 @@ use crate::format::{Compression, RdfFormat, detect};
 
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Something to parse: a stream of text in a format.
+/// Input to parse: a stream of text in a format.
 pub struct Source {
-    /// The name used in messages: the path, or `<stdin>`.
+    /// Name used in messages: the path, or `<stdin>`.
     pub name: String,
-    /// The text, decompressed.
+    /// Stream of the text, after decompression.
     pub reader: Box<dyn Read + Send>,
-    /// The format of the text.
+    /// Format of the text.
     pub format: RdfFormat,
-    /// The IRI that relative IRIs are resolved against, in formats that have them.
+    /// IRI against which relative IRIs are resolved, in formats that have them.
     pub base: Option<String>,
-    /// The graph that triples go to, instead of the default graph.
+    /// Graph into which triples are put instead of the default graph.
     pub graph: Option<NamedNode>,
-    /// Puts `d{n}_` before blank node labels, to keep those of several files apart. `None` keeps labels.
+    /// Number `n` of the prefix `d{n}_` for blank node labels, which separates the blank nodes of several files.
+    /// `None` keeps the labels unchanged.
     pub blank_node_scope: Option<u64>,
     size_bytes: Option<u64>,
     bytes_read: Arc<AtomicU64>,
 }
 
 impl Source {
-    /// Opens a file. Format and compression come from its name unless given.
+    /// Opens a file. If the format or compression is not given, it is taken from the file name.
     ///
     /// # Errors
-    /// If the file cannot be opened or its format is neither given nor told by the name.
+    /// Returns an error if the file cannot be opened, or if its format is neither given nor clear from the name.
     pub fn from_path(
         path: &Path,
         format: Option<RdfFormat>,
@@ -77,18 +78,18 @@ impl Source {
         Ok(source)
     }
 
-    /// Standard input in a format that must be said, compressed or not.
+    /// Returns a source for standard input. The format must be given.
     ///
     /// # Errors
-    /// If the decompressor cannot be set up.
+    /// Returns an error if the decompressor cannot be set up.
     pub fn from_stdin(format: RdfFormat, compression: Compression) -> Result<Self, ParseError> {
         Self::from_reader("<stdin>".to_owned(), io::stdin(), format, compression)
     }
 
-    /// Any stream of bytes, `name` standing for it in messages.
+    /// Returns a source for any stream of bytes. `name` is used in messages.
     ///
     /// # Errors
-    /// If the decompressor cannot be set up.
+    /// Returns an error if the decompressor cannot be set up.
     pub fn from_reader(
         name: String,
         reader: impl Read + Send + 'static,
@@ -118,45 +119,46 @@ impl Source {
         })
     }
 
-    /// Resolves relative IRIs against `base`.
+    /// Sets the IRI against which relative IRIs are resolved.
     #[must_use]
     pub fn with_base(mut self, base: Option<String>) -> Self {
         self.base = base;
         self
     }
 
-    /// Puts triples into this graph instead of the default graph.
+    /// Sets the graph into which triples are put instead of the default graph.
     #[must_use]
     pub fn with_graph(mut self, graph: Option<NamedNode>) -> Self {
         self.graph = graph;
         self
     }
 
-    /// Puts `d{n}_` before blank node labels.
+    /// Sets the number `n` of the prefix `d{n}_` for blank node labels.
     #[must_use]
     pub fn with_blank_node_scope(mut self, scope: Option<u64>) -> Self {
         self.blank_node_scope = scope;
         self
     }
 
-    /// The file's size, compressed as it is; `None` for streams.
+    /// Returns the size of the file before decompression, or `None` for streams.
     pub fn size_bytes(&self) -> Option<u64> {
         self.size_bytes
     }
 
-    /// Bytes read from the file so far, before decompression; shared, and alive while the source is parsed.
+    /// Returns the counter of bytes read from the file so far, before decompression. It is shared and grows while
+    /// the source is parsed.
     pub fn bytes_read(&self) -> &Arc<AtomicU64> {
         &self.bytes_read
     }
 
-    /// What goes before each blank node label.
+    /// Returns the prefix of all blank node labels.
     pub(crate) fn blank_node_prefix(&self) -> String {
         self.blank_node_scope
             .map_or_else(String::new, |scope| format!("d{scope}_"))
     }
 }
 
-/// Counts the bytes that pass, for other threads to see.
+/// Reader that counts the bytes that pass, for other threads.
 struct CountingReader<R> {
     inner: R,
     count: Arc<AtomicU64>,
@@ -192,7 +194,7 @@ fn decompress(
     })
 }
 
-/// Says in errors which compression is broken.
+/// Reader that adds the kind of compression to error messages.
 struct Named<R> {
     inner: R,
     what: &'static str,

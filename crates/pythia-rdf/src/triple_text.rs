@@ -1,7 +1,7 @@
-//! The text of triple terms: N-Triples, written one way only and read back exactly.
+//! Text form of triple terms: N-Triples with exactly one form per term, which is read back exactly.
 //!
-//! `<<( <s> <p> <o> )>>` with single spaces. Unlike a parser for files this one takes back every term
-//! that was written, valid or not, because a key must decode to the term it came from.
+//! The form is `<<( <s> <p> <o> )>>` with single spaces. Unlike a parser for files, the reader here accepts every
+//! term that was written, valid or not, because a key must decode to the term from which it was made.
 
 use oxrdf::{
     BlankNode, Literal, LiteralRef, NamedNode, NamedOrBlankNode, NamedOrBlankNodeRef, Term,
@@ -10,12 +10,13 @@ use oxrdf::{
 
 use crate::key::split_direction;
 
-/// How deep triple terms may nest. Terms are dropped and compared by recursion, so this bounds the stack.
+/// Maximum nesting depth of triple terms. Terms are dropped and compared by recursion, so this limits the stack
+/// use.
 pub(crate) const NESTING_MAX: usize = 128;
 
 type Problem = (&'static str, usize);
 
-/// Appends the text of a triple term; `scope` goes before every blank node label.
+/// Appends the text of a triple term. `scope` is put before every blank node label.
 pub(crate) fn write_triple(triple: TripleRef<'_>, scope: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<<( ");
     match triple.subject {
@@ -63,7 +64,7 @@ fn write_literal(literal: LiteralRef<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Control characters and `special` become `\uXXXX`, all else stays.
+/// Writes a text with control characters and `special` characters as `\uXXXX`.
 fn write_escaped(text: &str, special: &[u8], out: &mut Vec<u8>) {
     for &byte in text.as_bytes() {
         if byte < 0x20 || byte == 0x7f || special.contains(&byte) {
@@ -74,7 +75,7 @@ fn write_escaped(text: &str, special: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the text of a triple term. The error says what was expected at which byte.
+/// Reads the text of a triple term. An error names what was expected and at which byte.
 pub(crate) fn read_triple(text: &str) -> Result<Term, Problem> {
     let mut reader = Reader { text, at: 0 };
     let triple = reader.triple(0)?;
@@ -175,7 +176,7 @@ impl<'a> Reader<'a> {
         Ok(found)
     }
 
-    /// Text up to `end`, which is consumed, with escapes undone.
+    /// Reads the text up to `end` and consumes `end`. Escapes are resolved.
     fn escaped(&mut self, end: char) -> Result<String, Problem> {
         let mut value = String::new();
         loop {

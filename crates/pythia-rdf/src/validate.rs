@@ -1,4 +1,4 @@
-//! The checks of single terms that oxttl makes while it parses, for terms taken from the text directly.
+//! Checks of single terms that oxttl makes while parsing, for terms that are taken directly from the text.
 
 use oxiri::Iri;
 use oxrdf::Literal;
@@ -8,7 +8,7 @@ use crate::error::TermError;
 pub(crate) const RDF: &[u8] = b"http://www.w3.org/1999/02/22-rdf-syntax-ns#";
 pub(crate) const XSD_STRING: &[u8] = b"http://www.w3.org/2001/XMLSchema#string";
 
-/// Datatypes that only a literal with a language tag has.
+/// Returns whether a datatype is reserved for literals with a language tag.
 pub(crate) fn is_reserved_datatype(datatype: &[u8]) -> bool {
     matches!(
         datatype.strip_prefix(RDF),
@@ -16,7 +16,7 @@ pub(crate) fn is_reserved_datatype(datatype: &[u8]) -> bool {
     )
 }
 
-/// UTF-8.
+/// Checks that `bytes` is valid UTF-8.
 pub(crate) fn text(bytes: &[u8]) -> Result<(), TermError> {
     utf8(bytes).map(|_| ())
 }
@@ -26,7 +26,7 @@ fn utf8(bytes: &[u8]) -> Result<&str, TermError> {
         .map_err(|error| TermError::Invalid(format!("invalid UTF-8: {error}")))
 }
 
-/// An absolute IRI.
+/// Checks that `bytes` is an absolute IRI.
 pub(crate) fn iri(bytes: &[u8]) -> Result<(), TermError> {
     if is_plain_http_iri(bytes) {
         return Ok(());
@@ -38,11 +38,11 @@ pub(crate) fn iri(bytes: &[u8]) -> Result<(), TermError> {
 }
 
 const OTHER: u8 = 0;
-/// In names of hosts, and everywhere behind.
+/// Bytes allowed in host names and in everything after them.
 const HOST: u8 = 1;
-/// Behind the host.
+/// Bytes allowed only after the host.
 const TAIL: u8 = 2;
-/// Ends the host.
+/// Bytes that end the host.
 const HOST_END: u8 = 3;
 const FRAGMENT: u8 = 4;
 
@@ -63,9 +63,11 @@ const CLASSES: [u8; 256] = {
     classes
 };
 
-/// Whether this is, at a glance, a valid IRI of the kind that most data has. If not it may still be valid.
+/// Returns whether a quick check shows that this is a valid IRI of the most common kind. If not, it may still be
+/// valid.
 ///
-/// `http[s]://`, a host of ASCII letters and digits, then whatever RFC 3986 allows without escapes.
+/// The common kind is `http[s]://`, a host of ASCII letters and digits, then everything that RFC 3986 allows
+/// without escapes.
 fn is_plain_http_iri(bytes: &[u8]) -> bool {
     let rest = bytes.strip_prefix(b"http").unwrap_or_default();
     let rest = rest.strip_prefix(b"s").unwrap_or(rest);
@@ -95,7 +97,7 @@ fn is_plain_http_iri(bytes: &[u8]) -> bool {
     fragments <= 1
 }
 
-/// A BCP 47 language tag.
+/// Checks that `tag` is a BCP 47 language tag.
 pub(crate) fn language(tag: &[u8]) -> Result<(), TermError> {
     match Literal::new_language_tagged_literal("", utf8(tag)?) {
         Ok(_) => Ok(()),

@@ -1,14 +1,14 @@
-//! Quads to text: one streaming writer for dumps and for the results of CONSTRUCT and DESCRIBE.
+//! Serialisation of quads: one streaming writer for dumps and for the results of CONSTRUCT and DESCRIBE.
 //!
-//! Quads are written in the order given and nothing is buffered beyond the current statement, so the bytes
-//! depend on the quads and their order alone. N-Triples and N-Quads come out in their canonical form.
+//! Quads are written in the given order, and nothing is buffered beyond the current statement. So the bytes depend
+//! only on the quads and their order. N-Triples and N-Quads are written in their canonical form.
 
 use std::io::{self, Write};
 
 use oxrdf::{IriParseError, QuadRef, TripleRef};
 use oxrdfio::{RdfFormat, RdfSerializer, WriterQuadSerializer};
 
-/// Writes quads in a format.
+/// Streaming writer of quads in a format.
 ///
 /// ```
 /// use oxrdf::{GraphName, Literal, NamedNode, Quad};
@@ -27,10 +27,10 @@ pub struct RdfWriter<W: Write> {
 }
 
 impl<W: Write> RdfWriter<W> {
-    /// Starts a document. Formats without prefixes ignore `prefixes` (name and IRI).
+    /// Starts a document. `prefixes` are pairs of a name and an IRI. Formats without prefixes ignore them.
     ///
     /// # Errors
-    /// If a prefix is not an IRI.
+    /// Returns an error if the IRI of a prefix is invalid.
     pub fn new(
         writer: W,
         format: RdfFormat,
@@ -45,26 +45,28 @@ impl<W: Write> RdfWriter<W> {
         })
     }
 
-    /// Writes a quad. Quads of one graph, and in it those of one subject, should follow each other.
+    /// Writes a quad. Quads of the same graph should follow each other, and within a graph those of the same
+    /// subject.
     ///
     /// # Errors
-    /// If the writer fails, or the format cannot hold the quad: a named graph in a format of triples.
+    /// Returns an error if the writer fails, or if the format cannot hold the quad, for example a named graph in a
+    /// format for triples.
     pub fn quad(&mut self, quad: QuadRef<'_>) -> io::Result<()> {
         self.serializer.serialize_quad(quad)
     }
 
     /// Writes a triple.
     ///
-    /// # Errors
+    /// Returns an error if the writer fails, or if the format cannot hold the triple.
     /// If the writer fails, or the format cannot hold the triple.
     pub fn triple(&mut self, triple: TripleRef<'_>) -> io::Result<()> {
         self.serializer.serialize_triple(triple)
     }
 
-    /// Ends the document, and gives the writer back.
+    /// Ends the document and returns the inner writer.
     ///
     /// # Errors
-    /// If the writer fails.
+    /// Returns an error if the writer fails.
     pub fn finish(self) -> io::Result<W> {
         self.serializer.finish()
     }

@@ -1,4 +1,5 @@
-//! Formats that only a sequential parser reads (Turtle, TriG, RDF/XML, JSON-LD): quads in batches.
+//! Parses the formats that only a sequential parser can read (Turtle, TriG, RDF/XML, JSON-LD) into batches of
+//! quads.
 
 use std::io::{self, Read};
 use std::mem;
@@ -20,12 +21,12 @@ use crate::base::without_dot_segments;
 use crate::error::{ParseError, shortened};
 use crate::source::Source;
 
-/// Quads of a batch.
+/// Maximum number of quads in a batch.
 const BATCH_QUADS: usize = 4096;
-/// Text of a batch, roughly.
+/// Approximate maximum size of the text in a batch.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Parses `source` and sends its quads as tasks until its end, or until the parse is stopped.
+/// Parses `source` and sends its quads as tasks, until the source ends or the parse is stopped.
 pub(crate) fn parse(
     index: usize,
     mut source: Source,
@@ -85,7 +86,8 @@ pub(crate) fn parse(
     Ok(())
 }
 
-/// Counts what the parser reads, and refuses what would cost it too much.
+/// Returns a reader that counts what the parser reads and refuses input that would cost the parser too much memory
+/// or stack.
 fn watched(
     input: Box<dyn Read + Send>,
     format: RdfFormat,
@@ -95,7 +97,7 @@ fn watched(
     let counted = |is_bounded| Counted::new(input, Arc::clone(position), is_bounded);
     let position = Arc::clone(position);
     match format {
-        // oxttl itself bounds its tokens, and holds little else.
+        // oxttl limits the length of its tokens itself and holds little else.
         RdfFormat::Turtle | RdfFormat::TriG => {
             let watch = TurtleText::new(is_lenient);
             let input = counted(false);
@@ -117,9 +119,9 @@ struct Batch {
     source: usize,
     sequence: usize,
     quads: Vec<Quad>,
-    /// Memory of the quads, roughly.
+    /// Approximate memory size of the quads.
     bytes: usize,
-    /// Text counted in the report so far.
+    /// Text bytes already added to the report.
     text_booked: u64,
 }
 
@@ -133,7 +135,7 @@ impl Batch {
         self.quads.len() >= BATCH_QUADS || self.bytes >= BATCH_BYTES
     }
 
-    /// Whether to go on.
+    /// Sends the batch. Returns whether parsing should go on.
     fn send(
         &mut self,
         sender: &Sender<Task>,
@@ -157,7 +159,7 @@ impl Batch {
     }
 }
 
-/// About how much memory an object takes.
+/// Returns the approximate memory size of an object.
 fn text_bytes(term: TermRef<'_>) -> usize {
     match term {
         TermRef::NamedNode(node) => node.as_str().len(),
@@ -179,7 +181,7 @@ fn other(source: usize, sequence: usize, error: ParseError) -> Failure {
     }
 }
 
-/// A problem to be counted in lenient mode, or the failure that ends the source in any mode.
+/// Returns a problem to be counted in lenient mode, or the failure that ends the source in every mode.
 fn judge(
     error: RdfParseError,
     source: &Source,
@@ -201,7 +203,7 @@ fn judge(
                 (place.line, place.column) = position.place_in_text(line, column);
                 place.column += 1;
             } else {
-                // The end of the line the parser stopped in has been read.
+                // The parser has already read the end of the line in which it stopped.
                 place.line = place.line.saturating_sub(1);
             }
             let mut message = shortened(strip_place(&error.to_string()).to_owned());
@@ -247,7 +249,7 @@ fn judge(
     }
 }
 
-/// oxttl's message without the place it starts with, which is told apart.
+/// Returns oxttl's message without the position at its start. The position is reported separately.
 fn strip_place(message: &str) -> &str {
     match message.split_once(": ") {
         Some((place, rest)) if place.starts_with("Parser error ") => rest,

@@ -1,5 +1,5 @@
-//! What a parser gets of a text: all of it, but for long runs of blank text and the dot segments of base
-//! IRIs. Places that the parser tells are turned back into those of the text.
+//! Text as a parser receives it. All of it is passed on, except long blank runs and the dot segments of base IRIs.
+//! Positions that the parser reports are mapped back to positions in the original text.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,41 +9,42 @@ use memchr::memrchr2;
 
 use super::watch::Refusal;
 
-/// Shorter runs of white space and comments are left as they are.
+/// Length of white space and comments from which a run is shortened.
 const BLANK_BYTES_MIN: usize = 512;
 
-/// Longer base IRIs are left as they are.
+/// Maximum length of a base IRI that is edited.
 const BASE_BYTES_MAX: usize = 64 << 10;
 
-/// How much text may wait for a decision; with more, it stays as it is.
+/// Maximum size of text that waits for a decision. If there is more, the text stays unchanged.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 
-/// Parsers look back no further than their buffers, of 16 MiB, reach.
+/// Length of parser input for which the positions of removed text are kept. Parsers never look back further than
+/// their buffers of 16 MiB.
 const PLACES_KEPT_BYTES: u64 = 64 << 20;
 
-/// How far a parser has come, shared between its reader and the one who takes its quads.
+/// Progress of a parser, shared between its reader and the code that takes its quads.
 pub(crate) struct Position {
     /// Bytes read.
     pub(crate) bytes: AtomicU64,
     /// Line ends read.
     pub(crate) lines: AtomicU64,
-    /// Bytes, read or put in for entities, since the parser last came out with a quad.
+    /// Bytes since the parser last returned a quad: bytes read, and bytes inserted for entities.
     pub(crate) pending: AtomicU64,
     pending_bytes_max: u64,
-    /// Where blank text was left out, in order.
+    /// Positions at which blank text was removed, in order.
     left_out: Mutex<VecDeque<LeftOut>>,
 }
 
-/// Blank text that a parser does not see.
+/// Blank text that the parser does not see.
 struct LeftOut {
-    /// The parser's place right after it, both from 0.
+    /// The parser's position directly after it. Line and column are counted from 0.
     line: u64,
     column: u64,
-    /// All line ends that were left out up to there.
+    /// Total number of line ends removed up to this point.
     lines: u64,
-    /// All columns that were left out of this line up to there.
+    /// Total number of columns removed from this line up to this point.
     columns: u64,
-    /// Bytes that the parser got before.
+    /// Bytes that the parser received before this point.
     given: u64,
 }
 
@@ -58,7 +59,7 @@ impl Position {
         }
     }
 
-    /// The line and column of the text that are these for the parser; all from 0.
+    /// Maps a line and column of the parser to those of the original text. All are counted from 0.
     pub(crate) fn place_in_text(&self, line: u64, column: u64) -> (u64, u64) {
         let left_out = self.left_out.lock().expect("nothing panics with it");
         let before = left_out.partition_point(|run| (run.line, run.column) <= (line, column));
@@ -69,7 +70,7 @@ impl Position {
         }
     }
 
-    /// Notes that the parser, which is at this place, does not see so many lines and columns.
+    /// Records that the parser, at position `place`, does not see `lines` lines and `columns` columns.
     fn leave_out(&self, place: (u64, u64), lines: u64, columns: u64, given: u64) {
         let (line, column) = place;
         let mut left_out = self.left_out.lock().expect("nothing panics with it");
@@ -88,7 +89,7 @@ impl Position {
         }
     }
 
-    /// Adds to what the parser holds.
+    /// Adds `bytes` to the number of bytes that the parser holds.
     pub(crate) fn add_pending(&self, bytes: u64) -> Result<(), Refusal> {
         let pending = self.pending.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if pending <= self.pending_bytes_max {
@@ -104,19 +105,19 @@ impl Position {
     }
 }
 
-/// What columns count.
+/// Unit in which columns are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Columns {
     Bytes,
     Characters,
 }
 
-/// A place in a text, moved on by what stands there.
+/// Position in a text. It is advanced by the text that is passed.
 #[derive(Clone, Debug, Default)]
 struct Place {
     line: u64,
     column: u64,
-    /// A newline that follows is a part of the line end before.
+    /// True if a newline that follows belongs to the line end before it.
     after_return: bool,
 }
 
@@ -136,7 +137,7 @@ impl Place {
         let tail = &text[line_start.unwrap_or(0)..];
         self.column += match columns {
             Columns::Bytes => tail.len() as u64,
-            // Continuation bytes are no characters of their own.
+            // Continuation bytes are not characters of their own.
             Columns::Characters => tail.iter().filter(|byte| **byte as i8 >= -0x40).count() as u64,
         };
         self.after_return = *last == b'\r';
@@ -147,41 +148,41 @@ fn is_line_end(byte: u8) -> bool {
     matches!(byte, b'\n' | b'\r')
 }
 
-/// A part of the text that may not stay as it is, and is not at its end yet.
+/// Kind of a part of the text that may have to change and whose end is not reached yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Open {
     Blank,
     Base,
 }
 
-/// A base IRI whose replacement depends on what follows.
+/// Base IRI whose replacement depends on the text that follows.
 struct Undecided {
-    /// Where it is in the text that waits.
+    /// Offset in the waiting text.
     start: usize,
     bytes: usize,
     replacement: Vec<u8>,
 }
 
-/// Takes a text piece by piece and gives it to a parser, less what it may do without.
+/// Takes a text piece by piece and passes it to a parser, without the parts that the parser does not need.
 ///
-/// A watch tells where blank text and base IRIs begin and end; each call names offsets of the piece.
+/// A watch reports where blank text and base IRIs begin and end. Each call names offsets in the current piece.
 pub(crate) struct Editor {
     position: Arc<Position>,
     columns: Columns,
-    /// What the parser has not taken yet.
+    /// Text that the parser has not taken yet.
     pub(super) text: Vec<u8>,
-    /// Where the parser is after that text, and how many bytes it had till there.
+    /// The parser's position after that text, and the number of bytes it received up to there.
     place: Place,
     given: u64,
-    /// The part of the piece up to here is done with.
+    /// Offset in the piece up to which everything is processed.
     done: usize,
     open: Option<(Open, usize)>,
-    /// The beginning of what is open, from earlier pieces.
+    /// Beginning of the open part, from earlier pieces.
     held: Vec<u8>,
-    /// How far an open run of blank text, longer than is kept, went in earlier pieces.
+    /// Length, in lines and columns, of an open blank run from earlier pieces that is too long to be kept.
     skipped: Option<Place>,
     undecided: Vec<Undecided>,
-    /// The text from the first of them on.
+    /// Text from the first undecided base IRI on.
     waiting: Vec<u8>,
 }
 
@@ -202,9 +203,9 @@ impl Editor {
         }
     }
 
-    /// A run of white space and comments begins, where a line end or a space is as good as all of it.
+    /// Begins a run of white space and comments. One line end or one space is enough in its place.
     pub(crate) fn begin_blank(&mut self, at: usize) {
-        // Text that waits is not at its place in the parser yet.
+        // The parser's position is not known yet for text that waits.
         if self.undecided.is_empty() {
             self.open = Some((Open::Blank, at));
         }
@@ -226,13 +227,13 @@ impl Editor {
         self.give_skipped();
     }
 
-    /// The inside of a base IRI begins.
+    /// Begins the inside of a base IRI.
     pub(crate) fn begin_base(&mut self, at: usize) {
         self.open = Some((Open::Base, at));
     }
 
-    /// The inside of a base IRI ends; `replace` gives what to put for it and the byte that closes it.
-    /// That waits for [`Self::decide`] if it is not certain.
+    /// Ends the inside of a base IRI. `replace` returns the text that replaces the IRI and the byte that closes
+    /// it. If `is_certain` is false, the replacement waits for [`Self::decide`].
     pub(crate) fn end_base(
         &mut self,
         piece: &[u8],
@@ -263,12 +264,12 @@ impl Editor {
         }
     }
 
-    /// How many replacements of base IRIs wait to be decided on.
+    /// Returns the number of base IRI replacements that are not decided yet.
     pub(crate) fn undecided(&self) -> usize {
         self.undecided.len()
     }
 
-    /// Leaves base IRIs that wait as they are, but for the first `kept`.
+    /// Drops the undecided replacements except the first `kept`, so the other base IRIs stay unchanged.
     pub(crate) fn leave_undecided(&mut self, kept: usize) {
         self.undecided.truncate(kept);
         if self.undecided.is_empty() {
@@ -288,7 +289,7 @@ impl Editor {
         self.give(&waiting[from..]);
     }
 
-    /// Leaves a base IRI as it is that is open.
+    /// Leaves an open base IRI unchanged.
     pub(crate) fn leave_base(&mut self) {
         if matches!(self.open, Some((Open::Base, _))) {
             self.open = None;
@@ -296,7 +297,7 @@ impl Editor {
         }
     }
 
-    /// Gives the rest of a piece, or keeps it until it is known what becomes of it.
+    /// Passes on the rest of a piece, or keeps it until it is decided.
     pub(crate) fn end_piece(&mut self, piece: &[u8]) {
         let start = self.open.map_or(piece.len(), |(_, start)| start);
         self.give(&piece[self.done..start]);
@@ -323,7 +324,7 @@ impl Editor {
         }
     }
 
-    /// Gives all that is left at the end of the text.
+    /// Passes on everything that is left at the end of the text.
     pub(crate) fn end(&mut self) {
         self.leave_undecided(0);
         self.open = None;
@@ -338,7 +339,7 @@ impl Editor {
         self.held = held;
     }
 
-    /// Adds what is held and more to the blank text that is left out.
+    /// Adds the held text and `more` to the removed blank text.
     fn skip(&mut self, more: &[u8]) {
         let mut skipped = self.skipped.take().unwrap_or_default();
         skipped.advance(&self.held, self.columns);
@@ -347,7 +348,7 @@ impl Editor {
         self.skipped = Some(skipped);
     }
 
-    /// Gives one byte for the blank text that is left out.
+    /// Passes on one byte in place of the removed blank text.
     fn give_skipped(&mut self) {
         let Some(skipped) = self.skipped.take() else {
             return;

@@ -1,9 +1,10 @@
-//! JSON-LD on its way to its parser: bounds how deep brackets nest, finds blank text and base IRIs.
+//! Watch for JSON-LD on the way to its parser. It limits the nesting of brackets and finds blank text and base
+//! IRIs.
 //!
-//! A base IRI is the value of `@base` in a context. What looks like one may be a part of a JSON literal,
-//! which is told by `@json` wherever that stands in its object, or in any context. So a context that is
-//! neither of the root object nor within one waits for the end of the root object, unless keys that lead
-//! to it say that it is one.
+//! A base IRI is the value of `@base` in a context. Something that looks like a base IRI may also be part of a
+//! JSON literal. `@json` marks such a literal, and it may stand anywhere in the literal's object or in any
+//! context. So a context is decided at once if it is in the root object, in such a context, or if the keys that
+//! lead to it show that it is a context. Every other context waits for the end of the root object.
 
 use std::borrow::Cow;
 
@@ -12,17 +13,17 @@ use memchr::memchr2;
 use super::editor::Editor;
 use super::watch::{BRACKETS_MAX, Refusal, Watch, replacement_of_base, too_deep};
 
-/// Longer strings, as they are written, are no keyword.
+/// Length above which a string, as written, cannot be a keyword.
 const KEYWORD_BYTES_MAX: usize = 64;
 
-/// What an object or array is.
+/// Kind of an object or array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Node,
     Context,
-    /// Of a term in a context.
+    /// Definition of a term in a context.
     Definition,
-    /// Nothing in it is a context.
+    /// Object or array that contains no context.
     Opaque,
 }
 
@@ -31,7 +32,7 @@ enum Key {
     Context,
     Base,
     Value,
-    /// What it holds are nodes as what holds it.
+    /// Key whose values are nodes of the same kind as the object that holds them.
     Nodes,
     Other,
 }
@@ -41,28 +42,28 @@ enum Key {
 struct Frame {
     kind: Kind,
     is_object: bool,
-    /// No JSON literal has it in it.
+    /// True if no JSON literal can contain it.
     is_certain: bool,
-    /// It says `@json`.
+    /// True if it contains `@json`.
     is_json: bool,
-    /// The next string is a key.
+    /// True if the next string is a key.
     expects_key: bool,
     key: Key,
-    /// How many base IRIs waited when it began.
+    /// Number of base IRIs that waited when it began.
     undecided: usize,
 }
 
-/// Follows a JSON text.
+/// State of the watch over a JSON text.
 #[derive(Debug, Default)]
 pub(crate) struct JsonText {
     frames: Vec<Frame>,
     in_string: bool,
     escaped: bool,
-    /// The string so far, as it is written.
+    /// The current string so far, as written.
     string: Vec<u8>,
     in_base: bool,
     in_blank: bool,
-    /// A context of the root object says `@json`.
+    /// True if a context of the root object contains `@json`.
     has_json_terms: bool,
 }
 
@@ -144,7 +145,7 @@ impl JsonText {
         }
     }
 
-    /// The quote that ends a string, or a backslash in it.
+    /// Handles the quote that ends a string, or a backslash in a string.
     fn string(&mut self, piece: &[u8], at: usize, editor: &mut Editor) {
         if piece[at] == b'"' {
             self.end_string(piece, at, editor);
@@ -154,15 +155,15 @@ impl JsonText {
         }
     }
 
-    /// Adds to the string.
+    /// Adds text to the current string.
     fn note(&mut self, text: &[u8]) {
-        // One more than that tells that it is longer.
+        // One byte more than the maximum shows that the string is longer.
         let missing = (KEYWORD_BYTES_MAX + 1).saturating_sub(self.string.len());
         self.string
             .extend_from_slice(&text[..text.len().min(missing)]);
     }
 
-    /// Goes over the white space that is next; gives its length.
+    /// Skips the white space at `at` and returns its length.
     fn blank(&mut self, piece: &[u8], at: usize, editor: &mut Editor) -> usize {
         let is_white = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
         let rest = &piece[at..];
@@ -179,7 +180,7 @@ impl JsonText {
         length
     }
 
-    /// A byte between tokens, or of one that is no string.
+    /// Handles a byte between tokens, or a byte of a token that is not a string.
     fn token(&mut self, byte: u8, at: usize, editor: &mut Editor) -> Result<(), Refusal> {
         match byte {
             b'"' => self.begin_string(at, editor),
@@ -228,7 +229,7 @@ impl JsonText {
         }
     }
 
-    /// The object that this value is of may be a JSON literal, or a term may be defined as one.
+    /// Records that the object of this value may be a JSON literal, or that a term may be defined as one.
     fn note_json(&mut self) {
         let is_in_node = |frame: &Frame| frame.kind == Kind::Node;
         self.has_json_terms |= !self.frames.last().is_some_and(is_in_node);
@@ -246,7 +247,7 @@ fn is_certain(outer: &Frame) -> bool {
     outer.is_certain && leads_on
 }
 
-/// What an object or array is that is a value in another.
+/// Returns the kind of an object or array that is a value in `outer`.
 fn inner_kind(outer: &Frame, is_object: bool) -> Kind {
     match (outer.kind, outer.is_object) {
         (Kind::Node, false) => Kind::Node,
@@ -262,7 +263,7 @@ fn inner_kind(outer: &Frame, is_object: bool) -> Kind {
     }
 }
 
-/// The text that is written like this between quotes, unless it has characters that no IRI has.
+/// Returns the text without JSON escapes, or `None` if it contains an escape that no IRI needs.
 fn unescaped(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('\\') {
         return Some(Cow::Borrowed(text));

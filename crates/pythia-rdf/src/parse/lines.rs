@@ -1,8 +1,9 @@
-//! N-Triples and N-Quads, line by line: a fast path for what such files consist of, oxttl for the rest.
+//! N-Triples and N-Quads, parsed line by line. A fast path handles the common statements, and oxttl handles the
+//! rest.
 //!
-//! The fast path recognises a statement only when it is certain that oxttl would accept it with the same
-//! terms, given that each term passes `validate`. Every other line goes to oxttl, which decides and words
-//! the error. Lines are independent: no token of either format that oxttl accepts contains a line end.
+//! The fast path accepts a statement only if oxttl would certainly accept it with the same terms, provided that
+//! each term passes `validate`. Every other line goes to oxttl, which decides and words the error. Lines are
+//! independent, because no token that oxttl accepts in either format contains a line end.
 
 use memchr::memchr;
 use oxrdf::Quad;
@@ -21,57 +22,57 @@ use crate::inline;
 use crate::key::{SEPARATOR, TermKey, push_escaped};
 use crate::validate;
 
-/// Parses chunks of lines; keeps its buffers from one to the next.
+/// Parser for chunks of lines. It reuses its buffers from chunk to chunk.
 pub(crate) struct LineParser {
-    /// A literal with its escapes undone.
+    /// Buffer for a literal without its escapes.
     lexical: Vec<u8>,
-    /// A key that is not a slice of the input.
+    /// Buffer for a key that is not a slice of the input.
     key: Vec<u8>,
     encoder: Encoder,
 }
 
-/// What the fast path made of a line.
+/// Result of the fast path for a line.
 enum Fast {
     Quad,
     Blank,
-    /// Not recognised: ask oxttl.
+    /// The line was not recognised and goes to oxttl.
     Slow,
 }
 
-/// The source a chunk belongs to, and what is remembered while in it.
+/// The source of a chunk, and the terms remembered within the chunk.
 struct Chunk<'c, 'i, T> {
     with_graph: bool,
     info: &'i SourceInfo,
     default_graph: Option<T>,
-    /// The last subject and graph as written, brackets included.
+    /// The last subject and graph as written, including brackets.
     subject: Option<(&'c [u8], T)>,
     graph: Option<(&'c [u8], T)>,
-    /// IRIs by a few of their bytes, brackets included.
+    /// IRIs as written, including brackets, in slots chosen by `iri_slot`.
     iris: Vec<Option<(&'c [u8], T)>>,
 }
 
 const IRI_SLOTS: usize = 128;
 
-/// A subject as written, or that of the statement before.
+/// A new subject as written, or the subject of the previous statement.
 enum Subject<'c, T> {
     New(Node<'c>),
     Known(T),
 }
 
 impl<T: Copy> Chunk<'_, '_, T> {
-    /// The length and handle of the last subject, if the text begins with it again.
+    /// Returns the length and handle of the last subject if the text begins with it again.
     fn known_subject(&self, text: &[u8]) -> Option<(usize, T)> {
         let (known, handle) = self.subject?;
         if !text.starts_with(known) {
             return None;
         }
-        // An IRI ends with its bracket; a label might go on.
+        // An IRI ends with its bracket, but a blank node label might continue.
         let ends = known[0] == b'<' || matches!(text.get(known.len()), Some(b' ' | b'\t' | b'<'));
         ends.then_some((known.len(), handle))
     }
 }
 
-/// Why a term of the fast path did not become a handle.
+/// Reason why a term of the fast path has no handle.
 enum Refused {
     Slow,
     Sink(SinkError),
@@ -95,7 +96,7 @@ impl LineParser {
         }
     }
 
-    /// Parses the chunk that is task `sequence` of a source.
+    /// Parses the chunk of task `sequence` of a source.
     pub(crate) fn parse<S: QuadSink>(
         &mut self,
         text: &[u8],
@@ -156,7 +157,7 @@ impl LineParser {
         Ok(())
     }
 
-    /// Recognises one line, without its end, and hands its quad over.
+    /// Recognises one line, without its line end, and passes its quad to the sink.
     fn fast<'c, S: QuadSink>(
         &mut self,
         line: &'c [u8],
@@ -208,7 +209,7 @@ impl LineParser {
         }
     }
 
-    /// Makes handles of the terms of a line, and a quad of them.
+    /// Creates handles for the terms of a line and passes the quad to the sink.
     fn hand_over<'c, S: QuadSink>(
         &mut self,
         subject: Subject<'c, S::Term>,
@@ -249,7 +250,7 @@ impl LineParser {
             .map_err(Refused::Sink)
     }
 
-    /// An IRI, looked up among the last ones first: predicates and classes repeat.
+    /// Returns the handle of an IRI. It looks among recent IRIs first, because predicates and classes repeat.
     fn iri_handle<'c, S: QuadSink>(
         &mut self,
         node: Node<'c>,
@@ -281,7 +282,7 @@ impl LineParser {
             };
             return Ok(sink.key(key, || validate::iri(content))?);
         }
-        // The recogniser takes only labels it knows to be valid.
+        // The recogniser accepts only labels that are valid.
         if info.blank_node_prefix.is_empty() {
             let key = TermKey {
                 kind: TermKind::BlankNode,
@@ -351,7 +352,7 @@ impl LineParser {
         }
     }
 
-    /// The graph of statements that name none.
+    /// Returns the graph for statements that name no graph.
     fn default_graph<S: QuadSink>(
         &mut self,
         chunk: &mut Chunk<'_, '_, S::Term>,
@@ -368,7 +369,7 @@ impl LineParser {
         Ok(handle)
     }
 
-    /// Hands over a quad of oxttl's.
+    /// Passes a quad from oxttl to the sink.
     fn take<S: QuadSink>(
         &mut self,
         mut quad: Quad,
@@ -393,7 +394,7 @@ fn string_handle<S: QuadSink>(lexical: &[u8], sink: &mut S) -> Result<S::Term, R
     Ok(sink.key(key, || validate::text(lexical))?)
 }
 
-/// A few bits of an IRI's text: its length and its last bytes.
+/// Returns a slot for an IRI, computed from its length and its last bytes.
 fn iri_slot(text: &[u8]) -> usize {
     let length = text.len();
     let mut tail = 0;
@@ -404,7 +405,7 @@ fn iri_slot(text: &[u8]) -> usize {
     (mixed >> 16) as usize % IRI_SLOTS
 }
 
-/// What oxttl makes of a line: its statements, or the column and the message of its first error.
+/// Parses a line with oxttl. Returns its statements, or the column and the message of its first error.
 fn parse_slowly(line: &[u8], with_graph: bool) -> Result<Vec<Quad>, (u64, String)> {
     if let Err(refusal) = turtle::check_nesting(line) {
         let before = String::from_utf8_lossy(&line[..refusal.offset]);
@@ -419,7 +420,7 @@ fn parse_slowly(line: &[u8], with_graph: bool) -> Result<Vec<Quad>, (u64, String
             .collect()
     };
     quads.map_err(|error| {
-        // oxttl sees the line as a file.
+        // oxttl treats the line as a whole file.
         let message = match error.message() {
             "Unexpected end of file" => "the line ends in the middle of a term",
             other => other,

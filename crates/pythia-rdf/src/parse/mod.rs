@@ -1,16 +1,19 @@
-//! Parsing of whole files, in parallel, into sinks.
+//! Parallel parsing of whole files into sinks.
 //!
-//! Reader threads turn sources into tasks: chunks of whole lines for N-Triples and N-Quads, batches of
-//! quads for the formats that only a sequential parser can read. A bounded queue keeps readers from
-//! running ahead. Worker threads, one per sink, take tasks and hand terms and quads to their sink.
+//! Reader threads turn sources into tasks. For N-Triples and N-Quads, a task is a chunk of whole lines. For the
+//! formats that only a sequential parser can read, it is a batch of quads. A bounded queue keeps the readers from
+//! getting too far ahead. Worker threads, one per sink, take the tasks and pass terms and quads to their sink.
 //!
 //! ```text
 //! source ─ read, decompress ─┬─ cut at line ends ───── chunk ──┐  bounded   ┌─ worker ─ lines ──┐
 //!                            └─ Turtle, RDF/XML, … ─── quads ──┘   queue    └─ worker ─ encode ─┴→ sink
 //! ```
 //!
-//! Invariants: memory is bounded by the queue, whatever the input; the error reported is the first of its
-//! source; a strict parse reports no success unless every byte of every source was accepted by oxttl's rules.
+//! Invariants:
+//!
+//! - Memory use is limited by the queue, whatever the input is.
+//! - The reported error is the first error of its source.
+//! - A strict parse succeeds only if oxttl's rules accept every byte of every source.
 
 mod document;
 mod editor;
@@ -37,20 +40,22 @@ use crate::source::Source;
 use shared::{Shared, Task};
 pub use sink::{CountingSink, QuadSink};
 
-/// How to parse.
+/// Options for parsing.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ParseOptions {
-    /// Skip statements that are wrong and count them, instead of failing at the first.
+    /// True to skip and count invalid statements. If false, parsing fails at the first one.
     pub lenient: bool,
-    /// How many sources are read and decompressed at the same time. Workers are as many as there are sinks.
+    /// Number of sources that are read and decompressed at the same time. The number of workers is the number of
+    /// sinks.
     pub threads: usize,
     /// Size of the chunks that line-based formats are cut into.
     pub chunk_bytes: usize,
-    /// The longest line (of line-based formats) that is kept in memory; longer ones are an error.
+    /// Maximum length of a line of the line-based formats. A longer line is an error.
     pub line_bytes_max: usize,
-    /// What the parsers of RDF/XML and JSON-LD may hold before they come out with a statement. It takes
-    /// ten times that in memory. A JSON-LD object is held as a whole unless the format has the streaming profile.
+    /// Maximum number of bytes that the parsers of RDF/XML and JSON-LD may hold before they return a statement.
+    /// They use about ten times as much memory. A JSON-LD object is held as a whole unless the format has the
+    /// streaming profile.
     pub document_bytes_max: u64,
 }
 
@@ -67,7 +72,7 @@ impl Default for ParseOptions {
 }
 
 impl ParseOptions {
-    /// How many skipped statements a report describes.
+    /// Number of skipped statements that a report describes.
     pub const PROBLEMS_KEPT: usize = 10;
 
     /// Sets [`Self::lenient`].
@@ -85,10 +90,10 @@ impl ParseOptions {
     }
 }
 
-/// Counts that grow while sources are parsed, for a progress display on another thread.
+/// Counters that grow while sources are parsed, for a progress display on another thread.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Bytes read from the sources, compressed as they are.
+    /// Bytes read from the sources, before decompression.
     pub bytes_read: AtomicU64,
     /// Bytes of text parsed.
     pub text_bytes: AtomicU64,
@@ -98,23 +103,24 @@ pub struct Progress {
     pub skipped: AtomicU64,
 }
 
-/// What was parsed.
+/// Result of a parse.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParseReport {
-    /// Quads handed to sinks; repeated quads count each time.
+    /// Quads passed to the sinks. Repeated quads are counted each time.
     pub quads: u64,
-    /// Bytes of text, decompressed.
+    /// Bytes of text, after decompression.
     pub bytes: u64,
-    /// Statements skipped because they are wrong (only in lenient mode).
+    /// Statements skipped because they are invalid. Always 0 in strict mode.
     pub skipped: u64,
-    /// The first of them, in the order of the sources.
+    /// The first skipped statements, in the order of the sources.
     pub first_skipped: Vec<SyntaxProblem>,
 }
 
-/// Parsers of nested formats recurse; what they may nest is bounded to fit in this.
+/// Stack size of a reader thread. Parsers of nested formats are recursive, and the allowed nesting is limited so
+/// that they fit in this stack.
 const READER_STACK_BYTES: usize = 16 << 20;
 
-/// What workers need to know of a source.
+/// Data about a source that the workers need.
 pub(crate) struct SourceInfo {
     pub(crate) name: String,
     pub(crate) format: RdfFormat,
@@ -124,14 +130,14 @@ pub(crate) struct SourceInfo {
 
 /// Parses all sources with one worker thread per sink.
 ///
-/// Quads reach the sinks in no particular order. Blank nodes of sources with equal scopes are shared.
+/// Quads reach the sinks in no particular order. Sources with equal scopes share their blank nodes.
 ///
 /// # Errors
-/// The first problem of a source (in strict mode), a source that cannot be read, or a sink that fails.
-/// The sinks then hold part of the quads.
+/// Returns an error for the first problem of a source (in strict mode), if a source cannot be read, or if a sink
+/// fails. The sinks then hold some of the quads.
 ///
 /// # Panics
-/// If there is no sink, or a sink panics.
+/// Panics if there is no sink, or if a sink panics.
 pub fn parse_sources<S: QuadSink + Send>(
     sources: Vec<Source>,
     options: &ParseOptions,
@@ -159,7 +165,7 @@ pub fn parse_sources<S: QuadSink + Send>(
             let shared = &shared;
             scope.spawn(move || worker::run(&receiver, sink, shared));
         }
-        // Workers alone keep the queue alive: were they all to panic, readers would see it closed.
+        // Only the workers keep the queue open. If all of them panic, the readers see that it is closed.
         drop(receiver);
         for _ in 0..readers {
             let sender = sender.clone();

@@ -11,7 +11,7 @@ use super::shared::{Cause, Content, Failure, Place, Shared, Task};
 use crate::error::ParseError;
 use crate::source::Source;
 
-/// Adds to the progress what a source has read since the last look.
+/// Adds the bytes that a source has read since the last call to the progress.
 pub(crate) struct ReadProgress {
     source: Arc<AtomicU64>,
     seen: u64,
@@ -34,7 +34,7 @@ impl ReadProgress {
     }
 }
 
-/// Sends the lines of `source` as tasks until its end, or until the parse is stopped.
+/// Sends the lines of `source` as tasks, until the source ends or the parse is stopped.
 pub(crate) fn cut_into_chunks(
     index: usize,
     mut source: Source,
@@ -99,7 +99,7 @@ pub(crate) fn cut_into_chunks(
                 content: Content::Lines(buffer),
             };
             if sender.send(task).is_err() {
-                return Ok(()); // every worker is gone: the panic of one tells why
+                return Ok(()); // all workers are gone, and a worker's panic gives the reason
             }
             sequence += 1;
         }
@@ -107,12 +107,12 @@ pub(crate) fn cut_into_chunks(
             return Ok(());
         }
         buffer = next;
-        // A remainder as long as a chunk would never be added to.
+        // A remainder as long as a chunk would otherwise never grow.
         wanted = wanted.max(buffer.len() + wanted / 2);
     }
 }
 
-/// Fills the buffer up to `wanted` bytes; whether the source has ended.
+/// Fills the buffer up to `wanted` bytes. Returns whether the source has ended.
 fn fill(reader: &mut dyn Read, buffer: &mut Vec<u8>, wanted: usize) -> io::Result<bool> {
     let missing = wanted.saturating_sub(buffer.len());
     buffer.reserve_exact(missing);
@@ -120,7 +120,8 @@ fn fill(reader: &mut dyn Read, buffer: &mut Vec<u8>, wanted: usize) -> io::Resul
     Ok(read < missing)
 }
 
-/// Just after the last line end. A carriage return in last place may be half of one, so it does not count.
+/// Returns the position directly after the last line end. A carriage return at the end may be half of a line end,
+/// so it does not count.
 fn last_line_end(buffer: &[u8]) -> Option<usize> {
     if let Some(at) = memrchr(b'\n', buffer) {
         return Some(at + 1);

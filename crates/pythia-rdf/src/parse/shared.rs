@@ -1,9 +1,9 @@
-//! What the threads of one parse share: the problems found, and the sign to stop.
+//! State shared by the threads of one parse: the problems found, and the signal to stop.
 //!
-//! A problem is placed by source, task and line within the task. Tasks of a source are numbered in file
-//! order and queued in that order, and after a failure the tasks before it are still parsed; so the
-//! failure reported is the first of its source, and its line can be told by adding up the lines of the
-//! tasks before it.
+//! The position of a problem is its source, its task and its line within the task. The tasks of a source are
+//! numbered and queued in file order. After a failure, the tasks before it are still parsed. So the reported
+//! failure is the first of its source, and its line number is computed from the line counts of the tasks before
+//! it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -13,7 +13,7 @@ use oxrdf::Quad;
 use super::{ParseOptions, ParseReport, Progress, SourceInfo};
 use crate::error::{ParseError, SinkError, SyntaxProblem};
 
-/// A piece of a source for a worker.
+/// Part of a source for a worker.
 pub(crate) struct Task {
     pub(crate) source: usize,
     /// Number of the task within its source.
@@ -28,18 +28,18 @@ pub(crate) enum Content {
     Quads(Vec<Quad>),
 }
 
-/// Where in the input something is. Ordered by file order.
+/// Position in the input. Places are ordered by file order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) source: usize,
     pub(crate) sequence: usize,
-    /// From 0, within the task if the source is line-based, else within the source.
+    /// Line from 0, within the task for line-based formats, otherwise within the source.
     pub(crate) line: u64,
-    /// From 1, or 0 if unknown.
+    /// Column from 1, or 0 if unknown.
     pub(crate) column: u64,
 }
 
-/// What ends a parse.
+/// Failure that ends a parse.
 pub(crate) struct Failure {
     pub(crate) place: Place,
     pub(crate) cause: Cause,
@@ -48,7 +48,7 @@ pub(crate) struct Failure {
 pub(crate) enum Cause {
     Syntax(String),
     Sink(SinkError),
-    /// Complete but for the line of `LineTooLong`.
+    /// Complete error, except for the line of `LineTooLong`.
     Other(ParseError),
 }
 
@@ -60,7 +60,7 @@ struct Ledger {
     skipped: u64,
     quads: u64,
     bytes: u64,
-    /// Per source, the lines of each task done.
+    /// Number of lines of each finished task, per source.
     lines: Vec<Vec<u64>>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) progress: &'a Progress,
     stopped: AtomicBool,
     ledger: Mutex<Ledger>,
-    /// Buffers that workers are done with, for readers to fill again.
+    /// Buffers that the workers have finished with, for readers to use again.
     buffers: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -99,12 +99,12 @@ impl<'a> Shared<'a> {
             .expect("nothing panics holding the ledger")
     }
 
-    /// Whether a failure makes reading on pointless.
+    /// Returns whether a failure makes further reading pointless.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Whether a task comes after a failure, so that it need not be done.
+    /// Returns whether a task comes after a failure and need not be done.
     pub(crate) fn is_void(&self, source: usize, sequence: usize) -> bool {
         self.is_stopped()
             && self.ledger().failure.as_ref().is_some_and(|failure| {
@@ -113,7 +113,7 @@ impl<'a> Shared<'a> {
             })
     }
 
-    /// Keeps the failure if it is the first in file order; a sink's failure comes before all.
+    /// Keeps the failure if it is the first in file order. A sink's failure has priority over all others.
     pub(crate) fn fail(&self, failure: Failure) {
         let mut ledger = self.ledger();
         let earlier = match &ledger.failure {
@@ -129,7 +129,7 @@ impl<'a> Shared<'a> {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Counts a skipped statement, or fails in strict mode: then `Err`.
+    /// Counts a skipped statement. In strict mode, returns the failure instead.
     pub(crate) fn problem(&self, place: Place, message: String) -> Result<(), Failure> {
         if !self.options.lenient {
             return Err(Failure {
@@ -150,7 +150,7 @@ impl<'a> Shared<'a> {
         Ok(())
     }
 
-    /// Books a task as done.
+    /// Records a task as done.
     pub(crate) fn done(&self, source: usize, sequence: usize, quads: u64, bytes: u64, lines: u64) {
         self.progress.quads.fetch_add(quads, Ordering::Relaxed);
         self.progress.text_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -164,13 +164,13 @@ impl<'a> Shared<'a> {
         known[sequence] = lines;
     }
 
-    /// Counts text that no task stands for.
+    /// Counts text that belongs to no task.
     pub(crate) fn add_bytes(&self, bytes: u64) {
         self.progress.text_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.ledger().bytes += bytes;
     }
 
-    /// An empty buffer, used before if possible.
+    /// Returns an empty buffer, a used one if possible.
     pub(crate) fn take_buffer(&self) -> Vec<u8> {
         let mut buffers = self
             .buffers
@@ -179,7 +179,7 @@ impl<'a> Shared<'a> {
         buffers.pop().unwrap_or_default()
     }
 
-    /// Gives a buffer back; those of giant lines are let go.
+    /// Returns a buffer for reuse. The buffers of very long lines are dropped.
     pub(crate) fn return_buffer(&self, mut buffer: Vec<u8>) {
         if buffer.capacity() <= 4 * self.options.chunk_bytes {
             buffer.clear();
@@ -190,7 +190,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// The report, or the failure with its line told.
+    /// Returns the report, or the failure with its line number.
     pub(crate) fn finish(self) -> Result<ParseReport, ParseError> {
         let Ledger {
             failure,

@@ -1,4 +1,5 @@
-//! Where parsed quads go: the trait the loader's interner implements, and a sink that only checks and counts.
+//! Destinations of parsed quads: the trait that the loader's interner implements, and a sink that only checks and
+//! counts.
 
 use std::hash::Hasher;
 
@@ -10,34 +11,34 @@ use crate::key::TermKey;
 
 /// Receives the terms and quads of one worker thread.
 ///
-/// A term is handed over first and answered with a handle; a quad is four handles. Handles must stay
-/// valid until the next [`Self::end_batch`], because the parser remembers those of repeated terms.
-/// A statement found wrong half-way leaves terms behind that no quad uses.
+/// A term is passed first, and the sink returns a handle for it. A quad consists of four handles. Handles must
+/// stay valid until the next [`Self::end_batch`], because the parser remembers the handles of repeated terms. If a
+/// statement turns out to be invalid half-way, some of its terms are passed without a quad that uses them.
 pub trait QuadSink {
-    /// A handle for a term.
+    /// Handle for a term.
     type Term: Copy;
 
     /// Takes a dictionary term.
     ///
     /// # Errors
-    /// [`TermError::Invalid`] from `validate`, which must be run before a key not seen before is accepted:
-    /// nothing else has checked the term's text. [`TermError::Sink`] if the sink fails.
+    /// [`TermError::Invalid`] comes from `validate`, which must be called before a new key is accepted, because
+    /// nothing else has checked the term's text. [`TermError::Sink`] means that the sink failed.
     fn key(
         &mut self,
         key: TermKey<'_>,
         validate: impl FnOnce() -> Result<(), TermError>,
     ) -> Result<Self::Term, TermError>;
 
-    /// Takes a term held in its id.
+    /// Takes a term that is stored in its id.
     fn inline(&mut self, id: TermId) -> Self::Term;
 
-    /// The handle for the default graph.
+    /// Returns the handle for the default graph.
     fn default_graph(&mut self) -> Self::Term;
 
     /// Takes a quad of handles.
     ///
     /// # Errors
-    /// If the sink fails; this ends the parse.
+    /// Returns an error if the sink fails. This ends the parse.
     fn quad(
         &mut self,
         subject: Self::Term,
@@ -46,18 +47,19 @@ pub trait QuadSink {
         graph: Self::Term,
     ) -> Result<(), SinkError>;
 
-    /// A batch (a chunk of lines of a few MB, or some thousand quads) is done: no handle given out before is used again.
+    /// Ends a batch, which is a chunk of lines of a few MB or some thousand quads. No earlier handle is used
+    /// again.
     ///
     /// # Errors
-    /// If the sink fails; this ends the parse.
+    /// Returns an error if the sink fails. This ends the parse.
     fn end_batch(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
 }
 
-/// A sink that checks every term and counts the quads: parsing without loading.
+/// Sink that checks every term and counts the quads, for parsing without loading.
 ///
-/// It remembers which terms it has checked in a table of fixed size, so a frequent term is checked rarely.
+/// It remembers checked terms in a table of fixed size, so a frequent term is rarely checked again.
 pub struct CountingSink {
     /// Quads taken.
     pub quads: u64,
@@ -67,7 +69,7 @@ pub struct CountingSink {
 impl CountingSink {
     const SLOTS: usize = 1 << 15;
 
-    /// An empty count.
+    /// Creates a sink with a count of 0.
     pub fn new() -> Self {
         Self {
             quads: 0,
@@ -98,7 +100,7 @@ impl QuadSink for CountingSink {
         key: TermKey<'_>,
         validate: impl FnOnce() -> Result<(), TermError>,
     ) -> Result<(), TermError> {
-        // A string needs no more than a check of its UTF-8, which is cheaper than remembering it.
+        // A string needs only a check of its UTF-8, which is cheaper than remembering it.
         if key.kind == TermKind::String {
             return validate();
         }

@@ -1,6 +1,7 @@
-//! The tokens of N-Triples and N-Quads as they commonly are, cut out of a line without a copy.
+//! Common tokens of N-Triples and N-Quads, cut out of a line without copying.
 //!
-//! Every function here answers `None` for what it is not certain of, be it wrong or merely unusual.
+//! Every function here returns `None` for text of which it is not certain, whether that is invalid or only
+//! unusual.
 
 use memchr::{memchr, memchr2};
 
@@ -10,12 +11,12 @@ use crate::id::TermKind;
 #[derive(Clone, Copy)]
 pub(super) struct Node<'c> {
     pub(super) kind: TermKind,
-    /// With brackets, or with `_:`.
+    /// The text, including the brackets or `_:`.
     pub(super) text: &'c [u8],
 }
 
 impl<'c> Node<'c> {
-    /// The IRI or label.
+    /// Returns the IRI or label.
     pub(super) fn content(self) -> &'c [u8] {
         match self.kind {
             TermKind::Iri => &self.text[1..self.text.len() - 1],
@@ -32,11 +33,11 @@ pub(super) enum Suffix<'c> {
 
 pub(super) enum Object<'c> {
     Node(Node<'c>),
-    /// `None`: the lexical form is in the buffer for unescaped text.
+    /// Literal. If the lexical form is `None`, it is in the buffer for unescaped text.
     Literal(Option<&'c [u8]>, Suffix<'c>),
 }
 
-/// Length of the first line and of its end (`\n`, `\r\n`, a lone `\r`, or nothing).
+/// Returns the length of the first line and the length of its end (`\n`, `\r\n`, a lone `\r`, or nothing).
 pub(super) fn line_end(text: &[u8], has_carriage_returns: bool) -> (usize, usize) {
     let found = if has_carriage_returns {
         memchr2(b'\n', b'\r', text)
@@ -57,7 +58,7 @@ pub(super) fn skip_space(line: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// An IRI or a blank node, nothing else.
+/// Reads an IRI or a blank node.
 pub(super) fn node<'c>(line: &'c [u8], at: &mut usize) -> Option<Node<'c>> {
     match line.get(*at)? {
         b'<' => iri(line, at),
@@ -66,7 +67,7 @@ pub(super) fn node<'c>(line: &'c [u8], at: &mut usize) -> Option<Node<'c>> {
     }
 }
 
-/// An object; the lexical form goes to `unescaped` if it has escapes.
+/// Reads an object. A lexical form with escapes is written to `unescaped` without them.
 pub(super) fn object<'c>(
     line: &'c [u8],
     at: &mut usize,
@@ -94,13 +95,13 @@ pub(super) fn object<'c>(
             *at += 2;
             Suffix::Datatype(iri(line, at)?.content())
         }
-        // A suffix after space is oxttl's to judge; the caller sends what it does not expect there.
+        // oxttl decides about a suffix after a space. The caller passes on everything it does not expect there.
         _ => Suffix::None,
     };
     Some(Object::Literal(lexical, suffix))
 }
 
-/// `<…>`: whatever stands between the brackets is for `validate` to judge.
+/// Reads `<…>`. The text between the brackets is checked by `validate`.
 pub(super) fn iri<'c>(line: &'c [u8], at: &mut usize) -> Option<Node<'c>> {
     if line.get(*at) != Some(&b'<') || line.get(*at + 1) == Some(&b'<') {
         return None;
@@ -114,7 +115,7 @@ pub(super) fn iri<'c>(line: &'c [u8], at: &mut usize) -> Option<Node<'c>> {
     })
 }
 
-/// `_:label` of ASCII; dots at its end are not part of it.
+/// Reads `_:label` of ASCII characters. Dots at the end are not part of the label.
 fn blank_node<'c>(line: &'c [u8], at: &mut usize) -> Option<Node<'c>> {
     let start = *at;
     if line.get(start + 1) != Some(&b':') {
@@ -143,7 +144,7 @@ fn blank_node<'c>(line: &'c [u8], at: &mut usize) -> Option<Node<'c>> {
     })
 }
 
-/// The tag after `@`, without a base direction.
+/// Reads the tag after `@`, without a base direction.
 fn language<'c>(line: &'c [u8], at: &mut usize) -> Option<&'c [u8]> {
     let start = *at + 1;
     let tail = &line[start..];
@@ -161,8 +162,8 @@ fn language<'c>(line: &'c [u8], at: &mut usize) -> Option<&'c [u8]> {
     Some(tag)
 }
 
-/// Undoes the escapes of a literal that starts at `start` and has its first backslash at `escape`.
-/// Answers where the text behind the closing quote starts.
+/// Resolves the escapes of a literal that starts at `start` and has its first backslash at `escape`. Returns the
+/// position after the closing quote.
 fn unescape(line: &[u8], start: usize, escape: usize, out: &mut Vec<u8>) -> Option<usize> {
     out.extend_from_slice(&line[start..escape]);
     let mut at = escape;
@@ -177,7 +178,7 @@ fn unescape(line: &[u8], start: usize, escape: usize, out: &mut Vec<u8>) -> Opti
     }
 }
 
-/// Undoes the escape whose letter is at `at`; answers where the text goes on.
+/// Resolves the escape whose letter is at `at`. Returns the position after the escape.
 fn unescape_one(line: &[u8], at: usize, out: &mut Vec<u8>) -> Option<usize> {
     let plain = match line.get(at)? {
         b't' => b'\t',

@@ -1,8 +1,8 @@
-//! N-Triples, Turtle and TriG on their way to oxttl: bounds how deep brackets nest, finds blank text and
-//! the base IRIs that are declared.
+//! Watch for N-Triples, Turtle and TriG on the way to oxttl. It limits the nesting of brackets and finds blank
+//! text and the declared base IRIs.
 //!
-//! Parsers keep a stack of what is open, and triple terms are dropped by recursion, so memory and stack
-//! grow with the nesting.
+//! Parsers keep a stack of open brackets, and triple terms are dropped by recursion, so memory and stack use grow
+//! with the nesting.
 
 mod lexer;
 
@@ -13,20 +13,20 @@ use super::editor::Editor;
 use super::watch::{BRACKETS_MAX, Refusal, Watch, replacement_of_base, too_deep};
 use crate::triple_text::NESTING_MAX as TRIPLE_NESTING_MAX;
 
-/// Follows a text in Turtle or TriG.
+/// State of the watch over a Turtle or TriG text.
 #[derive(Debug)]
 pub(crate) struct TurtleText {
     lexer: Lexer,
     is_lenient: bool,
-    /// From here on the text stays as it is.
+    /// True if the rest of the text stays unchanged.
     is_left_alone: bool,
     in_blank: bool,
     in_base: bool,
-    /// The beginning of a character whose end is in the next piece.
+    /// Beginning of a character whose end is in the next piece.
     partial: Vec<u8>,
 }
 
-/// Checks that the brackets of a line in N-Triples or N-Quads do not nest too deep.
+/// Checks that the brackets of a line of N-Triples or N-Quads do not nest too deeply.
 pub(crate) fn check_nesting(line: &[u8]) -> Result<(), Refusal> {
     let mut lexer = Lexer::new();
     for (offset, &byte) in line.iter().enumerate() {
@@ -70,7 +70,7 @@ impl Watch for TurtleText {
 }
 
 impl TurtleText {
-    /// In lenient mode the parser goes on after an error.
+    /// Creates a watch. In lenient mode the parser continues after an error.
     pub(crate) fn new(is_lenient: bool) -> Self {
         Self {
             lexer: Lexer::new(),
@@ -82,7 +82,7 @@ impl TurtleText {
         }
     }
 
-    /// Goes over the blank text that a text begins with; gives its length.
+    /// Skips the blank text at the beginning of `text` and returns its length.
     fn blank(&mut self, text: &[u8]) -> usize {
         let mut at = 0;
         loop {
@@ -99,7 +99,7 @@ impl TurtleText {
         }
     }
 
-    /// Tells the editor what the byte begins or ends.
+    /// Reports to the editor which part the byte begins or ends.
     fn edit(&mut self, before: State, piece: &[u8], at: usize, editor: &mut Editor) {
         if self.is_lenient && self.lexer.is_irregular {
             return self.leave_alone(piece, at, editor);
@@ -129,8 +129,8 @@ impl TurtleText {
         }
     }
 
-    /// The parser goes on after an error at a place of its own, so from there on it is not known what
-    /// is inside of strings.
+    /// Leaves the rest of the text unchanged. After an error the parser continues at a position that is not known
+    /// here, so the watch cannot tell what is inside a string.
     fn leave_alone(&mut self, piece: &[u8], at: usize, editor: &mut Editor) {
         self.is_left_alone = true;
         if self.in_blank {
@@ -160,13 +160,13 @@ fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
-/// How much white space a text begins with.
+/// Returns the length of the white space at the beginning of a text.
 fn white_space(text: &[u8]) -> usize {
     let length = text.iter().position(|byte| !is_white(*byte));
     length.unwrap_or(text.len())
 }
 
-/// The IRI that these characters between `<` and `>` are, if they are right.
+/// Returns the IRI that is written as `text` between `<` and `>`, or `None` if an escape is invalid.
 fn unescaped(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('\\') {
         return Some(Cow::Borrowed(text));

@@ -1,4 +1,4 @@
-//! Readers that watch the text on its way to a parser: where it is, and whether it is safe to parse.
+//! Readers that watch the text on its way to a parser: its position, and whether it is safe to parse.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,22 +12,22 @@ use oxiri::IriRef;
 use super::editor::{Columns, Editor, Position};
 use crate::base::without_dot_segments;
 
-/// How deep lists, property lists, graphs and objects may nest.
+/// Maximum nesting depth of lists, property lists, graphs and objects.
 pub(crate) const BRACKETS_MAX: usize = 4096;
 
-/// How much is read at once.
+/// Number of bytes read at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Looks at a text piece by piece and may refuse it.
+/// Watch that inspects a text piece by piece and may refuse it.
 pub(crate) trait Watch {
-    /// Goes over the next piece, and tells the editor what does not have to stay as it is.
+    /// Inspects the next piece, and reports to the editor which parts may change.
     fn pass(&mut self, piece: &[u8], editor: &mut Editor) -> Result<(), Refusal>;
 }
 
-/// A text is well-formed so far, but would cost too much to parse.
+/// Refusal of a text that is well-formed so far but would cost too much to parse.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// Where in the piece.
+    /// Offset in the piece.
     pub(crate) offset: usize,
     pub(crate) message: String,
 }
@@ -47,15 +47,15 @@ pub(crate) fn too_deep(offset: usize, what: &str, limit: usize) -> Refusal {
     }
 }
 
-/// A reader that counts lines, ends with an error where a [`Watch`] refuses its text, and gives what the
-/// [`Editor`] leaves of it.
+/// Reader that counts lines and returns the text as edited by the [`Editor`]. It returns an error where a
+/// [`Watch`] refuses the text.
 pub(crate) struct Watched<R, W> {
     inner: R,
     watch: W,
     editor: Editor,
     position: Arc<Position>,
     piece: Vec<u8>,
-    /// How much of the editor's text was given.
+    /// Number of bytes of the editor's text that were returned.
     given: usize,
     ended: bool,
 }
@@ -75,7 +75,7 @@ impl<R, W> Watched<R, W> {
 }
 
 impl<R: Read, W: Watch> Watched<R, W> {
-    /// Puts the next piece, or what is left at the end, through the watch.
+    /// Passes the next piece through the watch. At the end, passes on what is left.
     fn advance(&mut self) -> io::Result<()> {
         self.editor.text.clear();
         self.given = 0;
@@ -113,8 +113,8 @@ impl<R: Read, W: Watch> Read for Watched<R, W> {
     }
 }
 
-/// A base IRI without the dot segments in its path. `None` if it has none as it is written, or is no
-/// IRI that `decode` takes.
+/// Returns a base IRI without the dot segments in its path. Returns `None` if the IRI has no dot segments, or if
+/// it is not a valid IRI that `decode` accepts.
 pub(crate) fn base_without_dots(
     written: &[u8],
     decode: impl FnOnce(&str) -> Option<Cow<'_, str>>,
@@ -123,12 +123,12 @@ pub(crate) fn base_without_dots(
     let Cow::Owned(plain) = without_dot_segments(&iri) else {
         return None;
     };
-    // Nothing that is refused as it is written may be accepted.
+    // An IRI that would be refused as written must not be accepted.
     IriRef::parse(&*iri).is_ok().then_some(plain)
 }
 
-/// A base IRI, as [`base_without_dots`], with the byte that closes it. Spaces stand for what is left
-/// out, so that no place changes.
+/// Returns the result of [`base_without_dots`] together with the closing byte. Spaces replace the removed
+/// characters, so that no position changes.
 pub(crate) fn replacement_of_base(
     written: &[u8],
     closing: u8,
@@ -143,7 +143,8 @@ pub(crate) fn replacement_of_base(
     Some(text)
 }
 
-/// Counts what is read, and bounds how much of it a parser holds if the parser's own limits do not.
+/// Reader that counts the bytes read. With `is_bounded`, it also limits how many bytes a parser holds, for parsers
+/// that do not limit this themselves.
 pub(crate) struct Counted<R> {
     inner: R,
     position: Arc<Position>,
@@ -175,8 +176,8 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Hands out at most a line at a time, but blank lines at once, so that the number of
-/// lines tells where a parser is that does not say.
+/// Reader that returns at most one line at a time, but consecutive blank lines at once. The number of lines then
+/// shows the position of a parser that does not report it.
 pub(crate) struct LineByLine<R> {
     inner: BufReader<R>,
 }

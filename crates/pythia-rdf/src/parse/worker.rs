@@ -1,4 +1,4 @@
-//! A worker thread: takes tasks from the queue and feeds its sink.
+//! Worker thread: takes tasks from the queue and passes their terms and quads to its sink.
 
 use crossbeam_channel::Receiver;
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
@@ -9,7 +9,7 @@ use super::sink::QuadSink;
 use crate::error::{SinkError, TermError};
 use crate::key::{Encoded, TermKey, encode_scoped};
 
-/// Works until the queue is closed. After a failure tasks behind it are only taken off the queue.
+/// Works until the queue is closed. After a failure, later tasks are only removed from the queue.
 pub(crate) fn run<S: QuadSink>(receiver: &Receiver<Task>, sink: &mut S, shared: &Shared<'_>) {
     let mut lines = LineParser::new();
     for task in receiver {
@@ -69,7 +69,7 @@ fn take_quads<S: QuadSink>(
     Ok(())
 }
 
-/// Hands quads of terms that a parser has checked to a sink.
+/// Passes quads whose terms a parser has checked to a sink.
 #[derive(Default)]
 pub(crate) struct Encoder {
     scratch: Vec<u8>,

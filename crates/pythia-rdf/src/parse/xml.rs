@@ -1,8 +1,8 @@
-//! Bounds what an XML text can cost its parser: the depth of its elements and the size of its entities.
+//! Limits on the cost of parsing an XML text: the depth of its elements and the size of its entities.
 //!
-//! The RDF/XML parser looks through all open elements at each new one, and replaces entities when they are
-//! defined, so that entities made of entities grow exponentially. This scanner follows the markup, knows
-//! how long each entity gets, and refuses text before the parser gets it. It also finds base IRIs.
+//! The RDF/XML parser searches all open elements at each new element. It replaces entities when they are defined,
+//! so entities that contain entities can grow exponentially. This scanner follows the markup, computes the length
+//! of each entity, and refuses text before the parser receives it. It also finds base IRIs.
 
 mod bases;
 
@@ -15,26 +15,26 @@ use self::bases::XmlBases;
 use super::editor::{Editor, Position};
 use super::watch::{Refusal, Watch};
 
-/// How deep elements may nest.
+/// Maximum nesting depth of elements.
 const ELEMENTS_MAX: usize = 1024;
-/// The length of a document type declaration, and that of all entities in it, written out.
+/// Maximum length of a document type declaration, and maximum total length of its expanded entities.
 const DOCTYPE_BYTES_MAX: usize = 1 << 20;
-/// Longer names are no entity's.
+/// Maximum length of an entity's name. References with longer names are ignored.
 const NAME_BYTES_MAX: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Text,
-    /// Right after `<`.
+    /// Directly after `<`.
     Opened,
     StartTag {
         quote: Option<u8>,
         slash: bool,
     },
     EndTag,
-    /// After `<!`, until it is clear of what.
+    /// After `<!`, before it is clear what is declared.
     Declaration,
-    /// Until `--`, `]]` or `?`, as given, was seen `count` times before `>`.
+    /// Until `byte` was seen `needed` times directly before `>`: `--`, `]]` or `?`.
     Until {
         byte: u8,
         needed: u8,
@@ -45,15 +45,15 @@ enum State {
     },
 }
 
-/// Follows an XML text.
+/// State of the watch over an XML text.
 pub(crate) struct XmlWatch {
     state: State,
     depth: usize,
-    /// The beginning of a declaration, or a whole document type declaration.
+    /// Beginning of a declaration, or a whole document type declaration.
     declaration: Vec<u8>,
     /// The entity reference that is being read.
     reference: Option<Vec<u8>>,
-    /// The length of each entity, written out.
+    /// Length of each entity after expansion.
     entities: HashMap<Vec<u8>, usize>,
     position: Arc<Position>,
     bases: XmlBases,
@@ -222,7 +222,7 @@ impl XmlWatch {
         })
     }
 
-    /// Works out how long the entities of a document type declaration get.
+    /// Computes the length of the entities in a document type declaration.
     fn define_entities(&mut self) -> Result<(), Refusal> {
         let declaration = std::mem::take(&mut self.declaration);
         for part in declaration.split(|byte| *byte == b'<') {
@@ -251,7 +251,7 @@ impl XmlWatch {
         Ok(())
     }
 
-    /// The length of a text with its entities written out; those that are not known count as they are.
+    /// Returns the length of a text after its entities are expanded. Unknown entities are counted as written.
     fn expanded_length(&self, text: &[u8]) -> usize {
         let mut length = text.len();
         for reference in text.split(|byte| *byte == b'&').skip(1) {

@@ -1,8 +1,8 @@
-//! Just enough of the syntax of Turtle to tell tokens apart, as oxttl does.
+//! Lexer for the part of Turtle's syntax that is needed to separate tokens in the same way as oxttl.
 
 use memchr::{memchr, memchr2, memchr3};
 
-/// Where in a token a text is.
+/// State within a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Between tokens.
@@ -12,17 +12,17 @@ pub(super) enum State {
     /// After `@`.
     Tag,
     Number,
-    /// After a dot that may be the end of a statement, or a part of a number.
+    /// After a dot that may end a statement or be part of a number.
     Dot {
         in_number: bool,
     },
-    /// After one `<`: of an IRI, or the first of two.
+    /// After one `<`, which begins an IRI or is the first of two.
     Less,
     /// After one `>`.
     Greater,
     Iri,
     Comment,
-    /// After `count` (1 or 2) quotes that may open a string.
+    /// After `count` quotes (1 or 2) that may open a string.
     Opening {
         quote: u8,
         count: u8,
@@ -42,21 +42,21 @@ pub(super) enum State {
     },
 }
 
-/// The last token, as far as it decides on the meaning of `@base` and of the next IRI.
+/// The last token, as far as it decides the meaning of `@base` and of the next IRI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
-    /// `@base` or `BASE`: an IRI that follows is declared. Where no statement may begin, oxttl has an
-    /// error here, and makes nothing of the IRI.
+    /// `@base` or `BASE`: an IRI that follows is declared as the base. Where no statement may begin, oxttl reports
+    /// an error here and does not use the IRI.
     Base,
     Version,
-    /// After `VERSION`, so it has no language.
+    /// String after `VERSION`, which therefore has no language.
     VersionString,
-    /// `@base` that follows is a language.
+    /// String after which `@base` is a language tag.
     String,
     Other,
 }
 
-/// Longer than any word that matters.
+/// Length of the word buffer. It is longer than every word that matters.
 const WORD_BYTES_MAX: usize = 8;
 
 #[derive(Debug)]
@@ -64,20 +64,20 @@ pub(super) struct Lexer {
     pub(super) state: State,
     pub(super) brackets: usize,
     pub(super) triples: usize,
-    /// The IRI that has begun is declared as the base.
+    /// True if the current IRI is declared as the base.
     pub(super) is_base: bool,
-    /// There was a token with an error after which oxttl goes on at a place that is not known here.
+    /// True if there was a token with an error after which oxttl continues at a position that is not known here.
     pub(super) is_irregular: bool,
     last: Token,
-    /// The beginning of the word or tag.
+    /// Beginning of the current word or tag.
     word: [u8; WORD_BYTES_MAX],
     word_bytes: usize,
-    /// The first colon of the word was right before.
+    /// True if the previous byte was the first colon of the word.
     after_prefix: bool,
     has_prefix: bool,
-    /// A backslash in an IRI was right before.
+    /// True if the previous byte was a backslash in an IRI.
     in_iri_escape: bool,
-    /// Digits that are missing of an escape, and its value so far.
+    /// Number of digits still missing in an escape. `code` is the value of the escape so far.
     digits: u8,
     code: u32,
 }
@@ -101,7 +101,7 @@ impl Lexer {
         }
     }
 
-    /// How many bytes of a text that comes next change nothing.
+    /// Returns the number of bytes at the beginning of `text` that do not change the state.
     pub(super) fn skip(&self, text: &[u8]) -> usize {
         if self.digits > 0 || self.in_iri_escape {
             return 0;
@@ -119,7 +119,7 @@ impl Lexer {
         length.unwrap_or(text.len())
     }
 
-    /// Goes over the next byte.
+    /// Processes the next byte.
     pub(super) fn next(&mut self, byte: u8) {
         if self.digits > 0 {
             self.digit(byte);
@@ -152,7 +152,7 @@ impl Lexer {
                 (true, _) => State::LongString { quote, closing: 0 },
                 (false, 1) => self.string(byte, quote),
                 (false, _) => {
-                    self.end_string(); // an empty one
+                    self.end_string(); // an empty string
                     self.text(byte)
                 }
             },
@@ -183,7 +183,7 @@ impl Lexer {
         };
     }
 
-    /// The first byte of a token, or one between tokens.
+    /// Processes the first byte of a token, or a byte between tokens.
     fn text(&mut self, byte: u8) -> State {
         match byte {
             b' ' | b'\t' | b'\r' | b'\n' => return State::Text,
@@ -221,7 +221,7 @@ impl Lexer {
     fn word(&mut self, byte: u8) -> State {
         let after_prefix = std::mem::take(&mut self.after_prefix);
         match byte {
-            // No local name begins with a dot.
+            // A local name cannot begin with a dot.
             b'.' if after_prefix => {
                 self.last = Token::Other;
                 return State::Dot { in_number: false };
@@ -261,7 +261,7 @@ impl Lexer {
         self.text(byte)
     }
 
-    /// Adds to the word.
+    /// Adds a byte to the word.
     fn note(&mut self, byte: u8) {
         if let Some(place) = self.word.get_mut(self.word_bytes) {
             *place = byte;
@@ -312,7 +312,7 @@ impl Lexer {
         State::Text
     }
 
-    /// The byte after a backslash, of an escape of a character by its number.
+    /// Processes the byte after the backslash of a numeric escape.
     fn begin_digits(&mut self, byte: u8) {
         self.code = 0;
         match byte {
@@ -322,7 +322,7 @@ impl Lexer {
         }
     }
 
-    /// `%`, which two digits follow.
+    /// Processes `%`, after which two digits follow.
     fn begin_escaped_byte(&mut self) {
         (self.code, self.digits) = (0, 2);
     }

@@ -2,7 +2,7 @@ use super::*;
 use crate::parse::json::JsonText;
 use crate::parse::turtle::TurtleText;
 
-/// What a parser gets of a text.
+/// Returns the text that a parser receives.
 fn seen(text: &str, watch: impl Watch) -> String {
     let position = Arc::new(Position::new(u64::MAX));
     let mut seen = String::new();
@@ -12,7 +12,7 @@ fn seen(text: &str, watch: impl Watch) -> String {
     seen
 }
 
-/// Text that is left out, and what is given for it.
+/// Text that is removed, and the text that replaces it.
 const BLANK: [(&str, &str); 9] = [
     ("\n", "\n"),
     ("\r\n", "\n"),
@@ -63,7 +63,7 @@ fn a_parser_sees_all_of_what_is_not_blank() {
         let text = format!("[\"{}\"]", text.replace('"', ""));
         assert_eq!(seen(&text, JsonText::default()), text);
     }
-    // Short runs stay as they are.
+    // Short runs stay unchanged.
     let text = "a:s  # a comment\r\n\ta:p\r 1 .\n\n";
     assert_eq!(seen(text, TurtleText::new(false)), text);
 }

@@ -1,4 +1,4 @@
-//! Finds the base IRIs that an RDF/XML text declares: the values of `xml:base`, but for those in XML literals.
+//! Finds the base IRIs that an RDF/XML text declares. These are the values of `xml:base`, except in XML literals.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use super::State;
 use crate::parse::editor::Editor;
 use crate::parse::watch::base_without_dots;
 
-/// Longer names and values are none of those that matter.
+/// Length above which names and values do not matter.
 const TEXT_BYTES_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,14 +18,14 @@ enum Value {
 
 #[derive(Debug)]
 pub(super) struct XmlBases {
-    /// The name of the attribute, or else of the element.
+    /// Name of the attribute, or of the element before its first attribute.
     name: Vec<u8>,
     name_ended: bool,
     attribute: Value,
     value: Vec<u8>,
-    /// What is in the element of this tag is a literal.
+    /// True if the content of the element of this tag is a literal.
     begins_literal: bool,
-    /// How deep the element is whose content is a literal.
+    /// Depth of the element whose content is a literal.
     literal_depth: Option<usize>,
 }
 
@@ -41,7 +41,7 @@ impl XmlBases {
         }
     }
 
-    /// Goes over a byte that leads from one state to another; `depth` is that of the elements after it.
+    /// Processes a byte that changes the state. `depth` is the depth of elements after it.
     pub(super) fn follow(
         &mut self,
         (before, after): (State, State),
@@ -77,7 +77,7 @@ impl XmlBases {
         }
     }
 
-    /// A byte of a tag that is in no value.
+    /// Processes a byte of a tag outside of values.
     fn name(&mut self, byte: u8) {
         if byte.is_ascii_whitespace() || byte == b'=' {
             self.name_ended = true;
@@ -106,7 +106,7 @@ impl XmlBases {
     fn end_value(&mut self, piece: &[u8], at: usize, editor: &mut Editor) {
         match self.attribute {
             Value::Base => editor.end_base(piece, at, true, |iri| replacement(iri, piece[at])),
-            // Types that are not known are literals too (RDF 1.1 XML Syntax §7.2.20).
+            // Unknown types also mean a literal (RDF 1.1 XML Syntax §7.2.20).
             Value::ParseType => {
                 let is_known = matches!(self.value.as_slice(), b"Resource" | b"Collection");
                 self.begins_literal |= !is_known;
@@ -130,7 +130,7 @@ fn replacement(written: &[u8], quote: u8) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// The value with its references replaced; none if there are entities of the document among them.
+/// Returns the value with its references replaced, or `None` if it refers to entities of the document.
 fn unescaped(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('&') {
         return Some(Cow::Borrowed(text));
