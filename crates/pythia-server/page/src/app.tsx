@@ -1,4 +1,4 @@
-// The frame of the page: views, dataset, theme, sign-in, what screen readers are told.
+// Frame of the page: views, dataset, theme, sign-in and status messages for screen readers.
 
 import { useEffect, useLayoutEffect } from "preact/hooks";
 import { signal } from "@preact/signals";
@@ -18,12 +18,12 @@ const ready = signal(false);
 
 export function App() {
   useEffect(() => {
-    // Who signed in may see others.
+    // A user who has signed in may see other datasets.
     void loadDatasets().finally(() => { ready.value = true; });
   }, [authorization.value]);
   const { view } = route.value;
   const name = datasetName();
-  // With the view, not after it: what reads the title reads it then.
+  // The title changes together with the view, because software that reads the title reads it at that moment.
   useLayoutEffect(() => {
     document.title = [VIEWS.find(([key]) => key === view)?.[1], name, "Pythia"].filter(Boolean).join(" · ");
   }, [view, name]);
@@ -62,7 +62,7 @@ export function App() {
 }
 
 function skip(event: Event) {
-  // The address behind "#" belongs to the views.
+  // The views use the address after "#".
   event.preventDefault();
   document.getElementById("main")?.focus();
 }
@@ -71,7 +71,7 @@ function DatasetChoice() {
   const served = isServed(dataset.value);
   if (datasets.value.length < 2 && served) return null;
   const choose = (name: string) => {
-    // A query is taken along; what else is shown belongs to its dataset.
+    // A query is kept when the dataset changes. The content of the other views belongs to its dataset.
     if (route.value.view === "query") move(name);
     else location.hash = link(route.value.view, name);
   };

@@ -1,4 +1,4 @@
-// Completion from the data, and prefixes that declare themselves.
+// Completion from the data, and automatic prefix declarations.
 
 import {
   autocompletion, insertCompletionText, pickedCompletion,
@@ -18,7 +18,7 @@ const TYPES: Record<Suggestion["kind"], string> = {
   variable: "variable", keyword: "keyword", function: "function",
 };
 
-/** `dataset` says which dataset is asked, each time. */
+/** `dataset` returns the dataset to ask. It is called for every completion. */
 export function dataCompletion(dataset: () => string | null): Extension {
   const source = (context: CompletionContext) => suggest(context, dataset());
   return [
@@ -37,7 +37,7 @@ async function suggest(context: CompletionContext, dataset: string | null): Prom
     if (found.items.length === 0) return null;
     return { from: found.from, to: found.to, options: found.items.map(option), filter: false };
   } catch {
-    // Typing goes on without suggestions.
+    // On an error, typing continues without suggestions.
     return null;
   }
 }
@@ -48,7 +48,7 @@ function option(item: Suggestion, at: number): Completion {
     label: item.insert,
     detail: [label, item.count === null ? "" : shortCount(item.count)].filter(Boolean).join(" · "),
     type: TYPES[item.kind],
-    // The server's order is the order.
+    // Keeps the server's order.
     boost: -at,
     apply: (view, completion, from, to) => {
       view.dispatch({
@@ -60,7 +60,7 @@ function option(item: Suggestion, at: number): Completion {
   };
 }
 
-/** A well-known prefix is declared as soon as its colon is typed. */
+/** Declares a well-known prefix as soon as its colon is typed. */
 const declarePrefixes = EditorView.inputHandler.of((view, from, to, text) => {
   if (text !== ":") return false;
   const line = view.state.doc.lineAt(from);

@@ -1,5 +1,5 @@
-// The query editor: CodeMirror in a shadow root, where its styles are style sheets made by script,
-// which the content security policy allows, and not <style> elements, which it forbids.
+// The query editor. CodeMirror runs in a shadow root, where it adds its styles as style sheets created by script.
+// The content security policy allows these, but forbids <style> elements.
 
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { defaultKeymap, history, historyField, historyKeymap, indentWithTab, toggleComment } from "@codemirror/commands";
@@ -14,20 +14,21 @@ import { dataCompletion } from "./completion.ts";
 import { editorTheme } from "./theme.ts";
 import { sparql } from "./sparql-mode.ts";
 
-/** Where a query is wrong, from 1. */
+/** Position and message of an error in a query. Line and column are counted from 1. */
 export interface Mistake { line: number; column: number; message: string }
 
-/** What the editor asks of the page around it. Each is called as the page is then, not as it was when a text was kept. */
+/** Functions of the surrounding page. Each call uses the page's current state, not the state at the time a text was kept. */
 export interface Surroundings {
   change: (text: string) => void;
   run: () => void;
-  /** The dataset that completion asks. */
+  /** Returns the dataset that completion asks. */
   dataset: () => string | null;
 }
 
 /**
- * Text, selection and history of the tabs one was in last, as long as the page is open. They are kept as data: an
- * EditorState also has the key bindings and listeners of the page that made it, which must not outlive that page.
+ * Text, selection and history of the tabs that were open last, as long as the page is open. They are kept as data,
+ * because an EditorState also contains the key bindings and listeners of the page that created it, and these must
+ * not outlive that page.
  */
 const states = new Map<string, { doc: string }>();
 const STATES = 30;
@@ -40,7 +41,7 @@ function keep(tab: string, state: EditorState): void {
   if (states.size > STATES && oldest !== undefined) states.delete(oldest);
 }
 
-/** `text` is what a tab begins with; after that the editor says what it is. */
+/** `text` is the initial text of a tab. After that, the editor reports every change. */
 export function Editor(props: Surroundings & { tab: string; text: string; mistake: Mistake | null }) {
   const { tab, mistake } = props;
   const host = useRef<HTMLDivElement>(null);
@@ -48,7 +49,7 @@ export function Editor(props: Surroundings & { tab: string; text: string; mistak
   const latest = useRef(props);
   latest.current = props;
 
-  // Before anything is drawn: between a tab's name and its text there is no moment to press a key in.
+  // Runs before anything is drawn, so that no key can be pressed while the tab's name is shown without its text.
   useLayoutEffect(() => {
     if (!host.current) return;
     const root = host.current.shadowRoot ?? host.current.attachShadow({ mode: "open" });
@@ -77,12 +78,12 @@ function stateOf(tab: string, text: string, page: () => Surroundings): EditorSta
 }
 
 function extensionsOf(page: () => Surroundings): Extension {
-  // Suggestions for what was typed last would come over the results.
+  // Otherwise, suggestions for the last typed text could cover the results.
   const run = (view: EditorView) => { closeCompletion(view); page().run(); return true; };
   return [
     keymap.of([{ key: "Mod-Enter", run }, { key: "Mod-/", run: toggleComment }, { key: "Tab", run: acceptCompletion }]),
     keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...lintKeymap, ...defaultKeymap]),
-    // Tab indents only what is selected or begun; Escape, then Tab leaves the editor.
+    // Tab indents only selected or started text. Escape, then Tab leaves the editor.
     keymap.of([indentWithTab]),
     lineNumbers(), highlightSpecialChars(), history(), drawSelection(), highlightActiveLine(),
     bracketMatching(), closeBrackets(), indentOnInput(), indentUnit.of("  "), EditorView.lineWrapping,
@@ -105,7 +106,7 @@ function showMistake(editor: EditorView, mistake: Mistake | null): void {
     return;
   }
   const line = state.doc.line(mistake.line);
-  // The server counts characters, CodeMirror UTF-16 units.
+  // The server counts characters, CodeMirror counts UTF-16 units.
   const before = [...line.text].slice(0, mistake.column - 1).join("").length;
   const word = /^(?:[^\s{}()[\];,]+|.)/u.exec(line.text.slice(before))?.[0].length ?? 0;
   const from = Math.min(line.from + before, line.to);

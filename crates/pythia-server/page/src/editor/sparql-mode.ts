@@ -1,4 +1,4 @@
-// Colours for SPARQL 1.2 and PATHS: a tokenizer for CodeMirror, line by line.
+// Colours for SPARQL 1.2 and PATHS: a tokenizer for CodeMirror that works line by line.
 
 import { LanguageSupport, StreamLanguage, type StreamParser, type StringStream } from "@codemirror/language";
 
@@ -18,7 +18,7 @@ export const FUNCTIONS = words(`abs avg bnode bound ceil coalesce concat contain
   haslangdir pathfilter containsonly containsany length`);
 
 interface State {
-  /** The quotes that end the string one is in. */
+  /** The quotes that end the current string, or null outside a string. */
   quotes: string | null;
   depth: number;
 }
@@ -69,7 +69,7 @@ function rest(stream: StringStream, state: State): string {
     }
     if (stream.next() === "\\") stream.next();
   }
-  // Only long strings go on in the next line.
+  // Only long strings continue in the next line.
   if (quotes.length === 1) state.quotes = null;
   return "string";
 }

@@ -1,4 +1,4 @@
-// The editor in the colours of the page, which are custom properties of its style sheet.
+// Theme of the editor. It uses the colours of the page, which are custom properties of the page's style sheet.
 
 import { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { EditorView } from "@codemirror/view";

@@ -1,4 +1,4 @@
-// What is known about the chosen node: literals, and neighbours by predicate.
+// Details of the chosen node: its literals, and its neighbours by predicate.
 
 import { CopyButton } from "../parts/copy.tsx";
 import { count } from "../parts/number.ts";
@@ -94,7 +94,7 @@ function Item({ item, node, group }: { item: Neighbour; node: string; group: Gro
   );
 }
 
-/** Literals first, then what goes out, then what comes in; types last, as they are shown above. */
+/** Sorts groups: literals first, then outgoing edges, then incoming edges. Types are last, because they are shown above. */
 function groupsInOrder({ groups }: Around): Group[] {
   const rank = (group: Group) =>
     (group.predicate === RDF_TYPE ? 8 : 0) + (group.direction === "in" ? 4 : 0) + (group.items[0]?.term.type === "literal" ? 0 : 2);

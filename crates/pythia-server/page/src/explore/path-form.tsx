@@ -1,4 +1,4 @@
-// Two things, and which paths between them are wanted.
+// Form for two things and the paths wanted between them.
 
 import { iri as named, localName } from "../rdf/term.ts";
 import { choices, findPaths, searching, stopSearch, visit } from "./state.ts";

@@ -1,20 +1,20 @@
-// The PATHS query that a form stands for; see docs/paths.md.
+// Builds the PATHS query for the choices in the form. See docs/paths.md.
 
 export interface PathChoices {
   from: string;
   to: string;
   which: "shortest" | "all-shortest";
-  /** How many, for "shortest". */
+  /** Number of paths, for "shortest". */
   count: number;
   longest: number;
   direction: "any" | "forward" | "backward";
   predicates: "any" | "only" | "not";
   listed: string[];
-  /** A predicate whose values weigh the nodes that edges lead to. */
+  /** A predicate whose values are the weights of the nodes that edges lead to. */
   weight: string;
-  /** A class that all nodes between the ends have. */
+  /** A class of all nodes between the ends. */
   type: string;
-  /** A pattern over ?from, ?predicate and ?to that holds for each edge. */
+  /** A pattern over ?from, ?predicate and ?to that must match for each edge. */
   condition: string;
 }
 
@@ -23,7 +23,7 @@ export const CHOICES: PathChoices = {
   weight: "", type: "", condition: "",
 };
 
-/** A predicate that is nowhere, so that all others are any. */
+/** A predicate that no data uses. Excluding only this predicate allows all others. */
 const NONE = "<urn:pythia:path#none>";
 
 export function pathQuery(choices: PathChoices): string {
@@ -60,7 +60,7 @@ function conditions({ to, type, condition }: PathChoices): string {
   return pattern ? `{ ${pattern} }` : between;
 }
 
-/** An IRI as it is typed or pasted, or null. */
+/** Returns an IRI from typed or pasted text, or null. */
 export function typedIri(text: string): string | null {
   const inner = /^<?([A-Za-z][A-Za-z0-9+.-]*:[^\s<>"{}|^`\\]+)>?$/.exec(text.trim())?.[1];
   return inner ?? null;

@@ -1,4 +1,4 @@
-// A box that finds things by name as one types: ARIA's combobox with a list.
+// Text field that finds things by name while the user types: ARIA's combobox with a list.
 
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { announce } from "../parts/status.ts";
@@ -14,7 +14,7 @@ export function SearchBox(props: {
   label: string;
   value: string;
   placeholder?: string;
-  /** What fits a text; nothing is asked about an empty one unless `always`. */
+  /** Returns the options that match a text. It is called for an empty text only with `always`. */
   search: (text: string, signal: AbortSignal) => Promise<Option[]>;
   always?: boolean;
   choose: (iri: string) => void;
@@ -63,7 +63,7 @@ export function SearchBox(props: {
   };
   const leave = () => {
     if (text?.trim() === "") choose("");
-    // A typed IRI counts without Enter; other text is put back.
+    // A typed IRI is accepted without Enter. Any other text is reset.
     else if (text !== null && typedIri(text)) choose(typedIri(text) ?? "");
     setText(null);
     setOptions([]);

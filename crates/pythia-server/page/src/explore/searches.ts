@@ -1,4 +1,4 @@
-// What search boxes ask: things by name, and predicates by use.
+// Searches of the search boxes: things by name, and predicates by use.
 
 import { localName } from "../rdf/term.ts";
 import { shortCount } from "../parts/number.ts";

@@ -1,5 +1,5 @@
-// What the explorer shows, and the steps that change it. It outlives its view, so that one can go
-// to the query view and come back.
+// State of the explorer and the steps that change it. It outlives its view, so that the user can go to the query
+// view and come back.
 
 import { effect, signal } from "@preact/signals";
 import { Draft, EMPTY, neighboursOf, type Graph } from "../graph/model.ts";
@@ -12,7 +12,7 @@ import { neighbourhood, neighbours, type Group, type Neighbourhood, type Node } 
 import { cancelQuery, labelsOf, newQueryId, rowsOf } from "../server/queries.ts";
 import { CHOICES, pathQuery, type PathChoices } from "./path-query.ts";
 
-/** A node of the graph with what is around it. */
+/** A node of the graph with its neighbourhood. */
 export interface Details extends Neighbourhood { key: string; node: Node }
 
 export interface FoundPath { path: PathParts; length: number; cost: number }
@@ -22,18 +22,18 @@ const FIRST_CHOICES: PathChoices = { ...CHOICES, predicates: "not", listed: [RDF
 export const choices = signal<PathChoices>(FIRST_CHOICES);
 export const graph = signal<Graph>(EMPTY);
 export const chosen = signal<string | null>(null);
-/** What is around the chosen node, once it is known. */
+/** Neighbourhood of the chosen node, once it is known. */
 export const details = signal<Details | null>(null);
 export const paths = signal<FoundPath[] | null>(null);
-/** The query whose paths are shown. */
+/** The query of the paths that are shown. */
 export const pathText = signal<string | null>(null);
 export const searching = signal(false);
 export const trouble = signal<string | null>(null);
 export const canUndo = signal(false);
 
-/** Neighbours that one click adds, over all predicates. */
+/** Number of neighbours that one click adds, over all predicates. */
 const OPENED = 14;
-/** Neighbours of each predicate that are asked for first, and of one predicate at once. */
+/** Number of neighbours of each predicate in the first request, and number in each further page of one predicate. */
 const FIRST = 8;
 const PAGE = 25;
 const STEPS = 100;
@@ -41,10 +41,10 @@ const STEPS = 100;
 let past: Graph[] = [];
 let search: { id: string; abort: AbortController } | null = null;
 
-/** What steps that wait for the server work on: an answer that comes when it is another is dropped. */
+/** The dataset on which steps that wait for the server work. An answer is dropped if this has changed meanwhile. */
 let ground = { dataset: dataset.peek() };
 
-// Another dataset has other nodes.
+// Nodes of one dataset mean nothing in another.
 effect(() => {
   if (dataset.value === ground.dataset) return;
   clear();
@@ -69,14 +69,14 @@ export function undo(): void {
   announce("Undone");
 }
 
-/** Shows a node, in the graph there is or as its first. */
+/** Shows a node. It is added to the graph if it is not there. */
 export async function visit(node: Node): Promise<void> {
   const key = termKey(node);
   if (!graph.value.nodes.has(key)) change((draft) => draft.node(node));
   await open(key);
 }
 
-/** Chooses a node: its details are shown. */
+/** Chooses a node and shows its details. */
 export async function choose(key: string): Promise<Details | null> {
   chosen.value = key;
   trouble.value = null;
@@ -100,7 +100,7 @@ export function unchoose(): void {
   chosen.value = details.value = null;
 }
 
-/** Adds some neighbours of a node, a few of each predicate; folds them away if they are there. */
+/** Adds some neighbours of a node, a few of each predicate that are not yet in the graph. */
 export async function open(key: string): Promise<void> {
   const found = await choose(key);
   if (!found) return;
@@ -124,19 +124,19 @@ export function remove(key: string): void {
   if (chosen.value === key) unchoose();
 }
 
-/** Pinning is no step to undo: it changes nothing but the place. */
+/** Pinning cannot be undone as a step, because it changes only the position. */
 export function pin(key: string, pinned: boolean): void {
   const draft = new Draft(graph.value);
   draft.pin(key, pinned);
   graph.value = draft.done();
 }
 
-/** Adds neighbours that the details list. */
+/** Adds neighbours from the list in the details. */
 export function add(of: string, group: Group, items = group.items): void {
   change((draft) => draft.neighbours(of, group.predicate, group.direction, items));
 }
 
-/** The next page of a predicate's neighbours, into the details. */
+/** Adds the next page of a predicate's neighbours to the details. */
 export async function more(of: Details, group: Group): Promise<void> {
   const here = ground;
   try {
@@ -185,7 +185,7 @@ export function stopSearch(): void {
   search.abort.abort();
 }
 
-/** The paths take the place of what was drawn; undoing brings that back. */
+/** Replaces the drawing by the paths. Undo restores the previous drawing. */
 function draw(found: FoundPath[]): void {
   remember();
   const draft = new Draft();
@@ -193,7 +193,7 @@ function draw(found: FoundPath[]): void {
   graph.value = draft.done();
   unchoose();
   const terms = [...graph.value.nodes.values()].map(({ term }) => term);
-  // Labels come when they come; names from the IRIs do until then.
+  // Names from the IRIs are shown until the labels arrive.
   const here = ground;
   void labelsOf(here.dataset, terms, new AbortController().signal).then((labels) => {
     if (here !== ground) return;
@@ -219,7 +219,7 @@ function remember(): void {
   canUndo.value = true;
 }
 
-/** Some neighbours of each predicate in turn, the rarest predicates first, as they say most. */
+/** Takes some neighbours of each predicate, starting with the rarest predicates, because they are the most specific. */
 function share(groups: Group[], shown: Graph, key: string): [Group, Group["items"]][] {
   const there = neighboursOf(shown, key);
   const left = groups

@@ -1,4 +1,4 @@
-// The explorer: two things and the paths between them, or one and what is around it.
+// The explorer: the paths between two things, or the neighbourhood of one thing.
 
 import { useEffect } from "preact/hooks";
 import { GraphDrawing } from "../graph/drawing.tsx";
@@ -103,7 +103,7 @@ function Found() {
   );
 }
 
-/** A path in words, each node a button that shows it. */
+/** A path as text. Each node is a button that shows it. */
 function Chain({ path }: { path: PathParts }) {
   return (
     <>

@@ -1,5 +1,5 @@
-// The graph, drawn. Nodes take part in the keyboard's order as one stop: arrows go to the nearest
-// node in a direction, Enter opens it.
+// Drawing of a graph. The nodes are one stop in the keyboard's tab order: arrow keys move to the nearest node in a
+// direction, and Enter opens the node.
 
 import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import type { Prefixes } from "../rdf/prefixes.ts";
@@ -15,7 +15,7 @@ export interface Actions {
   remove?: (key: string) => void;
 }
 
-/** A pointer that moved less than this clicked. */
+/** A pointer that moved less than this is a click. */
 const CLICK_PIXELS = 4;
 
 export function GraphDrawing(props: {
@@ -131,7 +131,8 @@ function EdgeLine({ edge, layout, bend, faint }: { edge: GraphEdge; layout: Layo
     : { x: (source.x + target.x) / 2 - (dy / length) * bend, y: (source.y + target.y) / 2 + (dx / length) * bend };
   const from = border(source, middle);
   const to = border(target, middle);
-  // The curve's control point lies twice as far out as its middle.
+  // A quadratic curve passes half-way between its ends' middle and its control point, so the control point is
+  // twice as far out.
   const control = { x: 2 * middle.x - (from.x + to.x) / 2, y: 2 * middle.y - (from.y + to.y) / 2 };
   const d = loop
     ? `M${source.x - 12} ${source.y - 15}C${source.x - 50} ${source.y - 75} ${source.x + 50} ${source.y - 75} ${source.x + 12} ${source.y - 15}`
@@ -144,7 +145,7 @@ function EdgeLine({ edge, layout, bend, faint }: { edge: GraphEdge; layout: Layo
   );
 }
 
-/** Where the line from a node's middle towards a place leaves its box. */
+/** Returns the point at which the line from a node's middle towards a point leaves the node's box. */
 function border(node: Placed, towards: { x: number; y: number }): { x: number; y: number } {
   const [dx, dy] = [towards.x - node.x, towards.y - node.y];
   const scale = Math.min(
@@ -155,7 +156,7 @@ function border(node: Placed, towards: { x: number; y: number }): { x: number; y
   return { x: node.x + dx * scale, y: node.y + dy * scale };
 }
 
-/** Edges between the same two nodes, whichever way they go, to be drawn beside each other. */
+/** Groups edges between the same two nodes, in either direction, so that they can be drawn next to each other. */
 function bundles(graph: Graph): Map<string, GraphEdge[]> {
   const found = new Map<string, GraphEdge[]>();
   for (const edge of graph.edges.values()) {
@@ -165,7 +166,7 @@ function bundles(graph: Graph): Map<string, GraphEdge[]> {
   return found;
 }
 
-/** Dragging a node pins it where it is let go. */
+/** Handles dragging. A dragged node is pinned where it is released. */
 function useDrag(layout: Layout, place: (event: PointerEvent) => { x: number; y: number }, actions: Actions) {
   const state = useRef<{ key: string; x: number; y: number; moved: boolean } | null>(null);
   const last = useRef(false);

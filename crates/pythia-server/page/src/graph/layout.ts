@@ -1,5 +1,5 @@
-// Where nodes stand: forces that keep joined nodes near and labels apart; nodes of paths stand in
-// columns by their distance from the start.
+// Positions of nodes. Forces keep connected nodes close and labels apart. Nodes of paths are placed in columns by
+// their distance from the start.
 
 import { forceLink, forceManyBody, forceSimulation, forceX, forceY, type Simulation, type SimulationNodeDatum } from "d3-force";
 import { termName } from "../rdf/term.ts";
@@ -19,7 +19,7 @@ const COLUMN = 200;
 const CHARACTER = 7.1;
 const LONGEST_NAME = 26;
 const GAP = 14;
-/** Fewer frames are calmer; the layout settles within these. */
+/** Steps of the simulation per frame. Fewer frames make the movement calmer. */
 const TICKS_A_FRAME = 6;
 
 export function nodeName(node: GraphNode): string {
@@ -71,7 +71,7 @@ export class Layout {
     cancelAnimationFrame(this.frame);
   }
 
-  /** What is drawn and some room. A few nodes are not blown up to fill a drawing of this size. */
+  /** Returns the area of the drawing with a margin. It is at least `size`, so that a few nodes are not enlarged to fill it. */
   bounds(size: { width: number; height: number }): Box {
     const nodes = [...this.placed.values()];
     if (nodes.length === 0) return { x: -size.width / 2, y: -size.height / 2, ...size };
@@ -130,7 +130,7 @@ export class Layout {
   }
 }
 
-/** Keeps the boxes of nodes from covering each other. */
+/** Returns a force that keeps the boxes of nodes from overlapping. */
 function apart(nodes: () => Placed[]) {
   return (alpha: number) => {
     const all = nodes();
@@ -139,7 +139,7 @@ function apart(nodes: () => Placed[]) {
         const across = (a.width + b.width) / 2 + GAP - Math.abs(a.x - b.x);
         const down = NODE_HEIGHT + GAP - Math.abs(a.y - b.y);
         if (across <= 0 || down <= 0) continue;
-        // Sideways only where that is much shorter: labels are wide.
+        // Boxes move sideways only where that is shorter, because labels are wide.
         const strength = 0.5 * Math.max(alpha, 0.2);
         if (down < across) {
           const push = down * strength * (a.y <= b.y ? 1 : -1);

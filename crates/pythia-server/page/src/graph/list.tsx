@@ -1,4 +1,4 @@
-// The same graph as a list, for those who do not see the drawing.
+// The graph as a list, for users who do not see the drawing.
 
 import { localName } from "../rdf/term.ts";
 import { plural } from "../parts/number.ts";

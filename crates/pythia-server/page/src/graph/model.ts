@@ -1,4 +1,4 @@
-// The graph that is drawn: nodes and edges that are added, folded and removed, one step at a time.
+// Model of the drawn graph: nodes and edges are added, collapsed and removed in single steps.
 
 import { termKey, type PathParts, type Term, type Triple } from "../rdf/term.ts";
 import type { Direction, Neighbour } from "../server/explore.ts";
@@ -7,7 +7,7 @@ export interface GraphNode {
   key: string;
   term: Term;
   label: string | null;
-  /** The column of a path's layout, where the node is on one. */
+  /** The node's column in the layout of paths, or null if it is not on a path. */
   depth: number | null;
   end: "start" | "end" | null;
   pinned: boolean;
@@ -22,7 +22,7 @@ export interface GraphEdge {
   onPath: boolean;
 }
 
-/** Never changed: every operation makes another one, and undoing is going back. */
+/** A graph is immutable. Every operation creates a new graph, and undo returns to the previous one. */
 export interface Graph {
   nodes: ReadonlyMap<string, GraphNode>;
   edges: ReadonlyMap<string, GraphEdge>;
@@ -30,13 +30,13 @@ export interface Graph {
 
 export const EMPTY: Graph = { nodes: new Map(), edges: new Map() };
 
-/** More nodes than these are a blot. */
+/** Maximum number of nodes. A drawing with more is not readable. */
 export const MOST_NODES = 400;
 
 export class Draft {
   private readonly nodes: Map<string, GraphNode>;
   private readonly edges: Map<string, GraphEdge>;
-  /** Nodes left out because there are too many. */
+  /** Number of nodes left out because there were too many. */
   refused = 0;
 
   constructor(graph: Graph = EMPTY) {
@@ -110,7 +110,7 @@ export class Draft {
     }
   }
 
-  /** Removes the neighbours that hang on nothing but this node. */
+  /** Removes the neighbours that are connected only to this node. */
   collapse(key: string): void {
     const graph = this.done();
     for (const other of neighboursOf(graph, key)) {

@@ -1,11 +1,11 @@
-// A drawing one can move and zoom: by pointer, wheel, pinch and keys.
+// Panning and zooming of a drawing by pointer, wheel, pinch and keys.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { RefObject } from "preact";
 
 export interface Box { x: number; y: number; width: number; height: number }
 
-/** The part of a drawing in sight, as its viewBox. It shows all of `bounds` until it is moved. */
+/** Returns the visible part of a drawing as its viewBox. It shows all of `bounds` until the user moves it. */
 export function usePanZoom(svg: RefObject<SVGSVGElement | null>, bounds: Box, narrowest: number, widest: number) {
   const [moved, setMoved] = useState<Box | null>(null);
   const pointers = useRef(new Map<number, { x: number; y: number }>());
@@ -34,7 +34,8 @@ export function usePanZoom(svg: RefObject<SVGSVGElement | null>, bounds: Box, na
     };
   };
 
-  // Preact's listeners are passive where the browser wants them so; this one must keep the page still.
+  // Browsers may make Preact's wheel listeners passive. This listener must not be passive, because it stops the
+  // page from scrolling.
   const wheel = useRef<(event: WheelEvent) => void>(() => {});
   wheel.current = (event) => {
     if (!event.ctrlKey && document.activeElement !== svg.current && !svg.current?.contains(document.activeElement)) return;
@@ -96,7 +97,7 @@ export function ZoomButtons({ zoom, fit }: { zoom: (factor: number) => void; fit
   );
 }
 
-/** The box, widened or heightened to the shape of its element. */
+/** Returns the box, enlarged to the aspect ratio of its element. */
 function fitted(box: Box, element: Element | null): Box {
   const shape = element && element.clientHeight > 0 ? element.clientWidth / element.clientHeight : 16 / 10;
   const width = Math.max(box.width, box.height * shape);

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { announce } from "./status.ts";
 
-/** A button that puts text on the clipboard and says so. */
+/** A button that copies text to the clipboard and announces it. */
 export function CopyButton(props: { text: () => string; label: string }) {
   const [done, setDone] = useState(false);
   const copy = async () => {
@@ -15,7 +15,7 @@ export function CopyButton(props: { text: () => string; label: string }) {
 
 async function write(text: string): Promise<void> {
   if (navigator.clipboard) return await navigator.clipboard.writeText(text);
-  // Without TLS there is no clipboard but that of a selection.
+  // Without TLS, only the clipboard command for a selection is available.
   const area = document.createElement("textarea");
   area.value = text;
   document.body.append(area);

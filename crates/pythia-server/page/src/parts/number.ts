@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Number formats for people.
 
 const GROUPED = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });
 const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -7,7 +7,7 @@ export function count(value: number): string {
   return GROUPED.format(value);
 }
 
-/** 1.2K for tight places. */
+/** Formats a number in short form, such as 1.2K, for narrow places. */
 export function shortCount(value: number): string {
   return value < 1e15 ? SHORT.format(value) : value.toExponential(1).replace("+", "");
 }

@@ -1,4 +1,4 @@
-// What screen readers are told: one line, spoken when it changes.
+// Status line for screen readers. It is spoken when it changes.
 
 import { signal } from "@preact/signals";
 
