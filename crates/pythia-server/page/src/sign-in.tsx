@@ -1,4 +1,4 @@
-// Asks for a name and password, or a token, where the server wants to know who is there.
+// Dialog for a name and password, or a token, if the server requires the user to sign in.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { signingIn } from "./server/connection.ts";

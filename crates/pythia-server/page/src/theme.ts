@@ -1,4 +1,4 @@
-// Light or dark: the system's choice until the reader makes one.
+// Light or dark theme. It follows the system until the user chooses a theme.
 
 import { signal } from "@preact/signals";
 
@@ -14,7 +14,7 @@ apply();
 systemDark.addEventListener("change", apply);
 
 export function setTheme(value: Theme): void {
-  // Back to what the system says is back to following it.
+  // Choosing the system's theme means to follow the system again.
   chosen = value === system() ? null : value;
   if (chosen) localStorage.setItem(KEY, chosen);
   else localStorage.removeItem(KEY);

@@ -1,4 +1,4 @@
-// A row of tabs as ARIA's authoring practices have it: arrows move, one tab stop.
+// A row of tabs as in ARIA's authoring practices: arrow keys move between tabs, and the row is one tab stop.
 
 import type { ComponentChildren } from "preact";
 

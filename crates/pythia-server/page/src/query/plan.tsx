@@ -1,12 +1,12 @@
-// A plan as a tree that folds, with what was expected beside what happened.
+// A plan as a tree whose parts can be folded, with estimated and actual numbers next to each other.
 
 import { count, duration, shortCount } from "../parts/number.ts";
 import type { PlanNode } from "../server/queries.ts";
 
-/** An estimate off by more than this is worth a look. */
+/** Factor by which an estimate must be wrong to be highlighted. */
 const OFF = 10;
 
-/** What is still `running` may yet give the rows that were expected. */
+/** With `running`, a low number of rows is not highlighted, because more rows may still come. */
 export function PlanTree({ plan, running = false }: { plan: PlanNode; running?: boolean }) {
   const longest = Math.max(1, ...parts(plan).map((part) => part.time_us ?? 0));
   return (

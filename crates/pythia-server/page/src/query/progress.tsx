@@ -1,4 +1,4 @@
-// What a running query has done so far.
+// Progress of a running query.
 
 import { useEffect, useState } from "preact/hooks";
 import { duration, plural } from "../parts/number.ts";

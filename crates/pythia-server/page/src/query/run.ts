@@ -1,4 +1,4 @@
-// One run of a query: its results as they arrive, its progress, how it ended.
+// A single run of a query: its results as they arrive, its progress and its end.
 
 import { signal, type Signal } from "@preact/signals";
 import { isUpdate } from "../rdf/first-word.ts";
@@ -26,22 +26,22 @@ export type Outcome =
 export interface Run {
   id: string;
   text: string;
-  /** Where it runs, whatever is shown meanwhile; null for the dataset at the root. */
+  /** Dataset of the run, even if the page shows another one meanwhile. Null for the dataset at the root. */
   dataset: string | null;
   way: Way;
   prefixes: Prefixes;
   state: "running" | "done" | "failed" | "cancelled";
   outcome: Outcome;
-  /** There is more than the page keeps. */
+  /** True if there are more results than the page keeps. */
   cut: boolean;
-  /** When it began and how long it took, by performance.now(). */
+  /** Start and duration in milliseconds, by performance.now(). */
   started: number;
   took: number | null;
   progress: RunningQuery | null;
   problem: Problem | null;
 }
 
-/** As many results as the page keeps; a download has all of them. */
+/** Maximum number of results that the page keeps. A download contains all of them. */
 export const KEPT = 20_000;
 
 const FIRST_LOOK_MS = 400;
@@ -50,7 +50,7 @@ const SHOW_MS = 120;
 
 const runs = new Map<string, { run: Signal<Run | null>; abort: AbortController | null }>();
 
-/** The run of a tab. */
+/** Returns the run of a tab. */
 export function runOf(tab: string): Signal<Run | null> {
   return entry(tab).run;
 }
@@ -59,7 +59,7 @@ export function cancel(tab: string): void {
   const { run, abort } = entry(tab);
   const current = run.value;
   if (current?.state !== "running") return;
-  // The server is told first: a request broken off might look like a lost connection to it.
+  // The server is told first. Otherwise the aborted request might look like a lost connection.
   void cancelQuery(current.id).catch(() => {});
   abort?.abort();
 }
@@ -69,7 +69,7 @@ export function forget(tab: string): void {
   runs.delete(tab);
 }
 
-/** Runs what a tab holds. */
+/** Runs the text of a tab. */
 export async function start(tab: Operation & { id: string }, way: Way): Promise<void> {
   cancel(tab.id);
   const slot = entry(tab.id);
@@ -95,7 +95,7 @@ function entry(tab: string) {
   return found;
 }
 
-/** Looks at the query's progress as long as it runs. */
+/** Polls the query's progress as long as it runs. */
 async function look(run: Signal<Run | null>, id: string, ended: AbortSignal): Promise<void> {
   await pause(FIRST_LOOK_MS, ended);
   while (!ended.aborted) {
@@ -176,7 +176,7 @@ class Running {
     return !this.current.cut;
   }
 
-  /** Shows what there is, but not more often than it can be looked at. */
+  /** Shows the current state, but not more often than is useful to the user. */
   private show(now: boolean): void {
     const time = performance.now();
     const before = this.run.value;
@@ -186,7 +186,7 @@ class Running {
   }
 }
 
-/** How a run went, in a sentence. */
+/** Describes the outcome of a run in one sentence. */
 export function summary(run: Run): string {
   const took = run.took === null ? "" : ` in ${duration(run.took)}`;
   switch (run.state) {

@@ -1,10 +1,10 @@
-// The queries one works on, kept in this browser.
+// The user's queries, kept in this browser.
 
 import { effect, signal } from "@preact/signals";
 import { addressed, isServed } from "../server/datasets.ts";
 import { forget } from "./run.ts";
 
-/** `dataset` is null for the one at the server's root. */
+/** `dataset` is null for the dataset at the server's root. */
 export interface QueryTab { id: string; name: string; text: string; dataset: string | null }
 
 interface Kept { tabs: QueryTab[]; chosen: string }
@@ -26,7 +26,7 @@ effect(() => {
   try {
     localStorage.setItem(KEY, JSON.stringify(value));
   } catch {
-    // A full or forbidden storage keeps nothing; the page works on.
+    // If the storage is full or forbidden, nothing is kept and the page still works.
   }
 });
 
@@ -41,18 +41,18 @@ export function open(text: string, dataset: string | null): QueryTab {
   return made;
 }
 
-/** Shows a query that came with a link: in its tab if there is one. */
+/** Shows a query from a link, in its existing tab if there is one. */
 export function show(text: string, dataset: string | null): void {
   const same = tabs.value.find((one) => addressed(one.dataset) === dataset && one.text.trim() === text.trim());
   if (same) chosen.value = same.id;
   else open(text, dataset);
 }
 
-/** Shows a tab of a dataset: the chosen one, another, or a new one. */
+/** Shows a tab of a dataset: the chosen tab, another existing tab, or a new one. */
 export function showDataset(dataset: string | null): void {
   const current = tab();
   if (addressed(current.dataset) === dataset) return;
-  // What was written when the server had one dataset belongs to any.
+  // Text that was written when the server had one dataset may be used with any dataset.
   if (current.dataset === null && !isServed(null)) return edit(current.id, { dataset });
   const last = tabs.value.findLast((one) => addressed(one.dataset) === dataset);
   if (last) chosen.value = last.id;
@@ -86,7 +86,7 @@ function read(): Kept {
       .map((one) => ({ ...one, dataset: typeof one.dataset === "string" ? one.dataset : null }));
     if (whole.length > 0) return { tabs: whole, chosen: value.chosen };
   } catch {
-    // Nothing kept, or not by this version.
+    // Nothing was kept, or it was kept by another version.
   }
   const first = { id: "first", name: "Query 1", text: FIRST, dataset: null };
   return { tabs: [first], chosen: first.id };

@@ -1,4 +1,4 @@
-// The query view: tabs of queries, the editor, what runs it, and what comes of it.
+// The query view: tabs of queries, the editor, the buttons that run a query, and its outcome.
 
 import { useEffect, useLayoutEffect } from "preact/hooks";
 import { Editor } from "../editor/editor.tsx";
@@ -46,9 +46,9 @@ export function QueryView() {
   );
 }
 
-// What keys and buttons do is done to the tab that is chosen then.
+// Keys and buttons act on the tab that is chosen at that moment.
 
-/** Runs what is in the editor, in the dataset of its tab. */
+/** Runs the text of the editor in the dataset of its tab. */
 function begin(way: Way): void {
   void start(tab(), way);
 }
@@ -63,7 +63,7 @@ function sharedLink(): string {
   return new URL(link("query", addressed(dataset), { query: text }), document.baseURI).href;
 }
 
-/** Shows what the address says, and says in the address what is shown. */
+/** Shows the content that the address names, and updates the address to match. */
 function follow(): void {
   const { view, dataset: named, parameters } = route.value;
   if (view !== "query") return;
@@ -72,7 +72,7 @@ function follow(): void {
   const query = parameters.get("query");
   if (query === null) showDataset(wanted);
   else show(query, wanted);
-  // A link has done its work; what is edited now is no longer what it says.
+  // The link has been followed. Later edits no longer match its query, so the address drops it.
   tell();
 }
 
@@ -81,13 +81,13 @@ function tell(): void {
   replaceAddress(link("query", addressed(tab().dataset)));
 }
 
-/** Takes the chosen tab to another dataset. */
+/** Moves the chosen tab to another dataset. */
 export function move(dataset: string): void {
   edit(tab().id, { dataset });
   tell();
 }
 
-/** Where a run was, if its tab has gone on to another dataset. */
+/** Returns the dataset of a run, as text, if its tab has moved to another dataset. */
 function elsewhere(run: Run, { dataset }: QueryTab): string {
   return run.dataset === dataset || run.dataset === null ? "" : ` in ${run.dataset}`;
 }
@@ -128,7 +128,7 @@ function QueryTabs({ current }: { current: QueryTab }) {
   );
 }
 
-/** The place of a mistake, as long as the text is the one that had it. */
+/** Returns the position of an error, as long as the text is the one that was run. */
 function mistakeOf(run: Run | null, text: string) {
   const problem = run?.text === text ? run.problem : null;
   if (!problem?.line || !problem.column) return null;

@@ -1,8 +1,8 @@
-// What a SPARQL text is about.
+// Kind of a SPARQL text.
 
 const UPDATES = new Set(["INSERT", "DELETE", "LOAD", "CLEAR", "CREATE", "DROP", "COPY", "MOVE", "ADD", "WITH"]);
 
-/** The first word after the prologue, in capitals. */
+/** Returns the first word after the prologue, in capitals. */
 export function firstWord(text: string): string {
   const words = text
     .replace(/<[^<>"{}|^`\\\s]*>|#[^\n]*/g, (part) => (part.startsWith("#") ? " " : "<>"))
@@ -10,7 +10,7 @@ export function firstWord(text: string): string {
   return /[A-Za-z]+/.exec(words)?.[0]?.toUpperCase() ?? "";
 }
 
-/** Whether a text is an update. */
+/** Returns whether a text is an update. */
 export function isUpdate(text: string): boolean {
   return UPDATES.has(firstWord(text));
 }

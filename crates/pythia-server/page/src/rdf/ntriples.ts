@@ -1,10 +1,10 @@
-// N-Triples as the server writes it, a line at a time.
+// N-Triples as written by the server, read line by line.
 
 import type { Literal, Term, Triple } from "./term.ts";
 
 const TOKEN = /\s*(?:<<\(|\)>>|<([^>]*)>|_:([^\s<>"]+)|"((?:[^"\\]|\\.)*)"(?:@([A-Za-z0-9-]+)|\^\^<([^>]*)>)?|(\.))/y;
 
-/** The triple of a line, or null for an empty line or a comment. */
+/** Returns the triple of a line, or null for an empty line or a comment. */
 export function parseLine(line: string): Triple | null {
   if (/^\s*(?:#|$)/.test(line)) return null;
   const reader = new LineReader(line);

@@ -1,6 +1,6 @@
-// Namespace prefixes: those everybody knows, and those a query declares.
+// Namespace prefixes: well-known prefixes and the prefixes that a query declares.
 
-/** Those that the server knows, too (its tests compare them), and those of our own formats. */
+/** Prefixes that the server also knows (its tests compare both lists), and prefixes of Pythia's own formats. */
 const WELL_KNOWN: Record<string, string> = {
   bd: "http://www.bigdata.com/rdf#",
   dbo: "http://dbpedia.org/ontology/",
@@ -52,11 +52,11 @@ export class Prefixes {
   private constructor(readonly declared: ReadonlyMap<string, string>) {
     const known = Object.entries(WELL_KNOWN).filter(([name]) => !declared.has(name));
     this.byNamespace = [...declared, ...known].map(([name, namespace]) => [namespace, name]);
-    // The longest namespace names an IRI best.
+    // The longest matching namespace gives the best name for an IRI.
     this.byNamespace.sort(([a], [b]) => b.length - a.length);
   }
 
-  /** The declarations of a query, before what everybody knows. */
+  /** Returns the declarations of a query together with the well-known prefixes. The declarations have priority. */
   static of(query: string): Prefixes {
     const found = new Map<string, string>();
     for (const [, name, namespace] of query.matchAll(DECLARATION)) {
@@ -65,7 +65,7 @@ export class Prefixes {
     return new Prefixes(found);
   }
 
-  /** `foaf:name` for an IRI, or null where no prefix fits. */
+  /** Returns the short form of an IRI, such as `foaf:name`, or null if no prefix fits. */
   shorten(iri: string): string | null {
     for (const [namespace, name] of this.byNamespace) {
       if (iri.startsWith(namespace) && LOCAL.test(iri.slice(namespace.length))) {
@@ -76,12 +76,12 @@ export class Prefixes {
   }
 }
 
-/** The namespace of a prefix everybody knows. */
+/** Returns the namespace of a well-known prefix. */
 export function wellKnown(prefix: string): string | undefined {
   return Object.hasOwn(WELL_KNOWN, prefix) ? WELL_KNOWN[prefix] : undefined;
 }
 
-/** Where a declaration is to be inserted, and what: after BASE and the declarations there are. */
+/** Returns a prefix declaration and its position in the query: after BASE and the existing declarations. */
 export function declaration(query: string, name: string, namespace: string): { at: number; text: string } | null {
   if (Prefixes.of(query).declared.has(name)) return null;
   const prologue = /^(?:\s*(?:#[^\n]*\n|(?:PREFIX\s+[^\s<]*\s*<[^>]*>|BASE\s*<[^>]*>)[ \t]*\n?))*/iu.exec(query)?.[0] ?? "";

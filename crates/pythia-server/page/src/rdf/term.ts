@@ -1,4 +1,4 @@
-// RDF terms as SPARQL Query Results JSON has them, and how they are named and shown.
+// RDF terms as in SPARQL Query Results JSON, with their names and texts.
 
 import type { Prefixes } from "./prefixes.ts";
 
@@ -36,7 +36,7 @@ export function iri(value: string): Iri {
   return { type: "uri", value };
 }
 
-/** The term in N-Triples syntax, by which equal terms are known. */
+/** Returns the term in N-Triples syntax. Equal terms have equal keys. */
 export function termKey(term: Term): string {
   switch (term.type) {
     case "uri": return `<${term.value}>`;
@@ -49,7 +49,7 @@ export function termKey(term: Term): string {
   }
 }
 
-/** The term as a table shows it: IRIs by prefix, plain literals without quotes. */
+/** Returns the text of the term in a table: IRIs with prefixes, literals without quotes. */
 export function termText(term: Term, prefixes: Prefixes): string {
   switch (term.type) {
     case "uri": return prefixes.shorten(term.value) ?? term.value;
@@ -62,7 +62,7 @@ export function termText(term: Term, prefixes: Prefixes): string {
   }
 }
 
-/** What a literal is beside its text: its language or the short name of its datatype. */
+/** Returns the language of a literal, or the short name of its datatype, to be shown next to its text. */
 export function literalNote(literal: Literal, prefixes: Prefixes): string {
   if (literal["xml:lang"]) return literal["xml:lang"];
   const { datatype } = literal;
@@ -70,7 +70,7 @@ export function literalNote(literal: Literal, prefixes: Prefixes): string {
   return prefixes.shorten(datatype) ?? localName(datatype);
 }
 
-/** What people call the thing of an IRI: its last part, decoded, with spaces. */
+/** Returns a readable name for an IRI: its last part, decoded, with spaces. */
 export function localName(value: string): string {
   const trimmed = value.replace(/[/#]+$/, "");
   const last = trimmed.slice(Math.max(trimmed.lastIndexOf("/"), trimmed.lastIndexOf("#"), trimmed.lastIndexOf(":")) + 1);
@@ -78,7 +78,7 @@ export function localName(value: string): string {
   return name || value;
 }
 
-/** A short name for any term, for drawings. */
+/** Returns a short name for any term, for drawings. */
 export function termName(term: Term): string {
   switch (term.type) {
     case "uri": return localName(term.value);
@@ -88,14 +88,14 @@ export function termName(term: Term): string {
   }
 }
 
-/** The number a literal is, or null. */
+/** Returns the value of a numeric literal, or null. */
 export function numberOf(term: Term | undefined): number | null {
   if (term?.type !== "literal" || !term.datatype || !NUMERIC.has(term.datatype)) return null;
   const number = Number(term.value === "INF" ? "Infinity" : term.value === "-INF" ? "-Infinity" : term.value);
   return Number.isFinite(number) ? number : null;
 }
 
-/** The time a date literal is, in milliseconds since 1970, or null. */
+/** Returns the time of a date literal in milliseconds since 1970, or null. */
 export function timeOf(term: Term | undefined): number | null {
   if (term?.type !== "literal" || !term.datatype?.startsWith(XSD)) return null;
   switch (term.datatype.slice(XSD.length)) {

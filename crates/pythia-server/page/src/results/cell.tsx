@@ -1,4 +1,4 @@
-// One term in a table: links to the explorer, paths as chains, long texts cut.
+// One term in a table. IRIs are links to the explorer, paths are shown as chains, and long texts are cut.
 
 import { nodeLink } from "../route.ts";
 import type { Prefixes } from "../rdf/prefixes.ts";

@@ -1,4 +1,4 @@
-// Bars, lines, points and shares of the columns one chooses.
+// Charts of chosen columns: bars, lines, points and shares.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { count, shortCount } from "../parts/number.ts";
@@ -11,7 +11,7 @@ type Kind = "bar" | "line" | "scatter" | "share";
 interface Point { label: string; x: number | null; y: number }
 
 const KINDS: [Kind, string][] = [["bar", "Bars"], ["line", "Line"], ["scatter", "Points"], ["share", "Shares"]];
-/** More than these cannot be told apart. */
+/** Maximum number of points. More could not be distinguished. */
 const MOST: Record<Kind, number> = { bar: 60, line: 5000, scatter: 5000, share: 12 };
 const HEIGHT = 380;
 const LEFT = 64;
@@ -73,7 +73,7 @@ function Drawing({ kind, points, x, y }: { kind: Kind; points: Point[]; x: strin
   );
 }
 
-/** The width of an element, now and when it changes. */
+/** Returns the width of an element, and updates it when the element changes. */
 function useWidth(element: { current: HTMLElement | null }): number {
   const [width, setWidth] = useState(600);
   useLayoutEffect(() => {
@@ -84,7 +84,7 @@ function useWidth(element: { current: HTMLElement | null }): number {
   return width;
 }
 
-/** Bars lie, so that their names can be read. */
+/** The bars are horizontal, so that their names can be read. */
 function Bars({ points, width, height }: { points: Point[]; width: number; height: number }) {
   const values = points.map((point) => point.y);
   const longest = greatest(points.map(({ label }) => label.length));
@@ -151,7 +151,7 @@ function Grid({ scale, width }: { scale: Scale; width: number }) {
   );
 }
 
-/** Shares of the whole: a stacked bar with its legend, which is easier to compare than a pie. */
+/** Shares of the whole, as a stacked bar with a legend, which is easier to compare than a pie chart. */
 function Shares({ points, what, width }: { points: Point[]; what: string; width: number }) {
   const positive = points.filter(({ y }) => y > 0);
   const whole = positive.reduce((sum, { y }) => sum + y, 0) || 1;
@@ -196,6 +196,6 @@ function withRest(points: Point[]): Point[] {
   return [...points.slice(0, MOST.share - 1), { label: "all others", x: null, y: rest }];
 }
 
-// Spread arguments have a limit that thousands of points reach.
+// Spread arguments have a maximum number, which thousands of points would exceed.
 const least = (values: number[]) => values.reduce((a, b) => Math.min(a, b), Infinity);
 const greatest = (values: number[]) => values.reduce((a, b) => Math.max(a, b), -Infinity);

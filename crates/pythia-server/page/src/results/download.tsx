@@ -1,4 +1,4 @@
-// The whole result as a file, in the formats the server writes. The query is run again for it.
+// Download of the whole result as a file, in the formats that the server writes. The query is run again for it.
 
 import { useState } from "preact/hooks";
 import { announce } from "../parts/status.ts";

@@ -1,4 +1,4 @@
-// The outlines of land, of Natural Earth (public domain), as one SVG path in degrees.
+// The outlines of land from Natural Earth (public domain), as one SVG path in degrees.
 
 import { feature } from "topojson-client";
 import type { GeometryCollection, Topology } from "topojson-specification";
@@ -15,7 +15,7 @@ export const LAND = feature(topology, topology.objects.land).features
   .map((ring) => `M${ring.map(([longitude, latitude]) => `${longitude.toFixed(2)} ${(-latitude).toFixed(2)}`).join("L")}Z`)
   .join("");
 
-/** Rings of the globe on the plane: one that crosses the date line is drawn at both edges. */
+/** Maps a ring on the globe to the plane. A ring that crosses the date line is drawn at both edges. */
 function flat(ring: Ring): Ring[] {
   const unrolled: Ring = [];
   let turns = 0;
@@ -24,7 +24,7 @@ function flat(ring: Ring): Ring[] {
     if (Math.abs(longitude - before) > 180) turns += longitude < before ? 360 : -360;
     unrolled.push([longitude + turns, latitude]);
   });
-  // A ring that goes around the globe has a pole inside.
+  // A ring around the globe contains a pole.
   if (turns !== 0) {
     const pole = (unrolled[0]?.[1] ?? 0) < 0 ? -90 : 90;
     unrolled.push([unrolled.at(-1)?.[0] ?? 0, pole], [unrolled[0]?.[0] ?? 0, pole]);

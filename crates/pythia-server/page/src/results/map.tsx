@@ -1,4 +1,4 @@
-// A map without tiles: land, a grid of degrees, and the places of the results.
+// A map without tiles: land, a grid of degrees, and the places in the results.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../parts/number.ts";
@@ -18,7 +18,7 @@ export function GeoMap(props: { columns: string[]; rows: Row[]; prefixes: Prefix
   const [land, setLand] = useState("");
   const [chosen, setChosen] = useState<number | null>(null);
   useEffect(() => {
-    // Only a map needs the outlines.
+    // The outlines are loaded only for a map.
     void import("./land.ts").then(({ LAND }) => setLand(LAND));
   }, []);
   const svg = useRef<SVGSVGElement>(null);

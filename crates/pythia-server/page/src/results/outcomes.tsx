@@ -1,4 +1,4 @@
-// What came of a query, in the ways it can be looked at.
+// The outcome of a query and the views of it.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { TabList, TabPanel } from "../parts/tabs.tsx";
@@ -18,10 +18,10 @@ type Way = "table" | "chart" | "map" | "graph" | "raw";
 
 const LABELS: Record<Way, string> = { table: "Table", chart: "Chart", map: "Map", graph: "Graph", raw: "JSON" };
 const PANEL = "outcome";
-/** As many rows as are shown as JSON. */
+/** Maximum number of rows shown as JSON. */
 const RAW = 500;
 
-/** What was chosen last, so that the next run shows the same. */
+/** The last chosen view. The next run starts with it. */
 let preferred: Way | null = null;
 
 export function Outcomes({ run }: { run: Run }) {

@@ -1,4 +1,4 @@
-// Places in results: WKT literals, or a column of latitudes with one of longitudes.
+// Places in results: WKT literals, or a column of latitudes together with a column of longitudes.
 
 import { numberOf, WKT, type Term } from "../rdf/term.ts";
 import type { Row } from "../server/result-stream.ts";
@@ -11,7 +11,7 @@ const SHAPES: Record<string, Place["shape"]> = {
 };
 const LATITUDE = /^(?:lat|latitude|.*_lat|.*latitude)$/i;
 const LONGITUDE = /^(?:lon|long|lng|longitude|.*_(?:lon|long|lng)|.*longitude)$/i;
-/** Coordinate systems other than CRS84 and WGS 84 are left out rather than misplaced. */
+/** Literals with coordinate systems other than CRS84 and WGS 84 are left out, because they would be misplaced. */
 const SYSTEM = /^\s*<([^>]*)>\s*/;
 
 export function placesOf(columns: string[], rows: Row[]): Place[] {
@@ -35,7 +35,7 @@ function wkt(term: Term | undefined): Omit<Place, "row"> | null {
   const found = /^\s*([A-Z]+)\s*(?:Z|M|ZM)?\s*(\(.*\))\s*$/is.exec(term.value.replace(SYSTEM, ""));
   const shape = SHAPES[found?.[1]?.toUpperCase() ?? ""];
   if (!found?.[2] || !shape) return null;
-  // Each innermost pair of brackets is a line, a ring, or points.
+  // Each innermost pair of brackets is a line, a ring, or a list of points.
   const parts = [...found[2].matchAll(/\(([^()]*)\)/g)].map(([, list]) => positions(list ?? "", swapped));
   return parts.some((part) => part.length > 0) ? { shape, parts } : null;
 }

@@ -1,4 +1,4 @@
-// Results as a graph: the triples of a CONSTRUCT, or the paths of a PATHS query.
+// Results as a graph: the triples of a CONSTRUCT query or the paths of a PATHS query.
 
 import { useMemo, useState } from "preact/hooks";
 import { GraphDrawing } from "../graph/drawing.tsx";

@@ -1,8 +1,8 @@
-// Axes: round steps between a least and a greatest value.
+// Axes with round steps between a minimum and a maximum.
 
 export interface Scale { ticks: number[]; place: (value: number) => number }
 
-/** Values from `least` to `greatest`, placed between two pixels. */
+/** Returns a scale that maps values from `least` to `greatest` to the pixels between `from` and `to`. */
 export function linear(least: number, greatest: number, from: number, to: number): Scale {
   const span = greatest - least || Math.abs(greatest) || 1;
   const raw = span / 5;

@@ -1,4 +1,4 @@
-// A table of results: sorted and filtered here, drawn only where it is looked at.
+// A table of results. It is sorted and filtered in the browser, and only its visible part is drawn.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../parts/number.ts";
@@ -10,10 +10,10 @@ import { Cell } from "./cell.tsx";
 interface Order { column: string; descending: boolean }
 
 const ROW_PIXELS = 34;
-/** Rows drawn above and below those in sight. */
+/** Number of rows drawn above and below the visible rows. */
 const MARGIN = 12;
 
-/** `length` is that of `rows`, which grows in place while a query runs. */
+/** `length` is the length of `rows`, which grows in place while a query runs. */
 export function Table(props: {
   columns: string[];
   rows: Row[];
@@ -137,7 +137,7 @@ function arrange(rows: Row[], columns: string[], order: Order | null, wanted: st
 
 type Key = [kind: number, value: number | string];
 
-/** Unbound first, then numbers, times, and texts. */
+/** Returns the sort key of a term: unbound first, then numbers, times, and texts. */
 function sortKey(term: Term | undefined, prefixes: Prefixes): Key {
   if (!term) return [0, 0];
   const number = numberOf(term);

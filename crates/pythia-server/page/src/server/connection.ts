@@ -1,8 +1,8 @@
-// Requests to the server this page came from, with the credentials of this browser tab.
+// Requests to the server of this page, with the credentials of this browser tab.
 
 import { signal } from "@preact/signals";
 
-/** What the server or the network had against a request. */
+/** An error of the server or the network. */
 export class Problem extends Error {
   constructor(
     message: string,
@@ -16,18 +16,18 @@ export class Problem extends Error {
 
 const KEY = "pythia.authorization";
 
-/** The value of the Authorization header, kept as long as the browser tab. */
+/** The value of the Authorization header. It is kept until the browser tab is closed. */
 export const authorization = signal<string | null>(sessionStorage.getItem(KEY));
 
-/** Set while the server waits for somebody to sign in. */
+/** Set while a request waits for the user to sign in. */
 export const signingIn = signal<{ refused: boolean; answer: (header: string | null) => void } | null>(null);
 
-/** An address of the server, wherever a proxy put it. */
+/** Returns the full address of a path on the server, also behind a proxy. */
 export function address(path: string): string {
   return new URL(path, document.baseURI.replace(/#.*$/, "")).href;
 }
 
-/** An address of a dataset; null for the one at the root. */
+/** Returns the address of a dataset's service. `dataset` is null for the dataset at the root. */
 export function datasetAddress(
   dataset: string | null, service: string, parameters: Record<string, string | number | boolean> = {},
 ): string {
@@ -36,12 +36,12 @@ export function datasetAddress(
   return url.href;
 }
 
-/** The response, or a Problem if it is not a success. Asks to sign in where that is what is missing. */
+/** Returns the response, or throws a Problem if it is not successful. Asks the user to sign in if that is required. */
 export async function request(url: string, init: RequestInit = {}): Promise<Response> {
   for (let attempt = 0; ; attempt++) {
     const used = authorization.value;
     const response = await send(url, init);
-    // Somebody may have signed in for another request meanwhile.
+    // The user may have signed in for another request meanwhile.
     const signedIn = response.status === 401 && (authorization.value !== used || await signIn(attempt > 0 || used !== null));
     if (signedIn) continue;
     if (!response.ok) throw await problemOf(response);
@@ -54,7 +54,7 @@ export async function requestJson<T>(url: string, init: RequestInit = {}): Promi
   return await response.json() as T;
 }
 
-/** Forgets who signed in. */
+/** Removes the user's credentials. */
 export function signOut(): void {
   sessionStorage.removeItem(KEY);
   authorization.value = null;
@@ -63,7 +63,7 @@ export function signOut(): void {
 async function send(url: string, init: RequestInit): Promise<Response> {
   const headers = new Headers(init.headers);
   if (authorization.value) headers.set("Authorization", authorization.value);
-  // The browser's own dialog would come before ours.
+  // With this header, the server does not cause the browser's own sign-in dialog.
   headers.set("X-Requested-With", "XMLHttpRequest");
   try {
     return await fetch(url, { ...init, headers, credentials: "same-origin" });
@@ -76,7 +76,7 @@ async function send(url: string, init: RequestInit): Promise<Response> {
 let asking: Promise<string | null> | null = null;
 
 async function signIn(refused: boolean): Promise<boolean> {
-  // One dialog, however many requests wait for it.
+  // All waiting requests share one dialog.
   asking ??= new Promise<string | null>((resolve) => {
     signingIn.value = { refused, answer: resolve };
   });
@@ -96,7 +96,7 @@ async function problemOf(response: Response): Promise<Problem> {
       const { title, detail, line, column } = JSON.parse(text) as Record<string, never>;
       return new Problem(detail ?? title ?? response.statusText, response.status, line, column);
     } catch {
-      // What is not JSON is shown as it came.
+      // A body that is not JSON is shown unchanged.
     }
   }
   return new Problem(text.trim() || `The server answered ${response.status} ${response.statusText}.`, response.status);

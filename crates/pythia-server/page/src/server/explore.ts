@@ -1,4 +1,4 @@
-// What the server offers to find things and look around them, and completion.
+// The server's services for finding things, for their neighbourhood and for completion.
 
 import type { Blank, Iri, Term } from "../rdf/term.ts";
 import { datasetAddress, request, requestJson } from "./connection.ts";
@@ -9,7 +9,7 @@ export type Direction = "out" | "in";
 
 export interface Neighbour { term: Term; label: string | null }
 export interface Group { predicate: string; direction: Direction; count: number; items: Neighbour[]; more: boolean }
-/** A node one can ask about. */
+/** A node whose neighbourhood can be requested. */
 export type Node = Iri | Blank;
 export interface Neighbourhood { label: string | null; types: string[]; groups: Group[] }
 
@@ -27,12 +27,12 @@ export async function find(dataset: string | null, text: string, limit: number, 
   return (await requestJson<{ items: Found[] }>(datasetAddress(dataset, "find", { text, limit }), { signal })).items;
 }
 
-/** A node with the first few neighbours of each predicate. */
+/** Requests a node with the first few neighbours of each predicate. */
 export function neighbourhood(dataset: string | null, node: Node, limit: number): Promise<Neighbourhood> {
   return requestJson(datasetAddress(dataset, "node", { ...naming(node), direction: "both", limit }));
 }
 
-/** A page of the neighbours over one predicate. */
+/** Requests a page of the neighbours of one predicate. */
 export async function neighbours(
   dataset: string | null, node: Node, group: Pick<Group, "predicate" | "direction">, offset: number, limit: number,
 ): Promise<Group | undefined> {
@@ -41,7 +41,7 @@ export async function neighbours(
   return (await requestJson<Neighbourhood>(url)).groups[0];
 }
 
-/** What can stand at the cursor, an offset in UTF-16 units. */
+/** Requests the completions at the cursor, an offset in UTF-16 units. */
 export async function complete(
   dataset: string | null, query: string, cursor: number, limit: number, signal: AbortSignal,
 ): Promise<Completions> {

@@ -1,11 +1,11 @@
-// Queries and updates: sent, read while they answer, watched, cancelled.
+// Queries and updates: sending them, reading their answers while they arrive, watching and cancelling them.
 
 import type { Term, Triple } from "../rdf/term.ts";
 import { parseLine } from "../rdf/ntriples.ts";
 import { address, datasetAddress, Problem, request, requestJson } from "./connection.ts";
 import { ResultReader, type Row } from "./result-stream.ts";
 
-/** A part of a plan; see crates/pythia-query/src/explain.rs. */
+/** A part of a plan. See crates/pythia-query/src/explain.rs. */
 export interface PlanNode {
   operator: string;
   detail?: string;
@@ -20,7 +20,7 @@ export interface PlanNode {
   inputs?: PlanNode[];
 }
 
-/** A query the server is working on. */
+/** A query that is queued or running on the server. */
 export interface RunningQuery {
   id: string;
   dataset: string;
@@ -28,18 +28,18 @@ export interface RunningQuery {
   text: string;
   started_ms_ago: number;
   state: "queued" | "running";
-  /** Results so far, where they are counted. */
+  /** Number of results so far, or null if they are not counted. */
   rows: number | null;
   plan: PlanNode | null;
 }
 
-/** What becomes of an answer while it arrives. */
+/** Receiver of an answer while it arrives. */
 export interface Sink {
   columns(names: string[]): void;
-  /** More rows; false for enough. */
+  /** Takes more rows. Returns false if it needs no more. */
   rows(rows: Row[]): boolean;
   boolean(value: boolean): void;
-  /** More triples of a graph; false for enough. */
+  /** Takes more triples of a graph. Returns false if it needs no more. */
   triples(triples: Triple[]): boolean;
 }
 
@@ -52,10 +52,10 @@ export function newQueryId(): string {
   return `page-${[...bytes].map((byte) => byte.toString(36).padStart(2, "0")).join("")}`;
 }
 
-/** The text of a query or an update, and the dataset it is for. */
+/** The text of a query or an update, and its dataset. */
 export interface Operation { text: string; dataset: string | null }
 
-/** Runs a query to its end, or until the sink has enough. */
+/** Runs a query to its end, or until the sink needs no more. */
 export async function runQuery({ text, dataset }: Operation, id: string, signal: AbortSignal, sink: Sink): Promise<void> {
   const response = await post(datasetAddress(dataset, "query", { profile: true }), text, {
     "Content-Type": "application/sparql-query",
@@ -71,7 +71,7 @@ export async function runUpdate({ text, dataset }: Operation, id: string, signal
   await post(datasetAddress(dataset, "update"), text, type, signal);
 }
 
-/** The plan of a query, measured if it is to be run. */
+/** Returns the plan of a query. With "analyze", the query is run and the plan is measured. */
 export async function explain(
   { text, dataset }: Operation, how: "plan" | "analyze", id: string, signal: AbortSignal,
 ): Promise<PlanNode> {
@@ -80,7 +80,7 @@ export async function explain(
   return await response.json() as PlanNode;
 }
 
-/** All rows of a small query of the page's own. */
+/** Returns all rows of a small query that the page itself needs. */
 export async function rowsOf(query: Operation, signal: AbortSignal, id = newQueryId()): Promise<Row[]> {
   const rows: Row[] = [];
   await runQuery(query, id, signal, {
@@ -96,7 +96,7 @@ export async function runningQueries(): Promise<RunningQuery[]> {
   return (await requestJson<{ queries: RunningQuery[] }>(address("$/queries"))).queries;
 }
 
-/** A running query, or null if it has ended or may not be seen. */
+/** Returns a running query, or null if it has ended or the user may not see it. */
 export async function runningQuery(id: string): Promise<RunningQuery | null> {
   try {
     return await requestJson<RunningQuery>(address(`$/queries/${id}`));
@@ -110,7 +110,7 @@ export async function cancelQuery(id: string): Promise<void> {
   await request(address(`$/queries/${id}`), { method: "DELETE" });
 }
 
-/** The whole result in a format, as a file. */
+/** Returns the whole result in a format, as a file. */
 export async function download({ text, dataset }: Operation, mediaType: string, signal: AbortSignal): Promise<Blob> {
   const headers = { "Content-Type": "application/sparql-query", Accept: mediaType };
   return await (await post(datasetAddress(dataset, "query"), text, headers, signal)).blob();
@@ -147,7 +147,7 @@ async function readGraph(response: Response, sink: Sink): Promise<void> {
   await readText(response, lines, () => { lines("\n"); });
 }
 
-/** Hands over a body piece by piece; `end` is called if none was refused. */
+/** Passes a body on piece by piece. `end` is called if every piece was accepted. */
 async function readText(response: Response, piece: (text: string) => boolean, end: () => void): Promise<void> {
   const reader = response.body?.getReader();
   if (!reader) throw new Problem("The server's answer has no body.", response.status);
@@ -165,7 +165,7 @@ function brokenOff(error: unknown): never {
   throw new Problem("The query failed while its result was being sent: what is shown is not all of it.", 0);
 }
 
-/** The label of each node that has one, in the reader's language if there is one. */
+/** Returns the label of each node that has one, in the user's language if possible. */
 export async function labelsOf(dataset: string | null, nodes: Term[], signal: AbortSignal): Promise<Map<string, string>> {
   const iris = nodes.filter((node) => node.type === "uri").map((node) => `<${node.value}>`);
   const labels = new Map<string, string>();

@@ -1,5 +1,5 @@
-// SPARQL Query Results JSON, read while it arrives: the columns first, then row by row, so that
-// the first rows are shown at once and a huge result can be left in the middle.
+// Reader for SPARQL Query Results JSON that arrives in pieces: first the columns, then row by row. So the first
+// rows can be shown at once, and reading a huge result can stop in the middle.
 
 import type { Term } from "../rdf/term.ts";
 
@@ -11,17 +11,17 @@ export class ResultReader {
   columns: string[] | null = null;
   boolean: boolean | null = null;
 
-  /** All that is not a row. */
+  /** All text outside the rows. */
   private frame = "";
   private depth = 0;
   private inText = false;
   private escaped = false;
-  /** The depth of the rows' array, once it is open. */
+  /** The depth of the array of rows, once it is open. */
   private rowsDepth = 0;
   /** The beginning of a row whose end has not arrived. */
   private row = "";
 
-  /** The rows that a piece of text completes. */
+  /** Returns the rows that a piece of text completes. */
   push(text: string): Row[] {
     const rows: Row[] = [];
     let from = 0;
@@ -54,7 +54,7 @@ export class ResultReader {
     return rows;
   }
 
-  /** Checks that the result is whole; `columns` or `boolean` are set then. */
+  /** Checks that the result is complete. After that, `columns` or `boolean` is set. */
   end(): void {
     if (this.depth !== 0 || this.frame === "") throw new SyntaxError("the result ends in the middle");
     this.readFrame(this.frame);
@@ -64,7 +64,7 @@ export class ResultReader {
     return this.rowsDepth > 0;
   }
 
-  /** What stands between rows belongs to the frame, without its commas. */
+  /** Adds the text between rows to the frame, without its commas. */
   private take(text: string, from: number, to: number): number {
     if (this.row === "") this.frame += text.slice(from, to).replaceAll(",", "");
     return to;

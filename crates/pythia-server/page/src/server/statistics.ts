@@ -1,4 +1,4 @@
-// What a dataset holds, from Fuseki's statistics with what Pythia adds to them.
+// Statistics of a dataset, from Fuseki's statistics with Pythia's additions.
 
 import { address, requestJson } from "./connection.ts";
 
@@ -12,13 +12,13 @@ export interface Statistics {
   memory?: Record<string, number>;
 }
 
-/** Of the dataset of a name; null for the one at the root. */
+/** Returns the statistics of the dataset with a name. `name` is null for the dataset at the root. */
 export async function statistics(name: string | null): Promise<Statistics> {
   const answer = await requestJson<{ pythia: Statistics }>(address(`$/stats/${name === null ? "" : encodeURIComponent(name)}`));
   return answer.pythia;
 }
 
-/** All predicates, the most used first. */
+/** Returns all predicates, the most frequent first. */
 export async function predicatesOf(name: string | null): Promise<{ iri: string; quads: number }[]> {
   const { predicates } = await statistics(name);
   return predicates.toSorted((a, b) => b.quads - a.quads);

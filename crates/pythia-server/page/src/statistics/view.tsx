@@ -1,4 +1,4 @@
-// What the dataset holds, and what the server is doing.
+// Statistics of the dataset, and the queries that the server is running.
 
 import { useEffect, useState } from "preact/hooks";
 import { bytes, count, duration, plural } from "../parts/number.ts";
@@ -48,7 +48,7 @@ function Figures({ held }: { held: Statistics }) {
   );
 }
 
-/** Figures of the server by the names it gives them: `hit_bytes` are bytes, the rest are counts. */
+/** Returns the server's figures by their names there. Names that end with `bytes` are bytes, all others are counts. */
 function measures(what: string, values: Record<string, number> | undefined): [string, string][] {
   return Object.entries(values ?? {}).filter(([, value]) => typeof value === "number").map(([name, value]) => {
     const isBytes = name === "bytes" || name.endsWith("_bytes");
@@ -92,7 +92,7 @@ function Running() {
         try {
           setQueries(await runningQueries());
         } catch (error) {
-          // Who may not see them is not asked again and again.
+          // A user who may not see the queries is not asked repeatedly.
           setTrouble(error instanceof Problem ? error.message : String(error));
           return;
         }
