@@ -24,9 +24,9 @@ export function SignIn() {
     <dialog ref={dialog} aria-labelledby="sign-in-title" onClose={() => asked?.answer(null)}>
       <form onSubmit={submit}>
         <h2 id="sign-in-title">Sign in</h2>
-        <p>{asked?.refused ? "The server refused that. Try again." : "This server wants to know who you are."}</p>
+        <p>{asked?.refused ? "The server rejected these credentials. Try again." : "This server requires you to sign in."}</p>
         <fieldset class="choices">
-          <legend class="unseen">How</legend>
+          <legend class="unseen">Method</legend>
           <label><input type="radio" name="way" checked={way === "basic"} onChange={() => setWay("basic")} /> Name and password</label>
           <label><input type="radio" name="way" checked={way === "bearer"} onChange={() => setWay("bearer")} /> Token</label>
         </fieldset>

@@ -90,7 +90,7 @@ function extensionsOf(page: () => Surroundings): Extension {
     sparql(), editorTheme(), dataCompletion(() => page().dataset()),
     placeholder("SELECT * { ?s ?p ?o } LIMIT 10"),
     EditorView.contentAttributes.of({
-      "aria-label": "SPARQL query. Control and Enter runs it. Escape, then Tab leaves the editor.",
+      "aria-label": "SPARQL query. Control and Enter run it. Escape, then Tab leaves the editor.",
       tabindex: "0", autocapitalize: "off", autocorrect: "off", spellcheck: "false",
     }),
     EditorView.updateListener.of((update) => {

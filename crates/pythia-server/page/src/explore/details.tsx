@@ -32,7 +32,7 @@ export function Details() {
         {iri !== null && <button type="button" onClick={() => { choices.value = { ...choices.value, from: iri }; }}>From here</button>}
         {iri !== null && <button type="button" onClick={() => { choices.value = { ...choices.value, to: iri }; }}>To here</button>}
       </div>
-      {node.term.type !== "literal" && !found && <p class="note">Looking…</p>}
+      {node.term.type !== "literal" && !found && <p class="note">Loading…</p>}
       {found && <Types types={found.types} />}
       {found && groupsInOrder(found).map((group) => (
         <GroupView key={`${group.direction} ${group.predicate}`} of={found} node={key} group={group} />
@@ -61,7 +61,7 @@ function GroupView({ of, node, group }: { of: Around; node: string; group: Group
         <span class="group-name">{group.direction === "in" ? <><span aria-label="inverse of">←</span> {name}</> : name}</span>
         <span class="note numbers">{count(group.count)}</span>
         {things.length > 0 && (
-          <button type="button" class="quiet" aria-label={`Draw these of ${name}`} onClick={() => add(node, group)}>Draw</button>
+          <button type="button" class="quiet" aria-label={`Draw neighbours of ${name}`} onClick={() => add(node, group)}>Draw</button>
         )}
       </h3>
       <ul>

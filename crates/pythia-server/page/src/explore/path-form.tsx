@@ -38,18 +38,18 @@ function PathOptions() {
   const { which, count, longest, direction, weight, type, condition } = choices.value;
   return (
     <details class="path-options">
-      <summary>Which paths</summary>
+      <summary>Path options</summary>
       <div class="option-row">
         <label class="field">Paths
           <select value={which} onChange={(event) => set({ which: event.currentTarget.value as PathChoices["which"] })}>
-            <option value="shortest">the shortest…</option>
-            <option value="all-shortest">all of least length</option>
+            <option value="shortest">several shortest</option>
+            <option value="all-shortest">all of minimum length</option>
           </select>
         </label>
-        {which === "shortest" && <NumberField label="How many" value={count} most={50} change={(value) => set({ count: value })} />}
-        <NumberField label="Longest" value={longest} most={30} change={(value) => set({ longest: value })} />
+        {which === "shortest" && <NumberField label="Number" value={count} most={50} change={(value) => set({ count: value })} />}
+        <NumberField label="Max. length" value={longest} most={30} change={(value) => set({ longest: value })} />
       </div>
-      <label class="field">Edges are followed
+      <label class="field">Direction of edges
         <select value={direction} onChange={(event) => set({ direction: event.currentTarget.value as PathChoices["direction"] })}>
           <option value="any">in both directions</option>
           <option value="forward">from subject to object</option>
@@ -58,14 +58,14 @@ function PathOptions() {
       </label>
       <Predicates />
       <SearchBox
-        label="Weigh nodes by" value={weight} placeholder="A predicate with numbers" always search={findPredicates}
+        label="Weight of nodes" value={weight} placeholder="A predicate with numbers" always search={findPredicates}
         choose={(iri) => set({ weight: iri })}
       />
       <SearchBox
-        label="Nodes between are of type" value={type} placeholder="A class" search={findThings}
+        label="Type of the nodes between" value={type} placeholder="A class" search={findThings}
         choose={(iri) => set({ type: iri })}
       />
-      <label class="field">Each edge satisfies
+      <label class="field">Condition for each edge
         <input
           class="code" value={condition} placeholder="?to ?p ?o FILTER(…)" spellcheck={false} autocapitalize="off"
           onChange={(event) => set({ condition: event.currentTarget.value })}
@@ -92,12 +92,12 @@ function Predicates() {
     <fieldset class="predicates">
       <legend>Predicates</legend>
       <select
-        aria-label="Which predicates" value={predicates}
+        aria-label="Allowed predicates" value={predicates}
         onChange={(event) => set({ predicates: event.currentTarget.value as PathChoices["predicates"] })}
       >
         <option value="any">any</option>
         <option value="only">only these</option>
-        <option value="not">any but these</option>
+        <option value="not">all except these</option>
       </select>
       {predicates !== "any" && (
         <>
@@ -106,7 +106,7 @@ function Predicates() {
               {listed.map((iri) => (
                 <li key={iri} title={iri}>
                   {localName(iri)}
-                  <button type="button" aria-label={`Take ${localName(iri)} off the list`} onClick={() => set({ listed: listed.filter((one) => one !== iri) })}>×</button>
+                  <button type="button" aria-label={`Remove ${localName(iri)} from the list`} onClick={() => set({ listed: listed.filter((one) => one !== iri) })}>×</button>
                 </li>
               ))}
             </ul>

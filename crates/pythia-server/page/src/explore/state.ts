@@ -209,7 +209,7 @@ function change(step: (draft: Draft) => void): number {
   remember();
   graph.value = draft.done();
   if (draft.refused > 0) {
-    trouble.value = `${plural(draft.refused, "node")} left out: so many cannot be told apart. Remove or collapse some.`;
+    trouble.value = `${plural(draft.refused, "node")} left out, because a larger drawing is not readable. Remove or collapse some nodes.`;
   }
   return draft.refused;
 }

@@ -55,7 +55,7 @@ export function ExploreView() {
               <GraphDrawing
                 graph={shown} chosen={chosen.value} prefixes={prefixes}
                 actions={{ choose: (key) => void choose(key), open: (key) => void open(key), pin, remove }}
-                label="Graph. Arrow keys go from node to node, Enter expands one, P pins it, Delete removes it."
+                label="Graph. Arrow keys move between nodes. Enter expands a node, P pins it, Delete removes it."
               />
               <div class="graph-tools" role="group" aria-label="Graph">
                 <button type="button" class="quiet" disabled={!canUndo.value} onClick={undo}>Undo</button>
@@ -73,7 +73,7 @@ export function ExploreView() {
 function Welcome() {
   return (
     <div class="welcome">
-      <p>Choose a thing to see what is around it. Choose two, and the shortest paths between them are drawn.</p>
+      <p>Choose a thing to see its neighbours. Choose two things to draw the shortest paths between them.</p>
     </div>
   );
 }
@@ -86,7 +86,7 @@ function Found() {
   return (
     <div class="found">
       <h2>{found.length === 0 ? "No path" : plural(found.length, "path")}</h2>
-      {found.length === 0 && <p class="note">None within these choices. Longer paths, or both directions, may find some.</p>}
+      {found.length === 0 && <p class="note">No path matches these options. Longer paths or both directions may give some.</p>}
       <ol>
         {found.slice(0, 20).map(({ path, length, cost }, at) => (
           <li key={at}><span class="note numbers">{weighed ? `${cost} · ` : ""}{plural(length, "edge")}</span> <Chain path={path} /></li>

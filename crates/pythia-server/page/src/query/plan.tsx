@@ -73,7 +73,7 @@ function Rows({ node, running }: { node: PlanNode; running: boolean }) {
 }
 
 function timeTitle(node: PlanNode): string {
-  const lines = [`${duration((node.time_us ?? 0) / 1000)}, without what is below`];
+  const lines = [`${duration((node.time_us ?? 0) / 1000)}, without the operators below`];
   if (node.batches) lines.push(`${count(node.batches)} batches`);
   if (node.pages_from_cache) lines.push(`${count(node.pages_from_cache)} pages from cache`);
   if (node.pages_from_device) lines.push(`${count(node.pages_from_device)} pages from the device`);

@@ -12,7 +12,7 @@ export function Progress({ run }: { run: Run }) {
       <p>
         <span class="pulse" aria-hidden="true" />
         <Elapsed since={run.started} />
-        {progress?.state === "queued" && " · waiting for its turn"}
+        {progress?.state === "queued" && " · queued"}
         {progress?.state === "running" && progress.rows !== null && ` · ${plural(progress.rows, "row")}`}
       </p>
       {progress?.plan && <PlanTree plan={progress.plan} running />}

@@ -25,13 +25,13 @@ export function Chart({ columns, rows, prefixes }: { columns: string[]; rows: Ro
   const [yColumn, setY] = useState<string | null>(null);
   const y = yColumn !== null && columns.includes(yColumn) ? yColumn : numeric.at(-1) ?? null;
   const x = xColumn !== null && columns.includes(xColumn) ? xColumn : columns.find((column) => column !== y) ?? y ?? "";
-  if (y === null) return <p class="note">A chart needs a column of numbers; this result has none.</p>;
+  if (y === null) return <p class="note">A chart needs a column of numbers. This result has none.</p>;
   const points = pointsOf(rows, x, y, prefixes, kind);
   return (
     <div class="chart">
       <div class="controls">
         <Choice label="Chart" value={kind} options={KINDS} choose={setKind} />
-        <Choice label={kind === "scatter" || kind === "line" ? "Across" : "Names"} value={x} options={columns.map((column) => [column, column])} choose={setX} />
+        <Choice label={kind === "scatter" || kind === "line" ? "Horizontal" : "Names"} value={x} options={columns.map((column) => [column, column])} choose={setX} />
         <Choice label="Values" value={y} options={numeric.map((column) => [column, column])} choose={setY} />
         {kind !== "share" && rows.length > points.length && <span class="note">{count(points.length)} of {count(rows.length)} rows</span>}
       </div>
@@ -53,7 +53,7 @@ function Choice<K extends string>(props: { label: string; value: K; options: [K,
 function Drawing({ kind, points, x, y }: { kind: Kind; points: Point[]; x: string; y: string }) {
   const frame = useRef<HTMLDivElement>(null);
   const width = useWidth(frame);
-  if (points.length === 0) return <p class="note">No row has a number here.</p>;
+  if (points.length === 0) return <p class="note">No row has a number in this column.</p>;
   const what = `${KINDS.find(([key]) => key === kind)?.[1]} of ${y} by ${x}, ${count(points.length)} values`;
   const height = kind === "bar" ? points.length * BAR + 34 : HEIGHT;
   return (

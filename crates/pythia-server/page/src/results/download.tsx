@@ -32,7 +32,7 @@ export function Download({ run }: { run: Run }) {
       link.download = `results.${extension}`;
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-      announce(`${label} is downloaded`);
+      announce(`${label} downloaded`);
       setState(null);
     } catch (error) {
       setState(error instanceof Error ? error.message : String(error));

@@ -29,7 +29,7 @@ export function GeoMap(props: { columns: string[]; rows: Row[]; prefixes: Prefix
     <div class="map">
       <svg
         ref={svg} class="map-drawing" viewBox={`${box.x} ${box.y} ${box.width} ${box.height}`} {...handlers}
-        role="group" tabIndex={0} aria-label={`Map of ${plural(places.length, "place")}. Arrows move it, plus and minus zoom.`}
+        role="group" tabIndex={0} aria-label={`Map of ${plural(places.length, "place")}. Arrow keys move it, plus and minus zoom.`}
       >
         <clipPath id="world"><rect x={-180} y={-90} width={360} height={180} /></clipPath>
         <rect class="sea" x={-180} y={-90} width={360} height={180} />

@@ -60,12 +60,12 @@ function Rows(props: { run: Run; columns: string[]; rows: Row[]; ways: Way[] }) 
     <>
       <div class="outcome-head">
         <TabList
-          label="Ways to look at the results" panel={PANEL} chosen={chosen} choose={setWanted}
+          label="Views of the results" panel={PANEL} chosen={chosen} choose={setWanted}
           tabs={ways.map((key) => ({ key, label: LABELS[key] }))}
         />
         {run.state !== "running" && <Download run={run} />}
       </div>
-      {run.cut && <p class="note">These are the first {count(KEPT)}. A download has all of them.</p>}
+      {run.cut && <p class="note">Only the first {count(KEPT)} are shown. A download contains all of them.</p>}
       <TabPanel panel={PANEL} chosen={chosen}>
         {chosen === "table" && <Table columns={columns} rows={rows} length={rows.length} prefixes={run.prefixes} dataset={run.dataset} />}
         {chosen === "chart" && <Chart columns={columns} rows={rows} prefixes={run.prefixes} />}
@@ -84,7 +84,7 @@ function Raw({ columns, rows }: { columns: string[]; rows: Row[] }) {
   );
   return (
     <>
-      {rows.length > RAW && <p class="note">The first {count(RAW)} of {count(rows.length)}.</p>}
+      {rows.length > RAW && <p class="note">Only the first {count(RAW)} of {count(rows.length)} are shown.</p>}
       <pre class="raw" tabIndex={0} aria-label="Results as JSON">{text}</pre>
     </>
   );

@@ -22,10 +22,10 @@ export function ResultGraph({ run }: { run: Run }) {
   };
   return (
     <>
-      {refused > 0 && <p class="note">The first {plural(graph.nodes.size, "node")}: more cannot be told apart. The table has all.</p>}
+      {refused > 0 && <p class="note">Only the first {plural(graph.nodes.size, "node")} are shown, because a larger drawing is not readable. The table contains everything.</p>}
       <GraphDrawing
         graph={graph} chosen={chosen} prefixes={run.prefixes} actions={{ choose: setChosen, open }}
-        label={`Graph of ${plural(graph.nodes.size, "node")}. Arrow keys go from node to node, Enter explores one.`}
+        label={`Graph of ${plural(graph.nodes.size, "node")}. Arrow keys move between nodes. Enter explores a node.`}
       />
       {node && (
         <p class="chosen-node">

@@ -115,7 +115,7 @@ function FullText({ text, close }: { text: string; close: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog ref={dialog} onClose={close} aria-label="Whole text">
+    <dialog ref={dialog} onClose={close} aria-label="Full text">
       <div class="full-text" tabIndex={0} role="region" aria-label="Text">{text}</div>
       <div class="actions"><button type="button" class="main" onClick={() => dialog.current?.close()}>Close</button></div>
     </dialog>

@@ -162,7 +162,7 @@ async function readText(response: Response, piece: (text: string) => boolean, en
 
 function brokenOff(error: unknown): never {
   if (error instanceof DOMException && error.name === "AbortError") throw error;
-  throw new Problem("The query failed while its result was being sent: what is shown is not all of it.", 0);
+  throw new Problem("The query failed while its result was being sent. The result shown is incomplete.", 0);
 }
 
 /** Returns the label of each node that has one, in the user's language if possible. */

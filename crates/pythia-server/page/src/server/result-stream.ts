@@ -56,7 +56,7 @@ export class ResultReader {
 
   /** Checks that the result is complete. After that, `columns` or `boolean` is set. */
   end(): void {
-    if (this.depth !== 0 || this.frame === "") throw new SyntaxError("the result ends in the middle");
+    if (this.depth !== 0 || this.frame === "") throw new SyntaxError("the result is incomplete");
     this.readFrame(this.frame);
   }
 

@@ -37,7 +37,7 @@ function Figures({ held }: { held: Statistics }) {
     ["Nodes", count(held.nodes)],
     ["Named graphs", count(held.named_graphs)],
     ["Predicates", count(held.predicates.length)],
-    ["On the device", bytes(held.bytes)],
+    ["Size on the device", bytes(held.bytes)],
     ...measures("Cache", held.cache),
     ...measures("Memory", held.memory),
   ];
@@ -116,7 +116,7 @@ function Running() {
           <li key={query.id}>
             <div class="running-head">
               <span class="numbers">
-                {query.state === "queued" ? "waiting" : duration(query.started_ms_ago)}
+                {query.state === "queued" ? "queued" : duration(query.started_ms_ago)}
                 {query.rows !== null && ` · ${plural(query.rows, "row")}`}
               </span>
               {query.client && <span class="note">{query.client}</span>}

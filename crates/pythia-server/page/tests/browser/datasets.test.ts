@@ -192,7 +192,7 @@ test("the explorer begins again in another dataset", async () => {
   const page = await bench.page({ at: `#/explore?dataset=shire&node=${encodeURIComponent("http://shire/Bilbo")}` });
   await page.getByRole("complementary", { name: "Details" }).getByRole("heading", { name: "uncleOf" }).waitFor();
   await selector(page).selectOption("yago");
-  await page.getByText("Choose a thing to see what is around it.").waitFor();
+  await page.getByText("Choose a thing to see its neighbours.").waitFor();
   assert.equal(inAddress(page), "yago");
   assert.equal(await page.getByRole("combobox", { name: "From" }).inputValue(), "");
   await page.goBack();
@@ -213,7 +213,7 @@ test("an answer that comes late is not drawn into another dataset", async () => 
   await page.goto(`${bench.url}/#/explore?dataset=shire&node=${encodeURIComponent("http://shire/Bilbo")}`);
   await asked;
   await selector(page).selectOption("yago");
-  await page.getByText("Choose a thing to see what is around it.").waitFor();
+  await page.getByText("Choose a thing to see its neighbours.").waitFor();
   const answered = page.waitForResponse(/shire\/node/);
   answer();
   await (await answered).finished();

@@ -39,10 +39,10 @@ test("paths keep to what is chosen", async () => {
   const page = await bench.page({ at: "#/explore" });
   await choose(page, "From", "Nicolas Sarkozy", /^Nicolas Sarkozy/);
   await choose(page, "To", "Athens", /^Athens/);
-  await page.getByText("Which paths").click();
+  await page.getByText("Path options").click();
   await page.getByRole("combobox", { name: /^Paths/ }).selectOption("all-shortest");
-  await page.getByLabel("Which predicates").selectOption("only");
-  await page.getByRole("button", { name: "Take type off the list" }).click();
+  await page.getByLabel("Allowed predicates").selectOption("only");
+  await page.getByRole("button", { name: "Remove type from the list" }).click();
   for (const predicate of ["isPoliticianOf", "isLocatedIn"]) {
     await choose(page, "Add a predicate", predicate, new RegExp(`^${predicate}`));
   }

@@ -36,7 +36,7 @@ for (const phone of [false, true]) {
       const page = await bench.page({ phone, dark, at: "#/explore" });
       await page.getByRole("heading", { name: "Explore" }).waitFor();
       await assertAccessible(page, "the empty explorer");
-      await page.getByText("Which paths").click();
+      await page.getByText("Path options").click();
       await assertAccessible(page, "the choices of paths");
       await assertFits(page);
       await picture(page, `${look}-choices`);

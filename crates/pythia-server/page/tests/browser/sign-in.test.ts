@@ -40,7 +40,7 @@ test("a name and a password are asked for, and kept as long as the tab", async (
   await dialog.getByLabel("Name", { exact: true }).fill("ada");
   await dialog.getByLabel("Password", { exact: true }).fill("wrong");
   await page.keyboard.press("Enter");
-  await dialog.getByText("The server refused that").waitFor();
+  await dialog.getByText("The server rejected these credentials").waitFor();
   await dialog.getByLabel("Name", { exact: true }).fill("ada");
   await dialog.getByLabel("Password", { exact: true }).fill("enchantress");
   await page.keyboard.press("Enter");
