@@ -173,7 +173,7 @@ impl FaultyStorage {
         }
     }
 
-    /// Returns the number of operations begun so far. A run without faults tells where faults can be placed.
+    /// Returns the number of operations begun so far. A run without faults shows where faults can be placed.
     pub fn operations(&self) -> u64 {
         self.device.state.lock().operations
     }

@@ -1,4 +1,4 @@
-//! Tells damaged or missing log files from files that were never used.
+//! Distinguishes damaged or missing log files from files that were never used.
 //!
 //! A file was begun if the record names it or a later file of its device. Without a record (format 1), it was
 //! begun if a later file has a header or if it has whole groups itself. A file that was begun must have its

@@ -3,7 +3,7 @@
 //!
 //! - [`Log`] takes commits ([`Entry`], [`ChangeSet`]), writes them in groups with one sync each to one or several
 //!   devices, and acknowledges them in order. [`BulkWriter`] writes many changes to a file beside the log.
-//! - [`FolderIdentity`] tells a log folder from an empty one and from another store's.
+//! - [`FolderIdentity`] distinguishes a log folder from an empty folder and from another store's.
 //! - [`LogReader`] returns the commits ([`Commit`]) from any [`Position`] on, also during writing, and also from
 //!   the archive.
 //!

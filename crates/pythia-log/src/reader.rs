@@ -76,8 +76,8 @@ impl LogReader {
         }
     }
 
-    /// Makes the reader return the commits before the first damage. [`Self::loss`] tells whether there may be
-    /// more.
+    /// Makes the reader return the commits before the first damage. [`Self::loss`] reports whether there may
+    /// be more.
     pub fn up_to_damage(mut self) -> Self {
         self.is_strict = false;
         self

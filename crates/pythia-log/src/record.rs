@@ -1,5 +1,5 @@
-//! `LOG`, the record of the log files that were begun. It is beside the log's folder, and tells a damaged or lost
-//! file from one that was never used.
+//! `LOG`, the record of the log files that were begun. It is beside the log's folder, and distinguishes a damaged
+//! or lost file from one that was never used.
 //!
 //! It is written when the first group of a file is durable, before any commit of that group is acknowledged, and
 //! when the log is opened and closed; never per commit. Its two blocks are written in turn, so that an interrupted

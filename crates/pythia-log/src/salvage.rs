@@ -46,8 +46,8 @@ impl Salvage {
 }
 
 /// Finds the damage of the log of a store that needs the commits from a position on. With `give_up`, sets damaged
-/// files aside and begins a new epoch after the last commit that can be read. The caller makes sure that nobody
-/// writes to the log.
+/// files aside and begins a new epoch after the last commit that can be read. The caller makes sure that nothing
+/// is written to the log meanwhile.
 pub fn salvage(
     devices: &[Arc<dyn Storage>],
     store: StoreId,

@@ -1,4 +1,4 @@
-//! Files of a log that no manifest names: tells what an interrupted creation left from a log that was used.
+//! Files of a log that no manifest names. Distinguishes the files of an interrupted creation from a used log.
 //!
 //! Creating a log writes the record, and file 1 of each device with a header and at most one group without
 //! commits. Only then does `MANIFEST` name the log, and only then do commits follow. Anything else belongs to a

@@ -378,7 +378,7 @@ impl Slot {
         })
     }
 
-    /// Gives the turn back for good.
+    /// Returns the turn permanently.
     pub(crate) fn release(&self) {
         drop(self.permit.lock().take());
     }

@@ -379,7 +379,7 @@ impl Storage for DirectStorage {
 pub enum LockKind {
     /// Others may hold a shared lock too.
     Shared,
-    /// Nobody else may hold a lock.
+    /// No other lock may be held at the same time.
     Exclusive,
 }
 

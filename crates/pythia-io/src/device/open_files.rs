@@ -308,8 +308,8 @@ impl DeviceFile {
         Ok(handle)
     }
 
-    /// Opens the file if it is closed, and keeps it open as long as it is in use: its name is about to be given
-    /// away.
+    /// Opens the file if it is closed, and keeps it open as long as it is in use, because its name is about to be
+    /// replaced or removed.
     pub(super) fn keep(&self) -> io::Result<()> {
         let mut state = self.state.lock();
         if state.handle.is_none() {

@@ -16,7 +16,7 @@ use super::{Claim, Frame, Lookup, Page, PageKey, READ_AHEAD, tally};
 use crate::storage::{ReadRequest, merge_reads};
 use crate::{IoError, verify_page};
 
-/// How long to wait for a page to be released before giving up.
+/// Maximum time to wait for a page to be released.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const ONE_PAGE: Window = Window { slots: 1, reads: 1 };

@@ -60,7 +60,7 @@ impl PagedFile {
             slots: (4 * depth).min(most),
             reads: depth.min(most),
         };
-        // Where there is no room to keep the device busy, smaller windows would only be slower.
+        // If there is no room to keep the device busy, smaller windows would only be slower.
         let room = pool.ahead_pages(page_bytes);
         let ahead_pages = (room >= depth).then_some(room.min(AHEAD_DEPTHS * depth));
         let scan_pages = (pool.device.scan_window_bytes() / page_bytes).clamp(1, most);

@@ -44,7 +44,7 @@ pub use self::password::hash_password;
 pub(crate) use self::role::Access;
 pub use self::token::new_token;
 
-/// How long a signed token is accepted before it is checked again.
+/// Time for which a signed token is accepted before it is checked again.
 const SIGNED_TIME: Duration = Duration::from_secs(60);
 
 /// Authenticates requests.

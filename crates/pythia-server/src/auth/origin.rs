@@ -5,7 +5,7 @@ use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
 
 /// Returns whether a page of another origin sent the request, unless that origin is among the named ones. `*`
-/// names none: it lets everybody read, not write.
+/// names no origin: it allows every origin to read, but not to write.
 pub(super) fn is_foreign(
     headers: &HeaderMap,
     authority: Option<&Authority>,

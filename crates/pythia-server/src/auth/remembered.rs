@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 /// Limit on remembered credentials.
 const CREDENTIALS_MAX: usize = 4096;
-/// How long a password is remembered.
+/// Time for which a password is remembered.
 pub(super) const TIME: Duration = Duration::from_secs(300);
 
 /// Results of checked credentials, by their keys.

@@ -9,7 +9,7 @@ use super::config::{RoleConfig, RoleLimits};
 use crate::config::Limits;
 use crate::protocol::parameters::RequestLimits;
 
-/// What a user may do with a dataset.
+/// Rights of a user on a dataset.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     /// The graphs that queries see.

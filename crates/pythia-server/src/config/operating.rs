@@ -99,7 +99,7 @@ pub enum MetricsFor {
     /// This machine and administrators.
     #[default]
     Loopback,
-    /// Everybody.
+    /// Every client.
     All,
     /// Administrators.
     Admins,

@@ -11,7 +11,7 @@ use super::reader::Reader;
 const SAMPLE: u64 = 256;
 /// Limit on namespaces that are searched.
 const NAMESPACES: usize = 16;
-/// Where graphs are hidden: limits on predicates that are sampled, and on rows of each.
+/// Limits if graphs are hidden: the number of sampled predicates, and the number of rows of each.
 const PREDICATES: usize = 64;
 const ROWS: usize = 8;
 

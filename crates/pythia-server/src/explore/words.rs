@@ -24,7 +24,7 @@ pub(super) enum Kind {
     Function,
 }
 
-/// How well a term matches the typed text, the best first.
+/// Quality of a term's match with the typed text, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Match {
     Beginning,
@@ -95,7 +95,7 @@ const PREFIXES: usize = 5;
 pub(super) struct Written<'p> {
     place: &'p Place,
     small: String,
-    /// Beginnings of IRIs that the typed text stands for, if it is a prefixed name or the beginning of an IRI.
+    /// Beginnings of IRIs that the typed text means, if it is a prefixed name or the beginning of an IRI.
     beginnings: Vec<String>,
 }
 

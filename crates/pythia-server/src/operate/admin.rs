@@ -74,12 +74,12 @@ async fn ping() -> Response {
     plain(time_text(SystemTime::now()))
 }
 
-/// Tells that the process is alive.
+/// Answers that the process is alive.
 async fn health() -> Response {
     plain("healthy\n")
 }
 
-/// Tells whether requests should be sent here.
+/// Answers whether requests should be sent to this server.
 async fn ready(caller: Caller) -> Response {
     let (status, text) = match caller.state.is_draining() {
         false => (StatusCode::OK, "ready\n"),

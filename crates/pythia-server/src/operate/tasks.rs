@@ -38,7 +38,7 @@ pub(crate) struct Task {
 #[derive(Debug)]
 struct Ended {
     at: SystemTime,
-    /// What was done, or the error.
+    /// Summary of the task's result, or the error.
     outcome: Result<String, String>,
 }
 

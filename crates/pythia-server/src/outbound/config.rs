@@ -17,7 +17,8 @@ pub struct OutboundConfig {
     /// The folder whose files LOAD may read through `file:` IRIs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_folder: Option<PathBuf>,
-    /// How long an endpoint may be silent. A request also ends with the time limit of its query. Default 60 s.
+    /// Maximum time for which an endpoint may be silent. A request also ends with the time limit of its query.
+    /// Default 60 s.
     #[serde(with = "human")]
     pub timeout: Duration,
     /// Limit on the size of one response, in bytes. Default 1 GiB.

@@ -27,7 +27,7 @@ use crate::operate::metrics::Metrics;
 
 /// Limit on pieces that wait in memory.
 const PIECES: usize = 4;
-/// How long the work waits for the client before it writes to a file.
+/// Time for which the work waits for the client before it writes to a file.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Limits on the file: its initial size, and the growth per byte that the client has read. A client that reads
 /// nothing must not cause much computation, neither once nor with every retry.
@@ -38,7 +38,7 @@ const STEP_BYTES: u64 = 512 << 10;
 /// Interval at which waiting work checks for cancellation.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How an answer is delivered to a slow reader.
+/// Delivery of an answer to a slow reader.
 #[derive(Clone)]
 pub(crate) struct Delivery {
     /// The database that makes the temporary files.
