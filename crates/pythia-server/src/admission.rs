@@ -339,8 +339,8 @@ impl Queue {
         (most_per_client / (1 + self.parked / PARKED_FREE)).max(1)
     }
 
-    /// Sort key: the lowest goes first. All unread answers together count as one running request, because a client
-    /// with unread answers must still get its turn while other clients come and go.
+    /// Returns the sort key. The lowest goes first. All unread answers together count as one running request, because
+    /// a client with unread answers must still get its turn while other clients come and go.
     fn rank(&self) -> usize {
         self.running + usize::from(self.is_behind())
     }
