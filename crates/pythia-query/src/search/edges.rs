@@ -207,7 +207,7 @@ impl Graph {
         self.lists[usize::from(backward)].edges[edge as usize]
     }
 
-    /// Drops all edges if they take more than half of the memory that the query has left.
+    /// Drops all edges if the query has less memory left than half of what they take.
     pub(crate) fn make_room(&mut self) -> Result<(), QueryError> {
         let bytes = self.bytes();
         if self.source.is_some() && bytes / 2 > self.context.governor().memory_left() {

@@ -155,7 +155,7 @@ pub(crate) async fn whole(caller: &Caller, body: Body) -> Result<Received, HttpE
     let most = caller.settings.config.limits.text_bytes;
     match short(caller, body, usize::try_from(most).unwrap_or(usize::MAX)).await? {
         Short::Whole(received) => Ok(received),
-        Short::Longer(..) => Err(too_large(most, "limits.text_bytes")),
+        Short::Longer(..) => Err(too_large(most, "limits.text_size")),
     }
 }
 
@@ -303,7 +303,7 @@ async fn pass(
     while let Some(piece) = pace.next(&mut body).await? {
         received += piece.len() as u64;
         if received > most {
-            return Err(too_large(most, "limits.upload_bytes"));
+            return Err(too_large(most, "limits.upload_size"));
         }
         if send.send(piece).await.is_err() {
             break;

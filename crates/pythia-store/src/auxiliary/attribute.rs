@@ -102,7 +102,7 @@ impl Attribute {
         self.predicate
     }
 
-    /// Whether the values are kept beside the edges of a predicate.
+    /// Returns the predicates whose edges have the values beside them; all if it is empty.
     pub fn along(&self) -> &[TermId] {
         &self.along
     }

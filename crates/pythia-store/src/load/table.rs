@@ -33,8 +33,8 @@ impl TermTable {
         }
     }
 
-    /// Returns the ordinal of a term, adding it if `accept` agrees. `None` when the arena cannot address more,
-    /// which [`TermTable::is_full`] announces in time.
+    /// Returns the ordinal of a term, adding it if `accept` agrees. `None` when the arena cannot address more:
+    /// the interner ends a batch before that.
     #[inline]
     pub(super) fn intern<E>(
         &mut self,
