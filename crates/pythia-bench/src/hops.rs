@@ -1,9 +1,8 @@
-//! A store's dependent reads and its frontiers, cold, beside what the device gives.
+//! Dependent reads and frontiers of a store, cold, compared with the device's own rates.
 //!
-//! A random walk expands one node after the other, so each hop waits for a page. A frontier is
-//! thousands of random nodes in order, whose pages are read together. Each round measures both and
-//! the device's own reads of the same file, right after each other, so that whatever else the machine
-//! does strikes all of them; medians of the rounds are compared.
+//! A random walk expands one node after the other, so each hop waits for a page. A frontier is thousands of random
+//! nodes in order, whose pages are read together. Each round measures both and the device's own reads of the same file,
+//! right after each other, so that other load on the machine affects all of them; medians of the rounds are compared.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,48 +21,48 @@ use crate::table::{Table, count, figure};
 
 /// Hops of a walk before the cache is emptied again.
 const WALK_HOPS: usize = 500;
-/// Depths at which the device's best rate is looked for.
+/// Depths tried for the device's best rate.
 const DEPTHS: [usize; 4] = [16, 32, 64, 128];
-/// A frontier reads one in so many pages, so that few of them are neighbours.
+/// A frontier reads one page in `SPARSE`, so that few of them are neighbours.
 const SPARSE: u64 = 20;
-/// Tries to find nodes to start from.
+/// Attempts to find start nodes.
 const TRIES: usize = 200;
 const START_NODES: usize = 2000;
-/// The aims: a hop's time against a read's, a frontier's rate against the device's best.
+/// Targets: a hop's time relative to a read's, a frontier's rate relative to the device's best.
 const HOP_MAX: f64 = 1.15;
 const FRONTIER_MIN: f64 = 0.85;
 
-/// What is measured.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How often.
+    /// Number of rounds.
     pub rounds: usize,
-    /// How long each part of a round takes.
+    /// Duration of each part of a round.
     pub part: Duration,
-    /// Nodes of a frontier; `None`: for a twentieth of the pages.
+    /// Nodes of a frontier; `None`: enough for a twentieth of the pages.
     pub frontier: Option<usize>,
-    /// Whether the device's own reads are fio's, if it is installed.
+    /// True to measure the device with fio, if it is installed.
     pub use_fio: bool,
-    /// Seeds the walks.
+    /// The seed of the walks.
     pub seed: u64,
 }
 
-/// What was measured.
+/// Results of the measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
     /// Triples in the store.
     pub triples: u64,
-    /// Bytes of the store, and of its cache.
+    /// Bytes of the store.
     pub store_bytes: u64,
     /// Bytes of pages kept in memory.
     pub cache_bytes: u64,
     /// Bytes of a page.
     pub page_bytes: usize,
-    /// Who read the device beside the store.
+    /// The program that read the device.
     pub reader: &'static str,
-    /// The depth at which the device was fastest.
+    /// Depth of the device's best rate.
     pub best_depth: usize,
     /// Each round.
     pub rounds: Vec<Round>,
@@ -71,7 +70,7 @@ pub struct Report {
     pub median: Round,
 }
 
-/// One round.
+/// Figures of one round.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Round {
     /// Mean time of the device's single reads, µs.
@@ -80,19 +79,19 @@ pub struct Round {
     pub hop_us: f64,
     /// Pages read from the device by a hop.
     pub reads_per_hop: f64,
-    /// A hop's time by a read's.
+    /// A hop's time divided by a read's.
     pub hop_ratio: f64,
     /// Reads a second of the device at its best depth.
     pub reads_per_second: f64,
-    /// Reads a second of the store's frontiers, neighbours being one read.
+    /// Reads a second of the store's frontiers; adjacent pages count as one read.
     pub frontier_reads_per_second: f64,
     /// Nodes a second of the store's frontiers.
     pub frontier_nodes_per_second: f64,
-    /// The frontiers' reads a second by the device's.
+    /// The frontiers' reads a second divided by the device's.
     pub frontier_ratio: f64,
 }
 
-/// Walks and frontiers on a store, and the nodes they begin at.
+/// Walks and frontiers on a store, and their start nodes.
 struct Walker<'d> {
     database: &'d Database,
     snapshot: Snapshot,
@@ -167,7 +166,7 @@ impl<'d> Walker<'d> {
         Ok(walker)
     }
 
-    /// Random IRIs, sorted and distinct.
+    /// Returns random IRIs, sorted and distinct.
     fn random_nodes(&mut self, count: usize) -> Vec<TermId> {
         let mut nodes: Vec<TermId> = (0..count)
             .map(|_| TermId::new(TermKind::Iri, self.random.below(self.nodes.max(1))))
@@ -197,7 +196,7 @@ impl<'d> Walker<'d> {
         Ok(round)
     }
 
-    /// Random walks from a cold cache, for so long.
+    /// Runs random walks from a cold cache for `time`.
     fn walk(&mut self, time: Duration, round: &mut Round) -> Result<()> {
         let (mut hops, mut spent, mut pages) = (0_u64, Duration::ZERO, 0);
         let mut edges = Expansion::new(true, false);
@@ -230,7 +229,7 @@ impl<'d> Walker<'d> {
         self.starts[self.random.below(self.starts.len() as u64) as usize]
     }
 
-    /// Expands random frontiers from a cold cache, for so long.
+    /// Expands random frontiers from a cold cache for `time`.
     fn expand_frontiers(&mut self, time: Duration, nodes: usize, round: &mut Round) -> Result<()> {
         let (mut expanded, mut spent, mut reads) = (0_u64, Duration::ZERO, 0);
         let mut edges = Expansion::default();
@@ -333,7 +332,7 @@ impl Device {
     }
 }
 
-/// The median of each figure.
+/// Returns the median of each figure.
 fn median(rounds: &[Round]) -> Round {
     let middle = |value: fn(&Round) -> f64| {
         let mut values: Vec<f64> = rounds.iter().map(value).collect();
@@ -353,7 +352,7 @@ fn median(rounds: &[Round]) -> Round {
 }
 
 impl Report {
-    /// The report for people.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         let mut table = Table::new(
             format!(

@@ -1,29 +1,29 @@
-//! Latencies of many runs, and what is said of them.
+//! Latencies of many runs, and their summary.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// Latencies as they were measured, each kept: percentiles are exact.
+/// All measured latencies: percentiles are exact.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
     nanoseconds: Vec<u64>,
 }
 
-/// Percentiles by nearest rank, in microseconds. All zero if nothing was measured.
+/// Percentiles by nearest rank, in microseconds; all zero without runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LatencySummary {
-    /// How many runs were measured.
+    /// Number of runs.
     pub count: u64,
     /// Arithmetic mean.
     pub mean_us: f64,
     /// Median.
     pub p50_us: f64,
-    /// 95 % were not slower.
+    /// 95th percentile.
     pub p95_us: f64,
-    /// 99 % were not slower.
+    /// 99th percentile.
     pub p99_us: f64,
-    /// The slowest.
+    /// Maximum.
     pub max_us: f64,
 }
 
@@ -34,22 +34,22 @@ impl Latencies {
             .push(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Adds all runs of another.
+    /// Adds all runs of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.nanoseconds.extend_from_slice(&other.nanoseconds);
     }
 
-    /// How many runs were measured.
+    /// Returns the number of runs.
     pub fn count(&self) -> u64 {
         self.nanoseconds.len() as u64
     }
 
-    /// All runs in the order they were recorded.
+    /// Returns all runs in the order they were recorded.
     pub fn microseconds(&self) -> impl Iterator<Item = f64> {
         self.nanoseconds.iter().map(|n| *n as f64 / 1e3)
     }
 
-    /// Mean and percentiles.
+    /// Computes mean and percentiles.
     pub fn summary(&self) -> LatencySummary {
         let mut sorted = self.nanoseconds.clone();
         sorted.sort_unstable();

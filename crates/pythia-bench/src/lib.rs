@@ -1,23 +1,22 @@
-//! Workloads that measure Pythia: what `pythia bench …` runs.
+//! Workloads of `pythia bench …` that measure Pythia.
 //!
-//! - [`yago`]: the path paper's experiment on YAGO (§4.3–4.5), six queries by 1–32 clients and its
-//!   three fixed queries;
-//! - [`queries`]: any file of queries, each timed on its own; `bench/compare` uses it to put other
-//!   databases beside this one.
+//! - [`yago`]: the Pythia paper's experiment on YAGO (§4.3–4.5), six queries by 1–32 clients and its three fixed
+//!   queries;
+//! - [`queries`]: any file of queries, each timed on its own; `bench/compare` uses it for comparisons with other
+//!   databases;
 //! - [`bsbm`]: BSBM's queries, with parameters drawn from a store's own data;
-//! - [`graph`]: the path paper's custom graph benchmark (§3), on a device and on modelled ones;
-//! - [`hops`]: a store's hops and frontiers, cold, beside the device's own reads;
+//! - [`graph`]: the Pythia paper's custom graph benchmark (§3), on a device and on modelled ones;
+//! - [`hops`]: a store's hops and frontiers, cold, compared with the device's own reads;
 //! - [`http`]: load on a running server;
-//! - [`probe`]: what a device can do, and what `pythia probe` prints of it;
-//! - [`reachability`]: paths between two known ends, by searches and by labels;
+//! - [`probe`]: the performance of a device, as `pythia probe` reports it;
+//! - [`reachability`]: paths between two known ends, by search and by labels;
 //! - [`search`]: best-first search with batches of 1 to 64 nodes, and k shortest paths;
-//! - [`spill`]: sorting, grouping, DISTINCT and joins of more rows than memory holds;
-//! - [`updates`]: what durable commits cost.
+//! - [`spill`]: sorting, grouping, DISTINCT and joins of more rows than fit in memory;
+//! - [`updates`]: the cost of durable commits.
 //!
-//! A workload takes an open [`pythia::Database`] and gives a report that can be serialised; the
-//! report renders itself as text and, where there is something to plot, as a page of HTML. Every
-//! figure is measured in the run that prints it, but for the modelled devices of [`graph`], which are
-//! named so; what a paper printed stands beside it under its own name.
+//! A workload takes an open [`pythia::Database`] and returns a serialisable report, which renders itself as text and, if
+//! there are plots, as a page of HTML. Every figure is measured in the run that prints it, except those of modelled
+//! devices, which are labelled as such; a paper's figures are printed beside it under the paper's name.
 
 pub mod bsbm;
 pub mod faults;

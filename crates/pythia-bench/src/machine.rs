@@ -1,29 +1,29 @@
-//! The machine a measurement was made on: a figure without it says nothing.
+//! The machine of a measurement.
 
 use std::fs;
 
 use serde::Serialize;
 
-/// What is recorded of the machine. What the system does not tell is left out.
+/// Facts about the machine; `None` if the system does not provide them.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
-    /// Cores this process may use.
+    /// Cores available to this process.
     pub cores: usize,
     /// The processor's name.
     pub processor: Option<String>,
     /// Bytes of memory.
     pub memory_bytes: Option<u64>,
-    /// Load average of the last minute when the measurement began: above a few tenths, something
-    /// else was running and the figures suffer.
+    /// Load average of the last minute when the measurement began: above a few tenths, other programs were running and
+    /// distort the figures.
     pub load_average: Option<f64>,
     /// Version of this program.
     pub version: &'static str,
-    /// Whether this is a debug build, whose figures mean nothing.
+    /// True for a debug build, whose figures are meaningless.
     pub debug_build: bool,
 }
 
 impl Machine {
-    /// Looks at this machine now.
+    /// Describes this machine now.
     pub fn now() -> Self {
         Self {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
@@ -40,13 +40,13 @@ impl Machine {
         }
     }
 
-    /// The load average, if so much else was running that figures suffer.
+    /// Returns the load average if it is high enough to distort the figures.
     pub fn busy(&self) -> Option<f64> {
         self.load_average
             .filter(|load| *load > self.cores as f64 / 2.0)
     }
 
-    /// One line for people.
+    /// Formats the facts as one line.
     pub fn describe(&self) -> String {
         let mut parts = vec![format!("{} cores", self.cores)];
         parts.extend(self.processor.clone());
@@ -67,7 +67,7 @@ impl Machine {
     }
 }
 
-/// The value of the first `name : value` line of a file.
+/// Returns the value of the first `name : value` line of a file.
 fn field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| {

@@ -1,8 +1,8 @@
-//! A report as a page of HTML that needs nothing from elsewhere.
+//! A report as a self-contained page of HTML.
 
 use crate::table::{Table, escape};
 
-/// A page with a heading, a line about the machine, and what was put on it, in order.
+/// A page with a heading, a line about the machine, and the added elements in order.
 #[derive(Clone, Debug)]
 pub struct Page {
     title: String,
@@ -10,7 +10,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// An empty page.
+    /// Creates an empty page.
     pub fn new(title: &str, machine: &str) -> Self {
         Self {
             title: escape(title),
@@ -18,22 +18,22 @@ impl Page {
         }
     }
 
-    /// Puts a heading on it.
+    /// Adds a heading.
     pub fn heading(&mut self, text: &str) {
         self.body += &format!("<h2>{}</h2>\n", escape(text));
     }
 
-    /// Puts a plot (an `<svg>` element) on it.
+    /// Adds a plot (an `<svg>` element).
     pub fn plot(&mut self, svg: &str) {
         self.body += svg;
     }
 
-    /// Puts a table on it.
+    /// Adds a table.
     pub fn table(&mut self, table: &Table) {
         self.body += &table.html();
     }
 
-    /// The whole page.
+    /// Renders the page.
     pub fn html(&self) -> String {
         let Self { title, body } = self;
         format!(

@@ -1,8 +1,8 @@
-//! Plots as SVG: a few lines over a logarithmic axis of powers of two, or many points over a linear
-//! one, and a logarithmic y axis.
+//! Plots as SVG: a few lines over a logarithmic axis of powers of two, or many points over a linear one, and a
+//! logarithmic y axis.
 //!
-//! The text is self-contained (no scripts, no style sheets, no fonts to fetch) and takes its
-//! foreground colour from the page around it.
+//! The text is self-contained (no scripts, no style sheets, no fonts to fetch) and takes its foreground colour from the
+//! surrounding page.
 
 use std::fmt::Write;
 
@@ -14,51 +14,51 @@ const LEFT: f64 = 78.0;
 const RIGHT: f64 = 220.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 56.0;
-/// Colours that people with any colour vision can tell apart (Okabe and Ito).
+/// Colours that are distinct with any colour vision (Okabe and Ito).
 const COLOURS: [&str; 6] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
 ];
 
-/// How a series is drawn.
+/// The style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// A line with a dot at each point.
     Line,
     /// A dashed line with a dot at each point.
     Dashed,
-    /// Crosses only: figures from elsewhere.
+    /// Crosses only, for figures from other sources.
     Crosses,
-    /// Small points only, many of them: a plot that has such a series has a linear x axis.
+    /// Many small points: a plot with such a series has a linear x axis.
     Points,
 }
 
-/// Some points under one name.
+/// Named points.
 #[derive(Clone, Debug)]
 pub struct PlotSeries {
     /// Its name in the legend.
     pub name: String,
     /// Points by x, all coordinates above zero.
     pub points: Vec<(f64, f64)>,
-    /// How it is drawn.
+    /// Its style.
     pub style: Style,
-    /// Which colour of the palette.
+    /// Index of its colour in the palette.
     pub colour: usize,
 }
 
-/// A plot with two logarithmic axes, but for a scatter plot's x axis (see [`Style::Points`]).
+/// A plot with two logarithmic axes, except for the x axis of a scatter plot (see [`Style::Points`]).
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// Above the plot.
+    /// Title above the plot.
     pub title: String,
-    /// Below the x axis.
+    /// Label of the x axis.
     pub x_label: String,
-    /// Beside the y axis.
+    /// Label of the y axis.
     pub y_label: String,
     /// The lines, drawn in order.
     pub series: Vec<PlotSeries>,
 }
 
-/// An axis from one value to another, on a stretch of the picture.
+/// An axis from one value to another, on a range of the picture.
 struct Axis {
     linear: bool,
     low: f64,
@@ -79,7 +79,7 @@ impl Axis {
 }
 
 impl Plot {
-    /// The plot as an `<svg>` element. Points that have no place on a logarithmic axis are left out.
+    /// Renders the plot as an `<svg>` element. Points without a place on a logarithmic axis are left out.
     pub fn svg(&self) -> String {
         let points: Vec<(f64, f64)> = self.visible().flat_map(|(_, points)| points).collect();
         let mut svg = format!(
@@ -224,7 +224,7 @@ fn draw_series(svg: &mut String, series: &PlotSeries, points: &[(f64, f64)], x: 
     }
 }
 
-/// Thousands of points as one path of strokes without length.
+/// Draws thousands of points as one path of strokes without length.
 fn draw_points(svg: &mut String, places: &[(f64, f64)], colour: &str) {
     let dots: String = places
         .iter()
@@ -264,7 +264,7 @@ fn axis(linear: bool, ticks: &[f64], start: f64, end: f64) -> Axis {
     }
 }
 
-/// Five to ten even steps of 1, 2 or 5 times a power of ten from 0 to past the values.
+/// Returns five to ten even steps of 1, 2 or 5 times a power of ten, from 0 past the largest value.
 fn even_steps(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let high = values.fold(1.0, f64::max);
     let decade = 10_f64.powf((high / 5.0).log10().floor());
@@ -277,7 +277,7 @@ fn even_steps(values: impl Iterator<Item = f64>) -> Vec<f64> {
     (0..=count).map(|i| f64::from(i) * step).collect()
 }
 
-/// Powers of two around the values, at least two of them.
+/// Returns at least two powers of two that enclose the values.
 fn powers_of_two(values: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
     let low = values.clone().fold(f64::INFINITY, f64::min).log2().floor();
     let high = values.fold(0.0, f64::max).log2().ceil().max(low + 1.0);
@@ -286,8 +286,8 @@ fn powers_of_two(values: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
         .collect()
 }
 
-/// Steps of 1, 2 and 5 times powers of ten around the values, at least two of them; only powers of
-/// ten where that would be too many to read.
+/// Returns at least two steps of 1, 2 and 5 times powers of ten that enclose the values; only powers of ten if there
+/// would be too many to read.
 fn steps_1_2_5(values: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
     let low = values.clone().fold(f64::INFINITY, f64::min);
     let high = values.fold(0.0, f64::max);
@@ -312,7 +312,7 @@ fn steps_1_2_5(values: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
         .collect()
 }
 
-/// A tick's text: 0.05, 20, 5k, 2M.
+/// Formats a tick: 0.05, 20, 5k, 2M.
 fn label(value: f64) -> String {
     let (value, unit) = match value {
         v if v >= 1e6 => (v / 1e6, "M"),
@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    /// Every tag that opens also closes, in order.
+    /// Asserts that every tag that opens also closes, in order.
     fn assert_well_formed(svg: &str) {
         let mut open = Vec::new();
         for tag in svg.split('<').skip(1) {

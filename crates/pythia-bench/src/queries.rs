@@ -1,10 +1,9 @@
-//! Any file of queries, each timed on its own.
+//! Timing of each query in a file.
 //!
-//! A file has one JSON object a line: `{"id": …, "template": …, "query": SPARQL}`. All queries run
-//! in turn, round after round, so that no query finds just its own pages warm; a first round is not
-//! counted. A query that fails is reported as failed and left out of later rounds: what is not
-//! supported yet must not hide the rest. How many find nothing is said of each template and of all:
-//! to find nothing is faster, and says less.
+//! A file has one JSON object a line: `{"id": …, "template": …, "query": SPARQL}`. All queries run in turn, round after
+//! round, so that no query finds just its own pages warm; the first round is not counted. A failing query is reported
+//! as failed and left out of later rounds. The report counts the queries that find nothing, by template and in all,
+//! because a search for nothing is faster.
 
 use std::time::{Duration, Instant};
 
@@ -20,27 +19,27 @@ use crate::timed::{self, Output};
 /// One query of a file.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 pub struct NamedQuery {
-    /// Its own name.
+    /// Its name.
     pub id: String,
-    /// What it has in common with others that differ in parameters only.
+    /// The name shared by queries that differ only in parameters.
     #[serde(default)]
     pub template: String,
-    /// SPARQL.
+    /// Its SPARQL text.
     pub query: String,
 }
 
-/// How queries are timed.
+/// Parameters of the timing.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Timed rounds.
     pub runs: u32,
-    /// No round but the first begins after this long.
+    /// Time after which no round begins, except the first.
     pub budget: Option<Duration>,
-    /// A query is stopped, and reported as failed, after this long.
+    /// Time after which a query is stopped and reported as failed.
     pub timeout: Option<Duration>,
-    /// What becomes of the results.
+    /// The use of the results.
     pub output: Output,
-    /// Drop all cached pages before each query.
+    /// True to drop all cached pages before each query.
     pub cold: bool,
 }
 
@@ -56,64 +55,64 @@ impl Default for Options {
     }
 }
 
-/// What was measured of one query.
+/// Results of one query.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueryReport {
     /// The query's name.
     pub id: String,
     /// Its template.
     pub template: String,
-    /// Solutions or triples; for ASK 1 or 0. None if the query failed.
+    /// Solutions or triples; for ASK 1 or 0. `None` if the query failed.
     pub rows: Option<u64>,
-    /// It found nothing: no solution and no triple. ASK always finds an answer.
+    /// True if it found no solution and no triple. ASK always has an answer.
     pub empty: bool,
-    /// The answer, if it is one value: tells counts apart, whose `rows` is always 1.
+    /// The answer, if it is one value: distinguishes counts, whose `rows` is always 1.
     pub value: Option<String>,
-    /// Parse, plan, run and decode.
+    /// Time to parse, plan, run and decode.
     pub latency: LatencySummary,
-    /// The same, run by run.
+    /// The same for each run.
     pub runs_us: Vec<f64>,
-    /// Parse and plan alone.
+    /// Time to parse and plan.
     pub plan: LatencySummary,
-    /// Pages the last run asked for, cached or not.
+    /// Pages that the last run requested, cached or not.
     pub pages: u64,
-    /// Why it failed.
+    /// The error, if it failed.
     pub error: Option<String>,
 }
 
-/// What was measured of the queries of a template, or of all.
+/// Results of the queries of a template, or of all.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TemplateReport {
     /// Its name.
     pub template: String,
-    /// How many queries were asked.
+    /// Number of queries.
     pub queries: u64,
-    /// How many failed.
+    /// Number of failed queries.
     pub failed: u64,
-    /// How many of the others found nothing.
+    /// Number of other queries that found nothing.
     pub empty: u64,
-    /// That, as a share of the queries that did not fail.
+    /// The same as a share of the queries that did not fail.
     pub empty_share: f64,
-    /// The median of their numbers of results.
+    /// Median number of results.
     pub rows_median: u64,
-    /// Most results of one.
+    /// Largest number of results.
     pub rows_max: u64,
-    /// All timed runs of all queries.
+    /// Latency of all timed runs of all queries.
     pub latency: LatencySummary,
 }
 
-/// What was measured of all queries.
+/// Results of all queries.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// Timed rounds; fewer were run if the time was over.
+    /// Timed rounds; fewer were run if the time ran out.
     pub runs: u32,
     /// All queries together.
     pub all: TemplateReport,
     /// Queries of each template together, in the file's order.
     pub templates: Vec<TemplateReport>,
-    /// In the file's order.
+    /// All queries in the file's order.
     pub queries: Vec<QueryReport>,
 }
 
@@ -207,7 +206,7 @@ pub fn run(database: &Database, queries: &[NamedQuery], options: &Options) -> Re
 #[derive(Default)]
 struct Measured {
     rows: Option<u64>,
-    /// The answer is yes or no.
+    /// True if the answer is yes or no.
     boolean: bool,
     value: Option<String>,
     latency: Latencies,
@@ -216,7 +215,7 @@ struct Measured {
     error: Option<String>,
 }
 
-/// Why a timed run is not one.
+/// The reason why a run does not count.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
@@ -232,7 +231,7 @@ impl Measured {
         self.rows == Some(0) && !self.boolean
     }
 
-    /// The round that is not counted: finds the answer if it is a single value.
+    /// Runs the uncounted round, which records the answer if it is a single value.
     fn try_out(
         &mut self,
         database: &Database,
@@ -339,7 +338,7 @@ impl TemplateReport {
     }
 }
 
-/// A number of so many, and that in hundredths.
+/// Formats a part of a total, also as a percentage.
 pub(crate) fn share(part: u64, of: u64) -> String {
     format!(
         "{} ({:.0} %)",
@@ -349,7 +348,7 @@ pub(crate) fn share(part: u64, of: u64) -> String {
 }
 
 impl Report {
-    /// The report for people.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         format!(
             "{}\n{}",

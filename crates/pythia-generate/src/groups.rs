@@ -1,10 +1,9 @@
 //! A sequence of members cut into groups of random sizes: products by producer, offers by vendor,
 //! reviews by reviewer, reviewers by rating site.
 //!
-//! Each boundary is the one of equal groups, moved by a random part of a group's size. So any
-//! boundary is known without the ones before it, and the number of groups is exact. The sizes lie
-//! between 0 and twice the mean and have a standard deviation of a third of it, as those of the
-//! official generator have.
+//! Each boundary is that of equal groups, moved by a random part of a group's size. Any boundary is therefore known
+//! without the ones before it, and the number of groups is exact. The sizes are between 0 and twice the mean and have a
+//! standard deviation of a third of it, as in the official generator.
 
 use crate::random::{hash, to_fraction};
 use std::ops::Range;
@@ -35,7 +34,7 @@ impl Groups {
         self.count
     }
 
-    /// The first member of a group; the number of members for the group after the last.
+    /// Returns the first member of a group; for the group after the last, the number of members.
     #[inline]
     pub(crate) fn start(&self, group: u64) -> u64 {
         if group == 0 {
@@ -51,7 +50,7 @@ impl Groups {
         ((group as f64 + moved) * self.mean) as u64
     }
 
-    /// The group of a member.
+    /// Returns the group of a member.
     #[inline]
     pub(crate) fn of(&self, member: u64) -> u64 {
         let mut group = (((member as f64 + 0.5) / self.mean) as u64 + 1).min(self.count - 1);
@@ -61,7 +60,7 @@ impl Groups {
         group
     }
 
-    /// The groups that begin with a member: more than one where groups are empty.
+    /// Returns the groups that begin with a member: several if groups are empty.
     #[inline]
     pub(crate) fn beginning_at(&self, member: u64) -> Range<u64> {
         let last = self.of(member);

@@ -3,11 +3,10 @@
 //! - [`bsbm`]: the data set of the Berlin SPARQL Benchmark 3.1, with its BIBM changes;
 //! - [`graph`]: random and power-law graphs.
 //!
-//! Everything is a function of a configuration and its seed. Each entity draws from a stream of
-//! random numbers of its own, keyed by seed, kind and number, so any
-//! [`Part`] of a data set can be written by any machine without knowing the others, and the parts
-//! put one behind the other are byte for byte the whole. Only integer arithmetic and the exactly
-//! rounded floating-point operations are used: the bytes do not depend on the platform.
+//! The output is a function of a configuration and its seed. Each entity draws from its own stream of random numbers,
+//! keyed by seed, kind and number, so any machine can write any [`Part`] of a data set without knowing the others, and
+//! the concatenated parts are byte for byte the whole. Only integer arithmetic and exactly rounded floating-point
+//! operations are used: the bytes do not depend on the platform.
 //!
 //! ```
 //! use pythia_generate::{Part, bsbm};
@@ -33,18 +32,18 @@ pub use part::Part;
 pub use stream::{Summary, TripleReader};
 pub use text::Vocabulary;
 
-/// Why nothing, or not all, was generated.
+/// An error that stopped the generation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GenerateError {
     /// A configuration that describes no data set.
     #[error("{name} is {value}, but must be {expected}")]
     Config {
-        /// Which setting.
+        /// The setting.
         name: &'static str,
-        /// What it was set to.
+        /// Its value.
         value: String,
-        /// What it may be.
+        /// The allowed values.
         expected: &'static str,
     },
     /// The output could not be written.

@@ -1,12 +1,12 @@
-//! Exponential, logarithm and the half-normal distribution, from exactly rounded operations alone.
+//! Exponential, logarithm and the half-normal distribution, from exactly rounded operations only.
 //!
-//! The functions of the standard library come from the platform's C library and may differ in the
-//! last bit; generated data must not.
+//! The functions of the standard library come from the platform's C library and may differ in the last bit; generated
+//! data must not.
 
 use std::f64::consts::{LN_2, LN_10};
 use std::sync::LazyLock;
 
-/// e to the power of `x`, for results that are normal numbers.
+/// Returns e to the power of `x`, for results that are normal numbers.
 pub(crate) fn exp(x: f64) -> f64 {
     let doublings = (x / LN_2).round();
     let rest = x - doublings * LN_2;
@@ -26,7 +26,7 @@ fn power_of_two(exponent: f64) -> f64 {
     f64::from_bits((biased as u64) << 52)
 }
 
-/// The natural logarithm of a positive normal number.
+/// Returns the natural logarithm of a positive normal number.
 pub(crate) fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let mut exponent = ((bits >> 52) & 0x7ff) as f64 - 1023.0;
@@ -47,12 +47,12 @@ pub(crate) fn ln(x: f64) -> f64 {
     exponent * LN_2 + 2.0 * sum
 }
 
-/// The decimal logarithm of a positive number.
+/// Returns the decimal logarithm of a positive number.
 pub(crate) fn log10(x: f64) -> f64 {
     ln(x) / LN_10
 }
 
-/// `base` (positive) to the power of `exponent`.
+/// Returns `base` (positive) to the power of `exponent`.
 pub(crate) fn pow(base: f64, exponent: f64) -> f64 {
     exp(exponent * ln(base))
 }
@@ -97,7 +97,7 @@ impl HalfNormal {
         }
     }
 
-    /// The value below which the given share (`0.0..1.0`) of the distribution lies, below 1.
+    /// Returns the value, below 1, below which the given share (`0.0..1.0`) of the distribution lies.
     #[inline]
     pub(crate) fn quantile(self, share: f64) -> f64 {
         let position = share * QUANTILE_STEPS as f64;
@@ -108,7 +108,7 @@ impl HalfNormal {
         value.min(1.0 - f64::EPSILON)
     }
 
-    /// The share of the distribution below `value` (`0.0..=1.0`).
+    /// Returns the share of the distribution below `value` (`0.0..=1.0`).
     pub(crate) fn share_below(self, value: f64) -> f64 {
         let index = self
             .quantiles

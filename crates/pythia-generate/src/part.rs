@@ -1,4 +1,4 @@
-//! Which part of a data set to write.
+//! Parts of a data set.
 
 use crate::GenerateError;
 use std::fmt;
@@ -19,7 +19,7 @@ impl Part {
         parts: 1,
     };
 
-    /// Part `number` of `1..=parts`.
+    /// Selects part `number` of `1..=parts`.
     pub fn new(number: u32, parts: u32) -> Result<Self, GenerateError> {
         if number == 0 || number > parts {
             return Err(GenerateError::config(
@@ -31,22 +31,22 @@ impl Part {
         Ok(Self { number, parts })
     }
 
-    /// All parts, in order.
+    /// Returns all parts, in order.
     pub fn all(parts: u32) -> impl Iterator<Item = Self> {
         (1..=parts).map(move |number| Self { number, parts })
     }
 
-    /// Which of the parts, from 1.
+    /// Returns the number of this part, from 1.
     pub fn number(self) -> u32 {
         self.number
     }
 
-    /// How many parts there are.
+    /// Returns the number of parts.
     pub fn parts(self) -> u32 {
         self.parts
     }
 
-    /// This part of `0..total`.
+    /// Returns this part of `0..total`.
     pub(crate) fn of(self, total: u128) -> Range<u128> {
         let cut = |number: u32| total * u128::from(number) / u128::from(self.parts);
         cut(self.number - 1)..cut(self.number)

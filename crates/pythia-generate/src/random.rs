@@ -1,8 +1,7 @@
 //! Streams of random numbers, one for each entity, and evenly spread sequences.
 //!
-//! The generator is SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
-//! Generators, 2014). It is written out here because generated data must never change with the
-//! version of a library.
+//! The generator is SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014). It is
+//! implemented here because generated data must never change with the version of a library.
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -13,7 +12,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// The stream of entity `number` of the given kind.
+    /// Returns the stream of entity `number` of the given kind.
     #[inline]
     pub(crate) fn new(seed: u64, kind: u64, number: u64) -> Self {
         Self {
@@ -27,44 +26,44 @@ impl Stream {
         mix(self.state)
     }
 
-    /// A number in `0..bound`.
+    /// Draws a number in `0..bound`.
     #[inline]
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
         scale_u32((self.next() >> 32) as u32, bound)
     }
 
-    /// A number in `0..bound`.
+    /// Draws a number in `0..bound`.
     #[inline]
     pub(crate) fn below_u64(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number in `first..=last`.
+    /// Draws a number in `first..=last`.
     #[inline]
     pub(crate) fn between(&mut self, first: u32, last: u32) -> u32 {
         first + self.below(last - first + 1)
     }
 
-    /// A number in `0.0..1.0`.
+    /// Draws a number in `0.0..1.0`.
     #[inline]
     pub(crate) fn fraction(&mut self) -> f64 {
         to_fraction(self.next())
     }
 }
 
-/// `fraction` of 2^32, of `bound`.
+/// Returns `bound` times `fraction` / 2^32.
 #[inline]
 pub(crate) fn scale_u32(fraction: u32, bound: u32) -> u32 {
     ((u64::from(fraction) * u64::from(bound)) >> 32) as u32
 }
 
-/// The upper 53 bits as a number in `0.0..1.0`.
+/// Returns the upper 53 bits as a number in `0.0..1.0`.
 #[inline]
 pub(crate) fn to_fraction(bits: u64) -> f64 {
     (bits >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
 }
 
-/// A number that looks random, of the three.
+/// Returns a pseudorandom number for the three.
 #[inline]
 pub(crate) fn hash(seed: u64, kind: u64, number: u64) -> u64 {
     let key = mix(seed ^ mix(kind.wrapping_mul(GOLDEN)));
@@ -78,9 +77,8 @@ fn mix(mut value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Points spread evenly over `0.0..1.0`: the multiples of the golden ratio modulo 1. A share of the
-/// entities chosen by such points is met almost exactly in every run of entities, where independent
-/// draws would miss it by about the square root of their number.
+/// Points spread evenly over `0.0..1.0`: the multiples of the golden ratio modulo 1. Such points meet a share almost
+/// exactly in every run of entities, whereas independent draws would miss it by about the square root of their number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     offset: u64,
@@ -93,7 +91,7 @@ impl Spread {
         }
     }
 
-    /// The point of entity `number`.
+    /// Returns the point of entity `number`.
     #[inline]
     pub(crate) fn at(self, number: u64) -> f64 {
         to_fraction(self.offset.wrapping_add(number.wrapping_mul(GOLDEN)))

@@ -1,9 +1,9 @@
-//! From a generator of pieces to a writer or reader of the whole.
+//! Writers and readers over a generator of pieces.
 
 use crate::GenerateError;
 use std::io::{self, BufRead, Read, Write};
 
-/// What was generated so far.
+/// Totals of the generated output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Triples, one line each.
@@ -12,14 +12,14 @@ pub struct Summary {
     pub bytes: u64,
 }
 
-/// Generates a data set piece by piece.
+/// A generator of a data set piece by piece.
 pub(crate) trait Pieces {
-    /// Appends the next piece (a few kilobytes: an entity or some) to the buffer and returns its
-    /// number of triples, or nothing at the end.
+    /// Appends the next piece (a few kilobytes: one or several entities) to the buffer and returns its number of triples,
+    /// or `None` at the end.
     fn next_piece(&mut self, out: &mut Vec<u8>) -> Option<u64>;
 }
 
-/// How much is gathered before it is handed on: less costs calls, more leaves the cache.
+/// Bytes gathered before they are passed on: fewer cost calls, more leave the cache.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 pub(crate) fn write_pieces(
@@ -38,7 +38,7 @@ pub(crate) fn write_pieces(
     }
 }
 
-/// Fills the buffer; false at the end of the pieces.
+/// Fills the buffer. Returns false at the end of the pieces.
 fn fill(pieces: &mut impl Pieces, buffer: &mut Vec<u8>, summary: &mut Summary) -> bool {
     let start = buffer.len();
     let mut more = true;
@@ -52,7 +52,7 @@ fn fill(pieces: &mut impl Pieces, buffer: &mut Vec<u8>, summary: &mut Summary) -
     more
 }
 
-/// Generated N-Triples to be read: what a loader is fed with, without a file in between.
+/// A reader of generated N-Triples, to feed a loader without a file.
 #[derive(Debug)]
 pub struct TripleReader<G> {
     pieces: G,
@@ -73,7 +73,7 @@ impl<G> TripleReader<G> {
         }
     }
 
-    /// What was generated so far; everything once the reader has come to its end.
+    /// Returns the totals so far; after the reader's end, those of the whole part.
     pub fn summary(&self) -> Summary {
         self.summary
     }

@@ -1,16 +1,16 @@
-//! The days of the data set, written once for all.
+//! The days of the data set, formatted once.
 
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
-/// Days from the beginning of 2000 to the day the data set pretends to be of, 2008-06-20.
+/// Days from the beginning of 2000 to the data set's current day, 2008-06-20.
 pub(super) const TODAY: u32 = 3093;
 
-/// Eight years ago, for a month: product types and features.
+/// Days of product types and features: a month, eight years ago.
 pub(super) const STANDARD_DAYS: RangeInclusive<u32> = TODAY - 2922..=TODAY - 2890;
 pub(super) const PRODUCER_DAYS: RangeInclusive<u32> = TODAY - 2800..=TODAY - 1069;
 pub(super) const PRODUCT_DAYS: RangeInclusive<u32> = TODAY - 2800..=TODAY - 515;
-/// Vendors and offers.
+/// Days of vendors and offers.
 pub(super) const OFFER_DAYS: RangeInclusive<u32> = TODAY - 97..=TODAY - 1;
 pub(super) const REVIEW_DAYS: RangeInclusive<u32> = TODAY - 365..=TODAY - 1;
 pub(super) const REVIEWER_DAYS: RangeInclusive<u32> = TODAY..=TODAY + 94;

@@ -14,7 +14,7 @@ use crate::text::names::push_person;
 use crate::text::push_number;
 use std::ops::RangeInclusive;
 
-/// Words of the comments of everything but products.
+/// Words of comments, except those of products.
 const COMMENT_WORDS: RangeInclusive<u32> = 20..=50;
 const PRODUCT_COMMENT_WORDS: RangeInclusive<u32> = 50..=150;
 const PROPERTY_WORDS: RangeInclusive<u32> = 3..=15;
@@ -24,13 +24,13 @@ const REVIEW_WORDS: RangeInclusive<u32> = 50..=200;
 /// Values of the numeric properties are in `1..=2000`, small ones more frequent.
 const NUMERIC_MAX: f64 = 2000.0;
 
-/// Features of the average product, as a share of those that average types on each level have. The
-/// official file has this share; the specification asks for a quarter.
+/// Features of the average product, as a share of those of average types on each level. The official file has this
+/// share; the specification requires a quarter.
 const FEATURE_SHARE: f64 = 0.2333;
-/// How probably a review has a given rating, of 2^16.
+/// The probability that a review has a given rating, of 2^16.
 const RATING_OF_65536: u64 = 45_875;
 
-/// Of 2^16 offers, those delivered within 1, 2, … 9 days; the rest takes 10.
+/// Of 2^16 offers, those delivered within 1, 2, … 9 days; the others take 10.
 const DELIVERED_OF_65536: [u32; 9] = [
     4642, 15_763, 32_900, 49_481, 59_949, 64_259, 65_346, 65_519, 65_533,
 ];
@@ -44,7 +44,7 @@ const FOUR_SHARES: [f64; 2] = [0.5386, 0.5597];
 const FIVE_SHARES: [f64; 2] = [0.2439, 0.2644];
 const SIX_SHARES: [f64; 2] = [0.4925, 0.5012];
 
-/// Average number of optional properties of a product.
+/// Returns the average number of optional properties of a product.
 pub(super) fn optional_properties_mean() -> f64 {
     let four = FOUR_OR_FIVE_SHARE * FOUR_SHARES.iter().sum::<f64>();
     let five = (1.0 - BOTH_SHARE) * FIVE_SHARES.iter().sum::<f64>();
@@ -52,12 +52,12 @@ pub(super) fn optional_properties_mean() -> f64 {
     BOTH_SHARE * 4.0 + four + five + six
 }
 
-/// Average number of ratings of a review.
+/// Returns the average number of ratings of a review.
 pub(super) fn ratings_mean() -> f64 {
     RATING.len() as f64 * RATING_OF_65536 as f64 / 65_536.0
 }
 
-/// Everything an entity's triples follow from.
+/// The data that determine an entity's triples.
 #[derive(Clone, Debug)]
 pub(super) struct Dataset {
     pub(super) scale: Scale,
@@ -65,15 +65,15 @@ pub(super) struct Dataset {
     dates: Dates,
     half_normal: HalfNormal,
     options: Spread,
-    /// How probably a product has a given feature of one of its types, of 2^16.
+    /// The probability that a product has a given feature of one of its types, of 2^16.
     feature_of_65536: u64,
 }
 
 impl Dataset {
     pub(super) fn new(seed: u64, products: u64) -> Self {
         let tree = TypeTree::new(seed, products);
-        // The few types near the root weigh much: without this, their random numbers of features
-        // would move the number of triples by some percent.
+        // The few types near the root matter much: without this, their random numbers of features
+        // would change the number of triples by some percent.
         let wanted = FEATURE_SHARE * tree.features_of_nominal_product();
         let probability = wanted / tree.features_of_average_product();
         Self {
@@ -96,18 +96,18 @@ impl Dataset {
         self.dates.text(random.between(*days.start(), *days.end()))
     }
 
-    /// Average number of features of a product.
+    /// Returns the average number of features of a product.
     pub(super) fn features_mean(&self) -> f64 {
         FEATURE_SHARE * self.tree.features_of_nominal_product()
     }
 
-    /// The type of a product: one without children.
+    /// Returns the type of a product: one without children.
     pub(super) fn type_of_product(&self, product: u64) -> u64 {
         self.tree
             .random_leaf(&mut self.stream(Kind::ProductFeatures, product))
     }
 
-    /// The features of a product, its own type's first.
+    /// Visits the features of a product, its own type's first.
     pub(super) fn features_of_product(&self, product: u64, mut visit: impl FnMut(u64)) {
         let mut random = self.stream(Kind::ProductFeatures, product);
         let mut next = Some(self.tree.random_leaf(&mut random));
@@ -136,8 +136,8 @@ impl Dataset {
         Country::at(self.stream(Kind::Reviewer, reviewer).below(100))
     }
 
-    /// A product for an offer or review: those in the middle have more, after a normal
-    /// distribution over their numbers.
+    /// Draws a product for an offer or review: products in the middle have more, by a normal distribution over their
+    /// numbers.
     #[inline]
     fn random_product(&self, random: &mut Stream) -> u64 {
         let bits = random.next();
@@ -239,7 +239,7 @@ impl Dataset {
         lines.published(origin, "Producer", producer, date);
     }
 
-    /// Which of the numeric and of the textual properties a product has.
+    /// Returns which numeric and which textual properties a product has.
     fn properties_of_product(&self, number: u64) -> [[bool; 6]; 2] {
         let mut point = self.options.at(number);
         let mut decide = |share: f64| decide(&mut point, share);
@@ -343,10 +343,10 @@ impl Dataset {
     }
 }
 
-/// Decides with the given probability by a point in `0.0..1.0`, and moves the point to where it
-/// decides the next question independently.
+/// Decides with the given probability by a point in `0.0..1.0`, and moves the point so that it decides the next
+/// question independently.
 ///
-/// Evenly spread points so meet the share of every combination of answers almost exactly.
+/// Evenly spread points thus meet the share of every combination of answers almost exactly.
 fn decide(point: &mut f64, share: f64) -> bool {
     let yes = *point < share;
     *point = if yes {
@@ -357,7 +357,7 @@ fn decide(point: &mut f64, share: f64) -> bool {
     yes
 }
 
-/// Days to deliver, by a draw in `0..2^16`.
+/// Returns the days to deliver, by a draw in `0..2^16`.
 fn delivery_days(draw: u32) -> u64 {
     let fewer = DELIVERED_OF_65536
         .iter()
@@ -366,8 +366,8 @@ fn delivery_days(draw: u32) -> u64 {
     fewer as u64 + 1
 }
 
-/// Appends what looks like the checksum of a mailbox: twenty bytes in hexadecimal, a single digit
-/// for small ones, as the official generator writes them.
+/// Appends a made-up mailbox checksum: twenty bytes in hexadecimal, a single digit for small ones, as the official
+/// generator writes them.
 fn push_checksum(random: &mut Stream, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut bits = 0;

@@ -1,4 +1,4 @@
-//! Writes the N-Triples lines of one subject after the other into a buffer.
+//! Writing the N-Triples lines of one subject after the other into a buffer.
 
 use super::schema::{
     COMMENT, COUNTRIES, COUNTRY, Country, DATE, INSTANCES, LABEL, PLAIN, PUBLISHER, XSD_DATE,
@@ -15,7 +15,7 @@ pub(super) struct Lines<'a> {
     pub(super) triples: u64,
 }
 
-/// Of whom an instance is: the first step of its IRI's path.
+/// The owner of an instance: the first step of its IRI's path.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Origin {
     Producer(u64),
@@ -38,7 +38,7 @@ impl<'a> Lines<'a> {
         push_instance(self.subject, origin, name, number);
     }
 
-    /// The subject's IRI with something behind it, as an object: how web pages are named.
+    /// Writes the subject's IRI with a suffix as the object: the name of its web page.
     pub(super) fn page_of_subject(&mut self, predicate: &[u8]) {
         self.open(predicate);
         self.out
@@ -46,7 +46,7 @@ impl<'a> Lines<'a> {
         self.out.extend_from_slice(b"/> .\n");
     }
 
-    /// Subject and predicate of the next line; the caller writes its object.
+    /// Writes subject and predicate of the next line; the caller writes its object.
     #[inline]
     pub(super) fn open(&mut self, predicate: &[u8]) {
         self.out.extend_from_slice(self.subject);
@@ -59,14 +59,14 @@ impl<'a> Lines<'a> {
         self.out.extend_from_slice(b" .\n");
     }
 
-    /// A line whose object is written with what ends the line.
+    /// Writes a line; `object` includes the end of the line.
     #[inline]
     pub(super) fn line(&mut self, predicate: &[u8], object: &[u8]) {
         self.open(predicate);
         self.out.extend_from_slice(object);
     }
 
-    /// A literal with what ends the line: [`PLAIN`] or a datatype.
+    /// Writes a literal and the end of the line: [`PLAIN`] or a datatype.
     #[inline]
     pub(super) fn literal(&mut self, predicate: &[u8], text: &[u8], end: &[u8]) {
         self.open(predicate);
@@ -96,7 +96,7 @@ impl<'a> Lines<'a> {
         self.close();
     }
 
-    /// A literal of random words.
+    /// Writes a literal of random words.
     #[inline]
     pub(super) fn text(
         &mut self,
@@ -125,7 +125,7 @@ impl<'a> Lines<'a> {
         self.out.extend_from_slice(b"> .\n");
     }
 
-    /// Who published the subject, and when: the last lines of every subject.
+    /// Writes publisher and date of the subject: the last lines of every subject.
     pub(super) fn published(
         &mut self,
         origin: Option<Origin>,

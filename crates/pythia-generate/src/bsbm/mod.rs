@@ -1,11 +1,10 @@
 //! The data set of the Berlin SPARQL Benchmark (BSBM), version 3.1.
 //!
-//! Products of a tree of types, with features, made by producers, offered by vendors and reviewed
-//! by people at rating sites. Schema, names, numbers of instances, value ranges and distributions
-//! are those of the official generator with forward chaining (`-fc`: a product has all the types
-//! above its own too); one million triples for 2,848 products, ten million for 28,480. As in the
-//! changes made for the Business Intelligence benchmark (BIBM), texts are of real-looking words
-//! and any part can be generated alone.
+//! The data set has products of a tree of types, with features, made by producers, offered by vendors and reviewed by
+//! people at rating sites. Schema, names, numbers of instances, value ranges and distributions are those of the
+//! official generator with forward chaining (`-fc`: a product also has all supertypes of its type); one million triples
+//! for 2,848 products, ten million for 28,480. As in the changes for the Business Intelligence benchmark (BIBM), texts
+//! consist of realistic words and any part can be generated alone.
 //!
 //! The order is the official one: types, features, each producer with its products, each vendor
 //! with its offers, each reviewer with their reviews.
@@ -29,10 +28,10 @@ use std::ops::Range;
 pub use parameters::Parameters;
 pub use schema::Country;
 
-/// With more products the numbers of offers would leave the range where all of them are exact.
+/// Largest number of products; with more, numbers of offers would no longer be exact.
 const PRODUCTS_MAX: u64 = 1 << 40;
 
-/// Which data set.
+/// A data set to generate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     products: u64,
@@ -40,10 +39,10 @@ pub struct Config {
 }
 
 impl Config {
-    /// The seed where none is set: the year of the specification.
+    /// The default seed: the year of the specification.
     pub const DEFAULT_SEED: u64 = 2011;
 
-    /// The data set with so many products (1 to 2^40): about 355 triples, 92 kB for each.
+    /// Configures the data set with `products` products (1 to 2^40): about 355 triples, 92 kB for each.
     pub fn new(products: u64) -> Result<Self, GenerateError> {
         if !(1..=PRODUCTS_MAX).contains(&products) {
             return Err(GenerateError::config(
@@ -58,19 +57,19 @@ impl Config {
         })
     }
 
-    /// Another data set of the same size.
+    /// Selects another data set of the same size.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// The number of products.
+    /// Returns the number of products.
     pub fn products(&self) -> u64 {
         self.products
     }
 
-    /// The seed.
+    /// Returns the seed.
     pub fn seed(&self) -> u64 {
         self.seed
     }
@@ -91,12 +90,12 @@ pub fn write_ntriples(
     write_pieces(&mut Generator::new(config, part), out)
 }
 
-/// A part of the data set as N-Triples to be read.
+/// Returns a reader of a part of the data set as N-Triples.
 pub fn reader(config: &Config, part: Part) -> TripleReader<Generator> {
     TripleReader::over(Generator::new(config, part))
 }
 
-/// The number of triples of the whole data set, right to about 1 in 1,000.
+/// Returns the expected number of triples of the whole data set, accurate to about 1 in 1,000.
 ///
 /// The exact number is known only after the generation: [`Summary::triples`].
 pub fn expected_triples(config: &Config) -> u64 {
@@ -116,7 +115,7 @@ pub fn expected_triples(config: &Config) -> u64 {
     certain + (scale.products as f64 * product + scale.reviews as f64 * review) as u64
 }
 
-/// What the data set is cut into.
+/// Sections of the data set.
 #[derive(Clone, Copy, Debug)]
 enum Section {
     Types,
@@ -145,7 +144,7 @@ impl Section {
         }
     }
 
-    /// About how many bytes each takes, for parts of equal size.
+    /// Returns the approximate bytes of one entity, for parts of equal size.
     fn weight(self) -> u128 {
         match self {
             Self::Types => 1376,
@@ -157,11 +156,11 @@ impl Section {
     }
 }
 
-/// Generates one part.
+/// A generator of one part.
 #[derive(Debug)]
 pub struct Generator {
     data: Dataset,
-    /// What is left of this part, by section.
+    /// The rest of this part, by section.
     left: [Range<u64>; Section::ALL.len()],
     section: usize,
     subject: Vec<u8>,
@@ -169,7 +168,7 @@ pub struct Generator {
 
 impl Generator {
     fn new(config: &Config, part: Part) -> Self {
-        // Grown now, not when the first triple is asked for.
+        // Grown now, not with the first triple.
         Vocabulary::get();
         let data = config.dataset();
         let total = Section::ALL

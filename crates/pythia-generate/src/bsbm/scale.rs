@@ -1,16 +1,16 @@
-//! How much of everything there is for a number of products.
+//! Numbers of instances of each kind for a number of products.
 
 use crate::groups::Groups;
 
-/// Offers for each product, on average.
+/// Average number of offers for a product.
 const OFFERS_PER_PRODUCT: u64 = 20;
-/// Reviews of each product, on average.
+/// Average number of reviews of a product.
 const REVIEWS_PER_PRODUCT: u64 = 10;
 const OFFERS_PER_VENDOR: f64 = 2000.0;
 const REVIEWS_PER_REVIEWER: f64 = 19.6;
 const REVIEWS_PER_SITE: f64 = 10_000.0;
 
-/// What keys the random numbers of the entities of one kind.
+/// Streams of random numbers of the entities of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     ProductType = 1,
@@ -30,8 +30,7 @@ pub(super) enum Kind {
     ReviewersOfSite,
 }
 
-/// The numbers of instances, and who belongs to whom. All numbers are 0-based here, 1-based in
-/// IRIs.
+/// The numbers of instances, and their grouping. All numbers are 0-based here, 1-based in IRIs.
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
     pub(super) seed: u64,
@@ -55,7 +54,7 @@ impl Scale {
         let groups =
             |kind: Kind, members, count: f64| Groups::new(seed, kind as u64, members, count as u64);
         let producers = groups(Kind::ProductsOfProducer, products, producer_count(products));
-        // The official generator makes vendors until the offers are used up, so it overshoots.
+        // The official generator creates vendors until the offers are used up, so it overshoots.
         let vendor_count = (offers as f64 / OFFERS_PER_VENDOR + 1.0).ceil();
         let vendors = groups(Kind::OffersOfVendor, offers, vendor_count);
         let reviewer_count = (reviews as f64 / REVIEWS_PER_REVIEWER).round();
@@ -75,8 +74,8 @@ impl Scale {
     }
 }
 
-/// One for fifty products and some more: fits the official numbers (14 for 666 products, 61 for
-/// 2,848, 1,422 for 70,812).
+/// Returns the number of producers: one for fifty products and some more. This fits the official numbers (14 for 666
+/// products, 61 for 2,848, 1,422 for 70,812).
 fn producer_count(products: u64) -> f64 {
     let products = products as f64;
     (products / 50.0 + (products / 700.0).min(4.0)).round()

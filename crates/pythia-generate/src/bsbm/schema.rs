@@ -1,9 +1,8 @@
-//! The names of the schema, as the pieces N-Triples lines are put together from.
+//! The names of the schema, as pieces of N-Triples lines.
 //!
-//! A predicate stands with the space before and after it; an object and a datatype with what
-//! closes the line.
+//! A predicate includes the space before and after it; an object and a datatype include the end of the line.
 
-/// Before the path of every instance, after the opening bracket.
+/// The prefix of the path of every instance, after the opening bracket.
 pub(super) const INSTANCES: &str = "http://www4.wiwiss.fu-berlin.de/bizer/bsbm/v01/instances/";
 
 macro_rules! vocabulary {
@@ -83,7 +82,7 @@ pub(super) const PLAIN: &[u8] = b"\" .\n";
 pub(super) const XSD_INTEGER: &[u8] = datatype!("http://www.w3.org/2001/XMLSchema#integer");
 pub(super) const XSD_STRING: &[u8] = datatype!("http://www.w3.org/2001/XMLSchema#string");
 pub(super) const XSD_DATE: &[u8] = datatype!("http://www.w3.org/2001/XMLSchema#date");
-/// Midnight of the day before it.
+/// The rest of a literal after a date: midnight of that day.
 pub(super) const XSD_DATE_TIME: &[u8] = concat!(
     "T00:00:00\"^^<",
     "http://www.w3.org/2001/XMLSchema#dateTime",
@@ -92,7 +91,7 @@ pub(super) const XSD_DATE_TIME: &[u8] = concat!(
 .as_bytes();
 pub(super) const USD: &[u8] = datatype!(vocabulary!("USD"));
 
-/// Before the code of a country.
+/// The IRI prefix of country codes.
 pub(super) const COUNTRIES: &str = "http://downlode.org/rdf/iso-3166/countries#";
 
 /// A country of producers, vendors and reviewers.
@@ -129,12 +128,12 @@ impl Country {
         }
     }
 
-    /// Its IRI.
+    /// Returns its IRI.
     pub fn iri(self) -> String {
         format!("{COUNTRIES}{}", self.code)
     }
 
-    /// The country at this percentile of the population, in `0..100`.
+    /// Returns the country at this percentile of the population, in `0..100`.
     pub(super) fn at(mut percentile: u32) -> Self {
         for country in Self::ALL {
             if percentile < country.percent {

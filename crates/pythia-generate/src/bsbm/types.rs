@@ -13,7 +13,7 @@ pub(super) struct TypeTree {
     level_start: Vec<u64>,
     /// Children of each type of a level, for all levels but the last.
     branching: Vec<u64>,
-    /// By type: its first feature; one more at the end. Types 0 and 1 have none.
+    /// The first feature of each type; one more at the end. Types 0 and 1 have none.
     feature_start: Vec<u64>,
     half_normal: HalfNormal,
 }
@@ -52,7 +52,7 @@ impl TypeTree {
         self.feature_start[self.feature_start.len() - 1] - 1
     }
 
-    /// Levels below the root.
+    /// Returns the number of levels below the root.
     pub(super) fn depth(&self) -> usize {
         self.branching.len()
     }
@@ -77,7 +77,7 @@ impl TypeTree {
         first..first + factor
     }
 
-    /// The types without children, which products have.
+    /// Returns the types without children, which products have.
     pub(super) fn leaves(&self) -> Range<u64> {
         let last = self.level_start.len() - 1;
         self.level_start[last - 1]..self.level_start[last]
@@ -88,21 +88,20 @@ impl TypeTree {
         self.feature_start[number]..self.feature_start[number + 1]
     }
 
-    /// A random leaf: the first ones have more products, after a half-normal distribution.
+    /// Draws a leaf: the first ones have more products, by a half-normal distribution.
     pub(super) fn random_leaf(&self, random: &mut Stream) -> u64 {
         let leaves = self.leaves();
         let width = (leaves.end - leaves.start) as f64;
         leaves.start + (self.half_normal.quantile(random.fraction()) * width) as u64
     }
 
-    /// Features that a product could have if every type had as many as its level's range has in
-    /// the middle.
+    /// Returns the number of possible features of a product if every type had the middle of its level's range.
     pub(super) fn features_of_nominal_product(&self) -> f64 {
         let ranges = (1..=self.depth()).map(|level| feature_range(level, self.depth()));
         ranges.map(|(min, max)| (min + max) as f64 / 2.0).sum()
     }
 
-    /// Features that the average product could have: those of its types.
+    /// Returns the number of possible features of the average product: those of its types.
     pub(super) fn features_of_average_product(&self) -> f64 {
         let leaves = self.leaves();
         let width = (leaves.end - leaves.start) as f64;
@@ -125,10 +124,10 @@ impl TypeTree {
     }
 }
 
-/// Children of each type, by level. The depth grows with the logarithm of the number of products;
-/// between two depths the last level becomes wider.
+/// Returns the number of children of each type, by level. The depth grows with the logarithm of the number of
+/// products; between two depths the last level becomes wider.
 fn branching(products: u64) -> Vec<u64> {
-    // The small number makes powers of ten the exact case they are.
+    // The small number makes powers of ten exact.
     let magnitude = log10(products as f64) + 1e-9;
     let growth = magnitude / 2.0;
     let depth = (growth + 0.5) as usize + 1;
@@ -145,14 +144,14 @@ fn branching(products: u64) -> Vec<u64> {
     branching
 }
 
-/// Smallest and largest number of features of the types of a level.
+/// Returns the smallest and largest number of features of the types of a level.
 fn feature_range(level: usize, depth: usize) -> (u64, u64) {
     let unit = (depth * (depth + 1) / 2 - 1).max(1) as u64;
     let step = (level + 1).min(depth) as u64;
     (35 * step / unit, 75 * step / unit)
 }
 
-/// Features of a type, evenly spread over the range of its level. Larger numbers are a little
+/// Returns the number of features of a type, evenly spread over the range of its level. Larger numbers are a little
 /// rarer, as in the official data.
 fn feature_count(level: usize, depth: usize, point: f64) -> u64 {
     let (min, max) = feature_range(level, depth);

@@ -1,4 +1,4 @@
-//! Which node is at the other end of an edge, and how many edges a node has.
+//! Random endpoints of edges and degrees of nodes.
 
 use crate::math::pow;
 use crate::random::{Stream, hash};
@@ -15,7 +15,7 @@ pub(super) struct PowerLaw {
 }
 
 impl PowerLaw {
-    /// Degree 0 gets what falls below 1: `min` 0 counts as the range from 1, less one.
+    /// Builds the distribution. Degree 0 gets the probability below 1: `min` 0 is the range from 1, less one.
     pub(super) fn new(exponent: f64, min: u32, max: u32) -> Self {
         let tail = exponent - 1.0;
         let mut law = Self {
@@ -32,7 +32,7 @@ impl PowerLaw {
         u32::from(self.min == 0)
     }
 
-    /// The share of the unbounded distribution from this degree on.
+    /// Returns the share of the unbounded distribution from this degree on.
     fn tail_from(&self, degree: u32) -> f64 {
         let shift = self.shift();
         let ratio = f64::from(degree + shift) / f64::from(self.min + shift);
@@ -46,7 +46,7 @@ impl PowerLaw {
         (degree as u32 - shift).clamp(self.min, self.max)
     }
 
-    /// The mean degree: the sum, over all degrees above the smallest, of the chance to reach it.
+    /// Returns the mean degree: the sum, over all degrees above the smallest, of the chance to reach it.
     pub(super) fn mean(&self) -> f64 {
         let end = 1.0 - self.share;
         let above: f64 = (self.min..self.max)
@@ -68,7 +68,7 @@ impl Endpoints {
         Self::Uniform { nodes }
     }
 
-    /// In-degrees follow a power law with this exponent if the node of rank r is drawn with a
+    /// Builds endpoints whose in-degrees follow a power law with this exponent: the node of rank r is drawn with a
     /// probability proportional to r to the power of -1/(exponent - 1) (Zipf's law).
     pub(super) fn power_law(nodes: u64, exponent: f64, seed: u64, kind: u64) -> Self {
         Self::PowerLaw {
@@ -91,8 +91,8 @@ impl Endpoints {
     }
 }
 
-/// A random order of the nodes, without a table: a Feistel network over the smallest even number
-/// of bits that holds all numbers, walked until it comes back into their range.
+/// A random order of the nodes, without a table: a Feistel network over the smallest even number of bits that holds
+/// all numbers, applied until the result is in their range.
 #[derive(Clone, Debug)]
 pub(super) struct Ranks {
     nodes: u64,
@@ -110,7 +110,7 @@ impl Ranks {
         }
     }
 
-    /// The node of a rank; different for every rank.
+    /// Returns the node of a rank; different for every rank.
     #[inline]
     fn node(&self, rank: u64) -> u64 {
         let mask = (1 << self.half_bits) - 1;

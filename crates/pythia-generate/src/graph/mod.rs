@@ -1,11 +1,11 @@
 //! Random graphs: each node has edges of one predicate to random other nodes, no two to the same.
 //!
-//! - [`Shape::Uniform`]: the random graph of the path experiment: out-degrees uniform in a range
-//!   (3 to 30), all nodes equally likely at the other end.
-//! - [`Shape::PowerLaw`]: few nodes have most edges. Out-degrees and in-degrees follow power laws of
-//!   the same exponent, independently of each other; which nodes are the hubs is random.
+//! - [`Shape::Uniform`]: the random graph of the Pythia paper's experiment: out-degrees uniform in a range (3 to 30),
+//!   all nodes equally likely at the other end.
+//! - [`Shape::PowerLaw`]: few nodes have most edges. Out-degrees and in-degrees follow power laws of the same exponent,
+//!   independently of each other; the hubs are random nodes.
 //!
-//! The lines of a node stand together: its label, if asked for, then its edges.
+//! The lines of a node are consecutive: its label, if configured, then its edges.
 
 mod endpoints;
 
@@ -19,16 +19,16 @@ use std::io::Write;
 use std::ops::{Range, RangeInclusive};
 
 const NODES_MAX: u64 = 1 << 48;
-/// A node's edges are held in memory while they are drawn.
+/// Largest degree; a node's edges are held in memory while they are drawn.
 const DEGREE_MAX: u32 = 1 << 24;
 /// Nodes written at a time.
 const PIECE_NODES: u64 = 16;
-/// Below this degree, looking through all neighbours beats hashing them.
+/// Largest degree at which scanning all neighbours beats hashing them.
 const LINEAR_DEGREE_MAX: usize = 48;
-/// Draws that may fall on a neighbour already had before the next free node is taken.
+/// Draws that may repeat a neighbour before the next free node is taken.
 const TRIES_MAX: u32 = 16;
 
-/// How edges are spread over nodes.
+/// The distribution of edges over nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
     /// All nodes alike.
@@ -41,7 +41,7 @@ pub enum Shape {
     },
 }
 
-/// What keys the random numbers of a node.
+/// Streams of random numbers of a node.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Edges = 101,
@@ -49,7 +49,7 @@ enum Kind {
     Ranks,
 }
 
-/// Which graph.
+/// A graph to generate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     nodes: u64,
@@ -62,7 +62,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// A uniform random graph with so many nodes (1 to 2^48), each with 3 to 30 edges to others.
+    /// Configures a uniform random graph with `nodes` nodes (1 to 2^48), each with 3 to 30 edges to others.
     pub fn new(nodes: u64) -> Result<Self, GenerateError> {
         if !(1..=NODES_MAX).contains(&nodes) {
             return Err(GenerateError::config(
@@ -82,8 +82,7 @@ impl Config {
         })
     }
 
-    /// Smallest and largest number of edges from a node. A node never has more than there are
-    /// other nodes.
+    /// Sets the smallest and largest number of edges from a node. A node never has more edges than there are other nodes.
     pub fn with_degrees(mut self, degrees: RangeInclusive<u32>) -> Result<Self, GenerateError> {
         if degrees.is_empty() || *degrees.end() > DEGREE_MAX {
             return Err(GenerateError::config(
@@ -96,7 +95,7 @@ impl Config {
         Ok(self)
     }
 
-    /// How edges are spread over nodes.
+    /// Sets the distribution of edges.
     pub fn with_shape(mut self, shape: Shape) -> Result<Self, GenerateError> {
         if let Shape::PowerLaw { exponent } = shape
             && !(exponent > 2.0 && exponent <= 10.0)
@@ -111,48 +110,48 @@ impl Config {
         Ok(self)
     }
 
-    /// Another graph of the same kind.
+    /// Selects another graph of the same kind.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// What stands before the number in the IRI of a node.
+    /// Sets the IRI prefix of nodes; the node's number follows it.
     pub fn with_namespace(mut self, namespace: &str) -> Result<Self, GenerateError> {
         self.namespace = check_iri("the namespace", namespace)?;
         Ok(self)
     }
 
-    /// The predicate of the edges.
+    /// Sets the predicate of the edges.
     pub fn with_predicate(mut self, predicate: &str) -> Result<Self, GenerateError> {
         self.predicate = check_iri("the predicate", predicate)?;
         Ok(self)
     }
 
-    /// Whether each node also has an `rdfs:label`.
+    /// Sets whether each node also has an `rdfs:label`.
     #[must_use]
     pub fn with_labels(mut self, labels: bool) -> Self {
         self.labels = labels;
         self
     }
 
-    /// The number of nodes.
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> u64 {
         self.nodes
     }
 
-    /// The IRI of a node, by its number below [`nodes`](Self::nodes).
+    /// Returns the IRI of a node, by its number below [`nodes`](Self::nodes).
     pub fn node_iri(&self, node: u64) -> String {
         format!("{}{node}", self.namespace)
     }
 
-    /// The IRI of the predicate of the edges.
+    /// Returns the IRI of the predicate of the edges.
     pub fn predicate_iri(&self) -> &str {
         &self.predicate
     }
 
-    /// The range of degrees that is possible with so many nodes.
+    /// Returns the range of degrees that the number of nodes permits.
     fn possible_degrees(&self) -> (u32, u32) {
         let others = u32::try_from(self.nodes - 1).unwrap_or(u32::MAX);
         let (min, max) = (*self.degrees.start(), *self.degrees.end());
@@ -160,7 +159,7 @@ impl Config {
     }
 }
 
-/// Only absolute IRIs without characters that would have to be escaped.
+/// Accepts only absolute IRIs without characters that must be escaped.
 fn check_iri(name: &'static str, iri: &str) -> Result<String, GenerateError> {
     let forbidden = |c: char| c <= ' ' || "<>\"{}|^`\\".contains(c);
     let scheme = iri.split(':').next().unwrap_or_default();
@@ -186,12 +185,12 @@ pub fn write_ntriples(
     write_pieces(&mut Generator::new(config, part), out)
 }
 
-/// A part of the graph as N-Triples to be read.
+/// Returns a reader of a part of the graph as N-Triples.
 pub fn reader(config: &Config, part: Part) -> TripleReader<Generator> {
     TripleReader::over(Generator::new(config, part))
 }
 
-/// The expected number of triples of the whole graph.
+/// Returns the expected number of triples of the whole graph.
 ///
 /// The exact number is known only after the generation: [`Summary::triples`].
 pub fn expected_triples(config: &Config) -> u64 {
@@ -203,7 +202,7 @@ pub fn expected_triples(config: &Config) -> u64 {
     (config.nodes as f64 * (degree + f64::from(u8::from(config.labels)))).round() as u64
 }
 
-/// Generates one part.
+/// A generator of one part.
 #[derive(Debug)]
 pub struct Generator {
     config: Config,
@@ -257,7 +256,7 @@ impl Generator {
             self.label(node, out);
             triples += 1;
         }
-        // Everything of an edge's line before the number of the other node.
+        // The edge's line up to the number of the other node.
         self.subject.extend_from_slice(&self.predicate);
         let mut random = Stream::new(self.config.seed, Kind::Edges as u64, node);
         let degree = match &self.degrees {
@@ -278,7 +277,7 @@ impl Generator {
         triples + u64::from(degree)
     }
 
-    /// Two words and the number: readable, and no two alike.
+    /// Appends a label of two words and the number: readable and unique.
     fn label(&self, node: u64, out: &mut Vec<u8>) {
         const LABEL: &[u8] = b"> <http://www.w3.org/2000/01/rdf-schema#label> \"";
         let mut random = Stream::new(self.config.seed, Kind::Label as u64, node);
@@ -306,7 +305,7 @@ impl Pieces for Generator {
     }
 }
 
-/// The nodes one node has edges to so far.
+/// The neighbours of one node so far.
 #[derive(Debug, Default)]
 struct Neighbours {
     list: Vec<u64>,
@@ -321,7 +320,7 @@ impl Neighbours {
         self.hashed = degree as usize > LINEAR_DEGREE_MAX;
     }
 
-    /// Takes a node that is neither there yet nor the node itself. There must be one.
+    /// Adds a node that is neither a neighbour yet nor the node itself. There must be one.
     fn add(&mut self, node: u64, mut draw: impl FnMut() -> u64, nodes: u64) -> u64 {
         let mut candidate = draw();
         let mut tries = 1;

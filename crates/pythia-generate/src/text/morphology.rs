@@ -1,4 +1,4 @@
-//! The regular spelling rules of English, as far as inflections and derivations need them.
+//! Regular spelling rules of English for inflections and derivations.
 
 fn is_vowel(letter: u8) -> bool {
     matches!(letter, b'a' | b'e' | b'i' | b'o' | b'u')
@@ -11,7 +11,7 @@ fn ends_with_consonant_and_y(word: &str) -> bool {
     }
 }
 
-/// Short words that end in one vowel and one consonant double it: stop, stopping.
+/// Returns whether a short word doubles its last consonant after a single vowel: stop, stopping.
 fn doubles(word: &str) -> bool {
     match word.as_bytes() {
         [rest @ .., before, vowel, last] => {
@@ -25,7 +25,7 @@ fn doubles(word: &str) -> bool {
     }
 }
 
-/// `horse`, `horses`; also the third person of verbs.
+/// Forms the plural of nouns, and the third person of verbs: `horse`, `horses`.
 pub(super) fn with_s(word: &str) -> String {
     if ends_with_consonant_and_y(word) {
         return format!("{}ies", &word[..word.len() - 1]);
@@ -63,7 +63,7 @@ pub(super) fn with_consonant_suffix(word: &str, suffix: &str) -> String {
     }
 }
 
-/// `simple`, `simply`.
+/// Forms the adverb: `simple`, `simply`.
 pub(super) fn adverb(adjective: &str) -> String {
     let before_e = adjective.len() - 1;
     if adjective.ends_with("le") && !is_vowel(adjective.as_bytes()[before_e - 2]) {

@@ -2,7 +2,7 @@
 
 use crate::random::Stream;
 
-/// Out of 1024 people this many have one name only, the others two with a hyphen between.
+/// People of 1024 with a single name; the others have two, joined by a hyphen.
 const SINGLE_NAMES_OF_1024: u32 = 168;
 
 const BEGINNINGS: [&str; 128] = [

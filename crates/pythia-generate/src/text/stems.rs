@@ -1,5 +1,5 @@
-//! The hand-written words from which the vocabulary grows: plain English stems of one word class
-//! each, separated by white space. Longer words are derived from them (see `vocabulary`).
+//! The hand-written stems of the vocabulary: plain English stems by word class, separated by white space. Longer words
+//! are derived from them (see `vocabulary`).
 
 /// Nouns that also serve as the halves of compounds ("lamp" + "wood").
 pub(super) const NOUNS: &str = "
@@ -144,7 +144,7 @@ standard stunning suitable superb talented thankful thoughtful timely tranquil t
 useful valuable vibrant victorious vigorous virtuous wealthy wonderful youthful zealous
 ";
 
-/// What may stand before a word.
+/// Prefixes of words.
 pub(super) const PREFIXES: [&str; 16] = [
     "re", "un", "over", "under", "out", "pre", "mis", "non", "inter", "counter", "semi", "super",
     "sub", "fore", "multi", "trans",

@@ -1,9 +1,8 @@
 //! The vocabulary: 89,529 different words of 2 to 22 letters, all equally frequent.
 //!
-//! Number and lengths are those of the official generator's dictionary (in its 1 M file); the
-//! words are not. They grow from hand-written stems: first the stems, then inflections,
-//! derivations and compounds, and, where English has too few words of a length, words of
-//! syllables.
+//! Number and lengths are those of the official generator's dictionary (in its 1 M file); the words are not. They grow
+//! from hand-written stems: first the stems, then inflections, derivations and compounds, and, if English has too few
+//! words of a length, words of syllables.
 
 use super::morphology::{adverb, with_consonant_suffix, with_s, with_vowel_suffix};
 use super::stems::{ADJECTIVES, NOUNS, PREFIXES, VERBS};
@@ -14,7 +13,7 @@ use std::sync::LazyLock;
 const LENGTH_MIN: usize = 2;
 const LENGTH_MAX: usize = 22;
 
-/// Words wanted of each length, from [`LENGTH_MIN`] letters on.
+/// Number of words of each length, from [`LENGTH_MIN`] letters on.
 const WORDS_BY_LENGTH: [usize; LENGTH_MAX - LENGTH_MIN + 1] = [
     54, 260, 1289, 4306, 8371, 13644, 16581, 14253, 10350, 7476, 5336, 3456, 2023, 1137, 564, 224,
     107, 49, 31, 12, 6,
@@ -33,30 +32,30 @@ pub struct Vocabulary {
 static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(Vocabulary::grow);
 
 impl Vocabulary {
-    /// The only vocabulary; grown at the first call, in some ten milliseconds.
+    /// Returns the only vocabulary; the first call builds it in some ten milliseconds.
     pub fn get() -> &'static Self {
         &VOCABULARY
     }
 
-    /// How many words there are.
+    /// Returns the number of words.
     #[expect(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// A word by its number, below [`len`](Self::len).
+    /// Returns a word by its number, below [`len`](Self::len).
     pub fn word(&self, number: usize) -> &str {
         let slot = &self.slots[number];
         let letters = usize::from(slot[SLOT_BYTES - 1]);
         std::str::from_utf8(&slot[..letters]).expect("words are ASCII")
     }
 
-    /// All words.
+    /// Returns all words.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         (0..self.len()).map(|number| self.word(number))
     }
 
-    /// Appends `count` (at least one) random words with a space between.
+    /// Appends `count` (at least one) random words separated by spaces.
     #[inline]
     pub(crate) fn push_text(&self, random: &mut Stream, count: u32, out: &mut Vec<u8>) {
         let mut bits = 0;
@@ -69,7 +68,7 @@ impl Vocabulary {
             };
             let slot = &self.slots[scale_u32(bits as u32, self.slots.len() as u32) as usize];
             let end = out.len() + usize::from(slot[SLOT_BYTES - 1]) + 1;
-            // Copying a fixed number of bytes and cutting is faster than copying just the word.
+            // Copying a fixed number of bytes and truncating is faster than copying just the word.
             out.extend_from_slice(slot);
             out.truncate(end);
         }
@@ -89,7 +88,7 @@ impl Vocabulary {
     }
 }
 
-/// A vocabulary with room for some more words of each length.
+/// A vocabulary under construction, with the number of missing words of each length.
 #[derive(Default)]
 struct Growth {
     slots: Vec<Slot>,
@@ -106,7 +105,7 @@ impl Growth {
         }
     }
 
-    /// Takes a word if it is new and one of its length is still missing.
+    /// Adds a word if it is new and words of its length are still missing.
     fn offer(&mut self, word: String) -> bool {
         if self.missing(word.len()) == 0 || self.known.contains(&word) {
             return false;
@@ -151,7 +150,7 @@ impl Growth {
     }
 
     fn add_derivations(&mut self) {
-        // Each stem takes every fourth prefix: all would drown the compounds.
+        // Each stem takes every fourth prefix: all prefixes would crowd out the compounds.
         for (number, verb) in VERBS.split_whitespace().enumerate() {
             for prefix in PREFIXES.iter().skip(number % 4).step_by(4) {
                 self.offer(format!("{prefix}{verb}"));
@@ -172,7 +171,7 @@ impl Growth {
         }
     }
 
-    /// "lampwood", "lampwoods", "lampwoodless", "overlampwoodless".
+    /// Adds compounds: "lampwood", "lampwoods", "lampwoodless", "overlampwoodless".
     fn add_compounds(&mut self) {
         let mut by_length = vec![Vec::new(); LENGTH_MAX + 1];
         for noun in NOUNS.split_whitespace() {
@@ -207,7 +206,7 @@ impl Growth {
                 ) else {
                     continue;
                 };
-                // Where the plural is not formed with a single "s", there is none.
+                // There is no plural unless a single "s" forms it.
                 let plural = suffix != "s" || with_s(second).len() == second.len() + 1;
                 if first != second && plural {
                     self.offer(format!("{prefix}{first}{second}{suffix}"));
@@ -216,7 +215,7 @@ impl Growth {
         }
     }
 
-    /// Words such as "velora" and "tamin".
+    /// Adds words of syllables, such as "velora" and "tamin".
     fn add_syllables(&mut self) {
         const ONSETS: &str = "b bl br c cl cr d dr f fl fr g gl gr h j k l m n p pl pr qu r s sk \
              sm sn sp st str sw t th tr v w z";
