@@ -1,5 +1,5 @@
-//! Whether a path of one predicate connects two terms: by a search, then by reachability labels that
-//! are built in between. Both answer the same questions and must agree.
+//! Reachability of two terms over one predicate: by search, then by labels that are built in between. Both answer the
+//! same questions and must agree.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -16,19 +16,19 @@ use crate::machine::Machine;
 use crate::table::{Table, count, figure};
 use crate::timed::bound_rows;
 
-/// So many edges are sampled for each question, of which one is kept.
+/// Edges sampled for each question; one of them is kept.
 const SAMPLED: f64 = 20.0;
 /// Steps of a walk from an edge's end.
 const WALK_STEPS: usize = 4;
 
-/// What is measured.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The store; the labels stay in it.
     pub location: PathBuf,
     /// The predicate's IRI.
     pub predicate: String,
-    /// How many questions are asked, each once.
+    /// Number of questions, each asked once.
     pub questions: usize,
     /// Memory for pages.
     pub cache_bytes: usize,
@@ -36,10 +36,10 @@ pub struct Options {
     pub memory_bytes: usize,
 }
 
-/// What was measured.
+/// Results of the measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
     /// The predicate.
     pub predicate: String,
@@ -49,34 +49,34 @@ pub struct Report {
     pub nodes: u64,
     /// Strongly connected components.
     pub components: u64,
-    /// Components whose labels tell all without a search.
+    /// Components whose labels answer every question without a search.
     pub exact: u64,
     /// Intervals of all labels.
     pub intervals: u64,
     /// Bytes of the labels.
     pub label_bytes: u64,
-    /// How long building took.
+    /// Duration of the build.
     pub build_seconds: f64,
     /// Questions whose answer is yes.
     pub connected: u64,
-    /// Parse, plan and run, without labels.
+    /// Time to parse, plan and run without labels.
     pub search: LatencySummary,
-    /// The same with them.
+    /// The same with labels.
     pub labels: LatencySummary,
-    /// Pages that all questions asked for, cached or not, without labels.
+    /// Pages requested by all questions, cached or not, without labels.
     pub search_pages: u64,
-    /// The same with them.
+    /// The same with labels.
     pub label_pages: u64,
 }
 
-/// One way of answering, measured.
+/// Results of one method.
 struct Measured {
     latency: LatencySummary,
     pages: u64,
     answers: Vec<bool>,
 }
 
-/// Measures a store that has no labels of the predicate yet.
+/// Measures a store without labels of the predicate.
 pub fn run(options: &Options) -> Result<Report> {
     let machine = Machine::now();
     let database = open(options)?;
@@ -131,7 +131,7 @@ fn open(options: &Options) -> Result<Database> {
     Ok(Database::open_with(&options.location, limits)?)
 }
 
-/// What is known of the predicate's labels, if there are any.
+/// Returns the report of the predicate's labels, if the store has them.
 fn built(database: &Database, options: &Options) -> Result<Option<ReachabilityReport>> {
     let snapshot = database.snapshot();
     let predicate = pythia::predicate_named(&snapshot, &options.predicate)?;
@@ -140,7 +140,7 @@ fn built(database: &Database, options: &Options) -> Result<Option<ReachabilityRe
         .map(|labels| labels.report()))
 }
 
-/// Queries about pairs of nodes: every other pair is one that a random walk connects.
+/// Returns queries about pairs of nodes; a random walk connects every other pair.
 fn questions(database: &Database, options: &Options) -> Result<Vec<String>> {
     let predicate = &options.predicate;
     let snapshot = database.snapshot();
@@ -149,8 +149,8 @@ fn questions(database: &Database, options: &Options) -> Result<Vec<String>> {
         .statistics()
         .predicate(id)
         .map_or(0, |counts| counts.quads);
-    // Sorting all edges at random would take memory for each. A number that depends on no variable
-    // is drawn once for all solutions, so this one depends on one.
+    // Sorting all edges at random would take memory for each. A random number that depends on no
+    // variable is drawn once for all solutions, so this one depends on a variable.
     let share = SAMPLED * options.questions as f64 / all.max(1) as f64;
     let edges = format!(
         "SELECT ?a ?b {{
@@ -163,7 +163,7 @@ fn questions(database: &Database, options: &Options) -> Result<Vec<String>> {
     ensure!(!edges.is_empty(), "no edges of {predicate} between IRIs");
     let mut questions = Vec::with_capacity(options.questions);
     for question in 0..options.questions {
-        // Starts of some edges with ends of others.
+        // Pairs of starts and ends of different edges.
         let from = &edges[question % edges.len()][0];
         let to = match question % 2 {
             0 => edges[(question + edges.len() / 2) % edges.len()][1].clone(),
@@ -174,7 +174,7 @@ fn questions(database: &Database, options: &Options) -> Result<Vec<String>> {
     Ok(questions)
 }
 
-/// Where a random walk of a few steps ends.
+/// Returns the end of a random walk of a few steps.
 fn walk(database: &Database, predicate: &str, from: &Term) -> Result<Term> {
     let mut at = from.clone();
     for _ in 0..WALK_STEPS {
@@ -222,7 +222,7 @@ fn ask(database: &Database, questions: &[String]) -> Result<Measured> {
 }
 
 impl Report {
-    /// The report as a table.
+    /// Formats the report as a table.
     pub fn text(&self) -> String {
         let title = format!("Reachability over {}", self.predicate);
         let header = ["", "p50 us", "p95 us", "p99 us", "pages a question"];

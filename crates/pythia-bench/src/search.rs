@@ -1,9 +1,8 @@
-//! Best-first search (path paper §5.1): the top n of the queue read as one batch, n = 1 to 64, and
-//! the k shortest paths of a grid.
+//! Best-first search (Pythia paper §5.1): the top n of the queue read as one batch, n = 1 to 64, and the k shortest
+//! paths of a grid.
 //!
-//! The grid's nodes have names in random order, so that neighbours lie on different pages. Every n
-//! must give the same answer. Times on modelled devices are the model's, and named so; all others
-//! are measured.
+//! The grid's nodes have names in random order, so that neighbours are on different pages. Every n must give the same
+//! answer. Times on modelled devices are labelled as such; all others are measured.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -22,63 +21,63 @@ use crate::machine::Machine;
 use crate::table::{Table, count};
 use crate::timed::{Output, execute};
 
-/// What is measured.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Nodes on each side of the grid.
     pub side: u32,
-    /// Nodes read with one batch.
+    /// Numbers of nodes read with one batch.
     pub batches: Vec<usize>,
-    /// How many shortest paths are asked for.
+    /// Number of shortest paths.
     pub paths: u32,
-    /// Runs of each search, of which the median counts.
+    /// Runs of each search; the median counts.
     pub runs: usize,
-    /// Seeds names and weights.
+    /// The seed of names and weights.
     pub seed: u64,
     /// Limits of the database.
     pub limits: pythia::Options,
 }
 
-/// A search with one size of batches, cold.
+/// Results of a cold search with one batch size.
 #[derive(Clone, Debug, Serialize)]
 pub struct SearchRun {
-    /// What the queue is ordered by.
+    /// The order of the queue.
     pub search: &'static str,
     /// Nodes read with one batch.
     pub batch_nodes: usize,
     /// Rows of the answer.
     pub rows: u64,
-    /// Pages read, and batches they were read in.
+    /// Pages read.
     pub pages: u64,
     /// Batches of reads.
     pub batches: u64,
-    /// Wall clock on this machine's device, median.
+    /// Median wall-clock time on this machine's device.
     pub measured_ms: f64,
-    /// What the paper's flash would take for the reads alone.
+    /// Modelled time of the reads on the paper's flash.
     pub modelled_flash_ms: f64,
-    /// What the paper's phase change memory would take for the reads alone.
+    /// Modelled time of the reads on the paper's phase-change memory.
     pub modelled_pcm_ms: f64,
 }
 
-/// The shortest paths from corner to corner, warm.
+/// Results of a warm search for the shortest paths from corner to corner.
 #[derive(Clone, Debug, Serialize)]
 pub struct PathsRun {
-    /// Which ones.
+    /// The kind of paths.
     pub paths: &'static str,
-    /// How many.
+    /// Number of paths.
     pub rows: u64,
-    /// Wall clock with all terms of the result, median.
+    /// Median wall-clock time with all terms of the result.
     pub measured_ms: f64,
 }
 
-/// What was measured of all.
+/// Results of the measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
     /// The grid's edges.
     pub edges: u64,
-    /// Searches by size of batches.
+    /// Searches by batch size.
     pub searches: Vec<SearchRun>,
     /// The k shortest paths.
     pub paths: Vec<PathsRun>,
@@ -103,7 +102,7 @@ impl Grid {
         }
     }
 
-    /// The node at a share of the way along both sides.
+    /// Returns the node at the given fractions of both sides.
     fn node(&self, x: f64, y: f64) -> String {
         let place = |share: f64| (share * f64::from(self.side - 1)).round() as u32;
         self.name(place(x), place(y))
@@ -117,7 +116,7 @@ impl Grid {
         2 * u64::from(self.side) * u64::from(self.side - 1)
     }
 
-    /// Edges to the right and down, and each node's cost.
+    /// Returns the edges to the right and down, and each node's cost.
     fn text(&mut self) -> String {
         let mut text = String::new();
         for y in 0..self.side {
@@ -139,7 +138,7 @@ impl Grid {
     }
 }
 
-/// Makes the grid's store in a folder and runs everything over it.
+/// Creates the grid's store in a folder and runs all searches.
 pub fn run(
     folder: &Path,
     options: &Options,
@@ -180,7 +179,7 @@ pub fn run(
     })
 }
 
-/// The searches, with `BATCH` where the size of batches stands.
+/// Returns the searches, with `BATCH` in place of the batch size.
 fn queries(grid: &Grid) -> [(&'static str, String); 4] {
     let middle = grid.node(0.5, 0.5);
     let (near, far) = (grid.node(0.4, 0.4), grid.node(0.25, 0.25));
@@ -294,7 +293,7 @@ fn shortest_paths(database: &Database, grid: &Grid, options: &Options) -> Result
             rows = found;
             times.push(time);
         }
-        // The first run has warmed the cache.
+        // The first run warmed the cache.
         times.remove(0);
         runs.push(PathsRun {
             paths,
@@ -306,7 +305,7 @@ fn shortest_paths(database: &Database, grid: &Grid, options: &Options) -> Result
 }
 
 impl Report {
-    /// The report for people.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         let mut searches = Table::new(
             format!(

@@ -1,7 +1,7 @@
-//! Sorting, grouping, removing duplicates and joining more rows than memory holds.
+//! Sorting, grouping, removing duplicates and joining of more rows than fit in memory.
 //!
-//! The rows are made by crossing inline data, so they cost no data set, and next to no time: what
-//! is measured is the operator, and its temporary files. Every answer is checked.
+//! The rows are the cross product of inline data, so they need no data set and little time: only the operator and its
+//! temporary files are measured. Every answer is checked.
 
 use std::fmt::Write;
 use std::fs;
@@ -16,39 +16,38 @@ use crate::machine::Machine;
 use crate::table::{Table, count};
 use crate::timed::bound_rows_within;
 
-/// What is measured.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// About how many rows go into each operator.
+    /// Approximate number of input rows of each operator.
     pub rows: u64,
-    /// An operator is stopped, and the run fails, after this long.
+    /// Time after which an operator is stopped and the run fails.
     pub timeout: Option<Duration>,
 }
 
-/// What was measured of one operator.
+/// Results of one operator.
 #[derive(Clone, Debug, Serialize)]
 pub struct OperatorReport {
     /// Its name in SPARQL.
     pub operator: &'static str,
-    /// Rows that went into it.
+    /// Input rows.
     pub rows: u64,
-    /// Wall clock.
+    /// Wall-clock time.
     pub seconds: f64,
-    /// Bytes it wrote to temporary files.
+    /// Bytes written to temporary files.
     pub spilled_bytes: u64,
-    /// The most memory the process held meanwhile, if the system tells: all of it, with the
-    /// program and the cache of pages.
+    /// Peak memory of the process, if the system provides it, including the program and the page cache.
     pub peak_bytes: Option<u64>,
 }
 
-/// What was measured of all.
+/// Results of the measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// The memory that queries had.
+    /// Memory of queries.
     pub memory_bytes: usize,
-    /// One operator after the other.
+    /// Results of each operator.
     pub operators: Vec<OperatorReport>,
 }
 
@@ -61,7 +60,7 @@ struct Workload {
     expected: Vec<String>,
 }
 
-/// Makes a database that has next to nothing in it, to run the workload on.
+/// Creates a nearly empty database for the workload.
 pub fn database(folder: &Path, options: pythia::Options) -> Result<Database> {
     let text = "<http://ex.org/a> <http://ex.org/b> <http://ex.org/c> .\n";
     let format = RdfFormat::NTriples;
@@ -99,7 +98,7 @@ pub fn run(
 }
 
 fn measure(database: &Database, workload: &Workload, options: &Options) -> Result<OperatorReport> {
-    // Where this is not allowed, the peak is that of the process so far.
+    // If this is not allowed, the peak is that of the process so far.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let before = database.usage().spilled_bytes;
     let started = Instant::now();
@@ -135,7 +134,7 @@ fn measure(database: &Database, workload: &Workload, options: &Options) -> Resul
     })
 }
 
-/// The process's largest resident set since the last reset.
+/// Returns the process's largest resident set since the last reset.
 fn peak_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
@@ -143,7 +142,7 @@ fn peak_bytes() -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-/// Ten values of ?a crossed with as many of ?b and ?c as it takes.
+/// Returns workloads of about `rows` rows: ten values of ?a crossed with enough values of ?b and ?c.
 fn workloads(rows: u64) -> Vec<Workload> {
     let side = ((rows as f64 / 10.0).sqrt().round() as u64).max(1);
     let rows = 10 * side * side;
@@ -178,7 +177,7 @@ fn workloads(rows: u64) -> Vec<Workload> {
             expected: vec![rows.to_string()],
         },
         Workload {
-            // LIMIT keeps each side a query of its own. The larger one is held.
+            // LIMIT keeps each side a separate query. The larger one is held.
             operator: "join",
             query: format!(
                 "SELECT (COUNT(*) AS ?n) (SUM(?a) AS ?s) {{ {{ SELECT ?b ?c {{ {many} }} LIMIT {rows} }} \
@@ -199,7 +198,7 @@ fn values(variable: &str, count: u64) -> String {
 }
 
 impl Report {
-    /// The report for people.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         let mebibytes = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
         let mut table = Table::new(

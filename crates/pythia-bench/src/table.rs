@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// A table whose first column is text and whose others are figures.
+/// A table with text in the first column and figures in the others.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     title: String,
@@ -12,7 +12,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new(title: impl Into<String>, header: &[&str]) -> Self {
         Self {
             title: title.into(),
@@ -32,7 +32,7 @@ impl Table {
         self.notes.push(note.into());
     }
 
-    /// Aligned text: title, header, rows, notes.
+    /// Renders aligned text: title, header, rows, notes.
     pub fn text(&self) -> String {
         let width = |column: usize| {
             let cells = self.rows.iter().map(|row| &row[column]);
@@ -63,7 +63,7 @@ impl Table {
         text
     }
 
-    /// A heading, a table and its notes.
+    /// Renders a heading, the table and its notes as HTML.
     pub fn html(&self) -> String {
         let mut html = format!("<h2>{}</h2>\n<table>\n<tr>", escape(&self.title));
         for cell in &self.header {
@@ -85,7 +85,7 @@ impl Table {
     }
 }
 
-/// Text as it may stand in HTML, SVG and their attributes.
+/// Escapes text for HTML, SVG and their attributes.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -100,7 +100,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// A count with thousands separators.
+/// Formats a count with thousands separators.
 pub fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -113,7 +113,7 @@ pub fn count(count: u64) -> String {
     text
 }
 
-/// A figure with about three digits that count.
+/// Formats a figure with about three significant digits.
 pub fn figure(value: f64) -> String {
     match value.abs() {
         v if v >= 1000.0 => count(value.round() as u64),
@@ -124,12 +124,12 @@ pub fn figure(value: f64) -> String {
     }
 }
 
-/// Microseconds as milliseconds.
+/// Formats microseconds as milliseconds.
 pub fn milliseconds(microseconds: f64) -> String {
     format!("{:.3}", microseconds / 1e3)
 }
 
-/// A report for people: its title, the machine, and tables.
+/// Formats a report as text: its title, the machine, and tables.
 pub(crate) fn plain_text(title: &str, machine: &str, tables: &[Table]) -> String {
     let tables: Vec<String> = tables.iter().map(Table::text).collect();
     format!("{title}\n{machine}\n\n{}", tables.join("\n"))

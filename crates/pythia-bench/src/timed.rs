@@ -1,4 +1,4 @@
-//! One query run to its end, with the time of each part.
+//! Timed runs of one query to its end.
 
 use std::time::{Duration, Instant};
 
@@ -7,33 +7,33 @@ use pythia::{
     WriteError, write_results,
 };
 
-/// Where the time of a query went.
+/// Times of the parts of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
     /// Text to algebra.
     pub parse: Duration,
     /// Algebra to plan.
     pub plan: Duration,
-    /// First operator to last term, results decoded.
+    /// First operator to last decoded term.
     pub run: Duration,
     /// Solutions or triples; an ASK has one if its answer is yes.
     pub rows: u64,
 }
 
 impl Timing {
-    /// All of it.
+    /// Returns the total.
     pub fn total(&self) -> Duration {
         self.parse + self.plan + self.run
     }
 }
 
-/// What becomes of the results of a timed query.
+/// The use of the results of a timed query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Output {
-    /// Terms are decoded, batch by batch, and dropped: what an embedding program pays.
+    /// Terms are decoded, batch by batch, and dropped: the cost for an embedding program.
     #[default]
     Terms,
-    /// Written to memory as SPARQL JSON, or N-Triples for graphs: what a server pays too.
+    /// Results are written to memory as SPARQL JSON, or N-Triples for graphs: the cost for a server.
     Serialized,
 }
 
@@ -107,12 +107,12 @@ fn serialize(results: Results) -> Result<u64, QueryError> {
     }
 }
 
-/// All solutions of a SELECT as rows of terms; unbound ones are left out with their row.
+/// Returns all solutions of a SELECT as rows of terms; rows with unbound variables are left out.
 pub(crate) fn bound_rows(database: &Database, text: &str) -> Result<Vec<Vec<Term>>, QueryError> {
     bound_rows_within(database, text, &QueryOptions::default())
 }
 
-/// The same within limits.
+/// Does the same as [`bound_rows`] within limits.
 pub(crate) fn bound_rows_within(
     database: &Database,
     text: &str,

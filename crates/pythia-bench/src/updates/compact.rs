@@ -1,9 +1,8 @@
-//! What a new base costs, by where the terms that were added sort.
+//! The cost of a compaction, by the place of added terms in the order of terms.
 //!
-//! Works on copies of a store. Quads with new subjects are added, one to a subject, and a new base is
-//! written. New subjects sort behind all terms; or spread, each beside a term of the store; or all right
-//! before one term, the predicate that most quads have: so every row asks for the new id of a term that
-//! many new ones are next to.
+//! The benchmark works on copies of a store. It adds quads with new subjects, one for each, and compacts. New subjects
+//! sort after all terms; or spread, each beside a term of the store; or all right before one term, the most frequent
+//! predicate: then every row needs the new id of a term that many new ones are next to.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -22,36 +21,36 @@ use crate::table::{Table, count, plain_text};
 
 /// Quads of each commit.
 const COMMIT_QUADS: u64 = 50_000;
-/// Ticks of the processor's time that the system counts a second.
+/// Ticks of processor time that the system counts per second.
 const TICKS: f64 = 100.0;
 
-/// What is measured.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The store, which is not changed.
+    /// The store; it is not changed.
     pub store: PathBuf,
-    /// Quads that are added.
+    /// Added quads.
     pub quads: u64,
-    /// Where new terms sort.
+    /// Places of new terms to measure.
     pub places: Vec<Place>,
     /// Bytes of pages in memory.
     pub cache_bytes: usize,
 }
 
-/// Where new terms sort.
+/// The place of new terms in the order of terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
-    /// Behind all others.
+    /// After all others.
     Behind,
     /// Beside others, all over the store.
     Spread,
-    /// Right before the predicate that most quads have.
+    /// Right before the most frequent predicate.
     Crowded,
 }
 
 impl Place {
-    /// All of them.
+    /// All places.
     pub const ALL: [Self; 3] = [Self::Behind, Self::Spread, Self::Crowded];
 
     fn name(self) -> &'static str {
@@ -63,35 +62,35 @@ impl Place {
     }
 }
 
-/// What was measured.
+/// Results of the measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
     /// Quads of the store before.
     pub store_quads: u64,
-    /// Quads that were added.
+    /// Added quads.
     pub quads: u64,
-    /// Each new base.
+    /// Each compaction.
     pub bases: Vec<Base>,
 }
 
-/// A new base.
+/// Results of one compaction.
 #[derive(Clone, Debug, Serialize)]
 pub struct Base {
-    /// Where new terms sort.
+    /// The place of new terms.
     pub place: Place,
-    /// How long it took.
+    /// Duration.
     pub seconds: f64,
-    /// The processor's time that it took, where the system tells.
+    /// Processor time, if the system provides it.
     pub cpu_seconds: Option<f64>,
-    /// Quads that it has.
+    /// Quads of the new base.
     pub quads: u64,
-    /// Bytes that it has.
+    /// Bytes of the new base.
     pub bytes: u64,
 }
 
-/// Runs it all in `folder`, which is to be on the device in question.
+/// Runs the benchmark in `folder`, which must be on the device to measure.
 pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> Result<Report> {
     let mut report = Report {
         machine: Machine::now(),
@@ -139,16 +138,16 @@ fn measure(store: &Store, place: Place) -> Result<Base> {
     })
 }
 
-/// The processor's time of this process, user's and system's.
+/// Returns the user and system time of this process.
 fn cpu_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field, in parentheses, may have spaces.
+    // The second field, in parentheses, may contain spaces.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |place: usize| fields.get(place)?.parse::<f64>().ok();
     Some((ticks(11)? + ticks(12)?) / TICKS)
 }
 
-/// Adds quads with new subjects, the predicate that most quads have, and one of its objects.
+/// Adds quads with new subjects, the most frequent predicate, and one of its objects.
 fn add(database: &Database, place: Place, quads: u64) -> Result<()> {
     let snapshot = database.snapshot();
     let statistics = snapshot.statistics();
@@ -188,14 +187,14 @@ fn iris(snapshot: &Snapshot, ids: &[TermId]) -> Result<Vec<String>> {
     terms.map(iri).collect()
 }
 
-/// What IRIs begin with that sort right before one.
+/// Returns a prefix of IRIs that sort right before `iri`.
 fn right_before(iri: &str) -> String {
     let last = iri.chars().next_back().unwrap_or('b');
     let before = char::from_u32(last as u32 - 1).unwrap_or('a');
     format!("{}{before}~", &iri[..iri.len() - last.len_utf8()])
 }
 
-/// Adds quads with these subjects and one predicate, as a commit.
+/// Commits quads with these subjects and one predicate.
 fn commit(database: &Database, predicate: TermId, subjects: &[String]) -> Result<()> {
     let mut transaction = database.store().begin()?;
     let key = |name: &String| OwnedKey {
@@ -223,7 +222,7 @@ impl Base {
 }
 
 impl Report {
-    /// The report for people.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         let title = format!(
             "A new base of {} quads and {} more",

@@ -1,9 +1,8 @@
-//! A load into a store that is written to: how long it takes alone and beside commits, and how many runs
-//! there are at a time.
+//! A load into a store that is written to: its duration alone and beside commits, and the largest number of runs.
 //!
-//! Works on copies of a store. What is loaded has new subjects and new literals, ten quads of each subject;
-//! so have the commits, by some clients at a rate for all. A commit that waits for the load is late, and those
-//! after it come as fast as they can until they are at the rate again.
+//! The benchmark works on copies of a store. Loaded data has new subjects and new literals, ten quads of each subject.
+//! The commits of several clients, at a common rate, have such data too. A commit that waits for the load is late; the
+//! following commits run as fast as possible until they reach the rate again.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -24,17 +23,17 @@ use crate::latency::{Latencies, LatencySummary};
 use crate::machine::Machine;
 use crate::table::{Table, count, figure, milliseconds, plain_text};
 
-/// Who commits beside a load.
+/// Clients that commit beside a load.
 const CLIENTS: usize = 4;
 /// Quads of each commit.
 const COMMIT_QUADS: usize = 10;
 
-/// What is measured.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The store, which is not changed.
+    /// The store; it is not changed.
     pub store: PathBuf,
-    /// Quads that are loaded.
+    /// Loaded quads.
     pub quads: u64,
     /// Commits a second beside the load, one measurement each; 0 is a load alone.
     pub rates: Vec<u32>,
@@ -42,35 +41,35 @@ pub struct Options {
     pub cache_bytes: usize,
 }
 
-/// What was measured.
+/// Results of the measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
     /// Quads of the store before.
     pub store_quads: u64,
-    /// Quads that are loaded.
+    /// Loaded quads.
     pub quads: u64,
     /// Each load.
     pub loads: Vec<Load>,
 }
 
-/// A load beside commits.
+/// Results of a load beside commits.
 #[derive(Clone, Debug, Serialize)]
 pub struct Load {
-    /// Commits a second that were asked for.
+    /// Requested commits a second.
     pub rate: u32,
-    /// How long the load took.
+    /// Duration of the load.
     pub seconds: f64,
-    /// Commits that were acknowledged meanwhile.
+    /// Commits acknowledged meanwhile.
     pub commits: u64,
-    /// From begin to acknowledgement of a commit.
+    /// Latency from begin to acknowledgement of a commit.
     pub latency: LatencySummary,
-    /// The most runs that there were on the device at a time.
+    /// Largest number of runs on the device.
     pub runs_max: usize,
 }
 
-/// Runs it all in `folder`, which is to be on the device in question.
+/// Runs the benchmark in `folder`, which must be on the device to measure.
 pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> Result<Report> {
     let machine = Machine::now();
     let text = folder.join("load.nt");
@@ -156,7 +155,7 @@ fn measure(database: &Database, text: &Path, rate: u32) -> Result<Load> {
     })
 }
 
-/// Commits once in each interval until it is done; how many commits there were.
+/// Commits once in each interval until the load is done. Returns the number of commits.
 fn commit_until(
     database: &Database,
     client: usize,
@@ -193,7 +192,7 @@ impl Load {
 }
 
 impl Report {
-    /// The report for people.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         let mut table = Table::new(
             format!(

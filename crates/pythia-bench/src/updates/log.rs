@@ -1,9 +1,9 @@
-//! Commits to the log by many clients, against what the device can do: durable writes of 4 KiB, one
-//! after the other, to a file laid out like the log's.
+//! Commits to the log by many clients, compared with the device's rate of durable writes: 4 KiB, one after the other, to
+//! a file laid out like the log's.
 //!
-//! Two experiments. On the device at hand: 1 to 32 clients, commits of several sizes, the log in one
-//! folder and in two. On modelled devices (FlashLogging; Bulletin December 2010, §2.1): a disk, and one
-//! to four flash devices some of whose writes are slow, with and without issuing these again.
+//! There are two experiments. On the actual device: 1 to 32 clients, commits of several sizes, the log in one folder and
+//! in two. On modelled devices (FlashLogging; Bulletin §2.1): a disk, and one to four flash devices with occasional slow
+//! writes, with and without issuing these again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,39 +26,39 @@ const WRITE_BYTES: usize = 4096;
 const BASELINE_FILE_BYTES: u64 = 16 << 20;
 
 const STORE: StoreId = StoreId([7; 16]);
-/// Parts in which a figure and what it is compared with are measured.
+/// Alternating parts in which a figure and its baseline are measured.
 const TURNS: u32 = 8;
 
-/// What is measured.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Numbers of clients.
     pub clients: Vec<usize>,
     /// Bytes of a commit's terms.
     pub payload_bytes: Vec<usize>,
-    /// Numbers of folders, on the one device, that the log is in.
+    /// Numbers of log folders, all on one device.
     pub folders: Vec<usize>,
-    /// How long each figure is measured.
+    /// Duration of each measurement.
     pub time: Duration,
-    /// Whether modelled devices are measured too.
+    /// True to measure modelled devices too.
     pub modelled: bool,
 }
 
-/// What was measured.
+/// Results of the measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// On the device at hand.
+    /// Results on the actual device.
     pub device: Vec<Measured>,
-    /// On modelled devices.
+    /// Results on modelled devices.
     pub modelled: Vec<Modelled>,
 }
 
-/// Commits by so many clients.
+/// Results of commits by some clients.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// Folders that the log is in.
+    /// Log folders.
     pub folders: usize,
     /// Bytes of a commit's terms.
     pub payload_bytes: usize,
@@ -68,26 +68,26 @@ pub struct Measured {
     pub commits_per_second: f64,
     /// Durable writes of 4 KiB per second, one after the other, measured in turns with the commits.
     pub writes_per_second: f64,
-    /// From submitting a commit until it is durable.
+    /// Latency from submitting a commit until it is durable.
     pub latency: LatencySummary,
 }
 
-/// Commits on modelled devices.
+/// Results of commits on modelled devices.
 #[derive(Clone, Debug, Serialize)]
 pub struct Modelled {
-    /// What the devices are.
+    /// The devices.
     pub devices: String,
-    /// Whether slow writes are issued again to another device.
+    /// True if slow writes are issued again to another device.
     pub reissue: bool,
     /// Clients.
     pub clients: usize,
     /// Commits per second.
     pub commits_per_second: f64,
-    /// From submitting a commit until it is durable.
+    /// Latency from submitting a commit until it is durable.
     pub latency: LatencySummary,
 }
 
-/// Measures all, in a folder whose device the log is to be on.
+/// Runs all measurements in a folder on the log's device.
 pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> Result<Report> {
     let machine = Machine::now();
     let mut device = Vec::new();
@@ -140,7 +140,7 @@ fn measure(
         ..LogOptions::default()
     };
     let log = Log::create(devices.clone(), STORE, options)?;
-    // In turns, because a machine is not always equally busy.
+    // In turns, because the load of the machine varies.
     let mut baseline = Rate::default();
     let mut rate = Rate::default();
     let mut latencies = Latencies::default();
@@ -170,7 +170,7 @@ fn measure(
     })
 }
 
-/// So many in so long.
+/// A count within a time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rate {
     count: u64,
@@ -188,7 +188,7 @@ impl Rate {
     }
 }
 
-/// Durable writes, one after the other, in place, in a file allocated before.
+/// Measures durable writes, one after the other, in place, in a preallocated file.
 pub(super) fn durable_writes(storage: &dyn Storage, time: Duration) -> Result<Rate> {
     let name = "baseline";
     let file = storage.create_log(name, BASELINE_FILE_BYTES)?;
@@ -208,7 +208,7 @@ pub(super) fn durable_writes(storage: &dyn Storage, time: Duration) -> Result<Ra
     Ok(Rate { count, time })
 }
 
-/// Commits, and what each took.
+/// Measures commits.
 fn commits(
     log: &Log,
     payload_bytes: usize,
@@ -269,13 +269,13 @@ struct Setup {
     reissue: bool,
 }
 
-/// A disk of 10,000 turns a minute, of which each write waits for one.
+/// A disk of 10,000 turns a minute; each write waits for one turn.
 const DISK: LogModel = LogModel {
     sync: Duration::from_millis(6),
     outlier_every: 0,
     outlier: Duration::ZERO,
 };
-/// Flash whose writes take a millisecond, and every 100th 20 times that.
+/// Flash whose writes take a millisecond, and every 100th write 20 times as long.
 const FLASH: LogModel = LogModel {
     sync: Duration::from_millis(1),
     outlier_every: 100,
@@ -332,7 +332,7 @@ impl Setup {
 }
 
 impl Report {
-    /// The report for people.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         let mut tables = vec![self.device_table()];
         if !self.modelled.is_empty() {

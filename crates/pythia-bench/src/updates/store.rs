@@ -1,9 +1,9 @@
-//! Commits to a store, and queries on a store of which a part has changed.
+//! Commits to a store, and queries on a partly changed store.
 //!
-//! Works on copies of a store. Commits: so many clients, each of which adds quads with a new subject
-//! and a new literal, some to a commit, against the device's own rate of durable writes. Queries: each
-//! on the store as it was and on copies of which some hundredths have changed, spread over all of it,
-//! one run after the other, so that what else the machine does strikes all alike (MaSM; E7).
+//! The benchmark works on copies of a store. Commits: each of several clients adds quads with a new subject and a new
+//! literal, several to a commit; the rate is compared with the device's own rate of durable writes. Queries: each runs
+//! on the original store and on copies with some percent of changes, spread over all of it. The runs alternate, so that
+//! other load on the machine affects all alike (MaSM; E7).
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,31 +25,31 @@ use crate::queries::{NamedQuery, share};
 use crate::table::{Table, figure, milliseconds, plain_text};
 use crate::timed::{self, Output};
 
-/// What is measured.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The store, which is not changed.
+    /// The store; it is not changed.
     pub store: PathBuf,
-    /// Asked with and without changes.
+    /// Queries to run with and without changes.
     pub queries: Vec<NamedQuery>,
     /// Rounds of all queries.
     pub rounds: u32,
-    /// Hundredths of the quads that are changed and not merged into the base.
+    /// Percentages of the quads that are changed and not merged into the base.
     pub percent: Vec<f64>,
-    /// Numbers of clients, and quads of each commit.
+    /// Pairs of the number of clients and the quads of each commit.
     pub commits: Vec<(usize, usize)>,
-    /// Commits of ten quads a second while queries run once more on the changed store; 0 is none.
+    /// Commits of ten quads a second while queries run once more on the changed store; 0 for no such run.
     pub stream: u32,
-    /// How long commits are measured.
+    /// Duration of each measurement of commits.
     pub time: Duration,
     /// Bytes of pages in memory.
     pub cache_bytes: usize,
 }
 
-/// What was measured.
+/// Results of the measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
     /// Quads of the store.
     pub quads: u64,
@@ -59,10 +59,10 @@ pub struct Report {
     pub queries: Vec<Changed>,
 }
 
-/// Commits by so many clients.
+/// Results of commits by some clients.
 #[derive(Clone, Debug, Serialize)]
 pub struct Commits {
-    /// How many commit at once.
+    /// Clients that commit concurrently.
     pub clients: usize,
     /// Quads of each commit.
     pub batch: usize,
@@ -72,33 +72,33 @@ pub struct Commits {
     pub commits_per_second: f64,
     /// Quads a second.
     pub quads_per_second: f64,
-    /// From begin to acknowledgement.
+    /// Latency from begin to acknowledgement.
     pub latency: LatencySummary,
     /// Memory of the process at the end, in bytes.
     pub resident_bytes: u64,
 }
 
-/// Queries on a store of which a part has changed.
+/// Results of queries on a partly changed store.
 #[derive(Clone, Debug, Serialize)]
 pub struct Changed {
-    /// Hundredths of the quads that have changed.
+    /// Percentage of changed quads.
     pub percent: f64,
-    /// Quads that were added or removed.
+    /// Quads added or removed.
     pub changes: u64,
-    /// Commits a second, of ten quads, that were made meanwhile.
+    /// Commits a second, of ten quads each, made meanwhile.
     pub stream: u32,
     /// Each query.
     pub queries: Vec<Compared>,
 }
 
-/// A query on both stores.
+/// Results of a query on both stores.
 #[derive(Clone, Debug, Serialize)]
 pub struct Compared {
     /// Its name.
     pub id: String,
     /// Its template.
     pub template: String,
-    /// Its results, without and with changes.
+    /// Its number of results, without and with changes.
     pub rows: [u64; 2],
     /// The median on the store without changes, in microseconds.
     pub clean_us: f64,
@@ -108,7 +108,7 @@ pub struct Compared {
     pub pages: [u64; 2],
 }
 
-/// Runs it all in `folder`, which is to be on the device in question.
+/// Runs the benchmark in `folder`, which must be on the device to measure.
 pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> Result<Report> {
     let machine = Machine::now();
     let clean = open(&options.store, options, false)?;
@@ -156,7 +156,7 @@ pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> 
 }
 
 fn open(path: &Path, options: &Options, write: bool) -> Result<Database> {
-    // What is changed stays unmerged.
+    // Changes stay unmerged.
     let maintenance = MaintenanceOptions {
         rewrite_quads_min: u64::MAX,
         ..MaintenanceOptions::default()
@@ -173,14 +173,14 @@ fn open(path: &Path, options: &Options, write: bool) -> Result<Database> {
     Database::open_with(path, options).with_context(|| format!("open {}", path.display()))
 }
 
-/// Copies a store: its files never change, so they are linked where that is possible.
+/// Copies a store. Its files never change, so they are linked if possible.
 pub(super) fn copy_store(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let target = to.join(entry.file_name());
         if entry.file_type()?.is_dir() {
-            // A log is written in place, so it is not linked; a store that has one is not measured.
+            // A log is written in place, so it is not linked; a store with one is not measured.
             copy_store(&entry.path(), &target)?;
         } else if entry.file_name() == "MANIFEST"
             || std::fs::hard_link(entry.path(), &target).is_err()
@@ -242,8 +242,8 @@ fn measure_commits(
     })
 }
 
-/// One commit of new quads: subjects and literals that the store does not have. No base is written
-/// meanwhile, so there are no conflicts.
+/// Commits new quads, with subjects and literals that the store lacks. No base is written meanwhile, so there are no
+/// conflicts.
 pub(super) fn commit(
     database: &Database,
     client: usize,
@@ -287,7 +287,7 @@ pub(super) fn commit(
     Ok(())
 }
 
-/// Memory of this process, where the system tells.
+/// Returns the memory of this process, 0 if the system does not provide it.
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -296,11 +296,11 @@ fn resident_bytes() -> u64 {
     kilobytes.unwrap_or(0) << 10
 }
 
-/// Changes a share of the quads, spread over all: every so many loses its object and gets that of
-/// the quad of the same predicate that was changed before. Gives the number of changes.
+/// Changes a share of the quads, spread over all: at even intervals, a quad loses its object and gets that of the
+/// previously changed quad of the same predicate. Returns the number of changes.
 fn change(database: &Database, share: f64) -> Result<u64> {
     let snapshot = database.snapshot();
-    // About a third of those that are met stay as they are.
+    // About a third of the quads met stay unchanged.
     let step = (1.4 / share).max(2.0) as u64;
     let mut scan = snapshot.quads()?;
     let mut last: FxHashMap<u64, u64> = FxHashMap::default();
@@ -336,7 +336,7 @@ fn change(database: &Database, share: f64) -> Result<u64> {
     }
 }
 
-/// Does something while another thread commits at a rate.
+/// Runs a function while another thread commits at a rate.
 fn while_committing<T>(
     database: &Database,
     per_second: u32,
@@ -417,7 +417,7 @@ impl Commits {
 }
 
 impl Changed {
-    /// The sums of the medians, without and with changes, of each template; then of all.
+    /// Returns the sums of the medians, without and with changes, of each template; then of all.
     fn templates(&self) -> Vec<(String, f64, f64)> {
         let mut sums: Vec<(String, f64, f64)> = Vec::new();
         for query in &self.queries {
@@ -440,7 +440,7 @@ impl Changed {
 }
 
 impl Report {
-    /// The report for people.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         let mut tables = Vec::new();
         if !self.commits.is_empty() {
@@ -503,7 +503,7 @@ impl Report {
 pub(super) mod tests {
     use super::*;
 
-    /// A store of some quads, in a folder.
+    /// Creates a store of some quads in a folder.
     pub(in super::super) fn small_store(folder: &Path) -> PathBuf {
         let store = folder.join("store");
         let mut text = String::new();
