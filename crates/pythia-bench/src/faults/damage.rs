@@ -1,9 +1,9 @@
-//! Files and folders that are damaged, missing or another store's: `pythia bench damages`.
+//! Damaged, missing and foreign files and folders: `pythia bench damages`.
 //!
-//! A store is written to and closed, or left as a kill leaves it. Then one thing is done to its files.
-//! Afterwards everything acknowledged is there, or opening, reading or `verify` fails with a message
-//! that names the file. What was refused is as it was. Only the end of a log can go unnoticed: groups
-//! that nothing which is left shows to have been durable ([`groups::Groups::are_undecidable`]).
+//! A store is written to and closed, or left as a kill leaves it. Then one damage is done to its files. Afterwards every
+//! acknowledged commit is there, or opening, reading or `verify` fails with a message that names the file. A refused
+//! store is unchanged. Only the end of a log can be lost unnoticed: groups without any remaining evidence that they were
+//! durable ([`groups::Groups::are_undecidable`]).
 
 mod groups;
 mod inflict;
@@ -29,7 +29,7 @@ use super::{Campaign, Tally, copy_folder, in_round};
 use groups::Groups;
 use inflict::Damage;
 
-/// Steps before the damage, at most.
+/// Maximum number of steps before the damage.
 const STEPS_MAX: u64 = 40;
 
 /// The campaign.
@@ -58,7 +58,7 @@ fn round(folder: &Path, seed: u64, random: &mut SmallRng, tally: &Tally) -> Resu
     let before = contents(damaged.home.folder())?;
     let damage = Damage::draw(&damaged.home, random)?;
     let foreign = if damage.needs_other_store() {
-        // It has the same folders, so that each can be put in place of the other's.
+        // It has the same folders, so that any folder can replace the other store's.
         let settings = damaged.settings.clone();
         let other = Damaged::write(&folder.join("other"), settings, random)?;
         Some(other.home)
@@ -80,7 +80,7 @@ fn round(folder: &Path, seed: u64, random: &mut SmallRng, tally: &Tally) -> Resu
     Ok(())
 }
 
-/// A store that was written to, and what it has.
+/// A store that was written to, and its contents.
 struct Damaged {
     home: Home,
     settings: Settings,
@@ -116,9 +116,9 @@ impl Damaged {
             script.step(&store)?;
         }
         if is_killed {
-            // What is there while it is open takes the place of what is there once it is closed.
+            // The files of the open store replace those of the closed store.
             let image = self.home.folder().with_extension("image");
-            // The record first: threads of the log's devices may still write groups once more, and begin files for that,
+            // The record first: threads of the log's devices may still rewrite groups and begin files for that,
             // and no kill leaves a record that names files without their first group.
             let record = fs::read(self.home.store().join("LOG"))?;
             copy_folder(self.home.folder(), &image)?;
@@ -137,7 +137,7 @@ impl Damaged {
     }
 }
 
-/// The files below a folder and their bytes, by their paths.
+/// The bytes of the files below a folder, by path.
 type Contents = BTreeMap<PathBuf, Vec<u8>>;
 
 fn contents(folder: &Path) -> Result<Contents> {
@@ -154,7 +154,7 @@ fn contents(folder: &Path) -> Result<Contents> {
     Ok(all)
 }
 
-/// Says whether what becomes of a damaged store is right.
+/// A judge of the behaviour of a damaged store.
 struct Judge<'a> {
     damaged: &'a Damaged,
     damage: &'a Damage,
@@ -189,7 +189,7 @@ impl Judge<'_> {
         Ok(outcome)
     }
 
-    /// Returns false if `verify` finds a problem, which must name what is damaged.
+    /// Returns false if `verify` finds a problem; its message must name the damage.
     fn verify(&self) -> Result<bool> {
         let Ok(storage) = DirectStorage::open(&self.damaged.home.store(), false) else {
             return Ok(false);
@@ -206,7 +206,7 @@ impl Judge<'_> {
         Ok(problems.is_empty())
     }
 
-    /// Looks for everything acknowledged in a store, if that can be opened.
+    /// Checks a store for all acknowledged commits, if it can be opened.
     fn look(&self, opened: Result<Store>, is_sound: bool) -> Result<&'static str> {
         let found = opened.and_then(|store| history::find_all(&store, &self.damaged.ledger));
         let Err(error) = found else {
@@ -225,8 +225,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Whoever refuses a store leaves its files alone; zeros at the end of log files may go, and where the
-    /// log is as it was, its record may say that it was opened.
+    /// Checks that a refused store's files are unchanged, except that zeros at the end of log files may be gone and, if
+    /// the log is intact, its record may show that it was opened.
     fn check_unchanged(&self) -> Result<()> {
         let now = contents(self.damaged.home.folder())?;
         for (path, before) in &self.after {
@@ -246,7 +246,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// A folder with a store that lost its manifest is no place for a new store.
+    /// Checks that no new store can be created in the folder of a store that lost its manifest.
     fn check_not_replaced(&self) -> Result<()> {
         let (options, progress) = (load_options(self.damaged.home.folder()), Arc::default());
         let loaded = pythia::load(&self.damaged.home.store(), Vec::new(), &options, &progress);

@@ -1,13 +1,11 @@
-//! What the campaigns write to a store, and what must be there afterwards.
+//! The writes of the campaigns, and the contents expected afterwards.
 //!
-//! Some clients commit one transaction after the other. The `n`th commit of a client adds some quads of
-//! subject `n` and removes one of the commit before. A loader loads one file after the other, each with
-//! quads of one subject. So the contents of the store follow from two kinds of numbers: the last commit
-//! of each client, and the last load. [`Ledger`] has them. A commit or a load is in the store as a whole
-//! or not at all.
+//! Some clients commit one transaction after the other. The `n`th commit of a client adds some quads of subject `n` and
+//! removes one of the commit before. A loader loads one file after the other, each with quads of one subject. The
+//! contents of the store thus follow from two kinds of numbers: the last commit of each client, and the last load.
+//! [`Ledger`] has them. A commit or a load is in the store as a whole or not at all.
 //!
-//! Besides, single quads are inserted and deleted again: their terms stay behind, and later loads use
-//! them.
+//! In addition, single quads are inserted and deleted again. Their terms remain, and later loads use them.
 
 use std::fmt::Write as _;
 use std::io::Cursor;
@@ -20,9 +18,9 @@ use pythia_store::{GraphFilter, QuadPattern, Snapshot, Store, StoreError};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-/// Quads of a commit, at most.
+/// Maximum number of quads of a commit.
 const QUADS_MAX: u64 = 40;
-/// Quads of a load, at most.
+/// Maximum number of quads of a load.
 const LOADED_MAX: u64 = 1500;
 /// Cancelled terms that a load uses.
 const REVIVED: u64 = 8;
@@ -30,12 +28,12 @@ const REVIVED: u64 = 8;
 /// The predicate of the quads that are inserted and deleted again.
 const CANCELLED: &str = "http://example.org/cancelled";
 
-/// Something that was acknowledged is missing, or something is there in part.
+/// The error that acknowledged data is missing, or that a commit or load is there in part.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Lost(String);
 
-/// How far a history went: the last commit of each client, and the last load; 0 before the first.
+/// The progress of a history: the last commit of each client, and the last load; 0 before the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ledger {
     pub(super) commits: Vec<u64>,
@@ -43,7 +41,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// The beginning of a history of some clients.
+    /// Returns the beginning of a history of some clients.
     pub(super) fn new(clients: usize) -> Self {
         Self {
             commits: vec![0; clients],
@@ -51,12 +49,12 @@ impl Ledger {
         }
     }
 
-    /// Commits and loads together.
+    /// Returns the number of commits and loads.
     pub(super) fn total(&self) -> u64 {
         self.commits.iter().sum::<u64>() + self.loads
     }
 
-    /// Goes as far as another one where that is further.
+    /// Raises each number to that of another ledger.
     pub(super) fn raise(&mut self, other: &Self) {
         for (commit, other) in self.commits.iter_mut().zip(&other.commits) {
             *commit = (*commit).max(*other);
@@ -64,7 +62,7 @@ impl Ledger {
         self.loads = self.loads.max(other.loads);
     }
 
-    /// Returns true if it goes as far as another one, or further.
+    /// Returns true if no number is less than that of another ledger.
     pub(super) fn covers(&self, other: &Self) -> bool {
         let mut raised = other.clone();
         raised.raise(self);
@@ -72,14 +70,14 @@ impl Ledger {
     }
 }
 
-/// Returns how many quads the `n`th commit of a client adds.
+/// Returns the number of quads that the `n`th commit of a client adds.
 fn quads_of(client: usize, number: u64) -> u64 {
     let mut random = SmallRng::seed_from_u64(number.wrapping_mul(31) ^ (client as u64) << 40);
-    // One of them is removed by the next commit.
+    // The next commit removes one of them.
     random.random_range(2..=QUADS_MAX)
 }
 
-/// Returns how many quads the `n`th load has: few mostly.
+/// Returns the number of quads of the `n`th load: mostly few.
 fn loaded_by(number: u64) -> u64 {
     let mut random = SmallRng::seed_from_u64(number.wrapping_mul(97));
     let most = if number.is_multiple_of(5) {
@@ -113,7 +111,7 @@ fn iri(name: &str) -> TermKey<'_> {
     }
 }
 
-/// Adds the quads of a commit and removes one of the commit before, again if a new base comes between.
+/// Adds the quads of a commit and removes one of the commit before; retries if a compaction intervenes.
 pub(super) fn commit(store: &Store, client: usize, number: u64) -> Result<(), StoreError> {
     let added = quads_of(client, number);
     let mut names = vec![subject(client, number), subject(client, number - 1)];
@@ -172,7 +170,7 @@ pub(super) fn load(store: &Store, number: u64, options: &LoadOptions) -> Result<
     store.load(vec![source], options, &progress).map(|_| ())
 }
 
-/// The `n`th file, as N-Triples.
+/// Returns the `n`th file, as N-Triples.
 pub(super) fn load_text(number: u64) -> String {
     let mut text = String::new();
     let subject = load_subject(number);
@@ -189,7 +187,7 @@ pub(super) fn load_text(number: u64) -> String {
     text
 }
 
-/// A commit as SPARQL.
+/// Returns a commit as SPARQL.
 pub(super) fn commit_text(client: usize, number: u64) -> String {
     let (first, subject) = (predicate(0), subject(client, number));
     let mut text = format!(
@@ -204,14 +202,13 @@ pub(super) fn commit_text(client: usize, number: u64) -> String {
     text
 }
 
-/// [`cancel`] as two requests of SPARQL.
+/// Returns [`cancel`] as two SPARQL requests.
 pub(super) fn cancel_texts(of: u64, number: u64) -> [String; 2] {
     let name = cancelled(of * REVIVED + number % (2 * REVIVED));
     ["INSERT", "DELETE"].map(|word| format!("{word} DATA {{ <{name}> <{CANCELLED}> <{name}> }}"))
 }
 
-/// Finds how far the history went that a store has: `known` of it was there before, and `at_least` was
-/// acknowledged.
+/// Finds the progress of the history in a store: `known` was found before, and `at_least` was acknowledged.
 ///
 /// # Errors
 /// If something acknowledged is missing, or a commit or load is there in part.
@@ -230,7 +227,7 @@ pub(super) fn find(store: &Store, known: &Ledger, at_least: &Ledger) -> Result<L
     Ok(found)
 }
 
-/// As [`find`], from the beginning, and fails if the store has anything else.
+/// Does the same as [`find`] from the beginning, and fails if the store has any other quads.
 pub(super) fn find_all(store: &Store, at_least: &Ledger) -> Result<Ledger> {
     let found = find(store, &Ledger::new(at_least.commits.len()), at_least)?;
     let snapshot = store.snapshot();
@@ -247,7 +244,7 @@ pub(super) fn find_all(store: &Store, at_least: &Ledger) -> Result<Ledger> {
     Ok(found)
 }
 
-/// Returns the quads of a history.
+/// Returns the number of quads of a history.
 fn quads_until(ledger: &Ledger) -> u64 {
     let of_client = |(client, last): (usize, &u64)| {
         let added: u64 = (1..=*last).map(|number| quads_of(client, number)).sum();
@@ -264,7 +261,7 @@ fn last_commit(snapshot: &Snapshot, client: usize, from: u64, at_least: u64) -> 
         last += 1;
         let (found, added) = (count(last)?, quads_of(client, last));
         let is_last = count(last + 1)? == 0;
-        // All but the last have lost one.
+        // All commits except the last have lost one quad.
         let expected = if is_last { added } else { added - 1 };
         ensure!(
             found == expected,

@@ -1,9 +1,9 @@
 //! Processes killed at random instants while they write: `pythia bench kills`.
 //!
-//! A store outlives [`ROUNDS_OF_STORE`] kills. Of every so many stores one is written to by a server under
-//! load over HTTP, the others by a process of this program ([`be_the_victim`]). After most kills the
-//! store is opened, for reading or for writing, and everything acknowledged must be there; after others
-//! the next process finds it as it was left, and is perhaps killed while it does.
+//! A store is used for [`ROUNDS_OF_STORE`] kills. A server under load over HTTP writes to one store of every
+//! [`Kills::http_every`], a process of this program to the others ([`be_the_victim`]). After most kills the store is
+//! opened, for reading or for writing, and every acknowledged commit must be there; after others the next process finds
+//! the store as it was left, and may be killed while it opens it.
 
 use std::io::{BufRead, BufReader};
 use std::ops::RangeInclusive;
@@ -20,19 +20,19 @@ use super::session::{self, Heard};
 use super::store::{Home, Settings};
 use super::{Campaign, Tally, in_round, mix, server};
 
-/// Kills that a store outlives.
+/// Kills of the writers of one store.
 const ROUNDS_OF_STORE: u64 = 8;
 
-/// How to kill.
+/// The campaign.
 #[derive(Clone, Debug)]
 pub struct Kills {
-    /// The `pythia` command, which is what is killed.
+    /// The `pythia` command to kill.
     pub program: PathBuf,
-    /// Clients that commit at once.
+    /// Clients that commit concurrently.
     pub clients: usize,
-    /// The longest that most processes live; one of ten lives up to three times as long.
+    /// Maximum lifetime of most processes; one of ten lives up to three times as long.
     pub life: Duration,
-    /// Every so many stores are written to by a server over HTTP; 0: none.
+    /// A server over HTTP writes to one store of this many; 0: never.
     pub http_every: u64,
 }
 
@@ -74,11 +74,11 @@ struct Killed {
     settings: Settings,
     seed: u64,
     is_server: bool,
-    /// What was found in it.
+    /// The history found in it.
     found: Ledger,
-    /// What there must be.
+    /// The history that it must have.
     at_least: Ledger,
-    /// What its backup must have.
+    /// The history that its backup must have.
     backup: Option<Ledger>,
 }
 
@@ -86,7 +86,7 @@ impl Killed {
     fn round(&mut self, kills: &Kills, seed: u64, is_last: bool, tally: &Tally) -> Result<()> {
         let mut random = SmallRng::seed_from_u64(seed);
         let life = match random.random_range(0..10) {
-            // While it opens the store.
+            // Kills it while it opens the store.
             0..3 => kills.life.min(Duration::from_millis(15)),
             3..9 => kills.life,
             _ => kills.life * 3,
@@ -139,7 +139,7 @@ impl Killed {
         command
     }
 
-    /// Opens the store and looks for what was acknowledged since it was last opened.
+    /// Opens the store and checks everything acknowledged since it was last opened.
     fn check(&mut self, writes: bool, tally: &Tally) -> Result<()> {
         let store = if writes {
             let options = self.settings.write_options(&self.home, false);
@@ -152,7 +152,7 @@ impl Killed {
         Ok(())
     }
 
-    /// Looks for everything, verifies the store and restores its backup.
+    /// Checks everything, verifies the store and restores its backup.
     fn check_all(&mut self, tally: &Tally) -> Result<()> {
         let store = self.home.open().context("the first opening for reading")?;
         let read = history::find_all(&store, &self.at_least).context("open for reading")?;
@@ -177,7 +177,7 @@ impl Killed {
         Ok(())
     }
 
-    /// What was found once is never lost again.
+    /// Records the history found, which must never be lost again.
     fn note(&mut self, found: Ledger, tally: &Tally) {
         let more = found.total() - self.at_least.total();
         tally.add("found before they were acknowledged", more);
@@ -186,8 +186,8 @@ impl Killed {
     }
 }
 
-/// Is the process that is killed: writes to the store in a folder until then, and says what is
-/// acknowledged on standard output.
+/// Runs as the process to be killed: writes to the store in a folder until then, and prints acknowledgements on
+/// standard output.
 pub fn be_the_victim(folder: &Path, seed: u64, clients: usize) -> Result<()> {
     let home = Home::new(folder);
     let settings = Settings::draw(seed);
@@ -195,7 +195,7 @@ pub fn be_the_victim(folder: &Path, seed: u64, clients: usize) -> Result<()> {
     session::at_once(&home, &store, clients, Duration::from_millis(3))
 }
 
-/// Starts a process, kills it, and returns what it had acknowledged.
+/// Starts a process, kills it, and returns its acknowledgements.
 fn kill(mut command: Command, clients: usize, life: Duration) -> Result<Heard> {
     let mut child: Child = command
         .stdin(Stdio::null())

@@ -1,15 +1,13 @@
-//! Faults on purpose: whether anything that was acknowledged is lost, or half there, after any of them.
+//! Fault injection: checks that no acknowledged commit is lost, or there in part, after any fault.
 //!
-//! - [`kills`]: processes killed while they write: in this program, and as servers under load over HTTP;
-//! - [`power`]: power cuts of a faulty device in memory, which loses, tears and reorders what was not
-//!   synced;
-//! - [`syscalls`]: calls to the operating system that fail, each in turn, then a second fault while what
-//!   failed is tried again;
-//! - [`damage`]: files and folders that are damaged, missing or another store's.
+//! - [`kills`]: processes killed while they write: processes of this program, and servers under load over HTTP;
+//! - [`power`]: power cuts of a faulty device in memory, which loses, tears and reorders unsynced writes;
+//! - [`syscalls`]: failing calls to the operating system, each in turn, then a second fault during the retry;
+//! - [`damage`]: damaged, missing and foreign files and folders.
 //!
-//! A [`Campaign`] has rounds. What a round does follows from the campaign's seed and the round's number
-//! (but for how the system schedules threads and processes), so that a round that fails is repeated
-//! alone, and an interrupted campaign goes on where it was. All of them write the same [`history`].
+//! A [`Campaign`] has rounds. The campaign's seed and the round's number determine a round, except for the scheduling of
+//! threads and processes. A failed round can therefore be repeated alone, and an interrupted campaign continued. All
+//! campaigns write the same [`history`].
 
 pub mod damage;
 mod history;
@@ -30,31 +28,31 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, anyhow};
 
-/// Which rounds of a campaign to run.
+/// The rounds of a campaign to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
-    /// The number of the first, from 1 on.
+    /// The number of the first round, from 1 on.
     pub from: u64,
-    /// How many.
+    /// Number of rounds.
     pub count: u64,
-    /// Decides everything that is random.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// How many run at once.
+    /// Concurrent rounds.
     pub jobs: usize,
 }
 
-/// A kind of fault, and what must hold after it.
+/// A kind of fault, and the checks after it.
 pub trait Campaign: Sync {
-    /// Returns how many rounds follow each other in one store. A round that is repeated alone begins with
-    /// those before it in its store.
+    /// Returns the number of consecutive rounds in one store. A round that is repeated alone begins with the preceding
+    /// rounds of its store.
     fn rounds_of_store(&self) -> u64 {
         1
     }
 
-    /// Runs some rounds, which are the first of one store, in an empty folder.
+    /// Runs the first rounds of one store in an empty folder.
     ///
     /// # Errors
-    /// What was lost, or was not as it should be.
+    /// Reports lost data or a failed check.
     fn run(
         &self,
         rounds: RangeInclusive<u64>,
@@ -64,7 +62,7 @@ pub trait Campaign: Sync {
     ) -> Result<()>;
 }
 
-/// What the rounds of a campaign have counted, by name.
+/// Counts of a campaign's rounds, by name.
 #[derive(Debug, Default)]
 pub struct Tally {
     counts: Mutex<BTreeMap<&'static str, u64>>,
@@ -76,7 +74,7 @@ impl Tally {
         *counts.entry(name).or_default() += count;
     }
 
-    /// Returns a count; 0 if there was none of that name.
+    /// Returns a count; 0 for an unknown name.
     pub fn get(&self, name: &str) -> u64 {
         let counts = self.counts.lock().expect("no panic while counting");
         counts.get(name).copied().unwrap_or_default()
@@ -89,19 +87,19 @@ impl Tally {
     }
 }
 
-/// A campaign that found nothing wrong.
+/// The report of a successful campaign.
 #[derive(Debug)]
 pub struct Report {
-    /// Rounds that were run.
+    /// Number of rounds.
     pub rounds: u64,
-    /// What they counted.
+    /// Their counts.
     pub tally: Tally,
-    /// How long they took.
+    /// Their duration.
     pub time: Duration,
 }
 
 impl Report {
-    /// Returns it as a line for people.
+    /// Formats the report as a line of text.
     pub fn text(&self) -> String {
         let mut text = format!(
             "nothing lost in {} rounds: {}; {:.1} s, {:.1} rounds/s\n",
@@ -121,7 +119,7 @@ impl Report {
 /// Runs rounds of a campaign in folders below `folder`, until one fails.
 ///
 /// # Errors
-/// The first round that failed, with its number and the folder in which its files are.
+/// Returns the first failure, with the round's number and the folder of its files.
 pub fn run(
     campaign: &impl Campaign,
     rounds: Rounds,
@@ -165,7 +163,7 @@ pub fn run(
         threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("a panic"))))
-            // All of them are waited for; the first failure is told.
+            // Waits for all of them; reports the first failure.
             .collect::<Vec<Result<()>>>()
             .into_iter()
             .collect::<Result<()>>()
@@ -182,7 +180,7 @@ struct Runner {
     next: AtomicU64,
     failed: AtomicBool,
     tally: Tally,
-    /// Rounds.
+    /// Completed rounds.
     done: AtomicU64,
 }
 
@@ -207,7 +205,7 @@ impl Runner {
     }
 }
 
-/// Names the round in which an error was met, so that it can be repeated.
+/// Adds the round's number to an error, so that the round can be repeated.
 fn in_round<T>(round: u64, outcome: Result<T>) -> Result<T> {
     outcome.map_err(|error| {
         let failed = FailedRound { round };
@@ -223,14 +221,14 @@ pub struct FailedRound {
     pub round: u64,
 }
 
-/// Returns the seed of a part of something that has a seed.
+/// Derives the seed of a part.
 fn mix(seed: u64, part: u64) -> u64 {
     let mixed =
         (seed ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed ^ (mixed >> 31)
 }
 
-/// Copies a folder with all in it.
+/// Copies a folder with its contents.
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from).with_context(|| format!("read {}", from.display()))? {

@@ -1,9 +1,8 @@
 //! Power cuts of a faulty device in memory: `pythia bench power-cuts`.
 //!
-//! The device loses, tears and reorders what was not synced when its power is cut. One client commits,
-//! loads, writes new bases and makes backups until then; then the device is started again, and the power is
-//! cut again, perhaps while the store is being opened. Nothing here depends on the time or on threads,
-//! so a round is the same each time.
+//! At a power cut, the device loses, tears and reorders unsynced writes. One client commits, loads, compacts and makes
+//! backups until then. The device is then restarted, and the power is cut again, perhaps while the store is being
+//! opened. Rounds do not depend on time or threads, so they are reproducible.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -24,11 +23,11 @@ use super::session::Script;
 use super::store::{check_sound, create_in, load_options, open_options};
 use super::{Campaign, Tally, in_round};
 
-/// Power cuts of a device, at most.
+/// Maximum number of power cuts of a device.
 const CUTS_MAX: u64 = 4;
-/// Operations of the device before its power is cut, at most.
+/// Maximum number of operations of the device before a power cut.
 const OPERATIONS_MAX: u64 = 1200;
-/// Steps between two power cuts, at most.
+/// Maximum number of steps between two power cuts.
 const STEPS_MAX: u64 = 80;
 
 /// The campaign.
@@ -60,7 +59,7 @@ struct Device<'a> {
     faulty: FaultyStorage,
     options: WriteOptions,
     ledger: Ledger,
-    /// What the backup must have.
+    /// The history that the backup must have.
     backup: Option<Ledger>,
 }
 
@@ -68,7 +67,7 @@ impl<'a> Device<'a> {
     fn new(folder: &'a Path, random: &mut SmallRng) -> Result<Self> {
         let disk = Arc::new(MemoryStorage::new());
         create_in(disk.clone())?;
-        // A folder is there once there is a file in it.
+        // A folder exists once it contains a file.
         disk.create("backup/LOCK")?.sync()?;
         let options = WriteOptions {
             log: LogOptions {
@@ -96,7 +95,7 @@ impl<'a> Device<'a> {
         })
     }
 
-    /// Goes on with the history until the power is cut, and looks at what is left.
+    /// Continues the history until the power is cut, and checks the remaining state.
     fn live(&mut self, random: &mut SmallRng, tally: &Tally) -> Result<()> {
         let cut = random.random_range(1..=OPERATIONS_MAX);
         self.faulty
@@ -113,7 +112,7 @@ impl<'a> Device<'a> {
         let acknowledged = self.ledger.total();
         tally.add("commits and loads acknowledged", acknowledged - before);
         if random.random_range(0..3) > 0 {
-            // The next one to write finds it as it was left.
+            // The next writer finds it as it was left.
             let store = Store::open_storage(self.disk.clone(), open_options())
                 .context("open the store for reading")?;
             history::find(&store, &Ledger::new(1), &self.ledger)?;
@@ -129,7 +128,7 @@ impl<'a> Device<'a> {
         };
         let store =
             Store::open_storage_for_writing(Arc::clone(&storage), open_options(), &self.options)?;
-        // What was found now is there for good.
+        // Data found now must never be lost.
         self.ledger = history::find(&store, &Ledger::new(1), &self.ledger)?;
         let steps = random.random_range(1..=STEPS_MAX);
         let mut script = Script {
@@ -145,12 +144,12 @@ impl<'a> Device<'a> {
         Ok(())
     }
 
-    /// The backup is on the same device.
+    /// Returns the folder of the backup, which is on the same device.
     fn backup_folder(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
         Arc::new(Subfolder::new(storage, "backup"))
     }
 
-    /// Opens the store for good and looks for everything; verifies it, and restores its backup.
+    /// Opens the store without further faults, checks everything, verifies it, and restores its backup.
     fn check(&mut self, tally: &Tally) -> Result<()> {
         let disk: Arc<dyn Storage> = self.disk.clone();
         let open = || -> Result<Store, StoreError> {

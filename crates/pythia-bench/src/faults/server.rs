@@ -1,5 +1,5 @@
-//! A server that is killed under load: clients that commit, large files that are loaded, and compactions
-//! and backups that run as tasks, all over HTTP.
+//! A server that is killed under load: clients commit, large files are loaded, and compactions and backups run as tasks,
+//! all over HTTP.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -18,9 +18,9 @@ use super::session::Heard;
 use super::store::{Home, LOCKED_MAX, Settings};
 use crate::http::client::{self, Connection};
 
-/// The dataset's name, which is also that of its folder of backups.
+/// The name of the dataset and of its folder of backups.
 const DATASET: &str = "backup";
-/// How long a server may take to start, or to answer.
+/// Maximum time of a server to start, or to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that is started, put under load and killed.
@@ -28,13 +28,12 @@ pub(super) struct Server<'a> {
     pub(super) program: &'a Path,
     pub(super) home: &'a Home,
     pub(super) settings: &'a Settings,
-    /// Where the history goes on.
+    /// The progress of the history so far.
     pub(super) from: &'a Ledger,
 }
 
 impl Server<'_> {
-    /// Kills the server `life` after it listens; some of them before they do. Returns what it had
-    /// acknowledged.
+    /// Kills the server `life` after it listens, sometimes before. Returns its acknowledgements.
     pub(super) fn kill(&self, life: Duration, random: &mut SmallRng) -> Result<Heard> {
         let config = self.home.folder().join("pythia.toml");
         std::fs::write(&config, self.config())?;
@@ -111,7 +110,7 @@ impl Server<'_> {
 /// A server that runs until this is dropped.
 struct Running {
     child: Child,
-    /// What it writes to standard error.
+    /// Lines of its standard error.
     lines: Receiver<String>,
 }
 
@@ -129,14 +128,14 @@ impl Running {
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                // Read to the end even if nobody listens any more, so that the server never waits.
+                // Reads to the end even without a receiver, so that the server never waits.
                 let _ = sender.send(line);
             }
         });
         Ok(Self { child, lines })
     }
 
-    /// Waits until the server listens; returns where, or `None` if it found the store locked.
+    /// Waits until the server listens; returns its address, or `None` if it found the store locked.
     fn address(&self) -> Result<Option<SocketAddr>> {
         let until = Instant::now() + PATIENCE;
         let mut seen = Vec::new();
@@ -183,7 +182,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -194,12 +193,12 @@ fn is_locked(line: &str) -> bool {
         || line.contains("is in use by another process")
 }
 
-/// What clients do to a server, and what it has acknowledged.
+/// The load of clients on a server, and its acknowledgements.
 struct Load {
     address: SocketAddr,
     commits: Vec<AtomicU64>,
     loads: AtomicU64,
-    /// Set before the server is killed: from then on requests may fail.
+    /// Set before the server is killed; from then on requests may fail.
     is_over: AtomicBool,
 }
 
@@ -279,17 +278,17 @@ impl Load {
         self.ask(connection, &client::post(self.address, &path, media, text))
     }
 
-    /// Sends a request until it is done; false if the server was killed.
+    /// Sends a request until it succeeds. Returns false if the server was killed.
     fn ask(&self, connection: &mut Connection, request: &[u8]) -> Result<bool> {
         loop {
             let answer = connection.ask(request);
             if self.is_over.load(Ordering::SeqCst) {
-                // What was answered before the kill counts.
+                // An answer before the kill counts.
                 return Ok(answer.is_ok_and(|answer| (200..300).contains(&answer.status)));
             }
             match answer.context("the server did not answer")?.status {
                 200..300 => return Ok(true),
-                // Another task, or a transaction in conflict with a new base.
+                // Another task, or a transaction in conflict with a compaction.
                 409 | 429 | 503 => std::thread::sleep(Duration::from_millis(1)),
                 status => {
                     let request = String::from_utf8_lossy(request);

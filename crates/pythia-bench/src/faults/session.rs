@@ -1,8 +1,7 @@
-//! What a process does to a store while faults come: clients commit, files are loaded, new bases are
-//! written and backups made.
+//! The activity of a process during faults: clients commit, files are loaded, the store is compacted and backed up.
 //!
-//! [`at_once`] does all of that in threads, as a server would; [`Script`] one step after the other, so
-//! that the same seed does the same.
+//! [`at_once`] does this in concurrent threads, like a server; [`Script`] does one step after the other, reproducible by
+//! seed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,19 +16,19 @@ use rand::rngs::SmallRng;
 use super::history::{self, Ledger};
 use super::store::{Home, load_options};
 
-/// Something that was acknowledged, as a line of text between processes.
+/// An acknowledgement, as a line of text between processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Acknowledged {
     /// The last commit of a client.
     Commit { client: usize, number: u64 },
     /// The last load.
     Load { number: u64 },
-    /// A backup of a state that has at least this.
+    /// A backup of a state with at least this history.
     Backup(Ledger),
 }
 
 impl Acknowledged {
-    /// Prints it, in one write that a kill does not cut.
+    /// Prints the line in one write that a kill does not cut.
     pub(super) fn print(&self) -> Result<()> {
         use std::io::Write;
         let mut out = std::io::stdout().lock();
@@ -48,7 +47,7 @@ impl Acknowledged {
         }
     }
 
-    /// Reads a line; none if it says something else.
+    /// Parses a line; `None` for any other line.
     fn parse(line: &str) -> Option<Self> {
         let (what, numbers) = line.split_once(' ')?;
         let numbers = numbers.split(' ').map(|number| number.parse().ok());
@@ -68,11 +67,11 @@ impl Acknowledged {
     }
 }
 
-/// What a process had acknowledged until it ended.
+/// The acknowledgements of a process until its end.
 #[derive(Clone, Debug)]
 pub(super) struct Heard {
     pub(super) ledger: Ledger,
-    /// What the last backup has at least.
+    /// The least history of the last backup.
     pub(super) backup: Option<Ledger>,
 }
 
@@ -84,7 +83,7 @@ impl Heard {
         }
     }
 
-    /// Takes in a line of what a process has printed.
+    /// Records a line that a process has printed.
     pub(super) fn line(&mut self, line: &str) {
         match Acknowledged::parse(line) {
             Some(Acknowledged::Commit { client, number }) => {
@@ -99,7 +98,7 @@ impl Heard {
     }
 }
 
-/// The ledger of threads that write at once.
+/// The ledger of concurrent writer threads.
 struct Shared {
     commits: Vec<AtomicU64>,
     loads: AtomicU64,
@@ -116,7 +115,7 @@ impl Shared {
         }
     }
 
-    /// Does something again and again until a thread fails.
+    /// Repeats a step until a thread fails.
     fn forever(&self, mut step: impl FnMut() -> Result<()>) -> Result<()> {
         while !self.is_over.load(Ordering::SeqCst) {
             step().inspect_err(|_| self.is_over.store(true, Ordering::SeqCst))?;
@@ -125,7 +124,7 @@ impl Shared {
     }
 }
 
-/// Goes on with the history of a store until the process is killed, and prints what is acknowledged.
+/// Continues the history of a store until the process is killed, and prints acknowledgements.
 pub(super) fn at_once(home: &Home, store: &Store, clients: usize, pause: Duration) -> Result<()> {
     let nothing = Ledger::new(clients);
     let found = history::find(store, &nothing, &nothing)?;
@@ -174,7 +173,7 @@ fn load_next(home: &Home, store: &Store, shared: &Shared) -> Result<()> {
     Acknowledged::Load { number }.print()
 }
 
-/// Makes a backup and writes a new base.
+/// Makes a backup and compacts the store.
 fn keep(home: &Home, store: &Store, shared: &Shared, pause: Duration) -> Result<()> {
     std::thread::sleep(pause);
     let ledger = shared.ledger();
@@ -197,19 +196,19 @@ pub(super) struct StepFailed {
     pub(super) source: Error,
 }
 
-/// Steps drawn at random, one after the other, by a single client.
+/// Random steps of a single client.
 pub(super) struct Script<'a> {
     pub(super) random: &'a mut SmallRng,
     pub(super) ledger: &'a mut Ledger,
     /// Makes a backup.
     pub(super) back_up: &'a dyn Fn() -> Result<(), BackupError>,
-    /// What the last backup has, if there was one.
+    /// The history of the last backup, if any.
     pub(super) backup: &'a mut Option<Ledger>,
     pub(super) load_options: LoadOptions,
 }
 
 impl Script<'_> {
-    /// Does a step. If it fails, the same commit or load is tried again when its turn comes.
+    /// Runs a random step. A failed commit or load is retried when the next one is drawn.
     pub(super) fn step(&mut self, store: &Store) -> Result<(), StepFailed> {
         let (step, outcome) = match self.random.random_range(0..20) {
             0..8 => ("commit", self.commit(store)),

@@ -1,4 +1,4 @@
-//! The stores of the campaigns: small, so that much happens to them in little time.
+//! The stores of the campaigns: small, so that much happens in little time.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use rand::{Rng, SeedableRng};
 
 use super::history::{self, Ledger};
 
-/// How long a lock is waited for that only a process being started has.
+/// Maximum wait for a lock that only a starting process holds.
 pub(super) const LOCKED_MAX: Duration = Duration::from_secs(5);
 
-/// How a store is kept: drawn from a seed.
+/// Settings of a store, drawn from a seed.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) memory_bytes: usize,
@@ -30,9 +30,9 @@ pub(super) struct Settings {
     pub(super) rewrite_percent: u64,
     pub(super) retain_bytes: u64,
     pub(super) log_file_bytes: u64,
-    /// Whether the log is on two devices.
+    /// True if the log is on two devices.
     pub(super) has_second_log: bool,
-    /// Whether the log has an archive, where a campaign wants one.
+    /// True if the log has an archive, in campaigns that use one.
     pub(super) has_archive: bool,
 }
 
@@ -51,7 +51,7 @@ impl Settings {
         }
     }
 
-    /// Returns how to open for writing the store in a [`Home`].
+    /// Returns the options for opening the store in a [`Home`] for writing.
     pub(super) fn write_options(&self, home: &Home, in_background: bool) -> WriteOptions {
         let folders = self.has_second_log.then(|| home.second_log());
         WriteOptions {
@@ -91,7 +91,7 @@ pub(super) fn load_options(tmp: &Path) -> LoadOptions {
     }
 }
 
-/// A folder with a store and what belongs to it.
+/// A folder with a store, its logs and its backup.
 #[derive(Clone, Debug)]
 pub(super) struct Home {
     folder: PathBuf,
@@ -112,12 +112,12 @@ impl Home {
         self.folder.join("store")
     }
 
-    /// The second folder of the log.
+    /// Returns the second log folder.
     pub(super) fn second_log(&self) -> PathBuf {
         self.folder.join("second-log")
     }
 
-    /// The archive of the log.
+    /// Returns the archive of the log.
     pub(super) fn archive(&self) -> PathBuf {
         self.folder.join("archive")
     }
@@ -126,7 +126,7 @@ impl Home {
         self.folder.join("backup")
     }
 
-    /// Makes an empty store.
+    /// Creates an empty store.
     pub(super) fn create(&self) -> Result<()> {
         std::fs::create_dir_all(self.store())?;
         create_in(Arc::new(DirectStorage::open(&self.store(), true)?))
@@ -150,7 +150,7 @@ impl Home {
         self.backup().join("BACKUP").exists()
     }
 
-    /// Restores the backup, which must be of a state between two.
+    /// Restores the backup, whose history must be between two ledgers.
     pub(super) fn check_backup(&self, at_least: &Ledger, at_most: &Ledger) -> Result<()> {
         let restored = Self::new(&self.folder.join("restored"));
         pythia::restore(
@@ -174,8 +174,8 @@ impl Home {
     }
 }
 
-/// Opens a store that this process has just closed. Another round may be starting a process: until that runs
-/// its own program it has this process's locks.
+/// Opens a store that this process has just closed. Another round may be starting a process, which holds this
+/// process's locks until it runs its own program.
 fn once_unlocked(open: impl Fn() -> Result<Store, StoreError>) -> Result<Store, StoreError> {
     let until = Instant::now() + LOCKED_MAX;
     loop {
@@ -190,14 +190,14 @@ fn once_unlocked(open: impl Fn() -> Result<Store, StoreError>) -> Result<Store, 
     }
 }
 
-/// Makes an empty store.
+/// Creates an empty store.
 pub(super) fn create_in(storage: Arc<dyn Storage>) -> Result<()> {
     let (options, progress) = (LoadOptions::default(), Arc::new(LoadProgress::default()));
     pythia_store::load::load(storage, Vec::new(), &options, &progress).context("make a store")?;
     Ok(())
 }
 
-/// Verifies all of a store.
+/// Verifies a store completely.
 pub(super) fn check_sound(storage: Arc<dyn Storage>) -> Result<()> {
     let options = VerifyOptions {
         cache_bytes: 16 << 20,

@@ -1,13 +1,13 @@
-//! Calls to the operating system that fail, each in turn: `pythia bench syscalls`.
+//! Failing calls to the operating system, each in turn: `pythia bench syscalls`.
 //!
-//! Loads, updates, compactions, backups and restores run as processes with a small library preloaded
-//! (`failing.c`, compiled here) that counts their calls on files of the store and of the backup, and lets one
-//! of them fail. What failed is tried again, when it fails at another call or is killed at one, and then
-//! once more without a fault. After each of the three the store is opened and compared with what was
-//! acknowledged, verified, and its backup restored.
+//! Loads, updates, compactions, backups and restores run as processes with a small preloaded library (`failing.c`,
+//! compiled here). It counts their calls on files of the store and of the backup, and makes one of them fail. The failed
+//! operation is tried again and fails, or is killed, at another call; then it runs once more without a fault. After each
+//! of the three attempts the store is opened, compared with the acknowledgements and verified, and its backup is
+//! restored.
 //!
-//! One of the operations is a process that goes on after errors, as a server does: what it acknowledges
-//! after a failed step must outlive it, too.
+//! One of the operations is a process that continues after errors, as a server does. Its acknowledgements after a failed
+//! step must persist, too.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -30,11 +30,11 @@ use super::{Campaign, Tally, copy_folder, in_round, mix};
 const LIBRARY: &str = include_str!("failing.c");
 /// Bytes of the report that the library writes: `struct report`.
 const REPORT_BYTES: usize = 512;
-/// Longer than any operation takes.
+/// Maximum duration of an operation.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Steps of the process that goes on after errors.
+/// Steps of the process that continues after errors.
 const STEPS: u64 = 12;
-/// What it says if it reads less than it has acknowledged.
+/// The message of a process that reads less than it has acknowledged.
 const LOST: &str = "lost while the store was open";
 
 const EIO: i32 = 5;
@@ -42,7 +42,7 @@ const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 const SIGKILL: i32 = 9;
 
-/// What runs while a call fails.
+/// The operation during which a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     /// `pythia load` into a new store.
@@ -61,7 +61,7 @@ enum Operation {
     BackupMore,
     /// `pythia restore`.
     Restore,
-    /// A process that does a bit of everything and goes on after errors.
+    /// A process that does all kinds of steps and continues after errors.
     Session,
 }
 
@@ -78,7 +78,7 @@ impl Operation {
         Self::Session,
     ];
 
-    /// What there is before it: the folder of a template.
+    /// Returns the folder of the template that the operation starts with.
     fn template(self) -> &'static str {
         match self {
             Self::Load => "nothing",
@@ -89,7 +89,7 @@ impl Operation {
     }
 }
 
-/// What there must be at least: the ledger of each store, or none if there need be no store.
+/// The least expected contents: the ledger of each store, `None` if the store may be missing.
 #[derive(Clone, Debug)]
 struct State {
     store: Option<Ledger>,
@@ -101,15 +101,15 @@ struct State {
 #[derive(Debug)]
 pub struct Syscalls {
     program: PathBuf,
-    /// The library that is preloaded.
+    /// The preloaded library.
     library: PathBuf,
     templates: PathBuf,
-    /// What the stores with changes have.
+    /// The history of the stores with changes.
     written: Ledger,
-    /// What the older backup has.
+    /// The history of the older backup.
     backed_up: Ledger,
     seed: u64,
-    /// The calls of each operation.
+    /// The number of calls of each operation.
     calls: Vec<(Operation, u64)>,
 }
 
@@ -120,11 +120,11 @@ struct Faults {
     kill: Option<u64>,
 }
 
-/// What became of a process.
+/// The outcome of a process.
 struct Ended {
     succeeded: bool,
     heard: Heard,
-    /// What it said on standard error.
+    /// Its standard error.
     said: String,
     calls: u64,
     /// The call that failed.
@@ -132,8 +132,7 @@ struct Ended {
 }
 
 impl Syscalls {
-    /// Compiles the library, makes the stores to begin with, and counts the calls. `program` is the `pythia`
-    /// command.
+    /// Compiles the library, creates the initial stores, and counts the calls. `program` is the `pythia` command.
     pub fn prepare(program: PathBuf, folder: &Path, seed: u64) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
         let library = folder.join("failing.so");
@@ -167,12 +166,12 @@ impl Syscalls {
         Ok(campaign)
     }
 
-    /// Returns how many calls there are.
+    /// Returns the number of calls.
     pub fn calls(&self) -> u64 {
         self.calls.iter().map(|(_, calls)| calls).sum()
     }
 
-    /// Returns the calls of each operation as a line for people.
+    /// Formats the calls of each operation as a line of text.
     pub fn describe(&self) -> String {
         let calls = self
             .calls
@@ -185,8 +184,8 @@ impl Syscalls {
         )
     }
 
-    /// The call that a round lets fail: each once in as many rounds as there are calls, and a few rounds
-    /// have some of each operation.
+    /// Returns the call that fails in a round. As many rounds as there are calls cover each call once, and a few rounds
+    /// already cover all operations.
     fn point(&self, round: u64) -> (Operation, u64, u64) {
         let total = self.calls();
         let coprime = |stride: &u64| greatest_common_divisor(*stride, total) == 1;
@@ -201,7 +200,7 @@ impl Syscalls {
         unreachable!("the index is less than the sum")
     }
 
-    /// Makes what is there before an operation.
+    /// Creates the state before an operation.
     fn begin(&self, operation: Operation, folder: &Path) -> Result<Attempts<'_>> {
         let work = folder.join("work");
         std::fs::create_dir_all(&work)?;
@@ -291,7 +290,7 @@ impl Attempts<'_> {
         Ok(())
     }
 
-    /// Runs the operation and looks at what it has left; returns what it says if it fails.
+    /// Runs the operation and checks the resulting state. Returns its message if it fails.
     fn attempt(&mut self, faults: Faults, tally: &Tally) -> Result<String> {
         let ended = self.run(faults)?;
         let seen = || format!("{} failed; it said: {}", ended.failed, ended.said);
@@ -321,7 +320,7 @@ impl Attempts<'_> {
         })
     }
 
-    /// What there must be once the operation has said that it was done.
+    /// Raises the expected contents after the operation has succeeded.
     fn succeeded(&mut self) {
         let number = self.number();
         let State {
@@ -347,7 +346,7 @@ impl Attempts<'_> {
         }
     }
 
-    /// The commit that an update makes.
+    /// Returns the number of the commit that an update makes.
     fn number(&self) -> u64 {
         match self.operation {
             Operation::FirstUpdate => 1,
@@ -359,7 +358,7 @@ impl Attempts<'_> {
         Home::new(&self.home.folder().join("made-of-backup"))
     }
 
-    /// Looks for everything acknowledged in the store, in its backup and in what was restored of that.
+    /// Checks everything acknowledged in the store, in its backup and in the store restored from it.
     fn check(&mut self) -> Result<()> {
         if let Some(found) = check_store(&self.home, self.state.store.as_ref())? {
             let nothing = Ledger::new(1);
@@ -458,7 +457,7 @@ impl Attempts<'_> {
         let printed = String::from_utf8_lossy(&std::fs::read(out)?).into_owned();
         printed.lines().for_each(|line| heard.line(line));
         let was_killed = status.signal() == Some(SIGKILL) && faults.kill.is_some();
-        // A panic is 101.
+        // A panic exits with 101.
         let ended_well = status.code().is_some_and(|code| code < 101) && !said.contains(LOST);
         let report = std::fs::read(report)?;
         let (calls, failed) = report.split_at(8);
@@ -478,7 +477,7 @@ impl Attempts<'_> {
     }
 }
 
-/// Looks for everything in a store, if there is one, and verifies it; returns what it has.
+/// Checks a store, if it exists, and verifies it. Returns its history.
 fn check_store(home: &Home, at_least: Option<&Ledger>) -> Result<Option<Ledger>> {
     if !home.store().join("MANIFEST").exists() {
         ensure!(at_least.is_none(), "the store is gone");
@@ -490,7 +489,7 @@ fn check_store(home: &Home, at_least: Option<&Ledger>) -> Result<Option<Ledger>>
     Ok(Some(found))
 }
 
-/// What a store has that was only loaded.
+/// Returns the history of a store that was only loaded.
 fn loaded() -> Ledger {
     Ledger {
         loads: 1,
@@ -513,7 +512,7 @@ fn compile(folder: &Path, library: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes the stores to begin with; returns what those with changes have, and what their backup has.
+/// Creates the initial stores. Returns the histories of those with changes and of their backup.
 fn make_templates(templates: &Path, seed: u64) -> Result<(Ledger, Ledger)> {
     let loaded = Home::new(&templates.join("loaded"));
     let options = load_options(templates);
@@ -554,17 +553,17 @@ fn make_templates(templates: &Path, seed: u64) -> Result<(Ledger, Ledger)> {
     history::commit(&store, 0, script.ledger.commits[0] + 1)?;
     script.ledger.commits[0] += 1;
     let backed_up = script.backup.clone().unwrap_or(backed_up);
-    // While it is open: as if the writer had been killed.
+    // Copied while it is open, as if the writer had been killed.
     copy_folder(work.folder(), &templates.join("backed-up"))?;
     copy_folder(&work.store(), &templates.join("written").join("store"))?;
     Ok((ledger, backed_up))
 }
 
-/// Is the process that goes on after errors: does some steps, says what is acknowledged on standard output
-/// and what failed on standard error.
+/// Runs as the process that continues after errors: does some steps, prints acknowledgements on standard output and
+/// failures on standard error.
 ///
 /// # Errors
-/// If a step failed, or less is read in the end than was acknowledged.
+/// Fails if a step failed, or if less is read in the end than was acknowledged.
 pub fn be_the_victim(folder: &Path, seed: u64) -> Result<()> {
     let home = Home::new(folder);
     let settings = Settings::draw(seed);
@@ -607,7 +606,7 @@ pub fn be_the_victim(folder: &Path, seed: u64) -> Result<()> {
     }
     if let Err(error) = history::find(&store, &nothing, &ledger) {
         ensure!(!error.is::<history::Lost>(), "{LOST}: {error:#}");
-        // The call that fails was one of these. It fails once.
+        // The failing call was one of these. It fails once.
         eprintln!("{error:#}");
         failed += 1;
         history::find(&store, &nothing, &ledger).context(LOST)?;

@@ -1,5 +1,4 @@
-//! The groups in the files of a log, as `docs/format/log.md` draws them: read here on their own, not by
-//! the code that is tested.
+//! The groups in the files of a log (`docs/format/log.md`), read independently of the code under test.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +9,7 @@ const BLOCK_BYTES: usize = 4096;
 /// A group of commits in a file.
 struct Group {
     file: PathBuf,
-    /// Its first byte and the first behind it.
+    /// Its byte range in the file.
     bytes: std::ops::Range<usize>,
     epoch: u64,
     number: u64,
@@ -22,7 +21,7 @@ struct Group {
 struct Header {
     file: PathBuf,
     epoch: u64,
-    /// The first group that was not durable when it was written.
+    /// The first group that was not durable when the header was written.
     lower: u64,
 }
 
@@ -30,10 +29,10 @@ struct Header {
 struct Record {
     file: PathBuf,
     bytes: std::ops::Range<usize>,
-    /// How often the record was written.
+    /// Number of writes of the record.
     writes: u64,
     epoch: u64,
-    /// The first group that was not known to be durable when it was written.
+    /// The first group that was not known to be durable when the record was written.
     durable: u64,
 }
 
@@ -94,9 +93,9 @@ impl Groups {
         all
     }
 
-    /// Returns true if nothing that a change has left shows that the groups it took had been acknowledged:
-    /// no later epoch, no group that says that they were durable, no file that begins after them, and not the
-    /// record. The headers of files must be as they were.
+    /// Returns true if nothing left by a change shows that the lost groups had been acknowledged: no later epoch, no
+    /// group that records them as durable, no file that begins after them, and not the record. The headers of files must
+    /// be unchanged.
     pub(super) fn are_undecidable(&self, before: &Contents, after: &Contents) -> bool {
         let is_left = |file: &Path, bytes: std::ops::Range<usize>| {
             let old = before.get(file).and_then(|old| old.get(bytes.clone()));

@@ -1,4 +1,4 @@
-//! What can be done to a store's files.
+//! Damages to a store's files.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -13,14 +13,14 @@ use rand::rngs::SmallRng;
 use crate::faults::copy_folder;
 use crate::faults::store::Home;
 
-/// The blocks that log files and pages are made of.
+/// Bytes of a block of log files and pages.
 const BLOCK_BYTES: usize = 4096;
 
-/// Something that is done to a file or a folder of a store.
+/// A damage to a file or a folder of a store.
 pub(super) struct Damage {
-    /// Relative to the home.
+    /// Its path relative to the home.
     path: PathBuf,
-    /// Its name, those of the folders it is in, and of the files below it if it is a folder.
+    /// Names that a message may mention: its own, those of the folders it is in, and of the files below a folder.
     names: Vec<String>,
     kind: Kind,
     is_folder: bool,
@@ -36,24 +36,24 @@ impl fmt::Debug for Damage {
 enum Kind {
     /// A bit of the first bytes is flipped.
     FlipHeader,
-    /// A bit of any byte that is not zero is flipped.
+    /// A bit of any nonzero byte is flipped.
     FlipAny,
-    /// A bit of the last block with something in it is flipped.
+    /// A bit of the last nonzero block is flipped.
     FlipTail,
     ZeroHeader,
     /// Some blocks become zeros.
     ZeroBlocks,
-    /// All from some block on becomes zeros.
+    /// All blocks from some block on become zeros.
     ZeroTail,
     Empty,
-    /// It is cut off somewhere.
+    /// The file is cut off somewhere.
     Truncate,
-    /// It is cut off within its last blocks with something in them.
+    /// The file is cut off within its last nonzero blocks.
     TruncateTail,
     Remove,
-    /// The folder is there, and nothing in it.
+    /// The folder is emptied.
     EmptyFolder,
-    /// The other store's file or folder takes its place.
+    /// The other store's file or folder replaces it.
     Foreign,
 }
 
@@ -73,7 +73,7 @@ const OF_FILES: [Kind; 11] = [
 const OF_FOLDERS: [Kind; 3] = [Kind::Remove, Kind::EmptyFolder, Kind::Foreign];
 
 impl Damage {
-    /// Chooses what to damage, and how: files of the log mostly, the newest of them more than others.
+    /// Draws a target and a kind of damage: mostly files of the log, the newest of them more than others.
     pub(super) fn draw(home: &Home, random: &mut SmallRng) -> Result<Self> {
         let mut files = Vec::new();
         let mut folders = Vec::new();
@@ -112,10 +112,10 @@ impl Damage {
         };
         let kind = kinds[random.random_range(0..kinds.len())];
         let below = files.iter().filter(|file| file.starts_with(&path));
-        // The folders that the whole store or its second log is in say nothing.
+        // The names of the folders of the whole store or its second log are not specific.
         let own = path.iter().skip(usize::from(path.iter().count() > 1));
         let names: Vec<&OsStr> = match (path.iter().next(), is_folder) {
-            // Any message has "log" in it: these are named by where they are.
+            // Any message contains "log": these are named by their places.
             (Some(first), true) if is_beside_store(first) => vec![first],
             _ => own
                 .chain(below.filter_map(|file| file.file_name()))
@@ -137,28 +137,28 @@ impl Damage {
         self.kind == Kind::Foreign
     }
 
-    /// Returns true if a message says which file, or which folder, is damaged.
+    /// Returns true if a message names the damaged file or folder.
     pub(super) fn is_named_by(&self, message: &str) -> bool {
         self.names.iter().any(|name| message.contains(name))
     }
 
-    /// Returns true if it is done to the log.
+    /// Returns true if the damage is to the log.
     pub(super) fn is_of_log(&self) -> bool {
         let is_log = |name: &OsStr| name == "log" || name == "LOG" || is_beside_store(name);
         self.path.iter().any(is_log)
     }
 
-    /// Where what is damaged is, or was.
+    /// Returns the path of the damaged file or folder.
     pub(super) fn place(&self, home: &Home) -> PathBuf {
         home.folder().join(&self.path)
     }
 
-    /// Returns true if a folder is gone.
+    /// Returns true if a folder is removed.
     pub(super) fn has_removed_folder(&self) -> bool {
         self.kind == Kind::Remove && self.is_folder
     }
 
-    /// Does it. What the other store does not have is removed.
+    /// Inflicts the damage. A file or folder that the other store lacks is removed.
     pub(super) fn inflict(
         &self,
         home: &Home,
@@ -195,7 +195,7 @@ impl Damage {
             .iter()
             .rposition(|byte| *byte != 0)
             .map_or(0, |last| last + 1);
-        // The blocks with something in them.
+        // Up to the last nonzero block.
         let blocks = used.div_ceil(BLOCK_BYTES).max(1);
         let last_block = (blocks - 1) * BLOCK_BYTES;
         let mut flip = |from: usize, to: usize| {
@@ -230,12 +230,12 @@ impl Damage {
     }
 }
 
-/// Returns true for the folders of a home that the store knows by their places.
+/// Returns true for the folders of a home that the store knows by their paths.
 fn is_beside_store(name: &OsStr) -> bool {
     name == "second-log" || name == "archive"
 }
 
-/// Lists files and folders, but for the home's own and those of backups, in the order of their names.
+/// Lists files and folders by name, except the home's own and those of backups.
 fn list(
     home: &Path,
     below: &Path,
@@ -250,7 +250,7 @@ fn list(
     for name in names {
         let path = below.join(name);
         if home.join(&path).is_dir() {
-            // A store without its folder is one that never was.
+            // A store without its folder never existed.
             if path != Path::new("store") {
                 folders.push(path.clone());
             }
