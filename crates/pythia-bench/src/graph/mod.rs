@@ -1,11 +1,10 @@
-//! The path paper's custom graph benchmark (§3, Tables 1 and 3, Figures 1–5).
+//! The Pythia paper's custom graph benchmark (§3, Tables 1 and 3, Figures 1–5).
 //!
-//! A random graph, one node of 3 to 30 edges on each page of fixed size. A query starts at a random
-//! node and follows a random edge at each step until its path is long enough; nothing is buffered, so
-//! each step is one dependent read. Many queries run at once. On the real device each of them is a
-//! chain of direct reads in one ring; on the modelled flash and PCM a closed system of so many clients
-//! is simulated ([`simulate`]). A page's processing time passes without using a processor: the paper
-//! had 24 cores for it.
+//! The graph is random, with one node of 3 to 30 edges on each page of fixed size. A query starts at a random node and
+//! follows a random edge at each step until its path is long enough; nothing is buffered, so each step is one dependent
+//! read. Many queries run concurrently. On the real device each query is a chain of direct reads in one ring; on the
+//! modelled flash and PCM, a closed system of clients is simulated ([`simulate`]). A page's processing time passes
+//! without using a processor: the paper had 24 cores for it.
 
 mod report;
 pub mod simulate;
@@ -28,34 +27,34 @@ use crate::machine::Machine;
 pub const DEGREES: (u64, u64) = (3, 30);
 /// Table 1: bytes of the graph.
 pub const PAPER_BYTES: u64 = 5 << 30;
-/// Bytes of a page before its edges: their number.
+/// Bytes of a page before its edges, which hold their number.
 const HEADER_BYTES: usize = 8;
-/// Reads of a simulated setting: everything is periodic long before.
+/// Reads of a simulated setting; the simulation becomes periodic long before.
 const SIMULATED_READS: u64 = 20_000;
 
-/// What is measured: Table 3.
+/// Parameters of the measurement: Table 3.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Page sizes, in bytes.
     pub page_bytes: Vec<usize>,
-    /// Queries at once.
+    /// Numbers of concurrent queries.
     pub clients: Vec<usize>,
-    /// Nodes of a path.
+    /// Numbers of nodes of a path.
     pub path_lengths: Vec<usize>,
     /// Processing times of a page, in microseconds.
     pub processing_us: Vec<u64>,
-    /// All combinations, instead of those that the figures show.
+    /// True for all combinations, not only those that the figures show.
     pub all: bool,
     /// Bytes of the graph.
     pub graph_bytes: u64,
-    /// How long each setting is measured on the real device; `None`: only the models.
+    /// Duration of each setting on the real device; `None`: only the models.
     pub measured: Option<Duration>,
-    /// Seeds graph and walks.
+    /// The seed of graph and walks.
     pub seed: u64,
 }
 
 impl Default for Options {
-    /// The paper's parameters, on a graph small enough for a minute.
+    /// Returns the paper's parameters, on a graph small enough for a minute.
     fn default() -> Self {
         Self {
             page_bytes: [4, 8, 16, 32].map(|kib| kib << 10).to_vec(),
@@ -75,7 +74,7 @@ impl Default for Options {
 pub struct Setting {
     /// Bytes of a page.
     pub page_bytes: usize,
-    /// Queries at once.
+    /// Concurrent queries.
     pub clients: usize,
     /// Nodes of a path.
     pub path_length: usize,
@@ -87,7 +86,7 @@ pub struct Setting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Device {
-    /// The one under the folder, measured.
+    /// The device of the folder, measured.
     Measured,
     /// The paper's flash, modelled.
     ModelledFlash,
@@ -96,7 +95,7 @@ pub enum Device {
 }
 
 impl Device {
-    /// Its name in reports.
+    /// Returns its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Measured => "this device, measured",
@@ -106,7 +105,7 @@ impl Device {
     }
 }
 
-/// A device at one setting.
+/// Results of a device at one setting.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Measurement {
     /// Which device.
@@ -114,7 +113,7 @@ pub struct Measurement {
     /// The parameters.
     #[serde(flatten)]
     pub setting: Setting,
-    /// Of each read.
+    /// Latency of each read.
     pub read: LatencySummary,
     /// Bytes a second.
     pub bandwidth_bytes: f64,
@@ -122,22 +121,22 @@ pub struct Measurement {
     pub query_us: f64,
 }
 
-/// Everything that was measured and simulated.
+/// All measured and simulated results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// The folder of the measured graph; `None` if only models were run.
+    /// The folder of the measured graph; `None` if only models ran.
     pub folder: Option<String>,
     /// Bytes of the graph.
     pub graph_bytes: u64,
-    /// Why measured figures are of the kernel's cache, if they are.
+    /// The reason if measured figures are of the kernel's cache.
     pub not_direct: Option<String>,
-    /// All of it.
+    /// All measurements.
     pub measurements: Vec<Measurement>,
 }
 
-/// Runs the benchmark in a folder; `progress` is told each page size before it begins.
+/// Runs the benchmark in a folder; `progress` gets each page size before it begins.
 pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> Result<Report> {
     let settings = options.settings();
     ensure!(!settings.is_empty(), "there is nothing to measure");
@@ -175,7 +174,7 @@ pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> 
 }
 
 impl Options {
-    /// The combinations that are measured.
+    /// Returns the combinations to measure.
     fn settings(&self) -> Vec<Setting> {
         let mut settings = Vec::new();
         let longest = self.path_lengths.iter().max();
@@ -184,7 +183,7 @@ impl Options {
         for &page_bytes in &self.page_bytes {
             for &path_length in &self.path_lengths {
                 for &processing_us in &self.processing_us {
-                    // The figures vary one of them at a time, each with the number of queries.
+                    // The figures vary one parameter at a time, each with the number of queries.
                     let usual = [
                         smallest == Some(&page_bytes),
                         longest == Some(&path_length),
@@ -231,7 +230,7 @@ impl<'f> Graph<'f> {
         })
     }
 
-    /// Runs queries, each client one after the other, for so long.
+    /// Runs queries for `time`; each client runs one after the other.
     fn measure(&self, setting: Setting, time: Duration) -> Result<Measurement> {
         let mut random = SplitMix(self.seed ^ setting.clients as u64);
         let mut walks = vec![Walk::default(); setting.clients];
@@ -255,7 +254,7 @@ impl<'f> Graph<'f> {
                 }
                 let (node, pause) = match next {
                     Some(next) if walk.left > 0 => (next, processing),
-                    // The last page of the query before is processed first.
+                    // The last page of the previous query is processed first.
                     next => {
                         let pause = next.map_or(Duration::ZERO, |_| processing);
                         walk.begun = now + pause;
@@ -282,15 +281,15 @@ impl<'f> Graph<'f> {
     }
 }
 
-/// Where a client is.
+/// The state of a client's walk.
 #[derive(Clone, Copy, Debug, Default)]
 struct Walk {
-    /// Nodes still to be read.
+    /// Nodes still to read.
     left: usize,
     begun: Duration,
 }
 
-/// A page: the number of edges, the nodes they lead to, noise.
+/// Writes a page: the number of edges, their target nodes, noise.
 fn write_node(page: &mut [u8], number: u64, nodes: u64, seed: u64) {
     let mut random = SplitMix(seed.rotate_left(32) ^ number);
     random.fill(page);
@@ -302,13 +301,13 @@ fn write_node(page: &mut [u8], number: u64, nodes: u64, seed: u64) {
     }
 }
 
-/// Where a random edge of a page leads.
+/// Returns the target of a random edge of a page.
 fn random_edge(page: &[u8], nodes: u64, random: &mut SplitMix) -> u64 {
     let word = |at: usize| {
         let bytes = page[at..at + 8].try_into().expect("eight bytes");
         u64::from_le_bytes(bytes)
     };
-    // Whatever the device gives back, stay on the page and in the file.
+    // Stay on the page and in the file, whatever the device returns.
     let degree = word(0).clamp(1, DEGREES.1);
     let edge = random.below(degree) as usize;
     word(HEADER_BYTES + edge * 8) % nodes

@@ -7,23 +7,23 @@ use crate::table::{Table, figure, plain_text};
 
 const DEVICES: [Device; 3] = [Device::ModelledFlash, Device::ModelledPcm, Device::Measured];
 
-/// A latency or rate that the paper's text tells: device, queries, µs of a read of 4 KiB.
+/// Latencies in the paper's text: device, queries, µs of a read of 4 KiB.
 const PAPER_LATENCIES: [(Device, usize, f64); 4] = [
     (Device::ModelledPcm, 1, 36.0),
     (Device::ModelledPcm, 8, 57.0),
     (Device::ModelledFlash, 1, 72.0),
     (Device::ModelledFlash, 2, 65.0),
 ];
-/// Bandwidths that the paper tells: device, page, queries, bytes a second.
+/// Bandwidths in the paper's text: device, page, queries, bytes a second.
 const PAPER_RATES: [(Device, usize, usize, f64); 2] = [
     (Device::ModelledPcm, 4 << 10, 16, 800e6),
     (Device::ModelledFlash, 16 << 10, 32, 700e6),
 ];
-/// The greatest speed-up of PCM over flash that the paper tells, by µs of processing.
+/// The greatest speed-ups of PCM over flash in the paper's text, by µs of processing.
 const PAPER_SPEED_UPS: [(u64, f64); 2] = [(0, 2.5), (100, 2.0)];
 
 impl Report {
-    /// The report for people.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         let mut tables = vec![self.paper_table()];
         for device in DEVICES {
@@ -32,7 +32,7 @@ impl Report {
         plain_text(&self.title(), &self.machine.describe(), &tables)
     }
 
-    /// A page with plots and tables that needs nothing from elsewhere.
+    /// Renders a self-contained page with plots and tables.
     pub fn html(&self) -> String {
         let mut page = Page::new(&self.title(), &self.machine.describe());
         page.table(&self.paper_table());
@@ -99,7 +99,7 @@ impl Report {
         self.measurements.iter().filter(move |m| m.device == device)
     }
 
-    /// Measurements of a device by number of queries, at the longest path and least processing.
+    /// Returns measurements of a device by number of queries, at the longest path and least processing.
     fn usual(&self, device: Device, page_bytes: usize) -> impl Iterator<Item = &Measurement> {
         let (longest, least) = (self.longest(), self.least_processing());
         self.of(device).filter(move |m| {
@@ -113,7 +113,7 @@ impl Report {
             .find(|m| m.setting.clients == clients)
     }
 
-    /// How many times as fast as flash the other device answers, at the same settings.
+    /// Returns the speed-ups of the other device over flash, at the same settings.
     fn speed_ups<'m>(
         &'m self,
         device: Device,

@@ -1,10 +1,9 @@
-//! A modelled device under so many clients, each of which reads, processes, and reads again.
+//! A modelled device under several clients, each of which reads, processes, and reads again.
 //!
-//! Reads in flight share the device evenly: with `n` of them each gets on by `1 / latency(n)` of a
-//! read in a microsecond, so they complete in the order in which they came. The clock goes from event
-//! to event; nothing is drawn by chance, and nothing is rounded. Clients begin one after the other,
-//! spread over the time of a read and its processing: begun together they would stay in step for ever,
-//! which real ones do not.
+//! Reads in flight share the device evenly: with `n` of them, each advances by `1 / latency(n)` of a read in a
+//! microsecond, so they complete in order of arrival. The clock advances from event to event; nothing is random or
+//! rounded. Clients begin one after the other, spread over the time of a read and its processing: clients that begin
+//! together would stay in step for ever, unlike real ones.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,13 +14,13 @@ use pythia_io::DeviceModel;
 use super::{Device, Measurement, Setting};
 use crate::latency::Latencies;
 
-/// Reads of each client that are not counted.
+/// Uncounted reads of each client.
 const WARM_UP_ROUNDS: usize = 20;
 
 /// A read in flight.
 struct InFlight {
     client: usize,
-    /// How far the device will have got, in reads each, when this one is done.
+    /// The device's progress, in reads each, at which this read is done.
     done_at: f64,
     started_us: f64,
 }
@@ -44,20 +43,20 @@ impl Ord for Time {
     }
 }
 
-/// Simulates about so many reads.
+/// Simulates about `reads` reads.
 pub fn run(device: Device, model: &DeviceModel, setting: Setting, reads: u64) -> Measurement {
     let processing = setting.processing_us as f64;
     let bytes = setting.page_bytes as u64;
     let (mut now, mut progress) = (0.0, 0.0);
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();
-    // When each client reads next.
+    // The time of each client's next read.
     let mut waiting: BinaryHeap<Reverse<(Time, usize)>> = BinaryHeap::new();
     let spread = (model.read_us(bytes, 1) + processing) / setting.clients as f64;
     let starts = (0..setting.clients).map(|client| Reverse((Time(client as f64 * spread), client)));
     waiting.extend(starts);
     let mut latencies = Latencies::default();
     let mut read_us = 0.0;
-    // Until the first rounds are over, not all clients are there.
+    // Not all clients are active until the first rounds are over.
     let mut early = WARM_UP_ROUNDS * setting.clients;
     let mut begun = 0.0;
     while latencies.count() < reads.max(setting.clients as u64) {

@@ -1,4 +1,4 @@
-//! The simulation against what can be worked out, and a small run of everything.
+//! The simulation compared with computed values, and a small run of everything.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn a_simulated_device_obeys_the_laws_of_queues() {
                 "{found:?}"
             );
             assert!((found.query_us / (10.0 * expected) - 1.0).abs() < 0.01);
-            // Little's law, and how long a client takes altogether.
+            // Little's law, and a client's total time.
             let found = simulate::run(device, &model, setting(clients, 100), 20_000);
             let rate = found.bandwidth_bytes / 4096.0 / 1e6;
             let round = found.read.mean_us + 100.0;
@@ -73,7 +73,7 @@ fn nodes_have_their_edges_within_the_graph() {
         (degrees.iter().min(), degrees.iter().max()),
         (Some(&3), Some(&30))
     );
-    // What a device makes up does not lead astray.
+    // Invalid data from the device stays in range.
     page.fill(255);
     assert!(random_edge(&page, 1000, &mut random) < 1000);
 }
@@ -91,7 +91,7 @@ fn a_small_run_measures_and_draws_every_figure() {
         ..Options::default()
     };
     let report = run(folder.path(), &options, |_| {}).expect("room");
-    // Two page sizes, two paths and two processing times, of which two at most are unusual: 4.
+    // Two page sizes, two paths and two processing times, varied one at a time: 4.
     assert_eq!(report.measurements.len(), 3 * 3 * 4);
     for measurement in &report.measurements {
         assert!(measurement.read.mean_us > 0.0 && measurement.query_us > 0.0);

@@ -1,5 +1,5 @@
-//! One connection that is asked over and over. What it sends is prepared, and what it reads is only
-//! counted: client and server share a machine, and what the client takes the server lacks.
+//! One connection that sends requests repeatedly. Requests are prepared, and answers are only counted, because client
+//! and server share a machine.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::Options;
 
-/// The longest line of a head.
+/// Maximum length of a line of a head.
 const LINE_BYTES: u64 = 64 << 10;
 
-/// A query by GET, as clients send short ones.
+/// Returns a query by GET, as clients send short ones.
 pub(super) fn query(options: &Options, text: &str) -> Vec<u8> {
     let mut target = format!("{}/query?query=", options.dataset);
     for byte in text.bytes() {
@@ -29,13 +29,13 @@ pub(super) fn query(options: &Options, text: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// An update by POST.
+/// Returns an update by POST.
 pub(super) fn update(options: &Options, text: &str) -> Vec<u8> {
     let path = format!("{}/update", options.dataset);
     post(options.address, &path, "application/sparql-update", text)
 }
 
-/// A body by POST.
+/// Returns a POST request with a body.
 pub(crate) fn post(address: SocketAddr, path: &str, media_type: &str, body: &str) -> Vec<u8> {
     format!(
         "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: {media_type}\r\n\
@@ -45,7 +45,7 @@ pub(crate) fn post(address: SocketAddr, path: &str, media_type: &str, body: &str
     .into_bytes()
 }
 
-/// What is noted of an answer.
+/// The recorded facts of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -53,7 +53,7 @@ pub(crate) struct Answer {
     pub(crate) bytes: u64,
 }
 
-/// A connection that is made when it is needed.
+/// A connection that is opened on demand.
 pub(crate) struct Connection {
     address: SocketAddr,
     patience: Duration,
@@ -69,8 +69,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request and reads its answer to the end. After an error the next one is sent over a new
-    /// connection.
+    /// Sends a request and reads its answer to the end. After an error, the next request uses a new connection.
     pub(crate) fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
@@ -93,15 +92,15 @@ impl Connection {
     }
 }
 
-/// How the end of a body is known.
+/// The framing of a body.
 enum Length {
     Known(u64),
     Chunked,
-    /// The end of the connection.
+    /// Up to the end of the connection.
     Open,
 }
 
-/// Reads an answer; tells whether the connection stays.
+/// Reads an answer. Also returns whether the connection stays open.
 pub(super) fn read(from: &mut impl BufRead) -> io::Result<(Answer, bool)> {
     let mut line = Vec::new();
     read_line(from, &mut line)?;
@@ -155,7 +154,7 @@ fn read_chunks(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
         read_line(from, line)?;
         let size = number(line, 16)?;
         if size == 0 {
-            // Trailers, to the empty line.
+            // Trailers, up to the empty line.
             while !line.is_empty() {
                 read_line(from, line)?;
             }

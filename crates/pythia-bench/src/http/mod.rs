@@ -1,10 +1,9 @@
 //! Load on a server over HTTP: `pythia bench http`.
 //!
-//! Each connection is a thread that sends prepared requests and reads answers to their end. Without a
-//! rate the loop is closed: the next request follows the last answer, which measures the highest
-//! rate. With one it is open: requests are due at random times, whatever became of those before, and
-//! latency counts from when a request was *due*. So a server that stalls shows every request that it
-//! kept waiting, not just the one that it answered late.
+//! Each connection is a thread that sends prepared requests and reads answers to their end. Without a rate the loop is
+//! closed: the next request follows the last answer, which measures the highest rate. With a rate it is open: requests
+//! are due at random times, independent of earlier ones, and latency counts from the time a request was *due*. A stalled
+//! server thus shows every request that it kept waiting, not just the one that it answered late.
 
 pub(crate) mod client;
 
@@ -22,26 +21,25 @@ use crate::latency::{Latencies, LatencySummary};
 use crate::machine::Machine;
 use client::Connection;
 
-/// Stacks of the threads: there may be a thousand.
+/// Stack size of the threads, of which there may be a thousand.
 const STACK_BYTES: usize = 256 << 10;
 
-/// How a load is made.
+/// Parameters of a load.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The server.
     pub address: SocketAddr,
-    /// Path of the dataset: before `/query` and `/update`.
+    /// Path of the dataset, before `/query` and `/update`.
     pub dataset: String,
-    /// How many connections send at once.
+    /// Concurrent connections.
     pub connections: usize,
-    /// Requests a second of all connections together; as fast as answers come if not given.
+    /// Requests a second of all connections together; `None` for a closed loop.
     pub rate: Option<f64>,
-    /// How long requests are sent.
+    /// Duration of the load.
     pub time: Duration,
-    /// A request not answered after this long has failed; one that could not be sent for this long
-    /// is given up.
+    /// Time after which an unanswered request has failed and an unsent one is given up.
     pub patience: Duration,
-    /// What random choices begin with.
+    /// The seed of random choices.
     pub seed: u64,
 }
 
@@ -53,44 +51,44 @@ struct Line {
     update: Option<String>,
 }
 
-/// A request ready to be sent.
+/// A prepared request.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What it is counted under.
+    /// The name it is counted under.
     pub template: String,
     bytes: Vec<u8>,
 }
 
-/// What became of a load.
+/// Results of a load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Where the figures were taken; client and server share it.
+    /// The machine, which client and server share.
     pub machine: Machine,
-    /// Connections that sent at once.
+    /// Concurrent connections.
     pub connections: usize,
-    /// The rate asked for; none in a closed loop.
+    /// The requested rate; `None` in a closed loop.
     pub offered_per_second: Option<f64>,
-    /// How long it was.
+    /// Duration.
     pub seconds: f64,
     /// Requests sent.
     pub sent: u64,
-    /// Requests that were due and never sent, as connections were busy.
+    /// Requests that were due and never sent, because connections were busy.
     pub given_up: u64,
     /// Successful answers (2xx) a second.
     pub per_second: f64,
     /// Answers by status.
     pub statuses: BTreeMap<u16, u64>,
-    /// Of 429 and 503, how many did not say when to try again.
+    /// Answers of 429 and 503 without a time to retry.
     pub without_retry_after: u64,
-    /// Requests without a whole answer, by what went wrong.
+    /// Requests without a whole answer, by error.
     pub failed: BTreeMap<String, u64>,
     /// Bytes of successful answers.
     pub bytes: u64,
-    /// Successful answers: from when they were due (open loop) or sent.
+    /// Latency of successful answers, from when they were due (open loop) or sent.
     pub latency: LatencySummary,
     /// The same by template.
     pub templates: BTreeMap<String, LatencySummary>,
-    /// Answers of 429 and 503, from when they were sent.
+    /// Latency of answers of 429 and 503, from when they were sent.
     pub shed: LatencySummary,
     /// Successful answers in each second.
     pub timeline: Vec<u64>,
@@ -119,7 +117,7 @@ pub fn read(text: &str, options: &Options) -> Result<Vec<Request>> {
     Ok(requests)
 }
 
-/// Sends requests at random and gives what became of them.
+/// Sends random requests and reports the results.
 pub fn run(requests: &[Request], options: &Options) -> Result<Report> {
     ensure!(options.connections > 0, "no connections");
     ensure!(
@@ -145,7 +143,7 @@ pub fn run(requests: &[Request], options: &Options) -> Result<Report> {
     Ok(total.report(machine, options, started.elapsed()))
 }
 
-/// What one connection counted.
+/// The counts of one connection.
 #[derive(Default)]
 struct Tally {
     sent: u64,
@@ -201,7 +199,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The time to the next request, so that they come at random (exponentially distributed gaps).
+    /// Draws the time to the next request (exponentially distributed gaps).
     fn gap(&mut self, rate: f64) -> Duration {
         let uniform: f64 = self.random.random();
         Duration::from_secs_f64(-(1.0 - uniform).ln() / rate)
@@ -300,7 +298,7 @@ impl Tally {
 }
 
 impl Report {
-    /// For people.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let offered = match self.offered_per_second {

@@ -1,4 +1,4 @@
-//! The load maker against a server of a few lines.
+//! Tests of the load generator with a minimal server.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -17,7 +17,7 @@ fn options(address: SocketAddr) -> Options {
     }
 }
 
-/// Answers what the path of a request asks for, over any number of connections.
+/// Starts a server that answers as the path of a request says, over any number of connections.
 fn serve() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -112,7 +112,7 @@ fn answers_end_where_they_say() {
     );
     let (answer, is_kept) = read("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nall").unwrap();
     assert_eq!((answer.bytes, is_kept), (3, false));
-    // Cut short: no end of the chunks, less than was promised, no end of the head.
+    // Truncated: no end of the chunks, less than announced, no end of the head.
     for cut in [
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",

@@ -1,4 +1,4 @@
-//! Closed-loop clients: each thread sends its next query when the last has answered.
+//! Closed-loop clients: each thread sends its next query when the last is answered.
 
 use std::sync::Barrier;
 use std::thread;
@@ -15,18 +15,18 @@ use super::templates::TEMPLATES;
 use crate::latency::{Latencies, LatencySummary};
 use crate::timed::{self, Output};
 
-/// What one number of clients reached.
+/// Results for one number of clients.
 #[derive(Clone, Debug, Serialize)]
 pub struct Step {
-    /// Clients at once.
+    /// Concurrent clients.
     pub clients: usize,
-    /// From the first query's start to the last one's end.
+    /// Time from the first query's start to the last one's end.
     pub seconds: f64,
     /// Queries answered.
     pub queries: u64,
     /// Queries answered per second.
     pub queries_per_second: f64,
-    /// Parse, plan, run and decode, as each client saw it.
+    /// Time to parse, plan, run and decode, as each client saw it.
     pub latency: LatencySummary,
     /// Pages found in the cache, per query.
     pub cache_pages_per_query: f64,
@@ -34,18 +34,18 @@ pub struct Step {
     pub device_pages_per_query: f64,
     /// Bytes read from the device, per query.
     pub device_bytes_per_query: f64,
-    /// Reads per submission to the device, on average; 0 if there were none.
+    /// Reads per submission to the device, on average; 0 without reads.
     pub queue_depth_mean: f64,
-    /// The six queries apart.
+    /// Results of each of the six queries.
     pub templates: Vec<TemplateStep>,
 }
 
-/// One template within a step.
+/// Results of one template within a step.
 #[derive(Clone, Debug, Serialize)]
 pub struct TemplateStep {
     /// The template's name.
     pub name: &'static str,
-    /// As each client saw it.
+    /// Latency as each client saw it.
     pub latency: LatencySummary,
     /// Mean number of results.
     pub rows_mean: f64,
@@ -53,7 +53,7 @@ pub struct TemplateStep {
     pub answered: f64,
 }
 
-/// What one client did.
+/// The counts of one client.
 struct Tally {
     templates: Vec<TemplateTally>,
     end: Instant,
@@ -66,7 +66,7 @@ struct TemplateTally {
     answered: u64,
 }
 
-/// Runs the mix by a number of clients for a time. The first error of any client ends it all.
+/// Runs the mix with a number of clients for a time. The first error of any client ends the run.
 pub(crate) fn run_step(
     database: &Database,
     mix: &Mix,

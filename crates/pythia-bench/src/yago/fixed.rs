@@ -1,4 +1,4 @@
-//! Q1, Q2 and Q3: one query at a time, warm, many times.
+//! The fixed queries Q1, Q2 and Q3: one query at a time, warm, many times.
 
 use anyhow::{Context, Result, ensure};
 use pythia::{Database, Query, QueryOptions};
@@ -12,39 +12,39 @@ use crate::timed::{self, Output};
 /// Runs before the measured ones.
 const WARM_UP_RUNS: u32 = 20;
 
-/// What was measured of one fixed query.
+/// Results of one fixed query.
 #[derive(Clone, Debug, Serialize)]
 pub struct FixedReport {
     /// Q1, Q2 or Q3.
     pub name: &'static str,
-    /// What it asks.
+    /// Its question.
     pub title: &'static str,
-    /// How many results it has.
+    /// Number of results.
     pub rows: u64,
-    /// Parse, plan, run, decode; warm.
+    /// Time to parse, plan, run and decode; warm.
     pub end_to_end: LatencySummary,
-    /// Text to algebra; warm.
+    /// Time from text to algebra; warm.
     pub parse: LatencySummary,
-    /// Algebra to plan; warm.
+    /// Time from algebra to plan; warm.
     pub plan: LatencySummary,
-    /// Run and decode within the end-to-end runs; warm.
+    /// Time to run and decode within the end-to-end runs; warm.
     pub run: LatencySummary,
-    /// Run and decode of a query prepared once; warm. What the paper timed (§4.5: without parsing
-    /// and optimisation).
+    /// Time to run and decode a query prepared once; warm. The paper timed this part (§4.5: without parsing and
+    /// optimisation).
     pub prepared: LatencySummary,
     /// Pages of the graph's orders that one run with an empty cache read from the device.
     pub cold_graph_pages: u64,
-    /// Pages of the dictionary that it read.
+    /// Pages of the dictionary that this run read.
     pub cold_term_pages: u64,
-    /// Submissions these took.
+    /// Submissions of these reads.
     pub cold_batches: u64,
     /// Time of that run.
     pub cold_us: f64,
-    /// RDF-3X's time by Pythia's in the paper.
+    /// RDF-3X's time divided by Pythia's in the paper.
     pub paper_speed_up: f64,
 }
 
-/// Measures all three.
+/// Measures all three queries.
 pub(crate) fn run(database: &Database, runs: u32) -> Result<Vec<FixedReport>> {
     FIXED
         .iter()

@@ -1,4 +1,4 @@
-//! The mix of queries: which values each template may be filled with, and drawing from them.
+//! The mix of queries: the values of each template, and random draws from them.
 
 use anyhow::{Context, Result, bail};
 use pythia::{Database, Term};
@@ -8,22 +8,22 @@ use rand::{Rng, SeedableRng, rngs::SmallRng};
 use super::templates::{Draw, TEMPLATES, Template, fill};
 use crate::timed::bound_rows;
 
-/// What the clients draw their queries from. The same store and seed give the same mix.
+/// The queries that clients draw from. The same store and seed give the same mix.
 pub(crate) struct Mix {
     entries: Vec<Entry>,
-    /// Templates that the data has no values for.
+    /// Templates without values in the data.
     pub(crate) absent: Vec<&'static str>,
 }
 
 struct Entry {
-    /// Place in [`TEMPLATES`].
+    /// Index in [`TEMPLATES`].
     template: usize,
     /// Sets of values, each with an answer.
     values: Vec<Vec<String>>,
 }
 
 impl Mix {
-    /// Asks the data for values that have answers.
+    /// Queries the data for values that have answers.
     pub(crate) fn draw(database: &Database, seed: u64) -> Result<Self> {
         let mut rng = SmallRng::seed_from_u64(seed);
         let mut entries = Vec::new();
@@ -46,14 +46,14 @@ impl Mix {
         Ok(Self { entries, absent })
     }
 
-    /// Templates that can be drawn, by place in [`TEMPLATES`], with how many sets of values each has.
+    /// Returns the templates that can be drawn, by index in [`TEMPLATES`], with their numbers of sets of values.
     pub(crate) fn templates(&self) -> impl Iterator<Item = (usize, usize)> {
         self.entries
             .iter()
             .map(|entry| (entry.template, entry.values.len()))
     }
 
-    /// One query: each template is as likely as another, and so are its values.
+    /// Draws a query: all templates are equally likely, and so are the values of each.
     pub(crate) fn next(&self, rng: &mut SmallRng) -> (usize, String) {
         let entry = &self.entries[rng.random_range(0..self.entries.len())];
         let values = entry.values.choose(rng).expect("entries have values");
@@ -93,8 +93,8 @@ fn draw_values(
     }
 }
 
-/// The rows of a query in an order that does not depend on its plan. Blank nodes cannot be named
-/// in a query, so rows with one are left out.
+/// Returns the rows of a query in an order that does not depend on its plan. Blank nodes cannot be named in a query,
+/// so rows with one are left out.
 fn sorted_rows(database: &Database, query: &str) -> Result<Vec<Vec<String>>> {
     let mut rows: Vec<Vec<String>> = bound_rows(database, query)?
         .into_iter()

@@ -1,8 +1,8 @@
-//! The path paper's experiment on YAGO (§4.3–4.5, Figures 9–11): `pythia bench yago`.
+//! The Pythia paper's experiment on YAGO (§4.3–4.5, Figures 9–11): `pythia bench yago`.
 //!
-//! [`run`] draws parameters from the data, runs the mix of the six queries by growing numbers of
-//! clients, warm and if asked cold, then the three fixed queries one at a time. Everything runs in
-//! this process on one [`Database`]; a latency is what the caller sees: parse, plan, run, decode.
+//! [`run`] draws parameters from the data, runs the mix of the six queries with growing numbers of clients, warm and
+//! optionally cold, then the three fixed queries one at a time. Everything runs in this process on one [`Database`];
+//! latencies are as the caller sees them: parse, plan, run, decode.
 
 mod clients;
 mod fixed;
@@ -23,27 +23,26 @@ pub use clients::{Step, TemplateStep};
 pub use fixed::FixedReport;
 use mix::Mix;
 
-/// When the cache is emptied.
+/// Times at which the cache is emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cold {
     /// Before each number of clients; it warms while they run.
     Step,
-    /// Before every query of every client: no query finds a page that another has read, except
-    /// those that run beside it.
+    /// Before every query of every client: a query finds only pages that concurrent queries have read.
     Query,
 }
 
-/// What is run.
+/// Parameters of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Numbers of clients, one step each.
     pub clients: Vec<usize>,
-    /// How long each step takes.
+    /// Duration of each step.
     pub step: Duration,
-    /// Also run all steps cold.
+    /// If set, all steps also run cold.
     pub cold: Option<Cold>,
-    /// Seeds the parameters and each client's draws.
+    /// The seed of the parameters and of each client's draws.
     pub seed: u64,
     /// Runs of each fixed query.
     pub runs: u32,
@@ -64,57 +63,57 @@ impl Default for Options {
 /// All steps in one state of the cache.
 #[derive(Clone, Debug, Serialize)]
 pub struct Series {
-    /// `warm`, or `cold` with when.
+    /// `warm`, or `cold` with the time of emptying.
     pub name: &'static str,
     /// One per number of clients.
     pub steps: Vec<Step>,
 }
 
-/// What is known of the store.
+/// Facts about the store.
 #[derive(Clone, Debug, Serialize)]
 pub struct StoreFacts {
     /// Distinct triples of all graphs.
     pub triples: u64,
     /// Budget of the page cache.
     pub cache_bytes: u64,
-    /// Bytes of the store's files by name without ending (spo, ops, pso, pos, dictionary, …).
-    /// Empty if the caller did not say.
+    /// Bytes of the store's files by name without extension (spo, ops, pso, pos, dictionary, …). Empty if the caller
+    /// does not provide them.
     pub file_bytes: Vec<(String, u64)>,
 }
 
-/// How many sets of parameters a template draws from.
+/// A template and its number of sets of parameters.
 #[derive(Clone, Debug, Serialize)]
 pub struct TemplateFacts {
     /// The template's name.
     pub name: &'static str,
-    /// What it asks.
+    /// Its question.
     pub title: &'static str,
     /// Its text, with `%parameters%`.
     pub text: &'static str,
-    /// Distinct sets of values; all have an answer. 0: the data has none, it is left out.
+    /// Distinct sets of values, all with an answer. With 0 the template is left out.
     pub parameter_sets: usize,
 }
 
 /// The experiment's report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// On what.
+    /// The store.
     pub store: StoreFacts,
-    /// Seeds parameters and draws.
+    /// The seed of parameters and draws.
     pub seed: u64,
     /// Seconds per step.
     pub step_seconds: f64,
-    /// The six.
+    /// The six templates.
     pub templates: Vec<TemplateFacts>,
-    /// Warm, and cold if asked for.
+    /// Warm and, optionally, cold.
     pub series: Vec<Series>,
     /// Q1–Q3.
     pub fixed: Vec<FixedReport>,
 }
 
-/// Runs the experiment. `progress` hears of every part before it begins.
+/// Runs the experiment. `progress` gets the name of every part before it begins.
 pub fn run(
     database: &Database,
     options: &Options,

@@ -5,21 +5,21 @@ use crate::page::Page;
 use crate::plot::{Plot, PlotSeries, Style};
 use crate::table::{Table, count, figure, milliseconds, plain_text};
 
-/// Queries per second that the paper printed for 4 clients on 24 cores (§4.4).
+/// Queries per second in the paper for 4 clients on 24 cores (§4.4).
 const PAPER_RATES: [(&str, f64); 2] = [("flash", 4500.0), ("PCM", 7000.0)];
 const PAPER_CLIENTS: usize = 4;
-/// What the paper printed of YAGO2's size: bytes of SPO, OPS and VLOB stores, and facts (§4.3).
+/// YAGO2's size in the paper: bytes of SPO, OPS and VLOB stores, and facts (§4.3).
 const PAPER_STORE: (f64, f64) = (1.3e9 + 192e6, 460e6);
-/// Our own aim for the small ones of Q1–Q3: median of the whole query, warm, in process.
+/// Pythia's target for the small queries among Q1–Q3: median of the whole query, warm, in process.
 const AIM_US: f64 = 200.0;
 
 impl Report {
-    /// The report for people.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         plain_text(&self.title(), &self.machine.describe(), &self.tables())
     }
 
-    /// A page with plots and tables that needs nothing from elsewhere.
+    /// Renders a self-contained page with plots and tables.
     pub fn html(&self) -> String {
         let mut page = Page::new(&self.title(), &self.machine.describe());
         page.plot(&self.rate_plot().svg());

@@ -1,8 +1,7 @@
-//! The path paper's six parameterised queries and its three fixed ones (§4.3, appendix A), in
-//! SPARQL 1.1: a path of one predicate is `predicate+` where the paper wrote
-//! `pathfilter(containsOnly(??path, <predicate>))`.
+//! The Pythia paper's six parameterised queries and its three fixed ones (§4.3, appendix A), in SPARQL 1.1: a path of
+//! one predicate is `predicate+` instead of the paper's `pathfilter(containsOnly(??path, <predicate>))`.
 
-/// Names in the queries.
+/// Prefixes of the queries.
 pub(crate) const PROLOGUE: &str = "PREFIX y: <http://yago-knowledge.org/resource/>\n";
 
 /// A query with parameters, written `%name%` in its text.
@@ -15,22 +14,22 @@ pub(crate) struct Template {
     pub(crate) draw: Draw,
 }
 
-/// Where values for the parameters come from: queries whose every row has an answer.
+/// The source of parameter values: queries whose rows all have an answer.
 #[derive(Debug)]
 pub(crate) enum Draw {
     /// Each row of this query is one set of values.
     Rows(&'static str),
-    /// Each row of the first gives the last parameter; the second query, with that parameter filled
-    /// in, gives the other one. For what would be too large as one query.
+    /// Each row of the first query gives the last parameter; the second query, with that parameter filled in, gives the
+    /// other one. Used if one query would be too large.
     Stepwise {
         last: &'static str,
         other: &'static str,
-        /// How many values of the last parameter are drawn.
+        /// Number of drawn values of the last parameter.
         last_max: usize,
     },
 }
 
-/// The six, numbered as in the paper.
+/// The six templates, numbered as in the paper.
 pub(crate) const TEMPLATES: [Template; 6] = [
     Template {
         name: "1 citizens",
@@ -89,18 +88,18 @@ pub(crate) const TEMPLATES: [Template; 6] = [
     },
 ];
 
-/// A query without parameters, and how the paper's Pythia did on it.
+/// A query without parameters, and the paper's result for it.
 #[derive(Debug)]
 pub(crate) struct Fixed {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     pub(crate) text: &'static str,
-    /// RDF-3X's time by Pythia's, as the paper printed it (§4.5, Figure 11). It printed no times.
+    /// RDF-3X's time divided by Pythia's in the paper (§4.5, Figure 11), which gives no times.
     pub(crate) paper_speed_up: f64,
 }
 
-/// Q1–Q3. The classes of the paper's Q2 (OECD member economies) and Q3 (mafia films, with Al
-/// Pacino) are not in the YAGO samples that can be had; the nearest that answer stand in.
+/// Q1–Q3. The available YAGO samples lack the classes of the paper's Q2 (OECD member economies) and Q3 (mafia films,
+/// with Al Pacino); the nearest classes with answers replace them.
 pub(crate) const FIXED: [Fixed; 3] = [
     Fixed {
         name: "Q1",
@@ -123,7 +122,7 @@ pub(crate) const FIXED: [Fixed; 3] = [
     },
 ];
 
-/// A text with values, in N-Triples syntax, in place of its parameters.
+/// Replaces the parameters of a text with values in N-Triples syntax.
 pub(crate) fn fill(text: &str, parameters: &[&str], values: &[String]) -> String {
     let mut filled = format!("{PROLOGUE}{text}");
     for (parameter, value) in parameters.iter().zip(values) {

@@ -1,4 +1,4 @@
-//! The whole experiment in small, on a made-up family of YAGO's relations.
+//! A small run of the whole experiment, on a made-up family with YAGO's relations.
 
 use std::fmt::Write;
 
@@ -10,8 +10,8 @@ use crate::timed::Output;
 
 const PEOPLE: usize = 240;
 
-/// People with countries, genders, children and films; places within places; events. Person `i` is
-/// the parent of `2i + 1` and `2i + 2`.
+/// Returns people with countries, genders, children and films; places within places; events. Person `i` is the parent
+/// of `2i + 1` and `2i + 2`.
 fn triples() -> String {
     let mut text = String::new();
     let mut add = |s: &str, p: &str, o: &str| {
