@@ -1,4 +1,4 @@
-//! What a store has for the parameters of BSBM's queries.
+//! Values from a store for the parameters of BSBM's queries.
 
 use std::collections::BinaryHeap;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -12,14 +12,14 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use super::templates::PROLOGUE;
 use crate::timed::bound_rows;
 
-/// As many things of a kind as are kept to draw from: more cannot be told from all.
+/// Sample size for each kind; a larger sample would be indistinguishable from all instances.
 const SAMPLE: usize = 10_000;
 /// Days of a month, as the benchmark counts them.
 const MONTH_DAYS: u32 = 28;
 /// Months that a query compares.
 const MONTHS: u32 = 2;
 
-/// Things that parameters name.
+/// Kinds of instances that parameters name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Product,
@@ -43,7 +43,7 @@ impl Kind {
     }
 }
 
-/// Reads what is needed when it is needed, once.
+/// Values read from a store once, on demand.
 pub(super) struct Data<'d> {
     database: &'d Database,
     seed: u64,
@@ -76,7 +76,7 @@ impl<'d> Data<'d> {
         &self.levels
     }
 
-    /// The features that products of a type have: those of the type and of the types above it.
+    /// Returns the features of a type's products: those of the type and of its supertypes.
     pub(super) fn features(&mut self, product_type: &str) -> Result<&[String]> {
         if !self.features.contains_key(product_type) {
             let query = format!(
@@ -89,13 +89,13 @@ impl<'d> Data<'d> {
         Ok(&self.features[product_type])
     }
 
-    /// Things of a kind: all, or a sample of many.
+    /// Returns all instances of a kind, or a sample of them.
     pub(super) fn instances(&mut self, kind: Kind) -> Result<&[String]> {
         let pattern = format!("SELECT ?thing {{ ?thing a {} }}", kind.class());
         self.sample(kind, false, &pattern)
     }
 
-    /// The countries of things of a kind, each as often as it occurs.
+    /// Returns the countries of instances of a kind, each as often as it occurs.
     pub(super) fn countries(&mut self, kind: Kind) -> Result<&[String]> {
         let pattern = format!(
             "SELECT ?thing ?country {{ ?thing a {} ; bsbm:country ?country }}",
@@ -119,8 +119,8 @@ impl<'d> Data<'d> {
         Ok(&self.samples[&key])
     }
 
-    /// The first day of a month of 28 days, counted from a day such that two whole months lie between
-    /// the first review and the last. `fraction`, in 0..1, chooses that day.
+    /// Returns the first day of a month of 28 days, counted from a day such that two whole months lie between the first
+    /// review and the last. `fraction`, in 0..1, chooses that day.
     pub(super) fn month(&mut self, fraction: f64, number: u32) -> Result<String> {
         let (first, days) = match self.review_dates {
             Some(range) => range,
@@ -132,14 +132,14 @@ impl<'d> Data<'d> {
     }
 }
 
-/// The day so many days later.
+/// Returns the date `days` days later.
 fn after(date: Date, days: u32) -> Result<Date> {
     let duration = DayTimeDuration::from_str(&format!("P{days}D")).expect("a duration");
     date.checked_add_day_time_duration(duration)
         .context("a date that is too late")
 }
 
-/// The first day of a review, and how many days after it the last was.
+/// Returns the day of the first review, and the number of days to the last.
 fn review_dates(database: &Database) -> Result<(Date, u32)> {
     let query = format!(
         "{PROLOGUE}SELECT (MIN(?date) AS ?first) (MAX(?date) AS ?last) {{ \
@@ -161,7 +161,7 @@ fn review_dates(database: &Database) -> Result<(Date, u32)> {
     Ok((first, days))
 }
 
-/// Product types that have products, by their depth below the types without a type above them.
+/// Returns product types that have products, by their depth below the types without a supertype.
 fn levels(database: &Database) -> Result<Vec<Vec<String>>> {
     let types = format!(
         "{PROLOGUE}SELECT DISTINCT ?type {{ ?type a bsbm:ProductType . ?product a ?type }}"
@@ -179,7 +179,7 @@ fn levels(database: &Database) -> Result<Vec<Vec<String>>> {
     for one in types {
         let mut depth = 0;
         let mut next = above.get(&one);
-        // A type above itself is no tree; it is taken to be deep, but not without end.
+        // A cycle of types is not a tree; its depth is limited.
         while let Some(parent) = next.filter(|_| depth < above.len()) {
             depth += 1;
             next = above.get(parent);
@@ -193,7 +193,7 @@ fn levels(database: &Database) -> Result<Vec<Vec<String>>> {
     Ok(levels)
 }
 
-/// The only column of a query, as SPARQL terms, sorted.
+/// Returns the only column of a query, as SPARQL terms, sorted.
 fn column(database: &Database, query: &str) -> Result<Vec<String>> {
     let rows = bound_rows(database, query)?;
     let mut found: Vec<String> = rows.iter().map(|row| row[0].to_string()).collect();
@@ -201,8 +201,8 @@ fn column(database: &Database, query: &str) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Some rows of a query, each as likely as another: the last column of those whose first hashes to the
-/// least. Which they are does not depend on the order of the rows, and little is held of many.
+/// Returns a uniform sample of a query's rows: the last column of the rows whose first column has the smallest hashes.
+/// The sample does not depend on the order of the rows, and needs little memory.
 fn sample(database: &Database, seed: u64, query: &str) -> Result<Vec<String>> {
     let Results::Solutions(mut solutions) = database
         .prepare(query, &QueryOptions::default())?
@@ -237,7 +237,7 @@ fn hash(seed: u64, text: &str) -> u64 {
     let mut hasher = FxBuildHasher.build_hasher();
     seed.hash(&mut hasher);
     text.hash(&mut hasher);
-    // The hash is for tables, where some bits are enough; here the order of all counts.
+    // The hash is for tables, where some bits suffice; here all bits matter.
     let mut mixed = hasher.finish();
     for shift in [30, 27] {
         mixed = (mixed ^ (mixed >> shift)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

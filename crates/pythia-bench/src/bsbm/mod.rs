@@ -1,13 +1,12 @@
-//! The Berlin SPARQL Benchmark's queries, with parameters drawn from the store they are asked of.
+//! The Berlin SPARQL Benchmark's queries, with parameters drawn from the queried store.
 //!
-//! A file of queries whose parameters belong to other data measures how fast nothing is found: types
-//! and features have other numbers at another scale, so that hardly any product has what is asked for.
-//! Here a store, whatever wrote it, gives the parameters: [`data`] knows what it has, [`templates`] the
-//! queries and the benchmark's rule for each parameter. By these rules alone some queries still find
-//! nothing (a feature that no product shares with another); each of them is drawn again a few times.
+//! A file of queries with parameters of other data measures searches for nothing: types and features have other numbers
+//! at another scale, so that hardly any product matches. Here the store, whatever wrote it, provides the parameters:
+//! [`data`] has its values, [`templates`] the queries and the benchmark's rule for each parameter. By these rules alone
+//! some queries still find nothing (a feature that no product shares with another); each of them is drawn again a few
+//! times.
 //!
-//! The same store contents, options and seed give the same queries, in whatever order a store keeps
-//! its terms.
+//! The same store contents, options and seed give the same queries, in whatever order a store keeps its terms.
 
 mod data;
 mod templates;
@@ -31,58 +30,58 @@ use crate::table::{Table, count};
 /// The benchmark's two sets of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UseCase {
-    /// Q1 to Q12 without Q6, which version 3 took out of the mix: a customer looks for a product.
+    /// Q1 to Q12 without Q6, which version 3 removed from the mix: a customer looks for a product.
     Explore,
     /// BI1 to BI8: analyses of all products, offers and reviews.
     BusinessIntelligence,
 }
 
-/// How many queries of which templates.
+/// The templates of the queries, and their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// So many of each template, one template after the other.
+    /// A number of queries of each template, one template after the other.
     Each(usize),
-    /// So many of the benchmark's mixes.
+    /// A number of the benchmark's mixes.
     Mixes(usize),
 }
 
-/// What is drawn.
+/// Parameters of the draw.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Which queries.
+    /// The set of queries.
     pub use_case: UseCase,
-    /// How many.
+    /// The selection of queries.
     pub selection: Selection,
-    /// Another seed draws other parameters.
+    /// The seed of the parameters.
     pub seed: u64,
-    /// How often a query that finds nothing is drawn again. With 0, the benchmark's rules alone decide.
+    /// Maximum number of redraws of a query that finds nothing. With 0, the benchmark's rules alone decide.
     pub redraws: u32,
 }
 
-/// Queries, and what it took to find them.
+/// Drawn queries, with statistics of the draw.
 #[derive(Clone, Debug)]
 pub struct Drawn {
-    /// In the order they are to be asked.
+    /// The queries in the order to run them.
     pub queries: Vec<NamedQuery>,
-    /// Each template, in the use case's order.
+    /// Statistics of each template, in the use case's order.
     pub templates: Vec<DrawnTemplate>,
 }
 
-/// How the queries of a template were drawn.
+/// Statistics of the draw of a template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DrawnTemplate {
     /// Its name.
     pub template: String,
-    /// How many queries there are of it.
+    /// Number of queries.
     pub queries: usize,
-    /// How often parameters were drawn for them.
+    /// Number of draws of parameters.
     pub draws: usize,
-    /// How many find nothing for all that.
+    /// Number of queries that still find nothing.
     pub empty: usize,
 }
 
 impl UseCase {
-    /// Its templates, each once.
+    /// Returns its templates, each once.
     pub fn templates(self) -> &'static [Template] {
         match self {
             Self::Explore => &EXPLORE,
@@ -90,7 +89,7 @@ impl UseCase {
         }
     }
 
-    /// One mix: the templates by their names, in the order they are asked.
+    /// Returns one mix: the names of the templates in the order to run them.
     pub fn mix(self) -> Vec<&'static str> {
         match self {
             Self::Explore => EXPLORE_MIX.to_vec(),
@@ -98,7 +97,7 @@ impl UseCase {
         }
     }
 
-    /// Names and templates of a selection.
+    /// Returns names and templates of a selection.
     fn list(self, selection: Selection) -> Vec<(String, &'static Template)> {
         match selection {
             Selection::Each(count) => {
@@ -127,7 +126,7 @@ impl UseCase {
     }
 }
 
-/// Draws queries from what a store has.
+/// Draws queries with parameters from a store.
 pub fn draw(database: &Database, options: &Options) -> Result<Drawn> {
     let mut source = QuerySource::new(database, options.seed)?;
     let mut queries = Vec::new();
@@ -158,7 +157,7 @@ pub fn draw(database: &Database, options: &Options) -> Result<Drawn> {
     Ok(Drawn { queries, templates })
 }
 
-/// Queries without end, of any template.
+/// An endless source of queries of any template.
 pub struct QuerySource<'d> {
     database: &'d Database,
     data: Data<'d>,
@@ -166,7 +165,7 @@ pub struct QuerySource<'d> {
 }
 
 impl<'d> QuerySource<'d> {
-    /// Looks at the types of a store's products; what else is needed is read when it is.
+    /// Reads the types of a store's products; other values are read on demand.
     pub fn new(database: &'d Database, seed: u64) -> Result<Self> {
         Ok(Self {
             database,
@@ -175,7 +174,7 @@ impl<'d> QuerySource<'d> {
         })
     }
 
-    /// A query by the benchmark's rules, whatever it finds.
+    /// Draws a query by the benchmark's rules, whether or not it finds anything.
     pub fn next(&mut self, template: &Template) -> Result<String> {
         let mut values = FxHashMap::default();
         let mut product_type = None;
@@ -217,8 +216,8 @@ impl<'d> QuerySource<'d> {
         Ok(template.fill(&values))
     }
 
-    /// A query that finds something, if so many draws more than one give one; with the number of draws,
-    /// and if it does.
+    /// Draws a query until it finds something, with at most `redraws` further draws. Also returns the number of draws, and
+    /// whether the query finds something.
     pub fn answered(&mut self, template: &Template, redraws: u32) -> Result<(String, usize, bool)> {
         for draws in 1.. {
             let query = self.next(template)?;
@@ -230,7 +229,7 @@ impl<'d> QuerySource<'d> {
         unreachable!("draws have an end");
     }
 
-    /// A type of one of the levels, each as likely as another, whose products have enough features.
+    /// Draws a type of one of the levels, all equally likely, whose products have enough features.
     fn product_type(&mut self, levels: Levels, features_min: usize) -> Result<String> {
         const TRIES: usize = 100;
         for _ in 0..TRIES {
@@ -261,7 +260,7 @@ impl<'d> QuerySource<'d> {
     }
 }
 
-/// Asks a query for its first result. An answer of yes or no is one.
+/// Returns whether a query has a result. An answer of yes or no is one.
 fn finds(database: &Database, query: &str) -> Result<bool> {
     match database
         .prepare(query, &QueryOptions::default())?
@@ -281,7 +280,7 @@ fn finds(database: &Database, query: &str) -> Result<bool> {
 }
 
 impl Drawn {
-    /// One JSON object a line: what `pythia bench queries` and `bench/compare` read.
+    /// Formats the queries as one JSON object a line, for `pythia bench queries` and `bench/compare`.
     pub fn lines(&self) -> Result<String> {
         ensure!(!self.queries.is_empty(), "no queries were asked for");
         let mut text = String::new();
@@ -292,7 +291,7 @@ impl Drawn {
         Ok(text)
     }
 
-    /// How they were drawn, for people.
+    /// Formats the statistics as text.
     pub fn text(&self) -> String {
         let header = ["template", "queries", "draws", "find nothing"];
         let mut table = Table::new("Queries drawn from the store", &header);

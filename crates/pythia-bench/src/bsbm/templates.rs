@@ -1,9 +1,8 @@
-//! BSBM's queries with places for parameters, and the rule for each parameter.
+//! BSBM's queries with placeholders for parameters, and the rule for each parameter.
 //!
-//! The texts are those of the benchmark's version 3.1 (Bizer, Schultz), as its driver asks them. So are
-//! the rules: product types of the leaves for Explore, features of the type or those above it, numbers
-//! up to 500, anything else with equal chances. The types of BI queries are from the levels of the tree
-//! that the driver's own files draw from.
+//! Texts and rules are those of the benchmark's version 3.1 (Bizer, Schultz), as its driver uses them: product types of
+//! the leaves for Explore, features of the type or its supertypes, numbers up to 500, anything else with equal
+//! probability. The types of BI queries are from the levels of the tree that the driver's own files draw from.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -11,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::data::Kind;
 
-/// Prefixes of the queries that look for parameters.
+/// Prefixes of the queries that find parameters.
 pub(super) const PROLOGUE: &str = "\
     PREFIX bsbm: <http://www4.wiwiss.fu-berlin.de/bizer/bsbm/v01/vocabulary/> \
     PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#> \
@@ -19,40 +18,40 @@ pub(super) const PROLOGUE: &str = "\
     PREFIX foaf: <http://xmlns.com/foaf/0.1/> \
     PREFIX dc: <http://purl.org/dc/elements/1.1/> ";
 
-/// What values of numeric properties, 1 to 2000, are compared with.
+/// Numbers to which values of numeric properties, 1 to 2000, are compared.
 pub(super) const NUMBERS: RangeInclusive<u32> = 1..=500;
 
-/// A query with places for parameters.
+/// A query with placeholders for parameters.
 #[derive(Debug)]
 pub struct Template {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     text: &'static str,
-    /// In the order they are drawn: a type before its features.
+    /// The parameters in the order of drawing: a type before its features.
     pub(super) parameters: &'static [(&'static str, Rule)],
 }
 
-/// Where the value of a parameter comes from.
+/// The source of a parameter's value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rule {
     /// A product type.
     Type(Levels),
-    /// A feature of the type's products, other than the ones before.
+    /// A feature of the type's products, different from the preceding ones.
     Feature,
     /// A number.
     Number,
-    /// A thing of a kind.
+    /// An instance of a kind.
     Instance(Kind),
-    /// The country of a thing of a kind.
+    /// The country of an instance of a kind.
     CountryOf(Kind),
-    /// The first day of the so manieth of consecutive months, without quotes.
+    /// The first day of the month with this number among consecutive months, without quotes.
     Month(u32),
 }
 
 /// Levels of the tree of product types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Levels {
-    /// The one type above all.
+    /// The root.
     Root,
     /// All but the leaves.
     AboveLeaves,
@@ -65,7 +64,7 @@ pub enum Levels {
 }
 
 impl Levels {
-    /// Which of so many levels these are. A tree of few levels has fewer to choose from, but one.
+    /// Returns the range of these levels in a tree of `levels` levels; at least one, even in a tree of few levels.
     pub(super) fn of(self, levels: usize) -> Range<usize> {
         match self {
             Self::Root => 0..1,
@@ -78,13 +77,13 @@ impl Levels {
 }
 
 impl Template {
-    /// How many features it asks for.
+    /// Returns the number of its features.
     pub(super) fn features(&self) -> usize {
         let is_feature = |(_, rule): &&(&str, Rule)| matches!(rule, Rule::Feature);
         self.parameters.iter().filter(is_feature).count()
     }
 
-    /// The query with values in the places of its parameters.
+    /// Returns the query with values in place of its parameters.
     pub(super) fn fill(&self, values: &FxHashMap<&'static str, String>) -> String {
         let mut text = self.text.trim_end().to_owned();
         for (name, value) in values {
@@ -93,7 +92,7 @@ impl Template {
         text
     }
 
-    /// The text with its places.
+    /// Returns the text with its placeholders.
     #[cfg(test)]
     pub(super) fn text(&self) -> &'static str {
         self.text

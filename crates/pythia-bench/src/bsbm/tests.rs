@@ -1,4 +1,4 @@
-//! Drawing from generated data, and the templates beside the official driver's queries.
+//! Draws from generated data, and the templates compared with the official driver's queries.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -142,7 +142,7 @@ fn levels_of_a_tree_are_never_none() {
     );
 }
 
-/// The values that make a template a query, by name; None if they do not.
+/// Returns the values, by name, that turn a template into a query; `None` if there are none.
 fn values<'q>(template: &str, query: &'q str) -> Option<FxHashMap<String, &'q str>> {
     let mut parts = template.split('%');
     let mut rest = query.strip_prefix(parts.next()?)?;

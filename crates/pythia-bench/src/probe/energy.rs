@@ -1,10 +1,9 @@
-//! Energy: from the kernel's power counters where there are any, or from a recorded trace of the
-//! voltage over a shunt, as uFLIP measures it.
+//! Energy, from the kernel's power counters if available, or from a recorded trace of the voltage over a shunt, as in
+//! uFLIP.
 //!
-//! Between two samples the device takes `E = (V/R) · (U − V) · Δt`: V over the shunt of R ohm, U the
-//! supply's voltage. The idle state is the median of the trace's first part, with the median absolute
-//! deviation as its spread; a run begins and ends where the power departs from that significantly.
-//! What comes after the last transfer is background work.
+//! Between two samples the device takes `E = (V/R) · (U − V) · Δt`: V over the shunt of R ohm, U the supply's voltage.
+//! The idle state is the median of the trace's first part, with the median absolute deviation as its spread; a run is
+//! the part in which the power departs from that significantly. Activity after the last transfer is background work.
 
 use std::fmt;
 use std::fs;
@@ -12,17 +11,17 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// Departures of so many standard deviations are significant.
+/// Standard deviations from which a departure is significant.
 const SIGNIFICANT: f64 = 6.0;
-/// From the median absolute deviation to the standard deviation of a normal distribution.
+/// Factor from the median absolute deviation to the standard deviation of a normal distribution.
 const MAD_TO_DEVIATION: f64 = 1.4826;
-/// A departure of a smaller part of the idle power is never significant.
+/// Share of the idle power below which a departure is never significant.
 const DEPARTURE_MIN: f64 = 0.02;
-/// Samples that are looked at together: most of them must depart.
+/// Samples considered together: most of them must depart.
 const WINDOW: usize = 9;
-/// Background work that is shorter, in seconds, is none.
+/// Seconds below which background work does not count.
 const NONE_MAX: f64 = 0.02;
-/// Background work that is shorter is small, else it is extended.
+/// Seconds below which background work is small, otherwise extended.
 const SMALL_MAX: f64 = 1.0;
 
 /// A recorded trace: seconds and volts over the shunt.
@@ -31,7 +30,7 @@ pub struct Trace {
     samples: Vec<(f64, f64)>,
 }
 
-/// What is wrong with a trace.
+/// An error in a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}")]
 pub struct TraceError {
@@ -40,32 +39,31 @@ pub struct TraceError {
     message: String,
 }
 
-/// How the trace was recorded.
+/// The circuit with which a trace was recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Shunt {
     /// Resistance of the shunt.
     pub ohm: f64,
     /// Voltage of the supply.
     pub supply_volt: f64,
-    /// Seconds at the trace's begin in which the device was idle.
+    /// Seconds at the beginning of the trace in which the device was idle.
     pub idle_seconds: f64,
 }
 
-/// What a trace shows.
+/// The energy in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Energy {
     /// Median power of the idle state, watts.
     pub idle_watt: f64,
     /// Its standard deviation, estimated robustly.
     pub idle_deviation_watt: f64,
-    /// When the run began and ended, in the trace's seconds; `None` if power never departed from
-    /// the idle state.
+    /// Begin and end of the run, in the trace's seconds; `None` if power never departed from the idle state.
     pub run: Option<(f64, f64)>,
     /// Joules of the run.
     pub joule: f64,
-    /// Joules of the run beyond what the idle device would have taken.
+    /// Joules of the run beyond those of an idle device.
     pub joule_above_idle: f64,
-    /// Seconds from the last transfer to the run's end, if the former is known.
+    /// Seconds from the last transfer to the run's end, if the time of the last transfer is known.
     pub background_seconds: Option<f64>,
 }
 
@@ -79,7 +77,7 @@ pub enum Background {
     Small,
     /// Seconds, whatever the parameter.
     Extended,
-    /// The longer, the greater the parameter.
+    /// Longer for greater values of the parameter.
     GrowsWithParameter,
 }
 
@@ -95,8 +93,8 @@ impl fmt::Display for Background {
 }
 
 impl Trace {
-    /// Reads a CSV of two columns, seconds and volts, ascending by time. A first line of names,
-    /// empty lines and lines that begin with `#` are skipped.
+    /// Parses a CSV of two columns, seconds and volts, ascending by time. A first line of names, empty lines and lines
+    /// that begin with `#` are skipped.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut samples: Vec<(f64, f64)> = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -146,8 +144,8 @@ impl Trace {
         Ok(Self { samples })
     }
 
-    /// The energy of the run in this trace; `last_transfer` is when, in the trace's seconds, the
-    /// last transfer had completed.
+    /// Computes the energy of the run in this trace; `last_transfer` is the completion of the last transfer, in the
+    /// trace's seconds.
     pub fn analyse(&self, shunt: &Shunt, last_transfer: Option<f64>) -> Energy {
         let power = |volts: f64| volts / shunt.ohm * (shunt.supply_volt - volts);
         let watts: Vec<f64> = self
@@ -159,7 +157,7 @@ impl Trace {
         let idle = self
             .samples
             .partition_point(|(time, _)| *time - begin < shunt.idle_seconds);
-        // A trace of nothing but the run has no idle part: its first samples must do.
+        // A trace of only the run has no idle part: its first samples must do.
         let idle = idle.clamp(WINDOW, watts.len());
         let idle_watt = median(watts[..idle].to_vec());
         let distances = watts[..idle].iter().map(|w| (w - idle_watt).abs());
@@ -182,7 +180,7 @@ impl Trace {
         let (Some(first), Some(last)) = (first, last) else {
             return energy;
         };
-        // The middle of a window is where most of it begins, or ceases, to depart.
+        // At the middle of a window, most of it begins, or ceases, to depart.
         let (first, last) = (first + WINDOW / 2, last + WINDOW / 2);
         let samples = self.samples[first..=last].windows(2);
         for (pair, watt) in samples.zip(&watts[first..last]) {
@@ -197,7 +195,7 @@ impl Trace {
     }
 }
 
-/// The category of background work of runs at some values of a parameter, in their order.
+/// Classifies the background work of runs at ascending values of a parameter.
 pub fn background(runs: &[(f64, f64)]) -> Background {
     let mut sorted = runs.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -225,24 +223,24 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// Counters of energy that the kernel keeps, and what they stood at.
+/// The kernel's energy counters, with their values when found.
 #[derive(Debug)]
 pub struct PowerCounters {
     counters: Vec<(String, PathBuf, u64, u64)>,
 }
 
-/// What one counter counted.
+/// A reading of one counter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CounterReading {
-    /// What it counts.
+    /// The name of the counter.
     pub name: String,
     /// Joules since it was found.
     pub joule: f64,
 }
 
 impl PowerCounters {
-    /// Looks for counters below `sys`, which is `/sys`: those of the processors (powercap) and of
-    /// sensors that count microjoules (hwmon). Those that may not be read are left out.
+    /// Finds counters below `sys`, which is `/sys`: those of the processors (powercap) and of sensors that count
+    /// microjoules (hwmon). Unreadable counters are left out.
     pub fn find(sys: &Path) -> Self {
         let mut counters = Vec::new();
         for (folder, prefix) in [("class/powercap", "energy_uj"), ("class/hwmon", "energy")] {
@@ -272,11 +270,11 @@ impl PowerCounters {
         Self { counters }
     }
 
-    /// What they have counted since they were found.
+    /// Returns the energy counted since the counters were found.
     pub fn read(&self) -> Vec<CounterReading> {
         let reading = |(name, path, before, range): &(String, PathBuf, u64, u64)| {
             let now = number(path)?;
-            // They start again at 0 when they have reached their range.
+            // A counter restarts at 0 when it reaches its range.
             let counted = now.checked_sub(*before).unwrap_or(now + (range - before));
             Some(CounterReading {
                 name: name.clone(),

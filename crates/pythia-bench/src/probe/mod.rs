@@ -1,8 +1,8 @@
-//! What a device can do: `pythia probe`.
+//! The performance of a device: `pythia probe`.
 //!
-//! The path paper's Appendix B ([`single`]: ten thousand single reads, then writes), rates and sweet
-//! spots ([`rates`]), the baselines and nine micro-benchmarks of uFLIP ([`uflip`]), and energy
-//! ([`energy`]). All of it runs on one nameless file; everything is measured, nothing modelled.
+//! The probe runs the Pythia paper's Appendix B ([`single`]: ten thousand single reads, then writes), rates and sweet
+//! spots ([`rates`]), the baselines and nine micro-benchmarks of uFLIP ([`uflip`]), and energy ([`energy`]), on one
+//! unnamed file. Everything is measured, nothing modelled.
 
 pub mod energy;
 pub mod rates;
@@ -25,25 +25,25 @@ use crate::latency::{Latencies, LatencySummary};
 use crate::machine::Machine;
 use energy::{CounterReading, PowerCounters};
 
-/// What to measure.
+/// Parameters of the probe.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Bytes of the test file; less where the disk has no room.
+    /// Bytes of the test file; fewer if the disk has no room.
     pub file_bytes: u64,
-    /// About how long it may take altogether, without filling the file.
+    /// Approximate total duration, without filling the file.
     pub duration: Duration,
-    /// Single reads, and single writes.
+    /// Number of single reads, and of single writes.
     pub singles: usize,
 }
 
 impl Options {
-    /// A few minutes.
+    /// Options for a probe of a few minutes.
     pub const FULL: Self = Self {
         file_bytes: 1 << 30,
         duration: Duration::from_secs(120),
         singles: 10_000,
     };
-    /// A few seconds.
+    /// Options for a probe of a few seconds.
     pub const QUICK: Self = Self {
         file_bytes: 256 << 20,
         duration: Duration::from_secs(6),
@@ -51,32 +51,32 @@ impl Options {
     };
 }
 
-/// Everything that was measured.
+/// Results of the probe.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
     /// The folder probed.
     pub folder: String,
-    /// Its device, as far as the system tells.
+    /// Its device, if the system identifies it.
     pub identity: Option<DeviceIdentity>,
     /// Bytes of the test file.
     pub file_bytes: u64,
-    /// Why the figures are of the kernel's cache, if they are.
+    /// The reason if the figures are of the kernel's cache.
     pub not_direct: Option<String>,
     /// Single transfers.
     pub single: Vec<single::Singles>,
     /// Bandwidth, sweet spots and the cost of durability.
     pub rates: rates::Rates,
-    /// uFLIP.
+    /// Results of uFLIP.
     pub uflip: Vec<uflip::Experiment>,
-    /// What the kernel's power counters counted; empty if there are none.
+    /// Readings of the kernel's power counters; empty if there are none.
     pub counters: Vec<CounterReading>,
-    /// Seconds that all took, filling the file included.
+    /// Total duration in seconds, including filling the file.
     pub seconds: f64,
 }
 
-/// Measures the device under a folder; `progress` is told each part before it begins.
+/// Measures the device of a folder; `progress` gets the name of each part before it begins.
 pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> Result<Report> {
     let machine = Machine::now();
     let started = Instant::now();
@@ -105,7 +105,7 @@ pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> 
 }
 
 impl Report {
-    /// What a store keeps of it.
+    /// Returns the profile that a store keeps.
     pub fn profile(&self) -> DeviceProfile {
         let rates = &self.rates;
         DeviceProfile {
@@ -119,7 +119,7 @@ impl Report {
     }
 }
 
-/// A stream's latencies, summarised.
+/// Summarises a stream's latencies.
 fn summary(run: &Run) -> LatencySummary {
     latencies(run).summary()
 }
@@ -132,7 +132,7 @@ fn latencies(run: &Run) -> Latencies {
     latencies
 }
 
-/// Random transfers of one size until a number of them, or a time, is over.
+/// Runs random transfers of one size up to a number or a time.
 fn random(
     file_bytes: u64,
     bytes: usize,

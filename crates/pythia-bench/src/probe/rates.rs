@@ -1,5 +1,5 @@
-//! Bandwidth, the queue depth at which random reads of each page size are fastest, and what it
-//! costs to make a small write durable.
+//! Bandwidth, the queue depth at which random reads of each page size are fastest, and the cost of making a small write
+//! durable.
 
 use std::time::{Duration, Instant};
 
@@ -12,25 +12,25 @@ use serde::Serialize;
 use super::{random, summary};
 use crate::latency::{Latencies, LatencySummary};
 
-/// Page sizes whose sweet spot is looked for.
+/// Page sizes whose sweet spot is measured.
 pub const PAGE_BYTES: [usize; 4] = [4 << 10, 8 << 10, 16 << 10, 32 << 10];
 /// Depths tried.
 pub const DEPTHS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 const LARGE: usize = 1 << 20;
 const LARGE_DEPTH: usize = 4;
-/// Depth of random transfers whose bandwidth is measured.
+/// Depth of the random transfers for bandwidth.
 const RANDOM_DEPTH: usize = 32;
-/// How often each depth is tried: the best counts, as others who use the device only slow it.
+/// Tries of each depth; the best counts, as other users of the device only slow it down.
 const ROUNDS: usize = 3;
-/// Small writes made durable at most, of each kind.
+/// Maximum number of small durable writes of each kind.
 const SYNCS: usize = 2000;
 
 /// Rates of a device.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rates {
-    /// Bytes a second of reads of 1 MiB in a row, four in flight.
+    /// Bytes a second of sequential reads of 1 MiB, four in flight.
     pub sequential_read_bytes: f64,
-    /// The same of writes, as the test file was filled.
+    /// The same of writes, while the test file was filled.
     pub sequential_write_bytes: f64,
     /// Bytes a second of random reads of 32 KiB, 32 in flight.
     pub random_read_bytes: f64,
@@ -38,9 +38,9 @@ pub struct Rates {
     pub random_write_bytes: f64,
     /// Random reads by page size.
     pub depths: Vec<DepthCurve>,
-    /// A write of 4 KiB and `fdatasync`.
+    /// Latency of a write of 4 KiB and `fdatasync`.
     pub fdatasync: LatencySummary,
-    /// A write of 4 KiB and `fsync`.
+    /// Latency of a write of 4 KiB and `fsync`.
     pub fsync: LatencySummary,
 }
 
@@ -49,9 +49,9 @@ pub struct Rates {
 pub struct DepthCurve {
     /// Bytes of a read.
     pub page_bytes: usize,
-    /// At each depth, the best of three tries.
+    /// The best of three tries at each depth.
     pub steps: Vec<DepthStep>,
-    /// The smallest depth that gives at least 95 % of the best rate.
+    /// The smallest depth with at least 95 % of the best rate.
     pub sweet_spot: u32,
 }
 
@@ -62,7 +62,7 @@ pub struct DepthStep {
     pub depth: u32,
     /// Reads a second.
     pub per_second: f64,
-    /// Of each read.
+    /// Latency of each read.
     pub latency: LatencySummary,
 }
 
@@ -127,7 +127,7 @@ fn sequential_reads(file: &TestFile, time: Duration) -> Result<Run> {
     Ok(stream::run(file.file(), LARGE_DEPTH, LARGE, &mut source)?)
 }
 
-/// Small writes in a row, each made durable before the next.
+/// Measures sequential small writes, each made durable before the next.
 fn durable(
     file: &TestFile,
     time: Duration,
@@ -151,7 +151,7 @@ fn durable(
 }
 
 impl Rates {
-    /// Sweet spots as a store keeps them.
+    /// Returns sweet spots as a store keeps them.
     pub(super) fn random_reads(&self) -> Vec<RandomReads> {
         let reads = |curve: &DepthCurve| {
             let rates: Vec<(u32, f64)> = curve

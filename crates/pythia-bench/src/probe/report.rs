@@ -8,20 +8,19 @@ use crate::page::Page;
 use crate::plot::{Plot, PlotSeries, Style};
 use crate::table::{Table, count, figure, plain_text};
 
-/// What the path paper printed of single transfers (Appendix B): device, mean and deviation in µs of
-/// reads and of writes.
+/// Single transfers in the Pythia paper (Appendix B): device, mean and deviation in µs of reads and of writes.
 const PAPER: [(&str, f64, f64, f64, f64); 2] = [
     ("flash of 2012 (paper)", 72.0, 43.2, 241.0, 50.6),
     ("PCM of 2012 (paper)", 36.0, 1.1, 386.0, 42.5),
 ];
 
 impl Report {
-    /// The report for people.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         plain_text(&self.title(), &self.machine.describe(), &self.tables())
     }
 
-    /// A page with plots and tables that needs nothing from elsewhere.
+    /// Renders a self-contained page with plots and tables.
     pub fn html(&self) -> String {
         let mut page = Page::new(&self.title(), &self.machine.describe());
         for singles in &self.single {
@@ -200,7 +199,7 @@ impl Report {
         table
     }
 
-    /// All values of all parameters, for the page.
+    /// Returns a table of all values of all parameters, for the page.
     fn uflip_table(&self) -> Table {
         let mut table = Table::new(
             "uFLIP: all figures (µs)",
@@ -252,7 +251,7 @@ impl Report {
         table
     }
 
-    /// The experiments of a micro-benchmark by pattern, in their order.
+    /// Returns the experiments of a micro-benchmark by pattern, in their order.
     fn patterns(&self, micro: Micro) -> Vec<(&str, Vec<&Experiment>)> {
         let mut patterns: Vec<(&str, Vec<&Experiment>)> = Vec::new();
         for experiment in self.uflip.iter().filter(|e| e.micro == micro) {

@@ -1,5 +1,5 @@
-//! The path paper's Appendix B: single 4 KiB reads, then writes, at random places, one after the
-//! other, past all caches (`O_DIRECT | O_SYNC`).
+//! The Pythia paper's Appendix B: single 4 KiB reads, then writes, at random places, one after the other, bypassing all
+//! caches (`O_DIRECT | O_SYNC`).
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use super::{latencies, random};
 use crate::latency::LatencySummary;
 
 const BYTES: usize = 4096;
-/// A transfer that takes so many times the median is an outlier.
+/// Multiple of the median from which a transfer is an outlier.
 const OUTLIER: f64 = 10.0;
 
 /// Single transfers of one kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct Singles {
-    /// Whether they were writes.
+    /// True for writes.
     pub write: bool,
     /// Mean and percentiles.
     pub latency: LatencySummary,
     /// Standard deviation.
     pub deviation_us: f64,
-    /// Transfers that took ten times the median and more.
+    /// Transfers that took ten times the median or more.
     pub outliers: usize,
     /// Every latency in microseconds, in order.
     pub microseconds: Vec<f32>,
 }
 
-/// Reads, then writes, `count` of each or as many as half the time allows.
+/// Runs reads, then writes, `count` of each or as many as half the time allows.
 pub(super) fn run(file: &TestFile, count: usize, time: Duration) -> Result<Vec<Singles>> {
     [false, true]
         .into_iter()

@@ -1,4 +1,4 @@
-//! A small run of everything, and traces whose energy is known.
+//! A small run of everything, and traces with known energy.
 
 use std::fs;
 use std::time::Duration;
@@ -46,7 +46,7 @@ const SHUNT: Shunt = Shunt {
     idle_seconds: 1.0,
 };
 
-/// A trace of 1 kHz with a little noise: volts from the seconds.
+/// Returns a trace of 1 kHz with a little noise; `volts` maps seconds to volts.
 fn trace(seconds: f64, volts: impl Fn(f64) -> f64) -> Trace {
     let mut text = String::from("time,volt\n");
     for i in 0..(seconds * 1e3) as u32 {

@@ -1,8 +1,7 @@
-//! uFLIP (Bouganim, Jónsson, Bonnet, CIDR 2009; Bulletin of the Technical Committee on Data
-//! Engineering 33(4), 2010): the four baseline patterns, sequential and random reads and writes (SR,
-//! RR, SW, RW), and nine micro-benchmarks, each of which varies one parameter of them.
+//! uFLIP (Bouganim, Jónsson, Bonnet, CIDR 2009; Bulletin): the four baseline patterns, sequential and random reads and
+//! writes (SR, RR, SW, RW), and nine micro-benchmarks, each of which varies one parameter of them.
 //!
-//! One transfer of 32 KiB after the other, unless size or number is what varies; `O_DIRECT`.
+//! Transfers are of 32 KiB, one after the other, unless the size or the number varies; `O_DIRECT`.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +13,13 @@ use serde::Serialize;
 use super::summary;
 use crate::latency::LatencySummary;
 
-/// Size of transfers, if that is not what varies.
+/// Size of transfers, unless the size varies.
 const IO_BYTES: u64 = 32 << 10;
-/// Transfers of an experiment at most (uFLIP's IOCount).
+/// Maximum number of transfers of an experiment (uFLIP's IOCount).
 const IO_COUNT: usize = 1024;
-/// Between two bursts.
+/// Pause between two bursts.
 const BURST_PAUSE: Duration = Duration::from_millis(100);
-/// The smallest unit that direct I/O may have to be aligned to.
+/// The smallest alignment of direct I/O.
 const SECTOR: u64 = 512;
 
 /// A baseline pattern.
@@ -37,7 +36,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// All four.
+    /// All four patterns.
     pub const ALL: [Self; 4] = [Self::SR, Self::RR, Self::SW, Self::RW];
 
     fn is_random(self) -> bool {
@@ -58,24 +57,23 @@ impl Pattern {
     }
 }
 
-/// A micro-benchmark: what varies.
+/// A micro-benchmark, named for its parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Micro {
     /// Size of a transfer, bytes.
     Granularity,
-    /// Bytes by which each transfer is out of line with its size.
+    /// Bytes by which each transfer is off the alignment of its size.
     Alignment,
-    /// Size of the area that transfers stay in, bytes.
+    /// Size of the area of the transfers, bytes.
     Locality,
-    /// Parts of the file, each with a sequence of its own, taken in turns.
+    /// Parts of the file, each with its own sequence, used in turn.
     Partitioning,
-    /// Transfers from the begin of one to the begin of the next: 0 is the same place again and
-    /// again, −1 is backwards.
+    /// Distance from one transfer to the next, in transfers: 0 is always the same place, −1 is backwards.
     Order,
-    /// Processes at once.
+    /// Concurrent processes.
     Parallelism,
-    /// Transfers of the first pattern to one of the second.
+    /// Transfers of the first pattern for each one of the second.
     Mix,
     /// Microseconds between two transfers.
     Pause,
@@ -84,7 +82,7 @@ pub enum Micro {
 }
 
 impl Micro {
-    /// All nine.
+    /// All nine micro-benchmarks.
     pub const ALL: [Self; 9] = [
         Self::Granularity,
         Self::Alignment,
@@ -97,7 +95,7 @@ impl Micro {
         Self::Bursts,
     ];
 
-    /// Its name and what its parameter is.
+    /// Returns its name and its parameter.
     pub fn title(self) -> (&'static str, &'static str) {
         match self {
             Self::Granularity => ("Granularity", "bytes of a transfer"),
@@ -112,7 +110,7 @@ impl Micro {
         }
     }
 
-    /// The parameter's values, for a file of so many bytes.
+    /// Returns the parameter's values, for a file of `file_bytes` bytes.
     fn parameters(self, file_bytes: u64) -> Vec<i64> {
         let powers = |first: i64, count: u32| (0..count).map(move |i| first << i);
         match self {
@@ -131,30 +129,30 @@ impl Micro {
         }
     }
 
-    /// The patterns it runs with: one, or a first and a second.
+    /// Returns its patterns: one, or a first and a second.
     fn patterns(self) -> Vec<(Pattern, Option<Pattern>)> {
         use Pattern::{RR, RW, SR, SW};
         match self {
             Self::Mix => [(SR, RR), (SR, RW), (SR, SW), (RR, SW), (RR, RW), (SW, RW)]
                 .map(|(first, second)| (first, Some(second)))
                 .to_vec(),
-            // Of random places, neither order nor partition can be told.
+            // Order and partition have no meaning for random places.
             Self::Order | Self::Partitioning => vec![(SR, None), (SW, None)],
             _ => Pattern::ALL.map(|pattern| (pattern, None)).to_vec(),
         }
     }
 }
 
-/// One pattern at one value of one parameter.
+/// Results of one pattern at one value of one parameter.
 #[derive(Clone, Debug, Serialize)]
 pub struct Experiment {
-    /// What varies.
+    /// The micro-benchmark.
     pub micro: Micro,
-    /// The pattern, or the two that are mixed: `SR`, `SR/RW`.
+    /// The pattern, or two mixed patterns: `SR`, `SR/RW`.
     pub pattern: String,
     /// The parameter's value.
     pub parameter: i64,
-    /// Response times of single transfers; `None` where the device refuses the transfer.
+    /// Response times of single transfers; `None` if the device refuses the transfer.
     pub latency: Option<LatencySummary>,
 }
 
@@ -208,7 +206,7 @@ fn measure(
                 _ => {}
             }
         }
-        // One transfer at least, however slow the device.
+        // At least one transfer, however slow the device.
         if i as usize >= IO_COUNT || (i > 0 && begun.elapsed() >= time) {
             return None;
         }
@@ -224,7 +222,7 @@ fn measure(
     let bytes = places_bytes(micro, parameter) as usize;
     match stream::run(file.file(), depth, bytes, &mut source) {
         Ok(run) => Ok(Some(summary(&run))),
-        // Direct I/O at odd sectors: some devices have larger ones.
+        // Direct I/O at odd sectors fails on devices with larger sectors.
         Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -237,13 +235,13 @@ fn places_bytes(micro: Micro, parameter: i64) -> u64 {
     }
 }
 
-/// Where a pattern's transfers go, one after the other.
+/// The sequence of places of a pattern's transfers.
 struct Places {
     micro: Micro,
     pattern: Pattern,
     parameter: i64,
     bytes: u64,
-    /// Bytes of the area that transfers stay in.
+    /// Bytes of the area of the transfers.
     area: u64,
     shift: u64,
     count: u64,
