@@ -216,8 +216,8 @@ impl<'d> QuerySource<'d> {
         Ok(template.fill(&values))
     }
 
-    /// Draws a query until it finds something, with at most `redraws` further draws. Also returns the number of draws, and
-    /// whether the query finds something.
+    /// Draws a query until it finds something, with at most `redraws` further draws. Also returns the number of draws
+    /// and whether the query finds something.
     pub fn answered(&mut self, template: &Template, redraws: u32) -> Result<(String, usize, bool)> {
         for draws in 1.. {
             let query = self.next(template)?;

@@ -82,7 +82,7 @@ pub struct Setting {
     pub processing_us: u64,
 }
 
-/// Which device.
+/// A real or modelled device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Device {
@@ -108,7 +108,7 @@ impl Device {
 /// Results of a device at one setting.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Measurement {
-    /// Which device.
+    /// The device.
     pub device: Device,
     /// The parameters.
     #[serde(flatten)]

@@ -195,7 +195,7 @@ impl Trace {
     }
 }
 
-/// Classifies the background work of runs at ascending values of a parameter.
+/// Classifies the background work of runs: pairs of a parameter's value and seconds.
 pub fn background(runs: &[(f64, f64)]) -> Background {
     let mut sorted = runs.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));

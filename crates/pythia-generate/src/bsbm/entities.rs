@@ -30,7 +30,7 @@ const FEATURE_SHARE: f64 = 0.2333;
 /// The probability that a review has a given rating, of 2^16.
 const RATING_OF_65536: u64 = 45_875;
 
-/// Of 2^16 offers, those delivered within 1, 2, … 9 days; the others take 10.
+/// Offers of 2^16 delivered within 1, 2, … 9 days; the others take 10.
 const DELIVERED_OF_65536: [u32; 9] = [
     4642, 15_763, 32_900, 49_481, 59_949, 64_259, 65_346, 65_519, 65_533,
 ];
