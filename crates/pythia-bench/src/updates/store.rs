@@ -3,7 +3,7 @@
 //! The benchmark works on copies of a store. Commits: each of several clients adds quads with a new subject and a new
 //! literal, several to a commit; the rate is compared with the device's own rate of durable writes. Queries: each runs
 //! on the original store and on copies with some percent of changes, spread over all of it. The runs alternate, so that
-//! other load on the machine affects all alike (MaSM; E7).
+//! other load on the machine affects all alike (MaSM in the Bulletin).
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
