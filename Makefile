@@ -15,7 +15,7 @@ setup-tests:
 build: setup
 	cargo build --release --locked --workspace
 
-# Loads the bundled slice of YAGO and runs the path paper's queries on it.
+# Loads the bundled slice of YAGO and runs the Pythia paper's queries on it.
 demo: build
 	@rm -rf "$(DEMO_STORE)"
 	$(PYTHIA) load -l "$(DEMO_STORE)" testdata/yago/yago-slice.nt.zst

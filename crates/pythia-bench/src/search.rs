@@ -330,7 +330,7 @@ impl Report {
         }
         searches
             .note("n: nodes of the queue read with one batch; ms: measured on this device, median");
-        searches.note("flash ms, PCM ms: modelled after the path paper's devices, reads only");
+        searches.note("flash ms, PCM ms: modelled after the Pythia paper's devices, reads only");
         let mut paths = Table::new(
             "shortest paths from corner to corner, warm, with all their terms",
             &["paths", "rows", "ms"],

@@ -30,7 +30,7 @@ impl Report {
 
     fn title(&self) -> String {
         format!(
-            "The path paper's queries on YAGO: {} triples, {} MiB of cache, {} s a step, seed {}",
+            "The Pythia paper's queries on YAGO: {} triples, {} MiB of cache, {} s a step, seed {}",
             count(self.store.triples),
             self.store.cache_bytes >> 20,
             figure(self.step_seconds).trim_end_matches(".00"),

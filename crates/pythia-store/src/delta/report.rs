@@ -1,4 +1,4 @@
-//! A report on a store's changes and the maintenance that is due: for `pythia compact status`.
+//! A report on a store's changes and the maintenance that is due: for `pythia compact --status`.
 
 use pythia_io::Storage;
 use pythia_log::FOLDER;
