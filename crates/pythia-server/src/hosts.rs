@@ -30,7 +30,7 @@ impl Hosts {
     /// Reads host names (`sparql.example.org`), endings (`*.example.org`), and `*` for any name.
     ///
     /// # Errors
-    /// The advice what to write, if an entry is none of these.
+    /// Returns an error with advice if an entry is not a name.
     pub fn parse(entries: &[impl AsRef<str>]) -> Result<Self, String> {
         let names = entries.iter().map(|entry| Name::parse(entry.as_ref()));
         names.collect::<Result<_, _>>().map(Self)

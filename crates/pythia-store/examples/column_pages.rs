@@ -82,7 +82,7 @@ fn measure(file: &str, column_page_bytes: usize) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The least seconds of so many runs.
+/// Returns the shortest time of several runs, in seconds.
 fn best(
     runs: usize,
     mut run: impl FnMut() -> Result<(), Box<dyn Error>>,

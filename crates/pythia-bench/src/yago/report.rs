@@ -128,7 +128,7 @@ impl Report {
         table.note(
             "whole: parse + plan + run + decode. prepared: run + decode of a query prepared once.",
         );
-        table.note("cold: one run with an empty cache; its pages of the graph and of the dictionary, read from the device in so many submissions (reads).");
+        table.note("cold: one run with an empty cache; its pages of the graph and of the dictionary, read from the device, and the number of submissions (reads).");
         table
     }
 

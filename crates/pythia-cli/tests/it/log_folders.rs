@@ -1,4 +1,4 @@
-//! Stores whose log is in several folders, worked on by commands that are told of none.
+//! Commands without folder options, on stores whose log is in several folders.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ fn commands_use_the_folders_that_the_store_knows_and_refuse_others() {
     }
     assert_eq!(listed.matches("present").count(), 2, "{listed}");
 
-    // Neither load nor update is told of an archive, and both fill it.
+    // Neither load nor update gets an option for the archive, and both fill it.
     let data = folder.path().join("more.nt");
     fs::write(&data, "<http://e/more> <http://e/p> <http://e/o> .\n").expect("written");
     let data = data.display().to_string();
@@ -148,7 +148,7 @@ fn an_emptied_folder_is_accepted_by_the_option_that_the_error_names() {
         "{message}"
     );
     succeeds(&["log-folders", "-l", &store, "--accept-empty", &second]);
-    // What was in it alone is lost; the operator is told of which commits before they are given up.
+    // Commits that only this folder had are lost; salvage names them before it gives them up.
     let found = pythia(&["salvage", "-l", &store]);
     let plan = String::from_utf8_lossy(&found.stdout);
     if !plan.contains("nothing is lost") {

@@ -41,7 +41,7 @@ fn make_store(path: &Path) {
     assert_eq!(database.store().manifest().runs.len(), RUNS);
 }
 
-/// `pythia` with at most so many descriptors.
+/// Runs `pythia` with a limit of open files.
 fn limited(descriptors: u32, arguments: &[&str]) -> Output {
     let mut command = Command::new("sh");
     command.arg("-c").arg("ulimit -n \"$0\" && exec \"$@\"");

@@ -6,7 +6,7 @@ use pythia_rdf::RdfFormat;
 
 use crate::collect::{Trickle, json_ld, options, parse_all, source};
 
-/// What is parsed, sorted, if the text comes in pieces of so many bytes.
+/// Parses a text that arrives in pieces of a given size; returns the quads, sorted.
 fn lines_in_pieces(text: &str, format: RdfFormat, piece: usize, lenient: bool) -> Vec<String> {
     let mut source = source(text, format);
     source.reader = Box::new(Trickle(Cursor::new(text.as_bytes().to_vec()), piece));
@@ -324,7 +324,7 @@ fn xml_bases_hold_but_in_literals() {
         assert_eq!(found.matches("http://a/x/../y").count(), 2, "{found}");
         assert!(found.contains("<http://a/y#f>"), "{found}");
     }
-    // A description within a resource is none.
+    // rdf:Description inside a resource is a property element.
     let nested = format!("<e:l r:parseType='Resource'><e:p {base} r:resource='#f'/></e:l>");
     let found = lines_in_pieces(&xml("", &nested), RdfFormat::RdfXml, 6, false).concat();
     assert!(found.contains("<http://a/y#f>"), "{found}");

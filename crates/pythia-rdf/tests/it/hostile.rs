@@ -8,7 +8,7 @@ use pythia_rdf::{
 
 use crate::collect::{options, parse_all, source};
 
-/// A text that begins with `start` and repeats `unit` for ever, or so many times.
+/// A text that begins with `start` and repeats `unit`, a number of times or endlessly.
 struct Repeat {
     start: io::Cursor<Vec<u8>>,
     unit: Vec<u8>,

@@ -202,7 +202,7 @@ mod tests {
         }
         assert_eq!(tasks.all().len(), REMEMBERED);
         assert!(tasks.get(5).is_none() && tasks.get(6).is_some());
-        let panics = tasks.start("x", &dataset, || panic!("as it is told to"));
+        let panics = tasks.start("x", &dataset, || panic!("on purpose"));
         let panics = panics.expect("none runs");
         wait(&panics);
         assert_eq!(panics.to_json()["success"], false);

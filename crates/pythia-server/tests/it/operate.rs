@@ -452,7 +452,7 @@ fn a_new_or_empty_folder_becomes_an_empty_store_unless_it_is_read_only() {
     assert!(pythia_server::Server::start(config(foreign)).is_err());
 }
 
-/// Its device may not be mounted: an empty store in its place would take updates, and hide what there is.
+/// Its device may not be mounted: an empty store in its place would take updates and hide the data.
 #[test]
 fn a_dataset_whose_folder_is_missing_is_not_made_unless_that_is_wanted() {
     let folder = tempfile::tempdir().expect("a temporary folder");

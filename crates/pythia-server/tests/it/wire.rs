@@ -44,7 +44,7 @@ impl Request {
         self
     }
 
-    /// Asks over a connection of its own, which the server is told to close.
+    /// Sends the request on its own connection and asks the server to close it.
     pub(crate) fn send(&self, address: SocketAddr) -> io::Result<Answer> {
         let mut connection = connect(address)?;
         connection.write_all(&self.bytes(address))?;

@@ -20,7 +20,7 @@ type Rows = Vec<Result<Vec<Option<Term>>, ServiceError>>;
 struct Remote {
     database: Database,
     asked: Mutex<Vec<String>>,
-    /// Breaks off after so many solutions.
+    /// Breaks off after this number of solutions.
     breaks_after: Option<usize>,
     delay: Duration,
 }

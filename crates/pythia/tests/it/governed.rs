@@ -399,7 +399,7 @@ fn a_query_has_its_own_budget_within_the_process() {
     assert!(database.usage().spilled_bytes > 0);
 }
 
-/// A star of so many arms around the nodes of [`graph`], each with one match.
+/// A star with a number of arms around the nodes of [`graph`], each with one match.
 fn star(arms: usize) -> String {
     let arm = |n: usize| format!("; <http://e/{}> ?o{n} ", ["next", "value", "name"][n % 3]);
     let arms: String = (0..arms).map(arm).collect();

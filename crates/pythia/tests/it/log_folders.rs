@@ -138,7 +138,7 @@ fn all_who_open_a_store_name_the_folder_that_is_missing() {
 fn backups_and_the_archive_that_the_store_knows_restore_every_commit() {
     let home = Home::new();
     backup(&home.path("store"), &home.path("backup")).unwrap();
-    // As a command does that is told of no folders.
+    // Like a command without folder options.
     for round in 1..6 {
         home.insert(&home.open(&[], None), round * 30..(round + 1) * 30);
     }

@@ -22,6 +22,7 @@ mod property_paths;
 mod sparqltest;
 mod store;
 mod support;
+mod tidy;
 mod update;
 mod visible;
 mod w3c;

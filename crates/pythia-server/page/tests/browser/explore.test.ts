@@ -51,7 +51,7 @@ test("paths keep to what is chosen", async () => {
   assert.match(await page.locator(".found li").first().innerText(), /isPoliticianOf.*France.*isLocatedIn.*Athens/s);
 });
 
-/** Waits until the drawing has so many nodes. */
+/** Waits until the drawing has this number of nodes. */
 async function shown(page: Page, count: number): Promise<void> {
   await page.waitForFunction((wanted) => document.querySelectorAll("g.node").length === wanted, count);
 }

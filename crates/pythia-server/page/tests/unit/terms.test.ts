@@ -54,7 +54,7 @@ test("paths share nodes, and inverse edges point back", () => {
   assert.ok(graph.edges.has("<http://e/c> http://e/q <http://e/b>"));
 });
 
-test("a drawing holds only so many nodes", () => {
+test("a drawing holds a limited number of nodes", () => {
   const draft = new Draft();
   for (let at = 0; at < MOST_NODES + 5; at++) draft.node(iri(`http://e/${at}`));
   assert.equal(draft.done().nodes.size, MOST_NODES);

@@ -403,7 +403,7 @@ impl Generator {
         for _ in 0..self.below(3) {
             clauses.push(format!("FROM NAMED {}", self.graph()));
         }
-        // Oxigraph asks each clause anew, so a graph named twice is there twice.
+        // Oxigraph evaluates each clause separately, so a graph named twice counts twice.
         clauses.sort();
         clauses.dedup();
         clauses

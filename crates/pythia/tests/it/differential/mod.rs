@@ -32,7 +32,7 @@ use generator::Generator;
 const CASES: u64 = 8_000;
 /// Queries asked of each graph.
 const QUERIES: u64 = 40;
-/// A run stops after so many differences.
+/// A run stops after this number of differences.
 const FAILURES_MAX: usize = 5;
 
 /// A graph and a query.
