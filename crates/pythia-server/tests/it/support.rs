@@ -56,6 +56,9 @@ impl Served {
     fn run(server: Server, folder: tempfile::TempDir) -> Self {
         let (address, handle) = (server.addresses()[0], server.handle());
         let agent = Agent::config_builder()
+            // A server that refuses a request before it has read the body may close the connection, and the next
+            // request over it would fail.
+            .max_idle_connections(0)
             .http_status_as_error(false)
             .max_redirects(0)
             .allow_non_standard_methods(true)
