@@ -74,7 +74,7 @@ def size(text):
 
 
 def guarded(measure, chosen):
-    """Measures, and gives the exit code: trouble is told in a line, and no process outlives this one."""
+    """Measures and returns the exit code. An error becomes one line, and all started processes end."""
     processes.raise_on_signals()
     try:
         return measure(chosen)
@@ -89,19 +89,8 @@ def guarded(measure, chosen):
 
 
 def main(given=None):
-    """Gives the exit code: 0 if all engines asked for were measured, 1 if one was not."""
-    chosen = arguments(given)
-    processes.raise_on_signals()
-    try:
-        return compare(chosen)
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
-    except data.Missing as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    finally:
-        processes.stop_all()
+    """Returns the exit code: 0 if all engines asked for were measured, 1 if one was not."""
+    return guarded(compare, arguments(given))
 
 
 def compare(chosen):

@@ -159,7 +159,7 @@ impl Running {
     /// Kills it. Returns false if it had found the store locked.
     ///
     /// # Errors
-    /// If it had ended by itself for another reason, or one of its threads had panicked.
+    /// Fails if it had ended by itself for another reason, or one of its threads had panicked.
     fn end(&mut self) -> Result<bool> {
         let ended = self.child.try_wait()?;
         if ended.is_none() {

@@ -1,4 +1,4 @@
-//! What the commands say of a damaged log, and their exit codes.
+//! Messages and exit codes of the commands on a damaged log.
 
 use std::fs;
 use std::path::Path;
