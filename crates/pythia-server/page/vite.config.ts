@@ -1,31 +1,43 @@
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { gzipSync } from "node:zlib";
+import { writeFileSync } from "node:fs";
+import { extname, join } from "node:path";
 import { defineConfig, type Plugin } from "vite";
 
 // Relative addresses, so that the page works below any path of a reverse proxy; nothing inlined,
 // as the server's content security policy forbids inline scripts, styles and data: addresses.
 export default defineConfig({
   base: "./",
-  plugins: [compressed()],
+  plugins: [table()],
   build: {
     target: ["chrome123", "firefox121", "safari17.5"],
     assetsInlineLimit: 0,
+    license: { fileName: "LICENSES.md" },
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
     chunkSizeWarningLimit: 700,
   },
 });
 
-/** Each file with its compressed twin, made when all is written, so that the server compresses nothing. */
-function compressed(): Plugin {
+const MEDIA_TYPES: Record<string, string> = {
+  ".css": "text/css; charset=utf-8",
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".svg": "image/svg+xml",
+};
+
+/** Writes `assets.rs`, the table of the built files that `page.rs` includes. */
+function table(): Plugin {
   return {
-    name: "compressed",
+    name: "table",
     writeBundle({ dir = "" }, bundle) {
-      for (const name of Object.keys(bundle)) {
-        const file = join(dir, name);
-        writeFileSync(`${file}.gz`, gzipSync(readFileSync(file), { level: 9 }));
-      }
+      const rows = Object.keys(bundle).sort().flatMap((name) => {
+        const type = MEDIA_TYPES[extname(name)];
+        if (type === undefined && extname(name) !== ".md") {
+          throw new Error(`${name}: no media type is known for this file`);
+        }
+        const path = JSON.stringify(name);
+        return type === undefined ? [] : `    Asset::new(${path}, "${type}", include_bytes!(${path})),\n`;
+      });
+      writeFileSync(join(dir, "assets.rs"), `// Written by vite.config.ts.\nvec![\n${rows.join("")}]\n`);
     },
   };
 }

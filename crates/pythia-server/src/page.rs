@@ -1,12 +1,17 @@
-//! The web page: its files, built into the program (see `build.rs`), with headers for caching and security.
+//! The web page: the files in `page/dist`, built into the program, with headers for caching and security.
 
-use std::sync::Arc;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::Write;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::response::Response;
 use axum::routing::get;
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
     HeaderName, IF_NONE_MATCH, REFERRER_POLICY, VARY, WWW_AUTHENTICATE,
@@ -21,13 +26,30 @@ struct Asset {
     /// The path, without the leading slash.
     path: &'static str,
     media_type: &'static str,
-    hash: &'static str,
     bytes: &'static [u8],
     /// The bytes, compressed.
-    gzip: &'static [u8],
+    gzip: Bytes,
+    hash: u64,
 }
 
-static ASSETS: &[Asset] = include!(concat!(env!("OUT_DIR"), "/assets.rs"));
+impl Asset {
+    fn new(path: &'static str, media_type: &'static str, bytes: &'static [u8]) -> Self {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        let mut hasher = DefaultHasher::new();
+        hasher.write(bytes);
+        gzip.write_all(bytes).expect("memory takes all bytes");
+        Self {
+            path,
+            media_type,
+            bytes,
+            gzip: gzip.finish().expect("memory takes all bytes").into(),
+            hash: hasher.finish(),
+        }
+    }
+}
+
+/// The files that `scripts/build-page` built.
+static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| include!("../page/dist/assets.rs"));
 
 const INDEX: &str = "index.html";
 
@@ -69,13 +91,13 @@ fn asset(path: &str, headers: &HeaderMap) -> Result<Response, HttpError> {
     let asset = asset.ok_or_else(|| HttpError::not_found(format!("there is no file {path}")))?;
     let compressed = accepts_gzip(headers);
     let etag = match compressed {
-        true => format!("\"{}-gzip\"", asset.hash),
-        false => format!("\"{}\"", asset.hash),
+        true => format!("\"{:016x}-gzip\"", asset.hash),
+        false => format!("\"{:016x}\"", asset.hash),
     };
     let known = matches(headers, &etag);
     let body = match (known, compressed) {
         (true, _) => Body::empty(),
-        (false, true) => Body::from(asset.gzip),
+        (false, true) => Body::from(asset.gzip.clone()),
         (false, false) => Body::from(asset.bytes),
     };
     let mut response = Response::new(body);

@@ -5,7 +5,7 @@ import { parseLine } from "../rdf/ntriples.ts";
 import { address, datasetAddress, Problem, request, requestJson } from "./connection.ts";
 import { ResultReader, type Row } from "./result-stream.ts";
 
-/** A part of a plan. See crates/pythia-query/src/explain.rs. */
+/** A part of a plan. See crates/pythia-exec/src/explain.rs. */
 export interface PlanNode {
   operator: string;
   detail?: string;
