@@ -8,6 +8,7 @@ mod table;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -21,7 +22,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 /// Exit codes: 0 success, 1 runtime error, 2 usage error, 3 data error (a syntax error in the
 /// input, or a damaged store).
 #[derive(Parser)]
-#[command(name = "pythia", version, verbatim_doc_comment, max_term_width = 100)]
+#[command(name = "pythia", version = VERSION.as_str(), verbatim_doc_comment, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -54,6 +55,15 @@ enum Command {
         shell: clap_complete::Shell,
     },
 }
+
+/// The version with the facts that tell builds and their stores apart: `0.1.0 (a1b2c3d4, store formats 1–5)`.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let (oldest, newest) = pythia::STORE_FORMATS.into_inner();
+    let mut facts = vec![env!("PYTHIA_BUILD").to_owned()];
+    facts.retain(|fact| !fact.is_empty());
+    facts.push(format!("store formats {oldest}–{newest}"));
+    format!("{} ({})", env!("CARGO_PKG_VERSION"), facts.join(", "))
+});
 
 fn main() -> ExitCode {
     allocator::give_back_soon();

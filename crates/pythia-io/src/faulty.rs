@@ -115,10 +115,10 @@ pub struct FaultyStorage {
 
 struct Device {
     inner: Arc<dyn Storage>,
-    state: Mutex<State>,
+    state: Mutex<SimulatedDevice>,
 }
 
-struct State {
+struct SimulatedDevice {
     plan: FaultPlan,
     operations: u64,
     appended: u64,
@@ -158,7 +158,7 @@ impl FaultyStorage {
         Self {
             device: Arc::new(Device {
                 inner,
-                state: Mutex::new(State {
+                state: Mutex::new(SimulatedDevice {
                     plan,
                     operations: 0,
                     appended: 0,
@@ -267,7 +267,7 @@ impl Device {
     }
 
     /// Loses what was not synced, as the seed decides.
-    fn crash(&self, state: &mut State) -> Result<(), IoError> {
+    fn crash(&self, state: &mut SimulatedDevice) -> Result<(), IoError> {
         state.crashed = true;
         let mut random = Random(state.plan.seed ^ state.operations.rotate_left(32));
         for rename in std::mem::take(&mut state.renames).into_iter().rev() {

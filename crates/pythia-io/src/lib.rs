@@ -6,12 +6,16 @@
 //! - [`BufferPool`] holds pages within a hard budget; [`PagedFile`] returns pages, one or (better) a batch at a
 //!   time; [`PageWriter`] writes them.
 //!
+//! - [`bytes`] reads and writes the small structures of files, checked.
+//! - [`TemporaryFile`] is for data that does not fit into memory.
+//! - [`system`] has the wall clock, randomness and the machine's memory.
 //! - [`probe`] measures the speed of a device; the resulting [`DeviceProfile`] sets queue depths and read-ahead.
 //!
 //! Every page has a checksum of its bytes and its place ([`seal_page`]), which is verified when the page enters
 //! the pool. No file is mapped into memory, and nothing above this crate touches a file of a store.
 
 mod aligned;
+pub mod bytes;
 mod descriptors;
 mod device;
 mod error;
@@ -24,6 +28,8 @@ pub mod probe;
 mod reader;
 mod storage;
 mod subfolder;
+pub mod system;
+mod temporary;
 
 pub use aligned::AlignedBuffer;
 pub use descriptors::{descriptors_max, raise_descriptors_max};
@@ -44,3 +50,4 @@ pub use storage::{
     WriteFile, merge_reads,
 };
 pub use subfolder::Subfolder;
+pub use temporary::{TemporaryError, TemporaryFile, TemporarySpace};

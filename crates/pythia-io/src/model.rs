@@ -162,11 +162,11 @@ struct Device {
     clock: ModelClock,
     log: LogModel,
     started: Instant,
-    state: Mutex<State>,
+    state: Mutex<Timeline>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Timeline {
     /// The virtual clock.
     now: Duration,
     /// Time at which all bytes requested so far have been transferred.

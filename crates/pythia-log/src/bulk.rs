@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use pythia_io::{IoError, SequentialReader, Storage, WriteFile};
 
-use crate::bytes::{Cursor, push_bytes, push_varint};
 use crate::change::{Change, ChangeSet, NO_GRAPH};
 use crate::format::{PAYLOAD_BYTES_MAX, checksum};
 use crate::group::decompress;
 use crate::{LogError, StoreId};
+use pythia_io::bytes::{ByteReader, push_bytes, push_varint};
 
 const MAGIC: [u8; 8] = *b"PythiaBk";
 /// Stored length, uncompressed length, checksum.
@@ -45,7 +45,7 @@ impl Bulk {
         push_varint(out, self.chunks);
     }
 
-    pub(crate) fn decode(cursor: &mut Cursor<'_>) -> Result<Self, LogError> {
+    pub(crate) fn decode(cursor: &mut ByteReader<'_>) -> Result<Self, LogError> {
         Ok(Self {
             name: cursor.text()?.to_owned(),
             bytes: cursor.varint()?,
@@ -69,12 +69,12 @@ impl BulkChunk {
             return Ok(vec![Self::new(changes)?]);
         }
         let mut chunks = Vec::new();
-        let mut part = Part::default();
+        let mut part = ChunkBuilder::default();
         for change in changes.changes() {
             part.push(changes, change);
             if part.set.changes().len() == CHUNK_CHANGES || part.set.key_bytes() > CHUNK_KEY_BYTES {
                 chunks.push(Self::new(&part.set)?);
-                part = Part::default();
+                part = ChunkBuilder::default();
             }
         }
         chunks.push(Self::new(&part.set)?);
@@ -163,12 +163,12 @@ impl BulkWriter {
 
 /// A part of a change set, with only the terms that it needs.
 #[derive(Default)]
-struct Part {
+struct ChunkBuilder {
     set: ChangeSet,
     indexes: HashMap<u32, u32>,
 }
 
-impl Part {
+impl ChunkBuilder {
     fn push(&mut self, whole: &ChangeSet, change: &Change) {
         let Self { set, indexes } = self;
         let quad = change.quad.map(|index| match index {
@@ -228,7 +228,7 @@ impl BulkReader {
         let offset = self.bulk.bytes - self.reader.remaining();
         let mut header = [0; CHUNK_HEADER_BYTES];
         read_exact(&mut self.reader, &self.bulk, &mut header)?;
-        let mut cursor = Cursor::new(&header, &self.bulk.name, offset);
+        let mut cursor = ByteReader::at(&self.bulk.name, offset, &header);
         let stored_bytes = cursor.u32()? as usize;
         let (bytes, expected) = (cursor.u32()? as usize, cursor.u32()?);
         if stored_bytes as u64 > self.reader.remaining() || bytes > PAYLOAD_BYTES_MAX {
@@ -248,7 +248,7 @@ impl BulkReader {
             ));
         }
         let payload = decompress(&stored, bytes, &self.bulk.name, offset)?;
-        let mut cursor = Cursor::new(&payload, &self.bulk.name, offset);
+        let mut cursor = ByteReader::at(&self.bulk.name, offset, &payload);
         let set = ChangeSet::decode(&mut cursor)?;
         self.read += 1;
         Ok(set)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pythia_io::{AlignedBuffer, IoError, ReadRequest, Storage};
 
-use crate::format::{BLOCK_BYTES, FOLDER, FileHeader, GroupHeader, Place, parse_file_name};
+use crate::format::{BLOCK_BYTES, FOLDER, FileHeader, GroupHeader, LogPoint, parse_file_name};
 use crate::record::{Begun, Record, RecordState};
 use crate::{LogError, StoreId};
 
@@ -49,7 +49,7 @@ pub(crate) struct Catalog {
     /// The log folders; empty if only the archive was listed.
     devices: Vec<Arc<dyn Storage>>,
     /// The beginnings of epochs: epoch and place, ascending.
-    epochs: Vec<(u64, Place)>,
+    epochs: Vec<(u64, LogPoint)>,
 }
 
 impl Catalog {
@@ -69,44 +69,25 @@ impl Catalog {
         // The archive comes last, so that a file that moves there meanwhile is seen twice, not missed.
         for (index, storage) in devices.iter().chain(archive).enumerate() {
             for name in list_folder(&**storage)? {
-                let Some((device, sequence)) = parse_file_name(&name) else {
-                    continue;
-                };
-                let name = format!("{FOLDER}/{name}");
                 let is_archived = index >= devices.len();
-                let storage = Arc::clone(storage);
-                let (header, bytes) = match read_header(&*storage, &name)? {
-                    Header::Whole(header, bytes) => (header, bytes),
-                    Header::Gone => continue,
-                    bad => {
-                        headless.push(Headless {
-                            storage,
-                            name,
-                            device,
-                            sequence,
-                            is_short: bad == Header::Short,
-                            is_archived,
-                        });
+                let file = match Listed::find(storage, &name, is_archived)? {
+                    Listed::File(file) => file,
+                    Listed::Headless(file) => {
+                        headless.push(file);
                         continue;
                     }
+                    Listed::Nothing => continue,
                 };
-                if header.store != store {
+                if file.header.store != store {
+                    let is_own = index == 0 && !devices.is_empty();
                     return Err(LogError::ForeignFile {
-                        file: path_in(&*storage, index == 0 && !devices.is_empty(), &name),
+                        file: path_in(&**storage, is_own, &file.name),
                         expected: store,
-                        found: header.store,
+                        found: file.header.store,
                     });
                 }
-                let file = CatalogFile {
-                    storage,
-                    name,
-                    device,
-                    sequence,
-                    header,
-                    bytes,
-                    is_archived,
-                };
-                found.entry((device, sequence)).or_insert(file);
+                let key = (file.device, file.sequence);
+                found.entry(key).or_insert(file);
             }
         }
         // A damaged copy of a file that the log still has does no harm.
@@ -114,7 +95,7 @@ impl Catalog {
             .retain(|file| !file.is_archived || !found.contains_key(&(file.device, file.sequence)));
         let mut files: Vec<CatalogFile> = found.into_values().collect();
         files.sort_by_key(|file| (file.header.epoch, file.header.lower, file.device));
-        let mut epochs: Vec<(u64, Place)> = Vec::new();
+        let mut epochs: Vec<(u64, LogPoint)> = Vec::new();
         for file in &files {
             if epochs
                 .last()
@@ -149,7 +130,7 @@ impl Catalog {
     /// Returns the epoch whose group of this number counts. A later epoch replaces the groups from its beginning
     /// on.
     pub(crate) fn epoch_of(&self, group: u64) -> Option<u64> {
-        let begun = |(_, begin): &&(u64, Place)| begin.group <= group;
+        let begun = |(_, begin): &&(u64, LogPoint)| begin.group <= group;
         self.epochs
             .iter()
             .rev()
@@ -173,7 +154,7 @@ impl Catalog {
 
     /// Returns the latest place, not after `position`, from which reading finds all groups that still count: they
     /// are in files that begin there or later, or in files that also hold earlier groups.
-    pub(crate) fn start(&self, position: u64) -> Option<Place> {
+    pub(crate) fn start(&self, position: u64) -> Option<LogPoint> {
         let counts = |file: &&CatalogFile| {
             let lower = file.header.lower;
             lower.position <= position && self.epoch_of(lower.group) == Some(file.header.epoch)
@@ -187,7 +168,7 @@ impl Catalog {
     }
 
     /// Returns the first place of any file.
-    pub(crate) fn first(&self) -> Option<Place> {
+    pub(crate) fn first(&self) -> Option<LogPoint> {
         self.files.iter().map(|file| file.header.lower).min()
     }
 
@@ -219,7 +200,7 @@ impl Catalog {
     }
 
     /// Returns the record to write for a log that was found durable up to `end`.
-    pub(crate) fn recovered_record(&self, end: Place) -> Record {
+    pub(crate) fn recovered_record(&self, end: LogPoint) -> Record {
         let mut newest: BTreeMap<u32, Begun> = BTreeMap::new();
         for file in &self.files {
             let begun = Begun {
@@ -245,7 +226,7 @@ impl Catalog {
     /// that this process may not write.
     pub(crate) fn sync_last(&self) -> Result<(), LogError> {
         let newest = self
-            .recovered_record(Place {
+            .recovered_record(LogPoint {
                 group: 1,
                 position: 1,
             })
@@ -293,6 +274,45 @@ fn path_in(storage: &dyn Storage, is_own: bool, name: &str) -> String {
     match storage.place().filter(|_| !is_own) {
         Some(place) => format!("{place}/{name}"),
         None => name.to_owned(),
+    }
+}
+
+/// A name in a folder of the log.
+enum Listed {
+    File(CatalogFile),
+    Headless(Headless),
+    /// It is not the name of a log file, or the file was removed meanwhile.
+    Nothing,
+}
+
+impl Listed {
+    /// Reads the header of the file with this name in the folder of the log.
+    fn find(storage: &Arc<dyn Storage>, name: &str, is_archived: bool) -> Result<Self, LogError> {
+        let Some((device, sequence)) = parse_file_name(name) else {
+            return Ok(Self::Nothing);
+        };
+        let name = format!("{FOLDER}/{name}");
+        let storage = Arc::clone(storage);
+        Ok(match read_header(&*storage, &name)? {
+            Header::Whole(header, bytes) => Self::File(CatalogFile {
+                storage,
+                name,
+                device,
+                sequence,
+                header,
+                bytes,
+                is_archived,
+            }),
+            Header::Gone => Self::Nothing,
+            bad => Self::Headless(Headless {
+                storage,
+                name,
+                device,
+                sequence,
+                is_short: bad == Header::Short,
+                is_archived,
+            }),
+        })
     }
 }
 

@@ -6,7 +6,7 @@
 use pythia_rdf::{TermId, TermKey, TermKind};
 
 use crate::LogError;
-use crate::bytes::{Cursor, push_bytes, push_varint};
+use pythia_io::bytes::{ByteReader, push_bytes, push_varint};
 
 /// The index of the default graph in a [`Change`].
 pub const NO_GRAPH: u32 = u32::MAX;
@@ -165,14 +165,14 @@ impl ChangeSet {
     }
 
     /// Reads what [`Self::encode`] wrote.
-    pub(crate) fn decode(cursor: &mut Cursor<'_>) -> Result<Self, LogError> {
+    pub(crate) fn decode(cursor: &mut ByteReader<'_>) -> Result<Self, LogError> {
         let mut set = Self::new();
-        for _ in 0..cursor.count()? {
+        for _ in 0..cursor.count(1)? {
             let term = decode_term(cursor)?;
             set.add_term(term);
         }
-        let count = cursor.count()?;
-        set.changes.reserve(count.min(cursor.left() / 4 + 1));
+        let count = cursor.count(1)?;
+        set.changes.reserve(count.min(cursor.remaining() / 4 + 1));
         for _ in 0..count {
             let change = decode_change(cursor, set.terms.len() as u64)?;
             set.changes.push(change);
@@ -181,12 +181,12 @@ impl ChangeSet {
     }
 }
 
-fn decode_term<'a>(cursor: &mut Cursor<'a>) -> Result<LogTerm<'a>, LogError> {
+fn decode_term<'a>(cursor: &mut ByteReader<'a>) -> Result<LogTerm<'a>, LogError> {
     let tag = cursor.u8()?;
     if tag == INLINE {
         let id = TermId(cursor.u64()?);
         if !id.kind().is_inline() {
-            return Err(cursor.error("an inline term is of no inline kind"));
+            return Err(cursor.corrupt("an inline term of an inline kind"));
         }
         return Ok(LogTerm::Inline(id));
     }
@@ -195,16 +195,16 @@ fn decode_term<'a>(cursor: &mut Cursor<'a>) -> Result<LogTerm<'a>, LogError> {
             let bytes = cursor.bytes()?;
             Ok(LogTerm::Key(TermKey { kind, bytes }))
         }
-        _ => Err(cursor.error("a term is of no known kind")),
+        _ => Err(cursor.corrupt("a term of a known kind")),
     }
 }
 
-fn decode_change(cursor: &mut Cursor<'_>, term_count: u64) -> Result<Change, LogError> {
+fn decode_change(cursor: &mut ByteReader<'_>, term_count: u64) -> Result<Change, LogError> {
     let first = cursor.varint()?;
     let (subject, predicate, object) = (first >> 1, cursor.varint()?, cursor.varint()?);
     let graph = cursor.varint()?;
     if subject.max(predicate).max(object) >= term_count || graph > term_count {
-        return Err(cursor.error("a change names a term that is not in the table"));
+        return Err(cursor.corrupt("a change of terms that are in the table"));
     }
     let graph = graph.checked_sub(1).map_or(NO_GRAPH, |graph| graph as u32);
     Ok(Change {
@@ -225,7 +225,7 @@ mod tests {
         fn changes_come_back(set in any_change_set()) {
             let mut bytes = Vec::new();
             set.encode(&mut bytes);
-            let mut cursor = Cursor::new(&bytes, "log", 0);
+            let mut cursor = ByteReader::at("log", 0, &bytes);
             let back = ChangeSet::decode(&mut cursor).unwrap();
             prop_assert!(cursor.is_at_end());
             prop_assert_eq!(back.changes(), set.changes());
@@ -239,15 +239,15 @@ mod tests {
             let mut bytes = Vec::new();
             set.encode(&mut bytes);
             let cut = cut.index(bytes.len());
-            prop_assert!(ChangeSet::decode(&mut Cursor::new(&bytes[..cut], "log", 0)).is_err());
+            prop_assert!(ChangeSet::decode(&mut ByteReader::at("log", 0, &bytes[..cut])).is_err());
             let at = at.index(bytes.len());
             bytes[at] ^= 1 << bit;
-            let _ = ChangeSet::decode(&mut Cursor::new(&bytes, "log", 0));
+            let _ = ChangeSet::decode(&mut ByteReader::at("log", 0, &bytes));
         }
 
         #[test]
         fn random_bytes_never_panic(bytes: Vec<u8>) {
-            let _ = ChangeSet::decode(&mut Cursor::new(&bytes, "log", 0));
+            let _ = ChangeSet::decode(&mut ByteReader::at("log", 0, &bytes));
         }
     }
 }

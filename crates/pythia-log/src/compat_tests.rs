@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pythia_io::{MemoryStorage, Storage};
 use pythia_rdf::{TermKey, TermKind};
 
-use crate::format::{BLOCK_BYTES, FileHeader, GroupHeader, Place, file_name};
+use crate::format::{BLOCK_BYTES, FileHeader, GroupHeader, LogPoint, file_name};
 use crate::group::seal;
 use crate::record::{Begun, RECORD_NAME, Record};
 use crate::tests::{Devices, options};
@@ -38,8 +38,8 @@ fn assert_block(block: &[u8], expected: &str) {
     assert!(rest.iter().all(|byte| *byte == 0));
 }
 
-fn place(group: u64, position: u64) -> Place {
-    Place { group, position }
+fn place(group: u64, position: u64) -> LogPoint {
+    LogPoint { group, position }
 }
 
 /// Returns a change set that adds the quad (a, a, a) of the IRI http://e/a to the default graph.
@@ -173,6 +173,19 @@ fn log_1() -> Devices {
     vec![Arc::new(storage)]
 }
 
+/// Opens a log for writing and commits once, at time 4.
+fn opened_with_commit(devices: &Devices) -> Log {
+    let (log, _) = Log::open(devices.clone(), STORE, Position(1), options()).unwrap();
+    let set = changes();
+    let entry = Entry {
+        time: 4,
+        key: None,
+        changes: Changes::Inline(&set),
+    };
+    log.wait(log.submit(&[entry]).unwrap()).unwrap();
+    log
+}
+
 fn read(devices: &Devices) -> Result<Vec<(u64, u64)>, LogError> {
     let reader = LogReader::open(devices.clone(), None, STORE);
     let mut read = Vec::new();
@@ -237,15 +250,7 @@ fn a_log_of_format_1_gets_its_record_when_it_is_opened_for_writing() {
     );
     put(&*devices[0], &newest, &sound);
 
-    let (log, _) = Log::open(devices.clone(), STORE, Position(1), options()).unwrap();
-    let set = changes();
-    let entry = Entry {
-        time: 4,
-        key: None,
-        changes: Changes::Inline(&set),
-    };
-    log.wait(log.submit(&[entry]).unwrap()).unwrap();
-    log.close().unwrap();
+    opened_with_commit(&devices).close().unwrap();
     let bytes = devices[0].read_all(&file_name(0, 3)).unwrap();
     assert_eq!(bytes[8], 2, "new files are of format 2");
     assert_eq!(read(&devices).unwrap(), [(1, 1), (2, 2), (3, 3), (4, 4)]);
@@ -271,14 +276,7 @@ fn a_log_of_format_1_whose_first_record_was_interrupted_opens() {
 fn salvage_says_that_the_record_is_missing() {
     let devices = log_1();
     for _ in 0..2 {
-        let (log, _) = Log::open(devices.clone(), STORE, Position(1), options()).unwrap();
-        let set = changes();
-        let entry = Entry {
-            time: 4,
-            key: None,
-            changes: Changes::Inline(&set),
-        };
-        log.wait(log.submit(&[entry]).unwrap()).unwrap();
+        drop(opened_with_commit(&devices));
     }
     assert!(
         crate::salvage(&devices, STORE, Position(1), false)

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use pythia_io::{LogFile, Storage};
+use pythia_io::{LogFile, Storage, system};
 
 use crate::LogError;
 use crate::bulk::Bulk;
-use crate::format::{BLOCK_BYTES, FileHeader, Place, file_name};
+use crate::format::{BLOCK_BYTES, FileHeader, LogPoint, file_name};
 
 /// A device of the log.
 #[derive(Debug)]
@@ -50,11 +50,11 @@ pub(crate) struct FileInfo {
     /// Bytes with groups in them.
     pub(crate) used_bytes: u64,
     /// The place where the file begins.
-    pub(crate) lower: Place,
+    pub(crate) lower: LogPoint,
     /// True if opening the log may begin here, because no later epoch has replaced the file's groups.
     pub(crate) may_start: bool,
     /// All groups and commits of the file are before this place.
-    pub(crate) end: Place,
+    pub(crate) end: LogPoint,
     /// Bulk files that its commits name.
     pub(crate) bulks: Vec<Bulk>,
     /// True if a copy is in the archive.
@@ -155,12 +155,12 @@ impl Device {
             sequence,
             bytes: file.len(),
             used_bytes: BLOCK_BYTES as u64,
-            lower: Place {
+            lower: LogPoint {
                 group: 0,
                 position: 0,
             },
             may_start: true,
-            end: Place {
+            end: LogPoint {
                 group: 0,
                 position: 0,
             },
@@ -171,7 +171,7 @@ impl Device {
             file: file.into(),
             offset: 0,
             taken: 0,
-            nonce: rand::random::<u64>().max(1),
+            nonce: system::random_u64().max(1),
             info,
         });
         Ok(())
@@ -229,7 +229,7 @@ impl Device {
     }
 
     /// Records that a group of `bytes` was written.
-    pub(crate) fn advance(&mut self, bytes: u64, end: Place, bulks: &[Bulk]) {
+    pub(crate) fn advance(&mut self, bytes: u64, end: LogPoint, bulks: &[Bulk]) {
         if let Some(current) = &mut self.current {
             current.offset = current.offset.max(BLOCK_BYTES as u64) + bytes;
             current.taken = 0;
@@ -246,7 +246,7 @@ impl Device {
     }
 
     /// Returns where the current file begins, if it was written to.
-    pub(crate) fn current_lower(&self) -> Option<Place> {
+    pub(crate) fn current_lower(&self) -> Option<LogPoint> {
         let written = self.current.as_ref().filter(|file| file.offset > 0);
         written.map(|file| file.info.lower)
     }

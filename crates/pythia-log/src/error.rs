@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pythia_io::IoError;
+use pythia_io::bytes::BytesError;
 
 use crate::{Position, StoreId};
 
@@ -146,6 +147,32 @@ pub enum LogError {
         /// The longest allowed.
         maximum: usize,
     },
+}
+
+impl From<BytesError> for LogError {
+    fn from(error: BytesError) -> Self {
+        match error {
+            BytesError::Corrupt {
+                file,
+                offset,
+                position,
+                message,
+            } => Self::Corrupt {
+                file,
+                offset,
+                message: format!("{message} (byte {position} of the payload)"),
+            },
+            BytesError::Version {
+                file,
+                found,
+                supported,
+            } => Self::Version {
+                file,
+                found,
+                supported,
+            },
+        }
+    }
 }
 
 impl LogError {

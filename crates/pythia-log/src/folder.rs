@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use pythia_io::Storage;
+use pythia_io::{Storage, system};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Header, list_folder, read_header};
@@ -30,7 +30,7 @@ pub struct FolderId(pub [u8; 16]);
 impl FolderId {
     /// Makes the id of a new folder.
     pub fn random() -> Self {
-        Self(rand::random())
+        Self(system::random_bytes())
     }
 }
 

@@ -7,7 +7,7 @@ use pythia_io::ALIGNMENT;
 use serde::{Deserialize, Serialize};
 
 use crate::LogError;
-use crate::bytes::Cursor;
+use pythia_io::bytes::ByteReader;
 
 /// The log format that this program writes, and the newest it reads. Files of format 1 were begun without a record
 /// and have no nonce.
@@ -117,7 +117,7 @@ pub(crate) fn is_bulk_name(name: &str) -> bool {
 
 /// A group's number and the position of its first commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct LogPoint {
     pub(crate) group: u64,
     pub(crate) position: u64,
 }
@@ -130,11 +130,11 @@ pub(crate) struct FileHeader {
     /// The epoch: the number of times that the log was opened for writing.
     pub(crate) epoch: u64,
     /// The place where the epoch begins. Groups of older epochs from there on do not count.
-    pub(crate) begin: Place,
+    pub(crate) begin: LogPoint,
     /// Everything before this place was durable when the header was written, and the file holds nothing before it.
-    pub(crate) lower: Place,
+    pub(crate) lower: LogPoint,
     /// The device's earlier files hold nothing from this place on.
-    pub(crate) upper: Place,
+    pub(crate) upper: LogPoint,
     /// A random number that distinguishes the file from others with its name; 0 in format 1.
     pub(crate) nonce: u64,
 }
@@ -162,7 +162,7 @@ impl FileHeader {
         let Some(bytes) = bytes.get(..FILE_HEADER_BYTES) else {
             return Ok(None);
         };
-        let mut cursor = Cursor::new(bytes, file, 0);
+        let mut cursor = ByteReader::at(file, 0, bytes);
         if cursor.array()? != FILE_MAGIC {
             return Ok(None);
         }
@@ -183,10 +183,10 @@ impl FileHeader {
         let device = cursor.u32()?;
         let store = StoreId(cursor.array()?);
         let epoch = cursor.u64()?;
-        let mut place = || -> Result<Place, LogError> {
+        let mut place = || -> Result<LogPoint, LogError> {
             let group = cursor.u64()?;
             let position = cursor.u64()?;
-            Ok(Place { group, position })
+            Ok(LogPoint { group, position })
         };
         let header = Self {
             store,
@@ -197,7 +197,7 @@ impl FileHeader {
             upper: place()?,
             nonce: if version > 1 { cursor.u64()? } else { 0 },
         };
-        let checksum = crc32c::crc32c(&bytes[..FILE_HEADER_BYTES - cursor.left()]);
+        let checksum = crc32c::crc32c(&bytes[..FILE_HEADER_BYTES - cursor.remaining()]);
         Ok((cursor.u32()? == checksum).then_some(header))
     }
 }
@@ -250,7 +250,7 @@ impl GroupHeader {
     /// Reads the header of the group that begins here. Also returns whether the group is whole. `None` if no group
     /// begins here.
     pub(crate) fn decode(store: StoreId, bytes: &[u8]) -> Option<(Self, bool)> {
-        let mut cursor = Cursor::new(bytes, "", 0);
+        let mut cursor = ByteReader::at("", 0, bytes);
         if cursor.array().ok()? != GROUP_MAGIC {
             return None;
         }
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     fn header() -> FileHeader {
-        let place = |group, position| Place { group, position };
+        let place = |group, position| LogPoint { group, position };
         FileHeader {
             store: StoreId(*b"0123456789abcdef"),
             device: 3,

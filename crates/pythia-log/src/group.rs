@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use crate::bulk::Bulk;
-use crate::bytes::{Cursor, push_bytes, push_varint};
 use crate::change::ChangeSet;
 use crate::format::{FLAG_ZSTD, GROUP_HEADER_BYTES, GroupHeader, PAYLOAD_BYTES_MAX};
 use crate::{LogError, StoreId};
 use pythia_io::AlignedBuffer;
+use pythia_io::bytes::{ByteReader, push_bytes, push_varint};
 
 /// The longest key of a commit, in bytes.
 pub const KEY_BYTES_MAX: usize = 1024;
@@ -94,13 +94,13 @@ pub(crate) fn decode_records(
     file: &str,
     offset: u64,
 ) -> Result<Vec<Record>, LogError> {
-    let mut cursor = Cursor::new(payload, file, offset);
+    let mut cursor = ByteReader::at(file, offset, payload);
     let mut records = Vec::new();
     while !cursor.is_at_end() {
         records.push(decode_record(&mut cursor, file, offset)?);
     }
     if records.len() != header.count as usize {
-        return Err(cursor.error("it has a different number of commits than its header says"));
+        return Err(cursor.corrupt("as many commits as its header says"));
     }
     Ok(records)
 }
@@ -114,27 +114,27 @@ pub(crate) fn decode_heads(
     file: &str,
     offset: u64,
 ) -> Result<Vec<KeyAndBulk>, LogError> {
-    let mut cursor = Cursor::new(payload, file, offset);
+    let mut cursor = ByteReader::at(file, offset, payload);
     let mut heads = Vec::new();
     while !cursor.is_at_end() {
         let head = Head::decode(&mut cursor)?;
-        let mut body = Cursor::new(head.body, file, offset);
+        let mut body = ByteReader::at(file, offset, head.body);
         let bulk = head.is_bulk.then(|| Bulk::decode(&mut body)).transpose()?;
         heads.push((head.key.map(str::to_owned), bulk));
     }
     Ok(heads)
 }
 
-fn decode_record(cursor: &mut Cursor<'_>, file: &str, offset: u64) -> Result<Record, LogError> {
+fn decode_record(cursor: &mut ByteReader<'_>, file: &str, offset: u64) -> Result<Record, LogError> {
     let head = Head::decode(cursor)?;
-    let mut inner = Cursor::new(head.body, file, offset);
+    let mut inner = ByteReader::at(file, offset, head.body);
     let body = if head.is_bulk {
         Body::Bulk(Bulk::decode(&mut inner)?)
     } else {
         Body::Inline(ChangeSet::decode(&mut inner)?)
     };
     if !inner.is_at_end() {
-        return Err(inner.error("a commit is longer than its changes"));
+        return Err(inner.corrupt("the end of a commit after its changes"));
     }
     let key = head.key.map(str::to_owned);
     let time = head.time;
@@ -150,10 +150,10 @@ struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    fn decode(cursor: &mut Cursor<'a>) -> Result<Self, LogError> {
+    fn decode(cursor: &mut ByteReader<'a>) -> Result<Self, LogError> {
         let flags = cursor.u8()?;
         if flags & !(HAS_KEY | IS_BULK) != 0 {
-            return Err(cursor.error("a commit has unknown flags"));
+            return Err(cursor.corrupt("known flags of a commit"));
         }
         Ok(Self {
             time: cursor.u64()?,

@@ -13,7 +13,6 @@
 
 mod aside;
 mod bulk;
-mod bytes;
 mod catalog;
 mod change;
 #[cfg(test)]
@@ -28,6 +27,7 @@ mod format;
 mod group;
 mod keys;
 mod log;
+mod queue;
 mod reader;
 mod record;
 mod recover;
@@ -36,7 +36,6 @@ mod retain;
 mod retain_tests;
 mod salvage;
 mod shared;
-mod state;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

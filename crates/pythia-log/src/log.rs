@@ -14,13 +14,13 @@ use pythia_io::Storage;
 use crate::bulk::{Bulk, BulkWriter};
 use crate::change::ChangeSet;
 use crate::device::Device;
-use crate::format::{Place, Position, bulk_name, group_bytes};
+use crate::format::{LogPoint, Position, bulk_name, group_bytes};
 use crate::group::{Changes, Entry};
+use crate::queue::{EncodedCommits, GroupQueue};
 use crate::reader::{Commits, LogReader};
 use crate::record::{DEVICES_MAX, Record, RecordWriter};
 use crate::recover::{archived_names, recover};
 use crate::shared::Shared;
-use crate::state::{Part, State};
 use crate::unnamed::{self, clear_folder};
 use crate::{LogError, StoreId};
 
@@ -81,7 +81,7 @@ impl Log {
         archived_names(options.archive.as_ref(), store)?;
         check_count(devices.len())?;
         unnamed::check(&devices)?;
-        let begin = Place {
+        let begin = LogPoint {
             group: 1,
             position: first.0,
         };
@@ -100,7 +100,7 @@ impl Log {
         let devices = devices
             .map(|(number, storage)| Device::new(number, storage, 1))
             .collect();
-        let log = Self::start(State::new(store, 1, begin, devices), record, options);
+        let log = Self::start(GroupQueue::new(store, 1, begin, devices), record, options);
         // With a first group, an empty folder later proves that the log was lost.
         log.submit(&[])?;
         log.flush()?;
@@ -136,19 +136,19 @@ impl Log {
         let entries = (0..)
             .zip(&devices)
             .map(|(number, storage)| Device::new(number, Arc::clone(storage), last(number) + 1));
-        let mut state = State::new(store, recovered.epoch, recovered.end, entries.collect());
-        state.keys = recovered.keys;
-        state.full = recovered.files;
+        let mut queue = GroupQueue::new(store, recovered.epoch, recovered.end, entries.collect());
+        queue.keys = recovered.keys;
+        queue.full = recovered.files;
         let archive = options.archive.clone();
-        let log = Self::start(state, record, options);
+        let log = Self::start(queue, record, options);
         let commits = LogReader::open(devices, archive, store).replay_from(from)?;
         Ok((log, commits))
     }
 
-    pub(crate) fn start(state: State, record: RecordWriter, options: LogOptions) -> Self {
-        let device_count = state.devices.len();
+    pub(crate) fn start(queue: GroupQueue, record: RecordWriter, options: LogOptions) -> Self {
+        let device_count = queue.devices.len();
         let prepares = options.prepare_ahead;
-        let shared = Arc::new(Shared::new(state, record, options));
+        let shared = Arc::new(Shared::new(queue, record, options));
         let mut threads = Vec::new();
         let mut spawn = |name: String, run: Box<dyn FnOnce(&Shared) + Send>| {
             let shared = Arc::clone(&shared);
@@ -210,17 +210,17 @@ impl Log {
         if bytes > maximum {
             return Err(LogError::TooManyAtOnce { bytes, maximum });
         }
-        let mut state = shared.reserve(&groups)?;
-        for (position, entry) in (state.next_position.0..).zip(entries) {
+        let mut queue = shared.reserve(&groups)?;
+        for (position, entry) in (queue.next_position.0..).zip(entries) {
             if let Some(key) = entry.key {
-                state.keys.insert(key, Position(position));
+                queue.keys.insert(key, Position(position));
             }
         }
         for part in parts {
-            state.append(part, shared.payload_bytes_max());
+            queue.append(part, shared.payload_bytes_max());
         }
-        let end = state.next_position;
-        drop(state);
+        let end = queue.next_position;
+        drop(queue);
         shared.work.notify_all();
         Ok(Ticket { end })
     }
@@ -228,35 +228,35 @@ impl Log {
     /// Waits until the submitted commits, and all before them, are durable.
     pub fn wait(&self, ticket: Ticket) -> Result<(), LogError> {
         let shared = &*self.shared;
-        let mut state = shared.state.lock();
+        let mut queue = shared.queue.lock();
         loop {
-            if state.durable.position >= ticket.end.0 {
+            if queue.durable.position >= ticket.end.0 {
                 return Ok(());
             }
-            if let Some(failure) = &state.failure {
+            if let Some(failure) = &queue.failure {
                 return Err(failure.clone());
             }
-            state = shared.advance(state);
+            queue = shared.advance(queue);
         }
     }
 
     /// Returns the position of the next commit.
     pub fn next_position(&self) -> Position {
-        self.shared.state.lock().next_position
+        self.shared.queue.lock().next_position
     }
 
     /// Returns the commit that was submitted with this key, if the log still knows it.
     pub fn find_key(&self, key: &str) -> Option<Position> {
-        self.shared.state.lock().keys.find(key)
+        self.shared.queue.lock().keys.find(key)
     }
 
     /// Begins a bulk file, for changes that are too many for the log itself.
     pub fn begin_bulk(&self) -> Result<BulkWriter, LogError> {
         let shared = &*self.shared;
         let (name, store) = {
-            let mut state = shared.state.lock();
-            state.bulk_count += 1;
-            (bulk_name(state.epoch, state.bulk_count), state.store)
+            let mut queue = shared.queue.lock();
+            queue.bulk_count += 1;
+            (bulk_name(queue.epoch, queue.bulk_count), queue.store)
         };
         let made = BulkWriter::create(&*shared.bulk_storage(), name.clone(), store);
         // An incomplete file may exist.
@@ -281,13 +281,13 @@ impl Log {
 
     /// Returns a reader of this log.
     pub fn reader(&self) -> LogReader {
-        let state = self.shared.state.lock();
-        let devices = state
+        let queue = self.shared.queue.lock();
+        let devices = queue
             .devices
             .iter()
             .map(|device| Arc::clone(&device.storage));
         let archive = self.shared.options.archive.clone();
-        LogReader::open(devices.collect(), archive, state.store)
+        LogReader::open(devices.collect(), archive, queue.store)
     }
 
     /// Makes everything submitted durable and closes the log. Dropping the log does the same, but ignores errors.
@@ -296,12 +296,12 @@ impl Log {
     }
 
     fn finish(&mut self) -> Result<(), LogError> {
-        let written = if self.shared.state.lock().was_used() {
+        let written = if self.shared.queue.lock().was_used() {
             self.flush()
         } else {
             Ok(())
         };
-        self.shared.state.lock().is_closing = true;
+        self.shared.queue.lock().is_closing = true;
         self.shared.work.notify_all();
         self.shared.files.notify_all();
         for thread in self.threads.drain(..) {
@@ -311,8 +311,8 @@ impl Log {
         }
         let is_trimmed = written.is_ok() && self.record_end().is_ok();
         if is_trimmed {
-            let mut state = self.shared.state.lock();
-            state.devices.iter_mut().for_each(Device::trim);
+            let mut queue = self.shared.queue.lock();
+            queue.devices.iter_mut().for_each(Device::trim);
         }
         written
     }
@@ -322,8 +322,8 @@ impl Log {
     fn record_end(&self) -> Result<(), LogError> {
         let mut record = self.shared.record.lock();
         let (durable, was_used) = {
-            let state = self.shared.state.lock();
-            (state.durable, state.was_used())
+            let queue = self.shared.queue.lock();
+            (queue.durable, queue.was_used())
         };
         match was_used {
             true => record.end(durable),
@@ -333,21 +333,25 @@ impl Log {
 
     /// Waits until nothing is left to write.
     fn flush(&self) -> Result<(), LogError> {
-        let mut state = self.shared.state.lock();
-        while !state.is_idle() {
-            if let Some(failure) = &state.failure {
+        let mut queue = self.shared.queue.lock();
+        while !queue.is_idle() {
+            if let Some(failure) = &queue.failure {
                 return Err(failure.clone());
             }
-            state = self.shared.advance(state);
+            queue = self.shared.advance(queue);
         }
         Ok(())
     }
 
     /// Encodes commits, as many together as a group holds. Changes that are too many for a group go to bulk files,
     /// whose names are added to `made`.
-    fn encode(&self, entries: &[Entry<'_>], made: &mut Vec<String>) -> Result<Vec<Part>, LogError> {
+    fn encode(
+        &self,
+        entries: &[Entry<'_>],
+        made: &mut Vec<String>,
+    ) -> Result<Vec<EncodedCommits>, LogError> {
         let limit = self.shared.payload_bytes_max();
-        let mut parts = vec![Part::default()];
+        let mut parts = vec![EncodedCommits::default()];
         for entry in entries {
             let mut payload = Vec::new();
             entry.encode(&mut payload)?;
@@ -364,7 +368,7 @@ impl Log {
                 Entry { changes, ..*entry }.encode(&mut payload)?;
                 bulk = Some(aside);
             }
-            let part = Part {
+            let part = EncodedCommits {
                 payload,
                 count: 1,
                 bulks: bulk.into_iter().collect(),
@@ -398,7 +402,7 @@ fn check_count(devices: usize) -> Result<(), LogError> {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        if !self.shared.state.lock().is_closing {
+        if !self.shared.queue.lock().is_closing {
             let _ = self.finish();
         }
     }

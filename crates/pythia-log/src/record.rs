@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 use pythia_io::{AlignedBuffer, LogFile, Storage};
 
-use crate::bytes::Cursor;
-use crate::format::{BLOCK_BYTES, Place};
+use crate::format::{BLOCK_BYTES, LogPoint};
 use crate::{LogError, StoreId};
+use pythia_io::bytes::ByteReader;
 
 /// The record's name, in the storage of the log's first device.
 pub const RECORD_NAME: &str = "LOG";
@@ -41,7 +41,7 @@ pub(crate) struct Record {
     /// The latest epoch.
     pub(crate) epoch: u64,
     /// All groups before this place were durable when the record was written.
-    pub(crate) durable: Place,
+    pub(crate) durable: LogPoint,
     /// The newest file of each device that was begun.
     pub(crate) newest: BTreeMap<u32, Begun>,
 }
@@ -129,7 +129,7 @@ fn is_unfinished(bytes: &[u8]) -> bool {
 }
 
 fn decode(block: &[u8]) -> Result<Option<(Record, u64)>, LogError> {
-    let mut cursor = Cursor::new(block, RECORD_NAME, 0);
+    let mut cursor = ByteReader::at(RECORD_NAME, 0, block);
     if cursor.array()? != MAGIC {
         return Ok(None);
     }
@@ -138,7 +138,7 @@ fn decode(block: &[u8]) -> Result<Option<(Record, u64)>, LogError> {
     let store = StoreId(cursor.array()?);
     let writes = cursor.u64()?;
     let epoch = cursor.u64()?;
-    let durable = Place {
+    let durable = LogPoint {
         group: cursor.u64()?,
         position: cursor.u64()?,
     };
@@ -154,7 +154,7 @@ fn decode(block: &[u8]) -> Result<Option<(Record, u64)>, LogError> {
         };
         newest.insert(device, begun);
     }
-    let checksum = crc32c::crc32c(&block[..block.len() - cursor.left()]);
+    let checksum = crc32c::crc32c(&block[..block.len() - cursor.remaining()]);
     if cursor.u32()? != checksum {
         return Ok(None);
     }
@@ -253,7 +253,7 @@ impl RecordWriter {
         &mut self,
         device: u32,
         begun: Begun,
-        durable: Place,
+        durable: LogPoint,
     ) -> Result<(), LogError> {
         self.record.epoch = begun.epoch;
         self.record.newest.insert(device, begun);
@@ -262,7 +262,7 @@ impl RecordWriter {
     }
 
     /// Records the end of the log when it is closed. Files may be cut off from then on.
-    pub(crate) fn end(&mut self, durable: Place) -> Result<(), LogError> {
+    pub(crate) fn end(&mut self, durable: LogPoint) -> Result<(), LogError> {
         self.record.durable = self.record.durable.max(durable);
         for begun in self.record.newest.values_mut() {
             begun.bytes = 0;
@@ -307,7 +307,7 @@ mod tests {
         Record {
             store: STORE,
             epoch,
-            durable: Place {
+            durable: LogPoint {
                 group: epoch,
                 position: epoch,
             },

@@ -9,7 +9,7 @@ use crate::aside::{clear_unused, keep_unfinished, remove_unfinished};
 use crate::bulk::Bulk;
 use crate::catalog::{Catalog, CatalogFile, Scan, list_folder};
 use crate::device::FileInfo;
-use crate::format::{BLOCK_BYTES, FOLDER, Place, Position, is_bulk_name};
+use crate::format::{BLOCK_BYTES, FOLDER, LogPoint, Position, is_bulk_name};
 use crate::group::{decode_heads, payload};
 use crate::keys::Keys;
 use crate::record::{Record, RecordState};
@@ -22,7 +22,7 @@ pub(crate) struct Recovered {
     /// The epoch to begin.
     pub(crate) epoch: u64,
     /// The end of the log.
-    pub(crate) end: Place,
+    pub(crate) end: LogPoint,
     pub(crate) files: Vec<FileInfo>,
     /// Lengths of files without the zeros at their end, for files that have such zeros.
     pub(crate) lengths: Vec<(Arc<dyn Storage>, String, u64)>,
@@ -117,7 +117,7 @@ impl Found {
 fn describe(
     catalog: &Catalog,
     file: &CatalogFile,
-    end: Place,
+    end: LogPoint,
     found: &mut Found,
 ) -> Result<FileInfo, LogError> {
     let scan = Scan::read(file)?;
@@ -135,7 +135,7 @@ fn describe(
         lower: file.header.lower,
         may_start: catalog.epoch_of(file.header.lower.group) == Some(file.header.epoch)
             && file.header.lower.group < end.group,
-        end: Place {
+        end: LogPoint {
             group: 0,
             position: 0,
         },
@@ -147,7 +147,7 @@ fn describe(
         if !counts || header.group >= end.group {
             continue;
         }
-        info.end = info.end.max(Place {
+        info.end = info.end.max(LogPoint {
             group: header.group + 1,
             position: header.position + u64::from(header.count),
         });

@@ -47,8 +47,8 @@ impl Shared {
 
     /// Returns the full files with only commits before a position.
     fn files_before(&self, position: Position) -> Vec<FileInfo> {
-        let state = self.state.lock();
-        let before = state
+        let queue = self.queue.lock();
+        let before = queue
             .full
             .iter()
             .filter(|file| file.end.position <= position.0);
@@ -56,8 +56,8 @@ impl Shared {
     }
 
     fn mark_archived(&self, name: &str) {
-        let mut state = self.state.lock();
-        for file in state.full.iter_mut().filter(|file| file.name == name) {
+        let mut queue = self.queue.lock();
+        for file in queue.full.iter_mut().filter(|file| file.name == name) {
             file.is_archived = true;
         }
     }
@@ -65,9 +65,9 @@ impl Shared {
     /// Takes a file off the list. Returns false if the log could not be opened from `position` on without it, or
     /// if the sequence numbers of the device's remaining files would have a gap.
     fn forget(&self, file: &FileInfo, position: Position) -> bool {
-        let mut state = self.state.lock();
-        let current = state.devices.iter().filter_map(Device::current_number);
-        let full = state
+        let mut queue = self.queue.lock();
+        let current = queue.devices.iter().filter_map(Device::current_number);
+        let full = queue
             .full
             .iter()
             .map(|other| (other.device, other.sequence));
@@ -82,10 +82,10 @@ impl Shared {
         if !is_oldest || is_newest {
             return false;
         }
-        let others = state.full.iter().filter(|other| other.name != file.name);
+        let others = queue.full.iter().filter(|other| other.name != file.name);
         let others = others.filter(|other| other.may_start);
         let lowers = others.map(|other| other.lower);
-        let current = state
+        let current = queue
             .devices
             .iter()
             .filter_map(|device| device.current_lower());
@@ -99,9 +99,9 @@ impl Shared {
         {
             return false;
         }
-        state.full.retain(|other| other.name != file.name);
+        queue.full.retain(|other| other.name != file.name);
         let first = lowers.iter().min();
-        state
+        queue
             .keys
             .forget_before(Position(first.map_or(0, |lower| lower.position)));
         true

@@ -6,11 +6,11 @@ use pythia_io::{MemoryStorage, Storage};
 use pythia_rdf::{TermKey, TermKind};
 
 use crate::device::{Device, FileInfo};
-use crate::format::Place;
+use crate::format::LogPoint;
 use crate::group::seal;
+use crate::queue::{GroupQueue, Job, Work};
 use crate::record::{Record, RecordWriter};
 use crate::shared::Shared;
-use crate::state::{Job, State, Work};
 use crate::tests::{Devices, STORE, check, options, submit};
 use crate::{ChangeSet, Changes, Entry, Log, LogError, LogOptions, LogTerm, Position};
 
@@ -89,7 +89,7 @@ impl ByHand {
             ..options()
         };
         let memory: Vec<_> = (0..2).map(|_| Arc::new(MemoryStorage::new())).collect();
-        let begin = Place {
+        let begin = LogPoint {
             group: 1,
             position: 1,
         };
@@ -102,8 +102,8 @@ impl ByHand {
         let record = RecordWriter::create(&*memory[0], record).unwrap();
         let devices = (0..).zip(&memory);
         let devices = devices.map(|(number, storage)| Device::new(number, storage.clone(), 1));
-        let state = State::new(STORE, 1, begin, devices.collect());
-        let shared = Arc::new(Shared::new(state, record, options.clone()));
+        let queue = GroupQueue::new(STORE, 1, begin, devices.collect());
+        let shared = Arc::new(Shared::new(queue, record, options.clone()));
         Self {
             log: Log::by_hand(&shared),
             memory,
@@ -117,7 +117,7 @@ impl ByHand {
         let next = self.log.next_position().0;
         submit(&self.log, next..next + commits).unwrap();
         self.shared
-            .state
+            .queue
             .lock()
             .take(device)
             .expect("there is room")
@@ -164,7 +164,7 @@ impl ByHand {
 impl Drop for ByHand {
     fn drop(&mut self) {
         // No thread writes what is left.
-        self.shared.state.lock().is_closing = true;
+        self.shared.queue.lock().is_closing = true;
     }
 }
 
@@ -215,7 +215,7 @@ fn a_file_that_a_later_epoch_has_replaced_lets_no_other_go() {
     for may_start in [false, true] {
         let log = ByHand::with_a_group_behind_the_next_file();
         let next = log.log.next_position();
-        let lower = Place {
+        let lower = LogPoint {
             group: 100,
             position: next.0,
         };
@@ -228,14 +228,14 @@ fn a_file_that_a_later_epoch_has_replaced_lets_no_other_go() {
             used_bytes: 0,
             lower,
             may_start,
-            end: Place {
+            end: LogPoint {
                 group: 0,
                 position: u64::MAX,
             },
             bulks: Vec::new(),
             is_archived: false,
         };
-        log.shared.state.lock().full.push(replaced);
+        log.shared.queue.lock().full.push(replaced);
         log.log.checkpoint(next).unwrap();
         assert_eq!(log.files(0).len(), if may_start { 1 } else { 2 });
     }
@@ -275,9 +275,9 @@ fn what_is_being_written_takes_room() {
     let next = log.log.next_position().0;
     submit(&log.log, next..next + 1).unwrap();
     jobs.into_iter().for_each(|job| log.shared.run(job));
-    let mut state = log.shared.state.lock();
+    let mut queue = log.shared.queue.lock();
     assert!(
-        state.take(0).or_else(|| state.take(1)).is_some(),
+        queue.take(0).or_else(|| queue.take(1)).is_some(),
         "it has room somewhere"
     );
 }
@@ -290,7 +290,7 @@ fn a_file_is_made_for_what_waits_once_its_room_is_taken() {
     for (device, blocks) in [(0, 9), (1, 10)] {
         (0..blocks).for_each(|_| log.write(device, 1));
     }
-    let take = |device: usize| log.shared.state.lock().take(device);
+    let take = |device: usize| log.shared.queue.lock().take(device);
     // Three blocks for device 0, which then has two left; device 1 has four.
     submit_bytes(&log.log, 8120);
     let slow = take(0).expect("there is room");
@@ -302,9 +302,9 @@ fn a_file_is_made_for_what_waits_once_its_room_is_taken() {
         panic!("it is new");
     };
     let bytes = Arc::new(seal(*header, payload, STORE));
-    log.shared.state.lock().sealed(slow.group, &bytes);
+    log.shared.queue.lock().sealed(slow.group, &bytes);
     let again = loop {
-        match log.shared.state.lock().take_slow(1) {
+        match log.shared.queue.lock().take_slow(1) {
             Some(job) => break job,
             None => std::thread::sleep(std::time::Duration::from_millis(1)),
         }
@@ -313,9 +313,9 @@ fn a_file_is_made_for_what_waits_once_its_room_is_taken() {
     log.shared.run(slow);
     log.shared.run(take(0).expect("there is room"));
     assert!(take(0).is_none() && take(1).is_none(), "there is no room");
-    drop(log.shared.advance(log.shared.state.lock()));
+    drop(log.shared.advance(log.shared.queue.lock()));
     log.shared.run(take(0).expect("a file was made"));
-    assert!(log.shared.state.lock().is_idle());
+    assert!(log.shared.queue.lock().is_idle());
 }
 
 #[test]

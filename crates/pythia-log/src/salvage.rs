@@ -13,11 +13,11 @@ use crate::bulk::BulkReader;
 use crate::catalog::{Catalog, Headless, Scan};
 use crate::damage::Damage;
 use crate::device::Device;
-use crate::format::{GroupHeader, Place, Position};
+use crate::format::{GroupHeader, LogPoint, Position};
 use crate::group::{Body, decode_heads, decode_records, payload};
 use crate::log::{Log, LogOptions};
+use crate::queue::GroupQueue;
 use crate::record::{RECORD_NAME, Record, RecordState, RecordWriter};
-use crate::state::State;
 use crate::walk::{Group, Walk};
 use crate::{LogError, StoreId};
 
@@ -61,7 +61,7 @@ pub fn salvage(
     let next = match end {
         Some(end) if end.position >= from.0 => end,
         // The store has all commits before; their group numbers are unknown.
-        _ => Place {
+        _ => LogPoint {
             group: scans.last_group(&catalog) + 1,
             position: from.0,
         },
@@ -91,7 +91,7 @@ fn readable_end(
     devices: &[Arc<dyn Storage>],
     catalog: &Catalog,
     from: Position,
-) -> Result<(Option<Place>, Option<LogError>), LogError> {
+) -> Result<(Option<LogPoint>, Option<LogError>), LogError> {
     let mut walk = match Walk::new(catalog.clone(), from) {
         Ok(walk) => walk,
         Err(error @ LogError::Missing { .. }) => return Ok((None, Some(error))),
@@ -148,7 +148,7 @@ struct Scans {
     /// One for each file of the catalog.
     files: Vec<Scan>,
     /// Last group and last position in files without a header.
-    headless: Place,
+    headless: LogPoint,
 }
 
 impl Scans {
@@ -162,7 +162,7 @@ impl Scans {
             .iter()
             .map(|file| Scan::read(file).map(without_bytes));
         let files = files.collect::<Result<Vec<_>, IoError>>()?;
-        let mut headless = Place {
+        let mut headless = LogPoint {
             group: 0,
             position: 0,
         };
@@ -193,7 +193,7 @@ impl Scans {
     }
 
     /// Returns the last commit that is known to have existed.
-    fn last_known(&self, catalog: &Catalog, next: Place) -> Position {
+    fn last_known(&self, catalog: &Catalog, next: LogPoint) -> Position {
         let mut last = next.position.saturating_sub(1).max(self.headless.position);
         if let Some(record) = catalog.record.record() {
             last = last.max(record.durable.position.saturating_sub(1));
@@ -215,7 +215,7 @@ impl Scans {
     fn files_to_set_aside(
         &self,
         catalog: &Catalog,
-        next: Place,
+        next: LogPoint,
         is_lost: bool,
         damages: &[Damage],
     ) -> Vec<(usize, bool)> {
@@ -241,7 +241,7 @@ fn set_bulks_aside(
     catalog: &Catalog,
     damages: &[Damage],
     aside: &[(usize, bool)],
-    next: Place,
+    next: LogPoint,
 ) -> Result<Vec<(String, String)>, LogError> {
     let mut names = BTreeSet::new();
     for (index, _) in aside {
@@ -319,7 +319,7 @@ fn clear(
 fn begin_again(
     devices: &[Arc<dyn Storage>],
     store: StoreId,
-    next: Place,
+    next: LogPoint,
     before: &Catalog,
 ) -> Result<(), LogError> {
     let mut last = before.last_sequences();
@@ -345,8 +345,8 @@ fn begin_again(
         prepare_ahead: false,
         ..LogOptions::default()
     };
-    let state = State::new(store, epoch, next, entries.collect());
-    let log = Log::start(state, record, options);
+    let queue = GroupQueue::new(store, epoch, next, entries.collect());
+    let log = Log::start(queue, record, options);
     log.submit(&[])?;
     log.close()
 }

@@ -11,8 +11,8 @@ use crate::device::first_file_bytes;
 use crate::format::BLOCK_BYTES;
 use crate::group::seal;
 use crate::log::LogOptions;
+use crate::queue::{GroupQueue, Job, Work};
 use crate::record::{Begun, RecordWriter};
-use crate::state::{Job, State, Work};
 
 /// Limit on the payload of a group that joins several commits.
 const PAYLOAD_BYTES_MAX: u64 = 1 << 20;
@@ -21,11 +21,11 @@ const FILE_BYTES_MIN: u64 = 32 << 10;
 /// Pause before another attempt to make a file.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The state of a log, with the events that its threads wait for.
+/// The queue of a log, with the events that its threads wait for.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: LogOptions,
-    pub(crate) state: Mutex<State>,
+    pub(crate) queue: Mutex<GroupQueue>,
     /// Signals that a group waits to be written.
     pub(crate) work: Condvar,
     /// Signals that a group was written, a file was made, or something failed.
@@ -34,18 +34,18 @@ pub(crate) struct Shared {
     pub(crate) files: Condvar,
     /// Held during a checkpoint.
     pub(crate) checkpoints: Mutex<()>,
-    /// The record of the files that were begun. Locked before the state.
+    /// The record of the files that were begun. Locked before the queue.
     pub(crate) record: Mutex<RecordWriter>,
 }
 
-type Guard<'a> = MutexGuard<'a, State>;
+type Guard<'a> = MutexGuard<'a, GroupQueue>;
 
 impl Shared {
-    pub(crate) fn new(state: State, record: RecordWriter, mut options: LogOptions) -> Self {
+    pub(crate) fn new(queue: GroupQueue, record: RecordWriter, mut options: LogOptions) -> Self {
         options.file_bytes = options.file_bytes.max(FILE_BYTES_MIN);
         Self {
             options,
-            state: Mutex::new(state),
+            queue: Mutex::new(queue),
             work: Condvar::new(),
             done: Condvar::new(),
             files: Condvar::new(),
@@ -66,77 +66,77 @@ impl Shared {
 
     /// Returns the storage of bulk files.
     pub(crate) fn bulk_storage(&self) -> Arc<dyn Storage> {
-        Arc::clone(&self.state.lock().devices[0].storage)
+        Arc::clone(&self.queue.lock().devices[0].storage)
     }
 
     /// Waits until there is room for groups of these lengths behind the waiting ones. Makes missing files that no
     /// other thread makes.
     pub(crate) fn reserve(&self, groups: &[usize]) -> Result<Guard<'_>, LogError> {
-        let mut state = self.state.lock();
-        let mut tried = vec![false; state.devices.len()];
+        let mut queue = self.queue.lock();
+        let mut tried = vec![false; queue.devices.len()];
         let mut refused = None;
         loop {
-            if let Some(failure) = &state.failure {
+            if let Some(failure) = &queue.failure {
                 return Err(failure.clone());
             }
-            if self.options.prepare_ahead && state.has_room(groups) {
-                return Ok(state);
+            if self.options.prepare_ahead && queue.has_room(groups) {
+                return Ok(queue);
             }
-            let lacks = |&device: &usize| !tried[device] && state.devices[device].lacks(groups);
+            let lacks = |&device: &usize| !tried[device] && queue.devices[device].lacks(groups);
             if let Some(device) = (0..tried.len()).find(lacks) {
                 tried[device] = true;
-                let (guard, made) = self.prepare(state, device);
-                state = guard;
+                let (guard, made) = self.prepare(queue, device);
+                queue = guard;
                 refused = made.err().or(refused);
                 continue;
             }
-            if state.has_room(groups) {
-                return Ok(state);
+            if queue.has_room(groups) {
+                return Ok(queue);
             }
-            if state.devices.iter().any(|device| device.is_preparing) {
-                self.done.wait(&mut state);
+            if queue.devices.iter().any(|device| device.is_preparing) {
+                self.done.wait(&mut queue);
                 continue;
             }
             if let Some(error) = refused {
                 return Err(error);
             }
             // Files fill faster than they are written.
-            state = self.advance(state);
+            queue = self.advance(queue);
             tried.fill(false);
         }
     }
 
     /// Makes progress: with one device, writes the next group; otherwise waits.
-    pub(crate) fn advance<'a>(&'a self, mut state: Guard<'a>) -> Guard<'a> {
-        if state.devices.len() == 1
-            && let Some(job) = state.take(0)
+    pub(crate) fn advance<'a>(&'a self, mut queue: Guard<'a>) -> Guard<'a> {
+        if queue.devices.len() == 1
+            && let Some(job) = queue.take(0)
         {
-            drop(state);
+            drop(queue);
             self.run(job);
-            return self.state.lock();
+            return self.queue.lock();
         }
         // A group that was written a second time, for a slow device, may have taken the room.
         if !self.options.prepare_ahead
-            && let Some(device) = state.starved()
+            && let Some(device) = queue.starved()
         {
-            let (mut state, made) = self.prepare(state, device);
+            let (mut queue, made) = self.prepare(queue, device);
             if let Err(error) = made {
                 let cause = Arc::new(error);
-                state.failure.get_or_insert(LogError::Poisoned { cause });
+                queue.failure.get_or_insert(LogError::Poisoned { cause });
                 self.done.notify_all();
             }
-            return state;
+            return queue;
         }
-        self.done.wait(&mut state);
-        state
+        self.done.wait(&mut queue);
+        queue
     }
 
     pub(crate) fn run(&self, job: Job) {
         let written = self.write(&job);
-        let mut state = self.state.lock();
-        state.complete(&job, written);
-        let wants_file = state.devices[job.device].wants_file_soon();
-        drop(state);
+        let mut queue = self.queue.lock();
+        queue.complete(&job, written);
+        let wants_file = queue.devices[job.device].wants_file_soon();
+        drop(queue);
         self.done.notify_all();
         if wants_file {
             self.files.notify_all();
@@ -149,7 +149,7 @@ impl Shared {
             Work::Again(bytes) => Arc::clone(bytes),
             Work::New(header, payload) => {
                 let bytes = Arc::new(seal(*header, payload, job.file_header.store));
-                self.state.lock().sealed(job.group, &bytes);
+                self.queue.lock().sealed(job.group, &bytes);
                 bytes
             }
         };
@@ -171,7 +171,7 @@ impl Shared {
     /// damage.
     fn record_begun(&self, job: &Job) -> Result<(), LogError> {
         let mut record = self.record.lock();
-        let durable = self.state.lock().durable_with(job.group);
+        let durable = self.queue.lock().durable_with(job.group);
         let header = &job.file_header;
         let begun = Begun {
             sequence: job.target.sequence,
@@ -186,57 +186,57 @@ impl Shared {
     /// slow to write.
     pub(crate) fn run_device(&self, device: usize) {
         let reissue = self.options.reissue;
-        let mut state = self.state.lock();
-        while !state.is_closing {
-            let slow = |state: &mut State| reissue.then(|| state.take_slow(device)).flatten();
-            if let Some(job) = state.take(device).or_else(|| slow(&mut state)) {
-                drop(state);
+        let mut queue = self.queue.lock();
+        while !queue.is_closing {
+            let slow = |queue: &mut GroupQueue| reissue.then(|| queue.take_slow(device)).flatten();
+            if let Some(job) = queue.take(device).or_else(|| slow(&mut queue)) {
+                drop(queue);
                 self.run(job);
-                state = self.state.lock();
+                queue = self.queue.lock();
                 continue;
             }
-            match state.sleep(device).filter(|_| reissue) {
+            match queue.sleep(device).filter(|_| reissue) {
                 Some(time) => {
-                    self.work.wait_for(&mut state, time);
+                    self.work.wait_for(&mut queue, time);
                 }
-                None => self.work.wait(&mut state),
+                None => self.work.wait(&mut queue),
             }
         }
     }
 
     /// Runs the thread that makes files before they are needed.
     pub(crate) fn run_files(&self) {
-        let mut state = self.state.lock();
-        while !state.is_closing {
-            let mut devices = state.devices.iter();
+        let mut queue = self.queue.lock();
+        while !queue.is_closing {
+            let mut devices = queue.devices.iter();
             let Some(device) = devices.position(|device| device.wants_file_soon()) else {
-                self.files.wait(&mut state);
+                self.files.wait(&mut queue);
                 continue;
             };
-            let (guard, made) = self.prepare(state, device);
-            state = guard;
+            let (guard, made) = self.prepare(queue, device);
+            queue = guard;
             // A thread that needs the file tries again and reports the error.
-            if made.is_err() && !state.is_closing {
-                self.files.wait_for(&mut state, RETRY);
+            if made.is_err() && !queue.is_closing {
+                self.files.wait_for(&mut queue, RETRY);
             }
         }
     }
 
     fn prepare<'a>(
         &'a self,
-        mut state: Guard<'a>,
+        mut queue: Guard<'a>,
         device: usize,
     ) -> (Guard<'a>, Result<(), LogError>) {
-        let entry = &mut state.devices[device];
+        let entry = &mut queue.devices[device];
         let storage = Arc::clone(&entry.storage);
         let (name, bytes) = entry.begin_file(self.options.file_bytes);
-        drop(state);
+        drop(queue);
         let made = storage.create_log(&name, bytes).map_err(LogError::from);
-        let mut state = self.state.lock();
-        let made = state.devices[device].end_file(made);
+        let mut queue = self.queue.lock();
+        let made = queue.devices[device].end_file(made);
         self.done.notify_all();
         // A device without room may have been waiting for it.
         self.work.notify_all();
-        (state, made)
+        (queue, made)
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::LogError;
 use crate::catalog::{Catalog, Scan};
-use crate::format::{GroupHeader, Place, Position};
+use crate::format::{GroupHeader, LogPoint, Position};
 use crate::group;
 use crate::record::RECORD_NAME;
 
@@ -22,7 +22,7 @@ pub(crate) struct Walk {
     /// Group number → its place, for the epochs that count.
     index: BTreeMap<u64, Found>,
     /// The next group and position.
-    next: Place,
+    next: LogPoint,
     /// Commits before this position are not needed.
     from: Position,
     /// The evidence that groups were acknowledged.
@@ -94,7 +94,7 @@ impl Walk {
     }
 
     /// Returns the next group and position.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> LogPoint {
         self.next
     }
 
@@ -132,7 +132,7 @@ impl Walk {
         let mut groups = self.index.range(acknowledged).rev();
         let is_enough = |header: &GroupHeader| header.position <= self.from.0;
         let (&group, found) = groups.find(|(_, found)| is_enough(&found.header))?;
-        self.next = Place {
+        self.next = LogPoint {
             group,
             position: found.header.position,
         };

@@ -6,32 +6,31 @@
 //! pattern.
 
 use oxrdf::NamedNode;
+use pythia_sparql::Query;
+use pythia_sparql::scope::visit_mut;
 use rustc_hash::FxHashMap;
 use spargebra::algebra::{GraphPattern, PropertyPathExpression as Path};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
-use crate::plan::scope::visit_mut;
-use crate::syntax::Query;
-
 /// Auxiliary files that a query would use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct UsefulIndexes {
     /// Predicates of paths `P+` and `P*` whose ends are known.
     pub reachability: Vec<NamedNode>,
     /// Attributes, each with the predicate of an edge to the nodes that have it.
     pub cached: Vec<(NamedNode, NamedNode)>,
 }
 
-impl Query {
-    /// Returns the auxiliary files that the query would use, without duplicates.
-    pub fn wishes(&self) -> Wishes {
+impl UsefulIndexes {
+    /// Returns the auxiliary files that a query would use, without duplicates.
+    pub fn of(query: &Query) -> Self {
         let mut patterns = Patterns::default();
         let (spargebra::Query::Select { pattern, .. }
         | spargebra::Query::Construct { pattern, .. }
         | spargebra::Query::Describe { pattern, .. }
-        | spargebra::Query::Ask { pattern, .. }) = &self.algebra;
+        | spargebra::Query::Ask { pattern, .. }) = query.algebra();
         visit_mut(&mut pattern.clone(), &mut |pattern| patterns.add(pattern));
-        patterns.wishes()
+        patterns.useful_indexes()
     }
 }
 
@@ -87,13 +86,13 @@ impl Patterns {
         is_constant || self.uses.get(term).is_some_and(|uses| *uses > patterns)
     }
 
-    fn wishes(&self) -> Wishes {
-        let mut wishes = Wishes::default();
+    fn useful_indexes(&self) -> UsefulIndexes {
+        let mut indexes = UsefulIndexes::default();
         for (subject, path, object) in &self.paths {
             if let Some(predicate) = closure_of(path)
                 && [subject, object].iter().all(|end| self.is_known(end, 1))
             {
-                wishes.reachability.push(predicate.clone());
+                indexes.reachability.push(predicate.clone());
             }
         }
         for attribute in &self.triples {
@@ -111,15 +110,15 @@ impl Patterns {
                     _ => continue,
                 };
                 if edge != attribute && *known != attribute.subject && self.is_known(known, 1) {
-                    wishes.cached.push((of.clone(), along.clone()));
+                    indexes.cached.push((of.clone(), along.clone()));
                 }
             }
         }
-        wishes.reachability.sort_unstable();
-        wishes.reachability.dedup();
-        wishes.cached.sort_unstable();
-        wishes.cached.dedup();
-        wishes
+        indexes.reachability.sort_unstable();
+        indexes.reachability.dedup();
+        indexes.cached.sort_unstable();
+        indexes.cached.dedup();
+        indexes
     }
 }
 
@@ -144,12 +143,12 @@ fn closure_of(path: &Path) -> Option<&NamedNode> {
 mod tests {
     use super::*;
 
-    fn wishes(text: &str) -> (Vec<String>, Vec<String>) {
+    fn indexes(text: &str) -> (Vec<String>, Vec<String>) {
         let query = Query::parse(&format!("PREFIX : <e:> {text}"), None).unwrap();
-        let Wishes {
+        let UsefulIndexes {
             reachability,
             cached,
-        } = query.wishes();
+        } = UsefulIndexes::of(&query);
         let names = reachability.into_iter().map(NamedNode::into_string);
         let pairs = cached.iter().map(|(of, along)| {
             let (of, along) = (of.as_str(), along.as_str());
@@ -172,7 +171,7 @@ mod tests {
             ("ASK { GRAPH :g { :a :p+ :b } }", false),
         ] {
             let expected: &[&str] = if labels { &["e:p"] } else { &[] };
-            assert_eq!(wishes(text).0, expected, "{text}");
+            assert_eq!(indexes(text).0, expected, "{text}");
         }
     }
 
@@ -192,7 +191,7 @@ mod tests {
             ("SELECT * { ?s :p ?s . ?s :g ?g }", &[]),
             ("SELECT * { GRAPH :h { ?s :p :c . ?s :g :male } }", &[]),
         ] {
-            let found = wishes(text).1;
+            let found = indexes(text).1;
             let contains = |wanted: &&&str| found.iter().any(|found| found == **wanted);
             assert!(
                 cached.iter().all(|wanted| contains(&wanted)),

@@ -1,5 +1,7 @@
 //! Planning and execution of queries: from parsed text and a snapshot to results.
 
+mod written;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,28 +14,34 @@ use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion_physical_plan::ExecutionPlan;
 use oxrdf::Variable;
 use oxsdatatypes::DateTime;
+use pythia_sparql::scope::in_scope;
+use pythia_sparql::{Query, Update};
 use pythia_store::Snapshot;
+use serde::{Deserialize, Serialize};
 use spargebra::algebra::{GraphPattern, QueryDataset};
 use spargebra::term::TriplePattern;
 
-use crate::error::QueryError;
-use crate::exec::context::{QueryContext, VisibleTerms};
-use crate::exec::operator::SolutionExec;
-use crate::exec::relational::RowLimit;
-use crate::explain::{Explainer, PlanNode};
-use crate::expression::{CustomFunctions, EvaluationContext, TermResolver, Warnings, random_seed};
-use crate::governor::{Governor, MemoryBudget};
 use crate::graph_rules::GraphRules;
-use crate::plan::Planner;
-use crate::plan::dataset::Dataset;
-use crate::plan::duplicates::ignored;
-use crate::plan::scope::in_scope;
-use crate::plan::visible::Visible;
-use crate::result::{Results, SolutionStream, TripleStream};
-use crate::service::ServiceHandler;
-use crate::spill::SpillSpace;
-use crate::spill::bytes::SpilledBytes;
-use crate::syntax::{Query, Update};
+use crate::planner::Planner;
+use crate::planner::exists::Subqueries;
+use crate::planner::visible::visible;
+use pythia_exec::error::QueryError;
+use pythia_exec::exec::context::{QueryContext, VisibleTerms};
+use pythia_exec::exec::node::{explain, lower};
+use pythia_exec::explain::PlanNode;
+use pythia_exec::expression::{
+    CustomFunctions, EvaluationContext, TermResolver, Warnings, random_seed,
+};
+use pythia_exec::limits::governor::{Governor, Held, MemoryBudget};
+use pythia_exec::limits::spill::SpillSpace;
+use pythia_exec::limits::spill::bytes::SpilledBytes;
+use pythia_exec::plan::dataset::Dataset;
+use pythia_exec::plan::duplicates::ignored;
+use pythia_exec::plan::operators::RowLimit;
+use pythia_exec::plan::visible::Visible;
+use pythia_exec::plan::{Operator, Plan};
+use pythia_exec::result::{Results, SolutionStream, TripleStream};
+use pythia_exec::service::ServiceHandler;
 
 /// Resources that queries share: memory, space for temporary files and the execution runtime. Create one per
 /// process.
@@ -106,11 +114,11 @@ impl fmt::Debug for QueryOptions {
 }
 
 /// The form of a query.
-#[derive(Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) enum Form {
     Select,
     Ask,
-    Construct(Vec<TriplePattern>),
+    Construct(#[serde(with = "pythia_exec::plan::form")] Vec<TriplePattern>),
     Describe,
 }
 
@@ -176,7 +184,8 @@ impl Engine {
         base: Option<&str>,
         options: &QueryOptions,
     ) -> Result<Query, QueryError> {
-        Query::parse_within(text, base, &self.governor(options))
+        let charge = Box::new(Held::new(&self.governor(options)));
+        Ok(Query::parse_within(text, base, charge)?)
     }
 
     /// Parses an update like [`Update::parse`], within the memory budget of all queries. The syntax tree is
@@ -190,7 +199,8 @@ impl Engine {
         base: Option<&str>,
         options: &QueryOptions,
     ) -> Result<Update, QueryError> {
-        Update::parse_within(text, base, &self.governor(options))
+        let charge = Box::new(Held::new(&self.governor(options)));
+        Ok(Update::parse_within(text, base, charge)?)
     }
 
     /// Plans a query against a snapshot. The query's time limit starts here.
@@ -211,17 +221,16 @@ impl Engine {
         query: &Query,
         options: &QueryOptions,
     ) -> Result<PreparedQuery, QueryError> {
-        let (form, pattern, dataset, base) = take_apart(&query.algebra);
-        let visible = Visible::of(&options.visible, snapshot, &governor)?.map(Arc::new);
-        let resolver: Arc<dyn TermResolver> = match &visible {
-            None => Arc::new(snapshot.clone()),
-            Some(visible) => Arc::new(VisibleTerms::new(snapshot, visible, &governor)),
-        };
-        let evaluation = EvaluationContext::new(resolver, DateTime::now(), random_seed())
-            .with_base_iri(base)
-            .with_functions(Arc::clone(&options.functions))
-            .with_service(options.service.clone())
-            .with_governor(governor);
+        let (form, pattern, dataset, base) = take_apart(query.algebra());
+        let visible = visible(&options.visible, snapshot, &governor)?.map(Arc::new);
+        let evaluation = evaluation(
+            governor,
+            snapshot,
+            visible.as_ref(),
+            DateTime::now(),
+            options,
+        );
+        let evaluation = evaluation.with_base_iri(base);
         evaluation.check()?;
         let dataset = Arc::new(Dataset::of_query(dataset, &evaluation, visible)?);
         let wanted = match form {
@@ -233,31 +242,67 @@ impl Engine {
             &dataset.default,
             Some(&wanted),
         )?;
+        let plan = match (options.row_limit, &form) {
+            (_, Form::Ask) => ignored(planned.plan),
+            (Some(rows), Form::Select) => {
+                let limit = Operator::RowLimit(RowLimit { rows });
+                let variables = planned.plan.variables.clone();
+                Plan::new(limit, vec![planned.plan], variables)
+            }
+            _ => planned.plan,
+        };
+        self.ready(plan, form, snapshot, evaluation, dataset, options)
+    }
+
+    /// Makes a plan ready to run.
+    fn ready(
+        &self,
+        plan: Plan,
+        form: Form,
+        snapshot: &Snapshot,
+        evaluation: EvaluationContext,
+        dataset: Arc<Dataset>,
+        options: &QueryOptions,
+    ) -> Result<PreparedQuery, QueryError> {
+        let variables = plan.variables.clone();
+        let plan = lower(plan, &evaluation)?;
         evaluation.check()?;
         let context = QueryContext::new(
             snapshot.clone(),
             evaluation,
             dataset,
-            options,
+            Arc::new(Subqueries),
+            options.profile,
             &self.runtime,
             &self.config,
         );
-        let plan = match (options.row_limit, &form) {
-            (_, Form::Ask) => ignored(planned.plan),
-            (Some(rows), Form::Select) => {
-                SolutionExec::plan(RowLimit { rows }, vec![planned.plan], &planned.variables)
-            }
-            _ => planned.plan,
-        };
         Ok(PreparedQuery {
             plan,
-            variables: planned.variables,
+            variables,
             form,
             task: context.task(),
             row_limit: options.row_limit,
             context,
         })
     }
+}
+
+/// Returns the environment of a query's expressions.
+fn evaluation(
+    governor: Arc<Governor>,
+    snapshot: &Snapshot,
+    visible: Option<&Arc<Visible>>,
+    now: DateTime,
+    options: &QueryOptions,
+) -> EvaluationContext {
+    let resolver: Arc<dyn TermResolver> = match visible {
+        None => Arc::new(snapshot.clone()),
+        Some(visible) => Arc::new(VisibleTerms::new(snapshot, visible, &governor)),
+    };
+    EvaluationContext::new(resolver, now, random_seed())
+        .with_functions(Arc::clone(&options.functions))
+        .with_service(options.service.clone())
+        .with_governor(governor)
 }
 
 impl PreparedQuery {
@@ -275,7 +320,7 @@ impl PreparedQuery {
     /// Returns the plan of [`Self::explain`] as a tree. Other threads may call this while one thread reads
     /// the results, and see the measurements so far. It costs one walk over the plan.
     pub fn plan(&self) -> PlanNode {
-        let mut plan = Explainer::new(&self.context).plan(self.plan.as_ref());
+        let mut plan = explain(self.plan.as_ref(), &self.context);
         plan.warnings = self.warnings();
         plan
     }
@@ -297,9 +342,7 @@ impl PreparedQuery {
 
     /// Runs the query. Solutions are computed on demand.
     pub fn execute(&self) -> Result<Results, QueryError> {
-        if let Some(profile) = &self.context.profile {
-            profile.clear();
-        }
+        self.context.clear_profile();
         let stream = self.plan.execute(0, Arc::clone(&self.task))?;
         let mut solutions =
             SolutionStream::new(self.variables.clone(), stream, Arc::clone(&self.context));

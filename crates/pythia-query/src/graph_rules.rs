@@ -1,6 +1,6 @@
 //! Rules over graph names that say which graphs may be read or written, independent of any store.
 //!
-//! Graphs that the rules do not allow appear not to exist: see [`crate::plan::dataset`] for queries and
+//! Graphs that the rules do not allow appear not to exist: see [`pythia_exec::plan::dataset`] for queries and
 //! [`crate::update`] for updates.
 
 use std::fmt;

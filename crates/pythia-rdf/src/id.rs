@@ -109,7 +109,9 @@ impl TermKind {
 }
 
 /// A term as 64 bits: kind in the top 8, payload in the lower 56.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Deserialize, serde::Serialize,
+)]
 #[repr(transparent)]
 pub struct TermId(pub u64);
 

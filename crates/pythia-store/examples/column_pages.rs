@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pythia_rdf::{Source, TermId};
-use pythia_store::load::{LoadOptions, LoadProgress, load_into};
+use pythia_store::load::{LoadOptions, LoadProgress};
 use pythia_store::report::{OrderContents, StoreReport};
+use pythia_store::store::load_into;
 use pythia_store::{
     Component, IdBatch, OpenOptions, Order, QuadPattern, SegmentOptions, Snapshot, Store,
 };

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pythia_rdf::Source;
-use pythia_store::load::{LoadOptions, LoadProgress, load_into, parse_only};
+use pythia_store::load::{LoadOptions, LoadProgress, parse_only};
+use pythia_store::store::load_into;
 
 /// As the `pythia` program does.
 #[global_allocator]

@@ -4,11 +4,11 @@
 //!
 //! The most frequent [`SETS_MAX`] sets are kept; subjects of the others are only counted. Graphs are ignored.
 
+use pythia_io::bytes::{ByteReader, ByteWriter};
 use pythia_rdf::TermId;
 use rustc_hash::FxHashMap;
 
 use crate::StoreError;
-use crate::codec::{Reader, Writer};
 
 /// Sets that are kept.
 pub const SETS_MAX: usize = 10_000;
@@ -92,7 +92,7 @@ impl CharacteristicSets {
     }
 
     /// Appends the stored form.
-    pub(crate) fn write(&self, out: &mut Writer) {
+    pub(crate) fn write(&self, out: &mut ByteWriter) {
         let mut predicates: Vec<TermId> = self.with_predicate.keys().copied().collect();
         predicates.sort_unstable();
         let number = |id: &TermId| predicates.binary_search(id).expect("a set has it") as u64;
@@ -111,7 +111,7 @@ impl CharacteristicSets {
     }
 
     /// Reads the output of [`Self::write`].
-    pub(crate) fn read(input: &mut Reader<'_>) -> Result<Self, StoreError> {
+    pub(crate) fn read(input: &mut ByteReader<'_>) -> Result<Self, StoreError> {
         let unlisted_subjects = input.varint()?;
         let mut predicates = Vec::new();
         for _ in 0..input.count(1)? {
@@ -260,13 +260,13 @@ mod tests {
         assert_eq!(links(&[8], 9), Some(0.0));
         assert_eq!(links(&[9], 8), None);
         assert_eq!(sets.total_subjects(), Some(3));
-        let mut out = Writer::new();
+        let mut out = ByteWriter::new();
         sets.write(&mut out);
         let bytes = out.into_bytes();
-        let read = CharacteristicSets::read(&mut Reader::new("test", &bytes));
+        let read = CharacteristicSets::read(&mut ByteReader::new("test", &bytes));
         assert_eq!(read.expect("just written"), sets);
         for cut in 0..bytes.len() {
-            let damaged = CharacteristicSets::read(&mut Reader::new("test", &bytes[..cut]));
+            let damaged = CharacteristicSets::read(&mut ByteReader::new("test", &bytes[..cut]));
             assert!(damaged.is_err(), "{cut} bytes were enough");
         }
     }

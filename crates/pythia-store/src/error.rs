@@ -1,6 +1,7 @@
 //! Errors of a store.
 
 use pythia_io::IoError;
+use pythia_io::bytes::BytesError;
 use pythia_log::LogError;
 
 use crate::load::LoadError;
@@ -213,6 +214,22 @@ pub enum StoreError {
         /// The store's path.
         path: String,
     },
+}
+
+impl From<BytesError> for StoreError {
+    fn from(error: BytesError) -> Self {
+        match error {
+            BytesError::Corrupt {
+                file,
+                position,
+                message,
+                ..
+            } => Self::corrupt(file, None, format!("at byte {position}: {message}")),
+            BytesError::Version {
+                found, supported, ..
+            } => Self::Format { found, supported },
+        }
+    }
 }
 
 impl From<LoadError> for StoreError {

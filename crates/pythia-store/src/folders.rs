@@ -9,17 +9,18 @@ mod change;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
-use std::path::{self, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pythia_io::system::{absolute, is_same_folder};
 use pythia_io::{DirectStorage, Storage};
 use pythia_log::{FolderIdentity, FolderRole};
 
 use self::accept::{Accepted, Known, Newcomer, command};
 use crate::StoreError;
-use crate::manifest::LogEntry;
-use crate::store::{StoreLock, WriteOptions};
+use crate::locks::StoreLock;
+use crate::manifest::{LogEntry, Manifest};
+use crate::write::WriteOptions;
 
 pub use change::{FolderChanges, FolderReport, FolderState, change_log_folders, log_folders};
 
@@ -55,16 +56,16 @@ pub fn log_archive(
         .map(|accepted| accepted.storage as _))
 }
 
-/// Returns whether both paths lead to the same folder, as far as can be determined.
-fn is_same(one: &Path, other: &Path) -> bool {
-    let [one, other] =
-        [one, other].map(|path| fs::canonicalize(path).unwrap_or_else(|_| absolute(path)));
-    one == other
-}
-
-/// Returns the absolute path: the store may be opened from any working directory.
-fn absolute(path: &Path) -> PathBuf {
-    path::absolute(path).unwrap_or_else(|_| path.to_owned())
+/// Fails if a store whose `MANIFEST` names no log has files of a log that was used: their commits would be ignored.
+pub fn check_no_log(storage: &Arc<dyn Storage>) -> Result<(), StoreError> {
+    let Err(error) = pythia_log::check_unnamed(std::slice::from_ref(storage)) else {
+        return Ok(());
+    };
+    match Manifest::read(&**storage)? {
+        // A writer created the log after this state was read.
+        Some(manifest) if manifest.log.is_some() => Ok(()),
+        _ => Err(error.into()),
+    }
 }
 
 /// The folders of a log that is opened for writing.
@@ -173,7 +174,11 @@ fn new_devices(
 ) -> Result<Vec<PathBuf>, StoreError> {
     let wanted = &write.log_folders;
     for (number, folder) in (1..).zip(&log.devices) {
-        if !wanted.is_empty() && !wanted.iter().any(|path| is_same(path, folder.path())) {
+        if !wanted.is_empty()
+            && !wanted
+                .iter()
+                .any(|path| is_same_folder(path, folder.path()))
+        {
             return Err(StoreError::LogFolder {
                 path: folder.path.clone(),
                 role: FolderRole::Device(number).to_string(),
@@ -190,7 +195,7 @@ fn new_devices(
     }
     let mut new: Vec<PathBuf> = Vec::new();
     for path in wanted {
-        let is_known = |other: &Path| is_same(path, other);
+        let is_known = |other: &Path| is_same_folder(path, other);
         if !log.devices.iter().any(|folder| is_known(folder.path()))
             && !new.iter().any(|other| is_known(other))
         {
@@ -211,7 +216,7 @@ fn new_archive<'w>(
     };
     match &log.archive {
         None => Ok(Some(wanted)),
-        Some(folder) if is_same(wanted, folder.path()) => Ok(None),
+        Some(folder) if is_same_folder(wanted, folder.path()) => Ok(None),
         Some(folder) => Err(StoreError::LogFolder {
             path: folder.path.clone(),
             role: FolderRole::Archive.to_string(),

@@ -2,8 +2,7 @@
 
 pub mod auxiliary;
 pub mod characteristic;
-pub mod codec;
-mod degree;
+pub mod compact;
 pub mod delta;
 pub mod device;
 pub mod dictionary;
@@ -11,15 +10,19 @@ mod error;
 pub mod folders;
 pub mod graph;
 pub mod load;
+mod locks;
+mod loser_tree;
 pub mod manifest;
+pub mod optimize;
 pub mod pace;
 pub mod pattern;
+mod read_ahead;
 pub mod report;
-pub mod rewrite;
 pub mod salvage;
-pub mod scan;
+mod scan;
 pub mod segment;
 pub mod snapshot;
+mod state;
 pub mod statistics;
 pub mod store;
 #[cfg(test)]
@@ -27,18 +30,19 @@ mod testing;
 pub mod verify;
 pub mod write;
 
-pub use delta::{ChangesReport, NextStep, RunEntry, RunId, RunReport, TermSpan};
 pub use error::StoreError;
+pub use locks::{LOCK_NAME, StoreLock, check_folder, open_folder};
+pub use manifest::{RunEntry, RunId, SegmentEntry, TermSpan};
 pub use pace::Pace;
 pub use pattern::{
     Component, End, Expansion, ExternalList, GraphFilter, IdBatch, Order, QuadPattern,
 };
-pub use scan::QuadScan;
+pub use report::{ChangesReport, NextStep, RunReport};
 pub use segment::{
-    BaseWriter, OrderDirectory, OrderWriter, Segment, SegmentEntry, SegmentOptions, SegmentWriter,
+    BaseWriter, OrderDirectory, OrderWriter, Segment, SegmentOptions, SegmentWriter,
 };
-pub use snapshot::{ReadCosts, Snapshot};
+pub use snapshot::{QuadScan, ReadCosts, Snapshot};
 pub use statistics::{PredicateStatistics, Statistics};
-pub use store::{OpenOptions, Store, StoreLock};
+pub use store::{OpenOptions, Store};
 
 pub use pythia_io::PageTally;

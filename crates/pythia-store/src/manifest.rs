@@ -9,17 +9,21 @@
 //! [`Manifest::switch`] takes over the removal of new files ([`Unnamed`]), and [`Manifest::remove_leftovers`] makes
 //! the visible state durable before it removes anything.
 
-use std::path::Path;
-
 use pythia_io::Storage;
-use pythia_log::{FolderId, Position, StoreId};
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
-use crate::auxiliary::AuxiliaryKind;
-use crate::delta::{RunEntry, RunId};
-use crate::rewrite::unfinished::next_segment;
-use crate::segment::LOADING_NAME;
+
+mod auxiliary;
+mod log;
+mod run;
+mod segment;
+
+pub use auxiliary::{AuxiliaryEntry, AuxiliaryId, AuxiliaryKind};
+pub use log::{LogEntry, LogFolder};
+pub(crate) use run::{ADDED, REMOVED};
+pub use run::{RunEntry, RunId, TermSpan};
+pub use segment::{ManifestFile, SegmentEntry, SegmentId};
 
 /// The format of segments that this program writes, and of stores without auxiliary files.
 pub const FORMAT_VERSION: u32 = 2;
@@ -34,136 +38,12 @@ pub const FORMAT_FOLDERS: u32 = 5;
 pub const FORMATS_READ: std::ops::RangeInclusive<u32> = 1..=FORMAT_FOLDERS;
 /// The manifest's name in the store.
 pub const MANIFEST_NAME: &str = "MANIFEST";
+/// A file that exists while a segment is being written. Without a manifest beside it, it shows that the files are
+/// leftovers of an interrupted load; other files in the folder must not be removed. Beside a manifest it has no
+/// meaning.
+pub(crate) const LOADING_NAME: &str = "LOADING";
 const NEW_MANIFEST_NAME: &str = "MANIFEST.new";
 const FIRST_LINE: &str = "Pythia RDF store";
-
-/// A segment's number in its store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct SegmentId(pub u64);
-
-impl SegmentId {
-    /// Returns the segment's folder.
-    pub fn folder(self) -> String {
-        format!("segment-{:06}", self.0)
-    }
-
-    /// Returns the number in a folder's name.
-    pub fn from_folder(name: &str) -> Option<Self> {
-        let number = name.strip_prefix("segment-")?.parse().ok()?;
-        Some(Self(number))
-    }
-}
-
-/// The number of a folder of auxiliary files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct AuxiliaryId(pub u64);
-
-impl AuxiliaryId {
-    /// Returns the folder.
-    pub fn folder(self) -> String {
-        format!("auxiliary-{:06}", self.0)
-    }
-
-    /// Returns the number in a folder's name.
-    pub fn from_folder(name: &str) -> Option<Self> {
-        let number = name.strip_prefix("auxiliary-")?.parse().ok()?;
-        Some(Self(number))
-    }
-}
-
-/// An optional index that `pythia optimize` has added to the segment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AuxiliaryEntry {
-    /// Its folder.
-    pub id: AuxiliaryId,
-    /// Its kind.
-    pub kind: AuxiliaryKind,
-    /// Its files.
-    pub files: Vec<ManifestFile>,
-}
-
-impl AuxiliaryEntry {
-    /// Returns the bytes of its files.
-    pub fn bytes(&self) -> u64 {
-        self.files.iter().map(|file| file.bytes).sum()
-    }
-}
-
-/// A file of a segment and its length.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ManifestFile {
-    /// Name within the segment's folder.
-    pub name: String,
-    /// Length in bytes.
-    pub bytes: u64,
-}
-
-/// The log of a store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogEntry {
-    /// The id of the log's store, which all files of the log carry.
-    pub store: StoreId,
-    /// The first commit that the segment and the runs do not have.
-    pub position: Position,
-    /// Log folders outside the store's own; make the format [`FORMAT_FOLDERS`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub devices: Vec<LogFolder>,
-    /// The archive, for log files that are no longer needed; makes the format [`FORMAT_FOLDERS`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub archive: Option<LogFolder>,
-}
-
-impl LogEntry {
-    /// Returns a log in the store's own folder alone.
-    pub fn new(store: StoreId, position: Position) -> Self {
-        Self {
-            store,
-            position,
-            devices: Vec::new(),
-            archive: None,
-        }
-    }
-
-    fn has_folders(&self) -> bool {
-        !self.devices.is_empty() || self.archive.is_some()
-    }
-}
-
-/// A log folder outside the store's own, or the archive.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "WrittenFolder")]
-pub struct LogFolder {
-    /// Its path.
-    pub path: String,
-    /// The folder's identity, as recorded in its `log/FOLDER`. Folders of format 4 had none; they get one when the
-    /// store is next opened for writing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<FolderId>,
-}
-
-impl LogFolder {
-    /// Returns its path.
-    pub fn path(&self) -> &Path {
-        Path::new(&self.path)
-    }
-}
-
-/// A folder as manifests record it: in format 4, its path alone.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum WrittenFolder {
-    Path(String),
-    Folder { path: String, id: Option<FolderId> },
-}
-
-impl From<WrittenFolder> for LogFolder {
-    fn from(written: WrittenFolder) -> Self {
-        match written {
-            WrittenFolder::Path(path) => Self { path, id: None },
-            WrittenFolder::Folder { path, id } => Self { path, id },
-        }
-    }
-}
 
 /// Folders and files that no manifest names yet. Dropping this removes them: the operation has failed.
 #[derive(Debug)]
@@ -231,6 +111,11 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// Returns the number of the base that a compaction of this state makes.
+    pub(crate) fn next_segment(&self) -> SegmentId {
+        SegmentId(self.segment.0 + 1)
+    }
+
     /// Returns the folders of all entries.
     pub(crate) fn folders(&self) -> impl Iterator<Item = String> {
         let runs = self.runs.iter().map(|run| run.id.folder());
@@ -288,18 +173,18 @@ impl Manifest {
         Self::remove_leftovers_but(current, None, storage)
     }
 
-    /// As [`Self::remove_leftovers`], but keeps the files needed to continue the compaction of the state `rewritten`.
+    /// As [`Self::remove_leftovers`], but keeps the files needed to continue the compaction of the state `compacted`.
     pub(crate) fn remove_leftovers_but(
         current: Option<&Self>,
-        rewritten: Option<&Self>,
+        compacted: Option<&Self>,
         storage: &dyn Storage,
     ) -> Result<(), StoreError> {
         // The previous manifest may name files that are removed now: it must not come back.
         storage.sync_names()?;
         let mut named: Vec<String> = current.iter().flat_map(|state| state.folders()).collect();
-        if let Some(rewritten) = rewritten {
-            named.extend(rewritten.folders());
-            named.push(next_segment(rewritten).folder());
+        if let Some(compacted) = compacted {
+            named.extend(compacted.folders());
+            named.push(compacted.next_segment().folder());
         }
         for name in storage.list("")? {
             let is_of_state = SegmentId::from_folder(&name).is_some()
@@ -363,6 +248,7 @@ fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, StoreError> {
 #[cfg(test)]
 mod tests {
     use pythia_io::MemoryStorage;
+    use pythia_log::FolderId;
 
     use super::*;
 

@@ -2,11 +2,15 @@
 //!
 //! Terms are [`TermId`]s, as raw 64 bits where there are many.
 
-use crate::scan::Run;
+use std::ops::Range;
+
 use pythia_rdf::TermId;
+use serde::{Deserialize, Serialize};
+
+use crate::read_ahead::PageSequence;
 
 /// The graphs that a pattern looks at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
 pub enum GraphFilter {
     /// All quads, of the default graph and of named graphs.
     #[default]
@@ -43,7 +47,7 @@ pub struct QuadPattern {
 }
 
 /// The orders in which a segment keeps its quads; ties are broken by graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub enum Order {
     /// Subject, predicate, object: tuple pages.
     Spo,
@@ -120,7 +124,7 @@ impl IdBatch {
 }
 
 /// The end from which edges are followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub enum End {
     /// The nodes are subjects, objects are found: SPO.
     Subject,
@@ -156,7 +160,7 @@ pub struct Expansion {
     /// Whether graphs are collected.
     pub with_graph: bool,
     /// The pages read so far, if the nodes came in order; kept from one expansion to the next.
-    pub(crate) run: Run,
+    pub(crate) sequence: PageSequence,
 }
 
 impl Expansion {
@@ -181,11 +185,25 @@ impl Expansion {
 
     /// Removes the rows and frees their capacity; keeps the settings.
     pub fn free(&mut self) {
-        let run = std::mem::take(&mut self.run);
+        let sequence = std::mem::take(&mut self.sequence);
         *self = Self {
-            run,
+            sequence,
             ..Self::new(self.with_predicate, self.with_graph)
         };
+    }
+
+    /// Appends rows of another expansion, with the columns that this one wants. Rows without predicates have a single
+    /// predicate, which this one does not want.
+    pub(crate) fn append(&mut self, rows: &Self, range: Range<usize>) {
+        self.source.extend_from_slice(&rows.source[range.clone()]);
+        self.other.extend_from_slice(&rows.other[range.clone()]);
+        if self.with_predicate {
+            let predicates = &rows.predicate[range.clone()];
+            self.predicate.extend_from_slice(predicates);
+        }
+        if self.with_graph {
+            self.graph.extend_from_slice(&rows.graph[range]);
+        }
     }
 
     /// Removes the rows; keeps the capacity and the settings.

@@ -5,15 +5,19 @@
 use pythia_rdf::TermKind;
 
 use crate::StoreError;
-use crate::auxiliary::AuxiliaryKind;
-use crate::degree::DegreeScan;
 use crate::dictionary::KindStatistics;
+use crate::manifest::AuxiliaryKind;
 use crate::pattern::{End, Order};
+use crate::scan::DegreeScan;
 use crate::segment::Segment;
 use crate::segment::tuple::TupleStatistics;
 use crate::snapshot::Snapshot;
 use crate::statistics::Statistics;
 use crate::store::Store;
+
+mod changes;
+
+pub use changes::{ChangesReport, NextStep, RunReport};
 
 /// Sizes of a store and its parts.
 #[derive(Clone, Debug, PartialEq)]
@@ -196,7 +200,7 @@ impl DegreeDistribution {
     /// Counts edges out of subjects ([`End::Subject`]) or into objects. Reads all pages of SPO or OPS.
     pub fn new(snapshot: &Snapshot, end: End) -> Result<Self, StoreError> {
         let mut degrees = Self::default();
-        let mut scan = DegreeScan::new(snapshot, end);
+        let mut scan = DegreeScan::new(snapshot.base(), end);
         while let Some((_, degree)) = scan.next()? {
             degrees.count(degree);
         }

@@ -7,9 +7,9 @@ use pythia_io::Storage;
 use pythia_log::Salvage;
 
 use crate::StoreError;
-use crate::folders::log_devices;
+use crate::folders::{check_no_log, log_devices};
+use crate::locks::{StoreLock, open_folder};
 use crate::manifest::Manifest;
-use crate::store::{StoreLock, check_no_log, open_folder};
 
 /// Checks the log of the store in a folder. With `give_up`, sets the damaged files aside, so that the store opens
 /// with the commits before the first lost one.

@@ -17,17 +17,19 @@ use crate::auxiliary::attribute::Attribute;
 use crate::auxiliary::reachability::Reachability;
 use crate::delta::{ChangeStream, Delta, KindCounts};
 use crate::pattern::{Component, End, Expansion, GraphFilter, Order, QuadPattern};
-use crate::scan::{MergeKey, MergedScan, QuadScan, Source, of_segment};
+use crate::scan::{self as segment_scan, of_segment};
 use crate::segment::Segment;
 use crate::statistics::Statistics;
 
-mod count;
+mod change_set;
 mod edges;
+mod merged;
+mod scan;
 mod terms;
 
-pub(crate) use count::{count, count_range};
-pub(crate) use edges::{append_list, expand, probe};
-pub(crate) use terms::{keep_first, keys_with_prefix};
+pub(crate) use change_set::change_set;
+use merged::{MergeKey, MergedScan};
+pub use scan::QuadScan;
 
 #[cfg(test)]
 mod tests;
@@ -285,7 +287,8 @@ impl Snapshot {
         if let Some(scan) = self.changes().map(merged).transpose()?.flatten() {
             return Ok(scan);
         }
-        of_segment::scan(&self.base, pattern, order, wanted)
+        let scan = of_segment::scan(&self.base, pattern, order, wanted)?;
+        Ok(QuadScan::of_base(scan, wanted.len()))
     }
 
     /// Returns a scan with changes, if any match.
@@ -307,8 +310,7 @@ impl Snapshot {
             None => of_segment::scan(&self.base, pattern, order, &key.components)?,
         };
         let scan = MergedScan::new(base, changes, key);
-        let source = Source::Merged(Box::new(scan));
-        Ok(Some(QuadScan::new(source, wanted)))
+        Ok(Some(QuadScan::merged(scan, wanted.len())))
     }
 
     /// As [`Self::scan`] for a pattern with a predicate and neither subject nor object, in one of the predicate's own
@@ -328,7 +330,8 @@ impl Snapshot {
         if let Some(scan) = self.changes().map(merged).transpose()?.flatten() {
             return Ok(scan);
         }
-        of_segment::scan_range(&self.base, pattern, order, ids, wanted)
+        let scan = of_segment::scan_range(&self.base, pattern, order, ids, wanted)?;
+        Ok(QuadScan::of_base(scan, wanted.len()))
     }
 
     /// Counts exactly the quads with a predicate whose subject (or object, depending on `end`) is in `ids`. Reads at
@@ -340,7 +343,7 @@ impl Snapshot {
         ids: Range<u64>,
         graph: GraphFilter,
     ) -> Result<u64, StoreError> {
-        let count = count::count_range(&self.base, predicate, end, &ids, graph)?;
+        let count = segment_scan::count_range(&self.base, predicate, end, &ids, graph)?;
         match self.changes() {
             None => Ok(count),
             Some(delta) => summed(count, delta.count_range(predicate, end, &ids, graph)?),
@@ -454,20 +457,20 @@ impl Snapshot {
         graph: GraphFilter,
     ) -> Result<Vec<bool>, StoreError> {
         let Some(delta) = &self.delta else {
-            return edges::probe(&self.base, predicate, pairs, graph);
+            return segment_scan::probe(&self.base, predicate, pairs, graph);
         };
         let is_old = |&(subject, object): &(TermId, TermId)| {
             delta.is_of_base(subject) && delta.is_of_base(object)
         };
         if pairs.iter().all(is_old) {
-            return edges::probe(&self.base, predicate, pairs, graph);
+            return segment_scan::probe(&self.base, predicate, pairs, graph);
         }
         let old: Vec<usize> = (0..pairs.len())
             .filter(|&index| is_old(&pairs[index]))
             .collect();
         let old_pairs: Vec<_> = old.iter().map(|&index| pairs[index]).collect();
         let mut found = vec![false; pairs.len()];
-        let answers = edges::probe(&self.base, predicate, &old_pairs, graph)?;
+        let answers = segment_scan::probe(&self.base, predicate, &old_pairs, graph)?;
         for (index, answer) in old.into_iter().zip(answers) {
             found[index] = answer;
         }
@@ -534,7 +537,7 @@ impl Snapshot {
     /// Counts the matching quads exactly. Reads at most two pages, except for a graph filter where pages hold quads
     /// of different graphs, and for a bound subject and object without a predicate.
     pub fn count(&self, pattern: &QuadPattern) -> Result<u64, StoreError> {
-        let count = count::count(&self.base, pattern)?;
+        let count = segment_scan::count(&self.base, pattern)?;
         match self.changes() {
             None => Ok(count),
             Some(delta) => summed(count, delta.count(pattern)?),

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use pythia_io::bytes::{ByteReader, ByteWriter};
 use pythia_rdf::{TermId, TermKind};
 use rustc_hash::FxHashMap;
 
 use crate::StoreError;
 use crate::characteristic::CharacteristicSets;
-use crate::codec::{Reader, Writer};
 use crate::segment::column::ColumnDirectory;
 use crate::segment::tuple::TupleStatistics;
 
@@ -161,7 +161,7 @@ impl GraphStatistics {
     }
 
     /// Appends the stored form.
-    pub(crate) fn write(&self, out: &mut Writer) {
+    pub(crate) fn write(&self, out: &mut ByteWriter) {
         out.varint(self.unlisted_quads);
         out.varint(self.graphs.len() as u64);
         for (graph, quads) in &self.graphs {
@@ -171,7 +171,7 @@ impl GraphStatistics {
     }
 
     /// Reads the output of [`Self::write`].
-    pub(crate) fn read(input: &mut Reader<'_>) -> Result<Self, StoreError> {
+    pub(crate) fn read(input: &mut ByteReader<'_>) -> Result<Self, StoreError> {
         let unlisted_quads = input.varint()?;
         let count = input.count(2)?;
         let mut graphs: Vec<(TermId, u64)> = Vec::with_capacity(count);
@@ -250,10 +250,10 @@ mod tests {
         assert_eq!(graphs.default_graph_quads(), 3);
         assert_eq!(graphs.quads(TermId(5)), Some(2));
         assert_eq!(graphs.quads(TermId(4)), Some(0));
-        let mut out = Writer::new();
+        let mut out = ByteWriter::new();
         graphs.write(&mut out);
         let bytes = out.into_bytes();
-        let read = GraphStatistics::read(&mut Reader::new("test", &bytes));
+        let read = GraphStatistics::read(&mut ByteReader::new("test", &bytes));
         assert_eq!(read.expect("just written"), graphs);
     }
 

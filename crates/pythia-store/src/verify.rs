@@ -24,9 +24,9 @@ use pythia_rdf::{TermId, TermKind};
 
 use crate::StoreError;
 use crate::auxiliary::Auxiliaries;
-use crate::delta::RunEntry;
 use crate::dictionary::Dictionary;
-use crate::manifest::{MANIFEST_NAME, Manifest};
+use crate::manifest::{MANIFEST_NAME, Manifest, RunEntry};
+use crate::optimize;
 use crate::pattern::{End, Order};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
@@ -256,7 +256,7 @@ impl Check<'_> {
             let whole = self.pages(file, 0..file.page_count(), |_, _| {});
             if whole
                 && self.report.is_sound()
-                && let Err(error) = labels.verify(&snapshot)
+                && let Err(error) = optimize::reachability::verify(labels, &snapshot)
             {
                 self.error(file.name(), error);
             }
@@ -269,7 +269,7 @@ impl Check<'_> {
             }
             if whole
                 && self.report.is_sound()
-                && let Err(error) = attribute.verify(&snapshot)
+                && let Err(error) = optimize::attribute::verify(attribute, &snapshot)
             {
                 self.error(MANIFEST_NAME, error);
             }
@@ -280,7 +280,7 @@ impl Check<'_> {
             let whole = self.pages(file, 0..file.page_count(), |_, _| {});
             if whole
                 && self.report.is_sound()
-                && let Err(error) = degrees.verify(&snapshot)
+                && let Err(error) = optimize::degrees::verify(degrees, &snapshot)
             {
                 self.error(file.name(), error);
             }

@@ -10,7 +10,7 @@ use pythia_io::DirectStorage;
 use pythia_rdf::TermKey;
 use pythia_rdf::key::{self, Encoded};
 use pythia_store::load::{LoadOptions, LoadProgress, load};
-use pythia_store::store::WriteOptions;
+use pythia_store::write::WriteOptions;
 use pythia_store::write::{Allowance, Transaction};
 use pythia_store::{OpenOptions, Store, StoreError};
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use oxrdf::NamedNode;
-use pythia_query::{Query, Wishes};
+use pythia_query::UsefulIndexes;
 use pythia_rdf::TermId;
+use pythia_sparql::Query;
 use pythia_store::{PredicateStatistics, Snapshot, StoreError};
 
 use crate::optimize::{Auxiliary, CachedAttribute};
@@ -53,11 +54,11 @@ pub fn advise<'q>(
             advice.unreadable += 1;
             continue;
         };
-        let wishes: Wishes = query.wishes();
-        for predicate in wishes.reachability {
+        let indexes = UsefulIndexes::of(&query);
+        for predicate in indexes.reachability {
             *labels.entry(predicate).or_default() += 1;
         }
-        for (attribute, along) in wishes.cached {
+        for (attribute, along) in indexes.cached {
             let uses = cached.entry(attribute).or_default();
             *uses.entry(along).or_default() += 1;
         }

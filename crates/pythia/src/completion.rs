@@ -1,3 +1,4 @@
-//! Completion: the words and terms that may follow at a place of an unfinished query.
+//! Completion: the words and terms that may follow at a position of an unfinished query.
 
-pub use pythia_query::syntax::{Expected, Place, SOUGHT, function_names};
+pub use pythia_sparql::completion::{CompletionContext, Expected, SOUGHT};
+pub use pythia_sparql::function_names;

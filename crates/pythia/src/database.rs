@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use pythia_io::{Counters, Storage};
 use pythia_query::{
-    Engine, EngineOptions, PreparedQuery, Query, QueryError, QueryOptions, Results, SpilledBytes,
-    Update, Usage,
+    Engine, EngineOptions, PreparedQuery, QueryError, QueryOptions, Results, SpilledBytes, Usage,
 };
-use pythia_store::store::WriteOptions;
+use pythia_sparql::{Query, Update};
+use pythia_store::write::WriteOptions;
 use pythia_store::{OpenOptions, Snapshot, Store, StoreError};
 
 use crate::backup::{BackupError, BackupReport, backup_into};
@@ -52,8 +52,8 @@ const CHANGES_PART: usize = 8;
 /// The minimum memory for committed changes, regardless of the total.
 const CHANGES_BYTES_MIN: usize = 2 << 20;
 /// The part of the memory for sorting a new base, and its minimum regardless of the total.
-const REWRITE_PART: usize = 8;
-const REWRITE_BYTES_MIN: usize = 32 << 20;
+const COMPACTION_PART: usize = 8;
+const COMPACTION_BYTES_MIN: usize = 32 << 20;
 
 impl Options {
     /// Returns the write options adjusted to the memory; `None` if the store is opened only for queries.
@@ -62,8 +62,8 @@ impl Options {
         let maintenance = &mut write.maintenance;
         let changes = (self.memory_bytes / CHANGES_PART).max(CHANGES_BYTES_MIN);
         maintenance.memory_bytes = maintenance.memory_bytes.min(changes / 2);
-        let rewrite = (self.memory_bytes / REWRITE_PART).max(REWRITE_BYTES_MIN);
-        maintenance.rewrite.memory_bytes = maintenance.rewrite.memory_bytes.min(rewrite);
+        let bytes = (self.memory_bytes / COMPACTION_PART).max(COMPACTION_BYTES_MIN);
+        maintenance.compaction.memory_bytes = maintenance.compaction.memory_bytes.min(bytes);
         Some(write)
     }
 
@@ -195,6 +195,17 @@ impl Database {
         options: &QueryOptions,
     ) -> Result<PreparedQuery, QueryError> {
         self.engine.prepare(&self.store.snapshot(), query, options)
+    }
+
+    /// Prepares a query whose plan was written by [`PreparedQuery::write`], for this state of the store. See
+    /// [`Engine::prepare_written`].
+    pub fn prepare_written(
+        &self,
+        plan: &[u8],
+        options: &QueryOptions,
+    ) -> Result<PreparedQuery, QueryError> {
+        let snapshot = self.store.snapshot();
+        self.engine.prepare_written(&snapshot, plan, options)
     }
 
     pub(crate) fn engine(&self) -> &Engine {

@@ -14,7 +14,7 @@ use pythia_rdf::inline::inline_to_literal;
 use pythia_rdf::language::recommend_form;
 use pythia_store::folders::{log_archive, log_devices};
 use pythia_store::manifest::Manifest;
-use pythia_store::store::open_folder;
+use pythia_store::open_folder;
 use pythia_store::{StoreError, StoreLock};
 
 use crate::moment::format_time;

@@ -56,8 +56,8 @@ pub use dump::{check_dump, dump, dump_within};
 pub use feed::{Feed, FeedError, write_patch};
 pub use moment::{format_time, parse_time};
 pub use optimize::{
-    Added, Auxiliary, CachedAttribute, OptimizeOptions, describe_auxiliary, drop_auxiliary,
-    optimize, predicate_named, rewrite,
+    Added, Auxiliary, CachedAttribute, OptimizeOptions, compact, describe_auxiliary,
+    drop_auxiliary, optimize, predicate_named,
 };
 pub use solution::{FromTerm, Solution, SolutionError, Solutions, solutions};
 pub use transaction::Transaction;
@@ -67,31 +67,32 @@ pub use write::{ResultFormat, WriteError, WriteReport, write_json_term, write_re
 pub use oxrdf::{Quad, Term, Triple, Variable};
 pub use pythia_io::{Counters, DeviceProfile, DirectStorage, GroupCounters};
 pub use pythia_log::{Commit, LogError, Position, Salvage};
-pub use pythia_query::syntax::{nearest as nearest_word, well_known_prefixes};
 pub use pythia_query::{
     CustomFunction, CustomFunctions, GraphRules, HttpService, LoadHandler, Loader, Measured, Path,
-    PathEdge, PlanNode, PreparedQuery, Query, QueryError, QueryForm, QueryOptions, Results,
-    ServiceError, ServiceHandler, ServiceSolutions, SolutionBatch, SolutionStream, SourceError,
-    SpilledBytes, SpilledPiece, SpooledSolutions, TripleStream, Update, UpdateOptions, Updated,
-    Usage,
+    PathEdge, PlanNode, PreparedQuery, QueryError, QueryOptions, Results, ServiceError,
+    ServiceHandler, ServiceSolutions, SolutionBatch, SolutionStream, SourceError, SpilledBytes,
+    SpilledPiece, SpooledSolutions, TripleStream, UpdateOptions, Updated, Usage,
 };
 pub use pythia_rdf::{Compression, ParseReport, RdfFormat, RdfWriter, Source};
+pub use pythia_sparql::{
+    Query, QueryForm, SparqlError, Update, nearest as nearest_word, well_known_prefixes,
+};
 pub use pythia_store::auxiliary::reachability::ReachabilityReport;
+pub use pythia_store::compact::CompactionOptions;
 pub use pythia_store::folders::{
     FolderChanges, FolderReport, FolderState, change_log_folders, log_folders,
 };
-pub use pythia_store::load::{
-    LoadError, LoadOptions, LoadProgress, LoadReport, load_into as load, parse_only,
-};
+pub use pythia_store::load::{LoadError, LoadOptions, LoadProgress, LoadReport, parse_only};
+pub use pythia_store::manifest::FORMATS_READ as STORE_FORMATS;
 pub use pythia_store::report::{DegreeDistribution, OrderContents, OrderReport, StoreReport};
-pub use pythia_store::rewrite::RewriteOptions;
 pub use pythia_store::salvage::{salvage, salvage_storage};
-pub use pythia_store::store::{WriteOptions, check_folder as check_store};
+pub use pythia_store::store::load_into as load;
 pub use pythia_store::verify::{Problem, VerifyOptions, VerifyProgress, VerifyReport};
-pub use pythia_store::write::Committed;
-pub use pythia_store::write::{MaintenanceOptions, Rewritten};
-pub use pythia_store::{ChangesReport, NextStep, RunReport};
-pub use pythia_store::{End, Snapshot, Store, StoreError, device};
+pub use pythia_store::write::{Committed, Compacted, MaintenanceOptions, WriteOptions};
+pub use pythia_store::{
+    ChangesReport, End, NextStep, RunReport, Snapshot, Store, StoreError,
+    check_folder as check_store, device,
+};
 
 /// Checks the store in a folder, which must not be loaded into at the same time.
 pub fn verify(

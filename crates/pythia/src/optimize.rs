@@ -5,13 +5,16 @@ use std::path::Path;
 use oxrdf::NamedNodeRef;
 use pythia_io::DirectStorage;
 use pythia_rdf::TermId;
-use pythia_store::auxiliary::{AuxiliaryKind, Change, optimize_in};
+use pythia_store::check_folder;
+use pythia_store::manifest::AuxiliaryKind;
 use pythia_store::manifest::Manifest;
-use pythia_store::store::{WriteOptions, check_folder};
-use pythia_store::write::Rewritten;
+use pythia_store::store::{Change, optimize_in};
+use pythia_store::write::Compacted;
+use pythia_store::write::WriteOptions;
 use pythia_store::{ChangesReport, OpenOptions, Snapshot, Store, StoreError};
 
-pub use pythia_store::auxiliary::{Added, OptimizeOptions};
+pub use pythia_store::optimize::OptimizeOptions;
+pub use pythia_store::store::Added;
 
 /// Auxiliary files, by the IRIs of their predicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,11 +75,11 @@ impl Auxiliary {
 ///
 /// # Errors
 /// [`StoreError::Writing`] if the store is open for writing.
-pub fn rewrite(
+pub fn compact(
     path: &Path,
     options: OptimizeOptions,
     threads: usize,
-) -> Result<Option<Rewritten>, StoreError> {
+) -> Result<Option<Compacted>, StoreError> {
     let open = OpenOptions {
         cache_bytes: options.cache_bytes,
     };
@@ -86,14 +89,14 @@ pub fn rewrite(
     }
     let mut write = WriteOptions::default();
     write.maintenance.in_background = false;
-    write.maintenance.rewrite.memory_bytes = options.memory_bytes;
-    write.maintenance.rewrite.threads = threads;
-    write.maintenance.rewrite.tmp = path.to_owned();
+    write.maintenance.compaction.memory_bytes = options.memory_bytes;
+    write.maintenance.compaction.threads = threads;
+    write.maintenance.compaction.tmp = path.to_owned();
     let store = Store::open_for_writing(path, open, &write)?;
     if ChangesReport::new(&store, &write.maintenance)?.is_compact() {
         return Ok(None);
     }
-    store.rewrite().map(Some)
+    store.compact().map(Some)
 }
 
 fn is_written_to(path: &Path) -> Result<bool, StoreError> {
@@ -103,7 +106,7 @@ fn is_written_to(path: &Path) -> Result<bool, StoreError> {
 }
 
 /// Builds auxiliary files for the store in a folder, which nobody else may have open, in one step: after an
-/// error or a crash, the store is unchanged. They cover only the base: see [`rewrite`].
+/// error or a crash, the store is unchanged. They cover only the base: see [`compact`].
 ///
 /// # Errors
 /// Predicates that the store does not have, with the ones probably meant; insufficient memory, with the
@@ -203,7 +206,7 @@ fn nearest_iri<'i>(iri: &str, known: &[&'i str]) -> Option<&'i str> {
     let same = known.iter().find(|known| last(known) == last(iri)).copied();
     same.or_else(|| {
         let upper: Vec<String> = known.iter().map(|known| known.to_uppercase()).collect();
-        let meant = pythia_query::syntax::nearest(iri, upper.iter().map(String::as_str))?;
+        let meant = pythia_sparql::nearest(iri, upper.iter().map(String::as_str))?;
         let index = upper.iter().position(|known| known == meant)?;
         Some(known[index])
     })

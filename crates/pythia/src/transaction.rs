@@ -2,10 +2,9 @@
 
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use pythia_query::update::{self, quads};
-use pythia_query::{
-    PreparedQuery, Query, QueryError, QueryOptions, Results, Update, UpdateOptions, Updated,
-};
+use pythia_query::{PreparedQuery, QueryError, QueryOptions, Results, UpdateOptions, Updated};
 use pythia_rdf::TermId;
+use pythia_sparql::{Query, Update};
 use pythia_store::write::Committed;
 use pythia_store::{GraphFilter, QuadPattern, Snapshot};
 

@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pythia_query::{QueryError, QueryOptions, Update, UpdateOptions};
+use pythia_query::{QueryError, QueryOptions, UpdateOptions};
+use pythia_sparql::Update;
 
 use crate::Database;
 

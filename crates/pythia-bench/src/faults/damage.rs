@@ -17,8 +17,8 @@ use std::sync::Arc;
 use anyhow::{Context, Error, Result, bail, ensure};
 use pythia_io::DirectStorage;
 use pythia_store::Store;
-use pythia_store::store::WriteOptions;
 use pythia_store::verify::{VerifyOptions, verify};
+use pythia_store::write::WriteOptions;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

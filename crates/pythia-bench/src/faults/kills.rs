@@ -160,7 +160,7 @@ impl Killed {
         let options = self.settings.write_options(&self.home, false);
         let store = self.home.open_for_writing(&options)?;
         let found = history::find_all(&store, &read).context("open for writing")?;
-        store.rewrite().context("write a new base")?;
+        store.compact().context("write a new base")?;
         history::find_all(&store, &found).context("a new base")?;
         drop(store);
         self.home.verify()?;

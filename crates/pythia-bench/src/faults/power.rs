@@ -12,8 +12,8 @@ use anyhow::{Context, Error, Result, ensure};
 use pythia::{BackupError, RestoreOptions};
 use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage, Subfolder};
 use pythia_log::LogOptions;
-use pythia_store::store::WriteOptions;
 use pythia_store::write::MaintenanceOptions;
+use pythia_store::write::WriteOptions;
 use pythia_store::{Store, StoreError};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -78,8 +78,8 @@ impl<'a> Device<'a> {
             },
             maintenance: MaintenanceOptions {
                 memory_bytes: 4096 << random.random_range(0..4),
-                rewrite_quads_min: 64 << random.random_range(0..4),
-                rewrite_percent: 30,
+                compaction_quads_min: 64 << random.random_range(0..4),
+                compaction_percent: 30,
                 in_background: false,
                 ..MaintenanceOptions::default()
             },
@@ -161,7 +161,7 @@ impl<'a> Device<'a> {
             "found before they were acknowledged",
             found.total() - self.ledger.total(),
         );
-        store.rewrite().context("write a new base")?;
+        store.compact().context("write a new base")?;
         history::commit(&store, 0, found.commits[0] + 1).context("commit again")?;
         drop(store);
         check_sound(Arc::clone(&disk))?;

@@ -15,7 +15,7 @@ use rand::rngs::SmallRng;
 
 use super::history::{self, Ledger};
 use super::session::Heard;
-use super::store::{Home, LOCKED_MAX, Settings};
+use super::store::{Home, LOCKED_MAX, Settings, is_locked};
 use crate::http::client::{self, Connection};
 
 /// The name of the dataset and of its folder of backups.
@@ -85,8 +85,8 @@ impl Server<'_> {
     fn config(&self) -> String {
         let Settings {
             memory_bytes,
-            rewrite_quads_min,
-            rewrite_percent,
+            compaction_quads_min,
+            compaction_percent,
             retain_bytes,
             ..
         } = self.settings;
@@ -98,8 +98,8 @@ impl Server<'_> {
             "bind = \"127.0.0.1:0\"\n\
              [datasets.{DATASET}]\npath = {store:?}\ncache = \"16M\"\nmemory = \"64M\"\n\
              [datasets.{DATASET}.write]\nchanges_memory = \"{memory_bytes}\"\nlog_retain = \"{retain_bytes}\"\n\
-             rewrite_percent = {rewrite_percent}\nrewrite_quads_min = {rewrite_quads_min}\n\
-             rewrite_memory = \"16M\"\n{log_folders}\
+             compaction_percent = {compaction_percent}\ncompaction_quads_min = {compaction_quads_min}\n\
+             compaction_memory = \"16M\"\n{log_folders}\
              [operate]\nbackup_folder = {backups:?}\nwatch = false\n",
             store = self.home.store(),
             backups = self.home.folder(),
@@ -186,11 +186,6 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn is_locked(line: &str) -> bool {
-    line.contains("is open for writing in another process")
-        || line.contains("is in use by another process")
 }
 
 /// The load of clients on a server, and its acknowledgements.

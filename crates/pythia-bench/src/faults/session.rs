@@ -183,7 +183,7 @@ fn keep(home: &Home, store: &Store, shared: &Shared, pause: Duration) -> Result<
         Err(error) => return Err(error.into()),
     }
     std::thread::sleep(pause);
-    store.rewrite()?;
+    store.compact()?;
     Ok(())
 }
 
@@ -216,7 +216,7 @@ impl Script<'_> {
             10..13 => ("load", self.load(store)),
             13..15 => ("flush", store.flush().map(|_| ()).map_err(Error::from)),
             15..17 => ("maintain", store.maintain().map_err(Error::from)),
-            17..18 => ("rewrite", store.rewrite().map(|_| ()).map_err(Error::from)),
+            17..18 => ("compact", store.compact().map(|_| ()).map_err(Error::from)),
             _ => ("back up", self.back_up()),
         };
         outcome.map_err(|source| StepFailed { step, source })

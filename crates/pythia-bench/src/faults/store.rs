@@ -8,11 +8,11 @@ use anyhow::{Context, Result, bail, ensure};
 use pythia::RestoreOptions;
 use pythia_io::{DirectStorage, Storage};
 use pythia_log::LogOptions;
+use pythia_store::compact::CompactionOptions;
 use pythia_store::load::{LoadOptions, LoadProgress};
-use pythia_store::rewrite::RewriteOptions;
-use pythia_store::store::WriteOptions;
 use pythia_store::verify::{VerifyOptions, verify};
 use pythia_store::write::MaintenanceOptions;
+use pythia_store::write::WriteOptions;
 use pythia_store::{OpenOptions, Store, StoreError};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -26,8 +26,8 @@ pub(super) const LOCKED_MAX: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) memory_bytes: usize,
-    pub(super) rewrite_quads_min: u64,
-    pub(super) rewrite_percent: u64,
+    pub(super) compaction_quads_min: u64,
+    pub(super) compaction_percent: u64,
     pub(super) retain_bytes: u64,
     pub(super) log_file_bytes: u64,
     /// True if the log is on two devices.
@@ -42,8 +42,8 @@ impl Settings {
         let mut of = |choices: &[u64]| choices[random.random_range(0..choices.len())];
         Self {
             memory_bytes: of(&[16, 64, 256]) as usize * 1024,
-            rewrite_quads_min: of(&[256, 1024, 4096]),
-            rewrite_percent: of(&[10, 30, 100]),
+            compaction_quads_min: of(&[256, 1024, 4096]),
+            compaction_percent: of(&[10, 30, 100]),
             retain_bytes: of(&[0, 64 << 10, 4 << 20]),
             log_file_bytes: of(&[64 << 10, 256 << 10, 16 << 20]),
             has_second_log: of(&[0, 0, 1]) == 1,
@@ -63,12 +63,12 @@ impl Settings {
             },
             maintenance: MaintenanceOptions {
                 memory_bytes: self.memory_bytes,
-                rewrite_percent: self.rewrite_percent,
-                rewrite_quads_min: self.rewrite_quads_min,
+                compaction_percent: self.compaction_percent,
+                compaction_quads_min: self.compaction_quads_min,
                 in_background,
-                rewrite: RewriteOptions {
+                compaction: CompactionOptions {
                     memory_bytes: 16 << 20,
-                    ..RewriteOptions::default()
+                    ..CompactionOptions::default()
                 },
                 ..MaintenanceOptions::default()
             },
@@ -188,6 +188,12 @@ fn once_unlocked(open: impl Fn() -> Result<Store, StoreError>) -> Result<Store, 
             opened => return opened,
         }
     }
+}
+
+/// Returns whether a command's message says that another process has the store's locks.
+pub(super) fn is_locked(message: &str) -> bool {
+    message.contains("is open for writing in another process")
+        || message.contains("is in use by another process")
 }
 
 /// Creates an empty store.

@@ -23,7 +23,7 @@ use rand::{Rng, SeedableRng};
 
 use super::history::{self, Ledger};
 use super::session::{Acknowledged, Heard, Script};
-use super::store::{Home, Settings, load_options};
+use super::store::{Home, LOCKED_MAX, Settings, is_locked, load_options};
 use super::{Campaign, Tally, copy_folder, in_round, mix};
 
 /// The library's source.
@@ -276,18 +276,33 @@ impl Attempts<'_> {
         self.attempt(first, tally).context("the first fault")?;
         self.attempt(second, tally)
             .with_context(|| format!("the second fault, {second:?}"))?;
-        let mut last = self.attempt(Faults::default(), tally);
+        let mut last = self.attempt_unlocked(tally);
         if self.operation == Operation::Restore
             && last
                 .as_ref()
                 .is_ok_and(|said| said.contains("choose an empty folder"))
         {
             std::fs::remove_dir_all(self.restored().folder())?;
-            last = self.attempt(Faults::default(), tally);
+            last = self.attempt_unlocked(tally);
         }
         let said = last.context("without a fault")?;
         ensure!(said.is_empty(), "failed without a fault: {said}");
         Ok(())
+    }
+
+    /// Runs the operation without a fault, and repeats it while a process that another round is starting holds this
+    /// process's locks.
+    fn attempt_unlocked(&mut self, tally: &Tally) -> Result<String> {
+        let until = Instant::now() + LOCKED_MAX;
+        loop {
+            let last = self.attempt(Faults::default(), tally);
+            match &last {
+                Ok(said) if is_locked(said) && Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                _ => return last,
+            }
+        }
     }
 
     /// Runs the operation and checks the resulting state. Returns its message if it fails.

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use pythia_io::probe::stream::{Run, Transfer};
+use pythia_io::probe::stream::{Measurements, Transfer};
 use pythia_io::probe::{SplitMix, TestFile};
 use pythia_io::{DeviceIdentity, DeviceProfile, Origin};
 use serde::Serialize;
@@ -120,11 +120,11 @@ impl Report {
 }
 
 /// Summarises a stream's latencies.
-fn summary(run: &Run) -> LatencySummary {
+fn summary(run: &Measurements) -> LatencySummary {
     latencies(run).summary()
 }
 
-fn latencies(run: &Run) -> Latencies {
+fn latencies(run: &Measurements) -> Latencies {
     let mut latencies = Latencies::default();
     for sample in &run.samples {
         latencies.record(sample.latency);

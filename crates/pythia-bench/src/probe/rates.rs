@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use pythia_io::AlignedBuffer;
-use pythia_io::probe::stream::{self, Run, Transfer};
+use pythia_io::probe::stream::{self, Measurements, Transfer};
 use pythia_io::probe::{RandomReads, TestFile, sweet_spot};
 use serde::Serialize;
 
@@ -111,7 +111,7 @@ fn curve(file: &TestFile, page_bytes: usize, time: Duration) -> Result<DepthCurv
     })
 }
 
-fn sequential_reads(file: &TestFile, time: Duration) -> Result<Run> {
+fn sequential_reads(file: &TestFile, time: Duration) -> Result<Measurements> {
     let places = file.bytes() / LARGE as u64;
     let mut place = 0;
     let begun = Instant::now();

@@ -10,8 +10,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use pythia::{Database, Options as DatabaseOptions, Term};
 use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
-use pythia_store::store::WriteOptions;
 use pythia_store::write::MaintenanceOptions;
+use pythia_store::write::WriteOptions;
 use pythia_store::{Snapshot, Store};
 use serde::Serialize;
 
@@ -105,7 +105,7 @@ pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> 
             in_background: false,
             ..MaintenanceOptions::default()
         };
-        maintenance.rewrite.tmp = folder.to_owned();
+        maintenance.compaction.tmp = folder.to_owned();
         let open = DatabaseOptions {
             cache_bytes: options.cache_bytes,
             write: Some(WriteOptions {
@@ -128,7 +128,7 @@ pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> 
 
 fn measure(store: &Store, place: Place) -> Result<Base> {
     let (started, cpu) = (Instant::now(), cpu_seconds());
-    let written = store.rewrite()?;
+    let written = store.compact()?;
     Ok(Base {
         place,
         seconds: started.elapsed().as_secs_f64(),

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use pythia::{Compression, Database, Options as DatabaseOptions, RdfFormat, Source};
 use pythia_store::StoreError;
 use pythia_store::load::LoadOptions;
-use pythia_store::store::WriteOptions;
+use pythia_store::write::WriteOptions;
 use serde::Serialize;
 
 use super::store::{commit, copy_store};

@@ -13,8 +13,8 @@ use anyhow::{Context, Result};
 use pythia::{Database, Options as DatabaseOptions, QueryOptions};
 use pythia_io::DirectStorage;
 use pythia_rdf::{TermId, TermKey, TermKind};
-use pythia_store::store::WriteOptions;
 use pythia_store::write::MaintenanceOptions;
+use pythia_store::write::WriteOptions;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -158,7 +158,7 @@ pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> 
 fn open(path: &Path, options: &Options, write: bool) -> Result<Database> {
     // Changes stay unmerged.
     let maintenance = MaintenanceOptions {
-        rewrite_quads_min: u64::MAX,
+        compaction_quads_min: u64::MAX,
         ..MaintenanceOptions::default()
     };
     let write = write.then(|| WriteOptions {

@@ -67,7 +67,7 @@ pub(super) fn compact(
 ) -> Result<bool> {
     let started = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let Some(compacted) = pythia::rewrite(location, options, threads)? else {
+    let Some(compacted) = pythia::compact(location, options, threads)? else {
         return Ok(false);
     };
     writeln!(
@@ -119,7 +119,7 @@ fn print(report: &ChangesReport, out: &mut impl Write) -> Result<()> {
         NextStep::Nothing => "nothing is due".to_owned(),
         NextStep::Flush => "write the runs in memory to the device".to_owned(),
         NextStep::Merge(runs) => format!("merge runs {}", listed(runs)),
-        NextStep::Rewrite => "write a new base".to_owned(),
+        NextStep::Compact => "write a new base".to_owned(),
     };
     writeln!(out, "next      {next}")?;
     Ok(())
@@ -145,7 +145,7 @@ fn as_json(report: &ChangesReport) -> serde_json::Value {
         NextStep::Nothing => ("nothing", &[][..]),
         NextStep::Flush => ("flush", &[][..]),
         NextStep::Merge(runs) => ("merge", &runs[..]),
-        NextStep::Rewrite => ("rewrite", &[][..]),
+        NextStep::Compact => ("compact", &[][..]),
     };
     json!({
         "base": { "quads": report.base_quads, "bytes": report.base_bytes },

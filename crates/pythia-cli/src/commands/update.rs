@@ -76,11 +76,11 @@ impl Update {
         };
         let base = self.base()?;
         let update = pythia::Update::parse(&text, base.as_deref())
-            .map_err(|error| point_at(&text, error, "the update cannot be read"))?;
+            .map_err(|error| point_at(&text, error.into(), "the update cannot be read"))?;
         let mut write = WriteOptions::default();
         // A short-lived command leaves compaction to `pythia compact`, or to a process that keeps
         // the store open.
-        write.maintenance.rewrite_quads_min = u64::MAX;
+        write.maintenance.compaction_quads_min = u64::MAX;
         let database = Database::open_with(
             &self.store.location,
             Options {

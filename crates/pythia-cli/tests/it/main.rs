@@ -5,3 +5,4 @@ mod log_folders;
 mod open_files;
 mod salvage;
 mod serve;
+mod version;

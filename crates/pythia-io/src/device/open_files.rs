@@ -228,11 +228,11 @@ pub(super) struct DeviceFile {
     identity: Identity,
     files: Arc<OpenFiles>,
     was_read: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<HandleSlot>,
 }
 
 #[derive(Debug)]
-struct State {
+struct HandleSlot {
     handle: Option<Arc<Handle>>,
     /// True if the file system accepts direct reads of it, as far as is known.
     direct: bool,
@@ -256,7 +256,7 @@ impl DeviceFile {
             identity,
             files: Arc::clone(files),
             was_read: AtomicBool::new(false),
-            state: Mutex::new(State {
+            state: Mutex::new(HandleSlot {
                 direct: handle.direct,
                 handle: Some(handle),
                 is_kept: false,

@@ -22,11 +22,11 @@ pub(super) struct PreadPool {
 /// A batch, shared by its caller and the workers that help.
 struct Shared {
     pending: Mutex<Vec<Transfer>>,
-    state: Mutex<State>,
+    state: Mutex<Progress>,
     done: Condvar,
 }
 
-struct State {
+struct Progress {
     left: usize,
     failure: Option<Failure>,
 }
@@ -49,7 +49,7 @@ impl PreadPool {
         }
         let shared = Arc::new(Shared {
             pending: Mutex::new(transfers),
-            state: Mutex::new(State {
+            state: Mutex::new(Progress {
                 left: count,
                 failure: None,
             }),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Device, FaultPlan, Random, State, Volatile, dead, injected, put};
+use super::{Device, FaultPlan, Random, SimulatedDevice, Volatile, dead, injected, put};
 use crate::storage::{ALIGNMENT, LogFile, check_log_write};
 use crate::{AlignedBuffer, IoError};
 use parking_lot::Mutex;
@@ -126,7 +126,7 @@ fn open_alive(device: &Arc<Device>, name: &str) -> Result<Box<dyn LogFile>, IoEr
     }))
 }
 
-fn reserve(state: &mut State, name: &str, bytes: u64) -> Result<(), IoError> {
+fn reserve(state: &mut SimulatedDevice, name: &str, bytes: u64) -> Result<(), IoError> {
     let used = state.appended + bytes;
     if state.plan.capacity_bytes.is_some_and(|room| used > room) {
         return Err(injected("create", name, libc::ENOSPC));
@@ -149,7 +149,7 @@ impl fmt::Debug for FaultyLogFile {
 }
 
 impl FaultyLogFile {
-    fn check_alive(&self, state: &State, action: &'static str) -> Result<(), IoError> {
+    fn check_alive(&self, state: &SimulatedDevice, action: &'static str) -> Result<(), IoError> {
         if state.crashed || state.restarts != self.restarts {
             return Err(dead(action, self.name()));
         }
@@ -157,7 +157,12 @@ impl FaultyLogFile {
     }
 
     /// Writes bytes and remembers the old ones.
-    fn write(&self, state: &mut State, offset: usize, bytes: &[u8]) -> Result<(), IoError> {
+    fn write(
+        &self,
+        state: &mut SimulatedDevice,
+        offset: usize,
+        bytes: &[u8],
+    ) -> Result<(), IoError> {
         if !state.logs.files.contains_key(self.name()) {
             let content = self.device.inner.read_all(self.name())?;
             let undo = Vec::new();

@@ -36,10 +36,10 @@ pub(super) const fn slabs_within(budget_bytes: usize) -> usize {
 /// The allocator of all frames.
 pub(super) struct Arena {
     slab_limit: usize,
-    state: Mutex<State>,
+    state: Mutex<Slabs>,
 }
 
-struct State {
+struct Slabs {
     /// The allocations that contain the slabs; kept until the arena is dropped.
     regions: Vec<AlignedBuffer>,
     slabs: Vec<Slab>,
@@ -71,7 +71,7 @@ struct Class {
 }
 
 // SAFETY: the base pointers are to regions the state owns; frames are handed out exclusively.
-unsafe impl Send for State {}
+unsafe impl Send for Slabs {}
 
 /// The bytes of one frame, exclusively owned. They go back to the arena when dropped.
 pub(super) struct FrameBuffer {
@@ -90,7 +90,7 @@ impl Arena {
     pub(super) fn new(budget_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             slab_limit: slabs_within(budget_bytes),
-            state: Mutex::new(State {
+            state: Mutex::new(Slabs {
                 regions: Vec::new(),
                 slabs: Vec::new(),
                 unused: Vec::new(),
@@ -198,7 +198,7 @@ impl Arena {
     }
 }
 
-impl State {
+impl Slabs {
     fn class(&mut self, page_bytes: usize) -> usize {
         let found = self.classes.iter().position(|c| c.page_bytes == page_bytes);
         found.unwrap_or_else(|| {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::stream::{self, Run, Transfer};
+use super::stream::{self, Measurements, Transfer};
 use super::{DeviceIdentity, DeviceProfile, Origin, RandomReads, SplitMix};
 
 /// Minimum size of the file. A smaller one may be in a cache of the device as a whole.
@@ -90,7 +90,12 @@ fn undisturbed_median(mut nanoseconds: Vec<u64>) -> Option<u64> {
     (median <= BUSY * quick.max(1)).then_some(median)
 }
 
-fn random_stream(file: &File, file_bytes: u64, size: usize, depth: u32) -> io::Result<Run> {
+fn random_stream(
+    file: &File,
+    file_bytes: u64,
+    size: usize,
+    depth: u32,
+) -> io::Result<Measurements> {
     let places = file_bytes / size as u64;
     let mut random = SplitMix(u64::from(depth) << 32 | size as u64);
     let begun = Instant::now();
@@ -100,7 +105,7 @@ fn random_stream(file: &File, file_bytes: u64, size: usize, depth: u32) -> io::R
     })
 }
 
-fn sequential(file: &File, file_bytes: u64) -> io::Result<Run> {
+fn sequential(file: &File, file_bytes: u64) -> io::Result<Measurements> {
     let places = file_bytes / SEQUENTIAL_BYTES as u64;
     let mut place = 0;
     let begun = Instant::now();

@@ -46,14 +46,14 @@ pub struct Sample {
 
 /// The measurements of a stream.
 #[derive(Clone, Debug, Default)]
-pub struct Run {
+pub struct Measurements {
     /// All transfers, in order of completion.
     pub samples: Vec<Sample>,
     /// From the first submission to the last completion.
     pub elapsed: Duration,
 }
 
-impl Run {
+impl Measurements {
     /// Returns the transfers per second.
     pub fn per_second(&self) -> f64 {
         self.samples.len() as f64 / self.elapsed.as_secs_f64().max(1e-9)
@@ -71,7 +71,12 @@ pub type Source<'s> = dyn FnMut() -> Option<Transfer> + Send + 's;
 
 /// Runs transfers of at most `bytes_max` each on a file until the source ends, with `depth` of them in flight.
 /// Writes random bytes, which no device can compress.
-pub fn run(file: &File, depth: usize, bytes_max: usize, next: &mut Source<'_>) -> io::Result<Run> {
+pub fn run(
+    file: &File,
+    depth: usize,
+    bytes_max: usize,
+    next: &mut Source<'_>,
+) -> io::Result<Measurements> {
     if depth <= 1 {
         return one_at_a_time(file, bytes_max, next);
     }
@@ -95,7 +100,12 @@ pub type Guide<'g> = dyn FnMut(usize, Option<&[u8]>) -> Step + Send + 'g;
 
 /// Runs chains of dependent reads in parallel, each until its guide ends it. The next read of a chain is known
 /// only when the previous one is done. Only this thread uses processor time for waiting.
-pub fn chase(file: &File, chains: usize, bytes: usize, guide: &mut Guide<'_>) -> io::Result<Run> {
+pub fn chase(
+    file: &File,
+    chains: usize,
+    bytes: usize,
+    guide: &mut Guide<'_>,
+) -> io::Result<Measurements> {
     if chains <= 1 {
         return chase_alone(file, bytes, guide);
     }
@@ -103,9 +113,9 @@ pub fn chase(file: &File, chains: usize, bytes: usize, guide: &mut Guide<'_>) ->
     Lanes::new(file, chains, bytes).chase(&mut ring, guide)
 }
 
-fn chase_alone(file: &File, bytes: usize, guide: &mut Guide<'_>) -> io::Result<Run> {
+fn chase_alone(file: &File, bytes: usize, guide: &mut Guide<'_>) -> io::Result<Measurements> {
     let mut buffer = AlignedBuffer::zeroed(bytes);
-    let mut run = Run::default();
+    let mut run = Measurements::default();
     let begun = Instant::now();
     let mut step = guide(0, None);
     while let Step::Read(offset, pause) = step {
@@ -146,9 +156,9 @@ fn transfer(file: &File, buffer: &mut [u8], transfer: Transfer) -> io::Result<()
     }
 }
 
-fn one_at_a_time(file: &File, bytes_max: usize, next: &mut Source<'_>) -> io::Result<Run> {
+fn one_at_a_time(file: &File, bytes_max: usize, next: &mut Source<'_>) -> io::Result<Measurements> {
     let mut buffer = noise(bytes_max, 1);
-    let mut run = Run::default();
+    let mut run = Measurements::default();
     let begun = Instant::now();
     while let Some(now) = next() {
         let start = begun.elapsed();
@@ -164,9 +174,9 @@ fn by_threads(
     depth: usize,
     bytes_max: usize,
     next: &mut Source<'_>,
-) -> io::Result<Run> {
+) -> io::Result<Measurements> {
     let next = Mutex::new(next);
-    let run = Mutex::new(Run::default());
+    let run = Mutex::new(Measurements::default());
     let begun = Instant::now();
     let work = |seed: u64| {
         let mut buffer = noise(bytes_max, seed);
@@ -195,7 +205,7 @@ fn by_threads(
     Ok(run)
 }
 
-impl Run {
+impl Measurements {
     fn push(&mut self, start: Duration, end: Duration, transfer: Transfer) {
         self.samples.push(Sample {
             start,
@@ -229,8 +239,8 @@ impl<'f> Lanes<'f> {
         }
     }
 
-    fn run(mut self, ring: &mut IoUring, next: &mut Source<'_>) -> io::Result<Run> {
-        let mut run = Run::default();
+    fn run(mut self, ring: &mut IoUring, next: &mut Source<'_>) -> io::Result<Measurements> {
+        let mut run = Measurements::default();
         let mut failure = None;
         let mut ended = false;
         let begun = Instant::now();
@@ -263,8 +273,8 @@ impl<'f> Lanes<'f> {
         }
     }
 
-    fn chase(mut self, ring: &mut IoUring, guide: &mut Guide<'_>) -> io::Result<Run> {
-        let mut run = Run::default();
+    fn chase(mut self, ring: &mut IoUring, guide: &mut Guide<'_>) -> io::Result<Measurements> {
+        let mut run = Measurements::default();
         let mut failure = None;
         // Chains that wait for their pause to end.
         let mut waiting: BinaryHeap<Reverse<(Duration, usize, u64)>> = BinaryHeap::new();

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::stream::{self, Run, Transfer};
+use super::stream::{self, Measurements, Transfer};
 use super::{DeviceIdentity, free_bytes};
 use crate::device::direct_refused;
 use crate::{AlignedBuffer, IoError};
@@ -29,7 +29,7 @@ pub struct TestFile {
     bytes: u64,
     /// The reason why reads and writes go through the kernel's cache, if they do.
     not_direct: Option<String>,
-    fill: Run,
+    fill: Measurements,
 }
 
 impl TestFile {
@@ -116,7 +116,7 @@ impl TestFile {
     }
 
     /// Returns the measurements of filling the file with large sequential writes.
-    pub fn fill(&self) -> &Run {
+    pub fn fill(&self) -> &Measurements {
         &self.fill
     }
 }
@@ -146,7 +146,7 @@ fn again(file: &File, flags: libc::c_int) -> io::Result<File> {
         .open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-fn fill(file: &File, bytes: u64) -> io::Result<Run> {
+fn fill(file: &File, bytes: u64) -> io::Result<Measurements> {
     let mut offset = 0;
     stream::run(file, FILL_DEPTH, FILL_BYTES, &mut || {
         let now = Transfer {

@@ -7,7 +7,7 @@ use pythia_rdf::key::{self, Encoded};
 use pythia_rdf::{TermId, TermKey, TermKind};
 
 use super::Row;
-use crate::error::QueryError;
+use pythia_exec::error::QueryError;
 
 /// A term: an inline id, or the number of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

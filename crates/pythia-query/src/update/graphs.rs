@@ -6,14 +6,14 @@
 
 use oxrdf::{NamedNode, TermRef};
 use pythia_rdf::TermId;
+use pythia_sparql::update::Transfer;
 use pythia_store::{Component, GraphFilter, IdBatch, Order, QuadPattern, Snapshot};
 use spargebra::algebra::GraphTarget;
 use spargebra::term::GraphName;
 
 use super::{Row, Runner, name};
-use crate::error::QueryError;
-use crate::governor::Governor;
-use crate::syntax::Transfer;
+use pythia_exec::error::QueryError;
+use pythia_exec::limits::governor::Governor;
 
 impl Runner<'_> {
     pub(super) fn clear(

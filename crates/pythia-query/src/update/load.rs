@@ -17,9 +17,9 @@ use super::batch::{QuadBatch, Slot};
 use super::quads::ids;
 use super::rows::Rows;
 use super::{Runner, Transaction, name};
-use crate::error::QueryError;
-use crate::governor::Governor;
-use crate::service::{told, within};
+use pythia_exec::error::QueryError;
+use pythia_exec::limits::governor::Governor;
+use pythia_exec::service::{told, within};
 
 /// Decides what LOAD may read, and opens it. An embedding program may supply its own handler.
 pub trait LoadHandler: Send + Sync {

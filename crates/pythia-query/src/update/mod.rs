@@ -26,14 +26,16 @@ use std::time::Instant;
 use oxrdf::TermRef;
 use pythia_rdf::key::{self, Encoded};
 use pythia_rdf::{TermId, TermKey};
+use pythia_sparql::Update;
+use pythia_sparql::data::Data;
+use pythia_sparql::update::{Action, Operation};
 use pythia_store::Snapshot;
 
 use crate::engine::{Engine, QueryOptions};
-use crate::error::QueryError;
-use crate::expression::Warnings;
-use crate::governor::{Governor, Held};
 use crate::graph_rules::GraphRules;
-use crate::syntax::{Action, Data, Operation, Update};
+use pythia_exec::error::QueryError;
+use pythia_exec::expression::Warnings;
+use pythia_exec::limits::governor::{Governor, Held};
 
 use batch::QuadBatch;
 use load::LoadHandler;
@@ -86,7 +88,7 @@ impl Engine {
         parsed.set(update.data_bytes())?;
         let timeout = options.query.timeout;
         let permission = Permission::new(&options.writable);
-        for operation in &update.operations {
+        for operation in update.operations() {
             permission.check(operation, &mut parsed)?;
         }
         let mut runner = Runner {
@@ -99,7 +101,7 @@ impl Engine {
             updated: Updated::default(),
             warnings: Warnings::default(),
         };
-        for operation in &update.operations {
+        for operation in update.operations() {
             runner.run(operation)?;
             runner.updated.operations += 1;
         }

@@ -7,22 +7,23 @@ use oxiri::Iri;
 use oxrdf::{Term, Variable};
 use pythia_rdf::key::{self, Encoded};
 use pythia_rdf::{TermId, TermKey, TermKind};
+use pythia_sparql::Query;
+use pythia_sparql::scope::triple_variables;
+use pythia_sparql::update::Modify;
 use pythia_store::IdBatch;
 use spargebra::algebra::GraphPattern;
 use spargebra::term::{GraphNamePattern, NamedNodePattern, TriplePattern};
 
 use super::rows::Rows;
 use super::{BATCH_ROWS, Row, Runner};
-use crate::error::QueryError;
-use crate::exec::context::QueryContext;
-use crate::governor::Governor;
-use crate::plan::scope::triple_variables;
-use crate::result::template::{Filling, Place, TemplateReader, new_node};
-use crate::result::{Results, SolutionStream};
-use crate::syntax::{Modify, Query};
+use pythia_exec::error::QueryError;
+use pythia_exec::exec::context::QueryContext;
+use pythia_exec::limits::governor::Governor;
+use pythia_exec::result::template::{Filling, TemplateReader, TemplateTerm, new_node};
+use pythia_exec::result::{Results, SolutionStream};
 
 /// A quad of a template.
-type Shape = [Place; 4];
+type Shape = [TemplateTerm; 4];
 
 /// A quad of a template, as written.
 struct Written {
@@ -96,7 +97,7 @@ impl Runner<'_> {
             for first in (0..batch.rows).step_by(step) {
                 context.check()?;
                 let rows = first..(first + step).min(batch.rows);
-                let part = Part {
+                let part = SolutionRange {
                     context: &context,
                     batch: &batch,
                     templates,
@@ -130,7 +131,7 @@ impl Runner<'_> {
     /// valid quads.
     fn stored(
         &mut self,
-        part: &Part<'_>,
+        part: &SolutionRange<'_>,
         mut rows: Vec<(Row, u64)>,
     ) -> Result<Vec<Row>, QueryError> {
         let mut places: HashMap<(u64, u64), usize> = HashMap::new();
@@ -166,7 +167,7 @@ impl Runner<'_> {
     /// Returns the store's ids of computed terms and of new nodes.
     fn new_ids(
         &mut self,
-        part: &Part<'_>,
+        part: &SolutionRange<'_>,
         wanted: &[(u64, u64)],
     ) -> Result<Vec<TermId>, QueryError> {
         let computed: Vec<TermId> = wanted
@@ -208,7 +209,7 @@ struct Templates {
 }
 
 /// A part of the solutions of a batch.
-struct Part<'a> {
+struct SolutionRange<'a> {
     context: &'a QueryContext,
     batch: &'a IdBatch,
     templates: &'a Templates,
@@ -216,7 +217,7 @@ struct Part<'a> {
     first_solution: u64,
 }
 
-impl Part<'_> {
+impl SolutionRange<'_> {
     /// Returns the rows to delete, each with the number of its solution.
     fn deleted(&self, solutions: std::ops::Range<usize>) -> Result<Vec<(Row, u64)>, QueryError> {
         self.filled(&self.templates.delete, solutions)
@@ -308,7 +309,7 @@ fn shapes(reader: &mut TemplateReader<'_>, quads: &[Written]) -> Result<Vec<Shap
     let mut shapes = Vec::with_capacity(quads.len());
     for Written { triple, graph } in quads {
         let graph = match graph {
-            GraphNamePattern::DefaultGraph => Some(Place::Term(TermId::DEFAULT_GRAPH)),
+            GraphNamePattern::DefaultGraph => Some(TemplateTerm::Term(TermId::DEFAULT_GRAPH)),
             GraphNamePattern::NamedNode(node) => {
                 reader.name(&NamedNodePattern::NamedNode(node.clone()))?
             }

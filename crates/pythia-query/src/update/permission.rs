@@ -8,16 +8,16 @@
 use hashbrown::HashSet;
 use oxrdf::{GraphName, GraphNameRef, NamedNodeRef, Term};
 use pythia_rdf::{TermId, TermKind};
+use pythia_sparql::update::{Action, Operation, Transfer};
 use pythia_store::Snapshot;
 use rustc_hash::FxBuildHasher;
 use spargebra::algebra::GraphTarget;
 use spargebra::term::{GraphName as Written, GraphNamePattern};
 
 use super::Row;
-use crate::error::QueryError;
-use crate::governor::Held;
 use crate::graph_rules::GraphRules;
-use crate::syntax::{Action, Operation, Transfer};
+use pythia_exec::error::QueryError;
+use pythia_exec::limits::governor::Held;
 
 /// Maximum number of graphs remembered as writable.
 const REMEMBERED_MAX: usize = 1 << 14;

@@ -5,7 +5,7 @@ use pythia_rdf::{TermId, TermKey};
 
 use super::batch::QuadBatch;
 use super::{BATCH_ROWS, Transaction};
-use crate::error::QueryError;
+use pythia_exec::error::QueryError;
 
 /// Inserts quads and returns how many did not exist. Labels of blank nodes are those of the store.
 pub fn insert<'q>(

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::{BATCH_ROWS, Row};
-use crate::error::QueryError;
-use crate::governor::{Governor, Share};
-use crate::spill::file::SpillFile;
-use crate::spill::rows::{RowStore, RowWriter};
+use pythia_exec::error::QueryError;
+use pythia_exec::limits::governor::{Governor, Share};
+use pythia_exec::limits::spill::file::SpillFile;
+use pythia_exec::limits::spill::rows::{RowStore, RowWriter};
 
 const WIDTH: usize = 4;
 /// Number of rows for which memory is reserved at a time.
@@ -90,8 +90,8 @@ fn as_row(ids: &[u64]) -> Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::governor::MemoryBudget;
-    use crate::spill::SpillSpace;
+    use pythia_exec::limits::governor::MemoryBudget;
+    use pythia_exec::limits::spill::SpillSpace;
 
     #[test]
     fn rows_come_back_in_order_from_memory_and_file() {

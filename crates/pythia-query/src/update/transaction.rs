@@ -1,31 +1,18 @@
 //! A transaction of the store that takes its memory from the budget of all queries.
 
 use pythia_rdf::{TermId, TermKey};
-use pythia_store::write::{self, Allowance, Committed};
+use pythia_store::write::{self, Committed};
 use pythia_store::{Snapshot, Store, StoreError};
 
 use super::Row;
 use crate::engine::{Engine, QueryOptions};
-use crate::error::QueryError;
-use crate::governor::Held;
+use pythia_exec::error::QueryError;
+use pythia_exec::limits::governor::Held;
 
 /// A transaction. Its changes are in memory until it is committed. They, and the memory needed for changing
 /// and committing, are charged in advance.
 pub struct Transaction {
     inner: write::Transaction,
-}
-
-impl Allowance for Held {
-    fn set(&mut self, bytes: usize) -> Result<(), String> {
-        Self::set(self, bytes).map_err(|error| match error {
-            QueryError::Memory(wanted) => wanted,
-            other => other.to_string(),
-        })
-    }
-
-    fn left(&self) -> usize {
-        Self::left(self)
-    }
 }
 
 impl Engine {

@@ -13,7 +13,7 @@ use oxrdfio::{RdfFormat, RdfParseError, RdfParser};
 use super::editor::{Columns, Position};
 use super::json::JsonText;
 use super::reader::ReadProgress;
-use super::shared::{Cause, Content, Failure, Place, Shared, Task};
+use super::shared::{Cause, Content, Failure, InputPosition, Shared, Task};
 use super::turtle::TurtleText;
 use super::watch::{Counted, LineByLine, Refusal, Watched};
 use super::xml::XmlWatch;
@@ -171,7 +171,7 @@ fn text_bytes(term: TermRef<'_>) -> usize {
 
 fn other(source: usize, sequence: usize, error: ParseError) -> Failure {
     Failure {
-        place: Place {
+        place: InputPosition {
             source,
             sequence,
             line: 0,
@@ -189,8 +189,8 @@ fn judge(
     shared: &Shared<'_>,
     progress: &mut ReadProgress,
     position: &Position,
-) -> Result<(Place, String), Failure> {
-    let mut place = Place {
+) -> Result<(InputPosition, String), Failure> {
+    let mut place = InputPosition {
         source: batch.source,
         sequence: batch.sequence,
         line: position.lines.load(Ordering::Relaxed),

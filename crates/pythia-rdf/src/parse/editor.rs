@@ -114,14 +114,14 @@ pub(crate) enum Columns {
 
 /// Position in a text. It is advanced by the text that is passed.
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct TextPosition {
     line: u64,
     column: u64,
     /// True if a newline that follows belongs to the line end before it.
     after_return: bool,
 }
 
-impl Place {
+impl TextPosition {
     fn advance(&mut self, text: &[u8], columns: Columns) {
         let Some(last) = text.last() else {
             return;
@@ -172,7 +172,7 @@ pub(crate) struct Editor {
     /// Text that the parser has not taken yet.
     pub(super) text: Vec<u8>,
     /// The parser's position after that text, and the number of bytes it received up to there.
-    place: Place,
+    place: TextPosition,
     given: u64,
     /// Offset in the piece up to which everything is processed.
     done: usize,
@@ -180,7 +180,7 @@ pub(crate) struct Editor {
     /// Beginning of the open part, from earlier pieces.
     held: Vec<u8>,
     /// Length, in lines and columns, of an open blank run from earlier pieces that is too long to be kept.
-    skipped: Option<Place>,
+    skipped: Option<TextPosition>,
     undecided: Vec<Undecided>,
     /// Text from the first undecided base IRI on.
     waiting: Vec<u8>,
@@ -192,7 +192,7 @@ impl Editor {
             position,
             columns,
             text: Vec::new(),
-            place: Place::default(),
+            place: TextPosition::default(),
             given: 0,
             done: 0,
             open: None,

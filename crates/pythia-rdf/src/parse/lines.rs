@@ -10,7 +10,7 @@ use oxrdf::Quad;
 use oxttl::{NQuadsParser, NTriplesParser, TurtleSyntaxError};
 
 use super::SourceInfo;
-use super::shared::{Cause, Failure, Place, Shared};
+use super::shared::{Cause, Failure, InputPosition, Shared};
 use super::sink::QuadSink;
 use super::tokens::{self, Node, Object, Suffix, iri, line_end, node, skip_space};
 use super::turtle;
@@ -121,7 +121,7 @@ impl LineParser {
             let (length, end) = line_end(rest, has_carriage_returns);
             let line = &rest[..length];
             let sink_failed = |error| Failure {
-                place: Place {
+                place: InputPosition {
                     source,
                     sequence,
                     line: line_number,
@@ -140,7 +140,7 @@ impl LineParser {
                         }
                     }
                     Err((column, message)) => {
-                        let place = Place {
+                        let place = InputPosition {
                             source,
                             sequence,
                             line: line_number,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_channel::Sender;
 use memchr::memrchr;
 
-use super::shared::{Cause, Content, Failure, Place, Shared, Task};
+use super::shared::{Cause, Content, Failure, InputPosition, Shared, Task};
 use crate::error::ParseError;
 use crate::source::Source;
 
@@ -49,40 +49,30 @@ pub(crate) fn cut_into_chunks(
     loop {
         let ended = fill(&mut source.reader, &mut buffer, wanted);
         let read = progress.advance(shared);
-        let place = Place {
-            source: index,
-            sequence,
-            line: 0,
-            column: 0,
-        };
-        let ended = ended.map_err(|error| Failure {
-            place,
-            cause: Cause::Other(ParseError::Io {
+        let place = InputPosition::of_task(index, sequence);
+        let ended = ended.map_err(|error| {
+            let error = ParseError::Io {
                 source_name: source.name.clone(),
                 read,
                 text: text + buffer.len() as u64,
                 error,
-            }),
+            };
+            failure(place, error)
         })?;
         if shared.is_stopped() {
             return Ok(());
         }
-        let Some(cut) = (if ended {
-            Some(buffer.len())
-        } else {
-            last_line_end(&buffer)
-        }) else {
+        let all = ended.then_some(buffer.len());
+        let Some(cut) = all.or_else(|| last_line_end(&buffer)) else {
             let limit = shared.options.line_bytes_max;
             if buffer.len() >= limit {
-                return Err(Failure {
-                    place,
-                    cause: Cause::Other(ParseError::LineTooLong {
-                        source_name: source.name.clone(),
-                        line: 0,
-                        offset: text,
-                        limit,
-                    }),
-                });
+                let error = ParseError::LineTooLong {
+                    source_name: source.name.clone(),
+                    line: 0,
+                    offset: text,
+                    limit,
+                };
+                return Err(failure(place, error));
             }
             wanted = (buffer.len() * 2).min(limit);
             continue;
@@ -109,6 +99,13 @@ pub(crate) fn cut_into_chunks(
         buffer = next;
         // A remainder as long as a chunk would otherwise never grow.
         wanted = wanted.max(buffer.len() + wanted / 2);
+    }
+}
+
+fn failure(place: InputPosition, error: ParseError) -> Failure {
+    Failure {
+        place,
+        cause: Cause::Other(error),
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum Content {
 
 /// Position in the input. Places are ordered by file order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct InputPosition {
     pub(crate) source: usize,
     pub(crate) sequence: usize,
     /// Line from 0, within the task for line-based formats, otherwise within the source.
@@ -39,9 +39,21 @@ pub(crate) struct Place {
     pub(crate) column: u64,
 }
 
+impl InputPosition {
+    /// Returns the beginning of a task.
+    pub(crate) fn of_task(source: usize, sequence: usize) -> Self {
+        Self {
+            source,
+            sequence,
+            line: 0,
+            column: 0,
+        }
+    }
+}
+
 /// Failure that ends a parse.
 pub(crate) struct Failure {
-    pub(crate) place: Place,
+    pub(crate) place: InputPosition,
     pub(crate) cause: Cause,
 }
 
@@ -56,7 +68,7 @@ pub(crate) enum Cause {
 struct Ledger {
     failure: Option<Failure>,
     /// The first problems in file order.
-    problems: Vec<(Place, String)>,
+    problems: Vec<(InputPosition, String)>,
     skipped: u64,
     quads: u64,
     bytes: u64,
@@ -130,7 +142,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Counts a skipped statement. In strict mode, returns the failure instead.
-    pub(crate) fn problem(&self, place: Place, message: String) -> Result<(), Failure> {
+    pub(crate) fn problem(&self, place: InputPosition, message: String) -> Result<(), Failure> {
         if !self.options.lenient {
             return Err(Failure {
                 place,
@@ -203,11 +215,11 @@ impl<'a> Shared<'a> {
             .ledger
             .into_inner()
             .expect("nothing panics holding the ledger");
-        let line_of = |place: Place| {
+        let line_of = |place: InputPosition| {
             let before = lines[place.source].iter().take(place.sequence);
             before.sum::<u64>() + place.line + 1
         };
-        let problem = |place: Place, message: String| SyntaxProblem {
+        let problem = |place: InputPosition, message: String| SyntaxProblem {
             source: self.infos[place.source].name.clone(),
             line: line_of(place),
             column: place.column,

@@ -8,12 +8,12 @@ mod lexer;
 
 use std::borrow::Cow;
 
-use self::lexer::{Lexer, State};
+use self::lexer::{Lexer, LexerMode};
 use super::editor::Editor;
 use super::watch::{BRACKETS_MAX, Refusal, Watch, replacement_of_base, too_deep};
 use crate::triple_text::NESTING_MAX as TRIPLE_NESTING_MAX;
 
-/// State of the watch over a Turtle or TriG text.
+/// LexerMode of the watch over a Turtle or TriG text.
 #[derive(Debug)]
 pub(crate) struct TurtleText {
     lexer: Lexer,
@@ -53,15 +53,15 @@ impl Watch for TurtleText {
         }
         let mut at = 0;
         while at < piece.len() {
-            let before = self.lexer.state;
+            let before = self.lexer.mode;
             self.lexer.next(piece[at]);
             check_depth(&self.lexer, at)?;
             if !self.is_left_alone {
                 self.edit(before, piece, at, editor);
             }
             at += 1;
-            at += match self.lexer.state {
-                State::Text | State::Comment if self.in_blank => self.blank(&piece[at..]),
+            at += match self.lexer.mode {
+                LexerMode::Text | LexerMode::Comment if self.in_blank => self.blank(&piece[at..]),
                 _ => self.lexer.skip(&piece[at..]),
             };
         }
@@ -86,13 +86,13 @@ impl TurtleText {
     fn blank(&mut self, text: &[u8]) -> usize {
         let mut at = 0;
         loop {
-            at += match self.lexer.state {
-                State::Comment => self.lexer.skip(&text[at..]),
+            at += match self.lexer.mode {
+                LexerMode::Comment => self.lexer.skip(&text[at..]),
                 _ => white_space(&text[at..]),
             };
-            match (self.lexer.state, text.get(at)) {
-                (State::Comment, Some(_)) => self.lexer.state = State::Text,
-                (State::Text, Some(b'#')) => self.lexer.state = State::Comment,
+            match (self.lexer.mode, text.get(at)) {
+                (LexerMode::Comment, Some(_)) => self.lexer.mode = LexerMode::Text,
+                (LexerMode::Text, Some(b'#')) => self.lexer.mode = LexerMode::Comment,
                 _ => return at,
             }
             at += 1;
@@ -100,14 +100,14 @@ impl TurtleText {
     }
 
     /// Reports to the editor which part the byte begins or ends.
-    fn edit(&mut self, before: State, piece: &[u8], at: usize, editor: &mut Editor) {
+    fn edit(&mut self, before: LexerMode, piece: &[u8], at: usize, editor: &mut Editor) {
         if self.is_lenient && self.lexer.is_irregular {
             return self.leave_alone(piece, at, editor);
         }
-        let after = self.lexer.state;
-        let in_blank = before == State::Comment
-            || after == State::Comment
-            || after == State::Text && is_white(piece[at]);
+        let after = self.lexer.mode;
+        let in_blank = before == LexerMode::Comment
+            || after == LexerMode::Comment
+            || after == LexerMode::Text && is_white(piece[at]);
         match (self.in_blank, in_blank) {
             (false, true) => editor.begin_blank(at),
             (true, false) => editor.end_blank(piece, at),
@@ -115,11 +115,11 @@ impl TurtleText {
         }
         self.in_blank = in_blank;
         match (before, after) {
-            (State::Less, State::Iri) if self.lexer.is_base => {
+            (LexerMode::Less, LexerMode::Iri) if self.lexer.is_base => {
                 self.in_base = true;
                 editor.begin_base(at);
             }
-            (State::Iri, State::Text) if self.in_base => {
+            (LexerMode::Iri, LexerMode::Text) if self.in_base => {
                 self.in_base = false;
                 editor.end_base(piece, at, true, |iri| {
                     replacement_of_base(iri, b'>', unescaped)

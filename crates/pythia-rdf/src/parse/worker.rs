@@ -4,7 +4,7 @@ use crossbeam_channel::Receiver;
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
 
 use super::lines::LineParser;
-use super::shared::{Cause, Content, Failure, Place, Shared, Task};
+use super::shared::{Cause, Content, Failure, InputPosition, Shared, Task};
 use super::sink::QuadSink;
 use crate::error::{SinkError, TermError};
 use crate::key::{Encoded, TermKey, encode_scoped};
@@ -26,7 +26,7 @@ pub(crate) fn run<S: QuadSink>(receiver: &Receiver<Task>, sink: &mut S, shared: 
             Content::Quads(quads) => take_quads(&quads, source, sequence, sink, shared),
         };
         let outcome = outcome.and_then(|()| {
-            let place = Place {
+            let place = InputPosition {
                 source,
                 sequence,
                 line: 0,
@@ -56,7 +56,7 @@ fn take_quads<S: QuadSink>(
         encoder
             .quad(quad.as_ref(), scope, sink)
             .map_err(|error| Failure {
-                place: Place {
+                place: InputPosition {
                     source,
                     sequence,
                     line: 0,

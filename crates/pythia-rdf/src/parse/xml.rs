@@ -23,7 +23,7 @@ const DOCTYPE_BYTES_MAX: usize = 1 << 20;
 const NAME_BYTES_MAX: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum XmlMode {
     Text,
     /// Directly after `<`.
     Opened,
@@ -45,9 +45,9 @@ enum State {
     },
 }
 
-/// State of the watch over an XML text.
+/// XmlMode of the watch over an XML text.
 pub(crate) struct XmlWatch {
-    state: State,
+    mode: XmlMode,
     depth: usize,
     /// Beginning of a declaration, or a whole document type declaration.
     declaration: Vec<u8>,
@@ -63,21 +63,21 @@ impl Watch for XmlWatch {
     fn pass(&mut self, piece: &[u8], editor: &mut Editor) -> Result<(), Refusal> {
         let mut offset = 0;
         while offset < piece.len() {
-            if self.state == State::Text && self.reference.is_none() {
+            if self.mode == XmlMode::Text && self.reference.is_none() {
                 let rest = &piece[offset..];
                 offset += memchr2(b'<', b'&', rest).unwrap_or(rest.len());
             }
             let Some(&byte) = piece.get(offset) else {
                 break;
             };
-            let before = self.state;
+            let before = self.mode;
             self.next(byte).map_err(|mut refusal| {
                 refusal.offset = offset;
                 refusal
             })?;
-            if before != State::Text {
-                let states = (before, self.state);
-                self.bases.follow(states, self.depth, piece, offset, editor);
+            if before != XmlMode::Text {
+                let modes = (before, self.mode);
+                self.bases.follow(modes, self.depth, piece, offset, editor);
             }
             offset += 1;
         }
@@ -88,7 +88,7 @@ impl Watch for XmlWatch {
 impl XmlWatch {
     pub(crate) fn new(position: Arc<Position>) -> Self {
         Self {
-            state: State::Text,
+            mode: XmlMode::Text,
             depth: 0,
             declaration: Vec::new(),
             reference: None,
@@ -99,52 +99,52 @@ impl XmlWatch {
     }
 
     fn next(&mut self, byte: u8) -> Result<(), Refusal> {
-        self.state = match self.state {
-            State::Text => {
+        self.mode = match self.mode {
+            XmlMode::Text => {
                 self.text(byte)?;
                 if byte == b'<' {
-                    State::Opened
+                    XmlMode::Opened
                 } else {
-                    State::Text
+                    XmlMode::Text
                 }
             }
-            State::Opened => {
+            XmlMode::Opened => {
                 self.reference = None;
                 match byte {
                     b'!' => {
                         self.declaration.clear();
-                        State::Declaration
+                        XmlMode::Declaration
                     }
                     b'?' => until(b'?', 1),
-                    b'/' => State::EndTag,
-                    b'>' => State::Text,
-                    _ => State::StartTag {
+                    b'/' => XmlMode::EndTag,
+                    b'>' => XmlMode::Text,
+                    _ => XmlMode::StartTag {
                         quote: None,
                         slash: false,
                     },
                 }
             }
-            State::StartTag { quote, slash } => self.start_tag(byte, quote, slash)?,
-            State::EndTag if byte == b'>' => {
+            XmlMode::StartTag { quote, slash } => self.start_tag(byte, quote, slash)?,
+            XmlMode::EndTag if byte == b'>' => {
                 self.depth = self.depth.saturating_sub(1);
-                State::Text
+                XmlMode::Text
             }
-            State::EndTag => State::EndTag,
-            State::Declaration => self.declaration(byte),
-            State::Until {
+            XmlMode::EndTag => XmlMode::EndTag,
+            XmlMode::Declaration => self.declaration(byte),
+            XmlMode::Until {
                 byte: end,
                 needed,
                 count,
             } => match byte {
-                b'>' if count >= needed => State::Text,
-                _ if byte == end => State::Until {
+                b'>' if count >= needed => XmlMode::Text,
+                _ if byte == end => XmlMode::Until {
                     byte: end,
                     needed,
                     count: (count + 1).min(needed),
                 },
                 _ => until(end, needed),
             },
-            State::Doctype { open } => self.doctype(byte, open)?,
+            XmlMode::Doctype { open } => self.doctype(byte, open)?,
         };
         Ok(())
     }
@@ -165,46 +165,46 @@ impl XmlWatch {
         Ok(())
     }
 
-    fn start_tag(&mut self, byte: u8, quote: Option<u8>, slash: bool) -> Result<State, Refusal> {
+    fn start_tag(&mut self, byte: u8, quote: Option<u8>, slash: bool) -> Result<XmlMode, Refusal> {
         if let Some(open) = quote {
             self.text(byte)?;
             let quote = (byte != open).then_some(open);
-            return Ok(State::StartTag {
+            return Ok(XmlMode::StartTag {
                 quote,
                 slash: false,
             });
         }
         match byte {
-            b'>' if slash => Ok(State::Text),
+            b'>' if slash => Ok(XmlMode::Text),
             b'>' => {
                 self.depth += 1;
                 if self.depth > ELEMENTS_MAX {
                     return Err(refusal(format!("elements nest deeper than {ELEMENTS_MAX}")));
                 }
-                Ok(State::Text)
+                Ok(XmlMode::Text)
             }
-            b'"' | b'\'' => Ok(State::StartTag {
+            b'"' | b'\'' => Ok(XmlMode::StartTag {
                 quote: Some(byte),
                 slash: false,
             }),
-            _ => Ok(State::StartTag {
+            _ => Ok(XmlMode::StartTag {
                 quote: None,
                 slash: byte == b'/',
             }),
         }
     }
 
-    fn declaration(&mut self, byte: u8) -> State {
+    fn declaration(&mut self, byte: u8) -> XmlMode {
         self.declaration.push(byte);
         match self.declaration.as_slice() {
             b"--" => until(b'-', 2),
             [b'[', ..] => until(b']', 2),
-            [b'-'] => State::Declaration,
-            _ => State::Doctype { open: 0 },
+            [b'-'] => XmlMode::Declaration,
+            _ => XmlMode::Doctype { open: 0 },
         }
     }
 
-    fn doctype(&mut self, byte: u8, open: usize) -> Result<State, Refusal> {
+    fn doctype(&mut self, byte: u8, open: usize) -> Result<XmlMode, Refusal> {
         self.declaration.push(byte);
         if self.declaration.len() > DOCTYPE_BYTES_MAX {
             return Err(refusal(format!(
@@ -212,13 +212,13 @@ impl XmlWatch {
             )));
         }
         Ok(match (byte, open) {
-            (b'<', _) => State::Doctype { open: open + 1 },
+            (b'<', _) => XmlMode::Doctype { open: open + 1 },
             (b'>', 0) => {
                 self.define_entities()?;
-                State::Text
+                XmlMode::Text
             }
-            (b'>', _) => State::Doctype { open: open - 1 },
-            _ => State::Doctype { open },
+            (b'>', _) => XmlMode::Doctype { open: open - 1 },
+            _ => XmlMode::Doctype { open },
         })
     }
 
@@ -265,8 +265,8 @@ impl XmlWatch {
     }
 }
 
-fn until(byte: u8, needed: u8) -> State {
-    State::Until {
+fn until(byte: u8, needed: u8) -> XmlMode {
+    XmlMode::Until {
         byte,
         needed,
         count: 0,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use pythia::{MaintenanceOptions, RewriteOptions, WriteOptions};
+use pythia::{CompactionOptions, MaintenanceOptions, WriteOptions};
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, human};
@@ -78,12 +78,12 @@ pub struct WriteConfig {
     #[serde(rename = "changes_memory", with = "human")]
     pub changes_memory_bytes: usize,
     /// Percentage of changed quads at which compaction starts. Default 10.
-    pub rewrite_percent: u64,
+    pub compaction_percent: u64,
     /// Minimum number of changed quads for a compaction. Default 65536.
-    pub rewrite_quads_min: u64,
+    pub compaction_quads_min: u64,
     /// Memory for sorting during a compaction. Default 256 MiB.
-    #[serde(rename = "rewrite_memory", with = "human")]
-    pub rewrite_memory_bytes: usize,
+    #[serde(rename = "compaction_memory", with = "human")]
+    pub compaction_memory_bytes: usize,
     /// Limit on the write rate of merging and compaction, in bytes per second. Default: no limit.
     #[serde(
         rename = "maintenance_rate",
@@ -132,9 +132,9 @@ impl Default for WriteConfig {
             log_archive,
             log_retain_bytes: log.retain_bytes,
             changes_memory_bytes: maintenance.memory_bytes,
-            rewrite_percent: maintenance.rewrite_percent,
-            rewrite_quads_min: maintenance.rewrite_quads_min,
-            rewrite_memory_bytes: maintenance.rewrite.memory_bytes,
+            compaction_percent: maintenance.compaction_percent,
+            compaction_quads_min: maintenance.compaction_quads_min,
+            compaction_memory_bytes: maintenance.compaction.memory_bytes,
             maintenance_bytes_per_second: maintenance.bytes_per_second,
             scrub_bytes_per_second: maintenance.scrub_bytes_per_second,
         }
@@ -169,14 +169,14 @@ impl DatasetConfig {
         let beside = self.spill_folder.as_ref().unwrap_or(&self.path);
         MaintenanceOptions {
             memory_bytes: self.write.changes_memory_bytes,
-            rewrite_percent: self.write.rewrite_percent,
-            rewrite_quads_min: self.write.rewrite_quads_min,
+            compaction_percent: self.write.compaction_percent,
+            compaction_quads_min: self.write.compaction_quads_min,
             bytes_per_second: self.write.maintenance_bytes_per_second,
             scrub_bytes_per_second: self.write.scrub_bytes_per_second,
-            rewrite: RewriteOptions {
-                memory_bytes: self.write.rewrite_memory_bytes,
+            compaction: CompactionOptions {
+                memory_bytes: self.write.compaction_memory_bytes,
                 tmp: beside.clone(),
-                ..RewriteOptions::default()
+                ..CompactionOptions::default()
             },
             ..MaintenanceOptions::default()
         }

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use oxrdf::{NamedNode, Term};
-use pythia::completion::{Expected, Place, SOUGHT};
+use pythia::completion::{CompletionContext, Expected, SOUGHT};
 use pythia::ids::{QuadPattern, TermId};
 use pythia::{QueryError, well_known_prefixes};
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,7 @@ pub(super) fn complete(reader: &Reader, request: &Request) -> Result<Completion,
     let text = &request.query;
     let cursor = byte_of(text, request.cursor);
     let limit = request.limit.unwrap_or(USUAL).min(MOST);
-    let place = Place::at(text, cursor);
+    let place = CompletionContext::at(text, cursor);
     let mut items = match place.typed.starts_with(['?', '$']) && place.expected != Expected::Nothing
     {
         true => words::variables(&place),
@@ -109,7 +109,11 @@ fn byte_of(text: &str, units: usize) -> usize {
     text.len()
 }
 
-fn suggest(reader: &Reader, place: &Place, limit: usize) -> Result<Vec<Item>, QueryError> {
+fn suggest(
+    reader: &Reader,
+    place: &CompletionContext,
+    limit: usize,
+) -> Result<Vec<Item>, QueryError> {
     let mut items = match place.expected {
         Expected::Nothing | Expected::PrefixName | Expected::Clause | Expected::Expression => {
             Vec::new()
@@ -135,7 +139,11 @@ fn suggest(reader: &Reader, place: &Place, limit: usize) -> Result<Vec<Item>, Qu
     Ok(items)
 }
 
-fn predicates(reader: &Reader, place: &Place, limit: usize) -> Result<Vec<Item>, QueryError> {
+fn predicates(
+    reader: &Reader,
+    place: &CompletionContext,
+    limit: usize,
+) -> Result<Vec<Item>, QueryError> {
     let found = around(reader, place)?;
     let mut items = items(reader, place, found, Kind::Predicate)?;
     if items.len() < limit {
@@ -150,7 +158,11 @@ fn predicates(reader: &Reader, place: &Place, limit: usize) -> Result<Vec<Item>,
     Ok(items)
 }
 
-fn of_type(reader: &Reader, place: &Place, limit: usize) -> Result<Vec<Item>, QueryError> {
+fn of_type(
+    reader: &Reader,
+    place: &CompletionContext,
+    limit: usize,
+) -> Result<Vec<Item>, QueryError> {
     let found = around(reader, place)?;
     let mut items = items(reader, place, found, Kind::Class)?;
     if items.len() < limit {
@@ -162,7 +174,11 @@ fn of_type(reader: &Reader, place: &Place, limit: usize) -> Result<Vec<Item>, Qu
     Ok(items)
 }
 
-fn nodes(reader: &Reader, place: &Place, limit: usize) -> Result<Vec<Item>, QueryError> {
+fn nodes(
+    reader: &Reader,
+    place: &CompletionContext,
+    limit: usize,
+) -> Result<Vec<Item>, QueryError> {
     let found = around(reader, place)?;
     let mut items = items(reader, place, found, Kind::Node)?;
     if items.len() < limit && !place.typed.is_empty() {
@@ -182,7 +198,7 @@ fn add(items: &mut Vec<Item>, more: Vec<Item>) {
 }
 
 /// Returns the terms that the surrounding triples allow in this place, the most frequent first.
-fn around(reader: &Reader, place: &Place) -> Result<Vec<Candidate>, QueryError> {
+fn around(reader: &Reader, place: &CompletionContext) -> Result<Vec<Candidate>, QueryError> {
     // Patterns of variables only say nothing that statistics do not say better.
     let patterns = place.samples.iter().chain(&place.patterns);
     for pattern in patterns.filter(|pattern| pattern.contains(['<', '"', '\''])) {
@@ -205,7 +221,11 @@ fn around(reader: &Reader, place: &Place) -> Result<Vec<Candidate>, QueryError> 
 }
 
 /// Counts the values of the sought variable in the solutions that are found in time.
-fn sample(reader: &Reader, place: &Place, pattern: &str) -> Result<HashMap<Term, u64>, QueryError> {
+fn sample(
+    reader: &Reader,
+    place: &CompletionContext,
+    pattern: &str,
+) -> Result<HashMap<Term, u64>, QueryError> {
     let query = format!("{}SELECT ?{SOUGHT} {{ {pattern} }}", base(place));
     let limits = Limits {
         time: PATTERN_TIME,
@@ -221,7 +241,7 @@ fn sample(reader: &Reader, place: &Place, pattern: &str) -> Result<HashMap<Term,
     Ok(counts)
 }
 
-fn base(place: &Place) -> String {
+fn base(place: &CompletionContext) -> String {
     match &place.base {
         Some(base) => format!("BASE <{base}> "),
         None => String::new(),
@@ -238,7 +258,7 @@ fn tolerated(reader: &Reader, outcome: Result<(), QueryError>) -> Result<(), Que
 }
 
 /// Finds nodes by name; those that fit the query come first.
-fn by_name(reader: &Reader, place: &Place) -> Result<Vec<Item>, QueryError> {
+fn by_name(reader: &Reader, place: &CompletionContext) -> Result<Vec<Item>, QueryError> {
     let ids = find_ids(reader, &place.typed, NAMED)?;
     let terms = reader.snapshot.decode(&ids)?;
     let mut fitting = HashSet::new();
@@ -273,7 +293,7 @@ fn by_name(reader: &Reader, place: &Place) -> Result<Vec<Item>, QueryError> {
 /// Makes suggestions from terms with known ids and counts.
 fn listed(
     reader: &Reader,
-    place: &Place,
+    place: &CompletionContext,
     known: &[(TermId, u64)],
     kind: Kind,
 ) -> Result<Vec<Item>, QueryError> {
@@ -290,7 +310,7 @@ fn listed(
 /// Returns suggestions for the candidates that match the typed text, the best first.
 fn items(
     reader: &Reader,
-    place: &Place,
+    place: &CompletionContext,
     candidates: Vec<Candidate>,
     kind: Kind,
 ) -> Result<Vec<Item>, QueryError> {

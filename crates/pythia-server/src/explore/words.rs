@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use oxrdf::Term;
-use pythia::completion::{Expected, Place, function_names};
+use pythia::completion::{CompletionContext, Expected, function_names};
 use pythia::well_known_prefixes;
 use serde::Serialize;
 
@@ -93,14 +93,14 @@ const PREFIXES: usize = 5;
 
 /// The typed text, and the prefixes declared in the query.
 pub(super) struct Written<'p> {
-    place: &'p Place,
+    place: &'p CompletionContext,
     small: String,
     /// Beginnings of IRIs that the typed text means, if it is a prefixed name or the beginning of an IRI.
     beginnings: Vec<String>,
 }
 
 impl<'p> Written<'p> {
-    pub(super) fn of(place: &'p Place) -> Self {
+    pub(super) fn of(place: &'p CompletionContext) -> Self {
         let typed = place.typed.as_str();
         let mut beginnings = Vec::new();
         if let Some(iri) = typed.strip_prefix('<') {
@@ -190,7 +190,7 @@ pub(super) fn shortest<'s>(
 }
 
 /// Returns the words that are allowed at a place.
-pub(super) fn words(place: &Place) -> Vec<Item> {
+pub(super) fn words(place: &CompletionContext) -> Vec<Item> {
     let typed = place.typed.to_uppercase();
     let keywords = |words: &[&str]| -> Vec<Item> {
         let fitting = words.iter().filter(|word| word.starts_with(&typed));
@@ -241,7 +241,7 @@ fn plain(insert: String, kind: Kind) -> Item {
 }
 
 /// Returns the query's variables that begin with the typed text.
-pub(super) fn variables(place: &Place) -> Vec<Item> {
+pub(super) fn variables(place: &CompletionContext) -> Vec<Item> {
     let typed = place.typed.trim_start_matches(['?', '$']);
     let has_sign = typed.len() < place.typed.len();
     if !has_sign && !typed.is_empty() {
@@ -257,7 +257,7 @@ pub(super) fn variables(place: &Place) -> Vec<Item> {
 }
 
 /// Suggests declarations of well-known prefixes.
-fn declarations(place: &Place) -> Vec<Item> {
+fn declarations(place: &CompletionContext) -> Vec<Item> {
     let typed = place.typed.trim_end_matches(':');
     let known = well_known_prefixes().iter();
     let fitting = known.filter(|(name, _)| name.starts_with(typed));
@@ -270,7 +270,7 @@ fn declarations(place: &Place) -> Vec<Item> {
 }
 
 /// Suggests prefixes that begin with the typed text.
-fn prefixes(place: &Place) -> Vec<Item> {
+fn prefixes(place: &CompletionContext) -> Vec<Item> {
     let typed = place.typed.as_str();
     if typed.is_empty() || typed.contains([':', '<']) {
         return Vec::new();
@@ -306,8 +306,8 @@ fn prefixes(place: &Place) -> Vec<Item> {
 mod tests {
     use super::*;
 
-    fn place(text: &str) -> Place {
-        Place::at(text, text.len())
+    fn place(text: &str) -> CompletionContext {
+        CompletionContext::at(text, text.len())
     }
 
     #[test]

@@ -195,7 +195,7 @@ async fn compact(exchange: Exchange) -> Result<Response, HttpError> {
         ));
     }
     begin(&exchange, "Compact", move || {
-        let done = dataset.database.store().rewrite();
+        let done = dataset.database.store().compact();
         let done = done.map_err(|error| error.to_string())?;
         Ok(format!(
             "wrote a base of {} quads, {} bytes",

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use pythia::{LoadError, QueryError, StoreError, WriteError};
+use pythia::{LoadError, QueryError, SparqlError, StoreError, WriteError};
 
 /// An error answer: a status, and a message that says what is wrong and what to do.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -135,6 +135,12 @@ impl IntoResponse for HttpError {
         *response.status_mut() = self.status;
         response.extensions_mut().insert(Arc::new(self));
         response
+    }
+}
+
+impl From<SparqlError> for HttpError {
+    fn from(error: SparqlError) -> Self {
+        QueryError::from(error).into()
     }
 }
 

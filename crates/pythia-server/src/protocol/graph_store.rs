@@ -12,7 +12,9 @@ use http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use oxrdf::{GraphNameRef, NamedNode};
-use pythia::{GraphRules, Query, QueryOptions, RdfFormat, Results, Update, write_results};
+use pythia::{
+    GraphRules, Query, QueryError, QueryOptions, RdfFormat, Results, Update, write_results,
+};
 use rand::distr::{Alphanumeric, SampleString};
 
 use super::answer::{self, Output};
@@ -292,13 +294,14 @@ async fn patch(
     let cancel = Arc::clone(&turn.listed.activity.cancel);
     answer::run(cancel, move || {
         let text = received.text()?;
-        let failed = |error| HttpError::of_query(&error, text);
+        let failed = |error: QueryError| HttpError::of_query(&error, text);
         let options = exchange.update_options(&turn, &exchange.limits);
         let database = &exchange.dataset.database;
         let parsed = database.parse_update(text, base.as_deref(), &options.query);
         let mut update = parsed.map_err(failed)?;
         if let Target::Named(graph) = &target {
-            update.set_graph(graph).map_err(failed)?;
+            let set = update.set_graph(graph);
+            set.map_err(|error| failed(error.into()))?;
         }
         update::commit(&exchange, &update, &options, None)
     })

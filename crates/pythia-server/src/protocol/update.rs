@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode};
-use pythia::{Update, UpdateOptions, UpdateReport};
+use pythia::{QueryError, Update, UpdateOptions, UpdateReport};
 
 use super::answer;
 use super::error::HttpError;
@@ -69,13 +69,14 @@ pub(crate) async fn run(
     let report = answer::run(cancel, move || {
         let started = Instant::now();
         let text = text.text()?;
-        let failed = |error| HttpError::of_query(&error, text);
+        let failed = |error: QueryError| HttpError::of_query(&error, text);
         let mut options = exchange.update_options(&turn, &limits);
         let database = &exchange.dataset.database;
         let parsed = database.parse_update(text, base.as_deref(), &options.query);
         let mut update = parsed.map_err(failed)?;
         if !default.is_empty() || !named.is_empty() {
-            update.set_using(default, named).map_err(failed)?;
+            let set = update.set_using(default, named);
+            set.map_err(|error| failed(error.into()))?;
         }
         // The time limit includes reading the text.
         let left = |timeout: Duration| timeout.saturating_sub(started.elapsed());

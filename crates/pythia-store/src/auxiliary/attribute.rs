@@ -7,30 +7,26 @@
 
 use std::sync::Arc;
 
-use pythia_io::{BufferPool, PageWriter, PagedFile, Storage};
+use pythia_io::bytes::ByteReader;
+use pythia_io::{BufferPool, PagedFile};
 use pythia_rdf::TermId;
 
-use super::stored_rows::StoredRows;
 use crate::StoreError;
-use crate::codec::{Reader, Writer};
-use crate::pattern::{Component, End, Expansion, GraphFilter, IdBatch, Order, QuadPattern};
-use crate::segment::column::{ColumnDirectory, ColumnFile, ColumnWriter};
-use crate::snapshot::{Snapshot, append_list};
+use crate::pattern::{End, Expansion, GraphFilter};
+use crate::scan::append_list;
+use crate::segment::column::{ColumnDirectory, ColumnFile};
 
 /// The name of the file that is kept in memory.
-pub(super) const DIRECTORY_NAME: &str = "directory";
+pub(crate) const DIRECTORY_NAME: &str = "directory";
 /// The names of the paged files, by subject and by object.
-pub(super) const PAGES_NAMES: [&str; 2] = ["subjects.pages", "objects.pages"];
+pub(crate) const PAGES_NAMES: [&str; 2] = ["subjects.pages", "objects.pages"];
 /// The names of all its files.
-pub(super) const FILE_NAMES: [&str; 3] = [DIRECTORY_NAME, PAGES_NAMES[0], PAGES_NAMES[1]];
-const ENDS: [End; 2] = [End::Subject, End::Object];
+pub(crate) const FILE_NAMES: [&str; 3] = [DIRECTORY_NAME, PAGES_NAMES[0], PAGES_NAMES[1]];
+pub(crate) const ENDS: [End; 2] = [End::Subject, End::Object];
 /// One read answers one list, so pages are no larger than a cheap read.
-const PAGE_BYTES: usize = 4096;
-const MAGIC: &[u8; 8] = b"pythiaat";
-const VERSION: u32 = 1;
-/// Bytes of a value in memory while building.
-const VALUE_BYTES: u64 = 16;
-
+pub(crate) const PAGE_BYTES: usize = 4096;
+pub(crate) const MAGIC: &[u8; 8] = b"pythiaat";
+pub(crate) const VERSION: u32 = 1;
 /// The values of one predicate beside neighbours. Clones share them.
 #[derive(Clone)]
 pub struct Attribute {
@@ -40,40 +36,12 @@ pub struct Attribute {
     columns: Arc<[ColumnFile; 2]>,
 }
 
-/// Writer of the paged files of an attribute.
-pub(super) struct AttributeWriter<'s> {
-    pub(super) snapshot: &'s Snapshot,
-    pub(super) storage: &'s dyn Storage,
-    pub(super) folder: &'s str,
-    pub(super) memory_bytes: usize,
-}
-
-impl AttributeWriter<'_> {
-    /// Writes the paged files; returns the `directory` file.
-    pub(super) fn write(&self, predicate: TermId, along: &[TermId]) -> Result<Vec<u8>, StoreError> {
-        let values = Values::read(self.snapshot, predicate, self.memory_bytes)?;
-        let mut out = Writer::new();
-        out.varint(predicate.0);
-        out.varint(along.len() as u64);
-        along.iter().for_each(|along| out.varint(along.0));
-        for (end, name) in ENDS.into_iter().zip(PAGES_NAMES) {
-            let file = self.storage.create(&format!("{}/{name}", self.folder))?;
-            let mut writer = ColumnWriter::new(PageWriter::new(file, PAGE_BYTES), PAGE_BYTES);
-            rows(self.snapshot, &values, along, end, &mut |[p, a, b, v]| {
-                writer.push(p, a, b, v)
-            })?;
-            writer.finish()?.write(&mut out);
-        }
-        Ok(out.framed(MAGIC, VERSION))
-    }
-}
-
 impl Attribute {
     /// Opens the files in a folder: reads their directory.
     pub(super) fn open(pool: &Arc<BufferPool>, folder: &str) -> Result<Self, StoreError> {
         let name = format!("{folder}/{DIRECTORY_NAME}");
         let bytes = pool.storage().read_all(&name)?;
-        let (_, mut input) = Reader::framed(&name, &bytes, MAGIC, VERSION..=VERSION)?;
+        let (_, mut input) = ByteReader::framed(&name, &bytes, MAGIC, VERSION..=VERSION)?;
         let predicate = TermId(input.varint()?);
         let count = input.count(1)?;
         let along: Result<Vec<TermId>, _> =
@@ -141,7 +109,8 @@ impl Attribute {
         })
     }
 
-    fn columns(&self, end: End) -> &ColumnFile {
+    /// Returns the column file by an end.
+    pub(crate) fn columns(&self, end: End) -> &ColumnFile {
         match end {
             End::Subject => &self.columns[0],
             End::Object => &self.columns[1],
@@ -157,93 +126,5 @@ impl Attribute {
     pub fn memory_bytes(&self) -> usize {
         let columns = self.columns.iter();
         columns.map(|file| file.directory().memory_bytes()).sum()
-    }
-
-    /// Recomputes the rows and compares them: for `pythia verify`. The first difference is an error.
-    pub(crate) fn verify(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
-        let values = Values::read(snapshot, self.predicate, usize::MAX)?;
-        for end in ENDS {
-            let mut stored = StoredRows::new(self.columns(end));
-            let compare = &mut |row| stored.expect(Some(row));
-            rows(snapshot, &values, &self.along, end, compare)?;
-            stored.expect(None)?;
-        }
-        Ok(())
-    }
-}
-
-/// Calls `f` with the rows of a file by end, in order.
-fn rows(
-    snapshot: &Snapshot,
-    values: &Values,
-    along: &[TermId],
-    end: End,
-    f: &mut dyn FnMut([u64; 4]) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
-    let all = snapshot.statistics().predicates.iter();
-    let all: Vec<TermId> = all.map(|counts| counts.predicate).collect();
-    let (order, near, far) = match end {
-        End::Subject => (Order::Pso, Component::Subject, Component::Object),
-        End::Object => (Order::Pos, Component::Object, Component::Subject),
-    };
-    for &predicate in if along.is_empty() { &all[..] } else { along } {
-        let mut edges = snapshot.scan(&default_graph(predicate), order, &[near, far])?;
-        let mut batch = IdBatch::default();
-        while edges.next_into(&mut batch)? {
-            for (&node, &neighbour) in batch.columns[0].iter().zip(&batch.columns[1]) {
-                for value in values.of(neighbour) {
-                    f([predicate.0, node, neighbour, value])?;
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-fn default_graph(predicate: TermId) -> QuadPattern {
-    QuadPattern {
-        predicate: Some(predicate),
-        graph: GraphFilter::One(TermId::DEFAULT_GRAPH),
-        ..QuadPattern::default()
-    }
-}
-
-/// All values of a predicate, by node.
-struct Values {
-    /// (node, value), sorted.
-    pairs: Vec<(u64, u64)>,
-}
-
-impl Values {
-    fn read(
-        snapshot: &Snapshot,
-        predicate: TermId,
-        memory_bytes: usize,
-    ) -> Result<Self, StoreError> {
-        let count = snapshot.count(&default_graph(predicate))?;
-        let needed_bytes = count * VALUE_BYTES;
-        if needed_bytes > memory_bytes as u64 {
-            return Err(StoreError::MemoryTooSmall {
-                what: "caching an attribute",
-                needed_bytes,
-                given_bytes: memory_bytes as u64,
-            });
-        }
-        let mut pairs = Vec::with_capacity(count as usize);
-        let wanted = [Component::Subject, Component::Object];
-        let mut scan = snapshot.scan(&default_graph(predicate), Order::Pso, &wanted)?;
-        let mut batch = IdBatch::default();
-        while scan.next_into(&mut batch)? {
-            let nodes = batch.columns[0].iter().copied();
-            pairs.extend(nodes.zip(batch.columns[1].iter().copied()));
-        }
-        Ok(Self { pairs })
-    }
-
-    fn of(&self, node: u64) -> impl Iterator<Item = u64> {
-        let first = self.pairs.partition_point(|pair| pair.0 < node);
-        let own = self.pairs[first..].iter();
-        own.take_while(move |pair| pair.0 == node)
-            .map(|pair| pair.1)
     }
 }

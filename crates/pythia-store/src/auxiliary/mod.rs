@@ -1,64 +1,25 @@
 //! Auxiliary files: optional indexes that `pythia optimize` builds from a segment's quads to answer some queries with
 //! fewer reads. Everything works without them, and they can be dropped.
 //!
-//! Each is in a folder of its own beside the segment, and the manifest names it; [`optimize()`] writes such folders
-//! and switches the manifest once.
+//! Each is in a folder of its own beside the segment, and the manifest names it. They are read here;
+//! [`crate::optimize`] builds them.
 
 use std::sync::Arc;
 
 use pythia_io::BufferPool;
 use pythia_rdf::TermId;
-use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
-use crate::manifest::{AuxiliaryEntry, Manifest};
+use crate::manifest::{AuxiliaryEntry, AuxiliaryKind, Manifest};
 use crate::segment::sealed::check_lengths;
 
 pub mod attribute;
 pub mod degrees;
-mod optimize;
 pub mod reachability;
-mod rebuild;
-mod stored_rows;
 
 use attribute::Attribute;
 use degrees::Degrees;
-pub use optimize::{Added, Change, OptimizeOptions, optimize, optimize_in};
 use reachability::Reachability;
-pub use rebuild::{Rebuilt, rebuild};
-
-/// A kind of auxiliary file, with the raw ids of its predicates.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AuxiliaryKind {
-    /// Reachability labels of a predicate.
-    Reachability {
-        /// The predicate.
-        predicate: u64,
-    },
-    /// The values of a predicate beside neighbours.
-    Attribute {
-        /// The predicate.
-        predicate: u64,
-        /// The predicates of the edges to the neighbours, sorted; empty: all.
-        along: Vec<u64>,
-    },
-    /// The degrees of all nodes.
-    Degrees,
-}
-
-impl AuxiliaryKind {
-    /// Returns whether it replaces the other: they are the same except for details.
-    pub fn replaces(&self, other: &Self) -> bool {
-        let about = |kind: &Self| match kind {
-            Self::Reachability { predicate } | Self::Attribute { predicate, .. } => {
-                Some(*predicate)
-            }
-            Self::Degrees => None,
-        };
-        std::mem::discriminant(self) == std::mem::discriminant(other) && about(self) == about(other)
-    }
-}
 
 /// The auxiliary files of a store, open for reading.
 #[derive(Default)]

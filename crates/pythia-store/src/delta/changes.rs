@@ -9,7 +9,7 @@ use super::Delta;
 use super::run::{Run, component, matches, quad_of};
 use crate::StoreError;
 use crate::pattern::{Component, GraphFilter, IdBatch, Order, QuadPattern};
-use crate::scan::{QuadScan, of_segment};
+use crate::scan::{SegmentScan, of_segment};
 
 /// The merge key of a quad: components in the scan's order, the rest 0.
 pub(crate) type Key = [u64; 4];
@@ -36,7 +36,7 @@ enum Input {
     /// Rows that had to be sorted.
     Sorted { rows: Vec<(Key, i32)>, next: usize },
     /// Rows of a segment of a run on the device.
-    Scan(Box<SegmentScan>),
+    Scan(Box<SegmentInput>),
 }
 
 /// Rows of a run in memory.
@@ -82,15 +82,15 @@ impl RunRange {
 }
 
 /// Rows of a segment, all added or all removed.
-struct SegmentScan {
-    scan: QuadScan,
+struct SegmentInput {
+    scan: SegmentScan,
     rows: IdBatch,
     next: usize,
     sign: i32,
 }
 
-impl SegmentScan {
-    fn new(scan: QuadScan, sign: i32) -> Result<Self, StoreError> {
+impl SegmentInput {
+    fn new(scan: SegmentScan, sign: i32) -> Result<Self, StoreError> {
         let mut input = Self {
             scan,
             rows: IdBatch::default(),
@@ -200,7 +200,7 @@ impl ChangeStream {
                 }
                 None => of_segment::scan(segment, pattern, order, components)?,
             };
-            inputs.push(Input::Scan(Box::new(SegmentScan::new(scan, sign)?)));
+            inputs.push(Input::Scan(Box::new(SegmentInput::new(scan, sign)?)));
         }
         inputs.retain(|input| input.peek().is_some());
         Ok((!inputs.is_empty()).then(|| Self {

@@ -17,17 +17,17 @@
 
 use std::sync::Arc;
 
+use pythia_io::bytes::ByteReader;
 use pythia_io::{BufferPool, IoError, PagedFile};
 use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
 use crate::StoreError;
-use crate::codec::Reader;
 use crate::delta::KindCounts;
+use crate::manifest::{ADDED, REMOVED, RunEntry, SegmentEntry};
 use crate::pattern::End;
+use crate::segment::Segment;
 use crate::segment::sealed::check_lengths;
-use crate::segment::{Segment, SegmentEntry};
 
-mod entry;
 mod filter;
 pub mod merge;
 mod rows;
@@ -37,7 +37,6 @@ mod writer;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use entry::{RunEntry, RunId, TermSpan};
 pub use rows::{RunRows, SegmentRows};
 pub use terms::{RunTermsWriter, TermCursor};
 pub use writer::{DeviceRunWriter, EachTerm, RunOrderWriter, WrittenOrder, write_run};
@@ -46,10 +45,6 @@ pub(crate) use filter::{FilterBuilder, StoredFilter, hash_of};
 use terms::RunTerms;
 pub(crate) use writer::add_edge;
 
-/// The folder of added quads.
-const ADDED: &str = "added";
-/// The folder of removed quads.
-const REMOVED: &str = "removed";
 /// The file of the structures that are kept in memory.
 const DIRECTORY_NAME: &str = "directory";
 const MAGIC: &[u8; 8] = b"pythiarn";
@@ -79,7 +74,7 @@ impl DeviceRun {
         let removed = segment(REMOVED, &entry.removed)?;
         let name = format!("{folder}/{DIRECTORY_NAME}");
         let bytes = pool.storage().read_all(&name)?;
-        let (_, mut input) = Reader::framed(&name, &bytes, MAGIC, VERSION..=VERSION)?;
+        let (_, mut input) = ByteReader::framed(&name, &bytes, MAGIC, VERSION..=VERSION)?;
         let nodes = [
             StoredFilter::read(&mut input)?,
             StoredFilter::read(&mut input)?,

@@ -1,7 +1,5 @@
 //! Batches of nodes: the changes of their edges, merged into the base's edges.
 
-use std::ops::Range;
-
 use pythia_rdf::TermId;
 
 use super::Delta;
@@ -9,7 +7,7 @@ use super::device::DeviceRun;
 use super::run::Run;
 use crate::StoreError;
 use crate::pattern::{End, Expansion, GraphFilter, QuadPattern};
-use crate::snapshot;
+use crate::scan;
 
 /// The change of an edge of one of the expanded nodes. Sorts like the rows of an expansion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,7 +96,7 @@ fn probe_device_run(
     }
     let pairs: Vec<_> = touched.iter().map(|&index| pairs[index]).collect();
     for (segment, sign) in [(run.added(), 1), (run.removed(), -1)] {
-        let there = snapshot::probe(segment, predicate, &pairs, graph)?;
+        let there = scan::probe(segment, predicate, &pairs, graph)?;
         for (&index, &(subject, object)) in touched
             .iter()
             .zip(&pairs)
@@ -109,7 +107,7 @@ fn probe_device_run(
             sums[index] += sign
                 * match graph {
                     GraphFilter::One(_) => 1,
-                    GraphFilter::Any | GraphFilter::Named => snapshot::count(
+                    GraphFilter::Any | GraphFilter::Named => scan::count(
                         segment,
                         &QuadPattern {
                             subject: Some(subject),
@@ -192,7 +190,7 @@ fn of_device_run(
     let nodes: Vec<TermId> = touched.iter().map(|&index| nodes[index]).collect();
     for (segment, sum) in [(run.added(), 1), (run.removed(), -1)] {
         let mut rows = Expansion::new(true, true);
-        snapshot::expand(segment, end, &nodes, predicate, graph, &mut rows)?;
+        scan::expand(segment, end, &nodes, predicate, graph, &mut rows)?;
         changes.extend((0..rows.len()).map(|row| EdgeChange {
             source: touched[rows.source[row] as usize] as u32,
             predicate: rows.predicate[row],
@@ -232,7 +230,7 @@ pub(crate) fn merge(
     for same in changes.chunk_by(|a, b| key_of(a) == key_of(b)) {
         let wanted = key_of(&same[0]);
         let next = first_from(row, base.len(), |row| key(row) < wanted);
-        append(base, row..next, out);
+        out.append(base, row..next);
         row = next;
         let sum: i32 = same.iter().map(|change| change.sum).sum();
         for _ in 0..sum.max(0) {
@@ -245,7 +243,7 @@ pub(crate) fn merge(
             row += 1;
         }
     }
-    append(base, row..base.len(), out);
+    out.append(base, row..base.len());
     Ok(())
 }
 
@@ -278,18 +276,4 @@ fn first_from(from: usize, end: usize, is_before: impl Fn(usize) -> bool) -> usi
         }
     }
     low
-}
-
-/// Appends rows of an expansion, with the columns that `out` wants. Rows without predicates have a single predicate,
-/// which `out` does not want.
-pub(crate) fn append(rows: &Expansion, range: Range<usize>, out: &mut Expansion) {
-    out.source.extend_from_slice(&rows.source[range.clone()]);
-    out.other.extend_from_slice(&rows.other[range.clone()]);
-    if out.with_predicate {
-        let predicates = &rows.predicate[range.clone()];
-        out.predicate.extend_from_slice(predicates);
-    }
-    if out.with_graph {
-        out.graph.extend_from_slice(&rows.graph[range]);
-    }
 }

@@ -9,7 +9,6 @@
 mod changes;
 pub mod device;
 mod edges;
-mod report;
 mod run;
 mod statistics;
 mod terms;
@@ -20,16 +19,14 @@ use std::sync::{Arc, OnceLock};
 use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
 pub(crate) use changes::ChangeStream;
-pub use device::{RunEntry, RunId, TermSpan};
-pub(crate) use edges::{append, merge};
-pub use report::{ChangesReport, NextStep, RunReport};
+pub(crate) use edges::merge;
 pub(crate) use run::{MergedRows, Quad, Run};
-pub(crate) use terms::{KindCounts, TermStore, TermView, kind_index};
+pub(crate) use terms::{KindCounts, TermStore, TermView, keep_first, kind_index};
 
 use crate::StoreError;
 use crate::pattern::{End, GraphFilter, QuadPattern};
+use crate::scan;
 use crate::segment::Segment;
-use crate::snapshot;
 use crate::statistics::Statistics;
 use device::DeviceRun;
 
@@ -319,7 +316,7 @@ impl Delta {
     pub(crate) fn count(&self, pattern: &QuadPattern) -> Result<i64, StoreError> {
         let mut sum = self.runs.iter().map(|run| run.count(pattern)).sum();
         for (segment, sign) in self.segments(*pattern) {
-            sum += i64::from(sign) * snapshot::count(segment, pattern)? as i64;
+            sum += i64::from(sign) * scan::count(segment, pattern)? as i64;
         }
         Ok(sum)
     }
@@ -353,7 +350,7 @@ impl Delta {
             ..QuadPattern::default()
         };
         for (segment, sign) in self.segments(pattern) {
-            let count = snapshot::count_range(segment, predicate, end, ids, graph)?;
+            let count = scan::count_range(segment, predicate, end, ids, graph)?;
             sum += i64::from(sign) * count as i64;
         }
         Ok(sum)

@@ -12,7 +12,6 @@ use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 use rustc_hash::FxBuildHasher;
 
 use crate::StoreError;
-use crate::snapshot::keep_first;
 
 /// Lists of terms grow by this part.
 const GROWTH: usize = 4;
@@ -25,6 +24,12 @@ pub(crate) type KindCounts = [u64; TermKind::DICTIONARY.len()];
 /// Returns the index of a dictionary kind in [`TermKind::DICTIONARY`].
 pub(crate) fn kind_index(kind: TermKind) -> Option<usize> {
     TermKind::DICTIONARY.iter().position(|&other| other == kind)
+}
+
+/// Keeps the first `limit` in order of their keys.
+pub(crate) fn keep_first(found: &mut Vec<(OwnedKey, TermId)>, limit: usize) {
+    found.sort_unstable();
+    found.truncate(limit);
 }
 
 /// A set of terms that only grows; shared by all views of it.

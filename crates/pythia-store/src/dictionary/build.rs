@@ -1,10 +1,11 @@
 //! Packing of one entry page, and of the overflow pages of its large keys.
 
+use pythia_io::bytes::{push_varint, varint_bytes};
+
 use super::format::{
     EntryHeader, GROUP_ENTRIES, GROUP_OFFSET_BYTES, HEADER_BYTES, LARGE_RECORD_BYTES, LargeRecord,
     OVERFLOW_HEADER_BYTES, write_overflow_header,
 };
-use crate::codec::{push_varint, varint_bytes};
 
 /// A page is closed once its large keys have filled this many bytes of overflow pages, to limit the memory that
 /// waits.

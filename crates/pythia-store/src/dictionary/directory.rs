@@ -3,13 +3,13 @@
 
 use std::ops::Range;
 
+use pythia_io::bytes::{ByteReader, ByteWriter};
 use pythia_rdf::TermKind;
 
 use super::format::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use super::separators::{SEPARATOR_BYTES_MAX, Separators};
 use super::symbols::SymbolTable;
 use crate::StoreError;
-use crate::codec::{Reader, Writer};
 
 /// The in-memory part of a dictionary, made by [`DictionaryWriter`](super::DictionaryWriter).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ impl DictionaryDirectory {
     }
 
     /// Appends the directory's bytes.
-    pub fn encode(&self, writer: &mut Writer) {
+    pub fn encode(&self, writer: &mut ByteWriter) {
         writer.u32(u32::try_from(self.page_bytes).expect("pages of at most 64 KiB"));
         writer.u64(self.page_count);
         writer.varint(self.tables.len() as u64);
@@ -162,7 +162,7 @@ impl DictionaryDirectory {
     }
 
     /// Reads the output of [`Self::encode`], and checks that it is consistent.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self, StoreError> {
+    pub fn decode(reader: &mut ByteReader<'_>) -> Result<Self, StoreError> {
         let page_bytes = reader.u32()? as usize;
         if !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes) {
             return Err(reader.corrupt("a dictionary page size of 4 to 64 KiB before this place"));
@@ -173,7 +173,7 @@ impl DictionaryDirectory {
             let table = SymbolTable::decode(reader)?;
             directory
                 .add_table(table)
-                .ok_or_else(|| reader.corrupt("at most 65,536 symbol tables"))?;
+                .ok_or_else(|| reader.corrupt::<StoreError>("at most 65,536 symbol tables"))?;
         }
         let mut next_page = 0;
         for (kind, slot) in TermKind::DICTIONARY.iter().zip(&mut directory.kinds) {
@@ -184,7 +184,9 @@ impl DictionaryDirectory {
             next_page = slot
                 .end_page()
                 .filter(|&end| end <= directory.page_count)
-                .ok_or_else(|| reader.corrupt("no more pages than the dictionary has"))?;
+                .ok_or_else(|| {
+                    reader.corrupt::<StoreError>("no more pages than the dictionary has")
+                })?;
         }
         if next_page != directory.page_count {
             return Err(reader.corrupt("as many pages as the dictionary has"));
@@ -269,7 +271,7 @@ impl KindDirectory {
         end.saturating_sub(1)..end
     }
 
-    fn encode(&self, writer: &mut Writer) {
+    fn encode(&self, writer: &mut ByteWriter) {
         writer.varint(self.count);
         writer.varint(self.key_bytes);
         writer.varint(self.page_count() as u64);
@@ -286,7 +288,7 @@ impl KindDirectory {
         }
     }
 
-    fn decode(reader: &mut Reader<'_>, first_page: u64) -> Result<Self, StoreError> {
+    fn decode(reader: &mut ByteReader<'_>, first_page: u64) -> Result<Self, StoreError> {
         let count = reader.varint()?;
         let key_bytes = reader.varint()?;
         let page_count = reader.count(1)?;
@@ -301,7 +303,7 @@ impl KindDirectory {
             rank = rank
                 .checked_add(entry_count)
                 .filter(|&rank| rank <= count)
-                .ok_or_else(|| reader.corrupt("no more entries than terms"))?;
+                .ok_or_else(|| reader.corrupt::<StoreError>("no more entries than terms"))?;
         }
         if rank != count {
             return Err(reader.corrupt("as many entries as terms before this place"));

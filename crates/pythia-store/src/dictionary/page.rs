@@ -53,7 +53,7 @@ impl Suffix<'_> {
 
 /// The entries of a group: their shared lengths, and the places of their suffixes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Group {
+struct EntryGroup {
     count: usize,
     shared: [u32; GROUP_ENTRIES],
     /// Twice the length of the suffix, plus one if it is raw.
@@ -137,11 +137,11 @@ impl<'a> EntryPage<'a> {
     }
 
     /// Returns all entries of a group.
-    fn group(&self, index: usize, restart: &Restart<'a>) -> Result<Group, Damage> {
+    fn group(&self, index: usize, restart: &Restart<'a>) -> Result<EntryGroup, Damage> {
         let count = (self.len() - index * GROUP_ENTRIES).min(GROUP_ENTRIES);
-        let mut group = Group {
+        let mut group = EntryGroup {
             count,
-            ..Group::default()
+            ..EntryGroup::default()
         };
         group.shared[0] = restart.shared as u32;
         group.lengths[0] = restart.suffix.length_and_coding();
@@ -184,7 +184,7 @@ impl<'a> EntryPage<'a> {
 
     /// Returns the suffix of an entry of a group of this page.
     #[inline]
-    fn suffix(&self, group: &Group, entry: usize) -> Suffix<'a> {
+    fn suffix(&self, group: &EntryGroup, entry: usize) -> Suffix<'a> {
         let start = group.starts[entry] as usize;
         let length = group.lengths[entry];
         Suffix {
@@ -368,7 +368,7 @@ impl<E: From<Damage>, F: FnMut(LargeRecord, &[u8]) -> Result<Ordering, E>> Searc
 #[derive(Debug)]
 pub(super) struct EntryCursor<'p, 'a> {
     page: &'p EntryPage<'a>,
-    group: Group,
+    group: EntryGroup,
     group_index: usize,
     /// The entry within the group that `key` holds.
     at: Option<usize>,
@@ -379,7 +379,7 @@ impl<'p, 'a> EntryCursor<'p, 'a> {
     pub(super) fn new(page: &'p EntryPage<'a>) -> Self {
         Self {
             page,
-            group: Group::default(),
+            group: EntryGroup::default(),
             group_index: usize::MAX,
             at: None,
         }
@@ -442,7 +442,8 @@ impl<'p, 'a> EntryCursor<'p, 'a> {
     }
 }
 
-/// Reads a LEB128 integer of at most 32 bits.
+/// Reads a LEB128 integer of at most 32 bits. Tuned, instead of [`pythia_io::bytes::take_varint`]: decoding a block reads
+/// two of them for each key, most have one byte, and the position is an index that is kept in a register.
 #[inline]
 fn varint(bytes: &[u8], position: &mut usize) -> Option<u32> {
     let byte = *bytes.get(*position)?;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pythia_io::{Page, PagedFile};
-use pythia_rdf::{TermId, TermKey, TermKind};
+use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
 use super::directory::{DictionaryDirectory, KindDirectory, PagePlace};
 use super::format::Damage;
@@ -243,6 +243,23 @@ impl Dictionary {
             )?;
         }
         Ok(())
+    }
+
+    /// Returns the first `limit` keys that start with `prefix`, with their ids.
+    pub(crate) fn keys_with_prefix(
+        &self,
+        kind: TermKind,
+        prefix: &[u8],
+        limit: usize,
+    ) -> Result<Vec<(OwnedKey, TermId)>, StoreError> {
+        let ranks = self.prefix_range(kind, prefix)?;
+        let end = ranks.end.min(ranks.start.saturating_add(limit as u64));
+        let mut keys = self.iter_range(kind, ranks.start..end);
+        let mut found = Vec::new();
+        while let Some((id, key)) = keys.next()? {
+            found.push((key.to_owned_key(), id));
+        }
+        Ok(found)
     }
 
     /// Returns the ranks of all keys of `kind` that start with `prefix`. Reads at most two pages, unless keys there

@@ -6,9 +6,10 @@
 
 use fsst::Compressor;
 
+use pythia_io::bytes::{ByteReader, ByteWriter};
+
 use super::format::Damage;
 use crate::StoreError;
-use crate::codec::{Reader, Writer};
 
 /// The code before a literal byte.
 const ESCAPE: u8 = 255;
@@ -102,7 +103,7 @@ impl SymbolTable {
     }
 
     /// Appends the table's bytes.
-    pub(super) fn encode(&self, writer: &mut Writer) {
+    pub(super) fn encode(&self, writer: &mut ByteWriter) {
         let count = self.count();
         writer.u8(u8::try_from(count).expect("at most 255 symbols"));
         writer.raw(&self.lengths[..count]);
@@ -112,7 +113,7 @@ impl SymbolTable {
     }
 
     /// Reads the output of [`Self::encode`].
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, StoreError> {
+    pub(super) fn decode(reader: &mut ByteReader<'_>) -> Result<Self, StoreError> {
         let mut table = Self::empty();
         let count = usize::from(reader.u8()?);
         let lengths = reader.raw(count)?;
@@ -146,9 +147,9 @@ mod tests {
         )) {
             let slices: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
             let (compressor, table) = trained(&slices);
-            let mut writer = Writer::new();
+            let mut writer = ByteWriter::new();
             table.encode(&mut writer);
-            let mut reader = Reader::new("test", writer.as_slice());
+            let mut reader = ByteReader::new("test", writer.as_slice());
             prop_assert_eq!(&SymbolTable::decode(&mut reader).unwrap(), &table);
             let (mut codes, mut ends) = (Vec::new(), Vec::new());
             compressor.compress_bulk_into::<4>(&slices, &mut codes, &mut ends);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use pythia_io::bytes::{ByteReader, ByteWriter};
 use pythia_io::{
     BufferPool, FaultPlan, FaultyStorage, MemoryStorage, PageWriter, Storage, WriteFile, seal_page,
 };
@@ -10,7 +11,6 @@ use pythia_rdf::{TermId, TermKey, TermKind};
 
 use super::*;
 use crate::StoreError;
-use crate::codec::{Reader, Writer};
 
 const FILE: &str = "dictionary.pages";
 const CACHE_BYTES: usize = 4 << 20;
@@ -55,9 +55,9 @@ fn open(storage: &MemoryStorage, directory: DictionaryDirectory) -> Result<Dicti
 }
 
 fn recoded(directory: &DictionaryDirectory) -> DictionaryDirectory {
-    let mut writer = Writer::new();
+    let mut writer = ByteWriter::new();
     directory.encode(&mut writer);
-    let mut reader = Reader::new("directory", writer.as_slice());
+    let mut reader = ByteReader::new("directory", writer.as_slice());
     let decoded = DictionaryDirectory::decode(&mut reader).unwrap();
     reader.finish().unwrap();
     assert!(&decoded == directory, "the directory does not round-trip");
@@ -661,7 +661,7 @@ proptest! {
     ) {
         let terms = sorted(terms);
         let (storage, directory) = write(&terms, 4096);
-        let mut writer = Writer::new();
+        let mut writer = ByteWriter::new();
         directory.encode(&mut writer);
         let mut bytes = writer.into_bytes();
         for (index, flip) in flips {
@@ -671,7 +671,7 @@ proptest! {
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        if let Ok(directory) = DictionaryDirectory::decode(&mut Reader::new("directory", &bytes))
+        if let Ok(directory) = DictionaryDirectory::decode(&mut ByteReader::new("directory", &bytes))
             && directory.page_bytes() == 4096
             && let Ok(dictionary) = open(&storage, directory)
         {

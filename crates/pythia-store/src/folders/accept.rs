@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use pythia_io::system::absolute;
 use pythia_io::{DirectStorage, Storage};
 use pythia_log::{FolderFiles, FolderId, FolderIdentity, FolderRole, LogError, StoreId};
 
-use super::absolute;
 use crate::StoreError;
 use crate::manifest::LogFolder;
 

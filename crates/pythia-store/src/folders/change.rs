@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pythia_io::system::{absolute, is_same_folder};
 use pythia_io::{DirectStorage, Storage};
 use pythia_log::{FolderFiles, FolderId, FolderIdentity, FolderRole, StoreId};
 
 use super::accept::{Found, Known, Newcomer};
-use super::{absolute, is_same};
 use crate::StoreError;
+use crate::locks::{StoreLock, open_folder};
 use crate::manifest::{LogEntry, LogFolder, Manifest, Unnamed};
-use crate::store::{StoreLock, open_folder};
 
 /// The changes to make. Folders are named by their paths, moved ones by their new paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl Change<'_> {
             self.renew(path)?;
         }
         for (_, new) in &changes.moved {
-            let is_said = |paths: &[PathBuf]| paths.iter().any(|path| is_same(path, new));
+            let is_said = |paths: &[PathBuf]| paths.iter().any(|path| is_same_folder(path, new));
             if !is_said(&changes.accept_empty) && !is_said(&changes.renew) {
                 self.keep(new)?;
             }
@@ -166,7 +166,7 @@ impl Change<'_> {
         let devices = devices.map(|(number, folder)| (FolderRole::Device(number), folder));
         let archive = self.log.archive.as_mut();
         let mut all = devices.chain(archive.map(|folder| (FolderRole::Archive, folder)));
-        all.find(|(_, folder)| folder.path() == path || is_same(folder.path(), path))
+        all.find(|(_, folder)| folder.path() == path || is_same_folder(folder.path(), path))
             .ok_or_else(|| StoreError::LogFolder {
                 path: path.display().to_string(),
                 role: "not of this log".to_owned(),
@@ -230,7 +230,8 @@ impl Change<'_> {
     }
 
     fn set_archive(&mut self, path: &Path) -> Result<(), StoreError> {
-        let has_it = (self.log.archive.as_ref()).is_some_and(|folder| is_same(folder.path(), path));
+        let has_it =
+            (self.log.archive.as_ref()).is_some_and(|folder| is_same_folder(folder.path(), path));
         if has_it {
             return self.keep(path);
         }

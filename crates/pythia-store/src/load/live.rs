@@ -22,9 +22,11 @@ use super::pipeline::{Numbered, Parsed};
 use super::{LoadError, LoadOptions, LoadProgress, LoadReport};
 use crate::StoreError;
 use crate::delta::device::{DeviceRun, DeviceRunWriter, RunOrderWriter, WrittenOrder};
-use crate::delta::{KindCounts, Quad, RunId, kind_index};
+use crate::delta::{KindCounts, Quad, kind_index};
+use crate::manifest::RunId;
 use crate::pattern::{End, GraphFilter, Order, QuadPattern};
-use crate::snapshot::{self, Snapshot};
+use crate::scan;
+use crate::snapshot::Snapshot;
 use known::{KnownQuads, KnownQuadsWriter};
 use resolver::Resolver;
 
@@ -189,7 +191,7 @@ impl Loaded {
             object: Some(o),
             graph: GraphFilter::One(g),
         };
-        Ok(snapshot::count(self.run.added(), &pattern)? > 0)
+        Ok(scan::count(self.run.added(), &pattern)? > 0)
     }
 }
 

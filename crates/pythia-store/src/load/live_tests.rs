@@ -11,14 +11,12 @@ use super::live::{RunTarget, change_sets, ends, parse};
 use super::store_tests::{expected_quads, load_texts, memory, options, quads_in, source};
 use super::tests::statement;
 use super::{LoadError, LoadOptions, LoadProgress, LoadReport};
-use crate::delta::RunId;
 use crate::delta::device::DeviceRun;
-use crate::manifest::Unnamed;
+use crate::manifest::{RunId, Unnamed};
 use crate::pattern::Order;
 use crate::snapshot::Snapshot;
-use crate::store::WriteOptions;
 use crate::verify::{VerifyOptions, verify};
-use crate::write::{MaintenanceOptions, RUNS_MAX, Replay};
+use crate::write::{MaintenanceOptions, RUNS_MAX, Replay, WriteOptions};
 use crate::{OpenOptions, Store, StoreError};
 
 /// Loads texts on top of a store on a disk with runs, as two more runs: one of new terms, if there are any, and one

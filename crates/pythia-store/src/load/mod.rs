@@ -23,7 +23,6 @@ mod batch;
 mod error;
 mod interner;
 pub(crate) mod live;
-mod merge;
 mod numbering;
 mod orders;
 mod pipeline;
@@ -44,34 +43,30 @@ mod tests;
 
 pub use error::LoadError;
 pub(crate) use error::joined;
-pub(crate) use merge::LoserTree;
 pub use progress::{LoadProgress, Phase};
 
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pythia_io::{DeviceProfile, DirectStorage, IoError, Storage};
+use pythia_io::{DeviceProfile, Storage, system};
 use pythia_rdf::{
     CountingSink, ParseReport, Source, SyntaxProblem, TermKey, TermKind, parse_sources,
 };
 
+use crate::Order;
 use crate::dictionary::{DictionaryDirectory, DictionaryWriter};
 use crate::manifest::Manifest;
 use crate::segment::BaseWriter;
 use crate::segment::{OrderDirectory, OrderWriter, SegmentOptions};
-use crate::store::{WriteOptions, check_no_log};
-use crate::{OpenOptions, Order, Store, StoreLock, device};
 use numbering::TermSink;
 use orders::{PerOrder, RowSink};
 use pipeline::{Built, Parsed};
 
-/// The share of the memory that the page cache takes in a load into a store with quads, as a divisor.
-const CACHE_PART: usize = 8;
-const CACHE_BYTES_MIN: usize = 16 << 20;
-const CACHE_BYTES_MAX: usize = 256 << 20;
+/// The memory of a machine that does not report it.
+const UNKNOWN_MEMORY_BYTES: usize = 4 << 30;
 /// Limit of the threads per core.
 const THREADS_PER_CORE_MAX: usize = 4;
 
@@ -97,7 +92,7 @@ pub struct LoadOptions {
 impl Default for LoadOptions {
     fn default() -> Self {
         Self {
-            memory_bytes: machine_memory_bytes() / 4,
+            memory_bytes: system::memory_bytes().unwrap_or(UNKNOWN_MEMORY_BYTES) / 4,
             tmp: std::env::temp_dir(),
             tmp_bytes_max: None,
             threads: None,
@@ -115,19 +110,6 @@ impl LoadOptions {
         self.threads
             .map_or(machine, |threads| threads.get().min(most))
     }
-}
-
-/// Returns the machine's memory, or 4 GiB if the system does not report it.
-fn machine_memory_bytes() -> usize {
-    let kilobytes = std::fs::read_to_string("/proc/meminfo")
-        .ok()
-        .and_then(|text| {
-            let line = text
-                .lines()
-                .find_map(|line| line.strip_prefix("MemTotal:"))?;
-            line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()
-        });
-    kilobytes.map_or(4 << 30, |kilobytes| kilobytes << 10)
 }
 
 /// The outcome of a load.
@@ -160,77 +142,6 @@ pub struct LoadReport {
     pub tmp_bytes_peak: u64,
     /// Total bytes written to temporary files.
     pub tmp_bytes_written: u64,
-}
-
-/// Loads the sources into the store at `path`, creating it if it is missing.
-///
-/// A new or empty store is locked during the load. A store with quads is opened for writing, and the quads that it
-/// lacks are added atomically, concurrently with readers. Blank nodes in the sources are always new.
-///
-/// # Errors
-/// See [`load`]; also if the folder cannot be created, or the store is in use.
-pub fn load_into(
-    path: &Path,
-    sources: Vec<Source>,
-    options: &LoadOptions,
-    progress: &Arc<LoadProgress>,
-) -> Result<LoadReport, LoadError> {
-    let name = path.display().to_string();
-    std::fs::create_dir_all(path)
-        .map_err(|error| IoError::os("create the folder", &name, None, error))?;
-    let storage = DirectStorage::open(path, true)?;
-    if has_quads(&storage)? {
-        return load_onto(storage, sources, options, progress);
-    }
-    let _lock = StoreLock::exclusive(&storage)?;
-    let known = device::read(&storage).filter(|device| device.identity == storage.identity());
-    let segment = options
-        .segment
-        .unwrap_or_else(|| page_sizes(&known.unwrap_or_default()));
-    let options = LoadOptions {
-        segment: Some(segment),
-        ..options.clone()
-    };
-    let storage = Arc::new(storage);
-    check_no_log(&(Arc::<DirectStorage>::clone(&storage) as _))?;
-    let report = load(
-        Arc::<DirectStorage>::clone(&storage),
-        sources,
-        &options,
-        progress,
-    )?;
-    if let Some(manifest) = Manifest::read(&*storage)? {
-        // Measures the device, unless that was done before, and keeps the result.
-        device::of_store(&storage, &manifest);
-    }
-    Ok(report)
-}
-
-/// Returns whether the store has quads, or was ever opened for writing.
-fn has_quads(storage: &DirectStorage) -> Result<bool, LoadError> {
-    let manifest = Manifest::read(storage)?;
-    Ok(manifest.is_some_and(|manifest| manifest.quads > 0 || manifest.log.is_some()))
-}
-
-/// Loads the sources into a store that has quads.
-fn load_onto(
-    storage: DirectStorage,
-    sources: Vec<Source>,
-    options: &LoadOptions,
-    progress: &Arc<LoadProgress>,
-) -> Result<LoadReport, LoadError> {
-    let cache_bytes = (options.memory_bytes / CACHE_PART).clamp(CACHE_BYTES_MIN, CACHE_BYTES_MAX);
-    let open = OpenOptions { cache_bytes };
-    let mut write = WriteOptions::default();
-    write.maintenance.in_background = false;
-    let store = Store::open_folder_for_writing(Arc::new(storage), open, &write)?;
-    let options = LoadOptions {
-        memory_bytes: options.memory_bytes.saturating_sub(cache_bytes),
-        ..options.clone()
-    };
-    let apart = |source: Source| source.with_blank_node_scope(Some(rand::random()));
-    let sources = sources.into_iter().map(apart).collect();
-    store.load(sources, &options, progress)
 }
 
 /// Loads the sources into a storage that holds no store or an empty one. The caller holds the store's lock.
@@ -303,7 +214,8 @@ impl LoadReport {
     }
 }
 
-fn page_sizes(device: &DeviceProfile) -> SegmentOptions {
+/// Returns the page sizes that suit a device.
+pub(crate) fn page_sizes(device: &DeviceProfile) -> SegmentOptions {
     SegmentOptions {
         tuple_page_bytes: device.page_bytes_best(),
         ..SegmentOptions::default()

@@ -13,10 +13,10 @@ use pythia_rdf::{TermId, TermKind};
 
 use super::LoadError;
 use super::batch::{Batch, BatchHeader, BatchRows};
-use super::merge::LoserTree;
 use super::progress::LoadProgress;
 use super::runs::{Run, RunFile, RunWriter};
 use super::vocabulary::KeyCursor;
+use crate::loser_tree::LoserTree;
 
 /// Numbers written at a time.
 const WRITTEN_NUMBERS: usize = 256;

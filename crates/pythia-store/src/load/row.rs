@@ -49,7 +49,8 @@ macro_rules! row {
             }
         }
 
-        /// Encoded as the difference from the previous row, in LEB128.
+        /// Encoded as the difference from the previous row, in LEB128 of this width (up to 128 bits, so not
+        /// [`pythia_io::bytes::push_varint`]).
         impl SortRow for $integer {
             const ZERO: Self = 0;
             const CODED_BYTES_MAX: usize = (size_of::<$integer>() * 8).div_ceil(7);

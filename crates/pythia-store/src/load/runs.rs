@@ -6,28 +6,23 @@
 //! space is freed when the last run in them is dropped. The bytes of one write are in one block, so a reader never
 //! sees them split.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+
+use pythia_io::bytes::{VARINT_BYTES_MAX, push_varint, take_varint};
+use pythia_io::{TemporaryError, TemporaryFile, TemporarySpace};
 
 use super::LoadError;
 
 /// The usual size of a block.
 pub(crate) const BLOCK_BYTES: usize = 1 << 20;
-/// Bytes of the longest number in LEB128.
-pub(crate) const NUMBER_BYTES_MAX: usize = 10;
 
 /// The space for runs, in memory and in the folder of temporary files.
 #[derive(Debug)]
 pub(crate) struct RunSpace {
-    folder: PathBuf,
-    file_bytes_max: u64,
-    file_bytes: AtomicU64,
-    file_bytes_peak: AtomicU64,
-    file_bytes_written: AtomicU64,
+    files: Arc<TemporarySpace>,
     /// Memory that is not taken.
     memory_bytes: AtomicUsize,
     /// Blocks to be reused: reusing them bypasses the allocator, which might keep freed memory.
@@ -42,11 +37,10 @@ impl RunSpace {
         file_bytes_max: Option<u64>,
     ) -> Arc<Self> {
         Arc::new(Self {
-            folder: folder.to_owned(),
-            file_bytes_max: file_bytes_max.unwrap_or(u64::MAX),
-            file_bytes: AtomicU64::new(0),
-            file_bytes_peak: AtomicU64::new(0),
-            file_bytes_written: AtomicU64::new(0),
+            files: Arc::new(TemporarySpace::new(
+                folder.to_owned(),
+                file_bytes_max.unwrap_or(u64::MAX),
+            )),
             memory_bytes: AtomicUsize::new(memory_bytes),
             spare: Mutex::new(Vec::new()),
         })
@@ -57,19 +51,18 @@ impl RunSpace {
         Arc::new(RunFile {
             space: Arc::clone(self),
             what,
-            file: Mutex::new(None),
-            end: AtomicU64::new(0),
+            file: TemporaryFile::new(&self.files),
         })
     }
 
     /// Returns the most bytes that were in files at a time.
     pub(crate) fn file_bytes_peak(&self) -> u64 {
-        self.file_bytes_peak.load(Ordering::Relaxed)
+        self.files.peak()
     }
 
     /// Returns the total bytes written to files.
     pub(crate) fn file_bytes_written(&self) -> u64 {
-        self.file_bytes_written.load(Ordering::Relaxed)
+        self.files.written()
     }
 
     /// Returns the memory that is not taken.
@@ -122,20 +115,6 @@ impl RunSpace {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         taken.is_ok()
     }
-
-    fn grow_file(&self, bytes: u64) -> Result<(), LoadError> {
-        let now = self.file_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if now > self.file_bytes_max {
-            self.file_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(LoadError::TemporaryLimit {
-                folder: self.folder.clone(),
-                bytes_max: self.file_bytes_max,
-            });
-        }
-        self.file_bytes_peak.fetch_max(now, Ordering::Relaxed);
-        self.file_bytes_written.fetch_add(bytes, Ordering::Relaxed);
-        Ok(())
-    }
 }
 
 /// A file for runs of one kind. Several may be written at the same time.
@@ -143,8 +122,7 @@ impl RunSpace {
 pub(crate) struct RunFile {
     space: Arc<RunSpace>,
     what: &'static str,
-    file: Mutex<Option<Arc<File>>>,
-    end: AtomicU64,
+    file: TemporaryFile,
 }
 
 impl RunFile {
@@ -159,49 +137,34 @@ impl RunFile {
     }
 
     fn write(&self, bytes: &[u8]) -> Result<Block, LoadError> {
-        let size = bytes.len() as u64;
-        self.space.grow_file(size)?;
-        let offset = self.end.fetch_add(size, Ordering::Relaxed);
-        self.opened()?
-            .write_all_at(bytes, offset)
-            .map_err(|source| self.error("write", source))?;
+        let offset = self.file.append(bytes).map_err(|error| self.error(error))?;
         Ok(Block::File {
             offset,
             bytes: bytes.len(),
         })
     }
 
-    fn opened(&self) -> Result<Arc<File>, LoadError> {
-        let mut file = self.file.lock().expect("nothing panics holding it");
-        if let Some(file) = &*file {
-            return Ok(Arc::clone(file));
-        }
-        let opened = tempfile::tempfile_in(&self.space.folder);
-        let opened = Arc::new(opened.map_err(|source| self.error("create", source))?);
-        *file = Some(Arc::clone(&opened));
-        Ok(opened)
-    }
-
     fn read(&self, buffer: &mut [u8], offset: u64) -> Result<(), LoadError> {
-        self.opened()?
-            .read_exact_at(buffer, offset)
-            .map_err(|source| self.error("read", source))
+        let read = self.file.read_at(buffer, offset);
+        read.map_err(|error| self.error(error))
     }
 
-    fn error(&self, action: &'static str, source: io::Error) -> LoadError {
-        LoadError::Temporary {
-            action,
-            what: self.what,
-            folder: self.space.folder.clone(),
-            source,
+    fn error(&self, error: TemporaryError) -> LoadError {
+        match error {
+            TemporaryError::Os {
+                action,
+                folder,
+                source,
+            } => LoadError::Temporary {
+                action,
+                what: self.what,
+                folder,
+                source,
+            },
+            TemporaryError::Limit {
+                folder, bytes_max, ..
+            } => LoadError::TemporaryLimit { folder, bytes_max },
         }
-    }
-}
-
-impl Drop for RunFile {
-    fn drop(&mut self) {
-        let bytes = self.end.load(Ordering::Relaxed);
-        self.space.file_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -234,12 +197,12 @@ impl RunWriter {
     /// Appends two numbers in LEB128, and bytes.
     #[inline]
     pub(crate) fn write_entry(&mut self, a: u64, b: u64, bytes: &[u8]) -> Result<(), LoadError> {
-        let most = bytes.len() + 2 * NUMBER_BYTES_MAX;
+        let most = bytes.len() + 2 * VARINT_BYTES_MAX;
         if most > self.buffer.capacity() - self.buffer.len() {
             self.next_block(most)?;
         }
-        push_number(&mut self.buffer, a);
-        push_number(&mut self.buffer, b);
+        push_varint(&mut self.buffer, a);
+        push_varint(&mut self.buffer, b);
         self.buffer.extend_from_slice(bytes);
         Ok(())
     }
@@ -283,16 +246,6 @@ impl RunWriter {
             blocks: self.blocks,
         })
     }
-}
-
-/// Appends a number in LEB128.
-#[inline]
-fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
 }
 
 /// A complete run.
@@ -378,14 +331,12 @@ impl RunReader {
     /// Reads a number in LEB128.
     #[inline]
     pub(crate) fn read_number(&mut self) -> Result<u64, LoadError> {
-        let bytes = self.peek(NUMBER_BYTES_MAX)?;
-        let mut number = 0;
-        for (index, &byte) in bytes.iter().take(NUMBER_BYTES_MAX).enumerate() {
-            number |= u64::from(byte & 0x7f) << (7 * index);
-            if byte < 0x80 {
-                self.consume(index + 1);
-                return Ok(number);
-            }
+        let bytes = self.peek(VARINT_BYTES_MAX)?;
+        let mut rest = bytes;
+        if let Some(number) = take_varint(&mut rest) {
+            let taken = bytes.len() - rest.len();
+            self.consume(taken);
+            return Ok(number);
         }
         Err(self.cut_short())
     }
@@ -410,7 +361,8 @@ impl RunReader {
     /// Returns the error of a run that ends within an entry.
     #[cold]
     pub(crate) fn cut_short(&self) -> LoadError {
-        self.file.error("read", io::ErrorKind::UnexpectedEof.into())
+        let cut_short = io::ErrorKind::UnexpectedEof.into();
+        self.file.error(self.file.file.error("read", cut_short))
     }
 
     fn refill(&mut self, wanted: usize) -> Result<(), LoadError> {
@@ -509,7 +461,7 @@ mod tests {
             assert_eq!(memory_bytes < 1 << 30, space.file_bytes_peak() > 0);
             assert_eq!(space.memory_bytes_left(), memory_bytes);
             drop(file);
-            assert_eq!(space.file_bytes.load(Ordering::Relaxed), 0);
+            assert_eq!(space.files.used(), 0);
         }
     }
 

@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use super::LoadError;
-use super::merge::LoserTree;
 use super::row::SortRow;
 use super::runs::{BLOCK_BYTES, Run, RunFile, RunReader};
+use crate::loser_tree::LoserTree;
 
 /// Rows decoded from a run at a time.
 const DECODED_ROWS: usize = 1 << 12;

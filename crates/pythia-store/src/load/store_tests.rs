@@ -14,8 +14,9 @@ use pythia_io::{
 use pythia_rdf::{Compression, ParseError, RdfFormat, Source, TermId};
 
 use super::tests::statement;
-use super::{LoadError, LoadOptions, LoadProgress, LoadReport, load, load_into};
+use super::{LoadError, LoadOptions, LoadProgress, LoadReport, load};
 use crate::pattern::{Component, GraphFilter, Order, QuadPattern};
+use crate::store::load_into;
 use crate::{OpenOptions, Snapshot, Store, StoreError, device};
 
 const COMPONENTS: [Component; 4] = [

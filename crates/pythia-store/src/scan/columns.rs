@@ -7,9 +7,10 @@ use std::sync::Arc;
 use pythia_io::Page;
 use pythia_rdf::TermId;
 
-use super::{BATCH_ROWS, BATCH_ROWS_MIN, Projection, ReadAhead, Slot};
+use super::{BATCH_ROWS, BATCH_ROWS_MIN, Projection, Slot};
 use crate::StoreError;
 use crate::pattern::{End, GraphFilter, IdBatch};
+use crate::read_ahead::ReadAhead;
 use crate::segment::Segment;
 use crate::segment::column::format::BLOCK_ROWS;
 use crate::segment::column::{BadPage, Column, ColumnFile, ColumnPage, PageGraphs};

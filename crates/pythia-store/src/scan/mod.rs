@@ -1,12 +1,14 @@
-//! Scans: the quads that match a pattern, as batches of ids in a chosen order.
+//! Reads of one segment: scans, expansions, probes and counts. [`crate::delta`] and [`crate::snapshot`] combine those of
+//! several segments.
 //!
-//! A [`Snapshot`](crate::Snapshot) returns [`QuadScan`]s. Each has one of four sources: a range of a column file, all
-//! tuple pages, the tuple of one node, or rows that had to be sorted; recent changes are merged into it. Rows are
+//! A [`SegmentScan`] gives the quads that match a pattern as batches of ids in a chosen order. It has one of four
+//! sources: a range of a column file, all tuple pages, the tuple of one node, or rows that had to be sorted. Rows are
 //! always sorted by the order's components that the pattern leaves free, then by graph.
 
-mod ahead;
 mod columns;
-mod merged;
+mod count;
+mod degrees;
+mod edges;
 mod node;
 pub(crate) mod of_segment;
 mod sorted;
@@ -14,9 +16,10 @@ mod tuples;
 
 use pythia_rdf::TermId;
 
-pub(crate) use ahead::{ReadAhead, Run};
 pub(crate) use columns::ColumnScan;
-pub(crate) use merged::{MergeKey, MergedScan};
+pub(crate) use count::{count, count_range};
+pub(crate) use degrees::DegreeScan;
+pub(crate) use edges::{append_list, expand, probe};
 pub(crate) use node::NodeScan;
 pub(crate) use sorted::SortedRows;
 pub(crate) use tuples::TupleScan;
@@ -25,15 +28,13 @@ use crate::StoreError;
 use crate::pattern::{Component, IdBatch, Order, QuadPattern};
 
 /// Approximate rows of a batch; it may have up to twice as many.
-pub const BATCH_ROWS: usize = 4096;
+pub(crate) const BATCH_ROWS: usize = 4096;
 /// Minimum rows of a batch that is not the last.
-const BATCH_ROWS_MIN: usize = 1024;
+pub(crate) const BATCH_ROWS_MIN: usize = 1024;
 
-/// The quads that match a pattern, in batches.
-///
-/// Owns what it needs of the store, so it may outlive the [`Snapshot`](crate::Snapshot) and go to
-/// another thread. Holds at most 32 pages of the cache, and at most a sixty-fourth of it.
-pub struct QuadScan {
+/// The quads of a segment that match a pattern, in batches. Holds at most 32 pages of the cache, and at most a
+/// sixty-fourth of it.
+pub(crate) struct SegmentScan {
     source: Source,
     columns: usize,
 }
@@ -44,10 +45,9 @@ pub(crate) enum Source {
     Tuples(Box<TupleScan>),
     Node(Box<NodeScan>),
     Sorted(SortedRows),
-    Merged(Box<MergedScan>),
 }
 
-impl QuadScan {
+impl SegmentScan {
     pub(crate) fn new(source: Source, wanted: &[Component]) -> Self {
         Self {
             source,
@@ -55,19 +55,8 @@ impl QuadScan {
         }
     }
 
-    /// Returns the next rows; `None` at the end. No batch is empty.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "an iterator cannot be sought in"
-    )]
-    pub fn next(&mut self) -> Result<Option<IdBatch>, StoreError> {
-        let mut batch = IdBatch::new(self.columns);
-        self.fill(&mut batch)?;
-        Ok((batch.rows > 0).then_some(batch))
-    }
-
-    /// As [`Self::next`], into a batch that is reused; returns false at the end.
-    pub fn next_into(&mut self, batch: &mut IdBatch) -> Result<bool, StoreError> {
+    /// Replaces a batch by the next rows, of which there is at least one; returns false at the end.
+    pub(crate) fn next_into(&mut self, batch: &mut IdBatch) -> Result<bool, StoreError> {
         batch.clear();
         batch.columns.resize_with(self.columns, Vec::new);
         self.fill(batch)?;
@@ -84,14 +73,13 @@ impl QuadScan {
                 rows.fill(batch);
                 Ok(())
             }
-            Source::Merged(scan) => scan.fill(batch),
         }
     }
 
     /// Skips rows whose first free component (of the order, after the bound ones) is smaller than `id`; never goes
     /// back. Reads nothing before rows are requested, unless the pattern binds a node. Without effect if subject,
     /// predicate and object are all bound.
-    pub fn seek(&mut self, id: TermId) -> Result<(), StoreError> {
+    pub(crate) fn seek(&mut self, id: TermId) -> Result<(), StoreError> {
         match &mut self.source {
             Source::Empty => Ok(()),
             Source::Columns(scan) => {
@@ -107,18 +95,14 @@ impl QuadScan {
                 rows.seek(id);
                 Ok(())
             }
-            Source::Merged(scan) => scan.seek(id),
         }
     }
-}
 
-impl QuadScan {
     /// Announces the ids, sorted, that will be sought from here on: pages without any of them are not read ahead, and
     /// all others are read in batches. Other ids can still be sought.
-    pub fn expect(&mut self, ids: &[u64]) {
+    pub(crate) fn expect(&mut self, ids: &[u64]) {
         match &mut self.source {
             Source::Columns(scan) => scan.expect(ids),
-            Source::Merged(scan) => scan.expect(ids),
             Source::Empty | Source::Tuples(_) | Source::Node(_) | Source::Sorted(_) => {}
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pythia_rdf::TermId;
 
-use super::{ColumnScan, NodeScan, Projection, QuadScan, SortedRows, Source, TupleScan};
+use super::{ColumnScan, NodeScan, Projection, SegmentScan, SortedRows, Source, TupleScan};
 use crate::StoreError;
 use crate::pattern::{Component, End, IdBatch, Order, QuadPattern};
 use crate::segment::Segment;
@@ -16,9 +16,9 @@ pub(crate) fn scan(
     pattern: &QuadPattern,
     order: Order,
     wanted: &[Component],
-) -> Result<QuadScan, StoreError> {
+) -> Result<SegmentScan, StoreError> {
     let source = source(segment, pattern, order, wanted)?;
-    Ok(QuadScan::new(source, wanted))
+    Ok(SegmentScan::new(source, wanted))
 }
 
 /// As [`Snapshot::scan_range`](crate::Snapshot::scan_range).
@@ -28,7 +28,7 @@ pub(crate) fn scan_range(
     order: Order,
     ids: Range<u64>,
     wanted: &[Component],
-) -> Result<QuadScan, StoreError> {
+) -> Result<SegmentScan, StoreError> {
     let (None, Some(predicate), None, Order::Pso | Order::Pos) =
         (pattern.subject, pattern.predicate, pattern.object, order)
     else {
@@ -40,7 +40,7 @@ pub(crate) fn scan_range(
     let prefix = vec![predicate.0];
     let segment = Arc::clone(segment);
     let scan = ColumnScan::over(segment, end, prefix, rows, pattern.graph, projection);
-    Ok(QuadScan::new(Source::Columns(Box::new(scan)), wanted))
+    Ok(SegmentScan::new(Source::Columns(Box::new(scan)), wanted))
 }
 
 /// Returns the rows of a predicate whose subject (or object) is in `ids`. Reads at most two pages.
@@ -141,7 +141,7 @@ fn sorted(
     };
     let components = order.components();
     let source = of_node(segment, end, node, pattern, &components)?;
-    let mut scan = QuadScan::new(source, &components);
+    let mut scan = SegmentScan::new(source, &components);
     let mut rows = Vec::new();
     let mut batch = IdBatch::default();
     while scan.next_into(&mut batch)? {

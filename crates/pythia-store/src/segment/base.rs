@@ -11,13 +11,8 @@ use super::writer::{OrderDirectory, SegmentOptions, SegmentWriter};
 use crate::StoreError;
 use crate::device;
 use crate::dictionary::DictionaryDirectory;
-use crate::manifest::{FORMAT_VERSION, Manifest, SegmentId, Unnamed};
-use crate::store::LOCK_NAME;
-
-/// A file that exists while a segment is being written. Without a manifest beside it, it shows that the files are
-/// leftovers of an interrupted load; other files in the folder must not be removed. Beside a manifest it has no
-/// meaning.
-pub(crate) const LOADING_NAME: &str = "LOADING";
+use crate::locks::LOCK_NAME;
+use crate::manifest::{FORMAT_VERSION, LOADING_NAME, Manifest, SegmentId, Unnamed};
 
 /// Returns a file that, by its name, is not the leftover of an interrupted load.
 fn foreign_file(storage: &dyn Storage) -> Result<Option<String>, StoreError> {

@@ -11,6 +11,5 @@ pub mod tuple;
 mod writer;
 
 pub use base::BaseWriter;
-pub(crate) use base::LOADING_NAME;
 pub use sealed::Segment;
-pub use writer::{OrderDirectory, OrderWriter, SegmentEntry, SegmentOptions, SegmentWriter};
+pub use writer::{OrderDirectory, OrderWriter, SegmentOptions, SegmentWriter};

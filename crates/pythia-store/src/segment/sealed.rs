@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use pythia_io::bytes::{ByteReader, ByteWriter};
 use pythia_io::{BufferPool, PagedFile, Storage};
 
 use super::column::{ColumnDirectory, ColumnFile};
@@ -10,7 +11,6 @@ use super::tuple::{TupleDirectory, TupleFile};
 use super::writer::SegmentOptions;
 use crate::StoreError;
 use crate::characteristic::CharacteristicSets;
-use crate::codec::{Reader, Writer};
 use crate::dictionary::{Dictionary, DictionaryDirectory};
 use crate::manifest::{FORMAT_VERSION, Manifest, ManifestFile};
 use crate::pattern::{End, Order};
@@ -71,7 +71,7 @@ pub(crate) struct SegmentDirectory {
 impl SegmentDirectory {
     /// Returns the file: checksum, magic, version, then the parts one after the other.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Writer::new();
+        let mut out = ByteWriter::new();
         self.dictionary.encode(&mut out);
         self.spo.write(&mut out);
         self.ops.write(&mut out);
@@ -84,7 +84,7 @@ impl SegmentDirectory {
 
     /// Reads the output of [`Self::to_bytes`]; `file` is for messages.
     pub(crate) fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, StoreError> {
-        let (version, mut input) = Reader::framed(file, bytes, MAGIC, 1..=FORMAT_VERSION)?;
+        let (version, mut input) = ByteReader::framed(file, bytes, MAGIC, 1..=FORMAT_VERSION)?;
         let dictionary = DictionaryDirectory::decode(&mut input)?;
         let spo = TupleDirectory::read(&mut input)?;
         let ops = TupleDirectory::read(&mut input)?;
@@ -266,7 +266,7 @@ mod tests {
 
     /// Returns a directory as a program of format 1 wrote it.
     fn format_1(directory: &SegmentDirectory) -> Vec<u8> {
-        let mut sets = Writer::new();
+        let mut sets = ByteWriter::new();
         directory.statistics.characteristic.write(&mut sets);
         let mut body = directory.to_bytes().split_off(4);
         body.truncate(body.len() - sets.len());

@@ -7,17 +7,16 @@
 
 use std::sync::Arc;
 
+use pythia_io::bytes::{ByteReader, ByteWriter};
 use pythia_io::{PageWriter, Storage};
-use serde::{Deserialize, Serialize};
 
 use super::column::{ColumnDirectory, ColumnWriter};
 use super::sealed::{self, DICTIONARY_NAME, DIRECTORY_NAME, SegmentDirectory};
 use super::tuple::{ExternalPolicy, PageSink, TupleDirectory, TupleWriter};
 use crate::StoreError;
 use crate::characteristic::{CharacteristicCounter, CharacteristicSets};
-use crate::codec::{Reader, Writer};
 use crate::dictionary::{DictionaryDirectory, DictionaryWriter};
-use crate::manifest::ManifestFile;
+use crate::manifest::{ManifestFile, SegmentEntry};
 use crate::pattern::Order;
 use crate::statistics::{GraphCounter, GraphStatistics, Statistics};
 
@@ -39,22 +38,6 @@ impl Default for SegmentOptions {
             column_page_bytes: 16 << 10,
             dictionary_page_bytes: crate::dictionary::PAGE_BYTES_DEFAULT,
         }
-    }
-}
-
-/// A sealed segment's quads and files, as in the manifest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SegmentEntry {
-    /// Its quads.
-    pub quads: u64,
-    /// Its files.
-    pub files: Vec<ManifestFile>,
-}
-
-impl SegmentEntry {
-    /// Returns the bytes of its files.
-    pub fn bytes(&self) -> u64 {
-        self.files.iter().map(|file| file.bytes).sum()
     }
 }
 
@@ -201,7 +184,7 @@ fn assemble(dictionary: DictionaryDirectory, orders: Vec<OrderDirectory>) -> Seg
     }
 }
 
-/// Writer of the quads in one order.
+/// ByteWriter of the quads in one order.
 pub struct OrderWriter {
     order: Order,
     kind: OrderKind,
@@ -236,7 +219,7 @@ impl OrderDirectory {
     }
 
     /// Appends the input of [`Self::read`].
-    pub(crate) fn write(&self, out: &mut Writer) {
+    pub(crate) fn write(&self, out: &mut ByteWriter) {
         match &self.kind {
             DirectoryKind::Tuples(directory, characteristic) => {
                 directory.write(out);
@@ -250,7 +233,7 @@ impl OrderDirectory {
     }
 
     /// Reads the output of [`Self::write`] for this order.
-    pub(crate) fn read(order: Order, input: &mut Reader<'_>) -> Result<Self, StoreError> {
+    pub(crate) fn read(order: Order, input: &mut ByteReader<'_>) -> Result<Self, StoreError> {
         let kind = match order {
             Order::Spo | Order::Ops => {
                 let directory = TupleDirectory::read(input)?;

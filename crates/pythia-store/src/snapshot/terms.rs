@@ -4,30 +4,7 @@ use pythia_rdf::{OwnedKey, TermId, TermKind};
 
 use super::Snapshot;
 use crate::StoreError;
-use crate::dictionary::Dictionary;
-
-/// Returns the first `limit` keys of a dictionary that start with `prefix`, with their ids.
-pub(crate) fn keys_with_prefix(
-    dictionary: &Dictionary,
-    kind: TermKind,
-    prefix: &[u8],
-    limit: usize,
-) -> Result<Vec<(OwnedKey, TermId)>, StoreError> {
-    let ranks = dictionary.prefix_range(kind, prefix)?;
-    let end = ranks.end.min(ranks.start.saturating_add(limit as u64));
-    let mut keys = dictionary.iter_range(kind, ranks.start..end);
-    let mut found = Vec::new();
-    while let Some((id, key)) = keys.next()? {
-        found.push((key.to_owned_key(), id));
-    }
-    Ok(found)
-}
-
-/// Keeps the first `limit` in order of their keys.
-pub(crate) fn keep_first(found: &mut Vec<(OwnedKey, TermId)>, limit: usize) {
-    found.sort_unstable();
-    found.truncate(limit);
-}
+use crate::delta::keep_first;
 
 impl Snapshot {
     /// Returns the first `limit` terms of a dictionary kind whose keys start with `prefix`, in order of their keys. A
@@ -40,7 +17,7 @@ impl Snapshot {
         prefix: &[u8],
         limit: usize,
     ) -> Result<Vec<(OwnedKey, TermId)>, StoreError> {
-        let mut found = keys_with_prefix(&self.base.dictionary, kind, prefix, limit)?;
+        let mut found = self.base.dictionary.keys_with_prefix(kind, prefix, limit)?;
         if let Some(delta) = &self.delta {
             found.extend(delta.terms_with_prefix(kind, prefix, limit)?);
             keep_first(&mut found, limit);

@@ -8,8 +8,9 @@ use pythia_io::{MemoryStorage, Storage};
 use pythia_rdf::{TermId, TermKey, TermKind};
 
 use super::Snapshot;
-use crate::delta::device::{DeviceRun, EachTerm, RunId, write_run};
+use crate::delta::device::{DeviceRun, EachTerm, write_run};
 use crate::delta::{Delta, Run, TermStore, TermView};
+use crate::manifest::RunId;
 use crate::pattern::{Component, End, Expansion, GraphFilter, Order, QuadPattern};
 use crate::testing::{Quad, SMALL_PAGES, TERMS, component, id, open, quads, write_store};
 

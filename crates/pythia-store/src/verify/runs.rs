@@ -8,13 +8,12 @@ use pythia_rdf::{OwnedKey, TermId};
 
 use super::{Check, IdRanges};
 use crate::StoreError;
+use crate::compact::CurrentRows;
 use crate::delta::device::{DeviceRun, RunRows};
-use crate::folders::{log_archive, log_devices};
+use crate::folders::{check_no_log, log_archive, log_devices};
 use crate::manifest::{LogEntry, MANIFEST_NAME, Manifest};
 use crate::pattern::{End, Order};
-use crate::rewrite::CurrentRows;
 use crate::segment::Segment;
-use crate::store::check_no_log;
 
 /// Terms looked up at a time.
 const KEYS: usize = 4096;

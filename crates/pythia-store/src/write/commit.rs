@@ -3,8 +3,8 @@
 //! write and one sync. Durable commits are published for readers.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use pythia_io::system;
 use pythia_log::{Changes, Entry, Position, Ticket};
 use pythia_rdf::{OwnedKey, TermId, TermKind};
 
@@ -101,7 +101,7 @@ impl Writer {
         let (key, changes) = (proposal.key.clone(), Arc::clone(&proposal.changes));
         let (snapshot, run) = apply(head, proposal)?;
         let entry = Entry {
-            time: now(),
+            time: system::now_us(),
             key: key.as_deref(),
             changes: match &*changes {
                 LoggedChanges::Few(set) => Changes::Inline(set),
@@ -214,10 +214,4 @@ impl SharedIds {
         });
         place.copied().filter(|&id| id > 0).unwrap_or(id)
     }
-}
-
-/// Returns the microseconds since 1970.
-pub(super) fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_micros() as u64)
 }

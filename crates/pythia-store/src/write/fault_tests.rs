@@ -7,9 +7,10 @@ use std::sync::Arc;
 use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage};
 
 use super::tests::{Named, change, contents, empty, lines, open};
-use crate::auxiliary::{AuxiliaryKind, Change, OptimizeOptions, optimize};
 use crate::load::store_tests::{load_texts, options};
-use crate::manifest::Manifest;
+use crate::manifest::{AuxiliaryKind, Manifest};
+use crate::optimize::OptimizeOptions;
+use crate::store::{Change, optimize};
 use crate::verify::{VerifyOptions, verify};
 use crate::{Store, StoreError};
 
@@ -110,7 +111,7 @@ fn disk() -> MemoryStorage {
     for number in 0..3 {
         change(&store, &[quad(number)], &[]).expect("memory");
         match number {
-            0 => drop(store.rewrite().expect("memory")),
+            0 => drop(store.compact().expect("memory")),
             1 => drop(store.flush().expect("memory")),
             _ => {}
         }
@@ -157,7 +158,7 @@ fn a_commit_is_there_if_it_was_acknowledged_whatever_fails_twice() {
 
 #[test]
 fn compaction_changes_nothing_whatever_fails_twice() {
-    let act = |storage| open(storage)?.rewrite().map(|_| ());
+    let act = |storage| open(storage)?.compact().map(|_| ());
     try_everywhere(&disk(), act, [&quads(0..3), &quads(0..3)]);
 }
 
@@ -167,7 +168,7 @@ fn optimizing_changes_nothing_whatever_fails_twice() {
     change(&open(disk.clone()).expect("memory"), &[quad(0)], &[]).expect("memory");
     open(disk.clone())
         .expect("memory")
-        .rewrite()
+        .compact()
         .expect("memory");
     let act = |storage: Arc<dyn Storage>| {
         let change = Change {
@@ -193,10 +194,10 @@ const LIFE: [(Option<usize>, Step); 15] = [
     (None, |store| store.flush().map(|_| ())),
     (None, Store::maintain),
     (Some(4), |store| change(store, &[quad(4)], &[]).map(|_| ())),
-    (None, |store| store.rewrite().map(|_| ())),
+    (None, |store| store.compact().map(|_| ())),
     (Some(5), |store| load(store, 5..6)),
     (Some(6), |store| change(store, &[quad(6)], &[]).map(|_| ())),
-    (None, |store| store.rewrite().map(|_| ())),
+    (None, |store| store.compact().map(|_| ())),
     (Some(7), |store| change(store, &[quad(7)], &[]).map(|_| ())),
     (None, |store| store.flush().map(|_| ())),
 ];
@@ -252,7 +253,7 @@ fn an_open_store_loses_nothing_whatever_fails_twice() {
         let store = open(disk.clone()).expect("sound");
         change(&store, &[quad(8)], &[]).expect("it can be written to");
         if fault.operation.is_multiple_of(8) {
-            store.rewrite().expect("it can be compacted");
+            store.compact().expect("it can be compacted");
         }
     }
 }

@@ -88,8 +88,8 @@ impl Writer {
             return Err(error);
         }
         new.manifest.switch(storage, unnamed)?;
-        let is_rewritten = !Arc::ptr_eq(head.snapshot.base(), new.snapshot.base());
-        if is_rewritten {
+        let is_compacted = !Arc::ptr_eq(head.snapshot.base(), new.snapshot.base());
+        if is_compacted {
             // Transactions that began before hold ids of the old base.
             head.recent.forget_all(head.last);
         }
@@ -101,8 +101,8 @@ impl Writer {
             std::mem::replace(&mut state.manifest, Arc::clone(&new.manifest))
         };
         self.remove_replaced(&old);
-        if is_rewritten {
-            self.end_rewrite();
+        if is_compacted {
+            self.end_compaction();
         }
         Ok(())
     }

@@ -8,13 +8,13 @@
 
 use std::sync::Arc;
 
+use pythia_io::system;
 use pythia_log::{Bulk, BulkChunk, BulkWriter, Changes, Entry, Log, Position, Ticket};
 use pythia_rdf::Source;
 
-use super::commit::now;
 use super::maintenance::log_of;
 use super::replay::first_new;
-use super::{Head, NewState, Writer, change_set};
+use super::{Head, NewState, Writer};
 use crate::StoreError;
 use crate::delta::device::{DeviceRun, RunRows};
 use crate::delta::{Delta, KindCounts, MergedRows, Quad, Run, TermStore, TermView};
@@ -22,7 +22,7 @@ use crate::load::live::{self, Loaded, NewTerms, ParsedLoad, ResolvedLoad, RunTar
 use crate::load::{LoadError, LoadOptions, LoadProgress, LoadReport};
 use crate::manifest::Unnamed;
 use crate::pattern::Order;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, change_set};
 
 /// Number of times that the new terms are rewritten concurrently with commits that have added some of them; after
 /// that they are rewritten once more while commits wait.
@@ -74,7 +74,7 @@ impl Writer {
     ) -> Result<LoadReport, LoadError> {
         let parsed = live::parse(sources, options, progress)?;
         // A new base would have to replay the load.
-        let _not_rewriting = self.rewriting.lock();
+        let _not_compacting = self.compacting.lock();
         self.check_files()?;
         let mut unnamed = self.unnamed([]);
         let mut resolved = self.resolve(parsed, &mut unnamed)?;
@@ -426,7 +426,7 @@ impl<'l> LogCopy<'l> {
         let name = bulk.name().to_owned();
         let submit = |changes: Bulk| {
             self.log.submit(&[Entry {
-                time: now(),
+                time: system::now_us(),
                 key: None,
                 changes: Changes::Bulk(changes),
             }])

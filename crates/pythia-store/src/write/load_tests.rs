@@ -128,7 +128,7 @@ fn disk() -> Arc<MemoryStorage> {
     let disk = empty();
     let store = open(disk.clone()).expect("memory");
     change(&store, &quads(0..10), &[]).expect("memory");
-    store.rewrite().expect("memory");
+    store.compact().expect("memory");
     change(&store, &quads(10..20), &quads([9])).expect("memory");
     store.flush().expect("memory");
     change(&store, &quads(20..30), &quads([19])).expect("memory");
@@ -235,7 +235,7 @@ fn a_load_comes_after_the_commits_that_were_made_meanwhile() {
     beside(LoadStep::Placed, [100], [0], Moves::Nothing).apply(&mut expected);
     assert_eq!(contents(&store), expected);
     assert_eq!(store.manifest().runs.len(), 1);
-    store.rewrite().expect("memory");
+    store.compact().expect("memory");
     assert_eq!(contents(&store), expected);
     drop(store);
     is_sound(&disk);

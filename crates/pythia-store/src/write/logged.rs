@@ -4,11 +4,10 @@
 use pythia_log::{Bulk, BulkChunk, BulkWriter, ChangeSet, Log};
 use pythia_rdf::TermId;
 
-use super::change_set::change_set;
 use crate::StoreError;
 use crate::delta::{Quad, Run, TermView};
 use crate::pattern::Order;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, change_set};
 
 /// Changes in a piece.
 const PIECE_ROWS: usize = 8192;

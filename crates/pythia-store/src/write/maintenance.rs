@@ -1,5 +1,5 @@
 //! Maintenance of runs: runs in memory are written to the device, runs on the device are merged, and finally all are
-//! compacted into a new base ([`super::rewriting`]; MaSM and Append/Pack in the Bulletin).
+//! compacted into a new base ([`super::compaction`]; MaSM and Append/Pack in the Bulletin).
 //!
 //! Every step writes new files aside, switches the manifest once, and then publishes the new state to readers;
 //! replaced files are removed when the last snapshot that reads them is dropped. After a crash the store is in the
@@ -19,62 +19,14 @@ use pythia_log::Position;
 
 use super::{Head, Writer};
 use crate::StoreError;
+use crate::delta::MergedRows;
 use crate::delta::device::merge::{due, in_the_way, merge};
 use crate::delta::device::{DeviceRun, EachTerm, write_run};
-use crate::delta::{MergedRows, RunEntry, RunId};
-use crate::manifest::{LogEntry, Manifest};
-use crate::rewrite::RewriteOptions;
+use crate::manifest::{LogEntry, Manifest, RunEntry, RunId};
 use crate::snapshot::Snapshot;
 
-/// Upper limit of the runs on the device: every query reads each of them.
-pub const RUNS_MAX: usize = 32;
 /// Minimum number of bytes that a round of scrubbing counts as.
 const SCRUB_BYTES_MIN: usize = 1 << 20;
-
-/// When and how runs are written, merged and compacted.
-#[derive(Clone, Debug)]
-pub struct MaintenanceOptions {
-    /// Memory for runs and new terms; beyond it, they are written to the device. Commits wait once they take twice as
-    /// much.
-    pub memory_bytes: usize,
-    /// Limit of the runs on the device; a step that would exceed it first merges some.
-    pub runs_max: usize,
-    /// The store is compacted when changes reach this percentage of the base.
-    pub rewrite_percent: u64,
-    /// Minimum number of changed quads for a compaction.
-    pub rewrite_quads_min: u64,
-    /// Bytes per second that merging and compaction may write; `None` is no limit.
-    pub bytes_per_second: Option<u64>,
-    /// Bytes per second at which scrubbing reads all pages in a loop to find damage; `None`: no scrubbing.
-    pub scrub_bytes_per_second: Option<u64>,
-    /// Whether maintenance runs by itself, in the background.
-    pub in_background: bool,
-    /// Options of compaction.
-    pub rewrite: RewriteOptions,
-}
-
-impl Default for MaintenanceOptions {
-    fn default() -> Self {
-        Self {
-            memory_bytes: 64 << 20,
-            runs_max: RUNS_MAX,
-            rewrite_percent: 10,
-            rewrite_quads_min: 1 << 16,
-            bytes_per_second: None,
-            scrub_bytes_per_second: None,
-            in_background: true,
-            rewrite: RewriteOptions::default(),
-        }
-    }
-}
-
-impl MaintenanceOptions {
-    /// Returns whether enough has changed for a compaction.
-    pub(crate) fn is_rewrite_due(&self, manifest: &Manifest) -> bool {
-        let changes: u64 = manifest.runs.iter().map(RunEntry::changes).sum();
-        changes >= self.rewrite_quads_min && changes * 100 >= manifest.quads * self.rewrite_percent
-    }
-}
 
 /// Signals to and from the background threads.
 #[derive(Default)]
@@ -144,7 +96,7 @@ impl Maintainer {
         let scrubs = writer.options.scrub_bytes_per_second.is_some();
         let threads = [
             spawn("move runs", Writer::move_until_stopped),
-            spawn("rewrite", Writer::rewrite_until_stopped),
+            spawn("compact", Writer::compact_until_stopped),
             scrubs
                 .then(|| spawn("scrub", Writer::scrub_until_stopped))
                 .flatten(),
@@ -176,12 +128,12 @@ impl Writer {
         }
     }
 
-    fn rewrite_until_stopped(&self) {
+    fn compact_until_stopped(&self) {
         let mut done = 0;
         while self.background.next(&mut done) {
-            if self.is_rewrite_due() {
+            if self.is_compaction_due() {
                 // A failure is retried after the next commits.
-                let _ = self.rewrite_due();
+                let _ = self.compact_due();
             }
         }
     }
@@ -197,14 +149,16 @@ impl Writer {
     /// Performs the maintenance that is due.
     pub(crate) fn maintain(&self) -> Result<(), StoreError> {
         self.move_due()?;
-        if self.is_rewrite_due() {
-            self.rewrite_due()?;
+        if self.is_compaction_due() {
+            self.compact_due()?;
         }
         Ok(())
     }
 
     fn move_due(&self) -> Result<(), StoreError> {
-        if self.memory_bytes() > self.options.memory_bytes && self.flush()? && self.is_rewrite_due()
+        if self.memory_bytes() > self.options.memory_bytes
+            && self.flush()?
+            && self.is_compaction_due()
         {
             self.background.wake();
         }
@@ -360,15 +314,15 @@ impl Writer {
     }
 
     /// Returns whether a compaction is due, or one was interrupted.
-    fn is_rewrite_due(&self) -> bool {
-        self.rewriting_from.lock().is_some() || self.options.is_rewrite_due(&self.manifest())
+    fn is_compaction_due(&self) -> bool {
+        self.compacting_from.lock().is_some() || self.options.is_compaction_due(&self.manifest())
     }
 
     /// Lets the log drop commits before a position, unless a compaction has yet to replay them.
     pub(super) fn checkpoint(&self, position: Position) -> Result<(), StoreError> {
         // The store that replaced this one may need log files of the same names.
         self.check_files()?;
-        let needed = self.rewriting_from.lock().as_ref().map(position_of);
+        let needed = self.compacting_from.lock().as_ref().map(position_of);
         let position = needed.map_or(position, |needed| needed.min(position));
         Ok(self.log.checkpoint(position)?)
     }
@@ -401,9 +355,9 @@ impl Writer {
     /// Removes the folders of an old state that neither the present state nor a compaction needs.
     pub(super) fn remove_replaced(&self, old: &Manifest) {
         let needed: Vec<String> = {
-            let from = self.rewriting_from.lock();
-            let of_rewrite = from.iter().flat_map(Manifest::folders);
-            of_rewrite.chain(self.manifest().folders()).collect()
+            let from = self.compacting_from.lock();
+            let of_compaction = from.iter().flat_map(Manifest::folders);
+            of_compaction.chain(self.manifest().folders()).collect()
         };
         for folder in old.folders().filter(|folder| !needed.contains(folder)) {
             // Readers of its files have them open; if this fails, the next writer removes them.

@@ -5,8 +5,10 @@
 //! the device, and finally compacted into a new base ([`maintenance`]). When a store is opened, [`replay`] rebuilds
 //! the runs in memory from the log.
 
-mod change_set;
 mod commit;
+mod compaction;
+#[cfg(test)]
+mod compaction_tests;
 mod conflicts;
 #[cfg(test)]
 mod fault_tests;
@@ -16,12 +18,10 @@ mod load;
 mod load_tests;
 mod logged;
 mod maintenance;
+mod options;
 #[cfg(test)]
 mod replaced_tests;
 mod replay;
-mod rewriting;
-#[cfg(test)]
-mod rewriting_tests;
 mod scrub;
 #[cfg(test)]
 mod tests;
@@ -35,27 +35,27 @@ use parking_lot::{Mutex, RwLock};
 use pythia_io::BufferPool;
 use pythia_log::Log;
 
-pub(crate) use change_set::change_set;
+pub use compaction::Compacted;
 pub(crate) use maintenance::Maintainer;
-pub use maintenance::{MaintenanceOptions, RUNS_MAX};
+pub use options::{MaintenanceOptions, RUNS_MAX, WriteOptions};
 pub(crate) use replay::Replay;
-pub use rewriting::Rewritten;
 pub use scrub::Scrubbed;
 pub use transaction::{Allowance, Committed, Transaction};
 
 use crate::StoreError;
 use crate::delta::{Delta, TermStore};
+use crate::locks::StoreLock;
 use crate::manifest::Manifest;
 use crate::pace::Pace;
 use crate::snapshot::Snapshot;
-use crate::store::{State, StoreLock};
+use crate::state::StoreState;
 use conflicts::RecentChanges;
 use maintenance::Background;
 
 /// The one writer of an open store.
 pub(crate) struct Writer {
     /// The state that readers see.
-    state: Arc<RwLock<State>>,
+    state: Arc<RwLock<StoreState>>,
     head: Mutex<Head>,
     /// Running transactions, counted by the last commit that each has seen.
     active: Mutex<BTreeMap<u64, usize>>,
@@ -68,10 +68,10 @@ pub(crate) struct Writer {
     /// Held while runs are written or merged.
     maintenance: Mutex<()>,
     /// Held while a new base is written.
-    rewriting: Mutex<()>,
+    compacting: Mutex<()>,
     /// The state being compacted, or whose compaction was interrupted: its runs are kept, and the log from its
     /// position on, to be replayed.
-    rewriting_from: Mutex<Option<Manifest>>,
+    compacting_from: Mutex<Option<Manifest>>,
     /// Index of the first run with commits made after a running load compared its quads: runs from there on are not
     /// merged with earlier ones. Changes while `maintenance` is held, and when the load ends.
     apart: Mutex<Option<usize>>,
@@ -157,7 +157,7 @@ impl Writer {
     /// Returns the writer of a store in this state, whose last commit is the state's. `interrupted` is the state
     /// whose compaction was interrupted.
     pub(crate) fn new(
-        state: Arc<RwLock<State>>,
+        state: Arc<RwLock<StoreState>>,
         log: Log,
         pool: Arc<BufferPool>,
         options: MaintenanceOptions,
@@ -185,8 +185,8 @@ impl Writer {
             scrub_pace: Pace::new(options.scrub_bytes_per_second),
             options,
             maintenance: Mutex::default(),
-            rewriting: Mutex::default(),
-            rewriting_from: Mutex::new(interrupted),
+            compacting: Mutex::default(),
+            compacting_from: Mutex::new(interrupted),
             apart: Mutex::default(),
             runs_made: AtomicU64::new(runs_made),
             _locks: locks,

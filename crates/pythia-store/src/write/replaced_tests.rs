@@ -7,8 +7,9 @@ use std::sync::Arc;
 use pythia_io::{MemoryStorage, Storage};
 
 use super::tests::{Named, change, contents, empty, load, many, open};
-use crate::auxiliary::{Change, OptimizeOptions, optimize};
 use crate::manifest::MANIFEST_NAME;
+use crate::optimize::OptimizeOptions;
+use crate::store::{Change, optimize};
 use crate::{Store, StoreError};
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -79,7 +80,7 @@ type Step = fn(&Store) -> Result<(), StoreError>;
 #[test]
 fn a_writer_whose_files_were_replaced_removes_and_overwrites_none() {
     let later: [Step; 3] = [
-        |store| store.rewrite().map(drop),
+        |store| store.compact().map(drop),
         |store| {
             change(store, &quads(20), &[])?;
             store.flush().map(drop)
@@ -87,9 +88,9 @@ fn a_writer_whose_files_were_replaced_removes_and_overwrites_none() {
         |store| load(store, &quads(21)),
     ];
     let steps: [(&str, Step); 6] = [
-        ("rewrite", |store| store.rewrite().map(drop)),
-        ("rewrite when due", |store| {
-            store.writer()?.rewrite_due().map(drop)
+        ("compact", |store| store.compact().map(drop)),
+        ("compact when due", |store| {
+            store.writer()?.compact_due().map(drop)
         }),
         ("flush", |store| store.flush().map(drop)),
         ("merge", |store| store.writer()?.merge_due().map(drop)),
@@ -105,7 +106,7 @@ fn a_writer_whose_files_were_replaced_removes_and_overwrites_none() {
             change(&store, &quads(30), &[]).expect("memory");
             if name == "give up" {
                 let writer = store.writer().expect("open for writing");
-                *writer.rewriting_from.lock() = Some(writer.manifest());
+                *writer.compacting_from.lock() = Some(writer.manifest());
             }
             replace(&disk, &files_of_state(&backup));
             let error = step(&store).expect_err("another state");
@@ -127,7 +128,7 @@ fn opening_with_an_older_manifest_removes_nothing() {
     let disk = with_runs();
     let older = disk.read_all(MANIFEST_NAME).expect("memory");
     let store = open(disk.clone()).expect("memory");
-    store.rewrite().expect("memory");
+    store.compact().expect("memory");
     change(&store, &quads(7), &[]).expect("memory");
     store.flush().expect("memory");
     let expected = contents(&store);

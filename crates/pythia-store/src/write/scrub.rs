@@ -200,7 +200,7 @@ mod tests {
         let segments: Vec<Segment> = segments(&pool, &manifest)
             .map(|segment| segment.expect("sound"))
             .collect();
-        store.rewrite().expect("memory");
+        store.compact().expect("memory");
         let mut gone = 0;
         for segment in &segments {
             match writer.scrub_segment(segment, &Pace::default()) {

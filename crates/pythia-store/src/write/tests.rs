@@ -14,9 +14,10 @@ use super::load_tests::{Beside, Moves, load_beside};
 use super::{MaintenanceOptions, Transaction};
 use crate::load::LoadProgress;
 use crate::load::store_tests::{options, source};
-use crate::store::{OpenOptions, Store, WriteOptions};
+use crate::store::{OpenOptions, Store};
 use crate::testing::{SMALL_PAGES, write_segment};
 use crate::verify::{VerifyOptions, verify};
+use crate::write::WriteOptions;
 use crate::{Order, QuadPattern, Snapshot, StoreError};
 
 /// A quad of names.
@@ -134,7 +135,7 @@ enum After {
     Nothing,
     Flush,
     Merge,
-    Rewrite,
+    Compact,
     /// Removes all quads.
     Clear,
     /// Loads quads.
@@ -201,7 +202,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => Just(After::Nothing),
         3 => Just(After::Flush),
         1 => Just(After::Merge),
-        1 => Just(After::Rewrite),
+        1 => Just(After::Compact),
         4 => Just(After::Clear),
         2 => numbers().prop_map(After::Load),
         4 => (numbers(), beside()).prop_map(|(load, beside)| After::LoadBeside(load, beside)),
@@ -228,7 +229,7 @@ fn maintain_counting(
         After::Nothing => Ok(()),
         After::Flush => store.flush().map(|_| ()),
         After::Merge => store.maintain(),
-        After::Rewrite => store.rewrite().map(|_| ()),
+        After::Compact => store.compact().map(|_| ()),
         After::Clear => {
             let all: Vec<Named> = model.iter().cloned().collect();
             change(store, &[], &all).map(|_| ())
@@ -377,7 +378,7 @@ fn a_load_may_use_terms_whose_quads_have_cancelled_out() {
         load(&store, &quads(&[2, 7])).expect("memory");
         let expected: BTreeSet<Named> = quads(&[2, 7]).into_iter().collect();
         assert_eq!(contents(&store), expected);
-        store.rewrite().expect("memory");
+        store.compact().expect("memory");
         assert_eq!(contents(&store), expected);
         drop(store);
         let report = verify(storage, VerifyOptions::default(), &mut |_| {});
@@ -603,7 +604,7 @@ fn scrubbing_finds_a_flipped_bit_and_commits_go_on() {
 /// A failed maintenance step leaves terms and quads unchanged for readers and commits.
 #[test]
 fn commits_go_on_after_maintenance_has_failed_anywhere() {
-    for after in [After::Flush, After::Rewrite] {
+    for after in [After::Flush, After::Compact] {
         let faulty = FaultyStorage::new(empty(), FaultPlan::none());
         let store = open(Arc::new(faulty.clone())).expect("sound");
         let mut model = BTreeSet::new();
@@ -645,7 +646,7 @@ pub(super) fn many(from: u32, count: u32) -> Vec<Named> {
 /// A compaction interrupted by a crash continues when the store is opened again, even after commits in between, and
 /// does not write finished parts again.
 #[test]
-fn an_interrupted_rewrite_continues_after_any_crash() {
+fn an_interrupted_compaction_continues_after_any_crash() {
     let disk = || {
         let disk = empty();
         let store = open(disk.clone()).expect("sound");
@@ -659,7 +660,7 @@ fn an_interrupted_rewrite_continues_after_any_crash() {
     let calm = FaultyStorage::new(disk(), FaultPlan::none());
     let store = open(Arc::new(calm.clone())).expect("sound");
     let (opened, before) = (calm.operations(), calm.bytes_appended());
-    writer(&store).rewrite_due().expect("no faults");
+    writer(&store).compact_due().expect("no faults");
     let whole = calm.bytes_appended() - before;
     drop(store);
     let mut least = u64::MAX;
@@ -667,7 +668,7 @@ fn an_interrupted_rewrite_continues_after_any_crash() {
         let disk = disk();
         let faulty = FaultyStorage::new(disk.clone(), FaultPlan::crash_at(crash, crash));
         let store = open(Arc::new(faulty.clone())).expect("not yet");
-        let _ = writer(&store).rewrite_due();
+        let _ = writer(&store).compact_due();
         drop(store);
         faulty.crash().expect("memory");
         // Its input runs may be merged, and there may be commits.
@@ -679,7 +680,7 @@ fn an_interrupted_rewrite_continues_after_any_crash() {
         let again = FaultyStorage::new(disk.clone(), FaultPlan::none());
         let store = open(Arc::new(again.clone())).expect("sound");
         let before = again.bytes_appended();
-        writer(&store).rewrite_due().expect("no faults");
+        writer(&store).compact_due().expect("no faults");
         least = least.min(again.bytes_appended() - before);
         let expected: BTreeSet<Named> =
             [many(5, 895), many(2000, 5)].concat().into_iter().collect();
@@ -710,7 +711,7 @@ fn an_interrupted_rewrite_continues_after_any_crash() {
 
 /// An explicit compaction includes all commits, so it does not continue from an older state.
 #[test]
-fn a_rewrite_that_is_asked_for_has_all_commits() {
+fn a_compaction_that_is_asked_for_has_all_commits() {
     let faulty = FaultyStorage::new(empty(), FaultPlan::none());
     let store = open(Arc::new(faulty.clone())).expect("sound");
     change(&store, &many(0, 300), &[]).expect("memory");
@@ -719,7 +720,7 @@ fn a_rewrite_that_is_asked_for_has_all_commits() {
         change(&store, &many(500, 1 + u32::from(commits_between)), &[]).expect("memory");
         store.flush().expect("memory");
         faulty.set_plan(FaultPlan::fail_at(faulty.operations() + 40));
-        store.rewrite().expect_err("it fails");
+        store.compact().expect_err("it fails");
         faulty.set_plan(FaultPlan::none());
         let base = store.manifest().segment;
         let is_left = || faulty.exists(&format!("segment-{:06}/FROM", base.0 + 1));
@@ -727,7 +728,7 @@ fn a_rewrite_that_is_asked_for_has_all_commits() {
         if commits_between {
             change(&store, &many(600, 1), &[]).expect("memory");
         }
-        store.rewrite().expect("no faults");
+        store.compact().expect("no faults");
         assert_eq!(store.manifest().runs.len(), 0);
         assert_eq!(store.manifest().quads, contents(&store).len() as u64);
     }

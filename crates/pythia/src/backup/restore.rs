@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use pythia_io::{DirectStorage, Storage, Subfolder};
 use pythia_log::{Commit, Log, LogError, LogOptions, LogReader, Position, StoreId};
+use pythia_store::LOCK_NAME;
 use pythia_store::manifest::{LogEntry, MANIFEST_NAME, Unnamed};
-use pythia_store::store::LOCK_NAME;
 use pythia_store::{StoreError, StoreLock};
 
 use super::BackupError;

@@ -7,9 +7,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pythia_io::{DirectStorage, Storage, Subfolder};
 use pythia_log::{Log, LogError, LogOptions, LogReader, Position};
+use pythia_store::folders::check_no_log;
 use pythia_store::folders::log_devices;
 use pythia_store::manifest::{LogEntry, MANIFEST_NAME, Manifest};
-use pythia_store::store::{LOCK_NAME, check_no_log, open_folder};
+use pythia_store::{LOCK_NAME, open_folder};
 use pythia_store::{StoreError, StoreLock};
 
 use super::BackupError;

@@ -12,8 +12,8 @@ use pythia::{
 };
 use pythia_io::{DirectStorage, FaultPlan, FaultyStorage, MemoryStorage, Storage};
 use pythia_log::LogOptions;
-use pythia_store::store::WriteOptions;
 use pythia_store::write::MaintenanceOptions;
+use pythia_store::write::WriteOptions;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -128,7 +128,7 @@ impl Subject {
                 assert_eq!(Some(&state), self.states.last(), "nothing was changed");
             }
             match self.random.random_range(0..12) {
-                0 => drop(self.database.store().rewrite().unwrap()),
+                0 => drop(self.database.store().compact().unwrap()),
                 1..4 => drop(self.database.store().flush().unwrap()),
                 _ => {}
             }
@@ -587,7 +587,7 @@ fn a_later_backup_copies_only_what_is_new_while_a_writer_works() {
         contents(&Database::open(&target).unwrap()),
         contents(&database)
     );
-    database.store().rewrite().unwrap();
+    database.store().compact().unwrap();
     let fourth = pythia::backup(&path, &copy).unwrap();
     assert_eq!(fourth.kept_files, 0, "the base is a new one");
     let left = std::fs::read_dir(&copy).unwrap().count();
@@ -623,7 +623,7 @@ fn backups_beside_a_busy_writer_are_states_that_it_went_through() {
                 }
                 transaction.commit().unwrap();
                 match random.random_range(0..10) {
-                    0 => drop(database.store().rewrite().unwrap()),
+                    0 => drop(database.store().compact().unwrap()),
                     1..4 => drop(database.store().flush().unwrap()),
                     _ => {}
                 }

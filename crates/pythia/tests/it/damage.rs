@@ -9,9 +9,9 @@ use pythia::{
 };
 use pythia_io::{MemoryStorage, Storage};
 use pythia_log::LogOptions;
-use pythia_store::store::WriteOptions;
 use pythia_store::verify::verify;
 use pythia_store::write::MaintenanceOptions;
+use pythia_store::write::WriteOptions;
 
 use crate::support::{ours, stored};
 

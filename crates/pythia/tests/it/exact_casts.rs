@@ -9,7 +9,7 @@ use oxigraph::sparql::SparqlEvaluator;
 
 use rational::Rational;
 
-#[path = "../../../pythia-query/src/expression/rational.rs"]
+#[path = "../../../pythia-exec/src/expression/rational.rs"]
 #[allow(dead_code, reason = "the tests of expressions use more of it")]
 mod rational;
 

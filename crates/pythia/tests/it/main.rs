@@ -26,3 +26,4 @@ mod tidy;
 mod update;
 mod visible;
 mod w3c;
+mod written_plans;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use pythia::{Auxiliary, Database, OptimizeOptions, Options, PlanNode, QueryOptions};
 use pythia_io::Storage;
 use pythia_rdf::TermId;
-use pythia_store::auxiliary::{AuxiliaryKind, Change, optimize};
+use pythia_store::manifest::AuxiliaryKind;
+use pythia_store::store::{Change, optimize};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 

@@ -5,10 +5,10 @@
 use std::path::{Path, PathBuf};
 
 use oxrdfio::{RdfFormat, RdfParser};
-use pythia::{ResultFormat, Results};
+use pythia::{QueryOptions, ResultFormat, Results};
 
 use crate::outcome::{Outcome, Rows};
-use crate::support::{Peer, database};
+use crate::support::{Peer, database, reread};
 
 /// A file: data, and queries with their answers.
 #[derive(Debug)]
@@ -75,8 +75,11 @@ impl File {
             nquads.push_str(&format!("{quad} .\n"));
         }
         let database = database(&nquads);
+        let options = QueryOptions::default();
         for case in &self.cases {
-            let answer = database.query(&case.query).map_err(|e| e.to_string());
+            let prepared = database.prepare(&case.query, &options);
+            let answer = prepared.and_then(|query| reread(&database, &query, &options).execute());
+            let answer = answer.map_err(|error| error.to_string());
             let outcome = answer.and_then(|results| Ok((format_of(&results)?, written(results)?)));
             case.compare(outcome)
                 .map_err(|problem| format!("{}\n{problem}", case.query.trim()))?;

@@ -150,15 +150,15 @@ fn loads_and_updates_become_the_base_that_one_load_makes() {
         ])
         .collect();
     let options = pythia::OptimizeOptions::default();
-    let rewritten = pythia::rewrite(path, options, 2)
+    let compacted = pythia::compact(path, options, 2)
         .unwrap()
         .expect("it was changed");
-    assert_eq!(rewritten.quads, expected.lines().count() as u64);
-    assert_eq!(pythia::rewrite(path, options, 2).unwrap(), None);
+    assert_eq!(compacted.quads, expected.lines().count() as u64);
+    assert_eq!(pythia::compact(path, options, 2).unwrap(), None);
     verified(path);
     let fresh = tempfile::tempdir().unwrap();
     load(fresh.path(), &expected);
-    assert_eq!(pythia::rewrite(fresh.path(), options, 1).unwrap(), None);
+    assert_eq!(pythia::compact(fresh.path(), options, 1).unwrap(), None);
     let files = base_files(path).into_iter().zip(base_files(fresh.path()));
     for ((name, bytes), (fresh_name, fresh_bytes)) in files {
         assert_eq!(name, fresh_name);

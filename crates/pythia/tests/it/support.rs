@@ -12,8 +12,8 @@ use oxigraph::sparql::{CancellationToken, QueryResults, SparqlEvaluator};
 use oxrdf::Dataset;
 use oxrdf::dataset::CanonicalizationAlgorithm;
 use pythia::{
-    Compression, Database, LoadOptions, Options, PlanNode, QueryError, QueryOptions, RdfFormat,
-    Results, Source, WriteOptions,
+    Compression, Database, LoadOptions, Options, PlanNode, PreparedQuery, QueryError, QueryOptions,
+    RdfFormat, Results, Source, WriteOptions,
 };
 use pythia_io::{MemoryStorage, Storage};
 use pythia_store::write::MaintenanceOptions;
@@ -45,8 +45,8 @@ pub(crate) fn writable(nquads: &str) -> Database {
 pub(crate) fn restless(nquads: &str) -> Database {
     let maintenance = MaintenanceOptions {
         memory_bytes: 24 << 10,
-        rewrite_percent: 30,
-        rewrite_quads_min: 32,
+        compaction_percent: 30,
+        compaction_quads_min: 32,
         ..MaintenanceOptions::default()
     };
     let options = Options {
@@ -179,6 +179,19 @@ pub(crate) fn ours_with(
     options: &QueryOptions,
 ) -> Result<Answer, QueryError> {
     answer_of(database.prepare(query, options)?.execute()?)
+}
+
+/// The same query with its plan written to bytes and read again.
+pub(crate) fn reread(
+    database: &Database,
+    prepared: &PreparedQuery,
+    options: &QueryOptions,
+) -> PreparedQuery {
+    let bytes = prepared.write().expect("a plan that can be written");
+    let read = database.prepare_written(&bytes, options);
+    let read = read.expect("a plan that can be read");
+    assert_eq!(read.explain(), prepared.explain());
+    read
 }
 
 /// Our answer, its lines sorted, and the plan with what each part took.

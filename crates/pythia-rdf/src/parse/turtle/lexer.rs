@@ -2,9 +2,9 @@
 
 use memchr::{memchr, memchr2, memchr3};
 
-/// State within a token.
+/// LexerMode within a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum LexerMode {
     /// Between tokens.
     Text,
     /// In a prefixed name, a blank node label or a keyword.
@@ -61,7 +61,7 @@ const WORD_BYTES_MAX: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Lexer {
-    pub(super) state: State,
+    pub(super) mode: LexerMode,
     pub(super) brackets: usize,
     pub(super) triples: usize,
     /// True if the current IRI is declared as the base.
@@ -85,7 +85,7 @@ pub(super) struct Lexer {
 impl Lexer {
     pub(super) fn new() -> Self {
         Self {
-            state: State::Text,
+            mode: LexerMode::Text,
             brackets: 0,
             triples: 0,
             is_base: false,
@@ -101,16 +101,16 @@ impl Lexer {
         }
     }
 
-    /// Returns the number of bytes at the beginning of `text` that do not change the state.
+    /// Returns the number of bytes at the beginning of `text` that do not change the mode.
     pub(super) fn skip(&self, text: &[u8]) -> usize {
         if self.digits > 0 || self.in_iri_escape {
             return 0;
         }
-        let length = match self.state {
-            State::Comment => memchr2(b'\n', b'\r', text),
-            State::Iri => memchr2(b'>', b'\\', text),
-            State::LongString { quote, closing: 0 } => memchr2(quote, b'\\', text),
-            State::String { quote } => {
+        let length = match self.mode {
+            LexerMode::Comment => memchr2(b'\n', b'\r', text),
+            LexerMode::Iri => memchr2(b'>', b'\\', text),
+            LexerMode::LongString { quote, closing: 0 } => memchr2(quote, b'\\', text),
+            LexerMode::String { quote } => {
                 let length = memchr3(quote, b'\\', b'\n', text).unwrap_or(text.len());
                 Some(memchr(b'\r', &text[..length]).unwrap_or(length))
             }
@@ -124,80 +124,80 @@ impl Lexer {
         if self.digits > 0 {
             self.digit(byte);
         }
-        self.state = match self.state {
-            State::Text => self.text(byte),
-            State::Word => self.word(byte),
-            State::Tag => self.tag(byte),
-            State::Number => match byte {
-                b'0'..=b'9' | b'e' | b'E' | b'+' | b'-' => State::Number,
-                b'.' => State::Dot { in_number: true },
+        self.mode = match self.mode {
+            LexerMode::Text => self.text(byte),
+            LexerMode::Word => self.word(byte),
+            LexerMode::Tag => self.tag(byte),
+            LexerMode::Number => match byte {
+                b'0'..=b'9' | b'e' | b'E' | b'+' | b'-' => LexerMode::Number,
+                b'.' => LexerMode::Dot { in_number: true },
                 _ => self.text(byte),
             },
-            State::Dot { in_number } => match byte {
-                b'0'..=b'9' => State::Number,
-                b'e' | b'E' if in_number => State::Number,
+            LexerMode::Dot { in_number } => match byte {
+                b'0'..=b'9' => LexerMode::Number,
+                b'e' | b'E' if in_number => LexerMode::Number,
                 _ => self.text(byte),
             },
-            State::Less => self.less(byte),
-            State::Greater if byte == b'>' => {
+            LexerMode::Less => self.less(byte),
+            LexerMode::Greater if byte == b'>' => {
                 self.triples = self.triples.saturating_sub(1);
-                State::Text
+                LexerMode::Text
             }
-            State::Greater => self.text(byte),
-            State::Iri => self.iri(byte),
-            State::Comment if matches!(byte, b'\n' | b'\r') => State::Text,
-            State::Comment => State::Comment,
-            State::Opening { quote, count } => match (byte == quote, count) {
-                (true, 1) => State::Opening { quote, count: 2 },
-                (true, _) => State::LongString { quote, closing: 0 },
+            LexerMode::Greater => self.text(byte),
+            LexerMode::Iri => self.iri(byte),
+            LexerMode::Comment if matches!(byte, b'\n' | b'\r') => LexerMode::Text,
+            LexerMode::Comment => LexerMode::Comment,
+            LexerMode::Opening { quote, count } => match (byte == quote, count) {
+                (true, 1) => LexerMode::Opening { quote, count: 2 },
+                (true, _) => LexerMode::LongString { quote, closing: 0 },
                 (false, 1) => self.string(byte, quote),
                 (false, _) => {
                     self.end_string(); // an empty string
                     self.text(byte)
                 }
             },
-            State::String { quote } => self.string(byte, quote),
-            State::LongString { quote, closing } => match byte {
-                b'\\' => State::StringEscape { quote, long: true },
-                _ if byte != quote => State::LongString { quote, closing: 0 },
+            LexerMode::String { quote } => self.string(byte, quote),
+            LexerMode::LongString { quote, closing } => match byte {
+                b'\\' => LexerMode::StringEscape { quote, long: true },
+                _ if byte != quote => LexerMode::LongString { quote, closing: 0 },
                 _ if closing == 2 => self.end_string(),
-                _ => State::LongString {
+                _ => LexerMode::LongString {
                     quote,
                     closing: closing + 1,
                 },
             },
-            State::Escape => {
+            LexerMode::Escape => {
                 self.is_irregular |= !b"_~.-!$&'()*+,;=/?#@%".contains(&byte);
-                State::Word
+                LexerMode::Word
             }
-            State::StringEscape { quote, long } => {
+            LexerMode::StringEscape { quote, long } => {
                 match byte {
                     b't' | b'b' | b'n' | b'r' | b'f' | b'"' | b'\'' | b'\\' => {}
                     _ => self.begin_digits(byte),
                 }
                 match long {
-                    true => State::LongString { quote, closing: 0 },
-                    false => State::String { quote },
+                    true => LexerMode::LongString { quote, closing: 0 },
+                    false => LexerMode::String { quote },
                 }
             }
         };
     }
 
     /// Processes the first byte of a token, or a byte between tokens.
-    fn text(&mut self, byte: u8) -> State {
+    fn text(&mut self, byte: u8) -> LexerMode {
         match byte {
-            b' ' | b'\t' | b'\r' | b'\n' => return State::Text,
-            b'#' => return State::Comment,
-            b'<' => return State::Less,
+            b' ' | b'\t' | b'\r' | b'\n' => return LexerMode::Text,
+            b'#' => return LexerMode::Comment,
+            b'<' => return LexerMode::Less,
             b'"' | b'\'' => {
-                return State::Opening {
+                return LexerMode::Opening {
                     quote: byte,
                     count: 1,
                 };
             }
             b'@' => {
                 self.word_bytes = 0;
-                return State::Tag;
+                return LexerMode::Tag;
             }
             b'a'..=b'z' | b'A'..=b'Z' | b'_' | b':' | 0x80.. => {
                 (self.word_bytes, self.has_prefix) = (0, false);
@@ -207,30 +207,30 @@ impl Lexer {
         }
         self.last = Token::Other;
         match byte {
-            b'>' => return State::Greater,
-            b'.' => return State::Dot { in_number: false },
-            b'0'..=b'9' | b'+' | b'-' => return State::Number,
+            b'>' => return LexerMode::Greater,
+            b'.' => return LexerMode::Dot { in_number: false },
+            b'0'..=b'9' | b'+' | b'-' => return LexerMode::Number,
             b'[' | b'(' | b'{' => self.brackets += 1,
             b']' | b')' | b'}' => self.brackets = self.brackets.saturating_sub(1),
             b'\\' => self.is_irregular = true,
             _ => {}
         }
-        State::Text
+        LexerMode::Text
     }
 
-    fn word(&mut self, byte: u8) -> State {
+    fn word(&mut self, byte: u8) -> LexerMode {
         let after_prefix = std::mem::take(&mut self.after_prefix);
         match byte {
             // A local name cannot begin with a dot.
             b'.' if after_prefix => {
                 self.last = Token::Other;
-                return State::Dot { in_number: false };
+                return LexerMode::Dot { in_number: false };
             }
             b':' if !self.has_prefix => (self.has_prefix, self.after_prefix) = (true, true),
             b'\\' => {
                 self.is_irregular |= !self.has_prefix;
                 self.note(byte);
-                return State::Escape;
+                return LexerMode::Escape;
             }
             b'%' => self.begin_escaped_byte(),
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' | b'.' | b':' | 0x80.. => {}
@@ -244,13 +244,13 @@ impl Lexer {
             }
         }
         self.note(byte);
-        State::Word
+        LexerMode::Word
     }
 
-    fn tag(&mut self, byte: u8) -> State {
+    fn tag(&mut self, byte: u8) -> LexerMode {
         if byte.is_ascii_alphanumeric() || byte == b'-' {
             self.note(byte);
-            return State::Tag;
+            return LexerMode::Tag;
         }
         let is_base = self.word_bytes == 4 && self.word.starts_with(b"base");
         self.last = match self.last {
@@ -269,47 +269,47 @@ impl Lexer {
         self.word_bytes = self.word_bytes.saturating_add(1);
     }
 
-    fn less(&mut self, byte: u8) -> State {
+    fn less(&mut self, byte: u8) -> LexerMode {
         self.is_base = self.last == Token::Base;
         self.last = Token::Other;
         match byte {
             b'<' => {
                 self.triples += 1;
-                State::Text
+                LexerMode::Text
             }
-            b'>' => State::Text,
+            b'>' => LexerMode::Text,
             _ => self.iri(byte),
         }
     }
 
-    fn iri(&mut self, byte: u8) -> State {
+    fn iri(&mut self, byte: u8) -> LexerMode {
         if std::mem::take(&mut self.in_iri_escape) {
             self.begin_digits(byte);
         }
         match byte {
-            b'>' => return State::Text,
+            b'>' => return LexerMode::Text,
             b'\\' => self.in_iri_escape = true,
             _ => {}
         }
-        State::Iri
+        LexerMode::Iri
     }
 
-    fn string(&mut self, byte: u8, quote: u8) -> State {
+    fn string(&mut self, byte: u8, quote: u8) -> LexerMode {
         match byte {
-            b'\\' => return State::StringEscape { quote, long: false },
+            b'\\' => return LexerMode::StringEscape { quote, long: false },
             b'\n' | b'\r' => self.is_irregular = true,
             _ if byte == quote => return self.end_string(),
             _ => {}
         }
-        State::String { quote }
+        LexerMode::String { quote }
     }
 
-    fn end_string(&mut self) -> State {
+    fn end_string(&mut self) -> LexerMode {
         self.last = match self.last {
             Token::Version => Token::VersionString,
             _ => Token::String,
         };
-        State::Text
+        LexerMode::Text
     }
 
     /// Processes the byte after the backslash of a numeric escape.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::State;
+use super::XmlMode;
 use crate::parse::editor::Editor;
 use crate::parse::watch::base_without_dots;
 
@@ -41,36 +41,39 @@ impl XmlBases {
         }
     }
 
-    /// Processes a byte that changes the state. `depth` is the depth of elements after it.
+    /// Processes a byte that changes the mode. `depth` is the depth of elements after it.
     pub(super) fn follow(
         &mut self,
-        (before, after): (State, State),
+        (before, after): (XmlMode, XmlMode),
         depth: usize,
         piece: &[u8],
         at: usize,
         editor: &mut Editor,
     ) {
         match (before, after) {
-            (State::Opened, State::StartTag { .. }) => {
+            (XmlMode::Opened, XmlMode::StartTag { .. }) => {
                 self.name.clear();
                 self.begins_literal = false;
             }
-            (State::StartTag { quote: None, .. }, State::StartTag { quote: None, .. }) => {
+            (XmlMode::StartTag { quote: None, .. }, XmlMode::StartTag { quote: None, .. }) => {
                 self.name(piece[at]);
             }
-            (State::StartTag { quote: None, .. }, State::StartTag { quote: Some(_), .. }) => {
+            (XmlMode::StartTag { quote: None, .. }, XmlMode::StartTag { quote: Some(_), .. }) => {
                 self.begin_value(at, editor);
             }
-            (State::StartTag { quote: Some(_), .. }, State::StartTag { quote: Some(_), .. }) => {
+            (
+                XmlMode::StartTag { quote: Some(_), .. },
+                XmlMode::StartTag { quote: Some(_), .. },
+            ) => {
                 add(&mut self.value, piece[at]);
             }
-            (State::StartTag { quote: Some(_), .. }, State::StartTag { quote: None, .. }) => {
+            (XmlMode::StartTag { quote: Some(_), .. }, XmlMode::StartTag { quote: None, .. }) => {
                 self.end_value(piece, at, editor);
             }
-            (State::StartTag { slash: false, .. }, State::Text) if self.begins_literal => {
+            (XmlMode::StartTag { slash: false, .. }, XmlMode::Text) if self.begins_literal => {
                 self.literal_depth.get_or_insert(depth);
             }
-            (State::EndTag, State::Text) => {
+            (XmlMode::EndTag, XmlMode::Text) => {
                 self.literal_depth = self.literal_depth.filter(|literal| *literal <= depth);
             }
             _ => {}

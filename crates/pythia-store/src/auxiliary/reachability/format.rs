@@ -1,24 +1,24 @@
 //! The pages of reachability labels and their in-memory directory: `docs/format/auxiliary.md`.
 
-use super::intervals::Interval;
+use pythia_io::bytes::{ByteReader, ByteWriter, push_varint};
+
 use crate::StoreError;
-use crate::codec::{Reader, Writer, push_varint};
 use crate::segment::bits::{BitWriter, bytes_for, read_bits, width_of};
 use crate::segment::tuple::PageSink;
 
 /// Bytes of a page.
-pub(super) const PAGE_BYTES: usize = 4096;
+pub(crate) const PAGE_BYTES: usize = 4096;
 /// Bytes before a page's contents: seal, kind, widths, count, first number, first id.
 const HEADER_BYTES: usize = 24;
 /// Links on a page.
-pub(super) const LINKS_PER_PAGE: usize = (PAGE_BYTES - HEADER_BYTES) / 4;
+pub(crate) const LINKS_PER_PAGE: usize = (PAGE_BYTES - HEADER_BYTES) / 4;
 const MAGIC: &[u8; 8] = b"pythiare";
 const VERSION: u32 = 1;
 
 /// The contents of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum PageKind {
+pub(crate) enum PageKind {
     /// Terms, each with its component.
     Nodes = 1,
     /// Components with their labels.
@@ -29,41 +29,41 @@ pub(super) enum PageKind {
 
 /// The in-memory directory of a file of labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Directory {
+pub(crate) struct Directory {
     /// The predicate.
-    pub(super) predicate: u64,
+    pub(crate) predicate: u64,
     /// Whether labels describe the nodes that reach a node instead of those that it reaches.
-    pub(super) reversed: bool,
+    pub(crate) reversed: bool,
     /// Most intervals of a component.
-    pub(super) intervals_max: u32,
+    pub(crate) intervals_max: u32,
     /// Edges of the predicate.
-    pub(super) edges: u64,
+    pub(crate) edges: u64,
     /// Terms at their ends.
-    pub(super) nodes: u64,
+    pub(crate) nodes: u64,
     /// Strongly connected components.
-    pub(super) components: u32,
+    pub(crate) components: u32,
     /// Intervals of all components together.
-    pub(super) intervals: u64,
+    pub(crate) intervals: u64,
     /// Components whose intervals are all exact.
-    pub(super) exact: u32,
+    pub(crate) exact: u32,
     /// Edges between components that are kept for searching.
-    pub(super) links: u64,
+    pub(crate) links: u64,
     /// First term of every page of nodes.
-    pub(super) node_pages: Vec<u64>,
+    pub(crate) node_pages: Vec<u64>,
     /// First component of every page of labels.
-    pub(super) label_pages: Vec<u32>,
+    pub(crate) label_pages: Vec<u32>,
 }
 
 impl Directory {
     /// Returns the number of the first page of links, and of all pages.
-    pub(super) fn link_pages(&self) -> std::ops::Range<u64> {
+    pub(crate) fn link_pages(&self) -> std::ops::Range<u64> {
         let first = (self.node_pages.len() + self.label_pages.len()) as u64;
         first..first + self.links.div_ceil(LINKS_PER_PAGE as u64)
     }
 
     /// Returns the `directory` file.
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Writer::new();
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = ByteWriter::new();
         out.varint(self.predicate);
         out.u8(u8::from(self.reversed));
         out.varint(self.intervals_max.into());
@@ -80,11 +80,11 @@ impl Directory {
     }
 
     /// Reads the output of [`Self::to_bytes`]; `file` is for messages.
-    pub(super) fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, StoreError> {
-        let (_, mut input) = Reader::framed(file, bytes, MAGIC, VERSION..=VERSION)?;
-        let short = |input: &mut Reader<'_>| -> Result<u32, StoreError> {
+    pub(crate) fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, StoreError> {
+        let (_, mut input) = ByteReader::framed(file, bytes, MAGIC, VERSION..=VERSION)?;
+        let short = |input: &mut ByteReader<'_>| -> Result<u32, StoreError> {
             let value = input.varint()?;
-            u32::try_from(value).map_err(|_| input.corrupt("a number of 32 bits"))
+            u32::try_from(value).map_err(|_| input.corrupt::<StoreError>("a number of 32 bits"))
         };
         let directory = Self {
             predicate: input.varint()?,
@@ -99,7 +99,9 @@ impl Directory {
             node_pages: read_ascending(&mut input)?,
             label_pages: read_ascending(&mut input)?
                 .into_iter()
-                .map(|first| u32::try_from(first).map_err(|_| input.corrupt("components")))
+                .map(|first| {
+                    u32::try_from(first).map_err(|_| input.corrupt::<StoreError>("components"))
+                })
                 .collect::<Result<_, _>>()?,
         };
         if directory.links > u64::from(u32::MAX) * LINKS_PER_PAGE as u64 {
@@ -110,7 +112,7 @@ impl Directory {
     }
 }
 
-fn write_ascending(numbers: &[u64], out: &mut Writer) {
+fn write_ascending(numbers: &[u64], out: &mut ByteWriter) {
     out.varint(numbers.len() as u64);
     let mut last = 0;
     for &number in numbers {
@@ -119,14 +121,14 @@ fn write_ascending(numbers: &[u64], out: &mut Writer) {
     }
 }
 
-fn read_ascending(input: &mut Reader<'_>) -> Result<Vec<u64>, StoreError> {
+fn read_ascending(input: &mut ByteReader<'_>) -> Result<Vec<u64>, StoreError> {
     let count = input.count(1)?;
     let mut numbers = Vec::with_capacity(count);
     let mut last = 0_u64;
     for index in 0..count {
         let step = input.varint()?;
         let number = last.checked_add(step).filter(|_| step > 0 || index == 0);
-        last = number.ok_or_else(|| input.corrupt("numbers in order"))?;
+        last = number.ok_or_else(|| input.corrupt::<StoreError>("numbers in order"))?;
         numbers.push(last);
     }
     Ok(numbers)
@@ -134,31 +136,31 @@ fn read_ascending(input: &mut Reader<'_>) -> Result<Vec<u64>, StoreError> {
 
 /// A term's component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) component: u32,
+pub(crate) struct NodeComponent {
+    pub(crate) component: u32,
     /// Whether the component has an edge within.
-    pub(super) cyclic: bool,
+    pub(crate) cyclic: bool,
 }
 
 /// A component's label, as it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Label {
+pub(crate) struct Label {
     /// The length of the longest path from it.
-    pub(super) level: u32,
+    pub(crate) level: u32,
     /// Ascending.
-    pub(super) intervals: Vec<Interval>,
+    pub(crate) intervals: Vec<Interval>,
     /// The range of its links; empty if its intervals are exact.
-    pub(super) links: std::ops::Range<u64>,
+    pub(crate) links: std::ops::Range<u64>,
 }
 
-/// Writer of the three kinds of pages, each at once.
-pub(super) struct Pages<'s, S> {
+/// ByteWriter of the three kinds of pages, each at once.
+pub(crate) struct Pages<'s, S> {
     sink: &'s mut S,
     page: Vec<u8>,
 }
 
 impl<'s, S: PageSink> Pages<'s, S> {
-    pub(super) fn new(sink: &'s mut S) -> Self {
+    pub(crate) fn new(sink: &'s mut S) -> Self {
         let page = Vec::with_capacity(PAGE_BYTES);
         Self { sink, page }
     }
@@ -182,9 +184,9 @@ impl<'s, S: PageSink> Pages<'s, S> {
     }
 
     /// Writes all terms, sorted, with their components; returns the first term of each page.
-    pub(super) fn nodes(
+    pub(crate) fn nodes(
         &mut self,
-        nodes: impl Iterator<Item = (u64, Place)>,
+        nodes: impl Iterator<Item = (u64, NodeComponent)>,
     ) -> Result<Vec<u64>, StoreError> {
         let mut firsts = Vec::new();
         let mut entries: Vec<(u64, u64)> = Vec::new();
@@ -228,7 +230,7 @@ impl<'s, S: PageSink> Pages<'s, S> {
     }
 
     /// Writes the labels of components 0, 1, …; returns the first component of each page.
-    pub(super) fn labels(
+    pub(crate) fn labels(
         &mut self,
         labels: impl Iterator<Item = Label>,
     ) -> Result<Vec<u32>, StoreError> {
@@ -271,7 +273,7 @@ impl<'s, S: PageSink> Pages<'s, S> {
     }
 
     /// Writes the links of all components.
-    pub(super) fn links(&mut self, links: impl Iterator<Item = u32>) -> Result<(), StoreError> {
+    pub(crate) fn links(&mut self, links: impl Iterator<Item = u32>) -> Result<(), StoreError> {
         let mut links = links.peekable();
         while links.peek().is_some() {
             let here: Vec<u32> = links.by_ref().take(LINKS_PER_PAGE).collect();
@@ -304,7 +306,7 @@ fn write_label(component: u32, label: &Label, out: &mut Vec<u8>) {
 }
 
 /// A page of one kind whose header was checked.
-pub(super) struct PageView<'p> {
+pub(crate) struct PageView<'p> {
     bytes: &'p [u8],
     widths: [u32; 2],
     count: usize,
@@ -314,7 +316,7 @@ pub(super) struct PageView<'p> {
 
 impl<'p> PageView<'p> {
     /// Parses the page, if it is of this kind and large enough for its counts.
-    pub(super) fn new(bytes: &'p [u8], kind: PageKind) -> Result<Self, &'static str> {
+    pub(crate) fn new(bytes: &'p [u8], kind: PageKind) -> Result<Self, &'static str> {
         let field = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
         let view = Self {
             bytes: &bytes[HEADER_BYTES..],
@@ -347,7 +349,7 @@ impl<'p> PageView<'p> {
     }
 
     /// Returns a term's place, on a page of nodes.
-    pub(super) fn place(&self, id: u64) -> Option<Place> {
+    pub(crate) fn place(&self, id: u64) -> Option<NodeComponent> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = low.midpoint(high);
@@ -363,14 +365,14 @@ impl<'p> PageView<'p> {
         let [ids, codes] = self.widths;
         let offset = self.count * ids as usize + low * codes as usize;
         let code = read_bits(self.bytes, offset, codes);
-        Some(Place {
+        Some(NodeComponent {
             component: (code >> 1) as u32,
             cyclic: code & 1 == 1,
         })
     }
 
     /// Reads a component's label into `label`, on a page of labels.
-    pub(super) fn label(&self, component: u32, label: &mut Label) -> Result<(), &'static str> {
+    pub(crate) fn label(&self, component: u32, label: &mut Label) -> Result<(), &'static str> {
         const CUT: &str = "a label is cut short";
         let index = component
             .checked_sub(self.first)
@@ -380,7 +382,7 @@ impl<'p> PageView<'p> {
         let offset = u16::from_le_bytes([self.bytes[2 * index], self.bytes[2 * index + 1]]);
         let records = &self.bytes[2 * self.count..];
         let record = records.get(usize::from(offset)..).ok_or(CUT)?;
-        let mut input = Reader::new("", record);
+        let mut input = ByteReader::new("", record);
         let mut next = || input.varint().map_err(|_| CUT);
         label.level = next()? as u32;
         label.intervals.clear();
@@ -409,8 +411,42 @@ impl<'p> PageView<'p> {
     }
 
     /// Returns all links, on a page of links.
-    pub(super) fn links(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn links(&self) -> impl Iterator<Item = u32> + '_ {
         let bytes = self.bytes[..4 * self.count].chunks_exact(4);
         bytes.map(|link| u32::from_le_bytes([link[0], link[1], link[2], link[3]]))
+    }
+}
+
+/// The numbers from `low` to `high`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interval {
+    pub(crate) low: u32,
+    /// The last number, and in the lowest bit whether the interval is exact.
+    code: u32,
+}
+
+impl Interval {
+    pub(crate) fn new(low: u32, high: u32, exact: bool) -> Self {
+        Self {
+            low,
+            code: high << 1 | u32::from(exact),
+        }
+    }
+
+    pub(crate) fn high(self) -> u32 {
+        self.code >> 1
+    }
+
+    pub(crate) fn is_exact(self) -> bool {
+        self.code & 1 == 1
+    }
+
+    pub(crate) fn contains(self, number: u32) -> bool {
+        (self.low..=self.high()).contains(&number)
+    }
+
+    /// Returns how many numbers it holds.
+    pub(crate) fn len(self) -> u64 {
+        u64::from(self.high() - self.low) + 1
     }
 }

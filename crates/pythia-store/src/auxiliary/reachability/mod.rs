@@ -3,34 +3,30 @@
 //!
 //! The edges of one predicate in the default graph are condensed to their strongly connected components, which are
 //! numbered so that edges lead downwards. Every component is labelled with intervals of numbers that include all
-//! components it reaches ([`intervals`]). A reversed graph often has shorter labels (a tree's children all point to
+//! components it reaches. A reversed graph often has shorter labels (a tree's children all point to
 //! one parent), so the shorter of both are kept. Where intervals are only approximate, [`search`] follows the
 //! condensed edges kept for that.
 
 use std::sync::Arc;
 
-use pythia_io::{BufferPool, IoError, Page, PagedFile};
+use pythia_io::{BufferPool, PagedFile};
 use pythia_rdf::TermId;
 use rustc_hash::FxHashMap;
 
 use crate::StoreError;
 use crate::pattern::End;
-use crate::segment::tuple::PageSink;
-use crate::snapshot::Snapshot;
 
-mod build;
-mod format;
-mod intervals;
+pub(crate) mod format;
 mod search;
 #[cfg(test)]
 mod tests;
 
-use format::{Directory, Label, PAGE_BYTES, PageKind, PageView, Place};
+use format::{Directory, Label, NodeComponent, PAGE_BYTES, PageKind, PageView};
 
 /// The name of the paged file.
-pub(super) const PAGES_NAME: &str = "labels.pages";
+pub(crate) const PAGES_NAME: &str = "labels.pages";
 /// The name of the file that is kept in memory.
-pub(super) const DIRECTORY_NAME: &str = "directory";
+pub(crate) const DIRECTORY_NAME: &str = "directory";
 
 /// The labels of one predicate. Clones share them.
 #[derive(Clone, Debug)]
@@ -64,22 +60,6 @@ enum Verdict {
     Reached,
     Unreached,
     Unsure,
-}
-
-/// Builds labels with pages of [`PAGE_BYTES`]; returns the `directory` file.
-pub(super) fn build(
-    snapshot: &Snapshot,
-    predicate: TermId,
-    memory_bytes: usize,
-    sink: &mut impl PageSink,
-) -> Result<Vec<u8>, StoreError> {
-    let intervals = build::intervals_within(snapshot, predicate, memory_bytes)?;
-    Ok(build::build(snapshot, predicate, intervals, sink)?.to_bytes())
-}
-
-/// Returns the bytes of a page of labels.
-pub(super) const fn page_bytes() -> usize {
-    PAGE_BYTES
 }
 
 impl Reachability {
@@ -128,6 +108,11 @@ impl Reachability {
         }
     }
 
+    /// Returns the directory.
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
     /// Returns the pages.
     pub(crate) fn file(&self) -> &PagedFile {
         &self.file
@@ -136,20 +121,6 @@ impl Reachability {
     /// Returns the approximate memory of the directory.
     pub fn memory_bytes(&self) -> usize {
         self.directory.node_pages.capacity() * 8 + self.directory.label_pages.capacity() * 4
-    }
-
-    /// Rebuilds the labels and compares them: for `pythia verify`. The first difference is an error.
-    pub(crate) fn verify(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
-        let mut sink = Comparison {
-            file: &self.file,
-            next: 0,
-        };
-        let (predicate, most) = (self.predicate(), self.directory.intervals_max);
-        let expected = build::build(snapshot, predicate, most, &mut sink)?;
-        if expected != *self.directory || sink.next != self.file.page_count() {
-            return Err(self.corrupt(None, "its directory is not that of the predicate's edges"));
-        }
-        Ok(())
     }
 
     /// Returns, for each (from, to), whether a path of one or more edges leads there. Pairs may come in any order.
@@ -228,7 +199,7 @@ impl Reachability {
     fn places(
         &self,
         terms: impl Iterator<Item = TermId>,
-    ) -> Result<FxHashMap<TermId, Place>, StoreError> {
+    ) -> Result<FxHashMap<TermId, NodeComponent>, StoreError> {
         let firsts = &self.directory.node_pages;
         let mut terms: Vec<TermId> = terms.collect();
         terms.sort_unstable();
@@ -287,7 +258,8 @@ impl Reachability {
         })
     }
 
-    fn corrupt(&self, page: impl Into<Option<u64>>, message: &str) -> StoreError {
+    /// Returns the error for a damaged page, or a damaged directory.
+    pub(crate) fn corrupt(&self, page: impl Into<Option<u64>>, message: &str) -> StoreError {
         StoreError::corrupt(self.file.name(), page, message)
     }
 }
@@ -307,25 +279,5 @@ impl Label {
             Some(_) => Verdict::Unsure,
             None => Verdict::Unreached,
         }
-    }
-}
-
-/// A sink that compares pages with those of a file instead of writing them.
-struct Comparison<'f> {
-    file: &'f PagedFile,
-    next: u64,
-}
-
-impl PageSink for Comparison<'_> {
-    fn push_page(&mut self, page: &mut [u8]) -> Result<u64, StoreError> {
-        let number = self.next;
-        self.next += 1;
-        let stored: Result<Page, IoError> = self.file.page(number);
-        // The seal was checked when the page was read.
-        if stored?[pythia_io::SEAL_BYTES..] != page[pythia_io::SEAL_BYTES..] {
-            let message = "it is not what the predicate's edges give";
-            return Err(StoreError::corrupt(self.file.name(), number, message));
-        }
-        Ok(number)
     }
 }

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage};
 use pythia_rdf::{TermId, TermKind};
 
-use crate::auxiliary::{AuxiliaryKind, Change, OptimizeOptions, optimize};
-use crate::manifest::{FORMAT_AUXILIARY, FORMAT_VERSION, Manifest, Unnamed};
+use crate::manifest::{AuxiliaryKind, FORMAT_AUXILIARY, FORMAT_VERSION, Manifest, Unnamed};
+use crate::optimize::OptimizeOptions;
 use crate::pattern::End;
-use crate::store::Store;
+use crate::store::{Change, Store, optimize};
 use crate::testing::{Quad, SMALL_PAGES, TERMS, id, open, write_segment_of, write_store};
 use crate::verify::{VerifyOptions, verify};
 use crate::{Snapshot, StoreError};

@@ -4,10 +4,10 @@
 //! lookup reads one cache line (Putze et al., "Cache-, hash- and space-efficient Bloom filters"). A filter is created
 //! for the maximum number of members, and folded when their number is known.
 
+use pythia_io::bytes::{ByteReader, ByteWriter};
 use pythia_rdf::{TermId, TermKey};
 
 use crate::StoreError;
-use crate::codec::{Reader, Writer};
 
 /// Words of a block.
 const BLOCK_WORDS: usize = 8;
@@ -105,7 +105,7 @@ impl StoredFilter {
     }
 
     /// Appends the stored form.
-    pub(crate) fn write(&self, out: &mut Writer) {
+    pub(crate) fn write(&self, out: &mut ByteWriter) {
         out.varint(self.blocks.len() as u64);
         for word in self.blocks.iter().flatten() {
             out.u32(*word);
@@ -113,7 +113,7 @@ impl StoredFilter {
     }
 
     /// Reads the output of [`Self::write`].
-    pub(crate) fn read(input: &mut Reader<'_>) -> Result<Self, StoreError> {
+    pub(crate) fn read(input: &mut ByteReader<'_>) -> Result<Self, StoreError> {
         let count = input.count(size_of::<Block>())?;
         if count > 0 && !count.is_power_of_two() {
             return Err(input.corrupt("a power of two of filter blocks before this"));
@@ -208,10 +208,10 @@ mod tests {
             assert!((0..1000).all(|node| filter.may_hold(hash_of_node(node * 37))));
             let wrong = (0..10_000).filter(|node| filter.may_hold(hash_of_node(node * 37 + 5)));
             assert!(wrong.count() < 200);
-            let mut out = Writer::new();
+            let mut out = ByteWriter::new();
             filter.write(&mut out);
             let bytes = out.into_bytes();
-            let read = StoredFilter::read(&mut Reader::new("test", &bytes));
+            let read = StoredFilter::read(&mut ByteReader::new("test", &bytes));
             assert_eq!(read.expect("just written"), filter);
         }
     }

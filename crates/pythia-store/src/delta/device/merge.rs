@@ -10,9 +10,10 @@ use std::sync::Arc;
 use pythia_io::Storage;
 use pythia_rdf::{TermId, TermKey, TermKind};
 
-use super::{DeviceRun, DeviceRunWriter, RunEntry, RunId, RunRows, RunTermsWriter, TermCursor};
+use super::{DeviceRun, DeviceRunWriter, RunRows, RunTermsWriter, TermCursor};
 use crate::StoreError;
-use crate::load::LoserTree;
+use crate::loser_tree::LoserTree;
+use crate::manifest::{RunEntry, RunId};
 use crate::pace::Pace;
 use crate::pattern::Order;
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::DeviceRun;
 use crate::StoreError;
-use crate::load::LoserTree;
+use crate::loser_tree::LoserTree;
 use crate::pattern::{End, IdBatch, Order, QuadPattern};
-use crate::scan::{ColumnScan, Projection, QuadScan, Source, TupleScan};
+use crate::scan::{ColumnScan, Projection, SegmentScan, Source, TupleScan};
 use crate::segment::Segment;
 
 /// The rows of a segment in one of its orders, one after the other.
 pub struct SegmentRows {
-    scan: QuadScan,
+    scan: SegmentScan,
     batch: IdBatch,
     next: usize,
     head: Option<[u64; 4]>,
@@ -40,7 +40,7 @@ impl SegmentRows {
             Order::Pos => columns(End::Object)?,
         };
         let mut rows = Self {
-            scan: QuadScan::new(source, &components),
+            scan: SegmentScan::new(source, &components),
             batch: IdBatch::new(components.len()),
             next: 0,
             head: None,

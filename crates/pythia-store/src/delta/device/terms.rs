@@ -7,17 +7,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use pythia_io::bytes::{ByteReader, ByteWriter};
 use pythia_io::{BufferPool, IoError, PageWriter, PagedFile, Storage};
 use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
-use super::entry::TermSpan;
 use super::filter::{FilterBuilder, StoredFilter, hash_of_key};
 use crate::StoreError;
-use crate::codec::{Reader, Writer};
 use crate::dictionary::{Dictionary, DictionaryDirectory, DictionaryWriter, Keys};
+use crate::manifest::TermSpan;
 use crate::segment::Segment;
 use crate::segment::column::{Column, ColumnDirectory, ColumnFile, ColumnWriter};
-use crate::snapshot::keys_with_prefix;
 
 /// The paged file that maps ranks and serial numbers.
 pub(super) const MAP_NAME: &str = "terms.pages";
@@ -38,7 +37,7 @@ fn map_key(kind: u8, direction: Direction) -> u64 {
     u64::from(kind) << TermId::PAYLOAD_BITS | direction as u64
 }
 
-/// Writer of the terms of a run.
+/// ByteWriter of the terms of a run.
 pub struct RunTermsWriter {
     dictionary: DictionaryWriter,
     spans: Vec<TermSpan>,
@@ -162,7 +161,7 @@ impl RunTerms {
         folder: &str,
         segment: Arc<Segment>,
         spans: &[TermSpan],
-        input: &mut Reader<'_>,
+        input: &mut ByteReader<'_>,
     ) -> Result<Self, StoreError> {
         let filter = StoredFilter::read(input)?;
         let map = match input.u8()? {
@@ -201,7 +200,11 @@ impl RunTerms {
     }
 
     /// Appends the input of [`Self::open`].
-    pub(super) fn encode(filter: &StoredFilter, map: Option<&ColumnDirectory>, out: &mut Writer) {
+    pub(super) fn encode(
+        filter: &StoredFilter,
+        map: Option<&ColumnDirectory>,
+        out: &mut ByteWriter,
+    ) {
         filter.write(out);
         out.u8(u8::from(map.is_some()));
         if let Some(map) = map {
@@ -272,7 +275,7 @@ impl RunTerms {
         prefix: &[u8],
         limit: usize,
     ) -> Result<Vec<(OwnedKey, TermId)>, StoreError> {
-        let mut found = keys_with_prefix(self.dictionary(), kind, prefix, limit)?;
+        let mut found = self.dictionary().keys_with_prefix(kind, prefix, limit)?;
         let ranks: Vec<TermId> = found.iter().map(|&(_, rank)| rank).collect();
         let serials = self.mapped(&ranks, Direction::Serials)?;
         if let Some(span) = self.span_of_kind(kind as u8) {

@@ -9,6 +9,7 @@ use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
 use super::merge::{due, in_the_way, level, merge};
 use super::*;
+use crate::manifest::{RunId, SegmentEntry, TermSpan};
 use crate::pace::Pace;
 use crate::pattern::Order;
 use crate::testing::{Quad, SMALL_PAGES, TERMS, component, id};
@@ -347,7 +348,7 @@ fn damaged_and_missing_files_are_found_on_opening() {
 /// Returns runs of these sizes in mebibytes.
 fn entries(sizes: &[u64]) -> Vec<RunEntry> {
     let entry = |(number, &mebibytes): (usize, &u64)| {
-        let none = crate::segment::SegmentEntry {
+        let none = SegmentEntry {
             quads: 0,
             files: Vec::new(),
         };

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use pythia_io::Storage;
+use pythia_io::bytes::ByteWriter;
 use pythia_rdf::{TermId, TermKey};
 
-use super::entry::{RunEntry, RunId};
 use super::filter::{FilterBuilder, StoredFilter, hash_of_edge, hash_of_node};
 use super::terms::{MAP_NAME, RunTerms, RunTermsWriter};
-use super::{ADDED, DIRECTORY_NAME, MAGIC, REMOVED, VERSION};
+use super::{DIRECTORY_NAME, MAGIC, VERSION};
 use crate::StoreError;
-use crate::codec::Writer;
-use crate::manifest::ManifestFile;
+use crate::manifest::{ADDED, ManifestFile, REMOVED, RunEntry, RunId};
 use crate::pattern::Order;
 use crate::segment::{OrderDirectory, OrderWriter, SegmentOptions, SegmentWriter};
 
@@ -92,7 +91,7 @@ impl DeviceRunWriter {
             filters.extend(order.nodes.map(|filter| (order.order, filter)));
         }
         filters.sort_unstable_by_key(|(order, _)| *order == Order::Ops);
-        let mut out = Writer::new();
+        let mut out = ByteWriter::new();
         for (_, filter) in &filters {
             filter.write(&mut out);
         }
@@ -135,7 +134,7 @@ impl Drop for DeviceRunWriter {
     }
 }
 
-/// Writer of the signed rows of one order.
+/// ByteWriter of the signed rows of one order.
 pub struct RunOrderWriter {
     added: OrderWriter,
     removed: OrderWriter,

@@ -10,8 +10,7 @@ use crate::delta::Quad;
 use crate::delta::device::{DeviceRun, RunRows};
 use crate::load::error::joined;
 use crate::pattern::Order;
-use crate::snapshot::Snapshot;
-use crate::write::change_set;
+use crate::snapshot::{Snapshot, change_set};
 
 /// Bounds of the number of rows of a change set for the log.
 const CHANGES: std::ops::RangeInclusive<usize> = 1 << 10..=64 << 10;

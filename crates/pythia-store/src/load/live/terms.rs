@@ -11,8 +11,9 @@ use pythia_io::BufferPool;
 use pythia_rdf::{TermId, TermKind};
 
 use crate::StoreError;
-use crate::delta::device::{DeviceRun, DeviceRunWriter, RunEntry, RunId};
+use crate::delta::device::{DeviceRun, DeviceRunWriter};
 use crate::delta::{KindCounts, kind_index};
+use crate::manifest::{RunEntry, RunId};
 use crate::snapshot::Snapshot;
 
 /// Terms looked up at a time.

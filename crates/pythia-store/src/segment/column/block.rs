@@ -4,9 +4,10 @@
 //! columns become deltas or runs, unsorted ones frames of reference, columns of few values a dictionary, columns of
 //! mixed term kinds one body for each kind.
 
+use pythia_io::bytes::{push_varint, varint_bytes};
+
 use super::format::{BLOCK_ROWS, BadPage, tag, take_byte, take_varint, unzigzag, zigzag};
 use super::pack::{pack, packed_bytes, unpack};
-use crate::codec::{push_varint, varint_bytes};
 use crate::segment::bits::width_of;
 
 /// Limit of the distinct values for a dictionary in a block.

@@ -5,9 +5,10 @@
 
 use std::ops::Range;
 
+use pythia_io::bytes::{ByteReader, ByteWriter};
+
 use super::format::{HEADER_BYTES, PAGE_ROWS_MAX};
 use crate::StoreError;
-use crate::codec::{Reader, Writer};
 
 /// Valid sizes of column pages.
 pub const COLUMN_PAGE_BYTES: Range<usize> = 4 << 10..(64 << 10) + 1;
@@ -102,7 +103,7 @@ impl ColumnDirectory {
     }
 
     /// Appends the directory in its stored form.
-    pub(crate) fn write(&self, out: &mut Writer) {
+    pub(crate) fn write(&self, out: &mut ByteWriter) {
         out.u32(self.page_bytes as u32);
         out.varint(self.rows);
         for bytes in self.used_bytes {
@@ -133,7 +134,7 @@ impl ColumnDirectory {
     }
 
     /// Reads the output of [`Self::write`], and checks that it is consistent.
-    pub(crate) fn read(input: &mut Reader<'_>) -> Result<Self, StoreError> {
+    pub(crate) fn read(input: &mut ByteReader<'_>) -> Result<Self, StoreError> {
         let mut directory = Self {
             page_bytes: input.u32()? as usize,
             rows: input.varint()?,
@@ -169,7 +170,7 @@ impl ColumnDirectory {
         Ok(directory)
     }
 
-    fn read_page(&mut self, input: &mut Reader<'_>) -> Result<(), StoreError> {
+    fn read_page(&mut self, input: &mut ByteReader<'_>) -> Result<(), StoreError> {
         let first = [input.varint()?, input.varint()?, input.varint()?];
         let step = input.varint()?;
         let last = self.pages.last();
@@ -195,7 +196,7 @@ impl ColumnDirectory {
 
     fn read_predicate(
         &mut self,
-        input: &mut Reader<'_>,
+        input: &mut ByteReader<'_>,
         first_row: u64,
     ) -> Result<u64, StoreError> {
         let entry = PredicateRows {

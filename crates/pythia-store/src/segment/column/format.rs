@@ -1,5 +1,6 @@
 //! The format of a column page, drawn in `docs/format/column-pages.md`.
 
+use pythia_io::bytes;
 use std::fmt;
 
 /// Rows of a block: each column of a page is split into blocks of this many rows (the page's last may have fewer), so
@@ -81,17 +82,9 @@ impl fmt::Display for BadPage {
     }
 }
 
-/// Takes a number written by [`crate::codec::push_varint`] off the front of `bytes`.
-pub(super) fn take_varint(bytes: &mut &[u8]) -> Result<u64, BadPage> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let byte = take_byte(bytes)?;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(value);
-        }
-    }
-    Err(BadPage("a number of more than 64 bits"))
+/// Takes a number written by [`pythia_io::bytes::push_varint`] off the front of `input`.
+pub(super) fn take_varint(input: &mut &[u8]) -> Result<u64, BadPage> {
+    bytes::take_varint(input).ok_or(BadPage("a number that is cut off, or of more than 64 bits"))
 }
 
 /// Takes one byte off the front.

@@ -4,13 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use pythia_io::bytes::{ByteReader, ByteWriter};
 use pythia_io::{BufferPool, MemoryStorage, PageWriter, Storage};
 use pythia_rdf::TermId;
 
 use super::directory::ColumnDirectory;
 use super::format::Column;
 use super::{ColumnFile, ColumnPage, ColumnWriter};
-use crate::codec::{Reader, Writer};
 use crate::pattern::GraphFilter;
 
 type Row = [u64; 4];
@@ -20,10 +20,10 @@ fn write(storage: &dyn Storage, rows: &[Row], page_bytes: usize) -> ColumnDirect
     let mut writer = ColumnWriter::new(pages, page_bytes);
     writer.push_rows(rows).expect("memory");
     let directory = writer.finish().expect("memory");
-    let mut out = Writer::new();
+    let mut out = ByteWriter::new();
     directory.write(&mut out);
     let bytes = out.into_bytes();
-    let read = ColumnDirectory::read(&mut Reader::new("test", &bytes)).expect("just written");
+    let read = ColumnDirectory::read(&mut ByteReader::new("test", &bytes)).expect("just written");
     assert_eq!(read, directory);
     directory
 }
@@ -172,14 +172,14 @@ proptest! {
         hits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
         let directory = write(&MemoryStorage::new(), &rows, 4096);
-        let mut out = Writer::new();
+        let mut out = ByteWriter::new();
         directory.write(&mut out);
         let mut bytes = out.into_bytes();
         for (index, byte) in hits {
             let at = index.index(bytes.len());
             bytes[at] = byte;
         }
-        let _ = ColumnDirectory::read(&mut Reader::new("test", &bytes));
+        let _ = ColumnDirectory::read(&mut ByteReader::new("test", &bytes));
     }
 }
 

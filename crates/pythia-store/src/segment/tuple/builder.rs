@@ -13,9 +13,9 @@ use super::format::{self, COUNT_MAX, FLAG_DEFAULT_GRAPH, Header, Layout, ROWS_MA
 use crate::segment::bits::{BitWriter, width_of};
 
 mod encode;
-mod run;
+mod value_list;
 
-pub(super) use run::{KIND_SHIFT, Run, TupleGraphs};
+pub(super) use value_list::{KIND_SHIFT, TupleGraphs, ValueList};
 
 #[derive(Clone, Copy, Debug)]
 struct Column {
@@ -157,7 +157,7 @@ impl PageBuilder {
     pub(super) fn add(
         &mut self,
         node: u64,
-        runs: &[Run],
+        runs: &[ValueList],
         graphs: TupleGraphs,
         row_graphs: &[u64],
         start: usize,
@@ -199,7 +199,7 @@ impl PageBuilder {
         self.nodes.push(node);
     }
 
-    fn add_graphs(&mut self, runs: &[Run], graphs: TupleGraphs, row_graphs: &[u64]) {
+    fn add_graphs(&mut self, runs: &[ValueList], graphs: TupleGraphs, row_graphs: &[u64]) {
         match graphs {
             TupleGraphs::None => {}
             TupleGraphs::One(graph) => {
@@ -249,8 +249,8 @@ impl PageBuilder {
 
     /// Adds the runs to their columns, and their entries and column numbers (lists first) to the ends of `entries`
     /// and `shape_entries`. Returns the number of lists.
-    fn add_runs(&mut self, runs: &[Run], start: usize, graphs: TupleGraphs) -> usize {
-        debug_assert!(graphs != TupleGraphs::None || runs.iter().all(Run::is_external));
+    fn add_runs(&mut self, runs: &[ValueList], start: usize, graphs: TupleGraphs) -> usize {
+        debug_assert!(graphs != TupleGraphs::None || runs.iter().all(ValueList::is_external));
         let first_entry = self.entries.len();
         self.ones.clear();
         for (place, run) in runs.iter().enumerate() {
@@ -284,7 +284,7 @@ impl PageBuilder {
 
     /// Returns the column of a run, creating it if necessary. Tuples are often alike: the column at the same `place`
     /// of the last shape is tried first.
-    fn column_number(&mut self, run: &Run, place: usize) -> u32 {
+    fn column_number(&mut self, run: &ValueList, place: usize) -> u32 {
         let is = |column: &Column| column.predicate == run.predicate && column.kind == run.kind;
         if let Some(last) = self.tuples.last() {
             let shape = self.shapes[last.shape as usize];
@@ -319,7 +319,7 @@ impl PageBuilder {
         number
     }
 
-    fn widen(&mut self, number: u32, run: &Run) {
+    fn widen(&mut self, number: u32, run: &ValueList) {
         let column = &mut self.columns[number as usize];
         self.undo.push((number, *column));
         let before = column.bits();

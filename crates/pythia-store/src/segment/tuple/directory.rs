@@ -5,8 +5,9 @@
 
 use std::ops::Range;
 
+use pythia_io::bytes::{ByteReader, ByteWriter};
+
 use crate::StoreError;
-use crate::codec::{Reader, Writer};
 
 use super::format::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 
@@ -116,7 +117,7 @@ impl TupleDirectory {
     }
 
     /// Appends the directory to the in-memory part of a segment.
-    pub fn write(&self, out: &mut Writer) {
+    pub fn write(&self, out: &mut ByteWriter) {
         let statistics = &self.statistics;
         out.varint(self.page_bytes as u64);
         for number in [
@@ -142,7 +143,7 @@ impl TupleDirectory {
     }
 
     /// Reads the output of [`Self::write`].
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self, StoreError> {
+    pub fn read(reader: &mut ByteReader<'_>) -> Result<Self, StoreError> {
         let page_bytes = reader.varint()? as usize;
         if !page_bytes.is_power_of_two() || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes)
         {
@@ -243,13 +244,13 @@ mod tests {
     fn directory_round_trips_and_refuses_damage() {
         let mut whole = directory(&[(10, 1), (20, 1), (20, 7), (1 << 63, 5)]);
         whole.statistics.rows = 77;
-        let mut writer = Writer::new();
+        let mut writer = ByteWriter::new();
         whole.write(&mut writer);
         let bytes = writer.into_bytes();
-        let mut reader = Reader::new("directory", &bytes);
+        let mut reader = ByteReader::new("directory", &bytes);
         assert_eq!(TupleDirectory::read(&mut reader).unwrap(), whole);
         for end in 0..bytes.len() {
-            let mut reader = Reader::new("directory", &bytes[..end]);
+            let mut reader = ByteReader::new("directory", &bytes[..end]);
             assert!(TupleDirectory::read(&mut reader).is_err());
         }
     }

@@ -70,7 +70,7 @@ impl TupleFile {
         }
         let visits = self.visits(nodes, predicates);
         let mut pages: Vec<u64> = visits.iter().map(|visit| visit.page).collect();
-        pages.extend(out.run.along_with(&pages, &self.file));
+        pages.extend(out.sequence.along_with(&pages, &self.file));
         self.file.pages(&pages, |index, page| {
             let Some(&Visit {
                 page: number,

@@ -10,7 +10,7 @@
 
 use pythia_io::PageWriter;
 
-use super::builder::{KIND_SHIFT, PageBuilder, Run, TupleGraphs};
+use super::builder::{KIND_SHIFT, PageBuilder, TupleGraphs, ValueList};
 use super::directory::{TupleDirectory, TupleStatistics};
 use super::format::{EXTERNAL_KIND, PAGE_BYTES_MAX, PAGE_BYTES_MIN, ROWS_MAX};
 use crate::StoreError;
@@ -81,8 +81,8 @@ pub struct TupleWriter<S> {
     /// Rows of the open list that were dropped because it is external.
     dropped: u64,
     lists: Vec<List>,
-    runs: Vec<Run>,
-    trial: Vec<Run>,
+    runs: Vec<ValueList>,
+    trial: Vec<ValueList>,
     /// Whether pages with the first predicates of the current tuple have been written.
     split: bool,
     /// Whether the current page begins with the rest of a tuple.
@@ -229,7 +229,8 @@ impl<S: PageSink> TupleWriter<S> {
         let run_start = self.runs.len();
         let mut bits = 0;
         if self.dropped > 0 {
-            self.runs.push(Run::external(self.predicate, self.dropped));
+            self.runs
+                .push(ValueList::external(self.predicate, self.dropped));
         } else {
             let others = &self.others[self.tuple_start..];
             let mut start = self.list_start - self.tuple_start;
@@ -238,7 +239,7 @@ impl<S: PageSink> TupleWriter<S> {
             }
             while start < others.len() {
                 let end = end_of_kind(others, start);
-                let run = Run::inline(self.predicate, others, start, end);
+                let run = ValueList::inline(self.predicate, others, start, end);
                 assert!(run.kind != EXTERNAL_KIND, "the end of an edge is a term");
                 let before = self.runs[run_start..].last();
                 assert!(
@@ -255,7 +256,7 @@ impl<S: PageSink> TupleWriter<S> {
             self.others.truncate(self.list_start);
             self.graphs.truncate(self.list_start);
             self.runs.truncate(run_start);
-            self.runs.push(Run::external(self.predicate, rows));
+            self.runs.push(ValueList::external(self.predicate, rows));
             bits = 0;
         }
         self.dropped = 0;
@@ -278,7 +279,7 @@ impl<S: PageSink> TupleWriter<S> {
             self.write_split()?;
             self.directory.statistics.tuples_split += 1;
         } else {
-            let inline = !self.runs.iter().any(Run::is_external);
+            let inline = !self.runs.iter().any(ValueList::is_external);
             if self.add(TrialOf::Runs) {
                 self.directory.statistics.tuples_inline += u64::from(inline);
             } else {
@@ -306,7 +307,7 @@ impl<S: PageSink> TupleWriter<S> {
             TrialOf::Runs => &self.runs,
             TrialOf::Trial => &self.trial,
         };
-        let graphs = if runs.iter().all(Run::is_external) {
+        let graphs = if runs.iter().all(ValueList::is_external) {
             TupleGraphs::None
         } else if self.one_graph {
             TupleGraphs::One(self.first_graph)
@@ -361,7 +362,7 @@ impl<S: PageSink> TupleWriter<S> {
         self.trial.clear();
         for (list, is_external) in self.lists.iter().zip(is_external) {
             if is_external {
-                let run = Run::external(list.predicate, list.rows);
+                let run = ValueList::external(list.predicate, list.rows);
                 self.trial.push(run);
             } else {
                 let runs = &self.runs[list.run_start..list.run_end];
@@ -399,7 +400,8 @@ impl<S: PageSink> TupleWriter<S> {
                 // Its values do not fit a page alone, for example because of their many graphs.
                 self.trial.clear();
                 let list = &lists[next];
-                self.trial.push(Run::external(list.predicate, list.rows));
+                self.trial
+                    .push(ValueList::external(list.predicate, list.rows));
                 most = 1;
             } else {
                 self.try_lists(&lists[next..next + most]);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use pythia::{Database, QueryError, QueryOptions};
 
-use crate::support::{Answer, Peer, answer_of};
+use crate::support::{Answer, Peer, answer_of, reread};
 
 /// Queries that run longer are left alone: random joins may be cartesian.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -47,7 +47,10 @@ pub(crate) fn check(pair: &Pair, lines: &[String]) -> Verdict {
         timeout: Some(TIMEOUT),
         ..QueryOptions::default()
     };
-    let ask = |text: &str| answer_of(pair.pythia.prepare(text, &options)?.execute()?);
+    let ask = |text: &str| {
+        let prepared = pair.pythia.prepare(text, &options)?;
+        answer_of(reread(&pair.pythia, &prepared, &options).execute()?)
+    };
     let answer = match ask(&whole).map(|answer| answer.with_columns(&expected.variables)) {
         Ok(Some(answer)) => answer,
         Ok(None) => return Verdict::Differ("other variables".to_owned()),

@@ -21,7 +21,7 @@ use pythia::{
 };
 
 use crate::outcome::{Outcome, Rows, format_for};
-use crate::support::{contents, database, dataset, shared_data, writable};
+use crate::support::{contents, database, dataset, reread, shared_data, writable};
 use endpoint::Endpoints;
 use manifest::{Files, Kind, Test, iri_of, path_of};
 
@@ -216,6 +216,7 @@ fn answer(
     let prepared = database
         .prepare_parsed(query, &options)
         .map_err(|error| error.to_string())?;
+    let prepared = reread(database, &prepared, &options);
     let results = prepared.execute().map_err(|error| error.to_string())?;
     let format = format_for(expected, matches!(results, Results::Graph(_)));
     let mut bytes = Vec::new();

@@ -1,0 +1,188 @@
+//! Batches of solutions inside a pattern pipeline: one column of term ids per variable.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion_common::DataFusionError;
+use oxrdf::Variable;
+
+use crate::error::QueryError;
+use crate::limits::governor::{Governor, Working};
+use crate::plan::slots::Slots;
+
+/// Target number of rows per batch.
+pub(crate) const BATCH_ROWS: usize = 4096;
+
+/// A batch that is consumed over several calls.
+#[derive(Debug, Default)]
+pub(crate) struct Cursor {
+    pub(crate) batch: Batch,
+    pub(crate) row: usize,
+}
+
+impl Cursor {
+    pub(crate) fn over(batch: Batch) -> Self {
+        Self { batch, row: 0 }
+    }
+
+    /// Returns whether rows are left.
+    pub(crate) fn has_rows(&self) -> bool {
+        self.row < self.batch.rows
+    }
+
+    /// Drops the batch if no rows are left, so that it does not wait in memory while later steps work.
+    pub(crate) fn drop_used(&mut self) {
+        if !self.has_rows() {
+            *self = Self::default();
+        }
+    }
+}
+
+/// Solutions by column. All batches of a pipeline have the same number of columns (its slots).
+///
+/// An empty column is unbound in every row, so a slot that is not reached yet costs nothing. Any other
+/// column has `rows` entries, 0 where unbound.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// One column per slot: raw [`pythia_rdf::TermId`] bits.
+    pub(crate) columns: Vec<Vec<u64>>,
+    /// Number of solutions.
+    pub(crate) rows: usize,
+    /// The batch's charge to the query's memory, held as long as the batch lives.
+    charge: Option<Working>,
+}
+
+impl Batch {
+    /// Returns one solution that binds nothing, in a pipeline of `width` slots.
+    pub(crate) fn unit(width: usize) -> Self {
+        Self {
+            rows: 1,
+            ..Self::empty(width)
+        }
+    }
+
+    /// Returns a batch without solutions, in a pipeline of `width` slots.
+    pub(crate) fn empty(width: usize) -> Self {
+        Self {
+            columns: vec![Vec::new(); width],
+            ..Self::default()
+        }
+    }
+
+    /// Returns the same solutions, not charged for.
+    pub(crate) fn copy(&self) -> Self {
+        Self {
+            columns: self.columns.clone(),
+            rows: self.rows,
+            charge: None,
+        }
+    }
+
+    /// Charges the query for the batch's memory.
+    pub(crate) fn charge(&mut self, governor: &Arc<Governor>) -> Result<(), QueryError> {
+        let ids: usize = self.columns.iter().map(Vec::capacity).sum();
+        let bytes = ids * size_of::<u64>() + self.columns.capacity() * size_of::<Vec<u64>>();
+        let charge = self.charge.get_or_insert_with(|| Working::new(governor));
+        charge.set(bytes)
+    }
+
+    /// Returns the value of `slot` in `row`, 0 if unbound.
+    #[inline]
+    pub(crate) fn value(&self, slot: usize, row: usize) -> u64 {
+        let column = &self.columns[slot];
+        if column.is_empty() { 0 } else { column[row] }
+    }
+
+    /// Returns the rows picked by `rows`, with only the `live` columns filled.
+    pub(crate) fn gather(&self, rows: &[u32], live: &Slots) -> Self {
+        let mut found = Self::empty(self.columns.len());
+        found.rows = rows.len();
+        for slot in live.iter() {
+            let column = &self.columns[slot];
+            if !column.is_empty() {
+                found.columns[slot] = rows.iter().map(|&row| column[row as usize]).collect();
+            }
+        }
+        found
+    }
+
+    /// Returns rows `from..to` as a separate batch.
+    pub(crate) fn slice(&self, from: usize, to: usize) -> Self {
+        let columns = self
+            .columns
+            .iter()
+            .map(|c| {
+                if c.is_empty() {
+                    Vec::new()
+                } else {
+                    c[from..to].to_vec()
+                }
+            })
+            .collect();
+        Self {
+            columns,
+            rows: to - from,
+            charge: None,
+        }
+    }
+
+    /// Returns all columns at full length: `zeros` replaces unbound ones.
+    pub(crate) fn full_columns<'a>(&'a self, zeros: &'a mut Vec<u64>) -> Vec<&'a [u64]> {
+        if zeros.len() < self.rows {
+            zeros.resize(self.rows, 0);
+        }
+        let zeros = &zeros[..self.rows];
+        self.columns
+            .iter()
+            .map(|c| if c.is_empty() { zeros } else { &c[..] })
+            .collect()
+    }
+}
+
+/// Returns the schema of solutions over `variables`: unsigned 64-bit ids, 0 for unbound.
+pub(crate) fn schema_of(variables: &[Variable]) -> SchemaRef {
+    Arc::new(Schema::new(
+        variables
+            .iter()
+            .map(|v| Field::new(v.as_str(), DataType::UInt64, false))
+            .collect::<Vec<_>>(),
+    ))
+}
+
+/// Makes a record batch of id columns, possibly without any column.
+pub(crate) fn record_batch(
+    schema: &SchemaRef,
+    columns: Vec<Vec<u64>>,
+    rows: usize,
+) -> Result<RecordBatch, DataFusionError> {
+    let arrays = columns
+        .into_iter()
+        .map(|mut column| {
+            if column.is_empty() {
+                column.resize(rows, 0);
+            }
+            Arc::new(UInt64Array::from(column)) as ArrayRef
+        })
+        .collect();
+    Ok(RecordBatch::try_new_with_options(
+        Arc::clone(schema),
+        arrays,
+        &RecordBatchOptions::new().with_row_count(Some(rows)),
+    )?)
+}
+
+/// Returns the id columns of a record batch made by [`record_batch`].
+pub(crate) fn id_columns(batch: &RecordBatch) -> Vec<&[u64]> {
+    batch
+        .columns()
+        .iter()
+        .map(|array| {
+            let ids: &UInt64Array = array
+                .as_any()
+                .downcast_ref()
+                .expect("every solution column is UInt64");
+            &ids.values()[..]
+        })
+        .collect()
+}

@@ -1,0 +1,117 @@
+//! `GRAPH ?g` around patterns that must be evaluated in one graph at a time.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use futures::stream;
+use pythia_rdf::TermId;
+use pythia_store::GraphFilter;
+
+use super::batch::{id_columns, record_batch};
+use super::context::QueryContext;
+use super::node::lower;
+use super::solutions::{Execute, Solutions, pull, solutions};
+use super::subquery::Subquery;
+use crate::error::QueryError;
+use crate::plan::dataset::GraphScope;
+use crate::plan::operators::EachGraph;
+
+impl Execute for EachGraph {
+    fn run(&self, _: Vec<Solutions>, schema: SchemaRef, context: Arc<QueryContext>) -> Solutions {
+        let state = Running {
+            each: self.clone(),
+            left: None,
+            current: None,
+            schema: Arc::clone(&schema),
+            context,
+        };
+        solutions(
+            schema,
+            stream::try_unfold(state, |mut state| async move {
+                Ok(state.next().await?.map(|batch| (batch, state)))
+            }),
+        )
+    }
+}
+
+struct Running {
+    each: EachGraph,
+    /// The remaining graphs, last first.
+    left: Option<Vec<TermId>>,
+    current: Option<Current>,
+    schema: SchemaRef,
+    context: Arc<QueryContext>,
+}
+
+/// A graph whose solutions are being returned.
+struct Current {
+    graph: TermId,
+    solutions: Solutions,
+    /// The solutions' column for each of the operator's variables.
+    columns: Vec<Option<usize>>,
+    /// The solutions' column for the graph's variable, if the pattern has it too.
+    own: Option<usize>,
+}
+
+impl Current {
+    /// Returns a batch's solutions by column, the graph last.
+    fn columns_of(&self, batch: &RecordBatch) -> (Vec<Vec<u64>>, usize) {
+        let found = id_columns(batch);
+        let agrees = |row: &usize| {
+            let own = self.own.map_or(0, |own| found[own][*row]);
+            own == 0 || own == self.graph.0
+        };
+        let rows: Vec<usize> = (0..batch.num_rows()).filter(agrees).collect();
+        let pick = |column: &Option<usize>| match column {
+            Some(column) => rows.iter().map(|row| found[*column][*row]).collect(),
+            None => Vec::new(),
+        };
+        let mut columns: Vec<Vec<u64>> = self.columns.iter().map(pick).collect();
+        columns.push(vec![self.graph.0; rows.len()]);
+        (columns, rows.len())
+    }
+}
+
+impl Running {
+    async fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
+        loop {
+            self.context.check()?;
+            if let Some(current) = &mut self.current {
+                if let Some(batch) = pull(&mut current.solutions).await? {
+                    let (columns, rows) = current.columns_of(&batch);
+                    return Ok(Some(record_batch(&self.schema, columns, rows)?));
+                }
+                self.current = None;
+            }
+            if self.left.is_none() {
+                let mut graphs = self.context.dataset_graphs()?;
+                graphs.reverse();
+                self.left = Some(graphs);
+            }
+            let Some(graph) = self.left.as_mut().and_then(Vec::pop) else {
+                return Ok(None);
+            };
+            self.start(graph)?;
+        }
+    }
+
+    fn start(&mut self, graph: TermId) -> Result<(), QueryError> {
+        let context = &self.context;
+        let subquery = Subquery {
+            pattern: &self.each.pattern,
+            graph: &GraphScope::Fixed(GraphFilter::One(graph)),
+            inserted: self.each.inserted.clone(),
+            is_test: false,
+        };
+        let plan = context.planner.plan(&subquery, context)?;
+        let column_of = |variable| plan.variables.iter().position(|found| found == variable);
+        self.current = Some(Current {
+            graph,
+            columns: self.each.variables.iter().map(column_of).collect(),
+            own: column_of(&self.each.graph),
+            solutions: lower(plan, &context.evaluation)?.execute(0, context.task())?,
+        });
+        Ok(())
+    }
+}

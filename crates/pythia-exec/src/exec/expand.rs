@@ -1,0 +1,356 @@
+//! The batched index join: one page read per node gives the node's neighbours.
+
+use std::sync::Arc;
+
+use pythia_rdf::TermId;
+use pythia_store::{End, Expansion};
+
+use super::batch::Batch;
+use super::context::QueryContext;
+use super::row_source::{Fed, RowSource};
+use crate::error::QueryError;
+use crate::limits::governor::Working;
+use crate::plan::slots::Slots;
+use crate::plan::step::{GraphPosition, Position, SlotPattern};
+
+/// Number of nodes that are expanded together. It bounds the memory of their links.
+const EXPAND_NODES: usize = 1024;
+/// Larger buffers are freed instead of being kept for the next rows.
+const KEPT_BYTES: usize = 16 << 10;
+
+/// Joins solutions with a quad pattern by visiting the tuples of their nodes.
+pub(crate) struct Expand {
+    input: Fed,
+    pattern: SlotPattern,
+    end: End,
+    live: Arc<Slots>,
+    context: Arc<QueryContext>,
+    current: Batch,
+    position: usize,
+    expansion: Expansion,
+    /// The expanded rows, until all their solutions are returned.
+    expanded: Option<Expanded>,
+    /// The memory of the expansion, where nodes have very many links.
+    working: Working,
+    once: bool,
+    /// The attribute whose values take the place of graphs, if any.
+    attribute: Option<TermId>,
+}
+
+/// Rows of the current batch, and how many of their solutions are returned.
+struct Expanded {
+    /// The next row, and the row after the last.
+    row: usize,
+    to: usize,
+    /// The first row of `node_of_row`.
+    from: usize,
+    node_of_row: Vec<u32>,
+    /// The start of each node's links.
+    starts: Vec<u32>,
+    /// Number of links of the next row that were tested.
+    looked: u32,
+}
+
+impl Expand {
+    pub(crate) fn new(
+        input: Fed,
+        pattern: SlotPattern,
+        end: End,
+        live: Arc<Slots>,
+        context: Arc<QueryContext>,
+    ) -> Self {
+        let wants_predicate = !matches!(pattern.predicate, Position::Constant(_));
+        let wants_graph = pattern.graph.slot().is_some();
+        Self {
+            input,
+            pattern,
+            end,
+            live,
+            current: Batch::default(),
+            position: 0,
+            expansion: Expansion::new(wants_predicate, wants_graph),
+            expanded: None,
+            working: Working::new(context.governor()),
+            context,
+            once: false,
+            attribute: None,
+        }
+    }
+
+    /// Reads links together with the cached values of this predicate, which take the place of graphs. The
+    /// pattern's predicate must be a constant.
+    pub(crate) fn with_attribute(mut self, attribute: TermId) -> Self {
+        self.attribute = Some(attribute);
+        self
+    }
+
+    /// Stops at each solution's first match, if `once`.
+    pub(crate) fn once(mut self, once: bool) -> Self {
+        self.once = once;
+        self
+    }
+
+    /// Returns the node's position and the position at the other end.
+    fn ends(&self) -> (Position, Position) {
+        match self.end {
+            End::Subject => (self.pattern.subject, self.pattern.object),
+            End::Object => (self.pattern.object, self.pattern.subject),
+        }
+    }
+
+    /// Returns how many rows have few enough nodes to be expanded together. Rows sorted by the node may be
+    /// many more than their nodes.
+    fn rows_together(&self, from: usize) -> usize {
+        let left = self.current.rows - from;
+        let slot = match self.ends().0 {
+            Position::Constant(_) => return left,
+            Position::Bound(slot) | Position::New(slot) => slot,
+        };
+        let Some(nodes) = self.current.columns[slot].get(from..) else {
+            return left;
+        };
+        let mut distinct = 1;
+        for (row, pair) in nodes.windows(2).enumerate() {
+            if pair[1] < pair[0] {
+                return EXPAND_NODES.min(left);
+            }
+            distinct += usize::from(pair[1] > pair[0]);
+            if distinct > EXPAND_NODES {
+                return row + 1;
+            }
+        }
+        left
+    }
+
+    /// Reads the links of rows `from..to` of the current batch.
+    fn expand(&mut self, from: usize, to: usize) -> Result<(), QueryError> {
+        let (node, _) = self.ends();
+        let (nodes, node_of_row) = distinct_nodes(&self.current, node, from, to);
+        let predicate = match self.pattern.predicate {
+            Position::Constant(id) => Some(id),
+            _ => None,
+        };
+        self.expansion.clear();
+        let snapshot = &self.context.snapshot;
+        let (end, filter, out) = (self.end, self.pattern.graph.filter(), &mut self.expansion);
+        match self.attribute {
+            Some(attribute) => {
+                let cached = snapshot.attribute(attribute);
+                let cached = cached.expect("the planner found it in this snapshot");
+                let predicate = predicate.expect("the planner joins edges of one predicate");
+                cached.expand(end, &nodes, predicate, filter, out)?;
+            }
+            None => snapshot.expand(end, &nodes, predicate, filter, out)?,
+        }
+        let Expansion {
+            source,
+            other,
+            predicate,
+            graph,
+            ..
+        } = &self.expansion;
+        let ids = other.capacity() + predicate.capacity() + graph.capacity();
+        self.working.set(ids * 8 + source.capacity() * 4)?;
+        self.expanded = Some(Expanded {
+            row: from,
+            to,
+            from,
+            node_of_row,
+            starts: group_by_source(&mut self.expansion, nodes.len()),
+            looked: 0,
+        });
+        Ok(())
+    }
+
+    /// Returns the next solutions of the expanded rows, at most one batch; `None` if all are returned. Many
+    /// rows may share a node with many links, so the number of solutions has no bound.
+    fn give(&mut self) -> Option<Batch> {
+        let mut expanded = self.expanded.take()?;
+        let most = self.context.governor().batch_rows(self.live.len());
+        let mut rows: Vec<u32> = Vec::new();
+        let mut links: Vec<u32> = Vec::new();
+        while expanded.row < expanded.to && rows.len() < most {
+            let row = expanded.row;
+            let node = expanded.node_of_row[row - expanded.from];
+            if node != u32::MAX {
+                let node = node as usize;
+                let mut link = expanded.starts[node] + expanded.looked;
+                let mut end = expanded.starts[node + 1];
+                while link < end && rows.len() < most {
+                    if self.agrees(row, link as usize) {
+                        rows.push(row as u32);
+                        links.push(link);
+                        if self.once {
+                            end = link + 1;
+                        }
+                    }
+                    link += 1;
+                }
+                if link < end {
+                    expanded.looked = link - expanded.starts[node];
+                    break;
+                }
+            }
+            expanded.row += 1;
+            expanded.looked = 0;
+        }
+        let batch = (!rows.is_empty()).then(|| self.output(&rows, &links));
+        if expanded.row < expanded.to {
+            self.expanded = Some(expanded);
+        } else {
+            self.drop_used();
+        }
+        batch
+    }
+
+    /// Frees used buffers, so that they do not wait in memory while later steps work.
+    fn drop_used(&mut self) {
+        if self.working.bytes() > KEPT_BYTES {
+            self.expansion.free();
+            self.working.clear();
+        }
+        if self.position >= self.current.rows {
+            self.current = Batch::default();
+            self.position = 0;
+        }
+    }
+
+    /// Returns whether a link agrees with the row's bindings and the pattern's constants.
+    #[inline]
+    fn agrees(&self, row: usize, link: usize) -> bool {
+        let holds = |position: Position, found: &[u64]| match position {
+            Position::New(_) => true,
+            Position::Constant(id) => found[link] == id.0,
+            Position::Bound(slot) => found[link] == self.current.value(slot, row),
+        };
+        let (_, other) = self.ends();
+        holds(other, &self.expansion.other)
+            && (matches!(self.pattern.predicate, Position::Constant(_))
+                || holds(self.pattern.predicate, &self.expansion.predicate))
+            && match self.pattern.graph {
+                GraphPosition::Bound(slot) => {
+                    self.expansion.graph[link] == self.current.value(slot, row)
+                }
+                // Invisible quads must not appear in the step's measurements either.
+                GraphPosition::New(_) if self.attribute.is_none() => {
+                    let visible = self.context.dataset.visible.as_deref();
+                    visible.is_none_or(|seen| seen.accepts(TermId(self.expansion.graph[link])))
+                }
+                _ => true,
+            }
+    }
+
+    fn output(&self, rows: &[u32], links: &[u32]) -> Batch {
+        let mut batch = self.current.gather(rows, &self.live);
+        let (_, other) = self.ends();
+        let mut bind = |slot: usize, found: &[u64]| {
+            if self.live.contains(slot) {
+                batch.columns[slot] = links.iter().map(|&link| found[link as usize]).collect();
+            }
+        };
+        if let Position::New(slot) = other {
+            bind(slot, &self.expansion.other);
+        }
+        if let Position::New(slot) = self.pattern.predicate {
+            bind(slot, &self.expansion.predicate);
+        }
+        if let GraphPosition::New(slot) = self.pattern.graph {
+            bind(slot, &self.expansion.graph);
+        }
+        batch
+    }
+}
+
+impl RowSource for Expand {
+    fn feed(&mut self, batch: Batch) {
+        self.input.put(batch);
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        loop {
+            self.context.check()?;
+            if let Some(batch) = self.give() {
+                return Ok(Some(batch));
+            }
+            if self.position < self.current.rows {
+                let from = self.position;
+                self.position = from + self.rows_together(from);
+                self.expand(from, self.position)?;
+                continue;
+            }
+            match self.input.take() {
+                Some(batch) => {
+                    self.current = batch;
+                    self.position = 0;
+                }
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Returns the distinct bound nodes of the rows, sorted, and each row's place among them (`u32::MAX` if the
+/// row has no node).
+pub(super) fn distinct_nodes(
+    batch: &Batch,
+    node: Position,
+    from: usize,
+    to: usize,
+) -> (Vec<TermId>, Vec<u32>) {
+    let slot = match node {
+        Position::Constant(id) => return (vec![id], vec![0; to - from]),
+        Position::Bound(slot) | Position::New(slot) => slot,
+    };
+    let column = &batch.columns[slot];
+    if column.is_empty() {
+        return (Vec::new(), vec![u32::MAX; to - from]);
+    }
+    let values = &column[from..to];
+    let mut nodes: Vec<TermId> = values
+        .iter()
+        .map(|&v| TermId(v))
+        .filter(|n| n.is_bound())
+        .collect();
+    if !nodes.is_sorted() {
+        nodes.sort_unstable();
+    }
+    nodes.dedup();
+    let places = if nodes.len() == values.len() && values.is_sorted() {
+        (0..values.len() as u32).collect()
+    } else {
+        values
+            .iter()
+            .map(|&v| match nodes.binary_search(&TermId(v)) {
+                Ok(place) => place as u32,
+                Err(_) => u32::MAX,
+            })
+            .collect()
+    };
+    (nodes, places)
+}
+
+/// Sorts an expansion by source, unless it is sorted, and returns the start of each source's links.
+pub(super) fn group_by_source(expansion: &mut Expansion, sources: usize) -> Vec<u32> {
+    let mut starts = vec![0_u32; sources + 1];
+    for &source in &expansion.source {
+        starts[source as usize + 1] += 1;
+    }
+    for i in 0..sources {
+        starts[i + 1] += starts[i];
+    }
+    if !expansion.source.is_sorted() {
+        let mut order: Vec<u32> = (0..expansion.source.len() as u32).collect();
+        order.sort_by_key(|&link| expansion.source[link as usize]);
+        for column in [
+            &mut expansion.other,
+            &mut expansion.predicate,
+            &mut expansion.graph,
+        ] {
+            if !column.is_empty() {
+                *column = order.iter().map(|&link| column[link as usize]).collect();
+            }
+        }
+        expansion.source.sort_unstable();
+    }
+    starts
+}

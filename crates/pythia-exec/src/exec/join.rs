@@ -1,0 +1,182 @@
+//! Joins of independently evaluated inputs: inner join, left join and MINUS. They hash the variables bound
+//! on both sides and check SPARQL compatibility on the others ([`matching`]).
+//!
+//! The right input is held in memory. If it does not fit, both inputs are partitioned by their keys and
+//! joined one partition at a time ([`spilled`]).
+
+mod matching;
+mod spilled;
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use futures::stream;
+
+use self::matching::{Current, Matching, Side, Table};
+use self::spilled::{Partitioned, Spilled};
+use super::batch::{BATCH_ROWS, id_columns};
+use super::context::QueryContext;
+use super::solutions::{Execute, Solutions, pull, solutions};
+use crate::error::QueryError;
+use crate::limits::governor::Share;
+use crate::limits::spill::rows::RowRun;
+use crate::plan::operators::HashJoin;
+
+impl Execute for HashJoin {
+    fn run(
+        &self,
+        mut inputs: Vec<Solutions>,
+        schema: SchemaRef,
+        context: Arc<QueryContext>,
+    ) -> Solutions {
+        let right = inputs.pop().expect("a join has two inputs");
+        let left = inputs.pop().expect("a join has two inputs");
+        let joiner = Joiner {
+            right_width: right.schema().fields().len(),
+            left_width: left.schema().fields().len(),
+            share: Share::new(context.governor()),
+            matching: Matching::new(self.clone(), Arc::clone(&schema), Arc::clone(&context)),
+            phase: Phase::Start(left, right),
+            context,
+        };
+        solutions(
+            schema,
+            stream::try_unfold(joiner, |mut joiner| async move {
+                Ok(joiner.next().await?.map(|batch| (batch, joiner)))
+            }),
+        )
+    }
+}
+
+struct Joiner {
+    matching: Matching,
+    left_width: usize,
+    right_width: usize,
+    share: Share,
+    phase: Phase,
+    context: Arc<QueryContext>,
+}
+
+enum Phase {
+    /// Neither input was read.
+    Start(Solutions, Solutions),
+    /// The right input is in memory, and left solutions are matched as they come.
+    Memory {
+        left: Solutions,
+        table: Table,
+        current: Option<Current>,
+    },
+    /// Both inputs are in files.
+    Files(Box<Spilled>),
+    Done,
+}
+
+impl Joiner {
+    async fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
+        if let Phase::Start(..) = self.phase {
+            let Phase::Start(left, right) = std::mem::replace(&mut self.phase, Phase::Done) else {
+                unreachable!("matched above");
+            };
+            self.phase = self.start(left, right).await?;
+        }
+        match &mut self.phase {
+            Phase::Memory {
+                left,
+                table,
+                current,
+            } => loop {
+                self.context.check()?;
+                let Some(batch) = current else {
+                    let Some(batch) = pull(left).await? else {
+                        self.phase = Phase::Done;
+                        return Ok(None);
+                    };
+                    let columns = id_columns(&batch).into_iter().map(<[u64]>::to_vec);
+                    *current = Some(Current::new(columns.collect(), batch.num_rows()));
+                    continue;
+                };
+                let joined = self.matching.join_on(table, batch)?;
+                if batch.is_finished() {
+                    *current = None;
+                }
+                if joined.is_some() {
+                    return Ok(joined);
+                }
+            },
+            Phase::Files(spilled) => spilled.next(&self.matching, &mut self.share),
+            Phase::Start(..) | Phase::Done => Ok(None),
+        }
+    }
+
+    /// Reads the right input. If it does not fit into memory, also partitions the left one.
+    async fn start(&mut self, left: Solutions, right: Solutions) -> Result<Phase, QueryError> {
+        let mut table = Table::new(self.right_width, 0);
+        let mut partitioned: Option<Partitioned> = None;
+        let mut right = right;
+        while let Some(batch) = pull(&mut right).await? {
+            let columns = id_columns(&batch);
+            for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
+                self.context.check()?;
+                let rows = start..(start + BATCH_ROWS).min(batch.num_rows());
+                if partitioned.is_none() && !self.share.fits(table.bytes_with(rows.len())) {
+                    partitioned = Some(self.partition_table(&mut table)?);
+                }
+                match &mut partitioned {
+                    Some(partitioned) => partitioned.push(&self.matching, &columns, rows)?,
+                    None => table.push(&columns, rows),
+                }
+            }
+        }
+        drop(right);
+        let Some(right) = partitioned else {
+            if table.len() == 0 && self.matching.wants_matches() {
+                return Ok(Phase::Done);
+            }
+            table.index(&self.matching);
+            return Ok(Phase::Memory {
+                left,
+                table,
+                current: None,
+            });
+        };
+        drop(table);
+        let right = right.finish()?;
+        let left = self.partition_left(left).await?;
+        self.share.require(0)?;
+        Ok(Phase::Files(Box::new(Spilled::new(
+            left,
+            right,
+            (self.left_width, self.right_width),
+            &self.matching,
+        ))))
+    }
+
+    /// Moves the right solutions read so far into partitions.
+    fn partition_table(&mut self, table: &mut Table) -> Result<Partitioned, QueryError> {
+        let full = std::mem::replace(table, Table::new(self.right_width, 0));
+        let mut partitioned = Partitioned::new(&mut self.share, self.right_width, Side::Right, 0)?;
+        for row in 0..full.len() {
+            if row.is_multiple_of(BATCH_ROWS) {
+                self.context.check()?;
+            }
+            partitioned.push_row(&self.matching, full.row(row))?;
+        }
+        drop(full);
+        partitioned.settle(&mut self.share)?;
+        Ok(partitioned)
+    }
+
+    async fn partition_left(&mut self, mut left: Solutions) -> Result<Vec<RowRun>, QueryError> {
+        let mut partitioned = Partitioned::new(&mut self.share, self.left_width, Side::Left, 0)?;
+        while let Some(batch) = pull(&mut left).await? {
+            let columns = id_columns(&batch);
+            for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
+                self.context.check()?;
+                let rows = start..(start + BATCH_ROWS).min(batch.num_rows());
+                partitioned.push(&self.matching, &columns, rows)?;
+            }
+        }
+        partitioned.finish()
+    }
+}

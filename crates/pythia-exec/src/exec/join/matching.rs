@@ -1,0 +1,303 @@
+//! Compatibility of left and right solutions.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+
+use crate::error::QueryError;
+use crate::exec::batch::record_batch;
+use crate::exec::context::QueryContext;
+use crate::limits::spill::rows::RowStore;
+use crate::limits::spill::table::{ChainTable, hash_ids};
+use crate::plan::operators::{HashJoin, JoinKind};
+
+/// Number of candidate pairs that are checked together.
+const PAIRS: usize = 8192;
+
+/// An input of the join.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Side {
+    Left,
+    Right,
+}
+
+/// Right solutions in memory, chained by the hash of their keys.
+pub(super) struct Table {
+    rows: RowStore,
+    chains: ChainTable,
+    level: u32,
+}
+
+impl Table {
+    /// Makes an empty table. `level` selects its hash function, which must differ from that of the
+    /// partitions its rows come from.
+    pub(super) fn new(width: usize, level: u32) -> Self {
+        Self {
+            rows: RowStore::new(width),
+            chains: ChainTable::default(),
+            level,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(super) fn row(&self, row: usize) -> &[u64] {
+        self.rows.row(row)
+    }
+
+    pub(super) fn push(&mut self, columns: &[&[u64]], rows: Range<usize>) {
+        let mut cells = vec![0; columns.len()];
+        for row in rows {
+            for (cell, column) in cells.iter_mut().zip(columns) {
+                *cell = column[row];
+            }
+            self.rows.push(&cells);
+        }
+    }
+
+    pub(super) fn push_row(&mut self, row: &[u64]) {
+        self.rows.push(row);
+    }
+
+    /// Indexes the rows, once all are added.
+    pub(super) fn index(&mut self, matching: &Matching) {
+        let (rows, level) = (&self.rows, self.level);
+        self.chains = ChainTable::build(rows.len(), |row| {
+            matching.hash(rows.row(row), Side::Right, level)
+        });
+    }
+
+    /// Returns the bytes of the table after adding `more` rows and indexing them.
+    pub(super) fn bytes_with(&self, more: usize) -> usize {
+        self.rows.bytes_with(more) + ChainTable::bytes(self.rows.len() + more)
+    }
+}
+
+/// A batch of left solutions, and the position up to which it is joined.
+pub(super) struct Current {
+    pub(super) columns: Vec<Vec<u64>>,
+    pub(super) rows: usize,
+    row: usize,
+    /// The row's next candidate in the table; `None` before the first.
+    place: Option<u32>,
+    pub(super) matched: Vec<bool>,
+    /// True if a row without a match in this table has no match at all.
+    pub(super) decides: bool,
+}
+
+impl Current {
+    pub(super) fn new(columns: Vec<Vec<u64>>, rows: usize) -> Self {
+        Self {
+            columns,
+            rows,
+            row: 0,
+            place: None,
+            matched: vec![false; rows],
+            decides: true,
+        }
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.row >= self.rows
+    }
+}
+
+/// The join's conditions.
+pub(super) struct Matching {
+    join: HashJoin,
+    schema: SchemaRef,
+    context: Arc<QueryContext>,
+}
+
+impl Matching {
+    pub(super) fn new(join: HashJoin, schema: SchemaRef, context: Arc<QueryContext>) -> Self {
+        Self {
+            join,
+            schema,
+            context,
+        }
+    }
+
+    pub(super) fn context(&self) -> &QueryContext {
+        &self.context
+    }
+
+    /// Returns whether left solutions without a match can be dropped.
+    pub(super) fn wants_matches(&self) -> bool {
+        matches!(self.join.kind, JoinKind::Inner)
+    }
+
+    /// Returns whether there are keys to partition solutions by.
+    pub(super) fn has_keys(&self) -> bool {
+        !self.join.keys.is_empty()
+    }
+
+    /// Returns the hash of a solution's keys.
+    pub(super) fn hash(&self, row: &[u64], side: Side, level: u32) -> u64 {
+        let keys = self.join.keys.iter();
+        match side {
+            Side::Left => hash_ids(keys.map(|(left, _)| row[*left]), level),
+            Side::Right => hash_ids(keys.map(|(_, right)| row[*right]), level),
+        }
+    }
+
+    /// Continues joining `batch`, for some thousand candidate pairs.
+    pub(super) fn join_on(
+        &self,
+        table: &Table,
+        batch: &mut Current,
+    ) -> Result<Option<RecordBatch>, QueryError> {
+        let pairs = self.candidates(table, batch);
+        let joined = self.output(table, batch, &pairs)?;
+        if !batch.is_finished() || !batch.decides {
+            return Ok(joined);
+        }
+        let rest = self.unmatched(batch)?;
+        match (joined, rest) {
+            (Some(joined), Some(rest)) => {
+                let both = arrow::compute::concat_batches(&self.schema, [&joined, &rest]);
+                Ok(Some(
+                    both.map_err(datafusion_common::DataFusionError::from)?,
+                ))
+            }
+            (joined, rest) => Ok(joined.or(rest)),
+        }
+    }
+
+    /// Returns the next compatible pairs of left and right rows. For MINUS it only marks rows as matched.
+    fn candidates(&self, table: &Table, current: &mut Current) -> Vec<(u32, u32)> {
+        let is_minus = matches!(self.join.kind, JoinKind::Minus);
+        let width = self.schema.fields().len();
+        let most = self.context.governor().batch_rows(width).min(PAIRS);
+        let mut pairs = Vec::new();
+        let mut looked = 0;
+        while current.row < current.rows && looked < PAIRS && pairs.len() < most {
+            let row = current.row;
+            let mut place = current.place.unwrap_or_else(|| {
+                let keys = self.join.keys.iter();
+                let ids = keys.map(|(left, _)| current.columns[*left][row]);
+                table.chains.first(hash_ids(ids, table.level))
+            });
+            if is_minus && current.matched[row] {
+                place = 0;
+            }
+            while place != 0 && looked < PAIRS && pairs.len() < most {
+                let right = place - 1;
+                looked += 1;
+                place = table.chains.after(place);
+                if self.compatible(current, row, table.row(right as usize)) {
+                    if is_minus {
+                        current.matched[row] = true;
+                        place = 0;
+                    } else {
+                        pairs.push((row as u32, right));
+                    }
+                }
+            }
+            looked += 1;
+            if place == 0 {
+                current.row += 1;
+                current.place = None;
+            } else {
+                current.place = Some(place);
+            }
+        }
+        pairs
+    }
+
+    /// Returns whether the pair has the same keys and agrees on the variables that may be unbound. MINUS
+    /// also requires at least one shared variable bound on both sides.
+    fn compatible(&self, current: &Current, row: usize, right: &[u64]) -> bool {
+        let mut keys = self.join.keys.iter();
+        if !keys.all(|&(l, r)| current.columns[l][row] == right[r]) {
+            return false;
+        }
+        let mut shares = !self.join.keys.is_empty();
+        for &(l, r) in &self.join.maybe {
+            let (a, b) = (current.columns[l][row], right[r]);
+            if a != 0 && b != 0 {
+                if a != b {
+                    return false;
+                }
+                shares = true;
+            }
+        }
+        shares || !matches!(self.join.kind, JoinKind::Minus)
+    }
+
+    /// Joins the solutions of pairs, except those that fail a left join's condition.
+    fn output(
+        &self,
+        table: &Table,
+        current: &mut Current,
+        pairs: &[(u32, u32)],
+    ) -> Result<Option<RecordBatch>, QueryError> {
+        if pairs.is_empty() {
+            return Ok(None);
+        }
+        let mut columns: Vec<Vec<u64>> = current
+            .columns
+            .iter()
+            .map(|column| pairs.iter().map(|(l, _)| column[*l as usize]).collect())
+            .collect();
+        for &(l, r) in &self.join.maybe {
+            for (value, (_, right)) in columns[l].iter_mut().zip(pairs) {
+                if *value == 0 {
+                    *value = table.row(*right as usize)[r];
+                }
+            }
+        }
+        for &r in &self.join.added {
+            let ids = pairs.iter().map(|(_, right)| table.row(*right as usize)[r]);
+            columns.push(ids.collect());
+        }
+        let mut keep: Vec<bool> = vec![true; pairs.len()];
+        if let JoinKind::Left(Some(condition)) = &self.join.kind {
+            let views: Vec<&[u64]> = columns.iter().map(Vec::as_slice).collect();
+            keep = condition
+                .compiled()
+                .filter(&views, pairs.len(), &self.context.evaluation)?;
+        }
+        for ((row, _), keep) in pairs.iter().zip(&keep) {
+            current.matched[*row as usize] |= *keep;
+        }
+        let rows = keep.iter().filter(|k| **k).count();
+        if rows == 0 {
+            return Ok(None);
+        }
+        if rows < pairs.len() {
+            for column in &mut columns {
+                let mut place = 0;
+                column.retain(|_| {
+                    place += 1;
+                    keep[place - 1]
+                });
+            }
+        }
+        Ok(Some(record_batch(&self.schema, columns, rows)?))
+    }
+
+    /// Returns the unmatched left solutions of a finished batch, if the join keeps them.
+    fn unmatched(&self, current: &Current) -> Result<Option<RecordBatch>, QueryError> {
+        if let JoinKind::Inner = self.join.kind {
+            return Ok(None);
+        }
+        let rows: Vec<usize> = (0..current.rows)
+            .filter(|&row| !current.matched[row])
+            .collect();
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let mut columns: Vec<Vec<u64>> = current
+            .columns
+            .iter()
+            .map(|column| rows.iter().map(|&row| column[row]).collect())
+            .collect();
+        columns.resize(self.schema.fields().len(), Vec::new());
+        Ok(Some(record_batch(&self.schema, columns, rows.len())?))
+    }
+}

@@ -1,0 +1,223 @@
+//! Merge join of sorted solutions with a scan in the same order. It gallops over entries that do not match.
+
+use std::sync::Arc;
+
+use pythia_rdf::TermId;
+use pythia_store::{IdBatch, Order, QuadScan};
+
+use super::batch::{Batch, Cursor};
+use super::context::QueryContext;
+use super::row_source::{Fed, RowSource};
+use super::scan::{ScanColumns, sorted_slot};
+use crate::error::QueryError;
+use crate::limits::governor::Working;
+use crate::plan::slots::Slots;
+use crate::plan::step::SlotPattern;
+
+/// Joins solutions sorted by the key slot with a pattern scanned in key order.
+pub(crate) struct MergeScan {
+    input: Fed,
+    columns: ScanColumns,
+    order: Order,
+    key: usize,
+    live: Arc<Slots>,
+    context: Arc<QueryContext>,
+    scan: Option<QuadScan>,
+    found: IdBatch,
+    position: usize,
+    /// The key last gathered, and its matches by column.
+    group_key: u64,
+    group: Vec<Vec<u64>>,
+    /// The memory of very many matches.
+    working: Working,
+    current: Cursor,
+    once: bool,
+    /// Number of matches of the current row that were returned.
+    taken: usize,
+}
+
+impl MergeScan {
+    pub(crate) fn new(
+        input: Fed,
+        pattern: SlotPattern,
+        order: Order,
+        live: Arc<Slots>,
+        context: Arc<QueryContext>,
+    ) -> Self {
+        let key = sorted_slot(&pattern, order).expect("the planner joins by a variable");
+        let columns = ScanColumns::new(&pattern, &[key], &live);
+        let group = vec![Vec::new(); columns.slots.len()];
+        Self {
+            input,
+            columns,
+            order,
+            key,
+            live,
+            working: Working::new(context.governor()),
+            context,
+            scan: None,
+            found: IdBatch::default(),
+            position: 0,
+            group_key: 0,
+            group,
+            current: Cursor::default(),
+            once: false,
+            taken: 0,
+        }
+    }
+
+    /// Stops at each solution's first match, if `once`.
+    pub(crate) fn once(mut self, once: bool) -> Self {
+        self.once = once;
+        self
+    }
+
+    /// Moves the scan to the first match whose key is at least `key`; returns false at the end.
+    fn advance(&mut self, key: u64, key_column: usize) -> Result<bool, QueryError> {
+        let scan = self.scan.as_mut().expect("opened before use");
+        loop {
+            if self.position < self.found.rows {
+                let keys = &self.found.columns[key_column];
+                if keys[self.found.rows - 1] >= key {
+                    self.position += gallop(&keys[self.position..], key);
+                    return Ok(true);
+                }
+                scan.seek(TermId(key))?;
+            }
+            match scan.next()? {
+                Some(found) => {
+                    self.found = found;
+                    self.position = 0;
+                }
+                None => {
+                    self.found = IdBatch::default();
+                    self.position = 0;
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    /// Gathers all matches of `key`, which may span batches of the scan.
+    fn gather_group(&mut self, key: u64, key_column: usize) -> Result<(), QueryError> {
+        self.group.iter_mut().for_each(Vec::clear);
+        self.group_key = key;
+        while self.advance(key, key_column)? {
+            let keys = &self.found.columns[key_column][self.position..];
+            let length = keys.iter().take_while(|k| **k == key).count();
+            if length == 0 {
+                break;
+            }
+            for (group, found) in self.group.iter_mut().zip(&self.found.columns) {
+                group.extend_from_slice(&found[self.position..self.position + length]);
+            }
+            self.context.check()?;
+            let capacity = self.group.iter().map(Vec::capacity).sum::<usize>();
+            self.working.set(capacity * size_of::<u64>())?;
+            self.position += length;
+            if self.position < self.found.rows {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Continues joining the current batch, up to one batch of results.
+    fn join(&mut self) -> Result<Option<Batch>, QueryError> {
+        let key_column = self.columns.column_of(self.key);
+        let most = self.context.governor().batch_rows(self.live.len());
+        let mut rows = Vec::new();
+        let mut matches: Vec<Vec<u64>> = vec![Vec::new(); self.group.len()];
+        while self.current.has_rows() && rows.len() < most {
+            let row = self.current.row;
+            let key = self.current.batch.value(self.key, row);
+            debug_assert!(key >= self.group_key, "merge input is sorted");
+            if key != self.group_key {
+                self.gather_group(key, key_column)?;
+            }
+            let found = self.group[key_column].len();
+            let count = if self.once { found.min(1) } else { found };
+            let part = self.taken..count.min(self.taken + most - rows.len());
+            rows.extend(std::iter::repeat_n(row as u32, part.len()));
+            for (matches, group) in matches.iter_mut().zip(&self.group) {
+                matches.extend_from_slice(&group[part.clone()]);
+            }
+            if part.end == count {
+                (self.current.row, self.taken) = (row + 1, 0);
+            } else {
+                self.taken = part.end;
+            }
+        }
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let mut out = self.current.batch.gather(&rows, &self.live);
+        for (column, &slot) in matches.into_iter().zip(&self.columns.slots) {
+            if slot != self.key {
+                out.columns[slot] = column;
+            }
+        }
+        Ok(Some(out))
+    }
+}
+
+impl RowSource for MergeScan {
+    fn feed(&mut self, batch: Batch) {
+        self.input.put(batch);
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        loop {
+            if !self.current.has_rows() {
+                let Some(batch) = self.input.take() else {
+                    return Ok(None);
+                };
+                let scan = match &mut self.scan {
+                    Some(scan) => scan,
+                    scan => scan.insert(self.columns.open(self.order, &self.context)?),
+                };
+                scan.expect(&batch.columns[self.key]);
+                self.current = Cursor::over(batch);
+            }
+            self.context.check()?;
+            let joined = self.join()?;
+            self.current.drop_used();
+            if joined.is_some() {
+                return Ok(joined);
+            }
+        }
+    }
+}
+
+/// Returns the index of the first of the sorted keys that is at least `key`, in time logarithmic in its
+/// distance.
+pub(super) fn gallop(keys: &[u64], key: u64) -> usize {
+    if keys.first().is_none_or(|first| *first >= key) {
+        return 0;
+    }
+    let mut step = 1;
+    while step < keys.len() && keys[step] < key {
+        step *= 2;
+    }
+    let from = step / 2;
+    let to = (step + 1).min(keys.len());
+    from + keys[from..to].partition_point(|k| *k < key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gallop;
+
+    #[test]
+    fn gallop_finds_the_first_at_least() {
+        let keys = [2, 2, 4, 8, 8, 8, 9, 20, 21, 22, 30];
+        for key in 0..40 {
+            assert_eq!(
+                gallop(&keys, key),
+                keys.partition_point(|k| *k < key),
+                "{key}"
+            );
+        }
+        assert_eq!(gallop(&[], 3), 0);
+    }
+}

@@ -1,0 +1,38 @@
+//! Execution of plans: batches of ids in, batches of ids out.
+//!
+//! [`node::lower`] makes a plan ready to run. A [`context::QueryContext`] is the state of one running query.
+
+mod aggregation;
+pub(crate) mod batch;
+mod compile;
+pub mod context;
+mod distinct;
+mod each_graph;
+mod exists;
+mod exists_tests;
+mod expand;
+mod filter;
+mod hash;
+mod intersect;
+mod join;
+mod measured;
+mod merge;
+mod merged;
+mod nested;
+pub mod node;
+mod path;
+mod pattern;
+mod pipeline;
+mod probe;
+mod profile;
+mod reachable;
+mod relational;
+mod row_source;
+mod scan;
+mod service;
+pub mod solutions;
+mod sort;
+pub mod subquery;
+mod text_filter;
+mod triple_term;
+mod values;

@@ -1,0 +1,205 @@
+//! The plan node of DataFusion that carries an operator.
+//!
+//! [`lower`] turns a plan into such nodes. One node type, [`SolutionExec`], carries every operator, so that
+//! running plans can be walked, printed and rewritten. The store and all state that operators share are in the
+//! task context.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion_common::Result;
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_execution::TaskContext;
+use datafusion_physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion_physical_plan::execution_plan::{
+    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+};
+use datafusion_physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+};
+use oxrdf::Variable;
+
+use super::batch::schema_of;
+use super::compile::compile;
+use super::context::QueryContext;
+use super::measured::measured;
+use super::relational::{Concatenate, Distinct};
+use super::solutions::{Execute, Solutions};
+use crate::error::QueryError;
+use crate::explain::{CostId, Explainer, PlanNode};
+use crate::expression::EvaluationContext;
+use crate::plan::{Operator, Plan};
+
+/// A plan node that carries an operator.
+#[derive(Debug, Clone)]
+pub struct SolutionExec {
+    operator: Arc<Operator>,
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+    variables: Vec<Variable>,
+    properties: Arc<PlanProperties>,
+    cost: CostId,
+    estimated_rows: Option<f64>,
+}
+
+/// Makes a plan ready to run: compiles its expressions for the query, and builds its nodes.
+pub fn lower(
+    plan: Plan,
+    evaluation: &EvaluationContext,
+) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
+    let Plan {
+        mut operator,
+        inputs,
+        variables,
+        estimated_rows,
+        cost,
+    } = plan;
+    compile(&mut operator, &inputs, evaluation)?;
+    let inputs = inputs.into_iter().map(|input| lower(input, evaluation));
+    let inputs = inputs.collect::<Result<_, QueryError>>()?;
+    let properties = PlanProperties::new(
+        EquivalenceProperties::new(schema_of(&variables)),
+        Partitioning::UnknownPartitioning(1),
+        EmissionType::Incremental,
+        Boundedness::Bounded,
+    );
+    Ok(Arc::new(SolutionExec {
+        operator: Arc::from(operator),
+        inputs,
+        variables,
+        properties: Arc::new(properties),
+        cost,
+        estimated_rows,
+    }))
+}
+
+/// Returns the plan that nodes were made of, without what was compiled.
+///
+/// # Errors
+/// [`QueryError::Plan`] if one of the nodes is not Pythia's.
+pub fn plan_of(node: &dyn ExecutionPlan) -> Result<Plan, QueryError> {
+    let Some(solutions) = node.downcast_ref::<SolutionExec>() else {
+        let message = format!("{} is no operator of Pythia's", node.name());
+        return Err(QueryError::Plan(message));
+    };
+    let inputs = solutions.inputs.iter();
+    Ok(Plan {
+        operator: Box::new((*solutions.operator).clone()),
+        inputs: inputs
+            .map(|input| plan_of(input.as_ref()))
+            .collect::<Result<_, _>>()?,
+        variables: solutions.variables.clone(),
+        estimated_rows: solutions.estimated_rows,
+        cost: solutions.cost,
+    })
+}
+
+/// Describes a plan with the measurements of the query so far.
+pub fn explain(plan: &dyn ExecutionPlan, query: &QueryContext) -> PlanNode {
+    explain_node(plan, &query.explainer())
+}
+
+fn explain_node(plan: &dyn ExecutionPlan, explainer: &Explainer<'_>) -> PlanNode {
+    let mut node = match plan.downcast_ref::<SolutionExec>() {
+        Some(solutions) => PlanNode {
+            estimated_rows: solutions.estimated_rows,
+            measured: explainer.measured(solutions.cost),
+            ..solutions.operator.explain(explainer)
+        },
+        None => PlanNode::new(plan.name(), ""),
+    };
+    let inputs = plan.children().into_iter();
+    node.inputs = inputs
+        .map(|input| explain_node(input.as_ref(), explainer))
+        .collect();
+    node
+}
+
+/// Runs an operator of any kind.
+impl Execute for Operator {
+    fn run(
+        &self,
+        inputs: Vec<Solutions>,
+        schema: SchemaRef,
+        context: Arc<QueryContext>,
+    ) -> Solutions {
+        match self {
+            Self::Pattern(pattern) => pattern.run(inputs, schema, context),
+            Self::HashJoin(join) => join.run(inputs, schema, context),
+            Self::Project(project) => project.run(inputs, schema, context),
+            Self::Slice(slice) => slice.run(inputs, schema, context),
+            Self::RowLimit(limit) => limit.run(inputs, schema, context),
+            Self::Concatenate => Concatenate.run(inputs, schema, context),
+            Self::Distinct => Distinct.run(inputs, schema, context),
+            Self::Sort(sort) => sort.run(inputs, schema, context),
+            Self::Aggregation(aggregation) => aggregation.run(inputs, schema, context),
+            Self::EachGraph(each) => each.run(inputs, schema, context),
+            Self::Service(service) => service.run(inputs, schema, context),
+            Self::PathSearch(search) => search.run(inputs, schema, context),
+        }
+    }
+}
+
+impl DisplayAs for SolutionExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.operator.name())?;
+        self.operator.describe(f)
+    }
+}
+
+impl ExecutionPlan for SolutionExec {
+    fn name(&self) -> &str {
+        self.operator.name()
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.inputs.iter().collect()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self {
+            inputs: children,
+            ..(*self).clone()
+        }))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    fn execute(&self, partition: usize, task: Arc<TaskContext>) -> Result<Solutions> {
+        let inputs = self
+            .inputs
+            .iter()
+            .map(|input| input.execute(partition, Arc::clone(&task)))
+            .collect::<Result<Vec<_>>>()?;
+        let context = QueryContext::of(&task)?;
+        let profile = context.profile.clone();
+        let solutions = self.operator.run(inputs, self.schema(), context);
+        Ok(match profile {
+            Some(profile) => measured(solutions, self.cost, profile),
+            None => solutions,
+        })
+    }
+}

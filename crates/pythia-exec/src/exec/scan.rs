@@ -1,0 +1,381 @@
+//! Reads a pattern's matches in order, and enumerates graphs.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pythia_rdf::TermId;
+use pythia_store::{Component, GraphFilter, IdBatch, Order, QuadPattern, QuadScan};
+
+use super::batch::{Batch, Cursor};
+use super::context::QueryContext;
+use super::row_source::{Fed, RowSource};
+use crate::error::QueryError;
+use crate::plan::slots::Slots;
+use crate::plan::step::{GraphPosition, Position, SlotPattern};
+
+/// The input of a scan: the pattern, the wanted components, and the slot that each one fills.
+pub(crate) struct ScanColumns {
+    pattern: SlotPattern,
+    pub(crate) components: Vec<Component>,
+    pub(crate) slots: Vec<usize>,
+}
+
+impl ScanColumns {
+    /// Makes the columns for a pattern whose variables are new, except those in `keys`, which are read as
+    /// well. Slots that are not needed are left out.
+    pub(crate) fn new(pattern: &SlotPattern, keys: &[usize], live: &Slots) -> Self {
+        let mut columns = Self {
+            pattern: *pattern,
+            components: Vec::new(),
+            slots: Vec::new(),
+        };
+        let mut want = |component: Component, slot: usize, new: bool| {
+            if keys.contains(&slot) || (new && live.contains(slot)) {
+                columns.components.push(component);
+                columns.slots.push(slot);
+            }
+        };
+        for (component, position) in [
+            (Component::Subject, pattern.subject),
+            (Component::Predicate, pattern.predicate),
+            (Component::Object, pattern.object),
+        ] {
+            if let Some(slot) = position.slot() {
+                want(component, slot, matches!(position, Position::New(_)));
+            }
+        }
+        if let Some(slot) = pattern.graph.slot() {
+            let new = matches!(pattern.graph, GraphPosition::New(_));
+            want(Component::Graph, slot, new);
+        }
+        columns
+    }
+
+    /// Starts the scan. Variables in `keys` are left free.
+    pub(crate) fn open(
+        &self,
+        order: Order,
+        context: &QueryContext,
+    ) -> Result<QuadScan, QueryError> {
+        self.open_with(order, None, context, |slot| {
+            debug_assert!(self.slots.contains(&slot));
+            None
+        })
+    }
+
+    /// Starts the scan with the values of slots bound earlier, within a range of ids of the first variable
+    /// in the order.
+    fn open_with(
+        &self,
+        order: Order,
+        range: Option<Range<u64>>,
+        context: &QueryContext,
+        value: impl Fn(usize) -> Option<TermId>,
+    ) -> Result<QuadScan, QueryError> {
+        let known = |position: Position| match position {
+            Position::Constant(id) => Some(id),
+            Position::Bound(slot) => value(slot),
+            Position::New(_) => None,
+        };
+        let graph = match self.pattern.graph {
+            GraphPosition::Bound(slot) => match value(slot) {
+                Some(graph) => GraphFilter::One(graph),
+                None => GraphFilter::Named,
+            },
+            other => other.filter(),
+        };
+        let pattern = QuadPattern {
+            subject: known(self.pattern.subject),
+            predicate: known(self.pattern.predicate),
+            object: known(self.pattern.object),
+            graph,
+        };
+        let (snapshot, wanted) = (&context.snapshot, &self.components);
+        Ok(match range {
+            Some(range) => snapshot.scan_range(&pattern, order, range, wanted)?,
+            None => snapshot.scan(&pattern, order, wanted)?,
+        })
+    }
+
+    /// Drops rows of invisible graphs if all named graphs are read. They must not appear in the step's
+    /// measurements either.
+    fn hide(&self, found: &mut IdBatch, context: &QueryContext) {
+        let (GraphPosition::New(slot), Some(visible)) =
+            (self.pattern.graph, context.dataset.visible.as_deref())
+        else {
+            return;
+        };
+        if visible.named.is_none() {
+            return;
+        }
+        let graphs = std::mem::take(&mut found.columns[self.column_of(slot)]);
+        let is_seen: Vec<bool> = graphs
+            .iter()
+            .map(|id| visible.accepts(TermId(*id)))
+            .collect();
+        found.columns[self.column_of(slot)] = graphs;
+        for column in &mut found.columns {
+            let mut row = 0;
+            column.retain(|_| {
+                row += 1;
+                is_seen[row - 1]
+            });
+        }
+        found.rows = is_seen.into_iter().filter(|seen| *seen).count();
+    }
+
+    /// Returns the column of `slot`, which must be one that is read.
+    pub(crate) fn column_of(&self, slot: usize) -> usize {
+        self.slots
+            .iter()
+            .position(|&s| s == slot)
+            .expect("keys are among the columns read")
+    }
+}
+
+/// Joins every solution with the matches of a pattern, which are read for each solution. Usually this is
+/// the first step, which starts from the empty solution.
+pub(crate) struct Scan {
+    input: Fed,
+    columns: ScanColumns,
+    order: Order,
+    live: Arc<Slots>,
+    context: Arc<QueryContext>,
+    current: Batch,
+    row: usize,
+    scan: Option<QuadScan>,
+    /// The rows read for the current solution, and how many of them were returned.
+    found: IdBatch,
+    given: usize,
+    /// The ranges to read, if the scan is limited to ranges, and how many of them were opened for the
+    /// current row.
+    ranges: Option<Arc<[Range<u64>]>>,
+    next_range: usize,
+}
+
+impl Scan {
+    pub(crate) fn new(
+        input: Fed,
+        pattern: SlotPattern,
+        order: Order,
+        live: Arc<Slots>,
+        context: Arc<QueryContext>,
+    ) -> Self {
+        Self {
+            input,
+            columns: ScanColumns::new(&pattern, &[], &live),
+            order,
+            live,
+            context,
+            current: Batch::default(),
+            row: 0,
+            scan: None,
+            found: IdBatch::default(),
+            given: 0,
+            ranges: None,
+            next_range: 0,
+        }
+    }
+
+    /// Limits the scan to rows in which the order's first variable is in one of the ranges.
+    pub(crate) fn within(mut self, ranges: Arc<[Range<u64>]>) -> Self {
+        self.ranges = Some(ranges);
+        self
+    }
+
+    /// Starts to read for the current row, or its next range; `None` if there is none left.
+    fn open(&mut self) -> Result<Option<QuadScan>, QueryError> {
+        let value = |slot: usize| Some(TermId(self.current.value(slot, self.row)));
+        let range = match &self.ranges {
+            None if self.next_range > 0 => return Ok(None),
+            None => None,
+            Some(ranges) => match ranges.get(self.next_range) {
+                Some(range) => Some(range.clone()),
+                None => return Ok(None),
+            },
+        };
+        self.next_range += 1;
+        let scan = self
+            .columns
+            .open_with(self.order, range, &self.context, value)?;
+        Ok(Some(scan))
+    }
+
+    /// Returns the next rows read, up to one batch.
+    fn output(&mut self) -> Batch {
+        let most = self.context.governor().batch_rows(self.live.len());
+        let part = self.given..(self.given + most).min(self.found.rows);
+        self.given = part.end;
+        let mut batch = Batch::empty(self.current.columns.len());
+        batch.rows = part.len();
+        for slot in self.live.iter() {
+            let value = self.current.value(slot, self.row);
+            if value != 0 {
+                batch.columns[slot] = vec![value; part.len()];
+            }
+        }
+        let is_all = part.len() == self.found.rows;
+        for (column, &slot) in self.found.columns.iter_mut().zip(&self.columns.slots) {
+            batch.columns[slot] = match is_all {
+                true => std::mem::take(column),
+                false => column[part.clone()].to_vec(),
+            };
+        }
+        batch
+    }
+}
+
+impl RowSource for Scan {
+    fn feed(&mut self, batch: Batch) {
+        self.input.put(batch);
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        loop {
+            self.context.check()?;
+            if self.given < self.found.rows {
+                return Ok(Some(self.output()));
+            }
+            if let Some(scan) = &mut self.scan {
+                self.given = 0;
+                self.found = IdBatch::default();
+                if let Some(mut found) = scan.next()? {
+                    self.columns.hide(&mut found, &self.context);
+                    self.found = found;
+                    continue;
+                }
+                self.scan = None;
+            }
+            if self.row < self.current.rows {
+                self.scan = self.open()?;
+                if self.scan.is_some() {
+                    continue;
+                }
+                self.row += 1;
+                self.next_range = 0;
+            }
+            if self.row >= self.current.rows {
+                self.current = Batch::default();
+                let Some(batch) = self.input.take() else {
+                    return Ok(None);
+                };
+                self.current = batch;
+                self.row = 0;
+            }
+        }
+    }
+}
+
+/// Binds a slot to each named graph (`GRAPH ?g {}`), or keeps solutions whose slot holds one.
+pub(crate) struct Graphs {
+    input: Fed,
+    position: Position,
+    live: Arc<Slots>,
+    context: Arc<QueryContext>,
+    graphs: Option<Vec<TermId>>,
+    current: Cursor,
+    /// Number of graphs returned for the current row, if the slot is new.
+    given: usize,
+}
+
+impl Graphs {
+    pub(crate) fn new(
+        input: Fed,
+        position: Position,
+        live: Arc<Slots>,
+        context: Arc<QueryContext>,
+    ) -> Self {
+        Self {
+            input,
+            position,
+            live,
+            context,
+            graphs: None,
+            current: Cursor::default(),
+            given: 0,
+        }
+    }
+
+    /// Returns the next solutions of the current batch, up to one batch.
+    fn join(&mut self) -> Result<Batch, QueryError> {
+        if self.graphs.is_none() {
+            self.graphs = Some(self.context.dataset_graphs()?);
+        }
+        let graphs = self.graphs.as_deref().unwrap_or_default();
+        let most = self.context.governor().batch_rows(self.live.len());
+        let Cursor { batch, row } = &mut self.current;
+        let mut rows = Vec::new();
+        let mut values = Vec::new();
+        while *row < batch.rows && rows.len() < most {
+            let known = match self.position {
+                Position::New(_) => {
+                    let part = self.given..(self.given + most - rows.len()).min(graphs.len());
+                    rows.extend(std::iter::repeat_n(*row as u32, part.len()));
+                    values.extend(graphs[part.clone()].iter().map(|graph| graph.0));
+                    self.given = part.end;
+                    if self.given == graphs.len() {
+                        (*row, self.given) = (*row + 1, 0);
+                    }
+                    continue;
+                }
+                Position::Bound(slot) => TermId(batch.value(slot, *row)),
+                Position::Constant(graph) => graph,
+            };
+            if graphs.binary_search(&known).is_ok() {
+                rows.push(*row as u32);
+            }
+            *row += 1;
+        }
+        let mut out = batch.gather(&rows, &self.live);
+        if let Position::New(slot) = self.position {
+            out.columns[slot] = values;
+        }
+        Ok(out)
+    }
+}
+
+impl RowSource for Graphs {
+    fn feed(&mut self, batch: Batch) {
+        self.input.put(batch);
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        loop {
+            self.context.check()?;
+            if self.current.has_rows() {
+                let batch = self.join()?;
+                self.current.drop_used();
+                if batch.rows > 0 {
+                    return Ok(Some(batch));
+                }
+                continue;
+            }
+            let Some(batch) = self.input.take() else {
+                return Ok(None);
+            };
+            self.current = Cursor::over(batch);
+        }
+    }
+}
+
+/// Returns the slot that a scan in `order` is sorted by: the first of the order's components that is not a
+/// constant, if it is a variable.
+pub(crate) fn sorted_slot(pattern: &SlotPattern, order: Order) -> Option<usize> {
+    let (s, p, o) = (pattern.subject, pattern.predicate, pattern.object);
+    let components = match order {
+        Order::Spo => [s, p, o],
+        Order::Ops => [o, p, s],
+        Order::Pso => [p, s, o],
+        Order::Pos => [p, o, s],
+    };
+    match components
+        .into_iter()
+        .find(|c| !matches!(c, Position::Constant(_)))
+    {
+        Some(position) => position.slot(),
+        None => match pattern.graph {
+            GraphPosition::New(slot) => Some(slot),
+            _ => None,
+        },
+    }
+}

@@ -1,0 +1,53 @@
+//! The planner, as far as operators need it: some patterns are planned while their query runs.
+
+use oxrdf::Variable;
+use pythia_rdf::TermId;
+use spargebra::algebra::GraphPattern;
+
+use super::context::QueryContext;
+use crate::error::QueryError;
+use crate::plan::Plan;
+use crate::plan::dataset::GraphScope;
+use crate::plan::step::Step;
+
+/// Plans patterns for operators of a running query: those of `EXISTS`, and those that are evaluated in one
+/// graph at a time.
+pub trait SubqueryPlanner: Send + Sync {
+    /// Plans a pattern by itself.
+    fn plan(&self, subquery: &Subquery<'_>, query: &QueryContext) -> Result<Plan, QueryError>;
+
+    /// Plans a pattern as a pipeline whose input is about `rows` rows that bind these variables. Returns
+    /// `None` if parts of the pattern must be evaluated alone.
+    fn plan_fed(
+        &self,
+        pattern: &GraphPattern,
+        graph: &GraphScope,
+        variables: &[Variable],
+        rows: usize,
+        query: &QueryContext,
+    ) -> Result<Option<FedPipeline>, QueryError>;
+}
+
+/// A pattern to be planned by itself.
+#[derive(Debug)]
+pub struct Subquery<'a> {
+    /// The pattern.
+    pub pattern: &'a GraphPattern,
+    /// The graph in which it is matched.
+    pub graph: &'a GraphScope,
+    /// Terms substituted for variables at every leaf.
+    pub inserted: Vec<(Variable, TermId)>,
+    /// True if no variable's values are needed, only whether there are solutions.
+    pub is_test: bool,
+}
+
+/// A pattern as a pipeline with rows as input.
+#[derive(Debug)]
+pub struct FedPipeline {
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+    /// Number of slots; the first ones are the bound variables.
+    pub width: usize,
+    /// Slot that is passed on from each row to its solutions.
+    pub row_slot: usize,
+}

@@ -1,0 +1,219 @@
+//! Query plans for people and programs to read: operators, their steps, the planner's estimates and, if
+//! profiled, measured costs.
+
+use std::fmt::{self, Write};
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pythia_rdf::TermId;
+use rustc_hash::FxHashMap;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::expression::EvaluationContext;
+
+/// The number under which the cost of an operator or step is measured, unique in this process, so that copies
+/// of an operator or step are counted as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct CostId(u64);
+
+/// The number after all that are in use.
+static NEXT_COST: AtomicU64 = AtomicU64::new(0);
+
+impl CostId {
+    /// Returns an unused number.
+    pub fn next() -> Self {
+        Self(NEXT_COST.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Reads the number of another process's plan. Operators that are planned here later get other numbers.
+impl<'de> Deserialize<'de> for CostId {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let number = u64::deserialize(from)?;
+        if number > u64::MAX / 2 {
+            return Err(D::Error::custom("the number of a cost is too large"));
+        }
+        NEXT_COST.fetch_max(number + 1, Ordering::Relaxed);
+        Ok(Self(number))
+    }
+}
+
+/// An operator of a plan, or a step of a pattern.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlanNode {
+    /// Name of the operator, in one word.
+    pub operator: String,
+    /// The operator's arguments.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// Solutions that the planner expects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated_rows: Option<f64>,
+    /// Measured cost, if the query was run with [`QueryOptions::profile`](crate::QueryOptions).
+    #[serde(flatten)]
+    pub measured: Option<Measured>,
+    /// Steps of a pattern, in execution order; branches of a UNION; the inside of an OPTIONAL.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<PlanNode>,
+    /// Operators that supply the input solutions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<PlanNode>,
+    /// Hints for the author of the query, only at the root of a plan. Warnings are not errors.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// Measured cost of one part of a plan, without its inputs and the steps before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Measured {
+    /// Solutions returned.
+    pub rows: u64,
+    /// Batches returned.
+    pub batches: u64,
+    /// Time in microseconds.
+    pub time_us: f64,
+    /// Pages found in memory.
+    pub pages_from_cache: u64,
+    /// Pages read from the device.
+    pub pages_from_device: u64,
+    /// Nodes that a path search visited, counted once per start and state of the path.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub nodes_visited: u64,
+}
+
+impl Measured {
+    /// Removes the numbers that would reveal hidden graphs: pages, and thus batches, hold quads of all
+    /// graphs.
+    fn of_visible(self) -> Self {
+        Self {
+            batches: 0,
+            pages_from_cache: 0,
+            pages_from_device: 0,
+            ..self
+        }
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl PlanNode {
+    /// Creates a part without steps or inputs.
+    pub fn new(operator: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self {
+            operator: operator.into(),
+            detail: detail.into(),
+            estimated_rows: None,
+            measured: None,
+            steps: Vec::new(),
+            inputs: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Returns this part and all parts below it, depth first.
+    pub fn parts(&self) -> Vec<&Self> {
+        let mut found = vec![self];
+        for below in self.steps.iter().chain(&self.inputs) {
+            found.extend(below.parts());
+        }
+        found
+    }
+
+    /// Returns the pages that this part and all parts below it requested.
+    pub fn pages(&self) -> u64 {
+        let pages = |m: Measured| m.pages_from_cache + m.pages_from_device;
+        let measured = self.parts().into_iter().filter_map(|part| part.measured);
+        measured.map(pages).sum()
+    }
+
+    fn write(&self, depth: usize, out: &mut String) -> fmt::Result {
+        write!(out, "{:indent$}{}", "", self.operator, indent = depth * 2)?;
+        if !self.detail.is_empty() {
+            write!(out, " {}", self.detail)?;
+        }
+        if let Some(rows) = self.estimated_rows {
+            write!(out, "  ~{rows:.0} rows")?;
+        }
+        if let Some(m) = self.measured {
+            write!(out, "  → {} rows", m.rows)?;
+            if m.batches > 1 {
+                write!(out, " in {} batches", m.batches)?;
+            }
+            write!(out, ", {:.3} ms", m.time_us / 1e3)?;
+            if m.pages_from_cache + m.pages_from_device > 0 {
+                let (cache, device) = (m.pages_from_cache, m.pages_from_device);
+                write!(out, ", {cache} pages from cache, {device} from device")?;
+            }
+            if m.nodes_visited > 0 {
+                write!(out, ", {} nodes visited", m.nodes_visited)?;
+            }
+        }
+        out.push('\n');
+        for step in &self.steps {
+            step.write(depth + 2, out)?;
+        }
+        for input in &self.inputs {
+            input.write(depth + 1, out)?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints one line per part. Steps are printed below their operator, inputs below the steps, and warnings at
+/// the end.
+impl fmt::Display for PlanNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = String::new();
+        self.write(0, &mut out)?;
+        for warning in &self.warnings {
+            writeln!(out, "warning: {warning}")?;
+        }
+        f.write_str(&out)
+    }
+}
+
+/// Context for describing a plan: the query's terms and the measurements.
+pub struct Explainer<'a> {
+    evaluation: &'a EvaluationContext,
+    /// Costs so far, if the query is profiled.
+    measured: Option<FxHashMap<CostId, Measured>>,
+    /// True if some graphs are hidden from the query.
+    hides_graphs: bool,
+}
+
+impl<'a> Explainer<'a> {
+    /// Creates an explainer with the measurements up to now, if the query is profiled.
+    pub fn new(
+        evaluation: &'a EvaluationContext,
+        measured: Option<FxHashMap<CostId, Measured>>,
+        hides_graphs: bool,
+    ) -> Self {
+        Self {
+            evaluation,
+            measured,
+            hides_graphs,
+        }
+    }
+
+    /// Returns the measurements of an operator or step.
+    pub fn measured(&self, cost: CostId) -> Option<Measured> {
+        let measured = self.measured.as_ref()?;
+        // What never ran has no measurements: its cost is zero.
+        let measured = measured.get(&cost).copied().unwrap_or_default();
+        Some(match self.hides_graphs {
+            false => measured,
+            true => measured.of_visible(),
+        })
+    }
+
+    /// Formats a constant: the term, or its id if the term cannot be read.
+    pub fn term(&self, id: TermId) -> String {
+        match self.evaluation.decode(&[id]) {
+            Ok(terms) if terms.len() == 1 => terms[0].to_string(),
+            _ => format!("{id:?}"),
+        }
+    }
+}

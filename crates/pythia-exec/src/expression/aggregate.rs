@@ -1,0 +1,595 @@
+//! Set functions over groups of rows: `COUNT`, `SUM`, `AVG`, `MIN`, `MAX`, `SAMPLE` and `GROUP_CONCAT`
+//! (SPARQL 1.1 §18.5.1).
+//!
+//! Rows arrive in batches with the number of their group. `COUNT` skips rows whose argument is an error,
+//! and `SAMPLE` takes the first that is not. The others return an error, i.e. unbound, for a group that
+//! contains one. `MIN`, `MAX` and `SAMPLE` return exactly the term that they chose.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use oxrdf::Variable;
+use pythia_rdf::{TermId, TermKind};
+use spargebra::algebra::{AggregateExpression, AggregateFunction};
+
+use super::column::{Column, Decoded};
+use super::context::EvaluationContext;
+use super::evaluate::{CHECK_ROWS, Evaluator, Rows};
+use super::exists::ExistsCompiler;
+use super::function::{arithmetic, spelling};
+use super::number::{Arithmetic, Number};
+use super::order::{compare_ids, compare_values};
+use super::text::Text;
+use super::value::Value;
+use super::{CompiledExpression, for_parts};
+use crate::error::QueryError;
+use crate::limits::governor::Held;
+use crate::limits::spill::distinct::{DistinctRows, Offered};
+
+/// Number of rows deferred by `DISTINCT` that are added at a time.
+const PUT_OFF_ROWS: usize = 4096;
+
+/// A compiled aggregate.
+pub struct CompiledAggregate {
+    function: Function,
+    distinct: bool,
+    /// `None` for `COUNT(*)`.
+    argument: Option<CompiledExpression>,
+}
+
+#[derive(Clone, Debug)]
+enum Function {
+    Count,
+    Sum,
+    Avg,
+    Min,
+    Max,
+    Sample,
+    GroupConcat { separator: String },
+}
+
+impl CompiledAggregate {
+    /// Compiles an aggregate over rows with these columns.
+    pub fn compile(
+        aggregate: &AggregateExpression,
+        columns: &[Variable],
+        context: &EvaluationContext,
+        exists: ExistsCompiler<'_>,
+    ) -> Result<Self, QueryError> {
+        let (name, expression, distinct) = match aggregate {
+            AggregateExpression::CountSolutions { distinct } => {
+                return Ok(Self {
+                    function: Function::Count,
+                    distinct: *distinct,
+                    argument: None,
+                });
+            }
+            AggregateExpression::FunctionCall {
+                name,
+                expr,
+                distinct,
+            } => (name, expr, *distinct),
+        };
+        let function = match name {
+            AggregateFunction::Count => Function::Count,
+            AggregateFunction::Sum => Function::Sum,
+            AggregateFunction::Avg => Function::Avg,
+            AggregateFunction::Min => Function::Min,
+            AggregateFunction::Max => Function::Max,
+            AggregateFunction::Sample => Function::Sample,
+            AggregateFunction::GroupConcat { separator } => Function::GroupConcat {
+                separator: separator.clone().unwrap_or_else(|| " ".to_owned()),
+            },
+            AggregateFunction::Custom(name) => {
+                return Err(QueryError::unsupported(format!("the aggregate {name}")));
+            }
+        };
+        // MIN, MAX and SAMPLE do not change when rows are repeated.
+        let distinct =
+            distinct && !matches!(function, Function::Min | Function::Max | Function::Sample);
+        let argument = CompiledExpression::compile_with(expression, columns, context, exists)?;
+        Ok(Self {
+            function,
+            distinct,
+            argument: Some(argument),
+        })
+    }
+
+    /// Returns whether this is `COUNT(*)` without `DISTINCT`, for which the groups' sizes are enough.
+    pub fn is_plain_count(&self) -> bool {
+        matches!(self.function, Function::Count) && self.argument.is_none() && !self.distinct
+    }
+
+    /// Returns accumulators without rows, one for each of the aggregates.
+    pub fn accumulators(aggregates: &Arc<[Self]>) -> Vec<Accumulator> {
+        let accumulator = |place: usize| Accumulator {
+            state: Accumulated::new(&aggregates[place].function),
+            aggregates: Arc::clone(aggregates),
+            place,
+            seen: None,
+        };
+        (0..aggregates.len()).map(accumulator).collect()
+    }
+}
+
+/// One aggregate's state for all groups.
+pub struct Accumulator {
+    aggregates: Arc<[CompiledAggregate]>,
+    /// The aggregate's index.
+    place: usize,
+    state: Accumulated,
+    /// With `DISTINCT`: the terms or rows, each preceded by its group. If memory does not suffice, some are
+    /// counted only at the end.
+    seen: Option<DistinctRows>,
+}
+
+enum Accumulated {
+    Count(Vec<u64>),
+    /// Sums, and the memory of long numbers.
+    Sum(Vec<Sum>, Option<Held>),
+    Extreme(Vec<Extreme>),
+    Sample(Vec<u64>),
+    /// Texts, and their memory.
+    Concat(Vec<Concat>, Option<Held>),
+}
+
+#[derive(Clone)]
+struct Sum {
+    /// `None` after an error.
+    total: Option<Value<'static>>,
+    count: i64,
+}
+
+#[derive(Clone, Copy)]
+enum Extreme {
+    Empty,
+    Term(TermId),
+    Error,
+}
+
+#[derive(Clone, Default)]
+struct Concat {
+    text: String,
+    count: u64,
+    error: bool,
+}
+
+impl Accumulator {
+    /// Adds rows. `groups[i]` is the group of row `i` and less than `group_count`, which never decreases
+    /// from call to call. `columns` are those that the aggregate was compiled for.
+    pub fn update(
+        &mut self,
+        groups: &[u32],
+        group_count: usize,
+        columns: &[&[u64]],
+        context: &EvaluationContext,
+    ) -> Result<(), QueryError> {
+        self.state.resize(group_count);
+        let aggregates = Arc::clone(&self.aggregates);
+        let aggregate = &aggregates[self.place];
+        let Some(argument) = &aggregate.argument else {
+            return self.count_rows(groups, columns, context);
+        };
+        // In parts, like other expressions, to bound the texts held at once.
+        let mut start = 0;
+        for_parts(columns, groups.len(), context, |columns, rows| {
+            let part = &groups[start..start + rows];
+            start += rows;
+            self.add_part(aggregate, argument, part, columns, context)
+        })
+    }
+
+    /// Adds rows of existing groups.
+    fn add_part(
+        &mut self,
+        aggregate: &CompiledAggregate,
+        argument: &CompiledExpression,
+        groups: &[u32],
+        columns: &[&[u64]],
+        context: &EvaluationContext,
+    ) -> Result<(), QueryError> {
+        let rows = groups.len();
+        let mut evaluator = Evaluator::new(columns, context);
+        let column = evaluator.evaluate(&argument.node, Rows::All(rows))?;
+        let mut decoded = evaluator.decoded;
+        if aggregate.distinct {
+            let ids = column.into_ids(rows, context)?;
+            let seen = self
+                .seen
+                .get_or_insert_with(|| DistinctRows::new(context.governor(), 2, 0));
+            let mut new_groups = Vec::new();
+            let mut new_ids = Vec::new();
+            for (&group, id) in groups.iter().zip(ids) {
+                // An error is not a term, and counts each time it occurs.
+                if id == 0 || seen.offer(&[group.into(), id])? == Offered::New {
+                    new_groups.push(group);
+                    new_ids.push(id);
+                }
+            }
+            let column = Column::Ids(new_ids.into());
+            return self
+                .state
+                .add(aggregate, &new_groups, column, &mut decoded, context);
+        }
+        self.state
+            .add(aggregate, groups, column, &mut decoded, context)
+    }
+
+    fn count_rows(
+        &mut self,
+        groups: &[u32],
+        columns: &[&[u64]],
+        context: &EvaluationContext,
+    ) -> Result<(), QueryError> {
+        let Accumulated::Count(counts) = &mut self.state else {
+            unreachable!("only COUNT has no argument");
+        };
+        if !self.aggregates[self.place].distinct {
+            for &group in groups {
+                counts[group as usize] += 1;
+            }
+            return Ok(());
+        }
+        let width = columns.len() + 1;
+        let seen = self
+            .seen
+            .get_or_insert_with(|| DistinctRows::new(context.governor(), width, 0));
+        let mut key = vec![0; width];
+        for (row, &group) in groups.iter().enumerate() {
+            key[0] = group.into();
+            for (value, column) in key[1..].iter_mut().zip(columns) {
+                *value = column[row];
+            }
+            if seen.offer(&key)? == Offered::New {
+                counts[group as usize] += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the rows that `DISTINCT` deferred.
+    fn add_put_off(&mut self, context: &EvaluationContext) -> Result<(), QueryError> {
+        let Some(seen) = self.seen.take() else {
+            return Ok(());
+        };
+        let (mut groups, mut ids) = (Vec::new(), Vec::new());
+        let (state, aggregate) = (&mut self.state, &self.aggregates[self.place]);
+        let mut add = |groups: &mut Vec<u32>, ids: &mut Vec<u64>| {
+            let column = Column::Ids(std::mem::take(ids).into());
+            let groups = std::mem::take(groups);
+            state.add(aggregate, &groups, column, &mut Decoded::default(), context)
+        };
+        seen.drain(|_, row| {
+            groups.push(u32::try_from(row[0]).expect("a group's number"));
+            // A row of COUNT(DISTINCT *) only has to be bound.
+            ids.push(if aggregate.argument.is_some() {
+                row[1]
+            } else {
+                1
+            });
+            if groups.len() < PUT_OFF_ROWS {
+                return Ok(());
+            }
+            add(&mut groups, &mut ids)
+        })?;
+        add(&mut groups, &mut ids)
+    }
+
+    /// Ends the input. Must be called before [`Self::outcomes`].
+    pub fn finish(
+        &mut self,
+        group_count: usize,
+        context: &EvaluationContext,
+    ) -> Result<(), QueryError> {
+        self.state.resize(group_count);
+        self.add_put_off(context)
+    }
+
+    /// Returns the results of some groups as raw ids; 0 is an error or no value. Each group may be
+    /// requested only once.
+    pub fn outcomes(
+        &mut self,
+        groups: Range<usize>,
+        context: &EvaluationContext,
+    ) -> Result<Vec<u64>, QueryError> {
+        let is_average = matches!(self.aggregates[self.place].function, Function::Avg);
+        let intern = |value: Option<Value<'_>>| match value {
+            Some(value) => context.intern_value(value).map(|id| id.0),
+            None => Ok(0),
+        };
+        match &mut self.state {
+            Accumulated::Count(counts) => counts[groups]
+                .iter()
+                .map(|&count| intern(i64::try_from(count).ok().map(Value::integer)))
+                .collect(),
+            Accumulated::Sum(sums, _) => sums[groups]
+                .iter()
+                .map(|sum| intern(sum.outcome(is_average)))
+                .collect(),
+            Accumulated::Extreme(extremes) => Ok(extremes[groups]
+                .iter()
+                .map(|extreme| match extreme {
+                    Extreme::Term(id) => id.0,
+                    Extreme::Empty | Extreme::Error => 0,
+                })
+                .collect()),
+            Accumulated::Sample(ids) => Ok(ids[groups].to_vec()),
+            Accumulated::Concat(texts, _) => texts[groups]
+                .iter_mut()
+                .map(|text| intern(std::mem::take(text).finish()))
+                .collect(),
+        }
+    }
+
+    /// Returns the most bytes that this many groups take while they are added. Sets of `DISTINCT`, texts of
+    /// `GROUP_CONCAT` and long numbers are not included; they are charged as they grow.
+    pub fn memory_bytes(&self, group_count: usize) -> usize {
+        fn of<T>(groups: &Vec<T>, count: usize) -> usize {
+            let capacity = groups.capacity();
+            let slots = if count <= capacity {
+                capacity
+            } else {
+                capacity + count.max(2 * capacity)
+            };
+            slots * size_of::<T>()
+        }
+        match &self.state {
+            Accumulated::Count(groups) | Accumulated::Sample(groups) => of(groups, group_count),
+            Accumulated::Sum(groups, _) => of(groups, group_count),
+            Accumulated::Extreme(groups) => of(groups, group_count),
+            Accumulated::Concat(groups, _) => of(groups, group_count),
+        }
+    }
+}
+
+impl Accumulated {
+    fn new(function: &Function) -> Self {
+        match function {
+            Function::Count => Self::Count(Vec::new()),
+            Function::Sum | Function::Avg => Self::Sum(Vec::new(), None),
+            Function::Min | Function::Max => Self::Extreme(Vec::new()),
+            Function::Sample => Self::Sample(Vec::new()),
+            Function::GroupConcat { .. } => Self::Concat(Vec::new(), None),
+        }
+    }
+
+    fn resize(&mut self, group_count: usize) {
+        match self {
+            Self::Count(counts) => counts.resize(group_count, 0),
+            Self::Sum(sums, _) => sums.resize(group_count, Sum::new()),
+            Self::Extreme(extremes) => extremes.resize(group_count, Extreme::Empty),
+            Self::Sample(ids) => ids.resize(group_count, 0),
+            Self::Concat(texts, _) => texts.resize(group_count, Concat::default()),
+        }
+    }
+
+    fn add(
+        &mut self,
+        aggregate: &CompiledAggregate,
+        groups: &[u32],
+        column: Column<'_>,
+        decoded: &mut Decoded,
+        context: &EvaluationContext,
+    ) -> Result<(), QueryError> {
+        match self {
+            Self::Count(counts) => {
+                for (row, &group) in groups.iter().enumerate() {
+                    let bound = column.is_bound(row);
+                    counts[group as usize] += u64::from(bound);
+                }
+                Ok(())
+            }
+            Self::Sum(sums, held) => {
+                let held = held.get_or_insert_with(|| Held::new(context.governor()));
+                add_to_sums((sums, held), groups, &column, decoded, context)
+            }
+            Self::Extreme(extremes) => {
+                let ids = column.into_ids(groups.len(), context)?;
+                let largest = matches!(aggregate.function, Function::Max);
+                add_to_extremes(extremes, groups, &ids, largest, decoded, context)
+            }
+            Self::Sample(samples) => {
+                let ids = column.into_ids(groups.len(), context)?;
+                for (&group, id) in groups.iter().zip(ids) {
+                    let sample = &mut samples[group as usize];
+                    if *sample == 0 {
+                        *sample = id;
+                    }
+                }
+                Ok(())
+            }
+            Self::Concat(texts, held) => {
+                let held = held.get_or_insert_with(|| Held::new(context.governor()));
+                let Function::GroupConcat { separator } = &aggregate.function else {
+                    unreachable!("only GROUP_CONCAT concatenates");
+                };
+                decoded.require(context, &[&column], |_, id| {
+                    !matches!(id.kind(), TermKind::BlankNode | TermKind::Triple)
+                })?;
+                for (row, &group) in groups.iter().enumerate() {
+                    texts[group as usize].add_text(&column, row, decoded, separator, held)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn add_to_sums(
+    (sums, held): (&mut [Sum], &mut Held),
+    groups: &[u32],
+    column: &Column<'_>,
+    decoded: &mut Decoded,
+    context: &EvaluationContext,
+) -> Result<(), QueryError> {
+    let may_be_number =
+        |id: TermId| matches!(id.kind(), TermKind::TypedLiteral | TermKind::Computed);
+    decoded.require(context, &[column], |_, id| may_be_number(id))?;
+    for (row, &group) in groups.iter().enumerate() {
+        let number = match column.id(row) {
+            Some(id) if id.kind().is_inline() => Number::from_inline(id).map(Value::from),
+            Some(id) if !may_be_number(id) => None,
+            _ => column.value(row, decoded).filter(Value::is_numeric),
+        };
+        let sum = &mut sums[group as usize];
+        let before = sum.long_bytes();
+        sum.add(number);
+        let after = sum.long_bytes();
+        if after != before {
+            held.set(held.bytes() + after - before)?;
+        }
+        if row.is_multiple_of(CHECK_ROWS) && after > 0 {
+            context.check()?;
+        }
+    }
+    Ok(())
+}
+
+fn add_to_extremes(
+    extremes: &mut [Extreme],
+    groups: &[u32],
+    ids: &[u64],
+    largest: bool,
+    decoded: &mut Decoded,
+    context: &EvaluationContext,
+) -> Result<(), QueryError> {
+    // Texts are read only if some comparison needs them, and then for the whole batch at once.
+    let mut has_text = false;
+    for (row, (&group, &id)) in groups.iter().zip(ids).enumerate() {
+        let id = TermId(id);
+        let extreme = &mut extremes[group as usize];
+        let best = match *extreme {
+            Extreme::Error => continue,
+            _ if !id.is_bound() => {
+                *extreme = Extreme::Error;
+                continue;
+            }
+            Extreme::Empty => {
+                *extreme = Extreme::Term(id);
+                continue;
+            }
+            Extreme::Term(best) => best,
+        };
+        let ordering = match compare_ids(id, best, context) {
+            Some(ordering) => ordering,
+            None => {
+                if !has_text {
+                    let rest = ids[row..].iter().map(|&id| TermId(id));
+                    let bests =
+                        groups[row..]
+                            .iter()
+                            .filter_map(|&group| match extremes[group as usize] {
+                                Extreme::Term(id) => Some(id),
+                                Extreme::Empty | Extreme::Error => None,
+                            });
+                    let wanted = rest.chain(bests);
+                    let wanted = wanted.filter(|id| id.is_bound() && !id.kind().is_inline());
+                    decoded.add(context, wanted.collect())?;
+                    has_text = true;
+                }
+                let (a, b) = (decoded.value(id), decoded.value(best));
+                let (a, b) = a.zip(b).expect("bound ids have values");
+                compare_values(&a, &b)
+            }
+        };
+        if ordering
+            == if largest {
+                std::cmp::Ordering::Greater
+            } else {
+                std::cmp::Ordering::Less
+            }
+        {
+            extremes[group as usize] = Extreme::Term(id);
+        }
+    }
+    Ok(())
+}
+
+impl Sum {
+    fn new() -> Self {
+        Self {
+            total: Some(Value::integer(0)),
+            count: 0,
+        }
+    }
+
+    fn add(&mut self, number: Option<Value<'_>>) {
+        self.count += 1;
+        self.total = match (&self.total, number) {
+            (Some(total), Some(number)) => arithmetic(Arithmetic::Add, total, &number),
+            _ => None,
+        };
+    }
+
+    /// Returns the additional memory of the total if it is a long number.
+    fn long_bytes(&self) -> usize {
+        match &self.total {
+            Some(Value::Exact(exact)) => exact.memory_bytes(),
+            _ => 0,
+        }
+    }
+
+    fn outcome(&self, is_average: bool) -> Option<Value<'static>> {
+        let total = self.total.clone()?;
+        if !is_average || self.count == 0 {
+            return Some(total);
+        }
+        arithmetic(Arithmetic::Divide, &total, &Value::integer(self.count))
+    }
+}
+
+impl Concat {
+    /// Adds a row's term as returned by `STR` (SPARQL 1.2 §19.8.7.6). A term without such a text is an
+    /// error.
+    fn add_text(
+        &mut self,
+        column: &Column<'_>,
+        row: usize,
+        decoded: &Decoded,
+        separator: &str,
+        held: &mut Held,
+    ) -> Result<(), QueryError> {
+        let kind = column.id(row).map(TermId::kind);
+        if matches!(kind, Some(TermKind::BlankNode | TermKind::Triple)) {
+            return self.add(None, separator, held);
+        }
+        // Avoids copying strings.
+        let value = column.value(row, decoded);
+        if let Some(text) = value.as_ref().and_then(Text::of) {
+            return self.add(Some(text.text), separator, held);
+        }
+        let term = column.term(row, decoded);
+        self.add(term.as_deref().and_then(spelling), separator, held)
+    }
+
+    fn add(
+        &mut self,
+        text: Option<&str>,
+        separator: &str,
+        held: &mut Held,
+    ) -> Result<(), QueryError> {
+        let Some(text) = text else {
+            self.error = true;
+            return Ok(());
+        };
+        let separator = if self.count > 0 { separator } else { "" };
+        let length = self.text.len() + separator.len() + text.len();
+        if length > self.text.capacity() {
+            // Copying the text and making a term of it briefly takes the same memory again.
+            let capacity = length.max(2 * self.text.capacity());
+            held.add(capacity - self.text.capacity())?;
+            self.text.reserve_exact(capacity - self.text.len());
+        }
+        self.text.push_str(separator);
+        self.text.push_str(text);
+        self.count += 1;
+        Ok(())
+    }
+
+    fn finish(self) -> Option<Value<'static>> {
+        (!self.error).then(|| self.text.into())
+    }
+}
+
+#[cfg(test)]
+mod tests;

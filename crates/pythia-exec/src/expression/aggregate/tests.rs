@@ -1,0 +1,232 @@
+use oxrdf::{Literal, Term};
+use spargebra::SparqlParser;
+use spargebra::algebra::GraphPattern;
+
+use super::*;
+use crate::expression::exists::no_exists;
+use crate::expression::testing::{context, term, variables};
+use crate::limits::governor::Governor;
+
+fn aggregate(text: &str) -> AggregateExpression {
+    let query = format!("SELECT ({text} AS ?result) {{ }}");
+    let query = SparqlParser::new().parse_query(&query).expect("a query");
+    let spargebra::Query::Select { mut pattern, .. } = query else {
+        panic!("no SELECT");
+    };
+    loop {
+        pattern = match pattern {
+            GraphPattern::Project { inner, .. } | GraphPattern::Extend { inner, .. } => *inner,
+            GraphPattern::Group { mut aggregates, .. } => return aggregates.remove(0).1,
+            other => panic!("no aggregate in {other}"),
+        };
+    }
+}
+
+/// Returns the results of groups 0, 1, … of rows `(group, ?x)`.
+fn outcomes(text: &str, rows: &[(u32, &str)], group_count: usize) -> Vec<String> {
+    let bound = rows
+        .iter()
+        .filter(|(_, text)| *text != "UNDEF")
+        .map(|(_, text)| term(text));
+    let context = context(bound.step_by(2).collect::<Vec<_>>());
+    let compiled =
+        CompiledAggregate::compile(&aggregate(text), &variables(&["x"]), &context, &no_exists);
+    let compiled = compiled.expect("compiled");
+    let mut accumulator = CompiledAggregate::accumulators(&[compiled].into()).remove(0);
+    for batch in rows.chunks(2) {
+        let groups: Vec<u32> = batch.iter().map(|(group, _)| *group).collect();
+        let ids = batch.iter().map(|(_, text)| match *text {
+            "UNDEF" => 0,
+            text => context.intern(term(text)).expect("interned").0,
+        });
+        let ids: Vec<u64> = ids.collect();
+        accumulator
+            .update(&groups, group_count, &[&ids], &context)
+            .expect("updated");
+    }
+    accumulator.finish(group_count, &context).expect("finished");
+    let ids = accumulator
+        .outcomes(0..group_count, &context)
+        .expect("outcomes");
+    ids.into_iter()
+        .map(|id| match id {
+            0 => "nothing".to_owned(),
+            id => context.decode(&[TermId(id)]).expect("decoded")[0].to_string(),
+        })
+        .collect()
+}
+
+fn check(text: &str, rows: &[(u32, &str)], expected: &[&str]) {
+    let shown = |text: &&str| match *text {
+        "nothing" => "nothing".to_owned(),
+        text => Term::to_string(&term(text)),
+    };
+    let expected: Vec<String> = expected.iter().map(shown).collect();
+    assert_eq!(
+        outcomes(text, rows, expected.len()),
+        expected,
+        "{text} over {rows:?}"
+    );
+}
+
+#[test]
+fn empty_groups_have_the_neutral_outcome() {
+    for (text, expected) in [
+        ("COUNT(*)", "0"),
+        ("COUNT(?x)", "0"),
+        ("SUM(?x)", "0"),
+        ("AVG(?x)", "0"),
+        ("MIN(?x)", "nothing"),
+        ("SAMPLE(?x)", "nothing"),
+        ("GROUP_CONCAT(?x)", "\"\""),
+    ] {
+        check(text, &[], &[expected]);
+    }
+}
+
+#[test]
+fn counts() {
+    let rows = [
+        (0, "1"),
+        (1, "1"),
+        (0, "UNDEF"),
+        (0, "1"),
+        (0, "1.0"),
+        (1, "2"),
+    ];
+    check("COUNT(*)", &rows, &["4", "2"]);
+    check("COUNT(DISTINCT *)", &rows, &["3", "2"]);
+    check("COUNT(?x)", &rows, &["3", "2"]);
+    check("COUNT(DISTINCT ?x)", &rows, &["2", "2"]);
+    check("COUNT(1/(?x - 1))", &rows, &["0", "1"]);
+}
+
+#[test]
+fn sums_promote_and_errors_spread() {
+    let rows = [
+        (0, "1"),
+        (1, "1"),
+        (0, "0.5"),
+        (1, "\"a\""),
+        (0, "1"),
+        (2, "\"2\"^^<http://www.w3.org/2001/XMLSchema#byte>"),
+    ];
+    check("SUM(?x)", &rows, &["2.5", "nothing", "2"]);
+    check("SUM(DISTINCT ?x)", &rows, &["1.5", "nothing", "2"]);
+    check(
+        "AVG(?x)",
+        &rows,
+        &[
+            "0.833333333333333333",
+            "nothing",
+            "\"2\"^^<http://www.w3.org/2001/XMLSchema#decimal>",
+        ],
+    );
+    check(
+        "SUM(?x)",
+        &[(0, "9223372036854775807"), (0, "1")],
+        &["9223372036854775808"],
+    );
+    check("SUM(?x)", &[(0, "UNDEF"), (0, "1")], &["nothing"]);
+}
+
+#[test]
+fn extremes_give_the_term_back() {
+    let rows = [
+        (0, "2"),
+        (0, "01"),
+        (0, "1.5"),
+        (1, "\"b\""),
+        (1, "\"a\"@en"),
+        (1, "\"c\""),
+        (2, "UNDEF"),
+        (2, "1"),
+    ];
+    check("MIN(?x)", &rows, &["01", "\"a\"@en", "nothing"]);
+    check("MAX(?x)", &rows, &["2", "\"c\"", "nothing"]);
+    check(
+        "MAX(DISTINCT ?x)",
+        &[(0, "<urn:a>"), (0, "1"), (0, "\"z\"")],
+        &["1"],
+    );
+    check("SAMPLE(?x)", &rows, &["2", "\"b\"", "1"]);
+    check("MIN(STRLEN(?x))", &[(0, "\"abc\""), (0, "\"d\"")], &["1"]);
+}
+
+#[test]
+fn concatenation() {
+    let rows = [
+        (0, "\"a\""),
+        (0, "\"b\""),
+        (0, "\"a\""),
+        (1, "\"a\"@en"),
+        (1, "\"b\"@en"),
+        (2, "1"),
+    ];
+    check(
+        "GROUP_CONCAT(?x)",
+        &rows,
+        &["\"a b a\"", "\"a b\"", "\"1\""],
+    );
+    check(
+        "GROUP_CONCAT(DISTINCT ?x; SEPARATOR=\"\")",
+        &rows,
+        &["\"ab\"", "\"ab\"", "\"1\""],
+    );
+    check(
+        "GROUP_CONCAT(STR(?x))",
+        &rows,
+        &["\"a b a\"", "\"a b\"", "\"1\""],
+    );
+}
+
+/// Adds rows of these terms to the groups in turn.
+fn add(
+    text: &str,
+    terms: Vec<Term>,
+    groups: usize,
+    context: &EvaluationContext,
+) -> Result<(), QueryError> {
+    let columns = variables(&["x"]);
+    let compiled = CompiledAggregate::compile(&aggregate(text), &columns, context, &no_exists)?;
+    let mut accumulator = CompiledAggregate::accumulators(&[compiled].into()).remove(0);
+    let rows = 0..terms.len();
+    let of_row: Vec<u32> = rows.map(|row| (row % groups) as u32).collect();
+    let resolved = |term: &Term| context.resolver().resolve(term.as_ref());
+    let ids = terms
+        .iter()
+        .map(|term| resolved(term).map(|id| id.expect("a stored term").0));
+    let ids: Vec<u64> = ids.collect::<Result<_, _>>()?;
+    accumulator.update(&of_row, groups, &[&ids], context)?;
+    accumulator.finish(groups, context)
+}
+
+#[test]
+fn long_sums_of_many_groups_are_charged_for() {
+    let long = "7".repeat(8000);
+    let value = term(&long);
+    for text in ["SUM(?x)", "AVG(?x)"] {
+        for (groups, fits) in [(50, true), (2000, false)] {
+            let governor = Arc::new(Governor::with_memory(1 << 20));
+            let context = context([value.clone()]).with_governor(Arc::clone(&governor));
+            let added = add(text, vec![value.clone(); 2000], groups, &context);
+            match added {
+                Ok(()) => assert!(fits, "{text}"),
+                Err(QueryError::Memory(_)) => assert!(!fits, "{text}"),
+                Err(error) => panic!("{error}"),
+            }
+            assert!(governor.memory_used() < 1 << 16, "it was given back");
+        }
+    }
+}
+
+#[test]
+fn arguments_of_large_batches_are_evaluated_in_parts() {
+    let text = |row: usize| Literal::new_simple_literal(format!("{row:01000}")).into();
+    let terms: Vec<Term> = (0..16_384).map(text).collect();
+    for aggregate in ["COUNT(STRLEN(?x))", "MAX(STRLEN(?x))", "MIN(?x)"] {
+        let governor = Arc::new(Governor::with_memory(8 << 20));
+        let context = context(terms.clone()).with_governor(governor);
+        add(aggregate, terms.clone(), 1, &context).expect(aggregate);
+    }
+}

@@ -1,0 +1,366 @@
+//! The environment of an expression: the dictionary, the query's own terms, its start time, its base IRI
+//! and custom functions.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use oxiri::Iri;
+use oxrdf::{NamedNode, Term};
+use oxsdatatypes::DateTime;
+use parking_lot::Mutex;
+use pythia_rdf::inline::inline_to_literal;
+use pythia_rdf::{TermId, TermKind, term_text_bytes};
+use rand::rngs::StdRng;
+use rand::{RngCore, SeedableRng};
+
+use super::table::{TermResolver, TermTable};
+use super::value::Value;
+use super::warnings::Warnings;
+use crate::error::QueryError;
+use crate::limits::governor::{Governor, Working};
+use crate::service::ServiceHandler;
+
+/// A custom function of the embedding program. Its arguments are bound, and `None` is an error.
+pub type CustomFunction = Arc<dyn Fn(&[Term]) -> Option<Term> + Send + Sync>;
+
+/// Custom functions of the embedding program, by IRI.
+pub type CustomFunctions = HashMap<NamedNode, CustomFunction>;
+
+/// State shared by all expressions of a query. Cheap to clone.
+#[derive(Clone)]
+pub struct EvaluationContext {
+    resolver: Arc<dyn TermResolver>,
+    terms: Arc<TermTable>,
+    now: DateTime,
+    base_iri: Option<Arc<Iri<String>>>,
+    functions: Arc<CustomFunctions>,
+    governor: Arc<Governor>,
+    /// Distinguishes the blank nodes of this query from those of every other.
+    blank_node_seed: u64,
+    random: Arc<Mutex<StdRng>>,
+    /// The running query, for `EXISTS`. Expressions do not know its type.
+    query: Arc<OnceLock<Weak<dyn Any + Send + Sync>>>,
+    exists_made: Arc<AtomicUsize>,
+    /// Hints for the query's author that are not errors.
+    warnings: Arc<Mutex<Warnings>>,
+    /// Sends requests to the endpoints of `SERVICE`.
+    service: Option<Arc<dyn ServiceHandler>>,
+}
+
+impl EvaluationContext {
+    /// Makes a context over a dictionary. `now` is the result of `NOW()` for the whole query. `seed` is the
+    /// random seed of `RAND`, `UUID` and `BNODE`: [`random_seed`], except in tests.
+    pub fn new(resolver: Arc<dyn TermResolver>, now: DateTime, seed: [u8; 32]) -> Self {
+        let mut random = StdRng::from_seed(seed);
+        Self {
+            resolver,
+            terms: Arc::new(TermTable::new()),
+            now,
+            base_iri: None,
+            functions: Arc::default(),
+            governor: Arc::new(Governor::unlimited()),
+            blank_node_seed: random.next_u64(),
+            random: Arc::new(Mutex::new(random)),
+            query: Arc::default(),
+            exists_made: Arc::default(),
+            warnings: Arc::default(),
+            service: None,
+        }
+    }
+
+    /// Sets the base against which `IRI("…")` resolves.
+    #[must_use]
+    pub fn with_base_iri(mut self, base_iri: Option<Iri<String>>) -> Self {
+        self.base_iri = base_iri.map(Arc::new);
+        self
+    }
+
+    /// Sets the custom functions.
+    #[must_use]
+    pub fn with_functions(mut self, functions: Arc<CustomFunctions>) -> Self {
+        self.functions = functions;
+        self
+    }
+
+    /// Sets the client for the endpoints of `SERVICE`.
+    #[must_use]
+    pub fn with_service(mut self, service: Option<Arc<dyn ServiceHandler>>) -> Self {
+        self.service = service;
+        self
+    }
+
+    /// Sets the query's limits.
+    #[must_use]
+    pub fn with_governor(mut self, governor: Arc<Governor>) -> Self {
+        self.governor = governor;
+        self
+    }
+
+    /// Adds the terms that another process has looked up for the query, with their ids.
+    pub fn with_terms(self, terms: Vec<(Term, TermId)>) -> Result<Self, QueryError> {
+        self.terms.restore(terms, &self.governor)?;
+        Ok(self)
+    }
+
+    /// Returns the query's limits.
+    pub fn governor(&self) -> &Arc<Governor> {
+        &self.governor
+    }
+
+    /// Errors once the query is cancelled or past its deadline.
+    pub fn check(&self) -> Result<(), QueryError> {
+        self.governor.check()
+    }
+
+    /// Returns the terms that this query has computed.
+    pub fn terms(&self) -> &Arc<TermTable> {
+        &self.terms
+    }
+
+    /// Returns the dictionary.
+    pub fn resolver(&self) -> &dyn TermResolver {
+        &*self.resolver
+    }
+
+    /// Returns the time at which the query started.
+    pub fn now(&self) -> DateTime {
+        self.now
+    }
+
+    /// Returns the query's base IRI.
+    pub fn base_iri(&self) -> Option<&Iri<String>> {
+        self.base_iri.as_deref()
+    }
+
+    /// Returns a custom function.
+    pub fn function(&self, name: &NamedNode) -> Option<&CustomFunction> {
+        self.functions.get(name)
+    }
+
+    /// Returns the client for the endpoints of `SERVICE`.
+    pub fn service(&self) -> Option<&Arc<dyn ServiceHandler>> {
+        self.service.as_ref()
+    }
+
+    /// Adds a warning unless it was added before.
+    pub fn warn(&self, warning: String) {
+        self.warnings.lock().add(warning);
+    }
+
+    /// Returns the warnings so far, one per line. If there are many, only the first ones.
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().lines()
+    }
+
+    /// Returns the warnings so far.
+    pub fn warned(&self) -> Warnings {
+        self.warnings.lock().clone()
+    }
+
+    /// Sets the query that these expressions are part of.
+    pub fn attach(&self, query: Weak<dyn Any + Send + Sync>) {
+        self.query.get_or_init(|| query);
+    }
+
+    /// Returns the query that these expressions are part of, if it runs.
+    pub fn query(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.query.get().and_then(Weak::upgrade)
+    }
+
+    /// Returns a new number for an `EXISTS` of the query.
+    pub fn number_exists(&self) -> usize {
+        self.exists_made.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns the number of `EXISTS` tests that the query has so far.
+    pub fn exists_made(&self) -> usize {
+        self.exists_made.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number that distinguishes the blank nodes of this query from those of others.
+    pub fn blank_node_seed(&self) -> u64 {
+        self.blank_node_seed
+    }
+
+    /// Returns a new random generator, different for every call.
+    pub fn random(&self) -> StdRng {
+        StdRng::from_rng(&mut *self.random.lock())
+    }
+
+    /// Returns the id of a term, which is added to the query's table if it has none yet.
+    pub fn intern(&self, term: Term) -> Result<TermId, QueryError> {
+        self.terms.intern(term, &*self.resolver, &self.governor)
+    }
+
+    /// Returns the ids of terms in order, like [`Self::intern`]. The dictionary's pages are read in one
+    /// batch.
+    pub fn intern_all(&self, terms: Vec<Term>) -> Result<Vec<TermId>, QueryError> {
+        self.terms
+            .intern_all(terms, &*self.resolver, &self.governor)
+    }
+
+    /// Returns the id of a value's canonical term.
+    pub fn intern_value(&self, value: Value<'_>) -> Result<TermId, QueryError> {
+        match value.to_inline() {
+            Some(id) => Ok(id),
+            None => self.intern(value.into_term()),
+        }
+    }
+
+    /// Returns the terms of bound ids of any kind, in order. Sorted, distinct ids are fastest: the
+    /// dictionary's pages are read in batches.
+    pub fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
+        if ids.iter().all(|id| id.kind().is_dictionary()) {
+            return self.decode_stored(ids);
+        }
+        let select = |kind: fn(TermKind) -> bool| {
+            let matching = ids.iter().copied().filter(|id| kind(id.kind()));
+            matching.collect::<Vec<_>>()
+        };
+        let stored = select(TermKind::is_dictionary);
+        let mut stored = self.decode_stored(&stored)?.into_iter();
+        let computed = select(|kind| kind == TermKind::Computed);
+        let mut computed = self.terms.terms(&computed).into_iter();
+        let terms = ids.iter().map(|id| {
+            let term = match id.kind() {
+                TermKind::Computed => computed.next(),
+                kind if kind.is_dictionary() => stored.next(),
+                _ => inline_to_literal(*id).map(Term::from),
+            };
+            term.expect("every bound id has a term")
+        });
+        Ok(terms.collect())
+    }
+}
+
+/// Number of terms that are read from the dictionary between checks of the deadline.
+const DECODED: usize = 4096;
+/// Number of charged terms that are read first, while their length is unknown.
+const DECODED_FIRST: usize = 64;
+/// Approximate bytes that are read before they are charged for, estimated from the previous terms.
+const DECODED_BYTES: usize = 1 << 20;
+
+impl EvaluationContext {
+    /// Does the same as [`Self::decode`] and charges for the terms: their texts and `each_bytes` per term.
+    /// Reads a few terms first, then as many at a time as the previous lengths allow.
+    pub fn decode_charged(
+        &self,
+        ids: &[TermId],
+        each_bytes: usize,
+        charge: &mut Working,
+    ) -> Result<Vec<Term>, QueryError> {
+        let mut terms = Vec::with_capacity(ids.len());
+        let (mut rest, mut count) = (ids, DECODED_FIRST);
+        while !rest.is_empty() {
+            self.check()?;
+            let (part, after) = rest.split_at(count.min(rest.len()));
+            let part = self.decode(part)?;
+            let texts_bytes: usize = part.iter().map(term_text_bytes).sum();
+            charge.add(texts_bytes + part.len() * each_bytes)?;
+            let fitting = DECODED_BYTES * part.len() / texts_bytes.max(1);
+            count = fitting.clamp(1, 8 * part.len()).min(DECODED);
+            terms.extend(part);
+            rest = after;
+        }
+        Ok(terms)
+    }
+
+    fn decode_stored(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
+        if ids.len() <= DECODED {
+            return self.resolver.decode(ids);
+        }
+        let mut terms = Vec::with_capacity(ids.len());
+        for part in ids.chunks(DECODED) {
+            self.check()?;
+            terms.extend(self.resolver.decode(part)?);
+        }
+        Ok(terms)
+    }
+}
+
+/// Returns 256 random bits, different for every call, from the entropy that the standard library seeds its
+/// hash maps with.
+pub fn random_seed() -> [u8; 32] {
+    let mut seed = [0; 32];
+    for part in seed.chunks_exact_mut(8) {
+        part.copy_from_slice(&RandomState::new().hash_one(0_u8).to_ne_bytes());
+    }
+    seed
+}
+
+impl fmt::Debug for EvaluationContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EvaluationContext")
+            .field("now", &self.now)
+            .field("base_iri", &self.base_iri)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oxrdf::{Literal, TermRef};
+
+    use super::*;
+
+    /// Texts of one length, and the sizes of the requested batches.
+    struct Texts {
+        bytes: usize,
+        asked: Mutex<Vec<usize>>,
+    }
+
+    impl TermResolver for Texts {
+        fn resolve(&self, _: TermRef<'_>) -> Result<Option<TermId>, QueryError> {
+            Ok(None)
+        }
+
+        fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
+            self.asked.lock().push(ids.len());
+            let text = |_: &TermId| Literal::new_simple_literal("x".repeat(self.bytes)).into();
+            Ok(ids.iter().map(text).collect())
+        }
+    }
+
+    /// Returns the sizes of the batches requested to decode `count` texts, and whether they fit into 8 MiB.
+    fn asked(bytes: usize, count: u64) -> (Vec<usize>, bool) {
+        let texts = Arc::new(Texts {
+            bytes,
+            asked: Mutex::default(),
+        });
+        let governor = Arc::new(Governor::with_memory(8 << 20));
+        let resolver: Arc<dyn TermResolver> = Arc::<Texts>::clone(&texts);
+        let context = EvaluationContext::new(resolver, DateTime::now(), [0; 32]);
+        let context = context.with_governor(Arc::clone(&governor));
+        let ids: Vec<TermId> = (0..count)
+            .map(|n| TermId::new(TermKind::String, n))
+            .collect();
+        let mut charge = Working::new(&governor);
+        let decoded = context.decode_charged(&ids, 0, &mut charge);
+        let fits = match decoded {
+            Ok(terms) => terms.len() == ids.len(),
+            Err(error) => {
+                assert!(matches!(error, QueryError::Memory(_)));
+                false
+            }
+        };
+        (texts.asked.lock().clone(), fits)
+    }
+
+    #[test]
+    fn long_texts_are_charged_for_a_few_at_a_time() {
+        let (asked, fits) = asked(200_000, 65_536);
+        assert_eq!((asked, fits), (vec![64], false));
+        let (asked, fits) = self::asked(20_000, 300);
+        assert_eq!((asked[..2].to_vec(), fits), (vec![64, 52], true));
+    }
+
+    #[test]
+    fn short_texts_are_read_in_large_batches() {
+        let (asked, fits) = asked(20, 65_536);
+        assert!(fits && asked.len() <= 18, "{asked:?}");
+    }
+}

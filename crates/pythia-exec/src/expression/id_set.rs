@@ -1,0 +1,250 @@
+//! The ids that can make a filter true: sorted ranges of ids that a scan may be limited to.
+//!
+//! The ranges are a superset, so the filter is still needed. Terms of other kinds that may satisfy it (a
+//! number too large for an id, a date without timezone) are in ranges of their own.
+
+use std::ops::Range;
+
+use pythia_rdf::{TermId, TermKind};
+use pythia_store::statistics::KindSet;
+use spargebra::algebra::Function;
+
+use super::compare::{Comparison, TRUE};
+use super::id_range::{IdRanges, STRETCH_SHIFT};
+use super::node::{Call, ConstantComparison, IdStrategy, Node};
+use super::value::Value;
+use crate::error::QueryError;
+
+/// Sorted ranges of ids that do not touch each other.
+pub type IdSet = Vec<Range<u64>>;
+
+/// Returns ids of a dictionary kind, in two ranges that contain all ids whose keys start with some bytes.
+pub type PrefixIds<'a> = &'a dyn Fn(TermKind, &[u8]) -> Result<[Range<u64>; 2], QueryError>;
+
+/// Returns the ids of `column`, which holds terms of these kinds, for which the node may be true; `None` if
+/// that is possible for all.
+pub(crate) fn may_be_true(
+    node: &Node,
+    column: usize,
+    kinds: KindSet,
+    ids: PrefixIds<'_>,
+) -> Result<Option<IdSet>, QueryError> {
+    Ok(match node {
+        Node::And(children) => {
+            let mut all: Option<IdSet> = None;
+            for child in children {
+                let Some(set) = may_be_true(child, column, kinds, ids)? else {
+                    continue;
+                };
+                all = Some(match all {
+                    Some(before) => intersection(&before, &set),
+                    None => set,
+                });
+            }
+            all
+        }
+        Node::Or(children) => {
+            let mut any = IdSet::new();
+            for child in children {
+                let Some(set) = may_be_true(child, column, kinds, ids)? else {
+                    return Ok(None);
+                };
+                any.extend(set);
+            }
+            Some(normal(any))
+        }
+        Node::CompareConstant(comparison) if comparison.column == column => {
+            compared(comparison, kinds)
+        }
+        Node::InIris(found, iris) if *found == column => {
+            Some(normal(iris.iter().map(|&id| id..id + 1).collect()))
+        }
+        Node::Call(call) => match prefix_test(call, column) {
+            Some((prefix, of_str)) => Some(starting_with(&prefix, of_str, ids)?),
+            None => None,
+        },
+        _ => None,
+    })
+}
+
+fn compared(comparison: &ConstantComparison, kinds: KindSet) -> Option<IdSet> {
+    let ConstantComparison {
+        operator, constant, ..
+    } = comparison;
+    let one = constant.id.0..constant.id.0 + 1;
+    match &comparison.strategy {
+        _ if *operator == Comparison::NotEqual => None,
+        IdStrategy::SameId => Some(vec![one]),
+        IdStrategy::Ranges(ranges) => Some(in_ranges(ranges, &constant.value, kinds)),
+        // A string equals only itself.
+        IdStrategy::Each => match (operator, &constant.value) {
+            (Comparison::Equal, Value::String(_)) => Some(vec![one]),
+            _ => None,
+        },
+    }
+}
+
+fn in_ranges(ranges: &IdRanges, constant: &Value<'_>, kinds: KindSet) -> IdSet {
+    use TermKind as K;
+    let (ordered, others): (&[K], &[K]) = match constant {
+        Value::Number(_) => (
+            &[K::Integer, K::DerivedInteger, K::Decimal],
+            &[K::TypedLiteral, K::Double, K::Float],
+        ),
+        _ => (&[K::Date, K::DateTime, K::GYear], &[K::TypedLiteral]),
+    };
+    let there = |kind: &&K| kinds.contains(**kind);
+    let mut set: IdSet = others
+        .iter()
+        .filter(there)
+        .map(|&kind| all_of(kind))
+        .collect();
+    let between = ranges.between.unwrap_or(TRUE);
+    for kind in ordered.iter().filter(there) {
+        let Range { start, end } = all_of(*kind);
+        for stretch in start >> STRETCH_SHIFT..((end - 1) >> STRETCH_SHIFT) + 1 {
+            let (first, after) = (stretch << STRETCH_SHIFT, (stretch + 1) << STRETCH_SHIFT);
+            let Some(bounds) = ranges.bounds(stretch) else {
+                set.push(first..after);
+                continue;
+            };
+            let lower = bounds.lower.clamp(first, after);
+            let upper = bounds.upper.clamp(lower, after);
+            let parts = [
+                (ranges.less, first..lower),
+                (between, lower..upper),
+                (ranges.greater, upper..after),
+            ];
+            let accepted = parts.into_iter().filter(|(truth, _)| *truth == TRUE);
+            set.extend(accepted.map(|(_, ids)| ids));
+        }
+    }
+    normal(set)
+}
+
+/// Returns all ids of a kind.
+fn all_of(kind: TermKind) -> Range<u64> {
+    let first = TermId::new(kind, 0).0;
+    first..TermId::new(kind, TermId::PAYLOAD_MAX).0 + 1
+}
+
+/// Returns the constant prefix that a call requires of the column's text, and whether it applies to `STR`
+/// of the column.
+fn prefix_test(call: &Call, column: usize) -> Option<(String, bool)> {
+    let (text, constant) = match (&call.function, &call.arguments[..]) {
+        (Function::StrStarts | Function::Regex, [text, Node::Constant(constant)]) => {
+            (text, constant)
+        }
+        _ => return None,
+    };
+    let Value::String(argument) = &constant.value else {
+        return None;
+    };
+    let of_str = match text {
+        Node::Variable(found) if *found == column => false,
+        Node::Call(inner) => match (&inner.function, &inner.arguments[..]) {
+            (Function::Str, [Node::Variable(found)]) if *found == column => true,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let prefix = match call.function {
+        Function::Regex => literal_prefix(argument)?,
+        _ => argument.to_string(),
+    };
+    // Keys of some kinds encode NUL differently.
+    (!prefix.is_empty() && !prefix.contains('\0')).then_some((prefix, of_str))
+}
+
+/// Returns the text that every match of a regular expression starts with, at the start of the subject.
+fn literal_prefix(pattern: &str) -> Option<String> {
+    let rest = pattern.strip_prefix('^')?;
+    if rest.contains('|') {
+        return None;
+    }
+    let special = |c: char| "\\^$.|?*+()[]{}".contains(c);
+    let end = rest.find(special).unwrap_or(rest.len());
+    let mut prefix = rest[..end].to_owned();
+    // A repeated character may occur zero times.
+    if rest[end..].starts_with(['?', '*', '+', '{']) {
+        prefix.pop();
+    }
+    Some(prefix)
+}
+
+fn starting_with(prefix: &str, of_str: bool, ids: PrefixIds<'_>) -> Result<IdSet, QueryError> {
+    use TermKind as K;
+    let mut set = IdSet::new();
+    let kinds: &[K] = if of_str {
+        &[K::Iri, K::String, K::LangString, K::TypedLiteral]
+    } else {
+        &[K::String, K::LangString]
+    };
+    for &kind in kinds {
+        set.extend(ids(kind, prefix.as_bytes())?);
+    }
+    if of_str {
+        // The text of an inline value does not follow the order of ids.
+        set.push(all_of(K::Boolean).start..all_of(K::Triple).start);
+    }
+    Ok(normal(set))
+}
+
+/// Returns the same ids as sorted ranges that do not touch.
+pub fn normal(mut ranges: IdSet) -> IdSet {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut set: IdSet = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match set.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => set.push(range),
+        }
+    }
+    set
+}
+
+/// Returns the ids that are in both sets.
+pub fn intersection(a: &[Range<u64>], b: &[Range<u64>]) -> IdSet {
+    let mut set = IdSet::new();
+    let (mut i, mut j) = (0, 0);
+    while i < a.len() && j < b.len() {
+        let both = a[i].start.max(b[j].start)..a[i].end.min(b[j].end);
+        if !both.is_empty() {
+            set.push(both);
+        }
+        if a[i].end < b[j].end {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_merged_and_cut() {
+        assert_eq!(normal(vec![5..7, 1..3, 3..4, 9..9]), [1..4, 5..7]);
+        assert_eq!(
+            intersection(&[1..4, 5..9], &[2..6, 8..20]),
+            [2..4, 5..6, 8..9]
+        );
+    }
+
+    #[test]
+    fn a_pattern_has_a_prefix_only_where_every_match_has() {
+        let prefix = |pattern| literal_prefix(pattern);
+        assert_eq!(prefix("^abc").as_deref(), Some("abc"));
+        assert_eq!(prefix("^abc.*d").as_deref(), Some("abc"));
+        assert_eq!(prefix("^abc?d").as_deref(), Some("ab"));
+        assert_eq!(prefix("^ab{0,2}").as_deref(), Some("a"));
+        assert_eq!(prefix("^ab\\.c").as_deref(), Some("ab"));
+        assert_eq!(prefix("abc"), None);
+        assert_eq!(prefix("^abc|d"), None);
+        assert_eq!(prefix("^(abc|d)"), None);
+    }
+}

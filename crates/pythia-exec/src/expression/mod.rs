@@ -1,0 +1,214 @@
+//! SPARQL expressions over columns of term ids.
+//!
+//! [`CompiledExpression`] evaluates a batch of rows at a time, [`aggregate`] aggregates groups of rows, and
+//! [`order`] makes the sort keys of `ORDER BY`. All work on raw ids ([`TermId`] bits, 0 = unbound) and
+//! fetch a term's text only if its kind and the operation require it, in sorted batches. Terms that a query
+//! computes get ids from its [`TermTable`], so equal terms always have equal ids within a query.
+//!
+//! An error of an expression is a value (unbound, or false in a filter). A [`QueryError`] means that the
+//! store failed or a construct is not supported.
+
+pub mod aggregate;
+mod cast;
+mod column;
+mod compare;
+mod compile;
+mod context;
+mod degree;
+mod digest;
+mod evaluate;
+mod exact;
+mod exists;
+mod function;
+mod id_loop;
+mod id_range;
+pub mod id_set;
+mod node;
+mod number;
+pub mod order;
+mod pattern;
+mod table;
+mod temporal;
+mod text;
+mod value;
+mod warnings;
+
+#[cfg(test)]
+mod differential;
+#[cfg(test)]
+mod numerics;
+#[cfg(test)]
+mod rational;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+use oxrdf::Variable;
+use pythia_rdf::TermId;
+use pythia_store::statistics::KindSet;
+use spargebra::algebra::Expression;
+
+use crate::error::QueryError;
+
+pub use context::{CustomFunction, CustomFunctions, EvaluationContext, random_seed};
+pub use exact::Exact;
+pub(crate) use exact::written_units;
+pub use exists::{ExistsCompiler, ExistsTest};
+pub use number::{Arithmetic, Number};
+pub use table::{NoStore, TermResolver, TermTable};
+pub use temporal::{AnyDuration, Component, Temporal};
+pub use value::Value;
+pub use warnings::Warnings;
+
+use compare::TRUE;
+use evaluate::{Evaluator, Rows};
+use node::Node;
+
+/// A compiled expression that runs over batches of rows.
+pub struct CompiledExpression {
+    node: Node,
+}
+
+impl CompiledExpression {
+    /// Compiles an expression over rows with these columns. A variable that is not among them is unbound.
+    /// Constants are looked up in the dictionary, and parts without variables are evaluated.
+    pub fn compile(
+        expression: &Expression,
+        columns: &[Variable],
+        context: &EvaluationContext,
+    ) -> Result<Self, QueryError> {
+        Self::compile_with(expression, columns, context, &exists::no_exists)
+    }
+
+    /// Does the same as [`Self::compile`], with a compiler for `EXISTS`.
+    pub fn compile_with(
+        expression: &Expression,
+        columns: &[Variable],
+        context: &EvaluationContext,
+        exists: ExistsCompiler<'_>,
+    ) -> Result<Self, QueryError> {
+        Ok(Self {
+            node: compile::compile(expression, columns, context, exists)?,
+        })
+    }
+
+    /// Returns the column if the expression is just a variable.
+    pub fn as_column(&self) -> Option<usize> {
+        match self.node {
+            Node::Variable(column) => Some(column),
+            _ => None,
+        }
+    }
+
+    /// Returns the id if the expression is the same term in every row; [`TermId::UNBOUND`] if it is an
+    /// error in every row.
+    pub fn as_constant(&self) -> Option<TermId> {
+        match &self.node {
+            Node::Constant(constant) => Some(constant.id),
+            Node::Error => Some(TermId::UNBOUND),
+            _ => None,
+        }
+    }
+
+    /// Returns the ids of a column of terms of these kinds for which the expression may be true, as sorted
+    /// ranges; `None` if that is possible for all. `ids` looks up prefixes in the dictionary.
+    pub fn id_set(
+        &self,
+        column: usize,
+        kinds: KindSet,
+        ids: id_set::PrefixIds<'_>,
+    ) -> Result<Option<id_set::IdSet>, QueryError> {
+        id_set::may_be_true(&self.node, column, kinds, ids)
+    }
+
+    /// Returns whether the expression runs on ids alone in tight loops, without reading any text.
+    pub fn is_cheap(&self) -> bool {
+        self.node.is_cheap()
+    }
+
+    /// Returns whether the expression calls a function on terms that a row binds, and is best evaluated for
+    /// many rows in the order of their ids. False if it needs more from the store than terms.
+    pub fn looks_at_texts(&self) -> bool {
+        self.node.any(&|node| matches!(node, Node::Call(_)))
+            && !self
+                .node
+                .any(&|node| matches!(node, Node::Exists(_) | Node::Custom(_) | Node::Degree(..)))
+    }
+
+    /// Returns the ids of the results, 0 for errors. A term that is passed through keeps its id.
+    pub fn evaluate_ids(
+        &self,
+        columns: &[&[u64]],
+        rows: usize,
+        context: &EvaluationContext,
+    ) -> Result<Vec<u64>, QueryError> {
+        let mut ids = Vec::with_capacity(rows);
+        for_parts(columns, rows, context, |columns, rows| {
+            let mut evaluator = Evaluator::new(columns, context);
+            let column = evaluator.evaluate(&self.node, Rows::All(rows))?;
+            ids.extend(column.into_ids(rows, context)?);
+            Ok(())
+        })?;
+        Ok(ids)
+    }
+
+    /// Returns the values of the results, `None` for errors.
+    pub fn evaluate(
+        &self,
+        columns: &[&[u64]],
+        rows: usize,
+        context: &EvaluationContext,
+    ) -> Result<Vec<Option<Value<'static>>>, QueryError> {
+        let mut evaluator = Evaluator::new(columns, context);
+        let column = evaluator.evaluate(&self.node, Rows::All(rows))?;
+        evaluator
+            .decoded
+            .require(context, &[&column], |_, _| true)?;
+        let values = (0..rows).map(|row| {
+            let value = column.value(row, &evaluator.decoded);
+            value.map(Value::into_owned)
+        });
+        Ok(values.collect())
+    }
+
+    /// Returns which rows have a true effective boolean value.
+    pub fn filter(
+        &self,
+        columns: &[&[u64]],
+        rows: usize,
+        context: &EvaluationContext,
+    ) -> Result<Vec<bool>, QueryError> {
+        let mut keep = Vec::with_capacity(rows);
+        for_parts(columns, rows, context, |columns, rows| {
+            let mut evaluator = Evaluator::new(columns, context);
+            let truths = evaluator.truths(&self.node, Rows::All(rows))?;
+            keep.extend(truths.into_iter().map(|truth| truth == TRUE));
+            Ok(())
+        })?;
+        Ok(keep)
+    }
+}
+
+/// Number of rows of the parts in which large batches are evaluated. Parts bound the texts held at once,
+/// and the deadline is checked between them.
+const PART_ROWS: usize = 4096;
+
+fn for_parts(
+    columns: &[&[u64]],
+    rows: usize,
+    context: &EvaluationContext,
+    mut evaluate: impl FnMut(&[&[u64]], usize) -> Result<(), QueryError>,
+) -> Result<(), QueryError> {
+    if rows <= PART_ROWS {
+        context.check()?;
+        return evaluate(columns, rows);
+    }
+    for start in (0..rows).step_by(PART_ROWS) {
+        context.check()?;
+        let end = (start + PART_ROWS).min(rows);
+        let part: Vec<&[u64]> = columns.iter().map(|column| &column[start..end]).collect();
+        evaluate(&part, end - start)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! Describes plans for EXPLAIN.
+
+use std::fmt;
+
+use oxrdf::Variable;
+use pythia_rdf::TermId;
+use pythia_store::{End, GraphFilter};
+
+use super::operators::{
+    Aggregation, EachGraph, Endpoint, HashJoin, JoinKind, Operator, Pattern, Service, Slice, Sort,
+};
+use super::path_search::PathSearch;
+use super::step::{Access, GraphPosition, Position, SlotPattern, Step, StepKind};
+use crate::explain::{Explainer, PlanNode};
+
+impl Operator {
+    /// Returns the operator's name in plans.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Pattern(_) => "Pattern",
+            Self::HashJoin(join) => match join.kind {
+                JoinKind::Inner => "HashJoin",
+                JoinKind::Left(_) => "HashLeftJoin",
+                JoinKind::Minus => "HashMinus",
+            },
+            Self::Project(_) => "Project",
+            Self::Slice(_) => "Slice",
+            Self::RowLimit(_) => "RowLimit",
+            Self::Concatenate => "Union",
+            Self::Distinct => "Distinct",
+            Self::Sort(_) => "Sort",
+            Self::Aggregation(_) => "Group",
+            Self::EachGraph(_) => "EachGraph",
+            Self::Service(_) => "Service",
+            Self::PathSearch(_) => "PathSearch",
+        }
+    }
+
+    /// Writes the rest of the operator's line in EXPLAIN.
+    pub fn describe(&self, f: &mut impl fmt::Write) -> fmt::Result {
+        match self {
+            Self::Pattern(pattern) => pattern.describe(f),
+            Self::HashJoin(join) => join.describe(f),
+            Self::Project(project) => write!(f, "{:?}", project.columns),
+            Self::Slice(slice) => slice.describe(f),
+            Self::RowLimit(limit) => write!(f, "{}", limit.rows),
+            Self::Concatenate | Self::Distinct => Ok(()),
+            Self::Sort(sort) => sort.describe(f),
+            Self::Aggregation(aggregation) => write!(f, "{aggregation:?}"),
+            Self::EachGraph(EachGraph { graph, pattern, .. }) => {
+                write!(f, "{graph} {{ {pattern} }}")
+            }
+            Self::Service(service) => service.describe(f),
+            Self::PathSearch(search) => search.describe(f),
+        }
+    }
+
+    /// Describes the operator and its steps, without the operator's inputs.
+    pub fn explain(&self, explainer: &Explainer<'_>) -> PlanNode {
+        let mut detail = String::new();
+        self.describe(&mut detail).expect("a text takes all writes");
+        PlanNode {
+            steps: match self {
+                Self::Pattern(pattern) => describe_steps(&pattern.steps, &pattern.slots, explainer),
+                _ => Vec::new(),
+            },
+            ..PlanNode::new(self.name(), detail.trim_end())
+        }
+    }
+}
+
+impl Pattern {
+    fn describe(&self, f: &mut impl fmt::Write) -> fmt::Result {
+        let names: Vec<_> = self
+            .output
+            .iter()
+            .map(|s| self.slots[*s].to_string())
+            .collect();
+        write!(f, "[{}]", names.join(" "))
+    }
+}
+
+impl HashJoin {
+    fn describe(&self, f: &mut impl fmt::Write) -> fmt::Result {
+        write!(f, "on {:?}", self.keys)?;
+        if !self.maybe.is_empty() {
+            write!(f, " compatible {:?}", self.maybe)?;
+        }
+        Ok(())
+    }
+}
+
+impl Slice {
+    fn describe(&self, f: &mut impl fmt::Write) -> fmt::Result {
+        write!(f, "offset {}", self.start)?;
+        match self.length {
+            Some(length) => write!(f, " limit {length}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Sort {
+    fn describe(&self, f: &mut impl fmt::Write) -> fmt::Result {
+        for key in &self.keys {
+            let order = if key.descending { "desc" } else { "asc" };
+            write!(f, "{order}({:?}) ", key.expression)?;
+        }
+        match self.limit {
+            Some(limit) => write!(f, "first {limit}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Aggregation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let aggregates = self.aggregates.expressions.iter();
+        let aggregates: Vec<_> = aggregates.map(ToString::to_string).collect();
+        write!(f, "by {:?}: {}", self.keys, aggregates.join(", "))
+    }
+}
+
+impl Service {
+    fn describe(&self, f: &mut impl fmt::Write) -> fmt::Result {
+        let optional = if self.optional { "optional " } else { "" };
+        let silent = if self.silent { "silent " } else { "" };
+        write!(f, "{optional}{silent}")?;
+        match &self.endpoint {
+            Endpoint::Fixed(endpoint) => write!(f, "{endpoint}")?,
+            Endpoint::Column(column) => write!(f, "column {column}")?,
+        }
+        write!(f, " {{ {} }}", self.pattern)
+    }
+}
+
+impl PathSearch {
+    fn describe(&self, f: &mut impl fmt::Write) -> fmt::Result {
+        let direction = if self.flipped { " from the end" } else { "" };
+        write!(
+            f,
+            "{:?} {:?}{direction}, {} nodes a batch: {}",
+            self.rules.mode, self.rules.restrictor, self.rules.batch_nodes, self.text
+        )
+    }
+}
+
+/// Describes a pipeline.
+fn describe_steps(steps: &[Step], slots: &[Variable], explainer: &Explainer<'_>) -> Vec<PlanNode> {
+    let name = |slot: usize| slots[slot].to_string();
+    let position = |p: Position| match p {
+        Position::Constant(id) => explainer.term(id),
+        Position::Bound(slot) => format!("={}", name(slot)),
+        Position::New(slot) => name(slot),
+    };
+    let pattern = |p: &SlotPattern| {
+        let graph = match p.graph {
+            GraphPosition::Filter(GraphFilter::One(TermId(0))) => String::new(),
+            GraphPosition::Filter(GraphFilter::One(id)) => {
+                format!(" graph {}", explainer.term(id))
+            }
+            GraphPosition::Filter(filter) => format!(" graph {filter:?}"),
+            GraphPosition::Bound(slot) => format!(" graph ={}", name(slot)),
+            GraphPosition::New(slot) => format!(" graph {}", name(slot)),
+        };
+        let [s, p, o] = [p.subject, p.predicate, p.object].map(position);
+        format!("{s} {p} {o}{graph}")
+    };
+    let inside = |steps: &[Step]| describe_steps(steps, slots, explainer);
+    let explain_one = |step: &Step| {
+        let mut node = match &step.kind {
+            StepKind::Pattern(p, Access::Cached(end, attribute)) => {
+                let [s, predicate, o] = [p.subject, p.predicate, p.object].map(position);
+                let neighbour = match end {
+                    End::Subject => &o,
+                    End::Object => &s,
+                };
+                let value = match p.graph {
+                    GraphPosition::Filter(GraphFilter::One(id)) => explainer.term(id),
+                    GraphPosition::Filter(filter) => format!("{filter:?}"),
+                    GraphPosition::Bound(slot) => format!("={}", name(slot)),
+                    GraphPosition::New(slot) => name(slot),
+                };
+                let attribute = explainer.term(*attribute);
+                let detail = format!("{s} {predicate} {o} . {neighbour} {attribute} {value}");
+                PlanNode::new(format!("Cached({end:?})"), detail)
+            }
+            StepKind::Pattern(p, access) => PlanNode::new(format!("{access:?}"), pattern(p)),
+            StepKind::Ranges(p, order, ranges) => {
+                let detail = format!("{} in {} ranges", pattern(p), ranges.len());
+                PlanNode::new(format!("Ranges({order:?})"), detail)
+            }
+            StepKind::Intersect(slot, patterns) => {
+                let patterns: Vec<_> = patterns.iter().map(pattern).collect();
+                let detail = format!("{} in {}", name(*slot), patterns.join(" . "));
+                PlanNode::new("Intersect", detail)
+            }
+            StepKind::Equal(a, b) => PlanNode::new("Equal", format!("{} {}", name(*a), name(*b))),
+            StepKind::Filter(e) => PlanNode::new("Filter", format!("{e:?}")),
+            StepKind::Bind(slot, e) => PlanNode::new("Bind", format!("{} := {:?}", name(*slot), e)),
+            StepKind::Values { slots, rows, .. } => {
+                let names: Vec<_> = slots.iter().map(|s| name(*s)).collect();
+                PlanNode::new(
+                    "Values",
+                    format!("{} × {} rows", names.join(" "), rows.len()),
+                )
+            }
+            StepKind::Optional(inner) => PlanNode {
+                steps: inside(inner),
+                ..PlanNode::new("Optional", "")
+            },
+            StepKind::Without(inner) => PlanNode {
+                steps: inside(inner),
+                ..PlanNode::new("Without", "")
+            },
+            StepKind::EarlyDistinct => {
+                let names: Vec<_> = step.live.iter().map(name).collect();
+                PlanNode::new("EarlyDistinct", names.join(" "))
+            }
+            StepKind::Union(branches) => PlanNode {
+                steps: branches
+                    .iter()
+                    .map(|branch| PlanNode {
+                        steps: inside(branch),
+                        ..PlanNode::new("Branch", "")
+                    })
+                    .collect(),
+                ..PlanNode::new("Union", "")
+            },
+            StepKind::Path(path) => {
+                let [s, o] = [path.subject, path.object].map(position);
+                let counted = path
+                    .counted
+                    .map(|slot| format!(" (counting {})", name(slot)));
+                let counted = counted.unwrap_or_default();
+                PlanNode::new("Path", format!("{s} {} {o}{counted}", path.text))
+            }
+            StepKind::Reachable(path) => {
+                let [from, to] = [path.from, path.to].map(position);
+                let detail = format!("{from} {} {to}", path.text);
+                PlanNode::new("Reachable", detail)
+            }
+            StepKind::Graphs(p) => PlanNode::new("Graphs", position(*p)),
+            StepKind::Merged(_) => PlanNode::new("Merged graphs", ""),
+            StepKind::TakeApart(term, parts) => {
+                let parts = parts.map(position);
+                PlanNode::new(
+                    "TakeApart",
+                    format!("{} as {}", name(*term), parts.join(" ")),
+                )
+            }
+        };
+        if step.once {
+            node.detail.push_str(" (first match)");
+        }
+        node.estimated_rows = Some(step.rows);
+        node.measured = explainer.measured(step.cost);
+        node
+    };
+    steps.iter().map(explain_one).collect()
+}

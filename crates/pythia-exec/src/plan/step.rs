@@ -1,0 +1,256 @@
+//! The steps of a pattern pipeline, as the planner writes them.
+//!
+//! A pipeline is a list of steps over numbered slots, one per variable. Each step takes and returns batches
+//! of solutions.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pythia_rdf::TermId;
+use pythia_store::{End, GraphFilter, Order};
+use serde::{Deserialize, Serialize};
+
+use super::automaton::Automaton;
+use super::expression::SlotExpression;
+use super::slots::Slots;
+use crate::explain::CostId;
+
+/// The content of one position of a quad pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub enum Position {
+    /// A term.
+    Constant(TermId),
+    /// A variable bound by an earlier step.
+    Bound(usize),
+    /// A variable that this step binds.
+    New(usize),
+}
+
+impl Position {
+    /// Returns the slot, if the position is a variable.
+    pub fn slot(self) -> Option<usize> {
+        match self {
+            Self::Constant(_) => None,
+            Self::Bound(slot) | Self::New(slot) => Some(slot),
+        }
+    }
+}
+
+/// The graph that a quad pattern is matched in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub enum GraphPosition {
+    /// Quads that pass the filter, in any graph.
+    Filter(GraphFilter),
+    /// A variable over named graphs bound by an earlier step.
+    Bound(usize),
+    /// A variable over named graphs that this step binds.
+    New(usize),
+}
+
+impl GraphPosition {
+    /// Returns the filter for the store; a bound variable is compared afterwards.
+    pub fn filter(self) -> GraphFilter {
+        match self {
+            Self::Filter(filter) => filter,
+            Self::Bound(_) | Self::New(_) => GraphFilter::Named,
+        }
+    }
+
+    /// Returns the slot, if the graph is a variable.
+    pub fn slot(self) -> Option<usize> {
+        match self {
+            Self::Filter(_) => None,
+            Self::Bound(slot) | Self::New(slot) => Some(slot),
+        }
+    }
+}
+
+/// A quad pattern over slots.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct SlotPattern {
+    /// Subject.
+    pub subject: Position,
+    /// Predicate.
+    pub predicate: Position,
+    /// Object.
+    pub object: Position,
+    /// Graph.
+    pub graph: GraphPosition,
+}
+
+/// The access method by which a pattern is joined with the solutions so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub enum Access {
+    /// Reads the matches in this order, once per solution.
+    Scan(Order),
+    /// Visits the tuple of each solution's subject or object: one page per node, in batches.
+    Expand(End),
+    /// Expands where a cached attribute of the neighbours is stored with the links: its value takes the
+    /// place of the pattern's graph.
+    Cached(End, TermId),
+    /// Tests whether the quad exists. Subject, predicate and object are known.
+    Probe,
+    /// Merges solutions that are sorted by a slot with the matches in this order, galloping.
+    Merge(Order),
+    /// Holds the matches in memory by the key, and looks up each solution.
+    Hash(Order),
+}
+
+/// One step.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Step {
+    /// The number under which the step's cost is measured.
+    pub cost: CostId,
+    /// The step's operation.
+    pub kind: StepKind,
+    /// Slots that later steps or the result still need, sorted.
+    #[serde(with = "super::shared")]
+    pub live: Arc<Slots>,
+    /// Estimated number of solutions after the step.
+    pub rows: f64,
+    /// True if a solution's first match is enough: the step binds nothing that is needed, and its solutions
+    /// are not counted.
+    pub once: bool,
+}
+
+/// The operation of a step.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub enum StepKind {
+    /// Joins with a quad pattern.
+    Pattern(SlotPattern, Access),
+    /// Joins with the matches of a pattern, reading only where the order's first variable is in these
+    /// sorted ranges of ids.
+    Ranges(
+        SlotPattern,
+        Order,
+        #[serde(with = "super::shared")] Arc<[Range<u64>]>,
+    ),
+    /// Binds a slot to the terms that all of the patterns allow. Each pattern has the slot at one end and a
+    /// known term at the other.
+    Intersect(usize, Vec<SlotPattern>),
+    /// Keeps solutions in which both slots hold the same term.
+    Equal(usize, usize),
+    /// Keeps solutions for which the expression is true.
+    Filter(SlotExpression),
+    /// Binds a slot to an expression's value.
+    Bind(usize, SlotExpression),
+    /// Joins with inline data: rows over slots, some of them bound already.
+    Values {
+        /// The slots of a row; those in `keys` are bound by earlier steps.
+        slots: Vec<usize>,
+        /// The members of `slots` that are compared instead of bound.
+        keys: Vec<usize>,
+        /// The data; 0 is UNDEF.
+        rows: Vec<Vec<u64>>,
+    },
+    /// Left join with the steps' solutions.
+    Optional(Vec<Step>),
+    /// Keeps solutions for which the steps have none.
+    Without(Vec<Step>),
+    /// May drop solutions that are equal in the live slots.
+    EarlyDistinct,
+    /// Returns the solutions of each branch in turn.
+    Union(Vec<Vec<Step>>),
+    /// Joins with the pairs that a path connects.
+    Path(PathStep),
+    /// Keeps solutions whose two ends are connected by a path, using labels.
+    Reachable(ReachableStep),
+    /// Binds a slot to each named graph, or checks that its term is one.
+    Graphs(Position),
+    /// Keeps solutions whose quad is in one of the graphs merged into the default graph, and in no earlier
+    /// one.
+    Merged(SlotPattern),
+    /// Joins the triple term in a slot with its subject, predicate and object.
+    TakeApart(usize, [Position; 3]),
+}
+
+/// The graph that a path is searched in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub enum PathGraph {
+    /// The graphs merged into the dataset's default graph.
+    Merged,
+    /// One graph.
+    One(TermId),
+    /// The graph named by a slot.
+    Slot(usize),
+}
+
+/// A property path between two ends.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct PathStep {
+    /// Start of the path.
+    pub subject: Position,
+    /// End of the path.
+    pub object: Position,
+    /// The graph that is searched.
+    pub graph: PathGraph,
+    /// The automaton from subject to object.
+    pub forward: Automaton,
+    /// The automaton from object to subject.
+    pub backward: Automaton,
+    /// The slot of an end that is only counted. It holds the number of such ends, in one solution for all
+    /// of them.
+    pub counted: Option<usize>,
+    /// The estimated size of the result.
+    pub estimate: PathEstimate,
+    /// The labels that answer the path if both ends are known.
+    pub labelled: Option<Labelled>,
+    /// The path as written, for EXPLAIN.
+    pub text: String,
+}
+
+/// The estimated size of a path's result.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+pub struct PathEstimate {
+    /// Objects of one subject; of the subject, if it is a constant.
+    pub objects: f64,
+    /// Subjects of one object; of the object, if it is a constant.
+    pub subjects: f64,
+    /// Distinct subjects of all pairs.
+    pub all_subjects: f64,
+    /// Distinct objects of all pairs.
+    pub all_objects: f64,
+}
+
+/// A path that labels can answer.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Labelled {
+    /// The predicate of the edges.
+    pub predicate: TermId,
+    /// True if the path follows its edges backward.
+    pub inverse: bool,
+    /// True if the empty path counts.
+    pub reflexive: bool,
+}
+
+impl Labelled {
+    /// Returns the step between two known ends.
+    pub fn step(&self, path: &PathStep) -> ReachableStep {
+        let (from, to) = match self.inverse {
+            false => (path.subject, path.object),
+            true => (path.object, path.subject),
+        };
+        ReachableStep {
+            from,
+            to,
+            predicate: self.predicate,
+            reflexive: self.reflexive,
+            text: path.text.clone(),
+        }
+    }
+}
+
+/// A path `from p+ to` or `from p* to` in the default graph, with both ends known.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct ReachableStep {
+    /// The node that edges lead from.
+    pub from: Position,
+    /// The node that edges lead to.
+    pub to: Position,
+    /// The predicate of the edges.
+    pub predicate: TermId,
+    /// True if the empty path counts.
+    pub reflexive: bool,
+    /// The path as written, for EXPLAIN.
+    pub text: String,
+}

@@ -1,0 +1,87 @@
+//! The visible graphs of a query, as ids of a snapshot.
+
+use pythia_rdf::TermId;
+use pythia_store::{Component, GraphFilter, Order, QuadPattern, Snapshot};
+use serde::{Deserialize, Serialize};
+
+use super::counts::{CountedPredicates, Counts};
+use crate::error::QueryError;
+use crate::limits::governor::Governor;
+
+/// The visible graphs of a snapshot, if some graphs are hidden.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub struct Visible {
+    /// True if the default graph is visible.
+    pub default: bool,
+    /// Visible named graphs that have quads, sorted; `None` if all are visible.
+    pub named: Option<Vec<TermId>>,
+    #[serde(skip)]
+    pub(super) counted: CountedPredicates,
+}
+
+impl Visible {
+    /// Makes the visible graphs of the default graph, if it is visible, and these named graphs.
+    pub fn new(default: bool, named: Option<Vec<TermId>>) -> Self {
+        Self {
+            default,
+            named,
+            counted: CountedPredicates::default(),
+        }
+    }
+
+    /// Returns whether a graph of the snapshot is visible.
+    pub fn accepts(&self, graph: TermId) -> bool {
+        if graph == TermId::DEFAULT_GRAPH {
+            return self.default;
+        }
+        let named = self.named.as_ref();
+        named.is_none_or(|named| named.binary_search(&graph).is_ok())
+    }
+
+    /// Returns the visible graphs among `graphs`. A single graph must be visible.
+    pub(super) fn among(&self, graphs: GraphFilter) -> Vec<GraphFilter> {
+        let mut among = Vec::new();
+        match graphs {
+            GraphFilter::One(_) => return vec![graphs],
+            GraphFilter::Any if self.default => {
+                among.push(GraphFilter::One(TermId::DEFAULT_GRAPH));
+            }
+            GraphFilter::Any | GraphFilter::Named => {}
+        }
+        match &self.named {
+            None => among.push(GraphFilter::Named),
+            Some(named) => among.extend(named.iter().map(|graph| GraphFilter::One(*graph))),
+        }
+        among
+    }
+}
+
+/// Returns whether the graph has a quad.
+pub fn has_graph(snapshot: &Snapshot, graph: TermId) -> Result<bool, QueryError> {
+    let pattern = QuadPattern {
+        graph: GraphFilter::One(graph),
+        ..QuadPattern::default()
+    };
+    Ok(Counts::new(snapshot, None).exact(&pattern)? > 0)
+}
+
+/// Returns the ids of all named graphs of the store, sorted. Reads nothing unless there are very many graphs.
+pub fn named_graphs(snapshot: &Snapshot, governor: &Governor) -> Result<Vec<TermId>, QueryError> {
+    let statistics = &snapshot.statistics().graphs;
+    let mut graphs: Vec<TermId> = statistics.graphs.iter().map(|(graph, _)| *graph).collect();
+    if !statistics.is_complete() {
+        let pattern = QuadPattern {
+            graph: GraphFilter::Named,
+            ..QuadPattern::default()
+        };
+        let mut scan = snapshot.scan(&pattern, Order::Spo, &[Component::Graph])?;
+        while let Some(found) = scan.next()? {
+            governor.check()?;
+            graphs.extend(found.columns[0].iter().map(|graph| TermId(*graph)));
+            graphs.sort_unstable();
+            graphs.dedup();
+        }
+    }
+    graphs.retain(|graph| graph.is_bound());
+    Ok(graphs)
+}

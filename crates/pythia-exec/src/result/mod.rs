@@ -1,0 +1,309 @@
+//! Results: decoding of ids into terms, batch by batch.
+
+mod construct;
+mod describe;
+mod spool;
+pub mod template;
+mod triples;
+
+use std::sync::Arc;
+
+use futures::executor::block_on;
+use oxrdf::{Term, Triple, Variable};
+use pythia_rdf::TermId;
+use pythia_rdf::language::recommend_form;
+use pythia_store::IdBatch;
+use spargebra::term::TriplePattern;
+
+pub use spool::SpooledSolutions;
+
+use crate::error::QueryError;
+use crate::exec::batch::id_columns;
+use crate::exec::context::QueryContext;
+use crate::exec::solutions::{Solutions, pull};
+use crate::limits::governor::Working;
+
+use construct::Construction;
+use describe::Description;
+
+/// The results of a query.
+pub enum Results {
+    /// SELECT.
+    Solutions(SolutionStream),
+    /// CONSTRUCT and DESCRIBE.
+    Graph(TripleStream),
+    /// ASK.
+    Boolean(bool),
+}
+
+/// Solutions, computed batch by batch on demand.
+pub struct SolutionStream {
+    variables: Arc<[Variable]>,
+    stream: Solutions,
+    context: Arc<QueryContext>,
+    /// Current solutions, and the number of them that are decoded.
+    ids: IdBatch,
+    decoded: usize,
+    /// Number of ids that are decoded together.
+    cells: usize,
+}
+
+/// Maximum number of ids that are decoded together.
+const CELLS_MAX: usize = 1 << 16;
+
+/// Some solutions with their terms. Each distinct term is stored once.
+#[derive(Debug)]
+pub struct SolutionBatch {
+    variables: Arc<[Variable]>,
+    terms: Vec<Term>,
+    /// Per column and row, the term's index in `terms` plus one; 0 if unbound.
+    columns: Vec<Vec<u32>>,
+    rows: usize,
+    /// Memory of the terms, charged to the query.
+    _charge: Working,
+}
+
+impl SolutionBatch {
+    /// Returns the number of solutions.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Returns whether the batch has no solutions.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Returns the variables, in column order.
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    /// Returns the distinct terms of all solutions.
+    pub fn terms(&self) -> &[Term] {
+        &self.terms
+    }
+
+    /// Returns the term of a column in a row, or `None` if unbound.
+    pub fn term(&self, row: usize, column: usize) -> Option<&Term> {
+        let place = self.columns[column][row].checked_sub(1)?;
+        Some(&self.terms[place as usize])
+    }
+
+    /// Returns the terms of one solution, in column order.
+    pub fn row(&self, row: usize) -> impl Iterator<Item = (&Variable, Option<&Term>)> {
+        self.variables
+            .iter()
+            .enumerate()
+            .map(move |(column, variable)| (variable, self.term(row, column)))
+    }
+}
+
+/// Drops the tests of `EXISTS`, whose running pipelines hold the query's context and would keep it alive.
+impl Drop for SolutionStream {
+    fn drop(&mut self) {
+        self.context.drop_exists_from(0);
+    }
+}
+
+impl SolutionStream {
+    /// Makes the solutions of a running query.
+    pub fn new(variables: Vec<Variable>, stream: Solutions, context: Arc<QueryContext>) -> Self {
+        Self {
+            variables: variables.into(),
+            stream,
+            context,
+            ids: IdBatch::default(),
+            decoded: 0,
+            cells: CELLS_MAX,
+        }
+    }
+
+    /// Returns the variables, in column order.
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    /// Returns the context that the query's operators share.
+    pub fn context(&self) -> &Arc<QueryContext> {
+        &self.context
+    }
+
+    /// Returns the next solutions as raw ids by column. Blocks until some are available.
+    pub fn next_ids(&mut self) -> Result<Option<IdBatch>, QueryError> {
+        loop {
+            let Some(batch) = block_on(pull(&mut self.stream))? else {
+                return Ok(None);
+            };
+            if batch.num_rows() > 0 {
+                let columns = id_columns(&batch)
+                    .into_iter()
+                    .map(<[u64]>::to_vec)
+                    .collect();
+                return Ok(Some(IdBatch {
+                    columns,
+                    rows: batch.num_rows(),
+                }));
+            }
+        }
+    }
+
+    /// Returns the next solutions, or `None` at the end. Blocks until some are available.
+    pub fn next_batch(&mut self) -> Result<Option<SolutionBatch>, QueryError> {
+        if self.decoded == self.ids.rows {
+            self.ids = IdBatch::default();
+            self.decoded = 0;
+            match self.next_ids()? {
+                Some(ids) => self.ids = ids,
+                None => return Ok(None),
+            }
+        }
+        loop {
+            self.context.check()?;
+            let rows = (self.cells / self.variables.len().max(1)).max(1);
+            let part = self.decoded..(self.decoded + rows).min(self.ids.rows);
+            let columns = self.ids.columns.iter();
+            let ids = IdBatch {
+                columns: columns
+                    .map(|column| column[part.clone()].to_vec())
+                    .collect(),
+                rows: part.len(),
+            };
+            match decode(&self.context, &self.variables, &ids) {
+                // Terms may be long, so fewer of them may fit.
+                Err(QueryError::Memory(_)) if part.len() > 1 => self.cells /= 2,
+                Err(error) => return Err(error),
+                Ok(batch) => {
+                    self.decoded = part.end;
+                    return Ok(Some(batch));
+                }
+            }
+        }
+    }
+}
+
+/// Decodes the terms of solutions; each distinct one is fetched once.
+fn decode(
+    context: &QueryContext,
+    variables: &Arc<[Variable]>,
+    ids: &IdBatch,
+) -> Result<SolutionBatch, QueryError> {
+    let mut distinct: Vec<u64> = ids.columns.iter().flatten().copied().collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    distinct.retain(|id| *id != 0);
+    let wanted: Vec<TermId> = distinct.iter().map(|id| TermId(*id)).collect();
+    let mut charge = Working::new(context.governor());
+    let evaluation = &context.evaluation;
+    let mut terms = evaluation.decode_charged(&wanted, size_of::<Term>(), &mut charge)?;
+    terms.iter_mut().for_each(recommend_form);
+    charge.add(ids.columns.len() * ids.rows * size_of::<u32>())?;
+    let place = |id: &u64| {
+        distinct
+            .binary_search(id)
+            .map_or(0, |place| place as u32 + 1)
+    };
+    let columns = ids
+        .columns
+        .iter()
+        .map(|column| column.iter().map(place).collect())
+        .collect();
+    Ok(SolutionBatch {
+        variables: Arc::clone(variables),
+        terms,
+        columns,
+        rows: ids.rows,
+        _charge: charge,
+    })
+}
+
+/// Triples of a CONSTRUCT or DESCRIBE without duplicates, computed on demand.
+pub struct TripleStream {
+    source: TripleSource,
+    ready: std::vec::IntoIter<Triple>,
+    /// Maximum number of triples; `None` for no limit.
+    limit: Option<u64>,
+    /// Number of triples from the source so far.
+    given: u64,
+}
+
+enum TripleSource {
+    Construct(Box<Construction>),
+    Describe(Box<Description>),
+}
+
+impl TripleStream {
+    /// Makes the triples of a template, for each solution.
+    pub fn construct(
+        template: &[TriplePattern],
+        solutions: SolutionStream,
+    ) -> Result<Self, QueryError> {
+        let construction = Construction::new(template, solutions)?;
+        Ok(Self::new(TripleSource::Construct(Box::new(construction))))
+    }
+
+    /// Makes the descriptions of the terms in solutions.
+    pub fn describe(solutions: SolutionStream) -> Self {
+        Self::new(TripleSource::Describe(Box::new(Description::new(
+            solutions,
+        ))))
+    }
+
+    fn new(source: TripleSource) -> Self {
+        Self {
+            source,
+            ready: Vec::new().into_iter(),
+            limit: None,
+            given: 0,
+        }
+    }
+
+    /// Fails with an error after this many triples if there are more.
+    pub fn limited(mut self, triples: Option<u64>) -> Self {
+        self.limit = triples;
+        self
+    }
+
+    /// Returns the next triples, or `None` at the end. Blocks until some are available.
+    pub fn next_batch(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
+        let ready = std::mem::take(&mut self.ready);
+        if !ready.as_slice().is_empty() {
+            return Ok(Some(ready.collect()));
+        }
+        let over = self.limit.filter(|limit| self.given > *limit);
+        if let Some(limit) = over {
+            return Err(QueryError::RowLimit(limit));
+        }
+        let batch = match &mut self.source {
+            TripleSource::Construct(construction) => construction.next_batch()?,
+            TripleSource::Describe(description) => description.next_batch()?,
+        };
+        let Some(mut triples) = batch else {
+            return Ok(None);
+        };
+        for triple in &mut triples {
+            recommend_form(&mut triple.object);
+        }
+        let before = self.given;
+        self.given += triples.len() as u64;
+        match self.limit {
+            Some(limit) if limit == before => Err(QueryError::RowLimit(limit)),
+            Some(limit) => {
+                triples.truncate(usize::try_from(limit - before).unwrap_or(usize::MAX));
+                Ok(Some(triples))
+            }
+            None => Ok(Some(triples)),
+        }
+    }
+
+    /// Returns the next triple, or `None` at the end. Blocks until one is available.
+    pub fn next_triple(&mut self) -> Result<Option<Triple>, QueryError> {
+        if self.ready.as_slice().is_empty() {
+            let Some(triples) = self.next_batch()? else {
+                return Ok(None);
+            };
+            self.ready = triples.into_iter();
+        }
+        Ok(self.ready.next())
+    }
+}

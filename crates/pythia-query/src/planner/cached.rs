@@ -1,0 +1,109 @@
+//! Cached attributes: joins the pattern of an edge and the pattern of an attribute of its other node in one
+//! step, where `pythia optimize --cache-attribute` stores the attribute beside the edge.
+
+use pythia_rdf::TermId;
+use pythia_store::{End, GraphFilter, Snapshot};
+
+use super::bgp::{Element, PatternGraph, PatternTerm, Triple};
+use super::builder::Builder;
+use super::join_method::JoinMethod;
+use pythia_exec::plan::step::{Access, GraphPosition, Position, SlotPattern, StepKind};
+
+/// Two triple patterns of a group that can be joined in one step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CachedPair {
+    /// Element of the edge.
+    pub(super) edge: usize,
+    /// Element of the attribute.
+    pub(super) attribute: usize,
+    /// End of the edge that must be bound.
+    pub(super) end: End,
+    /// Slot of the other end, which must be unbound.
+    pub(super) neighbour: usize,
+    /// Predicate of the attribute.
+    pub(super) predicate: TermId,
+}
+
+/// Returns all such pairs among the first 64 elements of a group.
+pub(super) fn pairs(elements: &[Element], snapshot: &Snapshot) -> Vec<CachedPair> {
+    let in_one_graph = |element: &Element| match element {
+        Element::Triple(triple) => predicate_in_default_graph(triple),
+        Element::Path(_) => None,
+    };
+    let numbered = || elements.iter().enumerate().take(64);
+    let mut pairs = Vec::new();
+    for (attribute, element) in numbered() {
+        let (Some(predicate), Element::Triple(of)) = (in_one_graph(element), element) else {
+            continue;
+        };
+        let (Some(cached), PatternTerm::Slot(neighbour)) =
+            (snapshot.attribute(predicate), of.subject)
+        else {
+            continue;
+        };
+        for (edge, element) in numbered().filter(|(edge, _)| *edge != attribute) {
+            let (Some(along), Element::Triple(triple)) = (in_one_graph(element), element) else {
+                continue;
+            };
+            let end = match (triple.subject, triple.object) {
+                (subject, object) if subject == object => continue,
+                (_, PatternTerm::Slot(slot)) if slot == neighbour => End::Subject,
+                (PatternTerm::Slot(slot), _) if slot == neighbour => End::Object,
+                _ => continue,
+            };
+            if cached.is_along(along) && of.object != of.subject {
+                pairs.push(CachedPair {
+                    edge,
+                    attribute,
+                    end,
+                    neighbour,
+                    predicate,
+                });
+            }
+        }
+    }
+    pairs
+}
+
+/// Returns the predicate of a pattern if it is constant and the pattern is in the default graph.
+fn predicate_in_default_graph(triple: &Triple) -> Option<TermId> {
+    match (triple.predicate, triple.graph) {
+        (
+            PatternTerm::Constant(predicate),
+            PatternGraph::Filter(GraphFilter::One(TermId::DEFAULT_GRAPH)),
+        ) => Some(predicate),
+        _ => None,
+    }
+}
+
+/// Joins both patterns of a pair.
+pub(super) fn push_cached(
+    builder: &mut Builder,
+    edge: &Triple,
+    attribute: &Triple,
+    method: &JoinMethod,
+) {
+    let position = |place: PatternTerm| match place {
+        PatternTerm::Constant(id) => Position::Constant(id),
+        PatternTerm::Slot(slot) if builder.known.certain.contains(&slot) => Position::Bound(slot),
+        PatternTerm::Slot(slot) => Position::New(slot),
+    };
+    let value = match position(attribute.object) {
+        Position::Constant(id) => GraphPosition::Filter(GraphFilter::One(id)),
+        Position::Bound(slot) => GraphPosition::Bound(slot),
+        Position::New(slot) => GraphPosition::New(slot),
+    };
+    let pattern = SlotPattern {
+        subject: position(edge.subject),
+        predicate: position(edge.predicate),
+        object: position(edge.object),
+        graph: value,
+    };
+    let access: Access = method.access.expect("the search says from which end");
+    builder.push(StepKind::Pattern(pattern, access), method.rows);
+    for (slot, distinct) in edge.slots().chain(attribute.slots()) {
+        let here = builder.known.distinct.get(&slot).copied();
+        let distinct = here.unwrap_or(f64::MAX).min(distinct).min(method.rows);
+        builder.bind(slot, distinct);
+    }
+}

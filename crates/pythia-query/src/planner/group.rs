@@ -1,0 +1,384 @@
+//! Planning of a group: triple patterns and paths that may be joined in any order, filters over them, and
+//! other operands.
+
+use oxrdf::{NamedNode, Term, Variable};
+use pythia_rdf::TermId;
+use pythia_sparql::scope::{
+    self, Variables, certain, draws, in_scope, term_variables, variables_of,
+};
+use pythia_store::GraphFilter;
+use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression};
+use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
+
+use super::bgp::{Element, PatternGraph, PatternTerm, Triple, join_elements};
+use super::builder::Builder;
+use super::labelled;
+use super::path_estimate::estimate;
+use super::triple_term::{Unfinished, ground_term};
+use super::{PlanError, Planner, Planning, sequence};
+use pythia_exec::error::QueryError;
+use pythia_exec::plan::automaton::Automaton;
+use pythia_exec::plan::dataset::GraphScope;
+use pythia_exec::plan::slots::Slots;
+use pythia_exec::plan::step::{PathGraph, PathStep, Position};
+
+/// Maximum number of graphs that `GRAPH ?g` enumerates first; with more, all graphs are read and the quads of
+/// other graphs dropped.
+const GRAPHS_FIRST_MAX: usize = 4;
+
+/// The operands of a group: those that can be joined in any order, and those that follow in order.
+#[derive(Default)]
+pub(super) struct Operands<'p> {
+    pub(super) triples: Vec<&'p TriplePattern>,
+    pub(super) paths: Vec<(&'p TermPattern, &'p PropertyPathExpression, &'p TermPattern)>,
+    pub(super) filters: Vec<GroupFilter<'p>>,
+    pub(super) rest: Vec<&'p GraphPattern>,
+}
+
+/// A filter and its variables that must be bound first.
+pub(super) struct GroupFilter<'p> {
+    pub(super) expression: &'p Expression,
+    pub(super) waits_for: Variables,
+}
+
+/// Elements to join, and the work left after joining them.
+type Elements = (Vec<Element>, Vec<Unfinished>);
+
+impl Planner<'_> {
+    /// Plans a filter over a pattern. Operands of `&&` that use only certainly bound variables move to where
+    /// these are bound.
+    pub(super) fn extend_filter(
+        &self,
+        builder: &mut Builder,
+        expression: &Expression,
+        inner: &GraphPattern,
+        graph: &GraphScope,
+    ) -> Planning {
+        let (bound, scope) = (certain(inner), in_scope(inner));
+        let mut operands = Vec::new();
+        conjuncts(expression, &mut operands);
+        let mut group = Operands::default();
+        let mut after = Vec::new();
+        for expression in operands {
+            let waits_for = &variables_of(expression) & &scope;
+            if waits_for.is_subset(&bound) && !draws(expression) {
+                group.filters.push(GroupFilter {
+                    expression,
+                    waits_for,
+                });
+            } else {
+                after.push(expression);
+            }
+        }
+        if group.filters.is_empty() {
+            self.extend(builder, inner, graph)?;
+        } else {
+            take_apart(inner, &mut group);
+            self.extend_group(builder, group, graph)?;
+        }
+        for expression in after {
+            self.push_filter(builder, expression, graph)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn extend_group(
+        &self,
+        builder: &mut Builder,
+        mut group: Operands<'_>,
+        graph: &GraphScope,
+    ) -> Planning {
+        let (first, after) = split_rest(builder, &group);
+        for pattern in first {
+            self.join(builder, pattern, graph)?;
+        }
+        let mut filters = std::mem::take(&mut group.filters);
+        self.unify_equal(builder, &group, &mut filters)?;
+        match self.elements(builder, &group, graph)? {
+            Some((mut elements, mut unfinished)) => {
+                let hints = self.push_down(builder, &filters, &mut elements)?;
+                let (snapshot, counts) = (self.snapshot, self.counts());
+                let governor = self.evaluation.governor();
+                let mut placed = |builder: &mut Builder| {
+                    self.finish_elements(builder, &mut unfinished)?;
+                    self.place_filters(builder, &mut filters, graph)
+                };
+                let hints = &hints;
+                join_elements(
+                    builder,
+                    snapshot,
+                    counts,
+                    governor,
+                    &elements,
+                    hints,
+                    &mut placed,
+                )?;
+            }
+            None => builder_bind_nothing(builder, &group),
+        }
+        self.separate_unified(builder)?;
+        // Each step will record the slots needed after it.
+        let sets = builder.steps.len() * Slots::bytes(builder.slots.len());
+        self.evaluation.governor().require_room(sets)?;
+        self.place_filters(builder, &mut filters, graph)?;
+        for pattern in after {
+            self.join(builder, pattern, graph)?;
+        }
+        for filter in filters {
+            self.push_filter(builder, filter.expression, graph)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the group's triple patterns and paths with ids for their constants, and the work left after
+    /// joining them. Returns `None` if nothing can match, because the store has no quad with one of the terms
+    /// or graphs.
+    pub(super) fn elements(
+        &self,
+        builder: &mut Builder,
+        group: &Operands<'_>,
+        graph: &GraphScope,
+    ) -> Result<Option<Elements>, PlanError> {
+        if *graph == GraphScope::Absent {
+            return Ok(None);
+        }
+        let mut elements = Vec::new();
+        let mut unfinished = Vec::new();
+        if let GraphScope::Variable(variable) = graph {
+            self.confine_graphs(builder, variable, group, &mut unfinished);
+        }
+        for triple in &group.triples {
+            self.evaluation.check()?;
+            let place = match graph {
+                GraphScope::Fixed(filter) => PatternGraph::Filter(*filter),
+                GraphScope::Variable(variable) => PatternGraph::Slot(builder.slot(variable)),
+                GraphScope::Merged | GraphScope::Absent => {
+                    PatternGraph::Slot(builder.temporary_slot())
+                }
+            };
+            let subject = self.place(builder, &triple.subject, &mut unfinished)?;
+            let predicate = match &triple.predicate {
+                NamedNodePattern::NamedNode(node) => self.constant(&Term::from(node.clone()))?,
+                NamedNodePattern::Variable(v) => Some(PatternTerm::Slot(builder.slot(v))),
+            };
+            let object = self.place(builder, &triple.object, &mut unfinished)?;
+            let (Some(s), Some(p), Some(o)) = (subject, predicate, object) else {
+                return Ok(None);
+            };
+            if let (GraphScope::Merged, PatternGraph::Slot(slot)) = (graph, place) {
+                unfinished.push(Unfinished::Merged([s, p, o], slot));
+            }
+            let triple = Triple::new(self.counts(), s, p, o, place)?;
+            if triple.count == 0.0 {
+                return Ok(None);
+            }
+            elements.push(Element::Triple(triple));
+        }
+        for (subject, path, object) in &group.paths {
+            self.evaluation.check()?;
+            let path = self.path(builder, subject, path, object, graph, &mut unfinished)?;
+            elements.push(Element::Path(path));
+        }
+        Ok(Some((elements, unfinished)))
+    }
+
+    /// Restricts the graphs of `GRAPH ?g` to those of the dataset: beforehand if they are few or a path has
+    /// to start in one, otherwise afterwards, so that each triple pattern is read once for all graphs.
+    fn confine_graphs(
+        &self,
+        builder: &mut Builder,
+        variable: &Variable,
+        group: &Operands<'_>,
+        unfinished: &mut Vec<Unfinished>,
+    ) {
+        let slot = builder.slot(variable);
+        let is_bound = builder.is_certain(variable);
+        let has_path = !group.paths.is_empty();
+        match &self.dataset.named {
+            Some(named) if !is_bound && !has_path && named.len() > GRAPHS_FIRST_MAX => {
+                unfinished.push(Unfinished::Named(slot));
+            }
+            Some(_) => self.push_graphs(builder, slot),
+            None if !is_bound && has_path => self.push_graphs(builder, slot),
+            None => {}
+        }
+    }
+
+    pub(super) fn path(
+        &self,
+        builder: &mut Builder,
+        subject: &TermPattern,
+        path: &PropertyPathExpression,
+        object: &TermPattern,
+        graph: &GraphScope,
+        unfinished: &mut Vec<Unfinished>,
+    ) -> Result<PathStep, PlanError> {
+        let mut resolve = |node: &NamedNode| self.id_of(&node.clone().into());
+        let mut end = |term: &TermPattern| -> Result<Position, PlanError> {
+            Ok(match self.slot_of(builder, term, unfinished)? {
+                Some(slot) => Position::New(slot),
+                // A path of length zero connects any term with itself, even one that the store does not have.
+                None => Position::Constant(self.evaluation.intern(ground_term(term)?)?),
+            })
+        };
+        let (subject, object) = (end(subject)?, end(object)?);
+        let forward = Automaton::compile(path, &mut resolve)?;
+        let backward = Automaton::compile(&Automaton::reversed(path), &mut resolve)?;
+        let counted = self.counted.as_ref().map(|variable| builder.slot(variable));
+        let mut step = PathStep {
+            subject,
+            object,
+            counted: counted.filter(|slot| [subject, object].contains(&Position::New(*slot))),
+            estimate: estimate(self.counts(), &forward, &backward, subject, object)?,
+            graph: match graph {
+                GraphScope::Fixed(GraphFilter::One(graph)) => PathGraph::One(*graph),
+                GraphScope::Variable(variable) => PathGraph::Slot(builder.slot(variable)),
+                GraphScope::Fixed(_) | GraphScope::Merged | GraphScope::Absent => PathGraph::Merged,
+            },
+            forward,
+            backward,
+            labelled: None,
+            text: path.to_string(),
+        };
+        labelled::look_up(&mut step, self.snapshot)?;
+        Ok(step)
+    }
+
+    pub(super) fn place(
+        &self,
+        builder: &mut Builder,
+        term: &TermPattern,
+        unfinished: &mut Vec<Unfinished>,
+    ) -> Result<Option<PatternTerm>, PlanError> {
+        match self.slot_of(builder, term, unfinished)? {
+            Some(slot) => Ok(Some(PatternTerm::Slot(slot))),
+            None => Ok(self.constant(&ground_term(term)?)?),
+        }
+    }
+
+    pub(super) fn constant(&self, term: &Term) -> Result<Option<PatternTerm>, QueryError> {
+        Ok(self.id_of(term)?.map(PatternTerm::Constant))
+    }
+
+    /// Returns the id of a term of the query, or `None` if no quad can have it. Where counts are guessed, a
+    /// term that the store does not have gets a query-local id, so that it has the same plan as a term that
+    /// only occurs in hidden graphs.
+    pub(super) fn id_of(&self, term: &Term) -> Result<Option<TermId>, QueryError> {
+        match self.snapshot.resolve(term.as_ref())? {
+            None if self.counts().are_guessed() => Ok(Some(self.evaluation.intern(term.clone())?)),
+            known => Ok(known),
+        }
+    }
+
+    /// Adds the filters whose variables are all bound.
+    pub(super) fn place_filters(
+        &self,
+        builder: &mut Builder,
+        filters: &mut Vec<GroupFilter<'_>>,
+        graph: &GraphScope,
+    ) -> Result<(), QueryError> {
+        let mut error = None;
+        filters.retain(|filter| {
+            let is_bound = |v: &Variable| builder.is_certain(v) && !builder.is_unified(v);
+            let ready = filter.waits_for.iter().all(is_bound);
+            if !ready || error.is_some() {
+                return true;
+            }
+            if let Err(e) = self.push_filter(builder, filter.expression, graph) {
+                error = Some(e);
+            }
+            false
+        });
+        match error {
+            Some(PlanError::Query(error)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Splits the other operands of a group into those joined first and those joined last. VALUES and sub-queries
+/// come first if the patterns can start from their solutions, that is, if these always bind every variable
+/// that they share with the patterns.
+pub(super) fn split_rest<'p>(
+    builder: &Builder,
+    group: &Operands<'p>,
+) -> (Vec<&'p GraphPattern>, Vec<&'p GraphPattern>) {
+    let ends = group.paths.iter().flat_map(|(s, _, o)| [*s, *o]);
+    let matched: Variables = group
+        .triples
+        .iter()
+        .flat_map(|t| scope::triple_variables(t))
+        .chain(ends.flat_map(term_variables))
+        .collect();
+    group.rest.iter().partition(|pattern| {
+        let shared: Vec<Variable> = in_scope(pattern).intersection(&matched).cloned().collect();
+        let bound = certain(pattern);
+        let early = match pattern {
+            GraphPattern::Values { .. } => true,
+            pattern => !builder.nested && sequence::is_sequence(pattern) && !shared.is_empty(),
+        };
+        early && shared.iter().all(|v| bound.contains(v))
+    })
+}
+
+/// Plans a group without matches: binds its variables in no solutions, so that the following operators can be
+/// planned.
+pub(super) fn builder_bind_nothing(builder: &mut Builder, group: &Operands<'_>) {
+    builder.push_nothing();
+    let ends = group.paths.iter().flat_map(|(s, _, o)| [*s, *o]);
+    let variables: Vec<Variable> = group
+        .triples
+        .iter()
+        .flat_map(|t| scope::triple_variables(t))
+        .chain(ends.flat_map(term_variables))
+        .collect();
+    for variable in variables {
+        let slot = builder.slot(&variable);
+        builder.bind(slot, 0.0);
+    }
+}
+
+/// Collects the operands of a group. Filters move up from operands only if every variable that they mention
+/// is bound there.
+pub(super) fn take_apart<'p>(pattern: &'p GraphPattern, group: &mut Operands<'p>) {
+    match pattern {
+        GraphPattern::Bgp { patterns } => group.triples.extend(patterns),
+        GraphPattern::Path {
+            subject,
+            path,
+            object,
+        } => group.paths.push((subject, path, object)),
+        GraphPattern::Join { left, right } => {
+            take_apart(left, group);
+            take_apart(right, group);
+        }
+        GraphPattern::Filter { expr, inner } => {
+            let bound = certain(inner);
+            if variables_of(expr).is_subset(&bound) && !draws(expr) {
+                let mut operands = Vec::new();
+                conjuncts(expr, &mut operands);
+                group
+                    .filters
+                    .extend(operands.into_iter().map(|expression| GroupFilter {
+                        expression,
+                        waits_for: variables_of(expression),
+                    }));
+                take_apart(inner, group);
+            } else {
+                group.rest.push(pattern);
+            }
+        }
+        other => group.rest.push(other),
+    }
+}
+
+/// Collects the operands of `&&`.
+pub(super) fn conjuncts<'p>(expression: &'p Expression, found: &mut Vec<&'p Expression>) {
+    match expression {
+        Expression::And(a, b) => {
+            conjuncts(a, found);
+            conjuncts(b, found);
+        }
+        other => found.push(other),
+    }
+}

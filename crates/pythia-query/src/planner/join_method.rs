@@ -1,0 +1,427 @@
+//! Ways to join one more element to the solutions so far, with their cost and number of solutions. Costs are
+//! in microseconds. The constants are for pages in memory; for a store larger than its cache, the cost of
+//! reads from the device is added.
+
+use pythia_store::{End, GraphFilter, Order, ReadCosts};
+
+use super::bgp::{Element, PatternGraph, PatternTerm, Triple};
+use super::cached::CachedPair;
+use pythia_exec::plan::step::{Access, PathStep, Position};
+
+/// Cost of visiting one tuple page and decoding a list.
+const VISIT: f64 = 0.4;
+/// Cost of a seek in a scan, in rows read.
+const SEEK: f64 = 300.0;
+/// Maximum length of a list that is kept in memory for an intersection.
+const LIST_ROWS_MAX: f64 = 65536.0;
+/// Number of solutions whose lists are read together.
+const TOGETHER_ROWS: f64 = 512.0;
+/// Cost of finding the labels of two terms.
+const LABELS: f64 = 1.5;
+/// Cost of producing one row.
+const ROW: f64 = 0.02;
+/// Cost of reading one row of a column.
+const SCANNED: f64 = 0.006;
+/// Cost of reading one row of a column into a hash table.
+const HASHED: f64 = 0.05;
+/// Cost of one hash lookup.
+const LOOKUP: f64 = 0.03;
+/// Cost of starting a scan.
+const SCAN_START: f64 = 2.0;
+/// From this many matches, a constant object's list is read from the columns, streaming.
+const LONG_LIST: u64 = 4096;
+
+/// Properties of the solutions after some of the elements.
+#[derive(Clone, Debug)]
+pub(super) struct Joined {
+    /// Estimated number of solutions.
+    pub(super) rows: f64,
+    /// Estimated number of distinct terms per slot; 0 if it is not bound in all solutions.
+    pub(super) distinct: Vec<f64>,
+    /// Slot by which the solutions are sorted.
+    pub(super) sorted: Option<usize>,
+    /// True for the single empty solution.
+    pub(super) unit: bool,
+    /// Cost of pages that are not in memory.
+    pub(super) reads: ReadCosts,
+}
+
+/// A method to join an element.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct JoinMethod {
+    /// Access to a triple pattern; `None` for a path and for several patterns.
+    pub(super) access: Option<Access>,
+    /// Elements that are joined in one step, if there are several: their lists are intersected, or one is an
+    /// attribute cached beside the other.
+    pub(super) members: u64,
+    /// Solutions after the join.
+    pub(super) rows: f64,
+    /// Cost of the join.
+    pub(super) cost: f64,
+    /// Slot by which the solutions are sorted after the join.
+    pub(super) sorted: Option<usize>,
+}
+
+impl Joined {
+    pub(super) fn is_bound(&self, slot: usize) -> bool {
+        self.distinct[slot] > 0.0
+    }
+
+    pub(super) fn is_known(&self, place: PatternTerm) -> bool {
+        match place {
+            PatternTerm::Constant(_) => true,
+            PatternTerm::Slot(slot) => self.is_bound(slot),
+        }
+    }
+
+    /// Returns the number of distinct terms of a bound slot.
+    fn distinct(&self, slot: usize) -> f64 {
+        self.distinct[slot].min(self.rows).max(1.0)
+    }
+
+    /// Returns whether the element shares a bound variable with the solutions, or has no variable.
+    pub(super) fn is_connected(&self, element: &Element) -> bool {
+        match element {
+            Element::Triple(triple) => {
+                let mut slots = triple.slots().peekable();
+                slots.peek().is_none() || slots.any(|(slot, _)| self.is_bound(slot))
+            }
+            Element::Path(path) => {
+                let ends = [path.subject, path.object].into_iter();
+                let mut slots = ends.filter_map(Position::slot).peekable();
+                slots.peek().is_none() || slots.any(|slot| self.is_bound(slot))
+            }
+        }
+    }
+
+    /// Records that an element was joined in this method. Returns the slots that it binds.
+    pub(super) fn join(&mut self, element: &Element, method: &JoinMethod) -> Vec<usize> {
+        self.rows = method.rows;
+        self.sorted = method.sorted;
+        self.unit = false;
+        let mut bound = Vec::new();
+        let mut bind = |slot: usize, distinct: f64| {
+            let before = match self.distinct[slot] {
+                0.0 => {
+                    bound.push(slot);
+                    f64::MAX
+                }
+                before => before,
+            };
+            self.distinct[slot] = before.min(distinct).min(method.rows).max(1.0);
+        };
+        match element {
+            Element::Triple(triple) => {
+                triple
+                    .slots()
+                    .for_each(|(slot, distinct)| bind(slot, distinct));
+                if let PatternGraph::Slot(slot) = triple.graph {
+                    bind(slot, method.rows);
+                }
+            }
+            Element::Path(path) => {
+                let ends = [path.subject, path.object];
+                ends.into_iter()
+                    .filter_map(Position::slot)
+                    .for_each(|slot| bind(slot, method.rows));
+            }
+        }
+        bound
+    }
+
+    /// Returns the method to join a path.
+    pub(super) fn path_method(&self, path: &PathStep) -> JoinMethod {
+        let known = |end: Position| match end.slot() {
+            None => Some(1.0),
+            Some(slot) => self.is_bound(slot).then(|| self.distinct(slot)),
+        };
+        let expected = &path.estimate;
+        let (subjects, objects) = (known(path.subject), known(path.object));
+        let (found, visits) = match (subjects, objects) {
+            (Some(subjects), Some(objects)) => {
+                let share = match path.object {
+                    Position::Constant(_) => expected.subjects / expected.all_subjects.max(1.0),
+                    _ => expected.objects / expected.all_objects.max(1.0),
+                };
+                let visits = (subjects * expected.objects).min(objects * expected.subjects);
+                (share.min(1.0), visits)
+            }
+            (Some(subjects), None) => (expected.objects, subjects * expected.objects),
+            (None, Some(objects)) => (expected.subjects, objects * expected.subjects),
+            (None, None) => {
+                let pairs = expected.all_subjects * expected.objects;
+                (pairs, pairs)
+            }
+        };
+        let found = match path.counted {
+            Some(_) if subjects.is_some() || objects.is_some() => found.min(1.0),
+            Some(_) => expected.all_subjects,
+            None => found,
+        };
+        let sorted = match (path.subject, path.object) {
+            (Position::Constant(_), end) | (end, Position::Constant(_)) if self.unit => end.slot(),
+            _ => None,
+        };
+        let rows = self.rows * found;
+        let by_labels = path.labelled.is_some() && subjects.is_some() && objects.is_some();
+        let search = match by_labels {
+            true => self.rows * LABELS,
+            false => self.visits(visits) + self.rows * LOOKUP,
+        };
+        JoinMethod {
+            access: None,
+            members: 0,
+            rows,
+            cost: search + rows * ROW,
+            sorted: sorted.filter(|_| path.counted.is_none()),
+        }
+    }
+
+    /// Returns the slot that a pattern would bind from a node's list: its only unknown end, if the other end,
+    /// the predicate and the graph are known.
+    pub(super) fn new_end(&self, element: &Element) -> Option<usize> {
+        let Element::Triple(triple) = element else {
+            return None;
+        };
+        let (PatternTerm::Constant(_), PatternGraph::Filter(GraphFilter::One(_))) =
+            (triple.predicate, triple.graph)
+        else {
+            return None;
+        };
+        match (triple.subject, triple.object) {
+            (known, PatternTerm::Slot(slot)) | (PatternTerm::Slot(slot), known)
+                if !self.is_bound(slot) && self.is_known(known) =>
+            {
+                Some(slot)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the cost of reading a pattern's lists from the known ends, or `None` if they may be too long
+    /// to keep in memory.
+    pub(super) fn list_cost(&self, triple: &Triple) -> Option<f64> {
+        let is_constant = |place: PatternTerm| matches!(place, PatternTerm::Constant(_));
+        if is_constant(triple.subject) || is_constant(triple.object) {
+            let fits = triple.count <= LIST_ROWS_MAX;
+            let times = (self.rows / TOGETHER_ROWS).max(1.0);
+            return fits.then_some(times * (self.visits(1.0) + self.scanned(triple.count)));
+        }
+        let bound = triple.slots().find(|(slot, _)| self.is_bound(*slot))?;
+        let length = triple.count / bound.1;
+        (length <= LIST_ROWS_MAX).then_some(self.visits(self.rows) + self.rows * length * SCANNED)
+    }
+
+    /// Returns the method to join an edge and a cached attribute. `edges` is the number of links read, `rows`
+    /// the number of solutions.
+    pub(super) fn cached_way(&self, pair: &CachedPair, edges: f64, rows: f64) -> JoinMethod {
+        JoinMethod {
+            access: Some(Access::Cached(pair.end, pair.predicate)),
+            members: 1 << pair.edge | 1 << pair.attribute,
+            rows,
+            cost: self.visits(self.rows) + edges * SCANNED + rows * ROW,
+            sorted: self.sorted,
+        }
+    }
+
+    /// Returns the cost of producing rows.
+    pub(super) fn output_cost(&self, rows: f64) -> f64 {
+        rows * ROW
+    }
+
+    /// Returns the cost of looking up nodes: one page each, but no page is read twice for one batch.
+    fn visits(&self, nodes: f64) -> f64 {
+        nodes * VISIT + nodes.min(self.reads.tuple_pages) * self.reads.page_us
+    }
+
+    /// Returns the cost of reading rows of a column.
+    fn scanned(&self, rows: f64) -> f64 {
+        rows * (SCANNED + self.reads.row_us)
+    }
+
+    /// Estimates the solutions after joining a triple pattern, assuming independent variables.
+    pub(super) fn rows_after(&self, triple: &Triple) -> f64 {
+        let bound = triple.slots().filter(|(slot, _)| self.is_bound(*slot));
+        bound.fold(self.rows * triple.count, |rows, (slot, distinct)| {
+            rows / self.distinct(slot).max(distinct)
+        })
+    }
+
+    /// Returns the number of terms among which a bound object selects one, or 1 if the object is not a bound
+    /// variable.
+    pub(super) fn objects_bound(&self, triple: &Triple) -> f64 {
+        match triple.object {
+            PatternTerm::Slot(slot) if self.is_bound(slot) => {
+                let slots = triple.slots().filter(|(s, _)| *s == slot);
+                let objects = slots.last().map_or(1.0, |(_, distinct)| distinct);
+                self.distinct(slot).max(objects)
+            }
+            _ => 1.0,
+        }
+    }
+
+    /// Lists the methods to join a triple pattern, after which there are `rows` solutions.
+    pub(super) fn triple_ways(&self, triple: &Triple, rows: f64, methods: &mut Vec<JoinMethod>) {
+        let subject = self.is_known(triple.subject);
+        let object = self.is_known(triple.object);
+        let mut add = |access: Access, cost: f64, sorted: Option<usize>| {
+            methods.push(JoinMethod {
+                access: Some(access),
+                members: 0,
+                rows,
+                cost,
+                sorted,
+            });
+        };
+        if subject
+            && object
+            && let (PatternTerm::Constant(_), PatternGraph::Filter(filter)) =
+                (triple.predicate, triple.graph)
+        {
+            add(Access::Probe, self.visits(self.rows), self.sorted);
+            // In several graphs, a quad may occur more than once.
+            let is_one = matches!(filter, GraphFilter::One(_));
+            if let (Some(order), Some(slot), true) = (
+                keyed_order(triple, true, true),
+                single_key(triple, true, true),
+                is_one,
+            ) {
+                self.keyed_ways(triple, order, slot, 0.0, &mut add);
+            }
+            return;
+        }
+        if !triple.slots().any(|(slot, _)| self.is_bound(slot)) {
+            for order in scan_orders(triple, self.unit) {
+                let sorted = if self.unit {
+                    sorted_by(triple, order)
+                } else {
+                    None
+                };
+                let read = match &triple.confined {
+                    Some(confined) if confined.is_read_by(order) => {
+                        confined.count + confined.ids.len() as f64 * SEEK
+                    }
+                    _ => triple.count,
+                };
+                let cost = self.rows * (SCAN_START + self.scanned(read));
+                add(Access::Scan(order), cost, sorted);
+            }
+            return;
+        }
+        let output = rows * ROW;
+        if subject {
+            add(
+                Access::Expand(End::Subject),
+                self.visits(self.rows) + output,
+                self.sorted,
+            );
+        }
+        if object {
+            add(
+                Access::Expand(End::Object),
+                self.visits(self.rows) + output,
+                self.sorted,
+            );
+        }
+        if let (Some(order), Some(slot)) = (
+            keyed_order(triple, subject, object),
+            single_key(triple, subject, object),
+        ) {
+            self.keyed_ways(triple, order, slot, output, &mut add);
+        }
+        if !subject && !object {
+            let order = match triple.object {
+                PatternTerm::Constant(_) => Order::Ops,
+                PatternTerm::Slot(_) => Order::Pso,
+            };
+            add(Access::Scan(order), self.rows * SCAN_START + output, None);
+        }
+    }
+
+    /// Lists the methods to join a pattern by its single shared slot, by which the matches are sorted in this
+    /// order.
+    fn keyed_ways(
+        &self,
+        triple: &Triple,
+        order: Order,
+        slot: usize,
+        output: f64,
+        add: &mut impl FnMut(Access, f64, Option<usize>),
+    ) {
+        if self.sorted == Some(slot) {
+            let read = triple.count.min(self.rows * 400.0);
+            let cost = SCAN_START + self.scanned(read) + self.rows * ROW + output;
+            add(Access::Merge(order), cost, self.sorted);
+        }
+        let cost =
+            SCAN_START + triple.count * (HASHED + self.reads.row_us) + self.rows * LOOKUP + output;
+        add(Access::Hash(order), cost, self.sorted);
+    }
+}
+
+/// Returns the single slot that joins the pattern: exactly one end is a bound variable, the other is free or
+/// constant, and predicate and graph are fixed.
+fn single_key(triple: &Triple, subject: bool, object: bool) -> Option<usize> {
+    let (PatternTerm::Constant(_), PatternGraph::Filter(_)) = (triple.predicate, triple.graph)
+    else {
+        return None;
+    };
+    match (triple.subject, triple.object) {
+        (PatternTerm::Slot(s), PatternTerm::Slot(o)) if s != o && subject != object => {
+            Some(if subject { s } else { o })
+        }
+        (PatternTerm::Slot(s), PatternTerm::Constant(_)) if subject => Some(s),
+        (PatternTerm::Constant(_), PatternTerm::Slot(o)) if object => Some(o),
+        _ => None,
+    }
+}
+
+/// Returns the order whose rows are sorted by the joining slot.
+fn keyed_order(triple: &Triple, subject: bool, object: bool) -> Option<Order> {
+    match (triple.subject, triple.object) {
+        (PatternTerm::Slot(_), PatternTerm::Slot(_)) if subject && !object => Some(Order::Pso),
+        (PatternTerm::Slot(_), PatternTerm::Slot(_)) if object && !subject => Some(Order::Pos),
+        (PatternTerm::Slot(_), PatternTerm::Constant(_)) => Some(Order::Pos),
+        (PatternTerm::Constant(_), PatternTerm::Slot(_)) => Some(Order::Pso),
+        _ => None,
+    }
+}
+
+/// Returns the useful scan orders for a pattern that shares nothing with the solutions so far.
+fn scan_orders(triple: &Triple, unit: bool) -> impl Iterator<Item = Order> {
+    let (first, second) = match (triple.subject, triple.predicate, triple.object) {
+        (PatternTerm::Constant(_), ..) => (Order::Spo, None),
+        (_, PatternTerm::Constant(_), PatternTerm::Constant(_))
+            if triple.count as u64 > LONG_LIST =>
+        {
+            (Order::Pos, None)
+        }
+        (_, _, PatternTerm::Constant(_)) => (Order::Ops, None),
+        // A later merge join may need either.
+        (PatternTerm::Slot(_), PatternTerm::Constant(_), PatternTerm::Slot(_)) => (
+            Order::Pso,
+            (unit || triple.confined.is_some()).then_some(Order::Pos),
+        ),
+        _ => (Order::Spo, None),
+    };
+    std::iter::once(first).chain(second)
+}
+
+/// Returns the slot by which a scan is sorted: the slot of the first non-constant component in the order.
+fn sorted_by(triple: &Triple, order: Order) -> Option<usize> {
+    let (s, p, o) = (triple.subject, triple.predicate, triple.object);
+    let components = match order {
+        Order::Spo => [s, p, o],
+        Order::Ops => [o, p, s],
+        Order::Pso => [p, s, o],
+        Order::Pos => [p, o, s],
+    };
+    let slots = components.into_iter().find_map(|place| match place {
+        PatternTerm::Slot(slot) => Some(slot),
+        PatternTerm::Constant(_) => None,
+    });
+    slots.or(match triple.graph {
+        PatternGraph::Slot(slot) => Some(slot),
+        PatternGraph::Filter(_) => None,
+    })
+}

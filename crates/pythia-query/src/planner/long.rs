@@ -1,0 +1,200 @@
+//! Join order of a group with many elements: greedy, with a few candidates at each step.
+//!
+//! Every element waits in a queue, ordered by the factor by which it multiplies the solutions. When a slot is
+//! bound, the elements that mention it are queued again with their new factor; their earlier entries are
+//! skipped. Each step looks at the first few of the queue, so that ordering `n` elements takes O(`n log n`)
+//! steps. Elements are joined one by one, as if variables were independent of each other.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use super::bgp::Element;
+use super::join_method::JoinMethod;
+use super::order::{LEFT_BEHIND, OrderSearch, PartialOrder};
+use pythia_exec::error::QueryError;
+use pythia_exec::plan::step::Position;
+
+/// Number of candidates per chosen element.
+const CANDIDATES_MAX: usize = 8;
+
+/// Returns the elements not yet placed in the order found, each with the method to join it.
+pub(super) fn order(
+    search: &OrderSearch<'_>,
+    state: PartialOrder,
+) -> Result<Vec<(usize, JoinMethod)>, QueryError> {
+    let count = state.placed.iter().filter(|placed| !**placed).count();
+    let mut long = Long::new(search, state)?;
+    (0..count).map(|_| long.next()).collect()
+}
+
+struct Long<'s, 'a> {
+    search: &'s OrderSearch<'a>,
+    state: PartialOrder,
+    /// Slots of each element, without repetition.
+    slots: Vec<Vec<usize>>,
+    /// Elements that mention each slot.
+    elements: Vec<Vec<usize>>,
+    /// Elements that share a bound slot with the solutions, have no slot, or have one match.
+    near: BinaryHeap<Candidate>,
+    /// All other elements.
+    far: BinaryHeap<Candidate>,
+}
+
+/// A queued element.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    /// Factor by which it multiplies the solutions.
+    growth: f64,
+    element: usize,
+    /// Number of its slots that were bound when it was queued.
+    bound: usize,
+}
+
+impl<'s, 'a> Long<'s, 'a> {
+    fn new(search: &'s OrderSearch<'a>, state: PartialOrder) -> Result<Self, QueryError> {
+        let slots: Vec<Vec<usize>> = search.elements.iter().map(slots_of).collect();
+        let mut elements = vec![Vec::new(); state.joined.distinct.len()];
+        for (element, slots) in slots.iter().enumerate() {
+            for &slot in slots {
+                elements[slot].push(element);
+            }
+        }
+        let mut long = Self {
+            search,
+            state,
+            slots,
+            elements,
+            near: BinaryHeap::new(),
+            far: BinaryHeap::new(),
+        };
+        for element in 0..long.slots.len() {
+            if !long.state.placed[element] {
+                long.queue(element)?;
+            }
+        }
+        Ok(long)
+    }
+
+    /// Returns the next element of the order.
+    fn next(&mut self) -> Result<(usize, JoinMethod), QueryError> {
+        let candidates = match self.take(|long| &mut long.near) {
+            near if near.is_empty() => self.take(|long| &mut long.far),
+            near => near,
+        };
+        let mut methods = Vec::new();
+        let mut best: Option<(f64, usize, JoinMethod)> = None;
+        for candidate in &candidates {
+            self.search.look()?;
+            let (joined, element) = (&self.state.joined, candidate.element);
+            self.search
+                .methods_alone(joined, element, None, &mut methods);
+            for method in &methods {
+                let score = method.cost + method.rows * LEFT_BEHIND;
+                if best.as_ref().is_none_or(|(least, ..)| score < *least) {
+                    best = Some((score, element, *method));
+                }
+            }
+        }
+        let (_, chosen, method) = best.expect("there are elements left, each with a method");
+        for candidate in candidates {
+            if candidate.element != chosen {
+                self.queue_of(candidate.element).push(candidate);
+            }
+        }
+        for slot in self.search.place(&mut self.state, chosen, &method) {
+            for element in std::mem::take(&mut self.elements[slot]) {
+                if !self.state.placed[element] {
+                    self.queue(element)?;
+                }
+            }
+        }
+        Ok((chosen, method))
+    }
+
+    /// Removes the first few valid candidates from a queue.
+    fn take(&mut self, queue: impl Fn(&mut Self) -> &mut BinaryHeap<Candidate>) -> Vec<Candidate> {
+        let mut taken = Vec::with_capacity(CANDIDATES_MAX);
+        while taken.len() < CANDIDATES_MAX {
+            let Some(candidate) = queue(self).pop() else {
+                break;
+            };
+            let element = candidate.element;
+            if !self.state.placed[element] && candidate.bound == self.bound_slots(element) {
+                taken.push(candidate);
+            }
+        }
+        taken
+    }
+
+    /// Queues an element by its effect on the current solutions.
+    fn queue(&mut self, element: usize) -> Result<(), QueryError> {
+        self.search.look()?;
+        let joined = &self.state.joined;
+        let rows = match &self.search.elements[element] {
+            Element::Triple(triple) => joined.rows_after(triple),
+            Element::Path(path) => joined.path_method(path).rows,
+        };
+        let candidate = Candidate {
+            growth: rows / joined.rows.max(f64::MIN_POSITIVE),
+            element,
+            bound: self.bound_slots(element),
+        };
+        self.queue_of(element).push(candidate);
+        Ok(())
+    }
+
+    fn queue_of(&mut self, element: usize) -> &mut BinaryHeap<Candidate> {
+        // An element with one match multiplies nothing, and may make a filter possible.
+        let is_single = match &self.search.elements[element] {
+            Element::Triple(triple) => triple.count <= 1.0,
+            Element::Path(_) => false,
+        };
+        if is_single || self.slots[element].is_empty() || self.bound_slots(element) > 0 {
+            &mut self.near
+        } else {
+            &mut self.far
+        }
+    }
+
+    fn bound_slots(&self, element: usize) -> usize {
+        let slots = self.slots[element].iter();
+        let bound = slots.filter(|slot| self.state.joined.is_bound(**slot));
+        bound.count()
+    }
+}
+
+/// Returns the slots of an element's ends and predicate.
+fn slots_of(element: &Element) -> Vec<usize> {
+    let mut slots: Vec<usize> = match element {
+        Element::Triple(triple) => triple.slots().map(|(slot, _)| slot).collect(),
+        Element::Path(path) => {
+            let ends = [path.subject, path.object].into_iter();
+            ends.filter_map(Position::slot).collect()
+        }
+    };
+    slots.sort_unstable();
+    slots.dedup();
+    slots
+}
+
+/// Greatest first: the candidate that multiplies least, and of those the first in the text.
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let growth = other.growth.total_cmp(&self.growth);
+        growth.then(other.element.cmp(&self.element))
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Candidate {}

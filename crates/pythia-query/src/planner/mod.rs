@@ -1,0 +1,89 @@
+//! Planning: from SPARQL algebra to a physical plan.
+//!
+//! Operators that can be evaluated by extending solutions one pattern at a time are fused into one
+//! [`Pattern`](pythia_exec::plan::operators::Pattern) node ([`builder`], [`bgp`]). Operands that SPARQL's bottom-up
+//! semantics requires to be evaluated alone ([`can_seed`](pythia_sparql::scope::can_seed)) are planned separately and joined by hash. There is
+//! no logical plan and no rule set: the planner builds the physical plan while it walks the algebra.
+
+pub(crate) mod bgp;
+pub(crate) mod builder;
+mod cached;
+mod equality;
+pub(crate) mod exists;
+mod graph;
+mod group;
+mod join;
+mod join_method;
+mod labelled;
+mod long;
+mod metadata;
+mod order;
+mod path_count;
+mod path_estimate;
+mod pattern;
+mod push_down;
+mod search;
+mod sequence;
+mod service;
+#[cfg(test)]
+mod tests;
+mod triple_term;
+pub(crate) mod visible;
+
+use oxrdf::Variable;
+use pythia_rdf::TermId;
+use pythia_store::Snapshot;
+
+use pythia_exec::error::QueryError;
+use pythia_exec::expression::EvaluationContext;
+use pythia_exec::plan::counts::Counts;
+use pythia_exec::plan::dataset::Dataset;
+
+/// The reason why a pattern could not be planned as requested.
+enum PlanError {
+    /// The pattern cannot be part of the pipeline and must be evaluated alone.
+    Alone,
+    /// The pattern cannot be planned at all.
+    Query(QueryError),
+}
+
+impl<E: Into<QueryError>> From<E> for PlanError {
+    fn from(error: E) -> Self {
+        Self::Query(error.into())
+    }
+}
+
+type Planning = Result<(), PlanError>;
+
+/// Planner of the patterns of one query.
+pub(crate) struct Planner<'a> {
+    snapshot: &'a Snapshot,
+    evaluation: &'a EvaluationContext,
+    dataset: &'a Dataset,
+    /// Terms substituted for variables at every leaf: the row that an `EXISTS` tests.
+    inserted: Vec<(Variable, TermId)>,
+    /// End of a path that is counted instead of enumerated; see [`path_count`].
+    counted: Option<Variable>,
+}
+
+impl<'a> Planner<'a> {
+    /// Creates a planner over `snapshot`; `evaluation` maps constants to ids.
+    pub(crate) fn new(
+        snapshot: &'a Snapshot,
+        evaluation: &'a EvaluationContext,
+        dataset: &'a Dataset,
+    ) -> Self {
+        Self {
+            snapshot,
+            evaluation,
+            dataset,
+            inserted: Vec::new(),
+            counted: None,
+        }
+    }
+
+    /// Returns the cardinalities that the query may use.
+    fn counts(&self) -> Counts<'a> {
+        Counts::new(self.snapshot, self.dataset.visible.as_deref())
+    }
+}

@@ -1,0 +1,502 @@
+//! Join order of the elements of a group.
+//!
+//! The search begins with a greedy order: the next element is the one with the lowest cost from the current
+//! solutions, including the cost that its result causes for later ones. If that order is expensive enough,
+//! dynamic programming over the connected subsets of up to [`ELEMENTS_MAX`] elements follows: for every
+//! subset, and every slot by which its solutions can be sorted, it finds the cheapest method to produce it. Only
+//! left-deep orders are considered, as pipelines are left-deep, and only the best few subsets of each size if
+//! time is short. Groups of more than [`NUMBERED_MAX`] elements get the order of [`super::long`]. See
+//! `docs/decisions/0008-join-order.md`.
+//!
+//! The search checks the query's deadline.
+
+use pythia_rdf::TermId;
+use pythia_store::{End, ReadCosts, Snapshot, Statistics};
+use rustc_hash::FxHashMap;
+use std::cell::{Cell, RefCell};
+
+use super::bgp::{Element, PatternTerm, Triple};
+use super::builder::Knowledge;
+use super::cached::{self, CachedPair};
+use super::join_method::{JoinMethod, Joined};
+use super::long;
+use super::push_down::FilterHint;
+use pythia_exec::error::QueryError;
+use pythia_exec::limits::governor::Governor;
+use pythia_exec::plan::counts::Counts;
+
+/// Groups with more elements are ordered greedily.
+const ELEMENTS_MAX: usize = 12;
+/// Number of elements that have a bit in the masks of joined elements.
+pub(super) const NUMBERED_MAX: usize = 64;
+/// Weight of each row of a result: the cost that it causes in later joins.
+pub(super) const LEFT_BEHIND: f64 = 0.4;
+/// Share of the greedy order's cost that may be spent on searching for a better one.
+const SEARCH_SHARE: f64 = 0.1;
+/// Approximate cost of examining one method, in microseconds.
+const LOOK: f64 = 0.1;
+/// Maximum number of methods examined.
+const LOOKS_MAX: f64 = 50_000.0;
+/// Bonus per element that mentions the sort slot, to break ties between two orders of a scan.
+const MENTIONED: f64 = 1e-3;
+/// The search checks the deadline after this many examined elements.
+const LOOKS_UNCHECKED: usize = 64;
+
+/// The state in which the search begins.
+pub(super) struct Start<'a> {
+    pub(super) known: &'a Knowledge,
+    pub(super) unit: bool,
+    /// Number of slots so far.
+    pub(super) slots: usize,
+}
+
+/// The input of a search.
+pub(super) struct OrderSearch<'a> {
+    pub(super) elements: &'a [Element],
+    filters: &'a [FilterHint],
+    /// Statistics of the store, or `None` if the query may not use them.
+    statistics: Option<&'a Statistics>,
+    reads: ReadCosts,
+    /// For each triple pattern with a variable subject and a constant predicate: the patterns of its star,
+    /// that is, the first 64 elements with the same subject and a constant predicate.
+    stars: Vec<u64>,
+    /// Cache of the number of links per subject, by the patterns that the subject already matches.
+    links: RefCell<FxHashMap<(u64, TermId), Option<f64>>>,
+    mentions: Vec<f64>,
+    /// Pairs of patterns that a cached attribute joins.
+    cached: Vec<CachedPair>,
+    governor: &'a Governor,
+    /// Number of examined elements.
+    looked: Cell<usize>,
+}
+
+/// A set of joined elements.
+#[derive(Clone)]
+pub(super) struct PartialOrder {
+    pub(super) joined: Joined,
+    pub(super) placed: Vec<bool>,
+    mask: u64,
+    pub(super) cost: f64,
+    /// The previous state, the joined element and the method.
+    step: Option<(usize, usize, JoinMethod)>,
+}
+
+/// The set of joined elements, and the slot by which the solutions are sorted.
+type Reached = (u64, Option<usize>);
+/// The cheapest method to reach a set: its cost, the previous state, the element and the method.
+type Arrival = (f64, usize, usize, JoinMethod);
+
+impl<'a> OrderSearch<'a> {
+    /// Creates a search over elements; `slots` is the number of slots.
+    pub(super) fn new(
+        elements: &'a [Element],
+        filters: &'a [FilterHint],
+        slots: usize,
+        snapshot: &Snapshot,
+        counts: Counts<'a>,
+        governor: &'a Governor,
+    ) -> Self {
+        let mut mentions = vec![0.0; slots];
+        let mut subjects: FxHashMap<usize, u64> = FxHashMap::default();
+        for (index, element) in elements.iter().enumerate() {
+            match element {
+                Element::Triple(triple) => {
+                    triple.slots().for_each(|(slot, _)| mentions[slot] += 1.0);
+                }
+                Element::Path(path) => {
+                    let ends = [path.subject, path.object].into_iter();
+                    ends.filter_map(|end| end.slot())
+                        .for_each(|slot| mentions[slot] += 1.0);
+                }
+            }
+            if let (Some((slot, _)), true) = (star_key(element), index < NUMBERED_MAX) {
+                *subjects.entry(slot).or_default() |= 1 << index;
+            }
+        }
+        // Elements beyond the 64th have no bit.
+        let star = |element| {
+            star_key(element).map_or(0, |(slot, _)| subjects.get(&slot).copied().unwrap_or(0))
+        };
+        Self {
+            elements,
+            filters,
+            statistics: counts.of_store(),
+            reads: snapshot.read_costs(),
+            stars: elements.iter().map(star).collect(),
+            links: RefCell::default(),
+            mentions,
+            cached: cached::pairs(elements, snapshot),
+            governor,
+            looked: Cell::new(0),
+        }
+    }
+
+    /// Returns the elements of `left` in the best order found, each with the method to join it.
+    pub(super) fn best(
+        &self,
+        start: &Start<'_>,
+        left: &[usize],
+    ) -> Result<Vec<(usize, JoinMethod)>, QueryError> {
+        let count = left.len();
+        let start = self.start(start, left);
+        if count > NUMBERED_MAX {
+            return long::order(self, start);
+        }
+        let (greedy, cost) = self.greedy(start.clone(), count)?;
+        let are_numbered = left.iter().all(|element| *element < NUMBERED_MAX);
+        if !(2..=ELEMENTS_MAX).contains(&count) || !are_numbered {
+            return Ok(greedy);
+        }
+        let looks = (cost * SEARCH_SHARE / LOOK).min(LOOKS_MAX);
+        let width = (looks / (count * count) as f64) as usize;
+        if width == 0 && count > 2 {
+            return Ok(greedy);
+        }
+        let found = self.dynamic(start, count, width.max(2), cost)?;
+        Ok(found.unwrap_or(greedy))
+    }
+
+    /// Counts an examined element. Returns an error once the query is cancelled or past its deadline.
+    pub(super) fn look(&self) -> Result<(), QueryError> {
+        self.looked.set(self.looked.get() + 1);
+        if self.looked.get().is_multiple_of(LOOKS_UNCHECKED) {
+            self.governor.check()?;
+        }
+        Ok(())
+    }
+
+    fn start(&self, start: &Start<'_>, left: &[usize]) -> PartialOrder {
+        let known = start.known;
+        let mut distinct = vec![0.0; start.slots];
+        for &slot in &known.certain {
+            let here = known.distinct.get(&slot).copied().unwrap_or(known.rows);
+            distinct[slot] = here.max(1.0);
+        }
+        let mut placed = vec![true; self.elements.len()];
+        for &element in left {
+            placed[element] = false;
+        }
+        PartialOrder {
+            joined: Joined {
+                rows: known.rows,
+                distinct,
+                sorted: known.sorted,
+                unit: start.unit,
+                reads: self.reads,
+            },
+            placed,
+            mask: 0,
+            cost: 0.0,
+            step: None,
+        }
+    }
+
+    fn greedy(
+        &self,
+        mut state: PartialOrder,
+        count: usize,
+    ) -> Result<(Vec<(usize, JoinMethod)>, f64), QueryError> {
+        let mut order = Vec::with_capacity(count);
+        let mut methods = Vec::new();
+        while order_count(&order) < count {
+            let mut best: Option<(f64, usize, JoinMethod)> = None;
+            for element in self.candidates(&state) {
+                self.look()?;
+                self.methods(&state, element, &mut methods);
+                for method in &methods {
+                    let score = method.cost + method.rows * LEFT_BEHIND;
+                    if best.as_ref().is_none_or(|(least, ..)| score < *least) {
+                        best = Some((score, element, *method));
+                    }
+                }
+            }
+            let (_, element, method) = best.expect("there are elements left, each with a method");
+            self.place(&mut state, element, &method);
+            order.push((element, method));
+        }
+        Ok((order, state.cost))
+    }
+
+    /// Returns the cheapest order, keeping at most `width` subsets of each size, or `None` if it costs no
+    /// less than `limit`.
+    fn dynamic(
+        &self,
+        start: PartialOrder,
+        count: usize,
+        width: usize,
+        limit: f64,
+    ) -> Result<Option<Vec<(usize, JoinMethod)>>, QueryError> {
+        let mut states = vec![start];
+        let mut frontier = vec![0];
+        // Indexed by the number of joined elements.
+        let mut reached: Vec<FxHashMap<Reached, Arrival>> = vec![FxHashMap::default(); count + 1];
+        let mut methods = Vec::new();
+        for size in 0..count {
+            for &from in &frontier {
+                let state = &states[from];
+                for element in self.candidates(state) {
+                    self.look()?;
+                    self.methods(state, element, &mut methods);
+                    for method in &methods {
+                        let cost = state.cost + method.cost;
+                        if cost >= limit {
+                            continue;
+                        }
+                        let members = method.members | 1 << element;
+                        let key = (state.mask | members, method.sorted);
+                        let then = &mut reached[size + members.count_ones() as usize];
+                        let found = then
+                            .entry(key)
+                            .or_insert((f64::MAX, from, element, *method));
+                        if cost < found.0 {
+                            *found = (cost, from, element, *method);
+                        }
+                    }
+                }
+            }
+            frontier.clear();
+            let next = std::mem::take(&mut reached[size + 1]);
+            for (from, element, method) in most_promising(next, width) {
+                let mut state = states[from].clone();
+                self.place(&mut state, element, &method);
+                state.step = Some((from, element, method));
+                frontier.push(states.len());
+                states.push(state);
+            }
+        }
+        let last = frontier
+            .into_iter()
+            .min_by(|&a, &b| states[a].cost.total_cmp(&states[b].cost));
+        let mut order = Vec::with_capacity(self.elements.len());
+        let Some(mut at) = last else {
+            return Ok(None);
+        };
+        while let Some((from, element, method)) = states[at].step {
+            order.push((element, method));
+            at = from;
+        }
+        order.reverse();
+        Ok(Some(order))
+    }
+
+    /// Returns the elements that may come next: the connected ones, if any, and those with a single match.
+    fn candidates(&self, state: &PartialOrder) -> Vec<usize> {
+        let left = (0..self.elements.len()).filter(|&index| !state.placed[index]);
+        let (mut connected, apart): (Vec<usize>, Vec<usize>) =
+            left.partition(|&index| state.joined.is_connected(&self.elements[index]));
+        if connected.is_empty() {
+            return apart;
+        }
+        // An element with one match multiplies nothing, and may make a filter possible.
+        let is_single = |index: &usize| match &self.elements[*index] {
+            Element::Triple(triple) => triple.count <= 1.0,
+            Element::Path(_) => false,
+        };
+        connected.extend(apart.into_iter().filter(is_single));
+        connected
+    }
+
+    fn methods(&self, state: &PartialOrder, element: usize, methods: &mut Vec<JoinMethod>) {
+        match &self.elements[element] {
+            Element::Path(_) => self.methods_alone(&state.joined, element, None, methods),
+            Element::Triple(triple) => {
+                let rows = self.star_rows(state, element);
+                self.methods_alone(&state.joined, element, rows, methods);
+                methods.extend(self.intersection(state, element));
+                let rows = rows.unwrap_or_else(|| state.joined.rows_after(triple));
+                methods.extend(self.cached_ways(state, element, triple, rows));
+            }
+        }
+    }
+
+    /// Lists the methods to join an element alone. `rows` is the number of solutions after it; by default it is
+    /// estimated as if variables were independent.
+    pub(super) fn methods_alone(
+        &self,
+        joined: &Joined,
+        element: usize,
+        rows: Option<f64>,
+        methods: &mut Vec<JoinMethod>,
+    ) {
+        methods.clear();
+        let triple = match &self.elements[element] {
+            Element::Path(path) => return methods.push(joined.path_method(path)),
+            Element::Triple(triple) => triple,
+        };
+        let rows = rows.unwrap_or_else(|| joined.rows_after(triple));
+        joined.triple_ways(triple, rows, methods);
+        if joined.unit {
+            for method in methods {
+                let mentions = method.sorted.map_or(0.0, |slot| self.mentions[slot]);
+                method.cost -= mentions * MENTIONED;
+            }
+        }
+    }
+
+    /// Estimates the solutions after joining a pattern to others of its star, from the predicates that
+    /// subjects have in common.
+    fn star_rows(&self, state: &PartialOrder, element: usize) -> Option<f64> {
+        let statistics = self.statistics?;
+        let having = self.stars[element] & state.mask;
+        let (Element::Triple(triple), Some((_, predicate)), true) = (
+            &self.elements[element],
+            star_key(&self.elements[element]),
+            having != 0,
+        ) else {
+            return None;
+        };
+        let mut memo = self.links.borrow_mut();
+        let links = *memo.entry((having, predicate)).or_insert_with(|| {
+            let members = (0..NUMBERED_MAX).filter(|index| having >> index & 1 == 1);
+            let predicates = members.filter_map(|index| star_key(&self.elements[index]));
+            let predicates: Vec<TermId> = predicates.map(|(_, predicate)| predicate).collect();
+            let sets = &statistics.characteristic;
+            sets.links_per_subject(&predicates, predicate)
+        });
+        let all = statistics.predicate(predicate)?.quads.max(1) as f64;
+        // A constant object, the graph, and a bound object each keep only a share of the links.
+        let rows = state.joined.rows * links? * triple.count / all;
+        Some(rows / state.joined.objects_bound(triple))
+    }
+
+    /// Returns the method to join an element together with all others that bind the same slot from known ends,
+    /// by intersecting their lists. Returns it only for the first of these elements.
+    fn intersection(&self, state: &PartialOrder, element: usize) -> Option<JoinMethod> {
+        let slot = state.joined.new_end(&self.elements[element])?;
+        let is_member = |&other: &usize| {
+            !state.placed[other] && state.joined.new_end(&self.elements[other]) == Some(slot)
+        };
+        let members: Vec<usize> = (0..self.elements.len().min(NUMBERED_MAX))
+            .filter(is_member)
+            .collect();
+        if members.len() < 2 || members[0] != element {
+            return None;
+        }
+        let mut joined = state.joined.clone();
+        let mut read = 0.0;
+        for &member in &members {
+            let Element::Triple(triple) = &self.elements[member] else {
+                continue;
+            };
+            read += state.joined.list_cost(triple)?;
+            let rows = joined.rows_after(triple);
+            let method = JoinMethod {
+                rows,
+                ..JoinMethod::default()
+            };
+            joined.join(&self.elements[member], &method);
+        }
+        Some(JoinMethod {
+            members: members.iter().fold(0, |mask, member| mask | 1 << member),
+            rows: joined.rows,
+            cost: read + state.joined.output_cost(joined.rows),
+            sorted: state.joined.sorted,
+            access: None,
+        })
+    }
+
+    /// Lists the methods to join an edge (`rows` solutions after it) together with an attribute that is cached
+    /// beside the nodes at its other end.
+    fn cached_ways(
+        &self,
+        state: &PartialOrder,
+        element: usize,
+        edge: &Triple,
+        rows: f64,
+    ) -> impl Iterator<Item = JoinMethod> {
+        let joined = &state.joined;
+        let pairs = self.cached.iter().filter(move |pair| pair.edge == element);
+        pairs.filter_map(move |pair| {
+            let known = match pair.end {
+                End::Subject => edge.subject,
+                End::Object => edge.object,
+            };
+            let Element::Triple(attribute) = &self.elements[pair.attribute] else {
+                return None;
+            };
+            let is_possible = joined.is_known(known)
+                && !joined.is_bound(pair.neighbour)
+                && !state.placed[pair.attribute];
+            let edge_way = JoinMethod {
+                rows,
+                ..JoinMethod::default()
+            };
+            is_possible.then(|| {
+                let mut after_edge = state.clone();
+                self.place(&mut after_edge, element, &edge_way);
+                let independent = after_edge.joined.rows_after(attribute);
+                let found = self.star_rows(&after_edge, pair.attribute);
+                joined.cached_way(pair, rows, found.unwrap_or(independent))
+            })
+        })
+    }
+
+    /// Marks an element as joined and applies the filters that become possible. Returns the slots that it
+    /// binds.
+    pub(super) fn place(
+        &self,
+        state: &mut PartialOrder,
+        element: usize,
+        method: &JoinMethod,
+    ) -> Vec<usize> {
+        let mut bound = state.joined.join(&self.elements[element], method);
+        for member in members_of(method, element) {
+            bound.extend(state.joined.join(&self.elements[member], method));
+            state.placed[member] = true;
+        }
+        state.mask |= method.members;
+        let joined = &mut state.joined;
+        for filter in self.filters {
+            let waited = filter.slots.iter().any(|slot| bound.contains(slot));
+            if waited && filter.slots.iter().all(|&slot| joined.is_bound(slot)) {
+                joined.rows *= filter.share;
+            }
+        }
+        state.placed[element] = true;
+        if element < NUMBERED_MAX {
+            state.mask |= 1 << element;
+        }
+        state.cost += method.cost;
+        bound
+    }
+}
+
+/// Returns the other elements that a method joins.
+pub(super) fn members_of(method: &JoinMethod, element: usize) -> impl Iterator<Item = usize> {
+    let others = method.members & !(1_u64.checked_shl(element as u32).unwrap_or(0));
+    let most = if others == 0 { 0 } else { NUMBERED_MAX };
+    (0..most).filter(move |index| others >> index & 1 == 1)
+}
+
+/// Returns the number of elements that an order joins.
+fn order_count(order: &[(usize, JoinMethod)]) -> usize {
+    let joined = |(_, method): &(usize, JoinMethod)| method.members.count_ones().max(1) as usize;
+    order.iter().map(joined).sum()
+}
+
+/// Returns the best arrivals, at most `width` of them.
+fn most_promising(
+    arrivals: FxHashMap<Reached, Arrival>,
+    width: usize,
+) -> impl Iterator<Item = (usize, usize, JoinMethod)> {
+    let mut found: Vec<_> = arrivals.into_iter().collect();
+    let score = |(cost, _, _, method): &Arrival| cost + method.rows * LEFT_BEHIND;
+    // The key breaks ties, so that the same query always gets the same plan.
+    found.sort_unstable_by(|(a_key, a), (b_key, b)| {
+        score(a).total_cmp(&score(b)).then(a_key.cmp(b_key))
+    });
+    found.truncate(width);
+    let found = found.into_iter();
+    found.map(|(_, (_, from, element, method))| (from, element, method))
+}
+
+/// Returns the subject's slot and the predicate if the element can be part of a star.
+fn star_key(element: &Element) -> Option<(usize, TermId)> {
+    match element {
+        Element::Triple(triple) => match (triple.subject, triple.predicate) {
+            (PatternTerm::Slot(slot), PatternTerm::Constant(predicate)) => Some((slot, predicate)),
+            _ => None,
+        },
+        Element::Path(_) => None,
+    }
+}

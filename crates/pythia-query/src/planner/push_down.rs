@@ -1,0 +1,229 @@
+//! Pushes filters into scans: comparisons and prefixes become ranges of ids. Also estimates the selectivity
+//! of filters.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use oxrdf::Variable;
+use pythia_rdf::TermId;
+use pythia_sparql::scope::variables_of;
+use pythia_store::statistics::KindSet;
+use pythia_store::{End, Order};
+use spargebra::algebra::{Expression, Function};
+
+use super::Planner;
+use super::bgp::{Element, PatternGraph, PatternTerm, Triple};
+use super::builder::Builder;
+use super::group::GroupFilter;
+use pythia_exec::error::QueryError;
+use pythia_exec::expression::CompiledExpression;
+use pythia_exec::expression::id_set::{IdSet, intersection, normal};
+
+/// Minimum matches of a pattern for which ranges are worthwhile.
+const MATCHES_MIN: f64 = 1000.0;
+/// Maximum number of ranges; more are merged into one, because each costs a seek.
+const RANGES_MAX: usize = 64;
+
+/// Properties of a group's filter that the join order uses.
+pub(crate) struct FilterHint {
+    /// Slots that the filter reads.
+    pub(crate) slots: Vec<usize>,
+    /// Share of solutions that pass.
+    pub(crate) share: f64,
+}
+
+/// Ids to which a scan of a pattern restricts its subjects or objects.
+#[derive(Clone, Debug)]
+pub(crate) struct Confined {
+    pub(crate) end: End,
+    pub(crate) ids: Arc<[Range<u64>]>,
+    /// Matches within the ranges.
+    pub(crate) count: f64,
+}
+
+impl Confined {
+    /// Returns whether a scan in this order can seek to the ids.
+    pub(crate) fn is_read_by(&self, order: Order) -> bool {
+        order
+            == match self.end {
+                End::Subject => Order::Pso,
+                End::Object => Order::Pos,
+            }
+    }
+}
+
+impl Planner<'_> {
+    /// Restricts patterns by the filters over one variable. Returns the properties of all filters for the
+    /// join order.
+    pub(super) fn push_down(
+        &self,
+        builder: &mut Builder,
+        filters: &[GroupFilter<'_>],
+        elements: &mut [Element],
+    ) -> Result<Vec<FilterHint>, QueryError> {
+        let mut hints = Vec::with_capacity(filters.len());
+        for filter in filters {
+            self.evaluation.check()?;
+            let filter = filter.expression;
+            let variables = variables_of(filter);
+            let slots: Vec<usize> = variables.iter().map(|v| builder.slot(v)).collect();
+            if let (Some(variable), [slot], true) =
+                (variables.iter().next(), &slots[..], names_ids(filter))
+            {
+                self.confine(filter, variable, *slot, elements)?;
+            }
+            let counted = elements.iter().filter_map(|element| match element {
+                Element::Triple(triple) => triple.share_of(&slots),
+                Element::Path(_) => None,
+            });
+            let share = counted.fold(share(filter), f64::min);
+            hints.push(FilterHint { slots, share });
+        }
+        Ok(hints)
+    }
+
+    /// Restricts the patterns with the variable's slot to ids that can pass the filter.
+    fn confine(
+        &self,
+        filter: &Expression,
+        variable: &Variable,
+        slot: usize,
+        elements: &mut [Element],
+    ) -> Result<(), QueryError> {
+        let scanned = |element: &Element| match element {
+            Element::Triple(triple) => scanned_end(triple, slot),
+            Element::Path(_) => None,
+        };
+        let mut kinds = KindSet::default();
+        for (end, predicate) in elements.iter().filter_map(scanned) {
+            kinds.0 |= self.kinds_at(end, predicate)?.0;
+        }
+        if kinds == KindSet::default() {
+            return Ok(());
+        }
+        let columns = std::slice::from_ref(variable);
+        let compiled = CompiledExpression::compile(filter, columns, self.evaluation)?;
+        let ids = |kind, prefix: &[u8]| Ok(self.snapshot.ids_with_prefix(kind, prefix)?);
+        let Some(wanted) = compiled.id_set(0, kinds, &ids)? else {
+            return Ok(());
+        };
+        for element in elements {
+            let end = scanned(element);
+            if let (Element::Triple(triple), Some((end, predicate))) = (element, end) {
+                self.confine_triple(triple, end, predicate, &wanted)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the kinds of the terms at an end of the predicate's quads.
+    fn kinds_at(&self, end: End, predicate: TermId) -> Result<KindSet, QueryError> {
+        let counts = self.counts().predicate(predicate)?;
+        Ok(counts.map_or(KindSet::default(), |predicate| match end {
+            End::Subject => predicate.subject_kinds,
+            End::Object => predicate.object_kinds,
+        }))
+    }
+
+    /// Restricts a pattern to the ids among `wanted` that can occur at its end, and counts its matches.
+    fn confine_triple(
+        &self,
+        triple: &mut Triple,
+        end: End,
+        predicate: TermId,
+        wanted: &[Range<u64>],
+    ) -> Result<(), QueryError> {
+        let PatternGraph::Filter(graph) = triple.graph else {
+            return Ok(());
+        };
+        let there = self
+            .kinds_at(end, predicate)?
+            .iter()
+            .map(|kind| TermId::new(kind, 0).0..TermId::new(kind, TermId::PAYLOAD_MAX).0 + 1);
+        let mut ids = intersection(wanted, &normal(there.collect()));
+        if let Some(before) = &triple.confined {
+            if before.end != end {
+                return Ok(());
+            }
+            ids = intersection(&ids, &before.ids);
+        }
+        if ids.len() > RANGES_MAX {
+            let last = ids.last().map_or(0, |range| range.end);
+            ids.truncate(1);
+            ids[0].end = last;
+        }
+        let mut count = 0;
+        let mut kept = IdSet::new();
+        for range in ids {
+            let matches = self
+                .snapshot
+                .count_range(predicate, end, range.clone(), graph)?;
+            if matches > 0 {
+                count += matches;
+                kept.push(range);
+            }
+        }
+        triple.confined = Some(Confined {
+            end,
+            ids: kept.into(),
+            count: count as f64,
+        });
+        Ok(())
+    }
+}
+
+/// Returns the end of a pattern at which the slot is, if a scan of the pattern can be sorted by it.
+fn scanned_end(triple: &Triple, slot: usize) -> Option<(End, TermId)> {
+    let worthwhile = triple.count >= MATCHES_MIN;
+    match (triple.subject, triple.predicate, triple.object) {
+        (PatternTerm::Slot(s), PatternTerm::Constant(predicate), PatternTerm::Slot(o))
+            if worthwhile && s != o =>
+        {
+            if o == slot {
+                Some((End::Object, predicate))
+            } else {
+                (s == slot).then_some((End::Subject, predicate))
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Returns whether a filter may translate to ids: comparisons with a constant, prefixes.
+fn names_ids(filter: &Expression) -> bool {
+    use Expression as E;
+    let is_constant = |e: &E| match e {
+        E::Literal(_) | E::NamedNode(_) => true,
+        E::UnaryMinus(e) | E::UnaryPlus(e) => matches!(**e, E::Literal(_)),
+        _ => false,
+    };
+    match filter {
+        E::And(a, b) | E::Or(a, b) => names_ids(a) && names_ids(b),
+        E::Equal(a, b)
+        | E::Less(a, b)
+        | E::LessOrEqual(a, b)
+        | E::Greater(a, b)
+        | E::GreaterOrEqual(a, b) => is_constant(a) || is_constant(b),
+        E::In(_, list) => list.iter().all(is_constant),
+        E::FunctionCall(Function::StrStarts | Function::Regex, arguments) => {
+            arguments.iter().skip(1).all(is_constant)
+        }
+        _ => false,
+    }
+}
+
+/// Guesses the share of solutions that pass a filter.
+pub(super) fn share(filter: &Expression) -> f64 {
+    match filter {
+        Expression::Not(inner) => 1.0 - share(inner),
+        Expression::And(a, b) => share(a) * share(b),
+        Expression::Or(a, b) => (share(a) + share(b)).min(1.0),
+        Expression::Equal(..) | Expression::SameTerm(..) => 0.05,
+        Expression::In(_, list) => (0.05 * list.len() as f64).min(0.5),
+        Expression::Bound(_) => 0.9,
+        Expression::FunctionCall(Function::Regex | Function::StrStarts | Function::Contains, _) => {
+            0.1
+        }
+        _ => 0.3,
+    }
+}

@@ -1,0 +1,15 @@
+//! Estimates of the memory that terms take.
+
+use oxrdf::Term;
+
+/// Returns the approximate bytes of a term's texts.
+pub fn term_text_bytes(term: &Term) -> usize {
+    match term {
+        Term::NamedNode(node) => node.as_str().len(),
+        Term::BlankNode(node) => node.as_str().len(),
+        Term::Literal(literal) => literal.value().len() + literal.datatype().as_str().len(),
+        Term::Triple(triple) => {
+            triple.predicate.as_str().len() + term_text_bytes(&triple.object) + 64
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! A compacted base is byte for byte what a load writes, and its ids are those of the mapping.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use pythia_io::{BufferPool, FaultPlan, FaultyStorage, Storage};
+use pythia_rdf::OwnedKey;
+
+use super::*;
+use crate::delta::device::tests::{Model, base_quads, runs, sum};
+use crate::manifest::{AuxiliaryKind, Manifest, Unnamed};
+use crate::optimize::{OptimizeOptions, rebuild};
+use crate::store::{Change, optimize};
+use crate::testing::{Quad, SMALL_PAGES, TERMS, component, id, open, write_store};
+use crate::verify::{VerifyOptions, verify};
+
+/// Writes a segment of quads of keys as a load would.
+fn fresh(storage: &Arc<dyn Storage>, quads: &BTreeSet<[Option<OwnedKey>; 4]>) -> SegmentEntry {
+    let folder = "fresh".to_owned();
+    let writer = SegmentWriter::new(Arc::clone(storage), folder, SMALL_PAGES);
+    let mut dictionary = writer.dictionary().expect("memory");
+    let keys: BTreeSet<&OwnedKey> = quads.iter().flatten().flatten().collect();
+    let mut ids = BTreeMap::new();
+    for key in keys {
+        ids.insert(key, dictionary.push(key.as_key()).expect("memory").0);
+    }
+    let dictionary = dictionary.finish().expect("memory");
+    let orders = Order::ALL.map(|order| {
+        let row = |quad: &[Option<OwnedKey>; 4]| {
+            let quad = [0, 1, 2, 3].map(|place| quad[place].as_ref().map_or(0, |key| ids[key]));
+            order.components().map(|which| component(&quad, which))
+        };
+        let rows: BTreeSet<[u64; 4]> = quads.iter().map(row).collect();
+        let mut out = writer.order(order).expect("memory");
+        rows.into_iter()
+            .for_each(|row| out.push(row).expect("memory"));
+        out.finish().expect("memory")
+    });
+    writer.seal(dictionary, orders.into()).expect("memory")
+}
+
+/// A base and runs in a storage, and the quads that result.
+struct Case {
+    storage: Arc<dyn Storage>,
+    base: Arc<Segment>,
+    runs: Vec<Arc<DeviceRun>>,
+    quads: BTreeSet<Quad>,
+    keys: BTreeMap<TermId, OwnedKey>,
+}
+
+impl Case {
+    fn new(models: &[Model]) -> Self {
+        let mut quads = base_quads();
+        let storage: Arc<dyn Storage> = write_store(&quads, SMALL_PAGES);
+        let base = Arc::clone(open(Arc::clone(&storage)).snapshot().base());
+        let mut keys = BTreeMap::new();
+        for kind in TermKind::DICTIONARY {
+            let mut all = base.dictionary.iter(kind);
+            while let Some((id, key)) = all.next().expect("memory") {
+                keys.insert(id, key.to_owned_key());
+            }
+        }
+        let pool = BufferPool::new(Arc::clone(&storage), 4 << 20);
+        let runs = models.iter().enumerate().map(|(number, model)| {
+            let entry = model.write(&storage, number as u64).expect("memory");
+            Arc::new(DeviceRun::open(&pool, &entry).expect("just written"))
+        });
+        let runs = runs.collect();
+        let sum = sum(models);
+        keys.extend(sum.terms.into_iter().map(|(key, id)| (id, key)));
+        for (quad, added) in sum.quads {
+            assert!(if added {
+                quads.insert(quad)
+            } else {
+                quads.remove(&quad)
+            });
+        }
+        Self {
+            storage,
+            base,
+            runs,
+            quads,
+            keys,
+        }
+    }
+
+    fn compact(
+        &self,
+        storage: &Arc<dyn Storage>,
+        memory_bytes: usize,
+        threads: usize,
+    ) -> Result<NewBase, StoreError> {
+        let options = CompactionOptions {
+            memory_bytes,
+            threads,
+            ..CompactionOptions::default()
+        };
+        let pace = Pace::default();
+        self.compact_paced(storage, &options, &pace)
+    }
+
+    fn compact_paced(
+        &self,
+        storage: &Arc<dyn Storage>,
+        options: &CompactionOptions,
+        pace: &Pace,
+    ) -> Result<NewBase, StoreError> {
+        let storage = Arc::clone(storage);
+        compact(&self.from(), &self.base, &self.runs, storage, options, pace)
+    }
+
+    /// Returns the manifest of base and runs.
+    fn from(&self) -> Manifest {
+        let manifest = Manifest::read(&*self.storage).expect("sound");
+        Manifest {
+            runs: self.runs.iter().map(|run| run.entry().clone()).collect(),
+            ..manifest.expect("there")
+        }
+    }
+
+    /// Fails unless a new base is byte for byte what a load of the same quads writes.
+    fn check_files(&self, new: &NewBase) {
+        let key = |id: u64| self.keys.get(&TermId(id)).cloned();
+        let quads: BTreeSet<_> = self.quads.iter().map(|quad| quad.map(key)).collect();
+        assert_eq!(new.segment, fresh(&self.storage, &quads));
+        for file in &new.segment.files {
+            let read = |folder: &str| self.storage.read_all(&format!("{folder}/{}", file.name));
+            let (new, fresh) = (read("segment-000002"), read("fresh"));
+            assert!(
+                new.expect("written") == fresh.expect("written"),
+                "{} differs",
+                file.name
+            );
+        }
+    }
+
+    fn check(&self, memory_bytes: usize, threads: usize) {
+        let new = self
+            .compact(&self.storage, memory_bytes, threads)
+            .expect("memory");
+        assert_eq!(new.segment.quads, self.quads.len() as u64);
+        self.check_files(&new);
+        let pool = BufferPool::new(Arc::clone(&self.storage), 4 << 20);
+        let entry = &new.segment;
+        let segment = Segment::open(&pool, "segment-000002", entry.quads, &entry.files);
+        let segment = segment.expect("sound");
+        let used: BTreeSet<u64> = self.quads.iter().flatten().copied().collect();
+        for (&id, key) in &self.keys {
+            let found = segment.dictionary.find(key.as_key()).expect("memory");
+            match new.mapping.new_id(id) {
+                None => assert!(found.is_none() && !used.contains(&id.0), "{id:?}"),
+                // A base may have terms that nothing used from the start.
+                Some(new) if used.contains(&id.0) => assert_eq!(found, Some(new), "{id:?}"),
+                Some(_) => assert!(self.runs.iter().all(|run| run.entry().removed.quads == 0)),
+            }
+        }
+    }
+}
+
+/// Makes sure that a quad is removed, so that the base's unused terms are dropped, too.
+fn with_removal(mut models: Vec<Model>) -> Vec<Model> {
+    let quad = *base_quads().first().expect("there are some");
+    let sum = sum(&models);
+    if sum.quads.values().all(|added| *added) {
+        let last = models.last_mut().expect("there is one");
+        if last.quads.remove(&quad).is_none() {
+            last.quads.insert(quad, false);
+        }
+    }
+    models
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn a_compacted_base_is_a_fresh_one(models in runs().prop_map(with_removal), spill in any::<bool>(), threads in 1..4_usize) {
+        let case = Case::new(&models);
+        case.check(if spill { 1 } else { 1 << 20 }, threads);
+    }
+}
+
+#[test]
+fn rows_that_do_not_fit_are_sorted_in_files() {
+    let mut model = Model {
+        first: [TERMS; TermKind::DICTIONARY.len()],
+        ..Model::default()
+    };
+    model
+        .quads
+        .insert(*base_quads().first().expect("some"), false);
+    for n in 0..20_000_u64 {
+        let bytes = format!("http://example.org/{:05}x", n * 7919 % 20_000).into_bytes();
+        let new = TermId::new(TermKind::Iri, TERMS + n);
+        let key = OwnedKey {
+            kind: TermKind::Iri,
+            bytes,
+        };
+        model.terms.insert(key, new);
+        let iri = |n| id(TermKind::Iri, n);
+        model
+            .quads
+            .insert([new.0, iri(n % 3), iri(n % 3000), 0], true);
+    }
+    Case::new(&[model]).check(1, 2);
+}
+
+/// Makes a small case, and the storage that it is compacted in.
+fn small_case() -> (Case, FaultyStorage) {
+    let mut model = Model {
+        first: [TERMS; TermKind::DICTIONARY.len()],
+        ..Model::default()
+    };
+    model
+        .quads
+        .insert(*base_quads().first().expect("some"), false);
+    let case = Case::new(&[model]);
+    let calm = FaultyStorage::new(Arc::clone(&case.storage), FaultPlan::none());
+    let compacted: Arc<dyn Storage> = Arc::new(calm.clone());
+    case.compact(&compacted, 1 << 20, 1).expect("no faults");
+    case.storage.remove("segment-000002").expect("memory");
+    (case, calm)
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_of_a_compaction() {
+    let (case, calm) = small_case();
+    let before = case.storage.list("").expect("memory");
+    for bytes in (0..calm.bytes_appended()).step_by(9_000) {
+        let faulty = FaultyStorage::new(Arc::clone(&case.storage), FaultPlan::disk_of(bytes));
+        let faulty: Arc<dyn Storage> = Arc::new(faulty);
+        let written = case.compact(&faulty, 1 << 20, 1).map(|_| ());
+        let error = written.expect_err("it is full");
+        assert!(error.to_string().contains("no space left"), "{error}");
+        assert_eq!(case.storage.list("").expect("memory"), before, "{bytes}");
+    }
+}
+
+#[test]
+fn a_compaction_goes_on_where_the_one_before_failed() {
+    let (case, calm) = small_case();
+    let whole = calm.bytes_appended();
+    let mut least = whole;
+    for operation in 1..=calm.operations() {
+        let faulty = FaultyStorage::new(Arc::clone(&case.storage), FaultPlan::fail_at(operation));
+        let storage: Arc<dyn Storage> = Arc::new(faulty);
+        let written = case.compact(&storage, 1 << 20, 1).map(|_| ());
+        let error = written.expect_err(&format!("operation {operation} fails"));
+        assert!(matches!(error, StoreError::Io(_)), "{operation}: {error}");
+        let again = FaultyStorage::new(Arc::clone(&case.storage), FaultPlan::none());
+        let storage: Arc<dyn Storage> = Arc::new(again.clone());
+        let new = case.compact(&storage, 1 << 20, 1).expect("no faults");
+        case.check_files(&new);
+        assert!(again.bytes_appended() <= least, "fails at {operation}");
+        least = again.bytes_appended();
+        case.storage.remove("segment-000002").expect("memory");
+    }
+    // The last compaction only has to write the directory.
+    assert!(least < whole / 3, "{least} of {whole} bytes");
+}
+
+#[test]
+fn a_cancelled_compaction_goes_on_and_one_of_another_state_does_not() {
+    let (case, _) = small_case();
+    let pace = Pace::default();
+    pace.cancel();
+    let options = CompactionOptions::default();
+    let storage = Arc::clone(&case.storage);
+    let error = case.compact_paced(&storage, &options, &pace).map(|_| ());
+    assert!(matches!(error, Err(StoreError::Cancelled)), "{error:?}");
+    assert!(storage.exists("segment-000002/FROM").expect("memory"));
+    let new = case.compact(&storage, 1 << 20, 1).expect("no faults");
+    case.check_files(&new);
+    storage.remove("segment-000002/pos.part").expect("memory");
+    // A damaged part is written again.
+    let name = "segment-000002/spo.part";
+    let mut bytes = case.storage.read_all(name).expect("memory");
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    let mut file = case.storage.create(name).expect("memory");
+    file.append(&bytes).expect("memory");
+    file.sync().expect("memory");
+    let new = case.compact(&storage, 1 << 20, 1).expect("no faults");
+    case.check_files(&new);
+    // Parts made from other runs are discarded.
+    let mut other = case.from();
+    other.runs.clear();
+    let written = compact(&other, &case.base, &[], storage, &options, &Pace::default());
+    let written = written.expect("no faults");
+    assert_eq!(written.segment.quads, base_quads().len() as u64);
+}
+
+/// Makes a run that removes all quads of a predicate, so that the ids of the others move.
+fn without(predicate: u64) -> Model {
+    let mut model = Model {
+        first: [TERMS; TermKind::DICTIONARY.len()],
+        ..Model::default()
+    };
+    let of_predicate = base_quads().into_iter().filter(|quad| quad[1] == predicate);
+    model.quads.extend(of_predicate.map(|quad| (quad, false)));
+    for n in 0..5 {
+        let bytes = format!("a{n}").into_bytes();
+        let kind = TermKind::Iri;
+        let new = TermId::new(kind, TERMS + n);
+        model.terms.insert(OwnedKey { kind, bytes }, new);
+        model
+            .quads
+            .insert([new.0, id(kind, 1), id(kind, n), 0], true);
+    }
+    model
+}
+
+#[test]
+fn auxiliary_files_are_rebuilt_with_new_ids_or_dropped() {
+    let iri = |n| id(TermKind::Iri, n);
+    let case = Case::new(&[without(iri(3))]);
+    let add = vec![
+        AuxiliaryKind::Degrees,
+        AuxiliaryKind::Reachability { predicate: iri(1) },
+        AuxiliaryKind::Reachability { predicate: iri(3) },
+        AuxiliaryKind::Attribute {
+            predicate: iri(2),
+            along: vec![iri(1), iri(3)],
+        },
+        AuxiliaryKind::Attribute {
+            predicate: iri(1),
+            along: vec![iri(3)],
+        },
+    ];
+    let change = Change {
+        add: add.clone(),
+        drop: Vec::new(),
+    };
+    optimize(
+        Arc::clone(&case.storage),
+        &change,
+        OptimizeOptions::default(),
+    )
+    .expect("memory");
+    let mut manifest = Manifest::read(&*case.storage)
+        .expect("sound")
+        .expect("there");
+    let new = case.compact(&case.storage, 1 << 20, 1).expect("memory");
+    let pool = BufferPool::new(Arc::clone(&case.storage), 4 << 20);
+    let base = Segment::open(
+        &pool,
+        &new.id.folder(),
+        new.segment.quads,
+        &new.segment.files,
+    );
+    let rebuilt = rebuild(
+        &pool,
+        &Arc::new(base.expect("sound")),
+        &manifest.auxiliary,
+        &new.mapping,
+        OptimizeOptions::default(),
+        &Pace::default(),
+    )
+    .expect("memory");
+    let dropped: Vec<&AuxiliaryKind> = rebuilt.dropped.iter().map(|(kind, _)| kind).collect();
+    assert_eq!(dropped, [&add[2], &add[4]]);
+    let kinds: Vec<AuxiliaryKind> = rebuilt.entries.iter().map(|e| e.kind.clone()).collect();
+    let new_id = |old| new.mapping.new_id(TermId(old)).expect("used").0;
+    let along = vec![new_id(iri(1))];
+    let predicate = new_id(iri(1));
+    assert_eq!(kinds[1], AuxiliaryKind::Reachability { predicate });
+    let predicate = new_id(iri(2));
+    assert_eq!(kinds[2], AuxiliaryKind::Attribute { predicate, along });
+    (manifest.segment, manifest.auxiliary) = (new.id, rebuilt.entries);
+    (manifest.quads, manifest.files) = (new.segment.quads, new.segment.files);
+    let unnamed = Unnamed::new(&*case.storage);
+    manifest.switch(&*case.storage, unnamed).expect("memory");
+    Manifest::remove_leftovers(Some(&manifest), &*case.storage).expect("memory");
+    let report = verify(
+        Arc::clone(&case.storage),
+        VerifyOptions::default(),
+        &mut |_| {},
+    );
+    assert_eq!(report.problems, []);
+    let folders = case.storage.list("").expect("memory");
+    assert_eq!(
+        folders
+            .iter()
+            .filter(|name| name.starts_with("auxiliary"))
+            .count(),
+        3
+    );
+}

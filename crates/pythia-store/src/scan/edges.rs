@@ -1,0 +1,223 @@
+//! Batches of nodes: expansion and probes over tuple pages; external lists come from the columns.
+
+use std::ops::Range;
+
+use pythia_rdf::TermId;
+
+use crate::StoreError;
+use crate::pattern::{End, Expansion, ExternalList, GraphFilter};
+use crate::segment::Segment;
+use crate::segment::column::{BadPage, Column, ColumnPage};
+use crate::segment::tuple::{Predicates, Probe};
+
+/// As [`crate::Snapshot::expand`], on one segment.
+pub(crate) fn expand(
+    base: &Segment,
+    end: End,
+    nodes: &[TermId],
+    predicate: Option<TermId>,
+    graph: GraphFilter,
+    out: &mut Expansion,
+) -> Result<(), StoreError> {
+    if base.statistics().quads == 0 || nodes.is_empty() {
+        return Ok(());
+    }
+    let predicates = predicate.map_or(Predicates::All, Predicates::One);
+    let tuples = base.tuples(end);
+    // The common case: no external lists, so rows go directly to their place.
+    if predicate.is_some() || out.with_predicate {
+        let rows_before = out.len();
+        tuples.expand(nodes, predicates, graph, out)?;
+        if out.external.is_empty() {
+            return Ok(());
+        }
+        let inline = split_off(out, rows_before);
+        return splice(base, end, nodes, predicate, graph, inline, out);
+    }
+    // Predicates must be known to put external lists in their places.
+    let mut inline = Expansion::new(true, out.with_graph);
+    inline.sequence = std::mem::take(&mut out.sequence);
+    tuples.expand(nodes, predicates, graph, &mut inline)?;
+    out.sequence = std::mem::take(&mut inline.sequence);
+    splice(base, end, nodes, predicate, graph, inline, out)
+}
+
+/// Moves the rows from `row` on, and the external lists, out of an expansion.
+fn split_off(out: &mut Expansion, row: usize) -> Expansion {
+    let tail = |column: &mut Vec<u64>| column.split_off(row.min(column.len()));
+    Expansion {
+        source: out.source.split_off(row),
+        predicate: tail(&mut out.predicate),
+        other: tail(&mut out.other),
+        graph: tail(&mut out.graph),
+        external: std::mem::take(&mut out.external),
+        with_predicate: out.with_predicate,
+        with_graph: out.with_graph,
+        ..Expansion::default()
+    }
+}
+
+/// Rows of external lists, and each list's range of rows.
+#[derive(Default)]
+struct Lists {
+    other: Vec<u64>,
+    graph: Vec<u64>,
+    /// Per external list.
+    rows: Vec<Range<usize>>,
+}
+
+/// Appends the rows of `inline` to `out`, with the rows of its external lists in their places.
+fn splice(
+    base: &Segment,
+    end: End,
+    nodes: &[TermId],
+    predicate: Option<TermId>,
+    graph: GraphFilter,
+    inline: Expansion,
+    out: &mut Expansion,
+) -> Result<(), StoreError> {
+    let lists = fetch(base, end, nodes, graph, &inline.external, out.with_graph)?;
+    let key = |row: usize| {
+        let of_row = || inline.predicate.get(row).map(|&id| TermId(id));
+        (inline.source[row], predicate.or_else(of_row))
+    };
+    let mut row = 0;
+    for (list, rows) in inline.external.iter().zip(&lists.rows) {
+        let list_key = (list.source, Some(list.predicate));
+        let mut end = row;
+        while end < inline.len() && key(end) < list_key {
+            end += 1;
+        }
+        out.append(&inline, row..end);
+        row = end;
+        let count = rows.len();
+        out.source.resize(out.source.len() + count, list.source);
+        if out.with_predicate {
+            out.predicate
+                .resize(out.predicate.len() + count, list.predicate.0);
+        }
+        out.other.extend_from_slice(&lists.other[rows.clone()]);
+        if out.with_graph {
+            out.graph.extend_from_slice(&lists.graph[rows.clone()]);
+        }
+    }
+    out.append(&inline, row..inline.len());
+    Ok(())
+}
+
+/// Reads external lists from the columns, all their pages in batches.
+fn fetch(
+    base: &Segment,
+    end: End,
+    nodes: &[TermId],
+    graph: GraphFilter,
+    external: &[ExternalList],
+    with_graph: bool,
+) -> Result<Lists, StoreError> {
+    let mut lists = Lists {
+        rows: vec![0..0; external.len()],
+        ..Lists::default()
+    };
+    if external.is_empty() {
+        return Ok(lists);
+    }
+    let mut keyed: Vec<([u64; 2], usize)> = external
+        .iter()
+        .enumerate()
+        .map(|(index, list)| ([list.predicate.0, nodes[list.source as usize].0], index))
+        .collect();
+    keyed.sort_unstable();
+    let keys: Vec<[u64; 2]> = keyed.iter().map(|(key, _)| *key).collect();
+    base.columns(end).lists(&keys, |index, page, rows| {
+        let start = lists.other.len();
+        append_list(
+            page,
+            rows,
+            graph,
+            with_graph,
+            &mut lists.other,
+            &mut lists.graph,
+        )?;
+        let list = &mut lists.rows[keyed[index].1];
+        // Pages of one list follow each other.
+        *list = if list.end == 0 { start } else { list.start }..lists.other.len();
+        Ok(())
+    })?;
+    Ok(lists)
+}
+
+/// Appends column b, and if wanted column g, of a page's rows that pass the filter.
+pub(crate) fn append_list(
+    page: &ColumnPage<'_>,
+    rows: Range<usize>,
+    filter: GraphFilter,
+    with_graph: bool,
+    other: &mut Vec<u64>,
+    graph: &mut Vec<u64>,
+) -> Result<(), BadPage> {
+    let (start, graph_start) = (other.len(), graph.len());
+    page.values(Column::B, rows.clone(), other)?;
+    if !with_graph && filter == GraphFilter::Any {
+        return Ok(());
+    }
+    page.values(Column::G, rows, graph)?;
+    let mut kept = 0;
+    for offset in 0..graph.len() - graph_start {
+        let id = graph[graph_start + offset];
+        if filter.accepts(TermId(id)) {
+            other[start + kept] = other[start + offset];
+            graph[graph_start + kept] = id;
+            kept += 1;
+        }
+    }
+    other.truncate(start + kept);
+    graph.truncate(graph_start + if with_graph { kept } else { 0 });
+    Ok(())
+}
+
+/// Implements [`crate::Snapshot::probe`] on one segment.
+pub(crate) fn probe(
+    base: &Segment,
+    predicate: TermId,
+    pairs: &[(TermId, TermId)],
+    graph: GraphFilter,
+) -> Result<Vec<bool>, StoreError> {
+    let mut found = vec![false; pairs.len()];
+    if base.statistics().quads == 0 || pairs.is_empty() {
+        return Ok(found);
+    }
+    let mut order: Vec<usize> = (0..pairs.len()).collect();
+    order.sort_unstable_by_key(|&index| pairs[index]);
+    let sorted: Vec<(TermId, TermId)> = order.iter().map(|&index| pairs[index]).collect();
+    let mut answers = Vec::new();
+    base.spo
+        .probe_batch(predicate, &sorted, graph, &mut answers)?;
+    let mut external: Vec<usize> = Vec::new();
+    for (position, answer) in answers.iter().enumerate() {
+        match answer {
+            Probe::Yes => found[order[position]] = true,
+            Probe::No => {}
+            Probe::External => external.push(position),
+        }
+    }
+    let mut keys: Vec<[u64; 3]> = external
+        .iter()
+        .map(|&position| [predicate.0, sorted[position].0.0, sorted[position].1.0])
+        .collect();
+    keys.dedup();
+    let mut key_found = vec![false; keys.len()];
+    let mut graphs = Vec::new();
+    base.pso.lists(&keys, |index, page, rows| {
+        graphs.clear();
+        page.values(Column::G, rows, &mut graphs)?;
+        key_found[index] |= graphs.iter().any(|&id| graph.accepts(TermId(id)));
+        Ok(())
+    })?;
+    for position in external {
+        let (subject, object) = sorted[position];
+        let key = [predicate.0, subject.0, object.0];
+        let index = keys.binary_search(&key);
+        found[order[position]] = index.is_ok_and(|index| key_found[index]);
+    }
+    Ok(found)
+}

@@ -1,0 +1,72 @@
+//! Options for writing to a store.
+
+use std::path::PathBuf;
+
+use pythia_log::LogOptions;
+
+use crate::compact::CompactionOptions;
+use crate::manifest::{Manifest, RunEntry};
+
+/// Upper limit of the runs on the device: every query reads each of them.
+pub const RUNS_MAX: usize = 32;
+/// Options for opening a store for writing.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    /// Log folders on other devices, in addition to the store's own; groups of commits are spread over them. The
+    /// store remembers its log folders, and folders that are new to it are added. Empty: the log folders that it has.
+    pub log_folders: Vec<PathBuf>,
+    /// The archive: a folder for log files that are no longer needed. The store remembers this folder, too. `None`:
+    /// the archive that it has, if any. For an archive that is not a folder use [`LogOptions::archive`], which the
+    /// store does not remember.
+    pub log_archive: Option<PathBuf>,
+    /// Options of the log.
+    pub log: LogOptions,
+    /// When and how runs are written, merged and compacted.
+    pub maintenance: MaintenanceOptions,
+}
+
+/// When and how runs are written, merged and compacted.
+#[derive(Clone, Debug)]
+pub struct MaintenanceOptions {
+    /// Memory for runs and new terms; beyond it, they are written to the device. Commits wait once they take twice as
+    /// much.
+    pub memory_bytes: usize,
+    /// Limit of the runs on the device; a step that would exceed it first merges some.
+    pub runs_max: usize,
+    /// The store is compacted when changes reach this percentage of the base.
+    pub compaction_percent: u64,
+    /// Minimum number of changed quads for a compaction.
+    pub compaction_quads_min: u64,
+    /// Bytes per second that merging and compaction may write; `None` is no limit.
+    pub bytes_per_second: Option<u64>,
+    /// Bytes per second at which scrubbing reads all pages in a loop to find damage; `None`: no scrubbing.
+    pub scrub_bytes_per_second: Option<u64>,
+    /// Whether maintenance runs by itself, in the background.
+    pub in_background: bool,
+    /// Options of compaction.
+    pub compaction: CompactionOptions,
+}
+
+impl Default for MaintenanceOptions {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 64 << 20,
+            runs_max: RUNS_MAX,
+            compaction_percent: 10,
+            compaction_quads_min: 1 << 16,
+            bytes_per_second: None,
+            scrub_bytes_per_second: None,
+            in_background: true,
+            compaction: CompactionOptions::default(),
+        }
+    }
+}
+
+impl MaintenanceOptions {
+    /// Returns whether enough has changed for a compaction.
+    pub(crate) fn is_compaction_due(&self, manifest: &Manifest) -> bool {
+        let changes: u64 = manifest.runs.iter().map(RunEntry::changes).sum();
+        changes >= self.compaction_quads_min
+            && changes * 100 >= manifest.quads * self.compaction_percent
+    }
+}
