@@ -254,7 +254,7 @@ impl Sorter {
                 + growing_bytes(&keys)
                 + SortKeys::order_bytes(self.rows.len() + count)
                 + buffers;
-            if self.rows.len() > 0 && (count == 0 || !self.share().fits(bytes)) {
+            if !self.rows.is_empty() && (count == 0 || !self.share().fits(bytes)) {
                 runs.push(self.write_run(&file, &mut keys)?);
             }
             if count == 0 {

@@ -41,6 +41,11 @@ impl RowStore {
         self.rows
     }
 
+    /// Returns whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
     /// Adds a row.
     pub fn push(&mut self, row: &[u64]) {
         debug_assert_eq!(row.len(), self.width);
@@ -52,8 +57,8 @@ impl RowStore {
         self.rows += 1;
     }
 
-    #[inline]
     /// Returns a row.
+    #[inline]
     pub fn row(&self, row: usize) -> &[u64] {
         let block = &self.blocks[row >> self.shift];
         let start = (row & ((1 << self.shift) - 1)) * self.width;
