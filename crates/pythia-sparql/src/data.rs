@@ -234,28 +234,61 @@ fn inside(text: &str, statement: Range<usize>) -> Range<usize> {
     start..end.max(start)
 }
 
-/// Returns the length in bytes of the longest IRI in a PREFIX or BASE declaration, by which a name may be
-/// longer than its text.
-pub(crate) fn longest_iri(prologue: &str, base: Option<&str>) -> usize {
-    let mut longest = base.map_or(0, str::len);
-    let mut before = [""; 2];
-    for token in tokens(prologue) {
-        let [prefix, last] = before;
-        let is_declared =
-            prefix.eq_ignore_ascii_case("prefix") || last.eq_ignore_ascii_case("base");
-        if token.kind == Kind::Iri && is_declared {
-            longest = longest.max(token.text.len());
-        }
-        before = [last, token.text];
-    }
-    longest
+/// Reader of the PREFIX and BASE declarations of a text.
+pub(crate) struct Declared<'t> {
+    longest: usize,
+    /// The two tokens before.
+    before: [&'t str; 2],
 }
 
-/// Estimates the maximum size of the tree of a text without long data.
-pub(crate) fn tree_bytes(text: &str, prologue: &str, base: Option<&str>) -> usize {
-    let mut cutter = Cutter::new(text, longest_iri(prologue, base));
-    tokens(text).for_each(|token| cutter.token(token));
-    cutter.finish().iter().map(|piece| piece.tree_bytes).sum()
+impl<'t> Declared<'t> {
+    pub(crate) fn new(base: Option<&str>) -> Self {
+        Self {
+            longest: base.map_or(0, str::len),
+            before: [""; 2],
+        }
+    }
+
+    /// Reads the next token. Returns the bytes of the longest IRI declared so far, by which a name may be longer
+    /// than its text.
+    pub(crate) fn longest(&mut self, token: &Token<'t>) -> usize {
+        let [prefix, last] = self.before;
+        if token.kind == Kind::Iri
+            && (prefix.eq_ignore_ascii_case("prefix") || last.eq_ignore_ascii_case("base"))
+        {
+            self.longest = self.longest.max(token.text.len());
+        }
+        self.before = [last, token.text];
+        self.longest
+    }
+}
+
+/// Returns the bytes of the longest IRI that a prologue declares.
+fn longest_iri(prologue: &str, base: Option<&str>) -> usize {
+    let mut declared = Declared::new(base);
+    let longest = tokens(prologue)
+        .map(|token| declared.longest(&token))
+        .last();
+    longest.unwrap_or(base.map_or(0, str::len))
+}
+
+/// Estimate of the maximum size of the tree of a text without long data.
+pub(crate) struct TreeBytes<'t>(Cutter<'t>);
+
+impl<'t> TreeBytes<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        Self(Cutter::new(text, 0))
+    }
+
+    /// Adds a token. A name may be longer than its text by `name_bytes`.
+    pub(crate) fn token(&mut self, token: Token<'t>, name_bytes: usize) {
+        self.0.name_bytes = name_bytes;
+        self.0.token(token);
+    }
+
+    pub(crate) fn finish(self) -> usize {
+        self.0.finish().iter().map(|piece| piece.tree_bytes).sum()
+    }
 }
 
 /// A splitter of a body into pieces.

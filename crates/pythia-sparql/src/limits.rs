@@ -57,9 +57,21 @@ pub(crate) struct Excess {
 
 /// Returns an error if a text exceeds one of the limits. Reads the text once.
 pub(crate) fn check(text: &str) -> Result<(), Excess> {
+    if is_small(text) {
+        return Ok(());
+    }
     let mut counts = Counts::default();
     // The parser stops at the first invalid token too.
     tokens(text).try_for_each(|token| counts.add(token))
+}
+
+/// Returns whether a text is too short to exceed a limit: the common case, decided without reading tokens.
+fn is_small(text: &str) -> bool {
+    /// The most bytes of stack for a byte of text: MINUS.
+    const STACK_FACTOR: usize = OPTIONAL.stack_bytes / "MINUS".len();
+    let nests = |byte: &u8| matches!(byte, b'(' | b'[' | b'{' | b'<' | b'!');
+    text.len() <= STACK_BYTES / STACK_FACTOR
+        && text.bytes().filter(|byte| nests(byte)).count() <= NESTING_MAX
 }
 
 /// Counts so far.

@@ -89,9 +89,17 @@ pub(crate) fn read<T>(
 }
 
 fn may_have_paths(text: &str) -> bool {
-    let lower = text.to_ascii_lowercase();
-    let mut signs = ["paths", "pathfilter", "??"].iter();
-    signs.any(|sign| lower.contains(sign))
+    let bytes = text.as_bytes();
+    let starts = |at: usize, sign: &str| {
+        let found = bytes.get(at..at + sign.len());
+        found.is_some_and(|found| found.eq_ignore_ascii_case(sign.as_bytes()))
+    };
+    let is_sign = |(at, byte): (usize, &u8)| match byte {
+        b'p' | b'P' => starts(at, "paths") || starts(at, "pathfilter"),
+        b'?' => starts(at, "??"),
+        _ => false,
+    };
+    bytes.iter().enumerate().any(is_sign)
 }
 
 /// Creates a parser with a base IRI.
@@ -115,8 +123,15 @@ pub(crate) fn for_the_parser(text: &str) -> Cow<'_, str> {
         WORDS.iter().any(is)
     };
     let bytes = text.as_bytes();
-    let has_odd = |word: &&str| bytes.windows(word.len()).any(is_odd);
-    if !WORDS.iter().any(has_odd) && !text.contains("/.") {
+    let starts_odd = |(at, byte): (usize, &u8)| {
+        let length = match byte {
+            b't' | b'T' => "true".len(),
+            b'f' | b'F' => "false".len(),
+            _ => return false,
+        };
+        bytes.get(at..at + length).is_some_and(is_odd)
+    };
+    if !bytes.iter().enumerate().any(starts_odd) && !text.contains("/.") {
         return Cow::Borrowed(text);
     }
     let mut changed = text.to_owned();

@@ -4,7 +4,7 @@
 //! copy of the subject and the path. So a tree may take many thousand times the bytes of its text. The
 //! estimate reads the tokens once.
 
-use crate::data::{TOKEN_BYTES, longest_iri, tree_bytes};
+use crate::data::{Declared, TOKEN_BYTES, TreeBytes};
 use crate::token::{Kind, Token, tokens};
 
 /// Trees up to this many bytes are free.
@@ -12,15 +12,23 @@ pub(crate) const FREE_BYTES: usize = 64 << 10;
 
 /// Estimates the maximum size in bytes of the tree of a text.
 pub(crate) fn text_tree_bytes(text: &str, base: Option<&str>) -> usize {
+    let mut declared = Declared::new(base);
+    let mut tree = TreeBytes::new(text);
     let mut lists = Lists {
-        name_bytes: longest_iri(text, base),
+        name_bytes: 0,
         open: vec![Bracket::default()],
         bytes: 0,
         follows_word: false,
     };
-    tokens(text).for_each(|token| lists.token(&token));
+    for token in tokens(text) {
+        // A name uses only declarations before it.
+        let name_bytes = declared.longest(&token);
+        lists.name_bytes = name_bytes;
+        lists.token(&token);
+        tree.token(token, name_bytes);
+    }
     lists.close();
-    tree_bytes(text, text, base).saturating_add(lists.bytes)
+    tree.finish().saturating_add(lists.bytes)
 }
 
 /// Counter of the bytes that object lists and path alternatives repeat.

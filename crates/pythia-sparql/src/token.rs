@@ -53,13 +53,6 @@ pub(crate) enum Flaw {
     Character,
 }
 
-/// All signs, the longest first.
-const SIGNS: [&str; 36] = [
-    "<<(", ")>>", "<<", ">>", "{|", "|}", "^^", "&&", "||", "!=", "<=", ">=", "{", "}", "(", ")",
-    "[", "]", ".", ";", ",", "*", "/", "|", "^", "!", "+", "-", "=", "<", ">", "~", "?", "&", "$",
-    "%",
-];
-
 /// Returns the tokens of a text up to the first invalid one. An invalid IRI is read as a comparison.
 pub(crate) fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
     let mut lexer = Lexer::new(text);
@@ -115,14 +108,15 @@ impl<'t> Lexer<'t> {
     }
 
     fn skip_space(&mut self) {
+        let bytes = self.text.as_bytes();
         loop {
-            let rest = &self.text[self.at..];
-            let space = rest.trim_start_matches([' ', '\t', '\r', '\n']);
-            self.at += rest.len() - space.len();
-            if !space.starts_with('#') {
+            let space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+            self.at += bytes[self.at..].iter().take_while(|b| space(b)).count();
+            if bytes.get(self.at) != Some(&b'#') {
                 return;
             }
-            self.at += space.find(['\r', '\n']).unwrap_or(space.len());
+            let end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+            self.at += bytes[self.at..].iter().take_while(|b| !end(b)).count();
         }
     }
 
@@ -163,17 +157,17 @@ impl<'t> Lexer<'t> {
                     prefix_length(rest, |c| c.is_alphanumeric() || c == '_'),
                 )
             }
-            c => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
-                Some(sign) if !matches!(*sign, "&" | "$" | "%") => (Kind::Sign, sign.len()),
-                _ => (Kind::Bad(Flaw::Character), c.len_utf8()),
+            c => match sign_length(rest.as_bytes()) {
+                Some(length) => (Kind::Sign, length),
+                None => (Kind::Bad(Flaw::Character), c.len_utf8()),
             },
         }
     }
 
     fn string(&self, rest: &str, quote: char) -> (Kind, usize) {
-        let triple: String = std::iter::repeat_n(quote, 3).collect();
-        let long = rest.starts_with(&triple);
-        let delimiter = if long { &triple[..] } else { &triple[..1] };
+        let triple = if quote == '"' { "\"\"\"" } else { "'''" };
+        let long = rest.starts_with(triple);
+        let delimiter = if long { triple } else { &triple[..1] };
         let bytes = rest.as_bytes();
         let mut at = delimiter.len();
         let mut flaw = None;
@@ -203,9 +197,11 @@ impl<'t> Lexer<'t> {
 
     /// Reads an IRI, or `<` if the following text cannot be an IRI.
     fn iri(&self, rest: &str) -> (Kind, usize) {
-        let is_forbidden = |c: char| c <= ' ' || "<>\"{}|^`".contains(c);
+        let is_forbidden =
+            |b: u8| b <= b' ' || matches!(b, b'<' | b'>' | b'"' | b'{' | b'}' | b'|' | b'^' | b'`');
         let inside = &rest[1..];
-        let stop = inside.find(is_forbidden).unwrap_or(inside.len());
+        let stop = inside.bytes().position(is_forbidden);
+        let stop = stop.unwrap_or(inside.len());
         if inside[stop..].starts_with('>') {
             let escape = inside[..stop]
                 .match_indices('\\')
@@ -232,6 +228,26 @@ impl<'t> Lexer<'t> {
             None => (Kind::Bad(Flaw::OpenIri), 1 + stop),
         }
     }
+}
+
+/// Returns the length of the sign at the start of a text.
+fn sign_length(text: &[u8]) -> Option<usize> {
+    Some(match text {
+        [b'<', b'<', b'(', ..] | [b')', b'>', b'>', ..] => 3,
+        [b'<', b'<' | b'=', ..]
+        | [b'>', b'>' | b'=', ..]
+        | [b'{', b'|', ..]
+        | [b'|', b'}' | b'|', ..]
+        | [b'^', b'^', ..]
+        | [b'&', b'&', ..]
+        | [b'!', b'=', ..] => 2,
+        [
+            b'{' | b'}' | b'(' | b')' | b'[' | b']' | b'.' | b';' | b',' | b'*' | b'/' | b'|'
+            | b'^' | b'!' | b'+' | b'-' | b'=' | b'<' | b'>' | b'~' | b'?',
+            ..,
+        ] => 1,
+        _ => return None,
+    })
 }
 
 /// Returns the character that an escape `\uXXXX` or `\UXXXXXXXX` at the start of the text stands for, and the
@@ -270,9 +286,14 @@ fn prefix_length(text: &str, is_in: impl Fn(char) -> bool) -> usize {
 }
 
 fn is_variable_character(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_alphanumeric() || c == '_';
+    }
     c.is_alphanumeric()
-        || "_\u{b7}\u{203f}\u{2040}".contains(c)
-        || ('\u{300}'..='\u{36f}').contains(&c)
+        || matches!(
+            c,
+            '\u{b7}' | '\u{203f}' | '\u{2040}' | '\u{300}'..='\u{36f}'
+        )
 }
 
 fn is_name(c: char) -> bool {
