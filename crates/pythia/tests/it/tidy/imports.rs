@@ -9,7 +9,7 @@ use syn::{ItemMod, ItemUse, Path, UseTree, Visibility};
 
 use super::sources::{Source, Sources, crates, is_test};
 
-/// What the sources of a crate, or of one of its modules, may never name: crates or modules.
+/// Crates that the sources of a crate may never name.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     (
         "pythia-rdf",
@@ -64,158 +64,40 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         "pythia-exec",
         &["pythia_query", "pythia_server", "axum", "hyper", "tokio"],
     ),
-    (
-        "pythia-exec::limits",
-        &[
-            "crate::expression",
-            "crate::plan",
-            "crate::exec",
-            "crate::search",
-            "crate::result",
-        ],
-    ),
-    (
-        "pythia-exec::expression",
-        &[
-            "crate::plan",
-            "crate::exec",
-            "crate::search",
-            "crate::result",
-        ],
-    ),
-    (
-        "pythia-exec::plan",
-        &["crate::exec", "crate::search", "crate::result"],
-    ),
-    (
-        "pythia-store::manifest",
-        &[
-            "crate::segment",
-            "crate::scan",
-            "crate::delta",
-            "crate::auxiliary",
-            "crate::snapshot",
-            "crate::compact",
-            "crate::load",
-            "crate::optimize",
-            "crate::write",
-            "crate::store",
-            "crate::verify",
-        ],
-    ),
-    (
-        "pythia-store::dictionary",
-        &[
-            "crate::segment",
-            "crate::scan",
-            "crate::delta",
-            "crate::snapshot",
-            "crate::load",
-            "crate::write",
-            "crate::store",
-        ],
-    ),
-    (
-        "pythia-store::segment",
-        &[
-            "crate::scan",
-            "crate::delta",
-            "crate::auxiliary",
-            "crate::snapshot",
-            "crate::compact",
-            "crate::load",
-            "crate::optimize",
-            "crate::write",
-            "crate::store",
-            "crate::verify",
-        ],
-    ),
-    (
-        "pythia-store::scan",
-        &[
-            "crate::delta",
-            "crate::auxiliary",
-            "crate::snapshot",
-            "crate::compact",
-            "crate::load",
-            "crate::optimize",
-            "crate::write",
-            "crate::store",
-            "crate::verify",
-        ],
-    ),
-    (
-        "pythia-store::delta",
-        &[
-            "crate::auxiliary",
-            "crate::snapshot",
-            "crate::compact",
-            "crate::load",
-            "crate::optimize",
-            "crate::write",
-            "crate::store",
-            "crate::verify",
-        ],
-    ),
-    (
-        "pythia-store::auxiliary",
-        &[
-            "crate::delta",
-            "crate::snapshot",
-            "crate::compact",
-            "crate::load",
-            "crate::optimize",
-            "crate::write",
-            "crate::store",
-            "crate::verify",
-        ],
-    ),
-    (
-        "pythia-store::snapshot",
-        &[
-            "crate::compact",
-            "crate::load",
-            "crate::optimize",
-            "crate::write",
-            "crate::store",
-            "crate::verify",
-        ],
-    ),
-    (
-        "pythia-store::compact",
-        &[
-            "crate::optimize",
-            "crate::write",
-            "crate::store",
-            "crate::verify",
-        ],
-    ),
-    (
-        "pythia-store::load",
-        &[
-            "crate::compact",
-            "crate::optimize",
-            "crate::write",
-            "crate::store",
-            "crate::verify",
-        ],
-    ),
-    (
-        "pythia-store::optimize",
-        &[
-            "crate::load",
-            "crate::write",
-            "crate::store",
-            "crate::verify",
-        ],
-    ),
-    ("pythia-store::verify", &["crate::write", "crate::store"]),
-    (
-        "pythia-store::write",
-        &["crate::store", "crate::report", "crate::salvage"],
-    ),
     ("pythia-query", &["pythia_server", "axum", "hyper", "tokio"]),
     ("pythia", &["pythia_server", "pythia_cli", "axum", "hyper"]),
+];
+
+/// The modules of a crate in layers, the lowest first: a module uses those of lower layers alone. ARCHITECTURE says what the
+/// layers are.
+const LAYERS: &[(&str, &[&[&str]])] = &[
+    (
+        "pythia-store",
+        &[
+            &["manifest", "dictionary"],
+            &["segment"],
+            &["scan"],
+            &["delta", "auxiliary"],
+            &["snapshot"],
+            &["load"],
+            &["compact"],
+            &["optimize"],
+            &["verify"],
+            &["write"],
+            &["store"],
+            &["report"],
+        ],
+    ),
+    (
+        "pythia-exec",
+        &[
+            &["limits"],
+            &["expression"],
+            &["plan"],
+            &["exec"],
+            &["search", "result"],
+        ],
+    ),
 ];
 
 /// The largest number of files in an import circle.
@@ -256,6 +138,12 @@ fn a_forbidden_import_is_found() {
         found("pythia-store", &["store"], path),
         ["datafusion_common::Result"]
     );
+    let upwards = "use crate::snapshot::Snapshot;";
+    assert_eq!(
+        found("pythia-store", &["delta", "run"], upwards),
+        ["crate::snapshot::Snapshot"]
+    );
+    assert!(found("pythia-store", &["write", "commit"], upwards).is_empty());
     let test = "#[cfg(test)] mod tests { use pythia_store::Snapshot; }";
     assert!(found("pythia-rdf", &["term"], test).is_empty());
 }
@@ -278,21 +166,30 @@ fn import_circles_are_small() {
 
 /// Returns the names that a module uses and may not.
 fn forbidden_in(crate_name: &str, module: &[String], used: &Used) -> Vec<String> {
-    let mut wrong = Vec::new();
-    for (above, names) in FORBIDDEN {
-        let mut above = above.split("::");
-        let is_inside = above.next() == Some(crate_name) && above.zip(module).all(|(a, b)| a == b);
-        for path in &used.paths {
-            let is_forbidden = |name: &&str| match name.strip_prefix("crate::") {
-                Some(inner) => path[0] == "crate" && path.get(1).is_some_and(|part| part == inner),
-                None => path[0] == *name || path[0].starts_with(&format!("{name}_")),
-            };
-            if is_inside && names.iter().any(is_forbidden) {
-                wrong.push(path.join("::"));
-            }
-        }
-    }
-    wrong
+    let of_crate = FORBIDDEN.iter().find(|(name, _)| *name == crate_name);
+    let crates = of_crate.map_or(&[][..], |(_, crates)| crates);
+    let above = layers_above(crate_name, module);
+    let is_forbidden = |path: &&Vec<String>| {
+        let is_crate = |name: &&str| path[0] == *name || path[0].starts_with(&format!("{name}_"));
+        let is_above =
+            |name: &&str| path[0] == "crate" && path.get(1).is_some_and(|part| part == name);
+        crates.iter().any(is_crate) || above.iter().any(is_above)
+    };
+    let wrong = used.paths.iter().filter(is_forbidden);
+    wrong.map(|path| path.join("::")).collect()
+}
+
+/// Returns the other modules of the layer of a module, and those of all higher layers.
+fn layers_above(crate_name: &str, module: &[String]) -> Vec<&'static str> {
+    let of_crate = LAYERS.iter().find(|(name, _)| *name == crate_name);
+    let (Some((_, layers)), Some(own)) = (of_crate, module.first()) else {
+        return Vec::new();
+    };
+    let above = layers
+        .iter()
+        .skip_while(|layer| !layer.contains(&own.as_str()));
+    let names = above.flat_map(|layer| layer.iter().copied());
+    names.filter(|name| name != own).collect()
 }
 
 /// Returns the files of the largest circle of imports.
