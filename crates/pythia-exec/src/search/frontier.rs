@@ -155,7 +155,7 @@ struct Visit {
 }
 
 /// Node, state, and length as far as it is distinguished.
-type Place = (u32, u32, u32);
+type Visited = (u32, u32, u32);
 
 /// A running search.
 pub(crate) struct Frontier {
@@ -165,7 +165,7 @@ pub(crate) struct Frontier {
     steps: Vec<Step>,
     queue: BinaryHeap<Entry>,
     serial: u64,
-    visits: FxHashMap<Place, Visit>,
+    visits: FxHashMap<Visited, Visit>,
     /// Last partial path taken from the queue, not yet extended.
     pending: Option<u32>,
     chain: Chain,
@@ -332,7 +332,7 @@ impl Frontier {
         if self.course.limit == Limit::All {
             return true;
         }
-        let (place, cost) = (self.place(step), self.step(step).cost);
+        let (place, cost) = (self.visited(step), self.step(step).cost);
         let visit = self.visits.entry(place).or_insert(Visit {
             count: 0,
             cheapest: cost,
@@ -345,19 +345,19 @@ impl Frontier {
         }
     }
 
-    fn place(&self, step: u32) -> Place {
+    fn visited(&self, step: u32) -> Visited {
         let step = self.step(step);
-        self.place_of(step)
+        self.visited_of(step)
     }
 
-    fn place_of(&self, step: &Step) -> Place {
+    fn visited_of(&self, step: &Step) -> Visited {
         let length = step.length.min(self.course.lengths_told_apart);
         (step.node, step.state, length)
     }
 
     /// Returns whether no more partial paths are followed at the step's node and state.
     fn is_full(&self, step: &Step) -> bool {
-        let Some(visit) = self.visits.get(&self.place_of(step)) else {
+        let Some(visit) = self.visits.get(&self.visited_of(step)) else {
             return false;
         };
         match self.course.limit {

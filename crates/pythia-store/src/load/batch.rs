@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::LoadError;
-use super::runs::{BLOCK_BYTES, Run, RunFile, RunSpace};
+use super::runs::{BLOCK_BYTES, RunFile, RunSpace, WrittenRun};
 use super::table::TermTable;
 use super::vocabulary::{KeySorter, Vocabulary};
 
@@ -245,7 +245,7 @@ impl Batch {
 /// A sealed batch's rows.
 #[derive(Debug)]
 pub(super) struct BatchRows {
-    run: Run,
+    run: WrittenRun,
     count: usize,
     has_graphs: bool,
 }

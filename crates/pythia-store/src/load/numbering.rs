@@ -14,7 +14,7 @@ use pythia_rdf::{TermId, TermKind};
 use super::LoadError;
 use super::batch::{Batch, BatchHeader, BatchRows};
 use super::progress::LoadProgress;
-use super::runs::{Run, RunFile, RunWriter};
+use super::runs::{RunFile, RunWriter, WrittenRun};
 use super::vocabulary::KeyCursor;
 use crate::loser_tree::LoserTree;
 
@@ -170,7 +170,7 @@ pub(super) struct NumberedBatch {
     /// Its quads, as ranks.
     pub(super) rows: BatchRows,
     /// Numbers by rank.
-    numbers: Run,
+    numbers: WrittenRun,
     count: u32,
     /// New numbers by old ones, if they have changed.
     renumbered: Option<Arc<Vec<u32>>>,

@@ -233,7 +233,7 @@ impl RunWriter {
     }
 
     /// Ends the run.
-    pub(crate) fn finish(mut self) -> Result<Run, LoadError> {
+    pub(crate) fn finish(mut self) -> Result<WrittenRun, LoadError> {
         if self.buffer.len() < self.buffer.capacity() / 2 {
             let whole = std::mem::take(&mut self.buffer);
             self.buffer = whole.as_slice().into();
@@ -241,7 +241,7 @@ impl RunWriter {
         }
         self.flush()?;
         self.file.space.recycle(self.buffer);
-        Ok(Run {
+        Ok(WrittenRun {
             file: self.file,
             blocks: self.blocks,
         })
@@ -250,12 +250,12 @@ impl RunWriter {
 
 /// A complete run.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct WrittenRun {
     file: Arc<RunFile>,
     blocks: Vec<Block>,
 }
 
-impl Run {
+impl WrittenRun {
     /// Returns the bytes of memory that the run takes.
     #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use super::LoadError;
 use super::row::SortRow;
-use super::runs::{BLOCK_BYTES, Run, RunFile, RunReader};
+use super::runs::{BLOCK_BYTES, RunFile, RunReader, WrittenRun};
 use crate::loser_tree::LoserTree;
 
 /// Rows decoded from a run at a time.
@@ -67,7 +67,7 @@ pub(crate) enum SortedRun<R> {
     /// In memory.
     Plain(Vec<R>),
     /// Encoded.
-    Coded(Run),
+    Coded(WrittenRun),
 }
 
 impl<'a, R: SortRow> RowSorter<'a, R> {

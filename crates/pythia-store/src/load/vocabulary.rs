@@ -6,7 +6,7 @@
 
 use super::LoadError;
 use super::arena::{Arena, RecordRef};
-use super::runs::{Run, RunReader, RunWriter};
+use super::runs::{RunReader, RunWriter, WrittenRun};
 
 /// Below this many keys, comparing whole keys is fastest.
 const COMPARE_BELOW: usize = 24;
@@ -141,7 +141,7 @@ pub(super) fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
 /// The sorted keys of a batch.
 #[derive(Debug)]
 pub(super) struct Vocabulary {
-    run: Run,
+    run: WrittenRun,
     count: u32,
 }
 

@@ -109,13 +109,13 @@ pub(super) struct Block {
 
 /// Records in a file, in the order in which they were written.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct SpilledRun {
     file: Arc<SpillFile>,
     blocks: Vec<Block>,
     pub(crate) records: u64,
 }
 
-impl Run {
+impl SpilledRun {
     /// Returns the size of the largest block: the memory that reading takes.
     pub(crate) fn block_bytes_max(&self) -> usize {
         let bytes = self.blocks.iter().map(|block| block.bytes as usize);
@@ -126,7 +126,7 @@ impl Run {
 /// Writes a run.
 #[derive(Debug)]
 pub(crate) struct RunWriter {
-    run: Run,
+    run: SpilledRun,
     buffer: Vec<u8>,
     block_bytes: usize,
 }
@@ -135,7 +135,7 @@ impl RunWriter {
     /// Creates a writer of a run in `file`. Holds `block_bytes` of memory from the first record on.
     pub(crate) fn new(file: &Arc<SpillFile>, block_bytes: usize) -> Self {
         Self {
-            run: Run {
+            run: SpilledRun {
                 file: Arc::clone(file),
                 blocks: Vec::new(),
                 records: 0,
@@ -172,7 +172,7 @@ impl RunWriter {
         Ok(())
     }
 
-    pub(crate) fn finish(mut self) -> Result<Arc<Run>, QueryError> {
+    pub(crate) fn finish(mut self) -> Result<Arc<SpilledRun>, QueryError> {
         self.flush()?;
         self.run.blocks.shrink_to_fit();
         Ok(Arc::new(self.run))
@@ -182,13 +182,13 @@ impl RunWriter {
 /// Reads a run from its start, one block at a time.
 #[derive(Debug)]
 pub(crate) struct RunReader {
-    run: Arc<Run>,
+    run: Arc<SpilledRun>,
     next: usize,
     buffer: Vec<u8>,
 }
 
 impl RunReader {
-    pub(crate) fn new(run: Arc<Run>) -> Self {
+    pub(crate) fn new(run: Arc<SpilledRun>) -> Self {
         Self {
             run,
             next: 0,

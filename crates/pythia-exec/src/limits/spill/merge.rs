@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::file::{Run, RunReader, RunWriter, SpillFile};
+use super::file::{RunReader, RunWriter, SpillFile, SpilledRun};
 use super::rows::{read_ids, write_ids};
 use crate::error::QueryError;
 use crate::limits::governor::Share;
@@ -33,7 +33,7 @@ impl SortedWriter {
 
 /// A sorted run.
 #[derive(Debug)]
-pub(crate) struct SortedRun(Arc<Run>);
+pub(crate) struct SortedRun(Arc<SpilledRun>);
 
 /// The current record of a run.
 struct Cursor {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::file::{Run, RunReader, RunWriter, SpillFile};
+use super::file::{RunReader, RunWriter, SpillFile, SpilledRun};
 use crate::error::QueryError;
 
 /// Approximate bytes of the rows in one block.
@@ -134,7 +134,7 @@ pub(crate) fn read_ids(bytes: &[u8], row: &mut Vec<u64>) {
 /// Rows in a file.
 #[derive(Clone, Debug)]
 pub struct RowRun {
-    run: Arc<Run>,
+    run: Arc<SpilledRun>,
     width: usize,
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::load::LoadError;
-use crate::load::runs::{Run, RunFile, RunWriter};
+use crate::load::runs::{RunFile, RunWriter, WrittenRun};
 
 /// Quads of a block, which is the unit of reads.
 const BLOCK_QUADS: usize = 1 << 11;
@@ -17,7 +17,7 @@ type Quad = [u64; 4];
 pub(crate) struct KnownQuads {
     /// The first quad of each block.
     first: Vec<Quad>,
-    blocks: Run,
+    blocks: WrittenRun,
     /// The block that was read last, and its place.
     read: Vec<u8>,
     place: Option<usize>,
