@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use pythia_sparql::{SparqlError, snippet};
+use pythia_store::StoreError;
 
 /// An error of a query or update.
 ///
@@ -33,7 +34,7 @@ pub enum QueryError {
 
     /// The store reported an error.
     #[error(transparent)]
-    Store(#[from] pythia_store::StoreError),
+    Store(StoreError),
 
     /// The query was cancelled by its caller.
     #[error("the query was cancelled")]
@@ -127,6 +128,25 @@ pub enum QueryError {
     /// The execution runtime reported an error.
     #[error("execution failed: {0}")]
     Execution(String),
+}
+
+impl QueryError {
+    /// Returns the request of memory that was refused, or the message of another error.
+    pub(crate) fn into_request(self) -> String {
+        match self {
+            Self::Memory(request) => request,
+            other => other.to_string(),
+        }
+    }
+}
+
+impl From<StoreError> for QueryError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NoRoom { message } => Self::Memory(message),
+            other => Self::Store(other),
+        }
+    }
 }
 
 impl From<SparqlError> for QueryError {

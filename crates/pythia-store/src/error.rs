@@ -101,6 +101,13 @@ pub enum StoreError {
         message: String,
     },
 
+    /// The edges of nodes exceed the memory that their reader has left.
+    #[error("the edges of these nodes need more memory than there is ({message})")]
+    NoRoom {
+        /// The request that was refused.
+        message: String,
+    },
+
     /// A number exceeds what the format can count.
     #[error("there are {what}")]
     TooLarge {

@@ -35,7 +35,7 @@ pub use locks::{LOCK_NAME, StoreLock, check_folder, open_folder};
 pub use manifest::{RunEntry, RunId, SegmentEntry, TermSpan};
 pub use pace::Pace;
 pub use pattern::{
-    Component, End, Expansion, ExternalList, GraphFilter, IdBatch, Order, QuadPattern,
+    Component, End, Expansion, ExternalList, GraphFilter, IdBatch, Order, QuadPattern, Room,
 };
 pub use report::{ChangesReport, NextStep, RunReport};
 pub use segment::{

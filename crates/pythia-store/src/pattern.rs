@@ -2,11 +2,14 @@
 //!
 //! Terms are [`TermId`]s, as raw 64 bits where there are many.
 
+use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use pythia_rdf::TermId;
 use serde::{Deserialize, Serialize};
 
+use crate::StoreError;
 use crate::read_ahead::PageSequence;
 
 /// The graphs that a pattern looks at.
@@ -142,8 +145,14 @@ impl End {
     }
 }
 
+/// A limit on memory that is asked before rows are read.
+pub trait Room: fmt::Debug + Send + Sync {
+    /// Returns an error, with the reason, if there is no memory for this many bytes.
+    fn require(&self, bytes: usize) -> Result<(), String>;
+}
+
 /// The edges of a list of nodes, one row per edge, in order of node, predicate, other end and graph.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Expansion {
     /// Per row, the index of its node in the list that was expanded.
     pub source: Vec<u32>,
@@ -161,6 +170,8 @@ pub struct Expansion {
     pub with_graph: bool,
     /// The pages read so far, if the nodes came in order; kept from one expansion to the next.
     pub(crate) sequence: PageSequence,
+    /// The memory for external lists, if limited.
+    pub(crate) room: Option<Arc<dyn Room>>,
 }
 
 impl Expansion {
@@ -171,6 +182,26 @@ impl Expansion {
             with_graph,
             ..Self::default()
         }
+    }
+
+    /// Limits the memory: external lists, which may have any number of rows, are read only if there is room for them.
+    pub fn within(mut self, room: Arc<dyn Room>) -> Self {
+        self.room = Some(room);
+        self
+    }
+
+    /// Returns an error if there is no memory for this many more rows, which are held twice while they are read.
+    pub(crate) fn require_room(&self, rows: u64) -> Result<(), StoreError> {
+        let Some(room) = &self.room else {
+            return Ok(());
+        };
+        let columns = 1 + usize::from(self.with_predicate) + usize::from(self.with_graph);
+        let row_bytes = size_of::<u32>() + 2 * columns * size_of::<u64>();
+        let bytes = usize::try_from(rows)
+            .unwrap_or(usize::MAX)
+            .saturating_mul(row_bytes);
+        room.require(bytes)
+            .map_err(|message| StoreError::NoRoom { message })
     }
 
     /// Returns the number of rows found so far.
@@ -186,8 +217,10 @@ impl Expansion {
     /// Removes the rows and frees their capacity; keeps the settings.
     pub fn free(&mut self) {
         let sequence = std::mem::take(&mut self.sequence);
+        let room = self.room.take();
         *self = Self {
             sequence,
+            room,
             ..Self::new(self.with_predicate, self.with_graph)
         };
     }

@@ -68,7 +68,8 @@ impl Expand {
             live,
             current: Batch::default(),
             position: 0,
-            expansion: Expansion::new(wants_predicate, wants_graph),
+            expansion: Expansion::new(wants_predicate, wants_graph)
+                .within(Arc::clone(context.governor()) as _),
             expanded: None,
             working: Working::new(context.governor()),
             context,
@@ -120,6 +121,26 @@ impl Expand {
             }
         }
         left
+    }
+
+    /// Reads the links of the next rows of the current batch: of fewer rows, if there is no memory for the links of
+    /// all.
+    fn expand_some(&mut self) -> Result<(), QueryError> {
+        let from = self.position;
+        let mut count = self.rows_together(from);
+        loop {
+            match self.expand(from, from + count) {
+                Err(QueryError::Memory(_)) if count > 1 => {
+                    self.expansion.free();
+                    self.working.clear();
+                    count /= 2;
+                }
+                expanded => {
+                    self.position = from + count;
+                    return expanded;
+                }
+            }
+        }
     }
 
     /// Reads the links of rows `from..to` of the current batch.
@@ -273,9 +294,7 @@ impl RowSource for Expand {
                 return Ok(Some(batch));
             }
             if self.position < self.current.rows {
-                let from = self.position;
-                self.position = from + self.rows_together(from);
-                self.expand(from, self.position)?;
+                self.expand_some()?;
                 continue;
             }
             match self.input.take() {

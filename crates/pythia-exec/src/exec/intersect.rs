@@ -52,7 +52,7 @@ struct Member {
 }
 
 impl Member {
-    fn new(slot: usize, pattern: SlotPattern) -> Self {
+    fn new(slot: usize, pattern: SlotPattern, context: &QueryContext) -> Self {
         let (end, node) = match pattern.object {
             Position::New(found) if found == slot => (End::Subject, pattern.subject),
             _ => (End::Object, pattern.object),
@@ -61,7 +61,7 @@ impl Member {
             end,
             node,
             pattern,
-            expansion: Expansion::new(false, false),
+            expansion: Expansion::new(false, false).within(Arc::clone(context.governor()) as _),
             starts: Vec::new(),
             node_of_row: Vec::new(),
         }
@@ -114,7 +114,9 @@ impl Intersect {
         live: Arc<Slots>,
         context: Arc<QueryContext>,
     ) -> Self {
-        let members = patterns.iter().map(|pattern| Member::new(slot, *pattern));
+        let members = patterns
+            .iter()
+            .map(|pattern| Member::new(slot, *pattern, &context));
         Self {
             input,
             slot,

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use pythia_sparql::{Charge, SparqlError};
+use pythia_store::Room;
 
 use crate::error::QueryError;
 use crate::limits::spill::SpillSpace;
@@ -201,6 +202,12 @@ impl Governor {
     /// Returns the space for spilled rows.
     pub fn spill(&self) -> &Arc<SpillSpace> {
         &self.spill
+    }
+}
+
+impl Room for Governor {
+    fn require(&self, bytes: usize) -> Result<(), String> {
+        self.require_room(bytes).map_err(QueryError::into_request)
     }
 }
 

@@ -7,10 +7,7 @@ use crate::error::QueryError;
 
 impl Allowance for Held {
     fn set(&mut self, bytes: usize) -> Result<(), String> {
-        Self::set(self, bytes).map_err(|error| match error {
-            QueryError::Memory(wanted) => wanted,
-            other => other.to_string(),
-        })
+        Self::set(self, bytes).map_err(QueryError::into_request)
     }
 
     fn left(&self) -> usize {

@@ -237,7 +237,8 @@ impl Graph {
         let stored: Vec<u32> = stored.collect();
         let ids: Vec<TermId> = stored.iter().map(|&node| TermId(self.id(node))).collect();
         for &graph in &source.graphs {
-            let mut found = Expansion::new(only.is_none(), false);
+            let mut found = Expansion::new(only.is_none(), false)
+                .within(Arc::clone(self.context.governor()) as _);
             let snapshot = &self.context.snapshot;
             snapshot.expand(end, &ids, only.map(TermId), graph, &mut found)?;
             for row in 0..found.len() {
@@ -334,7 +335,8 @@ impl Graph {
         let mut nodes: Vec<TermId> = columns.to.iter().map(|&id| TermId(id)).collect();
         nodes.sort_unstable();
         nodes.dedup();
-        let mut values = Expansion::new(false, false);
+        let mut values =
+            Expansion::new(false, false).within(Arc::clone(self.context.governor()) as _);
         let graphs = self.source.as_ref().map(|source| &source.graphs);
         let mut least: FxHashMap<u64, (Cost, u64)> = FxHashMap::default();
         for &graph in graphs.into_iter().flatten() {

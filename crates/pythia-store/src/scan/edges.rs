@@ -76,6 +76,7 @@ fn splice(
     inline: Expansion,
     out: &mut Expansion,
 ) -> Result<(), StoreError> {
+    out.require_room(inline.external.iter().map(|list| list.count).sum())?;
     let lists = fetch(base, end, nodes, graph, &inline.external, out.with_graph)?;
     let key = |row: usize| {
         let of_row = || inline.predicate.get(row).map(|&id| TermId(id));

@@ -24,6 +24,7 @@ pub(super) fn expand_changed(
     };
     let mut rows = Expansion::new(predicate.is_none() || out.with_predicate, out.with_graph);
     rows.sequence = std::mem::take(&mut out.sequence);
+    rows.room.clone_from(&out.room);
     expand(base, end, nodes, predicate, graph, &mut rows)?;
     out.sequence = std::mem::take(&mut rows.sequence);
     delta::merge(&rows, &changes, predicate, out)

@@ -494,3 +494,35 @@ fn triples_with_long_texts_are_made_a_few_at_a_time() {
         assert!(most * TEXT_BYTES <= 8 << 20, "{most} at once: {query}");
     }
 }
+
+/// The links of a batch of nodes are read together only if they fit into the memory.
+#[test]
+fn nodes_with_many_links_are_expanded_a_few_at_a_time() {
+    const HUBS: usize = 40;
+    const LINKS: usize = 10_000;
+    let mut data = String::new();
+    for hub in 0..HUBS {
+        data.push_str(&format!(
+            "<http://e/h{hub}> <http://e/is> <http://e/hub> .\n"
+        ));
+        for link in 0..LINKS {
+            let target = link * 3;
+            data.push_str(&format!(
+                "<http://e/h{hub}> <http://e/to> <http://e/x{target}> .\n"
+            ));
+        }
+    }
+    let database = database(&data);
+    let query = "SELECT (COUNT(*) AS ?n) (SUM(STRLEN(STR(?x))) AS ?length) { \
+                 ?h <http://e/is> <http://e/hub> ; <http://e/to> ?x }";
+    let within = |memory_bytes| QueryOptions {
+        memory_bytes: Some(memory_bytes),
+        ..QueryOptions::default()
+    };
+    let expected = ours(&database, query).expect("an answer");
+    let found = ours_with(&database, query, &within(4 << 20)).expect("it fits in parts");
+    assert_eq!(found.lines, expected.lines);
+    let failed = ours_with(&database, query, &within(100 << 10)).map(|answer| answer.lines);
+    assert!(matches!(failed, Err(QueryError::Memory(_))), "{failed:?}");
+    assert_all_freed(&database);
+}

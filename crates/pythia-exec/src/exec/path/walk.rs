@@ -302,7 +302,8 @@ impl<'a> Wave<'a> {
             Edges::Predicate(predicate) => Some(*predicate),
             Edges::Except(_) => None,
         };
-        let mut links = Expansion::new(predicate.is_none(), false);
+        let mut links = Expansion::new(predicate.is_none(), false)
+            .within(Arc::clone(self.context.governor()) as _);
         for &graph in self.graphs {
             let snapshot = &self.context.snapshot;
             snapshot.expand(end, nodes, predicate, graph, &mut links)?;
