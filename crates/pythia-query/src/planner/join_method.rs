@@ -261,7 +261,7 @@ impl Joined {
     }
 
     /// Lists the methods to join a triple pattern, after which there are `rows` solutions.
-    pub(super) fn triple_ways(&self, triple: &Triple, rows: f64, methods: &mut Vec<JoinMethod>) {
+    pub(super) fn triple_methods(&self, triple: &Triple, rows: f64, methods: &mut Vec<JoinMethod>) {
         let subject = self.is_known(triple.subject);
         let object = self.is_known(triple.object);
         let mut add = |access: Access, cost: f64, sorted: Option<usize>| {

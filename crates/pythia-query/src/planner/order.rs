@@ -324,7 +324,7 @@ impl<'a> OrderSearch<'a> {
             Element::Triple(triple) => triple,
         };
         let rows = rows.unwrap_or_else(|| joined.rows_after(triple));
-        joined.triple_ways(triple, rows, methods);
+        joined.triple_methods(triple, rows, methods);
         if joined.unit {
             for method in methods {
                 let mentions = method.sorted.map_or(0.0, |slot| self.mentions[slot]);

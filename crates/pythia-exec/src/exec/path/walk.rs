@@ -3,6 +3,7 @@
 //! column is read instead.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use hashbrown::HashTable;
 use pythia_rdf::TermId;
