@@ -1,5 +1,7 @@
 //! Tokens signed by an identity provider (RFC 7519), checked with keys from a file.
 
+mod verifier;
+
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -62,6 +64,7 @@ impl Signed {
         if config.issuer.is_empty() || config.audience.is_empty() {
             return Err("jwt: set issuer and audience".to_owned());
         }
+        verifier::install();
         let algorithms = config.algorithms.iter().map(|name| match name.as_str() {
             "RS256" => Ok(Algorithm::RS256),
             "ES256" => Ok(Algorithm::ES256),

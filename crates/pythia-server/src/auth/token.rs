@@ -1,8 +1,7 @@
 //! Bearer tokens whose hashes this server knows.
 
-use std::hint::black_box;
-
 use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
 
 use super::Identity;
 use super::config::TokenConfig;
@@ -14,8 +13,8 @@ const PREFIX: &str = "pythia_";
 /// Returns a new token, and its hash for the configuration.
 pub fn new_token() -> (String, String) {
     let random: [u8; 32] = rand::random();
-    let token = format!("{PREFIX}{}", hex(&random));
-    let hash = hex(&hash_of(&token));
+    let token = format!("{PREFIX}{}", hex::encode(random));
+    let hash = hex::encode(hash_of(&token));
     (token, hash)
 }
 
@@ -30,7 +29,8 @@ impl Tokens {
         let mut tokens: Vec<([u8; 32], Identity)> = Vec::new();
         for config in configs {
             let whose = format!("token {}", config.name);
-            let hash = unhex(&config.sha256).ok_or_else(|| {
+            let mut hash = [0; 32];
+            hex::decode_to_slice(&config.sha256, &mut hash).map_err(|_| {
                 format!("{whose}: sha256 has 64 hexadecimal digits; `pythia token` makes one")
             })?;
             if tokens.iter().any(|(other, _)| *other == hash) {
@@ -51,7 +51,7 @@ impl Tokens {
         let hash = hash_of(token);
         let mut found = None;
         for (known, identity) in &self.tokens {
-            if is_same(known, &hash) {
+            if known.ct_eq(&hash).into() {
                 found = Some(identity);
             }
         }
@@ -61,30 +61,6 @@ impl Tokens {
 
 fn hash_of(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
-}
-
-/// Compares all bytes, even after the first difference.
-fn is_same(a: &[u8; 32], b: &[u8; 32]) -> bool {
-    let different = a
-        .iter()
-        .zip(b)
-        .fold(0, |sum, (a, b)| black_box(sum | (a ^ b)));
-    black_box(different) == 0
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (byte, place) in bytes.iter_mut().zip((0..64).step_by(2)) {
-        *byte = u8::from_str_radix(&text[place..place + 2], 16).ok()?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

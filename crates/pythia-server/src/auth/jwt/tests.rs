@@ -2,64 +2,84 @@
 
 use std::path::Path;
 
-use jsonwebtoken::{EncodingKey, Header, encode};
-use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519};
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use ring::hmac;
+use ring::rand::SystemRandom;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _,
+};
 use serde_json::json;
 
 use super::*;
 
-/// Encodes bytes in base64url, as JWKs do.
-fn base64url(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let mut bits = 0_u32;
-        for place in 0..3 {
-            bits = bits << 8 | u32::from(chunk.get(place).copied().unwrap_or(0));
-        }
-        for digit in 0..=chunk.len() {
-            text.push(char::from(DIGITS[(bits >> (18 - 6 * digit) & 63) as usize]));
-        }
-    }
-    text
+/// Encodes bytes in base64url, as JWKs and tokens do.
+fn base64url(bytes: impl AsRef<[u8]>) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Makes a token: header, claims, and their signature.
+fn token(header: &Value, claims: &Value, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> String {
+    let message = format!(
+        "{}.{}",
+        base64url(header.to_string()),
+        base64url(claims.to_string())
+    );
+    let signature = sign(message.as_bytes());
+    format!("{message}.{}", base64url(signature))
+}
+
+/// A signing key.
+enum Pair {
+    Es256(EcdsaKeyPair),
+    Ed25519(Ed25519KeyPair),
 }
 
 /// A signing key, and its public key as a JWK.
 struct Signer {
-    algorithm: Algorithm,
     id: &'static str,
-    key: EncodingKey,
+    pair: Pair,
     jwk: Value,
 }
 
 fn es256(id: &'static str) -> Signer {
-    let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
-    let point = pair.public_key_raw();
+    let (random, algorithm) = (SystemRandom::new(), &ECDSA_P256_SHA256_FIXED_SIGNING);
+    let pkcs8 = EcdsaKeyPair::generate_pkcs8(algorithm, &random).expect("a key");
+    let pair = EcdsaKeyPair::from_pkcs8(algorithm, pkcs8.as_ref(), &random).expect("a key");
+    let point = pair.public_key().as_ref();
     Signer {
-        algorithm: Algorithm::ES256,
         id,
-        key: EncodingKey::from_ec_pem(pair.serialize_pem().as_bytes()).expect("a key"),
         jwk: json!({ "kty": "EC", "crv": "P-256", "kid": id, "alg": "ES256", "use": "sig",
             "x": base64url(&point[1..33]), "y": base64url(&point[33..]) }),
+        pair: Pair::Es256(pair),
     }
 }
 
 fn ed25519(id: &'static str) -> Signer {
-    let pair = KeyPair::generate_for(&PKCS_ED25519).expect("a key");
+    let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).expect("a key");
+    let pair = Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).expect("a key");
     Signer {
-        algorithm: Algorithm::EdDSA,
         id,
-        key: EncodingKey::from_ed_pem(pair.serialize_pem().as_bytes()).expect("a key"),
         jwk: json!({ "kty": "OKP", "crv": "Ed25519", "kid": id,
-            "x": base64url(pair.public_key_raw()) }),
+            "x": base64url(pair.public_key()) }),
+        pair: Pair::Ed25519(pair),
     }
 }
 
 impl Signer {
     fn sign(&self, claims: &Value) -> String {
-        let mut header = Header::new(self.algorithm);
-        header.kid = Some(self.id.to_owned());
-        encode(&header, claims, &self.key).expect("signed")
+        let algorithm = match &self.pair {
+            Pair::Es256(_) => "ES256",
+            Pair::Ed25519(_) => "EdDSA",
+        };
+        let header = json!({ "typ": "JWT", "alg": algorithm, "kid": self.id });
+        token(&header, claims, |message| match &self.pair {
+            Pair::Es256(pair) => {
+                let signature = pair.sign(&SystemRandom::new(), message);
+                signature.expect("signed").as_ref().to_vec()
+            }
+            Pair::Ed25519(pair) => pair.sign(message).as_ref().to_vec(),
+        })
     }
 }
 
@@ -126,6 +146,60 @@ fn tokens_are_believed_if_all_of_them_is_right() {
     assert_eq!(error, Some("the token is signed with an unknown key"));
 }
 
+/// A public key and a token (valid until 2100) that were made with OpenSSL.
+const RSA_MODULUS: &str = "\
+    y1G3aFcdjjbg_Hwe5OpqGBcQ0dMzE6L2HheDM1vCnuIChBfsa-di1XrOjGaOwi_3TiYyZenDuoOyqLZwQ-sp5RtjvvxZQwDHCG0z\
+    hASqCzzfH4ckV84iKy3l2saawjRU-rlLcJsKBJSsz4HeM43knvbiF3iNyQg_1dcM4C29SlVKxxlSxqHZCfMKKETfNt1Z7ph1xjYp\
+    aOY2b17Fj6smNvkZECSD5dDuFMCxluAJQol02VnbGH814QYtKd9Y1HYdGWcREBQh0ikAAlKWiu2y_6GtDx9iivh-JpNBBKbBjbU1\
+    _I8A7JPPwo93nrTMrlu5yTVXUWmcfF-EYkgAohtvXQ";
+const RSA_TOKEN: &str = "\
+    eyJhbGciOiJSUzI1NiIsImtpZCI6InJzYSIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJhZGEiLCJpc3MiOiJodHRwczovL2lkLmV4YW1\
+    wbGUiLCJhdWQiOiJweXRoaWEiLCJleHAiOjQxMDI0NDQ4MDB9.EXQz7h8J_NfdFQYujtyl8u8nLB9Ee2oGnHbruo-JcjqvMmdLHO\
+    VSUicr4vJgY1ftubTBqM8sQ9XJdAA7DSfGToFYWpm-Oz69DnE5dSViAxAf4LT6QZXdqffGjcQwaMDByz7i4a9tBRdRMw9-dVkADb\
+    GKHxJxWrxYzvCB1y4Cx-FwxTWxTnQ3NxMgill7TsUptjgmyGI87KNOc1pDcfjfSrsrQ6K7IGhov5ymLgKzJZLX9bW0ggZ5-ieTYh\
+    t-GDC38YPccQuQosGOAEkRN0KoXe35GxHknm8qhQzjcbpymmvi-IrdkqxpIilDGyo75r-ARofjRQ2TJ2o1_iMBt2BPYg";
+
+#[test]
+fn tokens_signed_with_rsa_are_believed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("keys.json");
+    let check = |modulus: &str, token: &str| {
+        let key = json!({ "kty": "RSA", "kid": "rsa", "n": modulus, "e": "AQAB" });
+        std::fs::write(&path, json!({ "keys": [key] }).to_string()).expect("written");
+        let signed = Signed::new(&config(&path)).expect("right");
+        signed.check(token).map(|claims| claims.user)
+    };
+    assert_eq!(check(RSA_MODULUS, RSA_TOKEN).as_deref(), Ok("ada"));
+    let bytes = BASE64_URL_SAFE_NO_PAD.decode(RSA_MODULUS).expect("base64");
+    let with_zero = base64url([&[0][..], &bytes].concat());
+    assert_eq!(check(&with_zero, RSA_TOKEN).as_deref(), Ok("ada"));
+    let wrong = |checked: Result<String, &str>| {
+        assert_eq!(checked, Err("the token's signature is wrong"));
+    };
+    let (message, signature) = RSA_TOKEN.rsplit_once('.').expect("three parts");
+    let mut signature = BASE64_URL_SAFE_NO_PAD.decode(signature).expect("base64");
+    signature[7] ^= 1;
+    let forged = format!("{message}.{}", base64url(&signature));
+    wrong(check(RSA_MODULUS, &forged));
+    wrong(check(&base64url(&bytes[..128]), RSA_TOKEN));
+}
+
+/// A key file with a broken key: it checks no signature and stops nothing.
+#[test]
+fn keys_of_the_wrong_length_check_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("keys.json");
+    let (mut es, mut ed) = (es256("one"), ed25519("two"));
+    es.jwk["x"] = json!("AQAB");
+    ed.jwk["x"] = json!("AQAB");
+    write(&path, &[&es, &ed]);
+    let signed = Signed::new(&config(&path)).expect("right");
+    for signer in [&es, &ed] {
+        let error = signed.check(&signer.sign(&good())).err();
+        assert_eq!(error, Some("the token's signature is wrong"));
+    }
+}
+
 /// A remembered token must not be accepted as a password, nor a password as a token.
 #[tokio::test]
 async fn credentials_of_one_scheme_are_none_of_another() {
@@ -177,13 +251,14 @@ fn forged_algorithms_are_refused() {
     let es = es256("one");
     write(&path, &[&es]);
     let signed = Signed::new(&config(&path)).expect("right");
-    let part = |value: Value| base64url(value.to_string().as_bytes());
-    let unsigned = format!("{}.{}.", part(json!({ "alg": "none" })), part(good()));
+    let unsigned = token(&json!({ "alg": "none" }), &good(), |_| Vec::new());
     assert!(signed.check(&unsigned).is_err());
-    let mut header = Header::new(Algorithm::HS256);
-    header.kid = Some("one".to_owned());
-    let secret = EncodingKey::from_secret(es.jwk["x"].as_str().expect("text").as_bytes());
-    let forged = encode(&header, &good(), &secret).expect("signed");
+    let secret = es.jwk["x"].as_str().expect("text").as_bytes();
+    let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
+    let header = json!({ "alg": "HS256", "kid": "one" });
+    let forged = token(&header, &good(), |message| {
+        hmac::sign(&secret, message).as_ref().to_vec()
+    });
     let error = signed.check(&forged).err();
     assert_eq!(
         error,
