@@ -13,7 +13,7 @@ impl Page {
     /// Creates an empty page.
     pub fn new(title: &str, machine: &str) -> Self {
         Self {
-            title: escape(title),
+            title: escape(title).into_owned(),
             body: format!("<h1>{}</h1>\n<p>{}</p>\n", escape(title), escape(machine)),
         }
     }

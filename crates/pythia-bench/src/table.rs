@@ -1,6 +1,9 @@
 //! A small table, as aligned text or as HTML.
 
+use std::borrow::Cow;
 use std::fmt::Write;
+
+use indicatif::HumanCount;
 
 /// A table with text in the first column and figures in the others.
 #[derive(Clone, Debug, Default)]
@@ -86,31 +89,13 @@ impl Table {
 }
 
 /// Escapes text for HTML, SVG and their attributes.
-pub fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
+pub fn escape(text: &str) -> Cow<'_, str> {
+    quick_xml::escape::escape(text)
 }
 
 /// Formats a count with thousands separators.
 pub fn count(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(count).to_string()
 }
 
 /// Formats a figure with about three significant digits.

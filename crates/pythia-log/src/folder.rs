@@ -36,7 +36,7 @@ impl FolderId {
 
 impl fmt::Display for FolderId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+        f.write_str(&hex::encode(self.0))
     }
 }
 

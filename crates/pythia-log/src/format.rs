@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use hex::FromHex;
 use pythia_io::ALIGNMENT;
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +60,7 @@ pub struct StoreId(pub [u8; 16]);
 
 impl fmt::Display for StoreId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
@@ -88,9 +89,7 @@ impl From<StoreId> for String {
 
 /// Parses 32 hexadecimal digits.
 pub(crate) fn parse_hex(text: &str) -> Option<[u8; 16]> {
-    let is_hex = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let number = u128::from_str_radix(text, 16).ok().filter(|_| is_hex)?;
-    Some(number.to_be_bytes())
+    <[u8; 16]>::from_hex(text).ok()
 }
 
 /// Returns the name of a log file. The files of a device are numbered from 1.

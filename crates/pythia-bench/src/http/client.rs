@@ -5,6 +5,8 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
 use super::Options;
 
 /// Maximum length of a line of a head.
@@ -12,19 +14,11 @@ const LINE_BYTES: u64 = 64 << 10;
 
 /// Returns a query by GET, as clients send short ones.
 pub(super) fn query(options: &Options, text: &str) -> Vec<u8> {
-    let mut target = format!("{}/query?query=", options.dataset);
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                target.push(char::from(byte));
-            }
-            other => target.push_str(&format!("%{other:02X}")),
-        }
-    }
+    let query = utf8_percent_encode(text, NON_ALPHANUMERIC);
     format!(
-        "GET {target} HTTP/1.1\r\nHost: {}\r\n\
+        "GET {}/query?query={query} HTTP/1.1\r\nHost: {}\r\n\
          Accept: application/sparql-results+json, application/n-triples;q=0.9\r\n\r\n",
-        options.address
+        options.dataset, options.address
     )
     .into_bytes()
 }

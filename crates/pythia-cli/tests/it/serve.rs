@@ -493,10 +493,7 @@ fn traces_are_sent_as_children_of_the_client_s() {
         .expect("traces are sent at the end at the latest");
     assert!(head.starts_with("post /v1/traces "), "{head}");
     assert!(head.contains("authorization: bearer x"), "{head}");
-    let bytes: Vec<u8> = (0..trace.len())
-        .step_by(2)
-        .map(|i| u8::from_str_radix(&trace[i..i + 2], 16).expect("hexadecimal"))
-        .collect();
+    let bytes = hex::decode(trace).expect("hexadecimal");
     assert!(has(&body, &bytes));
     for name in [
         "GET query",

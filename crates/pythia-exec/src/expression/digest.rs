@@ -1,7 +1,5 @@
 //! `MD5` and the `SHA` functions.
 
-use std::fmt::Write;
-
 use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha384, Sha512};
@@ -11,11 +9,11 @@ use spargebra::algebra::Function;
 pub(crate) fn hex_digest(function: &Function, text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     Some(match function {
-        Function::Md5 => hex(&Md5::digest(bytes)),
-        Function::Sha1 => hex(&Sha1::digest(bytes)),
-        Function::Sha256 => hex(&Sha256::digest(bytes)),
-        Function::Sha384 => hex(&Sha384::digest(bytes)),
-        Function::Sha512 => hex(&Sha512::digest(bytes)),
+        Function::Md5 => hex::encode(Md5::digest(bytes)),
+        Function::Sha1 => hex::encode(Sha1::digest(bytes)),
+        Function::Sha256 => hex::encode(Sha256::digest(bytes)),
+        Function::Sha384 => hex::encode(Sha384::digest(bytes)),
+        Function::Sha512 => hex::encode(Sha512::digest(bytes)),
         _ => return None,
     })
 }
@@ -27,14 +25,6 @@ pub(crate) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
         hasher.update(part);
     }
     hasher.finalize().into()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        write!(text, "{byte:02x}").expect("strings take all text");
-    }
-    text
 }
 
 #[cfg(test)]

@@ -2,10 +2,18 @@
 //! direction of their first argument (SPARQL 1.1 §17.4.3.1).
 
 use oxrdf::{BaseDirection, Literal};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use spargebra::algebra::Function;
 
 use super::number::Number;
 use super::value::Value;
+
+/// All characters but RFC 3986's unreserved ones.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
 /// A string with or without a language.
 #[derive(Clone, Copy, Debug)]
@@ -159,18 +167,7 @@ fn substring(text: &str, start: i64, length: Option<i64>) -> &str {
 
 /// Evaluates `ENCODE_FOR_URI`: encodes all but RFC 3986's unreserved characters.
 fn percent_encode(text: &str) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let mut result = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            result.push(byte.into());
-        } else {
-            result.push('%');
-            result.push(DIGITS[usize::from(byte >> 4)].into());
-            result.push(DIGITS[usize::from(byte & 15)].into());
-        }
-    }
-    result
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// Evaluates `LANGMATCHES` (RFC 4647 basic filtering).
@@ -188,16 +185,8 @@ pub(crate) fn language_matches(tag: &str, range: &str) -> bool {
 
 /// Makes a random (version 4) UUID of 128 random bits.
 pub(crate) fn uuid(random: u128) -> String {
-    let bits = (random & !(0xf << 76) & !(0b11 << 62)) | (4 << 76) | (0b10 << 62);
-    let hex = format!("{bits:032x}");
-    format!(
-        "{}-{}-{}-{}-{}",
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..]
-    )
+    let uuid = uuid::Builder::from_random_bytes(random.to_be_bytes());
+    uuid.into_uuid().to_string()
 }
 
 #[cfg(test)]

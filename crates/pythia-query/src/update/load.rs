@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use oxrdf::{NamedNode, TermRef};
+use percent_encoding::percent_decode_str;
 use pythia_rdf::error::{ParseError, SinkError, TermError};
 use pythia_rdf::format::detect;
 use pythia_rdf::parse::{ParseOptions, Progress, QuadSink, parse_sources};
@@ -182,17 +183,8 @@ fn path_of(rest: &str) -> Result<PathBuf, SourceError> {
     };
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let invalid = || SourceError("the path is not percent-encoded UTF-8".to_owned());
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut parts = path.split('%');
-    bytes.extend_from_slice(parts.next().unwrap_or_default().as_bytes());
-    for part in parts {
-        let code = part.get(..2).ok_or_else(invalid)?;
-        bytes.push(u8::from_str_radix(code, 16).map_err(|_| invalid())?);
-        bytes.extend_from_slice(&part.as_bytes()[2..]);
-    }
-    Ok(PathBuf::from(
-        String::from_utf8(bytes).map_err(|_| invalid())?,
-    ))
+    let path = percent_decode_str(path).decode_utf8();
+    Ok(PathBuf::from(path.map_err(|_| invalid())?.as_ref()))
 }
 
 impl Runner<'_> {

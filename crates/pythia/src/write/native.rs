@@ -4,6 +4,7 @@
 //! without time zone (or in UTC) between the years 1 and 9999, to the microsecond. All other values stay
 //! text.
 
+use chrono::NaiveDate;
 use oxrdf::NamedNodeRef;
 use oxrdf::vocab::xsd;
 use pythia_rdf::inline::DERIVED_INTEGERS;
@@ -124,20 +125,8 @@ fn date(text: &str) -> Option<i32> {
         digits(&bytes[5..7])?,
         digits(&bytes[8..])?,
     );
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days_in_month = match month {
-        2 => 28 + i32::from(is_leap),
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
-    };
-    if year == 0 || day == 0 || day > days_in_month {
-        return None;
-    }
-    // Years start in March, so that the leap day is their last.
-    let year = if month <= 2 { year - 1 } else { year };
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    Some(365 * year + year / 4 - year / 100 + year / 400 + day_of_year - 719_468)
+    let date = NaiveDate::from_ymd_opt(year, month.cast_unsigned(), day.cast_unsigned())?;
+    (year > 0).then(|| date.to_epoch_days())
 }
 
 fn date_time(text: &str) -> Option<i64> {

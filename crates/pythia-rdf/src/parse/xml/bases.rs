@@ -135,29 +135,5 @@ fn replacement(written: &[u8], quote: u8) -> Option<Vec<u8>> {
 
 /// Returns the value with its references replaced, or `None` if it refers to entities of the document.
 fn unescaped(text: &str) -> Option<Cow<'_, str>> {
-    if !text.contains('&') {
-        return Some(Cow::Borrowed(text));
-    }
-    let mut parts = text.split('&');
-    let mut value = parts.next()?.to_owned();
-    for part in parts {
-        let (name, rest) = part.split_once(';')?;
-        value.push(match name {
-            "amp" => '&',
-            "lt" => '<',
-            "gt" => '>',
-            "quot" => '"',
-            "apos" => '\'',
-            _ => {
-                let number = name.strip_prefix('#')?;
-                let code = match number.strip_prefix('x') {
-                    Some(hex) => u32::from_str_radix(hex, 16),
-                    None => number.parse(),
-                };
-                char::from_u32(code.ok()?)?
-            }
-        });
-        value.push_str(rest);
-    }
-    Some(Cow::Owned(value))
+    quick_xml::escape::unescape(text).ok()
 }

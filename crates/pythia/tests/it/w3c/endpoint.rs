@@ -6,6 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use form_urlencoded::parse;
 use pythia::{Database, HttpService, QueryOptions, ResultFormat};
 
 use super::nquads;
@@ -124,28 +125,9 @@ fn read_request(stream: &TcpStream) -> (String, String) {
     let query = if is_query {
         body
     } else {
-        let mut pairs = parameters.split('&').chain(body.split('&'));
-        let encoded = pairs.find_map(|pair| pair.strip_prefix("query="));
-        decode(encoded.unwrap_or_default())
+        let mut pairs = parse(parameters.as_bytes()).chain(parse(body.as_bytes()));
+        let query = pairs.find(|(name, _)| name == "query");
+        query.map_or_else(String::new, |(_, value)| value.into_owned())
     };
     (path.to_owned(), query)
-}
-
-/// Takes percent-encoding out of a parameter.
-fn decode(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let [byte, after @ ..] = rest {
-        rest = after;
-        match byte {
-            b'+' => bytes.push(b' '),
-            b'%' => {
-                let digits = std::str::from_utf8(&rest[..2]).expect("two digits");
-                bytes.push(u8::from_str_radix(digits, 16).expect("hexadecimal digits"));
-                rest = &rest[2..];
-            }
-            byte => bytes.push(*byte),
-        }
-    }
-    String::from_utf8(bytes).expect("text")
 }
