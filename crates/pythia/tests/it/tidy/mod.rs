@@ -1,6 +1,7 @@
 //! The rules of the repository that no compiler checks: imports, lengths of functions, the use of the operating system,
 //! the words of documents, and that documents name what exists.
 
+mod dependencies;
 mod documents;
 mod functions;
 mod imports;
