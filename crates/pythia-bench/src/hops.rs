@@ -106,11 +106,11 @@ pub fn run(database: &Database, location: &Path, options: &Options) -> Result<Re
     let store = StoreReport::new(database.store());
     let order = &store.orders[0].file;
     let folder = database.store().manifest().segment.folder();
-    let device = Device {
+    let device = DeviceReads {
         file: location.join(folder).join("spo.pages"),
         page_bytes: order.page_bytes,
         part: options.part,
-        fio: options.use_fio && Device::has_fio(),
+        fio: options.use_fio && DeviceReads::has_fio(),
     };
     let mut walker = Walker::new(database, options.seed)?;
     let best_depth = device.best_depth()?;
@@ -183,7 +183,7 @@ impl<'d> Walker<'d> {
             .expand(End::Subject, nodes, None, GraphFilter::Any, edges)?)
     }
 
-    fn round(&mut self, device: &Device, best_depth: usize, frontier: usize) -> Result<Round> {
+    fn round(&mut self, device: &DeviceReads, best_depth: usize, frontier: usize) -> Result<Round> {
         let mut round = Round {
             read_us: 1e6 / device.reads_per_second(1)?,
             ..Round::default()
@@ -255,14 +255,14 @@ fn is_node(id: u64) -> bool {
 }
 
 /// The device's own reads of the file that the hops read.
-struct Device {
+struct DeviceReads {
     file: std::path::PathBuf,
     page_bytes: usize,
     part: Duration,
     fio: bool,
 }
 
-impl Device {
+impl DeviceReads {
     fn has_fio() -> bool {
         let mut version = Command::new("fio");
         version.arg("--version").stdout(Stdio::null());

@@ -141,7 +141,10 @@ pub fn read(text: &str) -> Result<Vec<NamedQuery>> {
 /// Times all queries.
 pub fn run(database: &Database, queries: &[NamedQuery], options: &Options) -> Result<Report> {
     let machine = Machine::now();
-    let mut measured: Vec<Measured> = queries.iter().map(|_| Measured::default()).collect();
+    let mut measured: Vec<QueryMeasurement> = queries
+        .iter()
+        .map(|_| QueryMeasurement::default())
+        .collect();
     let started = Instant::now();
     for round in 0..=options.runs {
         let over = |budget| round > 1 && started.elapsed() > budget;
@@ -204,7 +207,7 @@ pub fn run(database: &Database, queries: &[NamedQuery], options: &Options) -> Re
 }
 
 #[derive(Default)]
-struct Measured {
+struct QueryMeasurement {
     rows: Option<u64>,
     /// True if the answer is yes or no.
     boolean: bool,
@@ -226,7 +229,7 @@ enum Failure {
     Unsteady { before: u64, now: u64 },
 }
 
-impl Measured {
+impl QueryMeasurement {
     fn is_empty(&self) -> bool {
         self.rows == Some(0) && !self.boolean
     }
@@ -302,7 +305,7 @@ fn limits(options: &Options) -> QueryOptions {
 }
 
 impl TemplateReport {
-    fn of<'m>(template: &str, queries: impl Iterator<Item = &'m Measured>) -> Self {
+    fn of<'m>(template: &str, queries: impl Iterator<Item = &'m QueryMeasurement>) -> Self {
         let mut report = Self {
             template: template.to_owned(),
             ..Self::default()

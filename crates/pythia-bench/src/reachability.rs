@@ -70,7 +70,7 @@ pub struct Report {
 }
 
 /// Results of one method.
-struct Measured {
+struct MethodMeasurement {
     latency: LatencySummary,
     pages: u64,
     answers: Vec<bool>,
@@ -193,7 +193,7 @@ fn walk(database: &Database, predicate: &str, from: &Term) -> Result<Term> {
 }
 
 /// Asks all questions, once to warm up and once measured.
-fn ask(database: &Database, questions: &[String]) -> Result<Measured> {
+fn ask(database: &Database, questions: &[String]) -> Result<MethodMeasurement> {
     let mut latencies = Latencies::default();
     let mut answers = Vec::with_capacity(questions.len());
     for is_measured in [false, true] {
@@ -211,7 +211,7 @@ fn ask(database: &Database, questions: &[String]) -> Result<Measured> {
         }
         if is_measured {
             let used = database.counters().since(&before).total();
-            return Ok(Measured {
+            return Ok(MethodMeasurement {
                 latency: latencies.summary(),
                 pages: used.cache_hits + used.device_pages,
                 answers,

@@ -13,13 +13,13 @@ use tokio::sync::Notify;
 
 use crate::admission::{Client, Shed, Slot};
 use crate::auth::{Access, Identity};
+use crate::context::{Dataset, ServerContext, Settings};
 use crate::operate::metrics::ShedReason;
 use crate::operate::record::Record;
 use crate::protocol::answer::Delivery;
 use crate::protocol::error::HttpError;
 use crate::protocol::parameters::RequestLimits;
-use crate::running::Listed;
-use crate::state::{Dataset, Settings, State};
+use crate::running::ListedActivity;
 
 /// The header with the id that a query is listed under.
 pub(crate) const QUERY_ID: &str = "pythia-query-id";
@@ -32,7 +32,7 @@ const ID_LENGTH: usize = 64;
 /// The sender of a request, before any dataset is chosen. Handlers take it as an argument.
 #[derive(Clone)]
 pub(crate) struct Caller {
-    pub(crate) state: Arc<State>,
+    pub(crate) context: Arc<ServerContext>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) identity: Identity,
     pub(crate) peer: IpAddr,
@@ -78,14 +78,14 @@ impl Hangup {
     }
 }
 
-impl FromRequestParts<Arc<State>> for Caller {
+impl FromRequestParts<Arc<ServerContext>> for Caller {
     type Rejection = HttpError;
 
     async fn from_request_parts(
         parts: &mut Parts,
-        state: &Arc<State>,
+        context: &Arc<ServerContext>,
     ) -> Result<Self, Self::Rejection> {
-        let settings = state.settings();
+        let settings = context.settings();
         let Peer { address: peer, .. } = *parts.extensions.get().expect("set where it is received");
         let record: &Arc<Record> = parts.extensions.get().expect("set where it is received");
         let record = Arc::clone(record);
@@ -95,7 +95,7 @@ impl FromRequestParts<Arc<State>> for Caller {
             let _ = record.user.set(Arc::clone(user));
         }
         Ok(Self {
-            state: Arc::clone(state),
+            context: Arc::clone(context),
             settings,
             identity,
             peer,
@@ -105,15 +105,15 @@ impl FromRequestParts<Arc<State>> for Caller {
     }
 }
 
-impl FromRequestParts<Arc<State>> for Exchange {
+impl FromRequestParts<Arc<ServerContext>> for Exchange {
     type Rejection = HttpError;
 
     async fn from_request_parts(
         parts: &mut Parts,
-        state: &Arc<State>,
+        context: &Arc<ServerContext>,
     ) -> Result<Self, Self::Rejection> {
-        let caller = Caller::from_request_parts(parts, state).await?;
-        let path = RawPathParams::from_request_parts(parts, state)
+        let caller = Caller::from_request_parts(parts, context).await?;
+        let path = RawPathParams::from_request_parts(parts, context)
             .await
             .map_err(|_| HttpError::bad_request("the path is not percent-encoded UTF-8"))?;
         let name = path.iter().find(|(key, _)| *key == "dataset");
@@ -133,7 +133,7 @@ impl FromRequestParts<Arc<State>> for Exchange {
         };
         let id: Arc<str> = id.into();
         let _ = caller.record.id.set(Arc::clone(&id));
-        let datasets = state.datasets();
+        let datasets = context.datasets();
         let dataset = datasets.get(name).cloned();
         let asked: &str = match (&dataset, name) {
             (Some(dataset), _) => &dataset.name,
@@ -181,7 +181,7 @@ impl Caller {
 
 /// A request that is listed and has its turn.
 pub(crate) struct Turn {
-    pub(crate) listed: Listed,
+    pub(crate) listed: ListedActivity,
     pub(crate) slot: Arc<Slot>,
 }
 
@@ -192,10 +192,10 @@ impl Exchange {
         operation: &'static str,
         text: &str,
     ) -> Result<Turn, HttpError> {
-        let state = &self.caller.state;
+        let context = &self.caller.context;
         let _ = self.caller.record.operation.set(operation);
-        if state.is_draining() {
-            state.operations.metrics.shed(ShedReason::Stopping);
+        if context.is_draining() {
+            context.operations.metrics.shed(ShedReason::Stopping);
             return Err(HttpError::later(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the server is about to stop",
@@ -205,7 +205,7 @@ impl Exchange {
         let client = self.caller.client();
         self.check_rate(&client)?;
         let (id, dataset) = (Arc::clone(&self.id), Arc::clone(&self.dataset.name));
-        let listed = state.running.list(id, dataset, client.clone(), text);
+        let listed = context.running.list(id, dataset, client.clone(), text);
         let listed = listed.ok_or_else(|| {
             let message = format!("a request with the {QUERY_ID} {} is running", self.id);
             HttpError::new(StatusCode::CONFLICT, message)
@@ -216,7 +216,7 @@ impl Exchange {
             .activity
             .set(Arc::clone(&listed.activity));
         let limits = &self.caller.settings.config.limits;
-        let slot = state.admission.admit(&client, limits).await;
+        let slot = context.admission.admit(&client, limits).await;
         self.caller
             .record
             .set_queued(listed.activity.started.elapsed());
@@ -239,10 +239,10 @@ impl Exchange {
         let Some(per_second) = self.limits.requests_per_second else {
             return Ok(());
         };
-        let state = &self.caller.state;
-        let taken = state.rates.take(client, per_second, Instant::now());
+        let context = &self.caller.context;
+        let taken = context.rates.take(client, per_second, Instant::now());
         taken.map_err(|seconds| {
-            state.operations.metrics.shed(ShedReason::Rate);
+            context.operations.metrics.shed(ShedReason::Rate);
             HttpError::later(
                 StatusCode::TOO_MANY_REQUESTS,
                 format!("you may send {per_second} requests per second; try again later"),
@@ -263,7 +263,7 @@ impl Exchange {
             deadline: Instant::now().checked_add(timeout),
             cancel: Arc::clone(&turn.listed.activity.cancel),
             hangup: self.caller.hangup.clone(),
-            metrics: Arc::clone(&self.caller.state.operations.metrics),
+            metrics: Arc::clone(&self.caller.context.operations.metrics),
             id: Arc::clone(&self.id),
             client: turn.listed.activity.client.clone(),
         }
@@ -292,7 +292,7 @@ impl Exchange {
     }
 
     fn shed(&self, shed: Shed, waited: Duration) -> HttpError {
-        let seconds = self.caller.state.admission.retry_after();
+        let seconds = self.caller.context.admission.retry_after();
         let (reason, status, message) = match shed {
             Shed::Full => (
                 ShedReason::QueueFull,
@@ -315,7 +315,7 @@ impl Exchange {
                 format!("the server was too busy for {waited:?}; try again later"),
             ),
         };
-        self.caller.state.operations.metrics.shed(reason);
+        self.caller.context.operations.metrics.shed(reason);
         HttpError::later(status, message, seconds)
     }
 }

@@ -3,7 +3,7 @@
 //! The path of a request:
 //!
 //! ```text
-//! connection (listen) → route (protocol) → identity and access (auth) → dataset (state)
+//! connection (listen) → route (protocol) → identity and access (auth) → dataset (context)
 //!     → admission → a thread that runs it (protocol::answer) → body, whole or streamed
 //! ```
 //!
@@ -13,6 +13,7 @@
 mod admission;
 mod auth;
 pub mod config;
+mod context;
 mod exchange;
 mod explore;
 mod hosts;
@@ -26,7 +27,6 @@ mod rate;
 mod running;
 mod server;
 mod stall;
-mod state;
 
 pub use auth::{hash_password, new_token};
 pub use config::Config;

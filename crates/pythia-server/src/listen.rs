@@ -23,11 +23,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Config, Limits, Tls};
+use crate::context::ServerContext;
 use crate::exchange::{Hangup, Peer};
 use crate::protocol::Service;
 use crate::server::ServerError;
 use crate::stall::Stalling;
-use crate::state::State;
 
 /// Limit on concurrent streams of one HTTP/2 connection.
 const STREAMS: u32 = 100;
@@ -115,17 +115,17 @@ pub(crate) fn keys(tls: &Tls) -> Result<rustls::ServerConfig, ServerError> {
 pub(crate) async fn serve(
     listeners: Vec<Listener>,
     service: Service,
-    state: Arc<State>,
+    context: Arc<ServerContext>,
     mut stop: watch::Receiver<bool>,
 ) {
     let graceful = Arc::new(GracefulShutdown::new());
-    let room = Arc::new(Semaphore::new(state.settings().config.limits.connections));
+    let room = Arc::new(Semaphore::new(context.settings().config.limits.connections));
     let mut accepting = Vec::new();
     for listener in listeners {
         let acceptor = Acceptor {
             listener,
             service: service.clone(),
-            state: Arc::clone(&state),
+            context: Arc::clone(&context),
             room: Arc::clone(&room),
         };
         accepting.push(tokio::spawn(
@@ -134,15 +134,15 @@ pub(crate) async fn serve(
     }
     // The sender lives as long as the server's handle or the server itself.
     let _ = stop.wait_for(|stop| *stop).await;
-    state.drain();
+    context.drain();
     for task in accepting {
         let _ = task.await;
     }
     let graceful = Arc::into_inner(graceful).expect("those who accept have ended");
-    let grace = state.settings().config.limits.grace_time;
+    let grace = context.settings().config.limits.grace_time;
     let mut ended = std::pin::pin!(graceful.shutdown());
     if tokio::time::timeout(grace, &mut ended).await.is_err() {
-        state.running.cancel_all();
+        context.running.cancel_all();
         let _ = tokio::time::timeout(LAST_TIME, ended).await;
     }
 }
@@ -151,7 +151,7 @@ pub(crate) async fn serve(
 struct Acceptor {
     listener: Listener,
     service: Service,
-    state: Arc<State>,
+    context: Arc<ServerContext>,
     /// One permit for each connection that may be open.
     room: Arc<Semaphore>,
 }
@@ -189,8 +189,8 @@ impl Acceptor {
     ) {
         let _ = stream.set_nodelay(true);
         let service = self.service.clone();
-        let settings = self.state.settings();
-        let open = self.state.operations.metrics.connected();
+        let settings = self.context.settings();
+        let open = self.context.operations.metrics.connected();
         let tls = self
             .listener
             .tls

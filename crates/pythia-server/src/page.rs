@@ -18,8 +18,8 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
 
+use crate::context::ServerContext;
 use crate::protocol::error::HttpError;
-use crate::state::State;
 
 /// A file of the page.
 struct Asset {
@@ -58,7 +58,7 @@ const POLICY: &str = "default-src 'self'; object-src 'none'; base-uri 'none'; fo
                       frame-ancestors 'none'";
 
 /// Returns the routes of the page. They need no authentication: the page holds no data, and signs users in itself.
-pub(crate) fn routes() -> Router<Arc<State>> {
+pub(crate) fn routes() -> Router<Arc<ServerContext>> {
     Router::new()
         .route("/", get(async |headers: HeaderMap| asset(INDEX, &headers)))
         .route(

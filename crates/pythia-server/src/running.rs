@@ -32,12 +32,12 @@ pub(crate) struct Activity {
     runs: AtomicBool,
     /// Cancels the request when set.
     pub(crate) cancel: Arc<AtomicBool>,
-    work: Mutex<Work>,
+    work: Mutex<WorkProgress>,
 }
 
 /// The state of the work.
 #[derive(Debug, Default)]
-enum Work {
+enum WorkProgress {
     /// There is no plan yet, or the request failed before it had one.
     #[default]
     Unknown,
@@ -53,14 +53,14 @@ enum Work {
 }
 
 /// Guard of the plan of a running query. Dropped when the work has ended.
-pub(crate) struct Planned<'a> {
+pub(crate) struct PlanGuard<'a> {
     activity: &'a Activity,
     slow: Duration,
 }
 
 /// Keeps an activity in the list until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Listed {
+pub(crate) struct ListedActivity {
     list: Arc<Running>,
     pub(crate) activity: Arc<Activity>,
 }
@@ -73,7 +73,7 @@ impl Running {
         dataset: Arc<str>,
         client: Client,
         text: &str,
-    ) -> Option<Listed> {
+    ) -> Option<ListedActivity> {
         let mut end = text.len().min(SHOWN_BYTES);
         while !text.is_char_boundary(end) {
             end -= 1;
@@ -92,7 +92,7 @@ impl Running {
             std::collections::hash_map::Entry::Occupied(_) => return None,
             std::collections::hash_map::Entry::Vacant(free) => free.insert(Arc::clone(&activity)),
         };
-        Some(Listed {
+        Some(ListedActivity {
             list: Arc::clone(self),
             activity,
         })
@@ -118,9 +118,9 @@ impl Running {
 impl Activity {
     /// Shows the plan of a query until the returned guard is dropped. If the query took longer than `slow`, its
     /// plan is then kept for the log.
-    pub(crate) fn planned(&self, query: &Arc<PreparedQuery>, slow: Duration) -> Planned<'_> {
-        *self.work.lock() = Work::Planned(Arc::clone(query));
-        Planned {
+    pub(crate) fn planned(&self, query: &Arc<PreparedQuery>, slow: Duration) -> PlanGuard<'_> {
+        *self.work.lock() = WorkProgress::Planned(Arc::clone(query));
+        PlanGuard {
             activity: self,
             slow,
         }
@@ -129,13 +129,13 @@ impl Activity {
     /// Keeps the warnings of an update that has ended.
     pub(crate) fn updated(&self, warnings: Vec<String>) {
         let plan = None;
-        *self.work.lock() = Work::Ended { warnings, plan };
+        *self.work.lock() = WorkProgress::Ended { warnings, plan };
     }
 
     /// Returns the plan of a running query, with its measurements so far.
     pub(crate) fn plan(&self) -> Option<PlanNode> {
         let query = match &*self.work.lock() {
-            Work::Planned(query) => Arc::clone(query),
+            WorkProgress::Planned(query) => Arc::clone(query),
             _ => return None,
         };
         Some(query.plan())
@@ -144,20 +144,20 @@ impl Activity {
     /// Returns the plan of a slow query that has ended, as text.
     pub(crate) fn slow_plan(&self) -> Option<String> {
         match &*self.work.lock() {
-            Work::Ended { plan, .. } => plan.clone(),
+            WorkProgress::Ended { plan, .. } => plan.clone(),
             _ => None,
         }
     }
 
     /// Returns whether the plan has warnings.
     pub(crate) fn warns(&self) -> bool {
-        matches!(&*self.work.lock(), Work::Ended { warnings, .. } if !warnings.is_empty())
+        matches!(&*self.work.lock(), WorkProgress::Ended { warnings, .. } if !warnings.is_empty())
     }
 
     /// Returns the warnings for the query's author, once it has ended.
     pub(crate) fn warnings(&self) -> Vec<String> {
         match &*self.work.lock() {
-            Work::Ended { warnings, .. } => warnings.clone(),
+            WorkProgress::Ended { warnings, .. } => warnings.clone(),
             _ => Vec::new(),
         }
     }
@@ -178,12 +178,12 @@ impl Activity {
     }
 }
 
-impl Drop for Planned<'_> {
+impl Drop for PlanGuard<'_> {
     fn drop(&mut self) {
         let mut work = self.activity.work.lock();
-        if let Work::Planned(query) = std::mem::take(&mut *work) {
+        if let WorkProgress::Planned(query) = std::mem::take(&mut *work) {
             let is_slow = self.activity.started.elapsed() >= self.slow;
-            *work = Work::Ended {
+            *work = WorkProgress::Ended {
                 warnings: query.warnings(),
                 plan: is_slow.then(|| query.explain()),
             };
@@ -191,7 +191,7 @@ impl Drop for Planned<'_> {
     }
 }
 
-impl Drop for Listed {
+impl Drop for ListedActivity {
     fn drop(&mut self) {
         self.list.by_id.lock().remove(&self.activity.id);
     }
@@ -201,7 +201,7 @@ impl Drop for Listed {
 mod tests {
     use super::*;
     use crate::config::DatasetConfig;
-    use crate::state::Dataset;
+    use crate::context::Dataset;
 
     #[test]
     fn a_query_that_has_ended_is_let_go_while_its_answer_waits() {

@@ -9,11 +9,11 @@ use tokio::sync::watch;
 
 use crate::admission::PARKED_MAX;
 use crate::config::{Config, ConfigError, ConfigSource};
+use crate::context::{Dataset, Datasets, ServerContext, Settings};
 use crate::listen::{self, Listener};
 use crate::operate::Operations;
 use crate::operate::service::Attendant;
 use crate::protocol::Service;
-use crate::state::{Dataset, Datasets, Settings, State};
 
 /// Time that cancelled threads have to end.
 const LAST_TIME: Duration = Duration::from_secs(5);
@@ -60,7 +60,7 @@ pub enum ServerError {
 pub struct Server {
     runtime: tokio::runtime::Runtime,
     listeners: Vec<Listener>,
-    state: Arc<State>,
+    context: Arc<ServerContext>,
     stop: watch::Sender<bool>,
 }
 
@@ -104,7 +104,9 @@ impl Server {
         Ok(Self {
             runtime,
             listeners,
-            state: Arc::new(State::new(settings, datasets, operations, listening)),
+            context: Arc::new(ServerContext::new(
+                settings, datasets, operations, listening,
+            )),
             stop: watch::Sender::new(false),
         })
     }
@@ -120,7 +122,7 @@ impl Server {
 
     /// Returns the addresses that the server listens on.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.state.listening.clone()
+        self.context.listening.clone()
     }
 
     /// Returns a handle that controls the server while it runs.
@@ -132,25 +134,25 @@ impl Server {
 
     /// Serves until it is asked to stop, and until running requests have ended or are cancelled.
     pub fn run(self) {
-        let service = Service::new(Arc::clone(&self.state));
-        let (state, stop) = (Arc::clone(&self.state), self.stop);
+        let service = Service::new(Arc::clone(&self.context));
+        let (context, stop) = (Arc::clone(&self.context), self.stop);
         self.runtime.block_on(async move {
-            listen::serve(self.listeners, service, state, stop.subscribe()).await;
+            listen::serve(self.listeners, service, context, stop.subscribe()).await;
         });
     }
 
     /// Like [`Self::run`], as a process of its own: SIGTERM and SIGINT stop it, a second one at once; SIGHUP and a
     /// change of the configuration file reload the configuration; systemd is notified.
     pub fn run_as_process(self) -> Result<(), ServerError> {
-        let service = Service::new(Arc::clone(&self.state));
+        let service = Service::new(Arc::clone(&self.context));
         let addresses = self.addresses();
-        let (state, stop) = (Arc::clone(&self.state), self.stop);
-        let names: Vec<_> = state.datasets().by_name.keys().cloned().collect();
+        let (context, stop) = (Arc::clone(&self.context), self.stop);
+        let names: Vec<_> = context.datasets().by_name.keys().cloned().collect();
         tracing::info!(?addresses, datasets = ?names, "serving");
         let at_once = self.runtime.block_on(async move {
-            let attendant = Attendant::new(Arc::clone(&state), stop.clone())?;
+            let attendant = Attendant::new(Arc::clone(&context), stop.clone())?;
             Ok::<_, io::Error>(tokio::select! {
-                () = listen::serve(self.listeners, service, state, stop.subscribe()) => false,
+                () = listen::serve(self.listeners, service, context, stop.subscribe()) => false,
                 () = attendant.attend() => true,
             })
         })?;
@@ -159,7 +161,7 @@ impl Server {
             false => self.runtime.shutdown_timeout(LAST_TIME),
         }
         // Dropping the last reference to the state writes the remaining logs and closes the stores.
-        drop(self.state);
+        drop(self.context);
         Ok(())
     }
 }

@@ -24,7 +24,7 @@ use rand::{Rng, SeedableRng};
 
 use super::history::{self, Ledger, Lost};
 use super::session::Script;
-use super::store::{Home, Settings, load_options};
+use super::store::{Settings, StoreFolder, load_options};
 use super::{Campaign, Tally, copy_folder, in_round};
 use groups::Groups;
 use inflict::Damage;
@@ -51,7 +51,7 @@ impl Campaign for Damages {
 }
 
 fn round(folder: &Path, seed: u64, random: &mut SmallRng, tally: &Tally) -> Result<()> {
-    let damaged = Damaged::write(&folder.join("home"), Settings::draw(seed), random)?;
+    let damaged = DamagedStore::write(&folder.join("home"), Settings::draw(seed), random)?;
     let undamaged = damaged.home.open()?;
     history::find_all(&undamaged, &damaged.ledger).context("before the damage")?;
     drop(undamaged);
@@ -60,7 +60,7 @@ fn round(folder: &Path, seed: u64, random: &mut SmallRng, tally: &Tally) -> Resu
     let foreign = if damage.needs_other_store() {
         // It has the same folders, so that any folder can replace the other store's.
         let settings = damaged.settings.clone();
-        let other = Damaged::write(&folder.join("other"), settings, random)?;
+        let other = DamagedStore::write(&folder.join("other"), settings, random)?;
         Some(other.home)
     } else {
         None
@@ -81,16 +81,16 @@ fn round(folder: &Path, seed: u64, random: &mut SmallRng, tally: &Tally) -> Resu
 }
 
 /// A store that was written to, and its contents.
-struct Damaged {
-    home: Home,
+struct DamagedStore {
+    home: StoreFolder,
     settings: Settings,
     ledger: Ledger,
 }
 
-impl Damaged {
+impl DamagedStore {
     fn write(folder: &Path, settings: Settings, random: &mut SmallRng) -> Result<Self> {
         let mut written = Self {
-            home: Home::new(folder),
+            home: StoreFolder::new(folder),
             settings,
             ledger: Ledger::new(1),
         };
@@ -156,7 +156,7 @@ fn contents(folder: &Path) -> Result<Contents> {
 
 /// A judge of the behaviour of a damaged store.
 struct Judge<'a> {
-    damaged: &'a Damaged,
+    damaged: &'a DamagedStore,
     damage: &'a Damage,
     is_undecidable: bool,
     /// The files after the damage.

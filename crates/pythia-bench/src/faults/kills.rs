@@ -16,8 +16,8 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::history::{self, Ledger};
-use super::session::{self, Heard};
-use super::store::{Home, Settings};
+use super::session::{self, Acknowledgements};
+use super::store::{Settings, StoreFolder};
 use super::{Campaign, Tally, in_round, mix, server};
 
 /// Kills of the writers of one store.
@@ -49,8 +49,8 @@ impl Campaign for Kills {
         tally: &Tally,
     ) -> Result<()> {
         let number = rounds.start() / ROUNDS_OF_STORE;
-        let mut killed = Killed {
-            home: Home::new(folder),
+        let mut killed = KilledStore {
+            home: StoreFolder::new(folder),
             settings: Settings::draw(seed),
             seed,
             is_server: self.http_every > 0 && number % self.http_every == self.http_every - 1,
@@ -69,8 +69,8 @@ impl Campaign for Kills {
 }
 
 /// A store whose writers are killed.
-struct Killed {
-    home: Home,
+struct KilledStore {
+    home: StoreFolder,
     settings: Settings,
     seed: u64,
     is_server: bool,
@@ -82,7 +82,7 @@ struct Killed {
     backup: Option<Ledger>,
 }
 
-impl Killed {
+impl KilledStore {
     fn round(&mut self, kills: &Kills, seed: u64, is_last: bool, tally: &Tally) -> Result<()> {
         let mut random = SmallRng::seed_from_u64(seed);
         let life = match random.random_range(0..10) {
@@ -189,14 +189,14 @@ impl Killed {
 /// Runs as the process to be killed: writes to the store in a folder until then, and prints acknowledgements on
 /// standard output.
 pub fn be_the_victim(folder: &Path, seed: u64, clients: usize) -> Result<()> {
-    let home = Home::new(folder);
+    let home = StoreFolder::new(folder);
     let settings = Settings::draw(seed);
     let store = home.open_for_writing(&settings.write_options(&home, true))?;
     session::at_once(&home, &store, clients, Duration::from_millis(3))
 }
 
 /// Starts a process, kills it, and returns its acknowledgements.
-fn kill(mut command: Command, clients: usize, life: Duration) -> Result<Heard> {
+fn kill(mut command: Command, clients: usize, life: Duration) -> Result<Acknowledgements> {
     let mut child: Child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -205,7 +205,7 @@ fn kill(mut command: Command, clients: usize, life: Duration) -> Result<Heard> {
         .context("start the process to be killed")?;
     let output = child.stdout.take().context("a pipe was asked for")?;
     let reader = std::thread::spawn(move || {
-        let mut heard = Heard::new(clients);
+        let mut heard = Acknowledgements::new(clients);
         let lines = BufReader::new(output).lines().map_while(Result::ok);
         lines.for_each(|line| heard.line(&line));
         heard

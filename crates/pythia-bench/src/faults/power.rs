@@ -43,7 +43,7 @@ impl Campaign for PowerCuts {
         tally: &Tally,
     ) -> Result<()> {
         let mut random = SmallRng::seed_from_u64(seed);
-        let outcome = Device::new(folder, &mut random).and_then(|mut device| {
+        let outcome = SimulatedStore::new(folder, &mut random).and_then(|mut device| {
             for _ in 0..random.random_range(1..=CUTS_MAX) {
                 device.live(&mut random, tally)?;
             }
@@ -53,7 +53,7 @@ impl Campaign for PowerCuts {
     }
 }
 
-struct Device<'a> {
+struct SimulatedStore<'a> {
     folder: &'a Path,
     disk: Arc<MemoryStorage>,
     faulty: FaultyStorage,
@@ -63,7 +63,7 @@ struct Device<'a> {
     backup: Option<Ledger>,
 }
 
-impl<'a> Device<'a> {
+impl<'a> SimulatedStore<'a> {
     fn new(folder: &'a Path, random: &mut SmallRng) -> Result<Self> {
         let disk = Arc::new(MemoryStorage::new());
         create_in(disk.clone())?;

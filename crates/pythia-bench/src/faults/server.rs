@@ -14,8 +14,8 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 
 use super::history::{self, Ledger};
-use super::session::Heard;
-use super::store::{Home, LOCKED_MAX, Settings, is_locked};
+use super::session::Acknowledgements;
+use super::store::{LOCKED_MAX, Settings, StoreFolder, is_locked};
 use crate::http::client::{self, Connection};
 
 /// The name of the dataset and of its folder of backups.
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A server that is started, put under load and killed.
 pub(super) struct Server<'a> {
     pub(super) program: &'a Path,
-    pub(super) home: &'a Home,
+    pub(super) home: &'a StoreFolder,
     pub(super) settings: &'a Settings,
     /// The progress of the history so far.
     pub(super) from: &'a Ledger,
@@ -34,7 +34,7 @@ pub(super) struct Server<'a> {
 
 impl Server<'_> {
     /// Kills the server `life` after it listens, sometimes before. Returns its acknowledgements.
-    pub(super) fn kill(&self, life: Duration, random: &mut SmallRng) -> Result<Heard> {
+    pub(super) fn kill(&self, life: Duration, random: &mut SmallRng) -> Result<Acknowledgements> {
         let config = self.home.folder().join("pythia.toml");
         std::fs::write(&config, self.config())?;
         let is_early = random.random_range(0..8) == 0;
@@ -49,12 +49,17 @@ impl Server<'_> {
 
     /// Returns `None` if the server ends at once because this process still has the store's locks: another round
     /// that starts a process passes them to it until that runs its own program.
-    fn kill_once(&self, config: &Path, life: Duration, is_early: bool) -> Result<Option<Heard>> {
+    fn kill_once(
+        &self,
+        config: &Path,
+        life: Duration,
+        is_early: bool,
+    ) -> Result<Option<Acknowledgements>> {
         let mut running = Running::start(self.program, config)?;
         if is_early {
             std::thread::sleep(life / 4);
             let has_run = running.end()?;
-            return Ok(has_run.then(|| Heard::new(self.from.commits.len())));
+            return Ok(has_run.then(|| Acknowledgements::new(self.from.commits.len())));
         }
         let Some(address) = running.address()? else {
             return Ok(None);
@@ -207,9 +212,9 @@ impl Load {
         }
     }
 
-    fn heard(&self) -> Heard {
+    fn heard(&self) -> Acknowledgements {
         let commits = self.commits.iter();
-        Heard {
+        Acknowledgements {
             ledger: Ledger {
                 commits: commits.map(|last| last.load(Ordering::SeqCst)).collect(),
                 loads: self.loads.load(Ordering::SeqCst),

@@ -14,7 +14,7 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 
 use super::history::{self, Ledger};
-use super::store::{Home, load_options};
+use super::store::{StoreFolder, load_options};
 
 /// An acknowledgement, as a line of text between processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,13 +69,13 @@ impl Acknowledged {
 
 /// The acknowledgements of a process until its end.
 #[derive(Clone, Debug)]
-pub(super) struct Heard {
+pub(super) struct Acknowledgements {
     pub(super) ledger: Ledger,
     /// The least history of the last backup.
     pub(super) backup: Option<Ledger>,
 }
 
-impl Heard {
+impl Acknowledgements {
     pub(super) fn new(clients: usize) -> Self {
         Self {
             ledger: Ledger::new(clients),
@@ -99,14 +99,14 @@ impl Heard {
 }
 
 /// The ledger of concurrent writer threads.
-struct Shared {
+struct SharedLedger {
     commits: Vec<AtomicU64>,
     loads: AtomicU64,
     /// Set once one of the threads has failed.
     is_over: AtomicBool,
 }
 
-impl Shared {
+impl SharedLedger {
     fn ledger(&self) -> Ledger {
         let commits = self.commits.iter();
         Ledger {
@@ -125,10 +125,15 @@ impl Shared {
 }
 
 /// Continues the history of a store until the process is killed, and prints acknowledgements.
-pub(super) fn at_once(home: &Home, store: &Store, clients: usize, pause: Duration) -> Result<()> {
+pub(super) fn at_once(
+    home: &StoreFolder,
+    store: &Store,
+    clients: usize,
+    pause: Duration,
+) -> Result<()> {
     let nothing = Ledger::new(clients);
     let found = history::find(store, &nothing, &nothing)?;
-    let shared = Shared {
+    let shared = SharedLedger {
         commits: found.commits.iter().copied().map(AtomicU64::new).collect(),
         loads: AtomicU64::new(found.loads),
         is_over: AtomicBool::new(false),
@@ -155,7 +160,7 @@ pub(super) fn at_once(home: &Home, store: &Store, clients: usize, pause: Duratio
     })
 }
 
-fn commit_next(store: &Store, shared: &Shared, client: usize) -> Result<()> {
+fn commit_next(store: &Store, shared: &SharedLedger, client: usize) -> Result<()> {
     let number = shared.commits[client].load(Ordering::SeqCst) + 1;
     history::commit(store, client, number)?;
     shared.commits[client].store(number, Ordering::SeqCst);
@@ -166,7 +171,7 @@ fn commit_next(store: &Store, shared: &Shared, client: usize) -> Result<()> {
     Ok(())
 }
 
-fn load_next(home: &Home, store: &Store, shared: &Shared) -> Result<()> {
+fn load_next(home: &StoreFolder, store: &Store, shared: &SharedLedger) -> Result<()> {
     let number = shared.loads.load(Ordering::SeqCst) + 1;
     history::load(store, number, &load_options(home.folder()))?;
     shared.loads.store(number, Ordering::SeqCst);
@@ -174,7 +179,7 @@ fn load_next(home: &Home, store: &Store, shared: &Shared) -> Result<()> {
 }
 
 /// Makes a backup and compacts the store.
-fn keep(home: &Home, store: &Store, shared: &Shared, pause: Duration) -> Result<()> {
+fn keep(home: &StoreFolder, store: &Store, shared: &SharedLedger, pause: Duration) -> Result<()> {
     std::thread::sleep(pause);
     let ledger = shared.ledger();
     match pythia::backup(&home.store(), &home.backup()) {
@@ -254,7 +259,7 @@ mod tests {
 
     #[test]
     fn what_is_acknowledged_comes_back_from_its_line() {
-        let mut heard = Heard::new(2);
+        let mut heard = Acknowledgements::new(2);
         let ledger = Ledger {
             commits: vec![3, 4],
             loads: 5,

@@ -51,8 +51,8 @@ impl Settings {
         }
     }
 
-    /// Returns the options for opening the store in a [`Home`] for writing.
-    pub(super) fn write_options(&self, home: &Home, in_background: bool) -> WriteOptions {
+    /// Returns the options for opening the store in a [`StoreFolder`] for writing.
+    pub(super) fn write_options(&self, home: &StoreFolder, in_background: bool) -> WriteOptions {
         let folders = self.has_second_log.then(|| home.second_log());
         WriteOptions {
             log_folders: folders.into_iter().collect(),
@@ -93,11 +93,11 @@ pub(super) fn load_options(tmp: &Path) -> LoadOptions {
 
 /// A folder with a store, its logs and its backup.
 #[derive(Clone, Debug)]
-pub(super) struct Home {
+pub(super) struct StoreFolder {
     folder: PathBuf,
 }
 
-impl Home {
+impl StoreFolder {
     pub(super) fn new(folder: &Path) -> Self {
         Self {
             folder: folder.to_owned(),

@@ -22,8 +22,8 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::history::{self, Ledger};
-use super::session::{Acknowledged, Heard, Script};
-use super::store::{Home, LOCKED_MAX, Settings, is_locked, load_options};
+use super::session::{Acknowledged, Acknowledgements, Script};
+use super::store::{LOCKED_MAX, Settings, StoreFolder, is_locked, load_options};
 use super::{Campaign, Tally, copy_folder, in_round, mix};
 
 /// The library's source.
@@ -91,7 +91,7 @@ impl Operation {
 
 /// The least expected contents: the ledger of each store, `None` if the store may be missing.
 #[derive(Clone, Debug)]
-struct State {
+struct LeastContents {
     store: Option<Ledger>,
     backup: Option<Ledger>,
     restored: Option<Ledger>,
@@ -121,9 +121,9 @@ struct Faults {
 }
 
 /// The outcome of a process.
-struct Ended {
+struct ProcessEnd {
     succeeded: bool,
-    heard: Heard,
+    heard: Acknowledgements,
     /// Its standard error.
     said: String,
     calls: u64,
@@ -219,8 +219,8 @@ impl Syscalls {
             campaign: self,
             operation,
             folder: folder.to_owned(),
-            home: Home::new(&work),
-            state: State {
+            home: StoreFolder::new(&work),
+            least: LeastContents {
                 store,
                 backup: has_backup.then(|| self.backed_up.clone()),
                 restored: None,
@@ -253,8 +253,8 @@ struct Attempts<'a> {
     campaign: &'a Syscalls,
     operation: Operation,
     folder: PathBuf,
-    home: Home,
-    state: State,
+    home: StoreFolder,
+    least: LeastContents,
 }
 
 impl Attempts<'_> {
@@ -319,11 +319,11 @@ impl Attempts<'_> {
         if ended.succeeded {
             self.succeeded();
         }
-        if let Some(store) = &mut self.state.store {
+        if let Some(store) = &mut self.least.store {
             store.raise(&ended.heard.ledger);
         }
         if let Some(backup) = ended.heard.backup.clone() {
-            self.state.backup = Some(backup);
+            self.least.backup = Some(backup);
         }
         self.check().with_context(seen)?;
         let fell_silent = !ended.succeeded && ended.said.is_empty() && faults.kill.is_none();
@@ -338,11 +338,11 @@ impl Attempts<'_> {
     /// Raises the expected contents after the operation has succeeded.
     fn succeeded(&mut self) {
         let number = self.number();
-        let State {
+        let LeastContents {
             store,
             backup,
             restored,
-        } = &mut self.state;
+        } = &mut self.least;
         match self.operation {
             Operation::Load => *store = Some(loaded()),
             Operation::LoadMore => {
@@ -369,23 +369,23 @@ impl Attempts<'_> {
         }
     }
 
-    fn restored(&self) -> Home {
-        Home::new(&self.home.folder().join("made-of-backup"))
+    fn restored(&self) -> StoreFolder {
+        StoreFolder::new(&self.home.folder().join("made-of-backup"))
     }
 
     /// Checks everything acknowledged in the store, in its backup and in the store restored from it.
     fn check(&mut self) -> Result<()> {
-        if let Some(found) = check_store(&self.home, self.state.store.as_ref())? {
+        if let Some(found) = check_store(&self.home, self.least.store.as_ref())? {
             let nothing = Ledger::new(1);
             if self.home.has_backup() {
-                let at_least = self.state.backup.as_ref().unwrap_or(&nothing);
+                let at_least = self.least.backup.as_ref().unwrap_or(&nothing);
                 self.home.check_backup(at_least, &found)?;
             } else {
-                ensure!(self.state.backup.is_none(), "the backup is gone");
+                ensure!(self.least.backup.is_none(), "the backup is gone");
             }
-            self.state.store = Some(found);
+            self.least.store = Some(found);
         }
-        let restored = check_store(&self.restored(), self.state.restored.as_ref());
+        let restored = check_store(&self.restored(), self.least.restored.as_ref());
         restored.context("what was restored").map(|_| ())
     }
 
@@ -431,7 +431,7 @@ impl Attempts<'_> {
     }
 
     /// Runs the operation in a process of its own.
-    fn run(&self, faults: Faults) -> Result<Ended> {
+    fn run(&self, faults: Faults) -> Result<ProcessEnd> {
         let report = self.folder.join("report");
         std::fs::write(&report, [0; REPORT_BYTES])?;
         let mut command = Command::new(&self.campaign.program);
@@ -468,7 +468,7 @@ impl Attempts<'_> {
         let said = String::from_utf8_lossy(&std::fs::read(err)?)
             .trim()
             .to_owned();
-        let mut heard = Heard::new(1);
+        let mut heard = Acknowledgements::new(1);
         let printed = String::from_utf8_lossy(&std::fs::read(out)?).into_owned();
         printed.lines().for_each(|line| heard.line(line));
         let was_killed = status.signal() == Some(SIGKILL) && faults.kill.is_some();
@@ -482,7 +482,7 @@ impl Attempts<'_> {
             was_killed || ended_well,
             "it ended with {status} after {failed} failed: {said}"
         );
-        Ok(Ended {
+        Ok(ProcessEnd {
             succeeded: status.success(),
             heard,
             said,
@@ -493,7 +493,7 @@ impl Attempts<'_> {
 }
 
 /// Checks a store, if it exists, and verifies it. Returns its history.
-fn check_store(home: &Home, at_least: Option<&Ledger>) -> Result<Option<Ledger>> {
+fn check_store(home: &StoreFolder, at_least: Option<&Ledger>) -> Result<Option<Ledger>> {
     if !home.store().join("MANIFEST").exists() {
         ensure!(at_least.is_none(), "the store is gone");
         return Ok(None);
@@ -529,7 +529,7 @@ fn compile(folder: &Path, library: &Path) -> Result<()> {
 
 /// Creates the initial stores. Returns the histories of those with changes and of their backup.
 fn make_templates(templates: &Path, seed: u64) -> Result<(Ledger, Ledger)> {
-    let loaded = Home::new(&templates.join("loaded"));
+    let loaded = StoreFolder::new(&templates.join("loaded"));
     let options = load_options(templates);
     let text = history::load_text(1);
     let source = pythia::Source::from_reader(
@@ -540,7 +540,7 @@ fn make_templates(templates: &Path, seed: u64) -> Result<(Ledger, Ledger)> {
     )?;
     pythia::load(&loaded.store(), vec![source], &options, &Default::default())?;
 
-    let work = Home::new(&templates.join("being-written"));
+    let work = StoreFolder::new(&templates.join("being-written"));
     work.create()?;
     let settings = Settings {
         has_second_log: false,
@@ -580,7 +580,7 @@ fn make_templates(templates: &Path, seed: u64) -> Result<(Ledger, Ledger)> {
 /// # Errors
 /// Fails if a step failed, or if less is read in the end than was acknowledged.
 pub fn be_the_victim(folder: &Path, seed: u64) -> Result<()> {
-    let home = Home::new(folder);
+    let home = StoreFolder::new(folder);
     let settings = Settings::draw(seed);
     let store = home.open_for_writing(&settings.write_options(&home, false))?;
     let nothing = Ledger::new(1);

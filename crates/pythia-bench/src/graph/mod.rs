@@ -71,7 +71,7 @@ impl Default for Options {
 
 /// One combination of parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Setting {
+pub struct Parameters {
     /// Bytes of a page.
     pub page_bytes: usize,
     /// Concurrent queries.
@@ -112,7 +112,7 @@ pub struct Measurement {
     pub device: Device,
     /// The parameters.
     #[serde(flatten)]
-    pub setting: Setting,
+    pub setting: Parameters,
     /// Latency of each read.
     pub read: LatencySummary,
     /// Bytes a second.
@@ -175,7 +175,7 @@ pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> 
 
 impl Options {
     /// Returns the combinations to measure.
-    fn settings(&self) -> Vec<Setting> {
+    fn settings(&self) -> Vec<Parameters> {
         let mut settings = Vec::new();
         let longest = self.path_lengths.iter().max();
         let smallest = self.page_bytes.iter().min();
@@ -192,7 +192,7 @@ impl Options {
                     if !self.all && usual.iter().filter(|usual| **usual).count() < 2 {
                         continue;
                     }
-                    settings.extend(self.clients.iter().map(|&clients| Setting {
+                    settings.extend(self.clients.iter().map(|&clients| Parameters {
                         page_bytes,
                         clients,
                         path_length,
@@ -231,7 +231,7 @@ impl<'f> Graph<'f> {
     }
 
     /// Runs queries for `time`; each client runs one after the other.
-    fn measure(&self, setting: Setting, time: Duration) -> Result<Measurement> {
+    fn measure(&self, setting: Parameters, time: Duration) -> Result<Measurement> {
         let mut random = SplitMix(self.seed ^ setting.clients as u64);
         let mut walks = vec![Walk::default(); setting.clients];
         let processing = Duration::from_micros(setting.processing_us);

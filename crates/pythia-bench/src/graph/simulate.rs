@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pythia_io::DeviceModel;
 
-use super::{Device, Measurement, Setting};
+use super::{Device, Measurement, Parameters};
 use crate::latency::Latencies;
 
 /// Uncounted reads of each client.
@@ -44,7 +44,7 @@ impl Ord for Time {
 }
 
 /// Simulates about `reads` reads.
-pub fn run(device: Device, model: &DeviceModel, setting: Setting, reads: u64) -> Measurement {
+pub fn run(device: Device, model: &DeviceModel, setting: Parameters, reads: u64) -> Measurement {
     let processing = setting.processing_us as f64;
     let bytes = setting.page_bytes as u64;
     let (mut now, mut progress) = (0.0, 0.0);

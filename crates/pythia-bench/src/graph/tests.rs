@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn setting(clients: usize, processing_us: u64) -> Setting {
-    Setting {
+fn setting(clients: usize, processing_us: u64) -> Parameters {
+    Parameters {
         page_bytes: 4096,
         clients,
         path_length: 10,

@@ -45,7 +45,7 @@ pub struct Options {
 
 /// A line of a file of requests: a query or an update.
 #[derive(Clone, Debug, Deserialize)]
-struct Line {
+struct RequestLine {
     template: String,
     query: Option<String>,
     update: Option<String>,
@@ -102,7 +102,7 @@ pub fn read(text: &str, options: &Options) -> Result<Vec<Request>> {
             continue;
         }
         let place = || format!("line {}", number + 1);
-        let line: Line = serde_json::from_str(line).with_context(place)?;
+        let line: RequestLine = serde_json::from_str(line).with_context(place)?;
         let bytes = match (&line.query, &line.update) {
             (Some(query), None) => client::query(options, query),
             (None, Some(update)) => client::update(options, update),

@@ -192,8 +192,8 @@ fn measure(
     parameter: i64,
     time: Duration,
 ) -> Result<Option<LatencySummary>> {
-    let mut places = Places::new(file.bytes(), micro, first, parameter);
-    let mut others = second.map(|second| Places::new(file.bytes(), micro, second, parameter));
+    let mut places = Offsets::new(file.bytes(), micro, first, parameter);
+    let mut others = second.map(|second| Offsets::new(file.bytes(), micro, second, parameter));
     let begun = Instant::now();
     let mut number = 0;
     let mut source = || {
@@ -236,7 +236,7 @@ fn places_bytes(micro: Micro, parameter: i64) -> u64 {
 }
 
 /// The sequence of places of a pattern's transfers.
-struct Places {
+struct Offsets {
     micro: Micro,
     pattern: Pattern,
     parameter: i64,
@@ -248,7 +248,7 @@ struct Places {
     random: SplitMix,
 }
 
-impl Places {
+impl Offsets {
     fn new(file_bytes: u64, micro: Micro, pattern: Pattern, parameter: i64) -> Self {
         let bytes = places_bytes(micro, parameter);
         let shift = match micro {
@@ -303,7 +303,7 @@ mod tests {
     const FILE: u64 = 64 << 20;
 
     fn places(micro: Micro, pattern: Pattern, parameter: i64, count: usize) -> Vec<u64> {
-        let mut places = Places::new(FILE, micro, pattern, parameter);
+        let mut places = Offsets::new(FILE, micro, pattern, parameter);
         (0..count)
             .map(|_| {
                 let next = places.next();

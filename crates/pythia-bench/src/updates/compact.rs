@@ -32,7 +32,7 @@ pub struct Options {
     /// Added quads.
     pub quads: u64,
     /// Places of new terms to measure.
-    pub places: Vec<Place>,
+    pub places: Vec<NewTerms>,
     /// Bytes of pages in memory.
     pub cache_bytes: usize,
 }
@@ -40,7 +40,7 @@ pub struct Options {
 /// The place of new terms in the order of terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum NewTerms {
     /// After all others.
     Behind,
     /// Beside others, all over the store.
@@ -49,7 +49,7 @@ pub enum Place {
     Crowded,
 }
 
-impl Place {
+impl NewTerms {
     /// All places.
     pub const ALL: [Self; 3] = [Self::Behind, Self::Spread, Self::Crowded];
 
@@ -72,14 +72,14 @@ pub struct Report {
     /// Added quads.
     pub quads: u64,
     /// Each compaction.
-    pub bases: Vec<Base>,
+    pub bases: Vec<CompactionResult>,
 }
 
 /// Results of one compaction.
 #[derive(Clone, Debug, Serialize)]
-pub struct Base {
+pub struct CompactionResult {
     /// The place of new terms.
-    pub place: Place,
+    pub place: NewTerms,
     /// Duration.
     pub seconds: f64,
     /// Processor time, if the system provides it.
@@ -126,10 +126,10 @@ pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> 
     Ok(report)
 }
 
-fn measure(store: &Store, place: Place) -> Result<Base> {
+fn measure(store: &Store, place: NewTerms) -> Result<CompactionResult> {
     let (started, cpu) = (Instant::now(), cpu_seconds());
     let written = store.compact()?;
-    Ok(Base {
+    Ok(CompactionResult {
         place,
         seconds: started.elapsed().as_secs_f64(),
         cpu_seconds: cpu_seconds().zip(cpu).map(|(after, before)| after - before),
@@ -148,7 +148,7 @@ fn cpu_seconds() -> Option<f64> {
 }
 
 /// Adds quads with new subjects, the most frequent predicate, and one of its objects.
-fn add(database: &Database, place: Place, quads: u64) -> Result<()> {
+fn add(database: &Database, place: NewTerms, quads: u64) -> Result<()> {
     let snapshot = database.snapshot();
     let statistics = snapshot.statistics();
     let most = statistics.predicates.iter().max_by_key(|p| p.quads);
@@ -164,9 +164,9 @@ fn add(database: &Database, place: Place, quads: u64) -> Result<()> {
         let numbers = start..(start + COMMIT_QUADS).min(quads);
         start = numbers.end;
         let names: Vec<String> = match place {
-            Place::Behind => numbers.map(|n| format!("zzz:added/{n:012}")).collect(),
-            Place::Crowded => numbers.map(|n| format!("{crowded}{n:012}")).collect(),
-            Place::Spread => {
+            NewTerms::Behind => numbers.map(|n| format!("zzz:added/{n:012}")).collect(),
+            NewTerms::Crowded => numbers.map(|n| format!("{crowded}{n:012}")).collect(),
+            NewTerms::Spread => {
                 let neighbours: Vec<TermId> = numbers.clone().map(beside).collect();
                 let neighbours = iris(&snapshot, &neighbours)?;
                 let named = neighbours.iter().zip(numbers);
@@ -210,7 +210,7 @@ fn commit(database: &Database, predicate: TermId, subjects: &[String]) -> Result
     Ok(())
 }
 
-impl Base {
+impl CompactionResult {
     fn line(&self) -> String {
         format!(
             "new terms {}: {:.1} s, {} quads",
@@ -255,7 +255,7 @@ mod tests {
         let options = Options {
             store: small_store(folder.path()),
             quads: 700,
-            places: Place::ALL.to_vec(),
+            places: NewTerms::ALL.to_vec(),
             cache_bytes: 8 << 20,
         };
         let report = run(folder.path(), &options, |_| ()).expect("it runs");

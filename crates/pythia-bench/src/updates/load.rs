@@ -51,12 +51,12 @@ pub struct Report {
     /// Loaded quads.
     pub quads: u64,
     /// Each load.
-    pub loads: Vec<Load>,
+    pub loads: Vec<LoadResult>,
 }
 
 /// Results of a load beside commits.
 #[derive(Clone, Debug, Serialize)]
-pub struct Load {
+pub struct LoadResult {
     /// Requested commits a second.
     pub rate: u32,
     /// Duration of the load.
@@ -111,7 +111,7 @@ fn write_quads(path: &Path, quads: u64) -> Result<()> {
     Ok(out.flush()?)
 }
 
-fn measure(database: &Database, text: &Path, rate: u32) -> Result<Load> {
+fn measure(database: &Database, text: &Path, rate: u32) -> Result<LoadResult> {
     let reader = BufReader::new(File::open(text)?);
     let name = text.display().to_string();
     let source = Source::from_reader(name, reader, RdfFormat::NTriples, Compression::None)?;
@@ -145,7 +145,7 @@ fn measure(database: &Database, text: &Path, rate: u32) -> Result<Load> {
             latencies.merge(&measured.0);
         }
         loaded.context("load")?;
-        Ok(Load {
+        Ok(LoadResult {
             rate,
             seconds,
             commits,
@@ -182,7 +182,7 @@ fn commit_until(
     Ok((latencies, commits))
 }
 
-impl Load {
+impl LoadResult {
     fn line(&self) -> String {
         format!(
             "load beside {} commits/s: {:.1} s, {} runs at most",

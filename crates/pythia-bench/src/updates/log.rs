@@ -50,14 +50,14 @@ pub struct Report {
     /// The machine.
     pub machine: Machine,
     /// Results on the actual device.
-    pub device: Vec<Measured>,
+    pub device: Vec<CommitResult>,
     /// Results on modelled devices.
-    pub modelled: Vec<Modelled>,
+    pub modelled: Vec<ModelledResult>,
 }
 
 /// Results of commits by some clients.
 #[derive(Clone, Debug, Serialize)]
-pub struct Measured {
+pub struct CommitResult {
     /// Log folders.
     pub folders: usize,
     /// Bytes of a commit's terms.
@@ -74,7 +74,7 @@ pub struct Measured {
 
 /// Results of commits on modelled devices.
 #[derive(Clone, Debug, Serialize)]
-pub struct Modelled {
+pub struct ModelledResult {
     /// The devices.
     pub devices: String,
     /// True if slow writes are issued again to another device.
@@ -129,7 +129,7 @@ fn measure(
     payload_bytes: usize,
     clients: usize,
     time: Duration,
-) -> Result<Measured> {
+) -> Result<CommitResult> {
     let mut devices: Vec<Arc<dyn Storage>> = Vec::new();
     for number in 0..folders {
         let path = folder.join(format!("log-{number}"));
@@ -160,7 +160,7 @@ fn measure(
         storage.remove(pythia_log::FOLDER)?;
         storage.remove(pythia_log::RECORD_NAME)?;
     }
-    Ok(Measured {
+    Ok(CommitResult {
         folders,
         payload_bytes,
         clients,
@@ -262,7 +262,7 @@ fn client(log: &Log, payload_bytes: usize, until: Instant) -> Result<Latencies> 
 }
 
 /// A set of modelled devices.
-struct Setup {
+struct DeviceSetup {
     name: &'static str,
     devices: usize,
     model: LogModel,
@@ -286,17 +286,17 @@ const IDEAL: LogModel = LogModel {
     ..FLASH
 };
 
-const SETUPS: [Setup; 7] = [
-    Setup::new("1 disk", 1, DISK, true),
-    Setup::new("1 flash", 1, FLASH, true),
-    Setup::new("2 flash", 2, FLASH, false),
-    Setup::new("2 flash", 2, FLASH, true),
-    Setup::new("4 flash", 4, FLASH, false),
-    Setup::new("4 flash", 4, FLASH, true),
-    Setup::new("4 flash without slow writes", 4, IDEAL, true),
+const SETUPS: [DeviceSetup; 7] = [
+    DeviceSetup::new("1 disk", 1, DISK, true),
+    DeviceSetup::new("1 flash", 1, FLASH, true),
+    DeviceSetup::new("2 flash", 2, FLASH, false),
+    DeviceSetup::new("2 flash", 2, FLASH, true),
+    DeviceSetup::new("4 flash", 4, FLASH, false),
+    DeviceSetup::new("4 flash", 4, FLASH, true),
+    DeviceSetup::new("4 flash without slow writes", 4, IDEAL, true),
 ];
 
-impl Setup {
+impl DeviceSetup {
     const fn new(name: &'static str, devices: usize, model: LogModel, reissue: bool) -> Self {
         Self {
             name,
@@ -306,7 +306,7 @@ impl Setup {
         }
     }
 
-    fn measure(&self, clients: usize, time: Duration) -> Result<Modelled> {
+    fn measure(&self, clients: usize, time: Duration) -> Result<ModelledResult> {
         let device = |_| -> Arc<dyn Storage> {
             let memory = Arc::new(MemoryStorage::new());
             let (reads, clock) = (DeviceModel::FLASH, ModelClock::Real);
@@ -321,7 +321,7 @@ impl Setup {
         let mut latencies = Latencies::default();
         let rate = commits(&log, 100, clients, time, &mut latencies)?;
         log.close()?;
-        Ok(Modelled {
+        Ok(ModelledResult {
             devices: self.name.to_owned(),
             reissue: self.reissue && self.devices > 1,
             clients,

@@ -54,14 +54,14 @@ pub struct Report {
     /// Quads of the store.
     pub quads: u64,
     /// Commits.
-    pub commits: Vec<Commits>,
+    pub commits: Vec<CommitResult>,
     /// Queries, per share of changed quads.
-    pub queries: Vec<Changed>,
+    pub queries: Vec<ChangedStore>,
 }
 
 /// Results of commits by some clients.
 #[derive(Clone, Debug, Serialize)]
-pub struct Commits {
+pub struct CommitResult {
     /// Clients that commit concurrently.
     pub clients: usize,
     /// Quads of each commit.
@@ -80,7 +80,7 @@ pub struct Commits {
 
 /// Results of queries on a partly changed store.
 #[derive(Clone, Debug, Serialize)]
-pub struct Changed {
+pub struct ChangedStore {
     /// Percentage of changed quads.
     pub percent: f64,
     /// Quads added or removed.
@@ -88,12 +88,12 @@ pub struct Changed {
     /// Commits a second, of ten quads each, made meanwhile.
     pub stream: u32,
     /// Each query.
-    pub queries: Vec<Compared>,
+    pub queries: Vec<QueryComparison>,
 }
 
 /// Results of a query on both stores.
 #[derive(Clone, Debug, Serialize)]
-pub struct Compared {
+pub struct QueryComparison {
     /// Its name.
     pub id: String,
     /// Its template.
@@ -130,7 +130,7 @@ pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> 
         let changes = change(&database, percent / 100.0)?;
         progress(&format!("{percent} %: {changes} changes"));
         let mut compared = |stream: u32| -> Result<()> {
-            queries.push(Changed {
+            queries.push(ChangedStore {
                 percent,
                 changes,
                 stream,
@@ -196,7 +196,7 @@ fn measure_commits(
     clients: usize,
     batch: usize,
     options: &Options,
-) -> Result<Commits> {
+) -> Result<CommitResult> {
     let database = open(path, options, true)?;
     let storage = DirectStorage::open(path, false)?;
     let before = durable_writes(&storage, options.time / 4)?;
@@ -231,7 +231,7 @@ fn measure_commits(
     let seconds = started.elapsed().as_secs_f64();
     let after = durable_writes(&storage, options.time / 4)?;
     let commits = committed.load(Ordering::Relaxed) as f64 / seconds;
-    Ok(Commits {
+    Ok(CommitResult {
         clients,
         batch,
         device_writes_per_second: (before.per_second() + after.per_second()) / 2.0,
@@ -366,7 +366,11 @@ fn while_committing<T>(
     })
 }
 
-fn compare(clean: &Database, changed: &Database, options: &Options) -> Result<Vec<Compared>> {
+fn compare(
+    clean: &Database,
+    changed: &Database,
+    options: &Options,
+) -> Result<Vec<QueryComparison>> {
     let mut latencies: Vec<[Latencies; 2]> = Vec::new();
     latencies.resize_with(options.queries.len(), Default::default);
     let mut pages = vec![[0; 2]; options.queries.len()];
@@ -393,18 +397,20 @@ fn compare(clean: &Database, changed: &Database, options: &Options) -> Result<Ve
     }
     let queries = options.queries.iter().zip(latencies).zip(pages).zip(rows);
     Ok(queries
-        .map(|(((query, [clean, changed]), pages), rows)| Compared {
-            id: query.id.clone(),
-            template: query.template.clone(),
-            rows,
-            clean_us: clean.summary().p50_us,
-            changed_us: changed.summary().p50_us,
-            pages,
-        })
+        .map(
+            |(((query, [clean, changed]), pages), rows)| QueryComparison {
+                id: query.id.clone(),
+                template: query.template.clone(),
+                rows,
+                clean_us: clean.summary().p50_us,
+                changed_us: changed.summary().p50_us,
+                pages,
+            },
+        )
         .collect())
 }
 
-impl Commits {
+impl CommitResult {
     fn line(&self) -> String {
         format!(
             "{} clients, {} quads a commit: {} commits/s, device {}/s",
@@ -416,7 +422,7 @@ impl Commits {
     }
 }
 
-impl Changed {
+impl ChangedStore {
     /// Returns the sums of the medians, without and with changes, of each template; then of all.
     fn templates(&self) -> Vec<(String, f64, f64)> {
         let mut sums: Vec<(String, f64, f64)> = Vec::new();

@@ -5,7 +5,7 @@ use pythia::{Database, Query, QueryOptions};
 use serde::Serialize;
 use std::time::Instant;
 
-use super::templates::{FIXED, Fixed, fill};
+use super::templates::{FIXED, FixedQuery, fill};
 use crate::latency::{Latencies, LatencySummary};
 use crate::timed::{self, Output};
 
@@ -52,7 +52,7 @@ pub(crate) fn run(database: &Database, runs: u32) -> Result<Vec<FixedReport>> {
         .collect()
 }
 
-fn run_one(database: &Database, fixed: &Fixed, runs: u32) -> Result<FixedReport> {
+fn run_one(database: &Database, fixed: &FixedQuery, runs: u32) -> Result<FixedReport> {
     let text = fill(fixed.text, &[], &[]);
     let options = QueryOptions::default();
     database.clear_cache()?;

@@ -90,7 +90,7 @@ pub(crate) const TEMPLATES: [Template; 6] = [
 
 /// A query without parameters, and the paper's result for it.
 #[derive(Debug)]
-pub(crate) struct Fixed {
+pub(crate) struct FixedQuery {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     pub(crate) text: &'static str,
@@ -100,21 +100,21 @@ pub(crate) struct Fixed {
 
 /// Q1–Q3. The available YAGO samples lack the classes of the paper's Q2 (OECD member economies) and Q3 (mafia films,
 /// with Al Pacino); the nearest classes with answers replace them.
-pub(crate) const FIXED: [Fixed; 3] = [
-    Fixed {
+pub(crate) const FIXED: [FixedQuery; 3] = [
+    FixedQuery {
         name: "Q1",
         title: "male citizens of Greece",
         text: "SELECT ?s WHERE { ?s y:hasGender y:male . ?s y:isCitizenOf y:Greece }",
         paper_speed_up: 4.45,
     },
-    Fixed {
+    FixedQuery {
         name: "Q2",
         title: "members of NATO that Switzerland deals with",
         text: "SELECT ?s WHERE \
                { ?s a y:wikicat_Member_states_of_NATO . y:Switzerland y:dealsWith ?s }",
         paper_speed_up: 4.69,
     },
-    Fixed {
+    FixedQuery {
         name: "Q3",
         title: "movies that Henry Fonda acted in",
         text: "SELECT ?s WHERE { ?s a y:wordnet_movie_106613686 . y:Henry_Fonda y:actedIn ?s }",

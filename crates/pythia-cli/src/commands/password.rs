@@ -31,7 +31,7 @@ impl Password {
 
 /// Asks twice, without echoing the input.
 fn asked() -> Result<String> {
-    let _hidden = Hidden::begin();
+    let _hidden = EchoOff::begin();
     eprint!("Password: ");
     let password = line()?;
     eprint!("\nRepeat the password: ");
@@ -53,16 +53,16 @@ fn line() -> Result<String> {
 }
 
 /// A terminal that does not echo the input.
-struct Hidden;
+struct EchoOff;
 
-impl Hidden {
+impl EchoOff {
     fn begin() -> Self {
         stty("-echo");
         Self
     }
 }
 
-impl Drop for Hidden {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         stty("echo");
     }

@@ -97,7 +97,7 @@ enum Format {
 }
 
 /// The settings given as flags.
-struct Flags {
+struct ServeFlags {
     datasets: Vec<DatasetConfig>,
     bind: Vec<SocketAddr>,
     hosts: Hosts,
@@ -108,7 +108,7 @@ impl Serve {
     pub(crate) fn run(self) -> Result<()> {
         let (check_only, print_only) = (self.check_config, self.print_config);
         let file = self.config.clone();
-        let flags = Flags::new(self)?;
+        let flags = ServeFlags::new(self)?;
         let source = ConfigSource::new(file, Arc::new(move |config| flags.apply(config)));
         let config = Server::check(&source)?;
         if print_only {
@@ -137,7 +137,7 @@ impl Serve {
     }
 }
 
-impl Flags {
+impl ServeFlags {
     fn new(serve: Serve) -> Result<Self> {
         let wrong = |message: String| UsageError(format!("--bind: {message}"));
         let mut bind = Vec::new();

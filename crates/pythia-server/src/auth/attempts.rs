@@ -18,11 +18,11 @@ const ADDRESSES_MAX: usize = 16_384;
 #[derive(Debug)]
 pub(super) struct Attempts {
     failures_max: u32,
-    failed: Mutex<HashMap<IpAddr, Failed>>,
+    failed: Mutex<HashMap<IpAddr, FailureCount>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Failed {
+struct FailureCount {
     since: Instant,
     count: u32,
 }
@@ -42,13 +42,13 @@ impl Attempts {
     pub(super) fn begin(&self, peer: IpAddr, now: Instant) -> Result<(), u64> {
         let mut failed = self.failed.lock();
         make_room(&mut failed, now);
-        let entry = failed.entry(network_of(peer)).or_insert(Failed {
+        let entry = failed.entry(network_of(peer)).or_insert(FailureCount {
             since: now,
             count: 0,
         });
         let age = now.saturating_duration_since(entry.since);
         if age >= WINDOW {
-            *entry = Failed {
+            *entry = FailureCount {
                 since: now,
                 count: 0,
             };
@@ -68,7 +68,7 @@ impl Attempts {
 }
 
 /// Makes room when the table is full: removes expired entries, and if there are none, the oldest entry.
-fn make_room(failed: &mut HashMap<IpAddr, Failed>, now: Instant) {
+fn make_room(failed: &mut HashMap<IpAddr, FailureCount>, now: Instant) {
     if failed.len() < ADDRESSES_MAX {
         return;
     }

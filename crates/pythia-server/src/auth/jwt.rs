@@ -13,6 +13,7 @@ use parking_lot::RwLock;
 use serde_json::{Map, Value};
 
 use super::config::JwtConfig;
+use crate::config::FileStamp;
 
 /// Interval between checks whether the file has changed.
 const LOOK_AFTER: Duration = Duration::from_secs(2);
@@ -23,7 +24,7 @@ const KEYS_TRIED_MAX: usize = 16;
 
 /// Checks signed tokens.
 #[derive(Debug)]
-pub(super) struct Signed {
+pub(super) struct SignedTokens {
     config: JwtConfig,
     algorithms: Vec<Algorithm>,
     keys: RwLock<Keys>,
@@ -33,7 +34,7 @@ pub(super) struct Signed {
 #[derive(Debug)]
 struct Keys {
     keys: Vec<Key>,
-    state: FileState,
+    stamp: FileStamp,
     looked: Instant,
 }
 
@@ -49,8 +50,6 @@ impl std::fmt::Debug for Key {
     }
 }
 
-type FileState = Option<(SystemTime, u64)>;
-
 /// The claims of a valid token.
 pub(super) struct Claims {
     pub(super) user: String,
@@ -59,7 +58,7 @@ pub(super) struct Claims {
     pub(super) expires: SystemTime,
 }
 
-impl Signed {
+impl SignedTokens {
     pub(super) fn new(config: &JwtConfig) -> Result<Self, String> {
         if config.issuer.is_empty() || config.audience.is_empty() {
             return Err("jwt: set issuer and audience".to_owned());
@@ -73,12 +72,12 @@ impl Signed {
                 "jwt: algorithm {other} is not one of RS256, ES256 and EdDSA"
             )),
         });
-        let state = state_of(&config.jwks);
+        let stamp = stamp_of(&config.jwks);
         Ok(Self {
             algorithms: algorithms.collect::<Result<_, _>>()?,
             keys: RwLock::new(Keys {
                 keys: read(&config.jwks)?,
-                state,
+                stamp,
                 looked: Instant::now(),
             }),
             config: config.clone(),
@@ -140,13 +139,13 @@ impl Signed {
         if now.saturating_duration_since(self.keys.read().looked) < LOOK_AFTER {
             return;
         }
-        let state = state_of(&self.config.jwks);
+        let stamp = stamp_of(&self.config.jwks);
         let mut keys = self.keys.write();
         keys.looked = now;
-        if keys.state == state {
+        if keys.stamp == stamp {
             return;
         }
-        keys.state = state;
+        keys.stamp = stamp;
         match read(&self.config.jwks) {
             Ok(read) => keys.keys = read,
             Err(error) => tracing::warn!("{error}; the keys read before stay in use"),
@@ -154,7 +153,7 @@ impl Signed {
     }
 }
 
-fn state_of(path: &Path) -> FileState {
+fn stamp_of(path: &Path) -> FileStamp {
     let metadata = std::fs::metadata(path).ok()?;
     Some((metadata.modified().ok()?, metadata.len()))
 }

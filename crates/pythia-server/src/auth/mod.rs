@@ -31,7 +31,7 @@ use pythia::GraphRules;
 
 use self::attempts::Attempts;
 use self::config::SecurityConfig;
-use self::jwt::Signed;
+use self::jwt::SignedTokens;
 use self::password::Passwords;
 use self::remembered::{Remembered, Scheme};
 use self::role::{Role, Roles};
@@ -50,17 +50,17 @@ const SIGNED_TIME: Duration = Duration::from_secs(60);
 /// Authenticates requests.
 pub(crate) struct Auth {
     /// Users and their credentials; `None` if everybody may do everything.
-    known: Option<Known>,
+    known: Option<Accounts>,
     /// True if the configuration says that everybody may do everything (`security.open`).
     is_open_to_all: bool,
 }
 
 /// The configured users, tokens and roles.
-struct Known {
+struct Accounts {
     users: HashMap<String, Identity>,
     passwords: Passwords,
     tokens: Tokens,
-    signed: Option<Signed>,
+    signed: Option<SignedTokens>,
     roles: Roles,
     anonymous: Identity,
     remembered: Remembered<Identity>,
@@ -97,7 +97,7 @@ impl Auth {
     pub(crate) fn new(config: &SecurityConfig) -> Result<Self, String> {
         let known = match config.is_empty() {
             true => None,
-            false => Some(Known::new(config).map_err(|wrong| format!("security: {wrong}"))?),
+            false => Some(Accounts::new(config).map_err(|wrong| format!("security: {wrong}"))?),
         };
         Ok(Self {
             known,
@@ -168,7 +168,7 @@ impl Auth {
     }
 }
 
-impl Known {
+impl Accounts {
     fn new(config: &SecurityConfig) -> Result<Self, String> {
         let roles = Roles::new(&config.roles)?;
         let mut users = HashMap::new();
@@ -179,7 +179,7 @@ impl Known {
         }
         let tokens = Tokens::new(&config.tokens, &roles)?;
         let anonymous = roles.named(config.anonymous.as_slice(), "anonymous")?;
-        let signed = config.jwt.as_ref().map(Signed::new).transpose()?;
+        let signed = config.jwt.as_ref().map(SignedTokens::new).transpose()?;
         let challenges = Challenges {
             basic: !passwords.is_empty(),
             bearer: !tokens.is_empty() || signed.is_some(),

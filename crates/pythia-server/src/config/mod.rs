@@ -34,7 +34,7 @@ pub use human::{parse_bytes, parse_time};
 pub use limits::Limits;
 pub use operating::{Level, LogConfig, LogFormat, MetricsFor, OperateConfig, TracingConfig};
 pub use proxies::Proxies;
-pub(crate) use source::FileState;
+pub(crate) use source::FileStamp;
 pub use source::{ConfigSource, Overlay};
 
 /// The configuration of a server.

@@ -31,7 +31,7 @@ pub struct ConfigSource {
 }
 
 /// Modification time and length of the file, to detect changes.
-pub(crate) type FileState = Option<(SystemTime, u64)>;
+pub(crate) type FileStamp = Option<(SystemTime, u64)>;
 
 impl ConfigSource {
     /// Makes a source from a file, if given, the environment of this process, and flags.
@@ -114,7 +114,7 @@ impl ConfigSource {
     }
 
     /// Returns when the file was last modified, and its length.
-    pub(crate) fn file_state(&self) -> FileState {
+    pub(crate) fn file_stamp(&self) -> FileStamp {
         let metadata = std::fs::metadata(self.file.as_ref()?).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))
     }

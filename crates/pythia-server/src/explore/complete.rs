@@ -17,7 +17,7 @@ use super::find::find_ids;
 use super::labels::labels;
 use super::reader::{Limits, Reader};
 use super::void::{classes, graphs, properties};
-use super::words::{self, Kind, Match, Written};
+use super::words::{self, Kind, Match, TypedText};
 
 /// Limit on the solutions in a sample.
 const SAMPLE: usize = 10_000;
@@ -50,12 +50,12 @@ pub(super) struct Completion {
     /// In UTF-16 code units.
     from: usize,
     to: usize,
-    items: Vec<Item>,
+    items: Vec<Suggestion>,
 }
 
 /// A suggestion.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Item {
+pub(super) struct Suggestion {
     pub(super) insert: String,
     pub(super) iri: Option<String>,
     pub(super) label: Option<String>,
@@ -113,7 +113,7 @@ fn suggest(
     reader: &Reader,
     place: &CompletionContext,
     limit: usize,
-) -> Result<Vec<Item>, QueryError> {
+) -> Result<Vec<Suggestion>, QueryError> {
     let mut items = match place.expected {
         Expected::Nothing | Expected::PrefixName | Expected::Clause | Expected::Expression => {
             Vec::new()
@@ -143,7 +143,7 @@ fn predicates(
     reader: &Reader,
     place: &CompletionContext,
     limit: usize,
-) -> Result<Vec<Item>, QueryError> {
+) -> Result<Vec<Suggestion>, QueryError> {
     let found = around(reader, place)?;
     let mut items = items(reader, place, found, Kind::Predicate)?;
     if items.len() < limit {
@@ -162,7 +162,7 @@ fn of_type(
     reader: &Reader,
     place: &CompletionContext,
     limit: usize,
-) -> Result<Vec<Item>, QueryError> {
+) -> Result<Vec<Suggestion>, QueryError> {
     let found = around(reader, place)?;
     let mut items = items(reader, place, found, Kind::Class)?;
     if items.len() < limit {
@@ -178,7 +178,7 @@ fn nodes(
     reader: &Reader,
     place: &CompletionContext,
     limit: usize,
-) -> Result<Vec<Item>, QueryError> {
+) -> Result<Vec<Suggestion>, QueryError> {
     let found = around(reader, place)?;
     let mut items = items(reader, place, found, Kind::Node)?;
     if items.len() < limit && !place.typed.is_empty() {
@@ -189,7 +189,7 @@ fn nodes(
 }
 
 /// Appends suggestions that are not in the list yet.
-fn add(items: &mut Vec<Item>, more: Vec<Item>) {
+fn add(items: &mut Vec<Suggestion>, more: Vec<Suggestion>) {
     let known: HashSet<String> = items.iter().map(|item| item.insert.clone()).collect();
     items.extend(
         more.into_iter()
@@ -258,7 +258,7 @@ fn tolerated(reader: &Reader, outcome: Result<(), QueryError>) -> Result<(), Que
 }
 
 /// Finds nodes by name; those that fit the query come first.
-fn by_name(reader: &Reader, place: &CompletionContext) -> Result<Vec<Item>, QueryError> {
+fn by_name(reader: &Reader, place: &CompletionContext) -> Result<Vec<Suggestion>, QueryError> {
     let ids = find_ids(reader, &place.typed, NAMED)?;
     let terms = reader.snapshot.decode(&ids)?;
     let mut fitting = HashSet::new();
@@ -279,8 +279,8 @@ fn by_name(reader: &Reader, place: &CompletionContext) -> Result<Vec<Item>, Quer
         tolerated(reader, outcome)?;
     }
     let names = labels(reader, &ids)?;
-    let written = Written::of(place);
-    let mut found: Vec<(bool, Item)> = Vec::new();
+    let written = TypedText::of(place);
+    let mut found: Vec<(bool, Suggestion)> = Vec::new();
     for (id, term) in ids.iter().zip(terms) {
         let is_fitting = fitting.contains(&term);
         let item = written.item(&term, names.get(id).cloned(), None, Kind::Node);
@@ -296,7 +296,7 @@ fn listed(
     place: &CompletionContext,
     known: &[(TermId, u64)],
     kind: Kind,
-) -> Result<Vec<Item>, QueryError> {
+) -> Result<Vec<Suggestion>, QueryError> {
     let known = &known[..known.len().min(TERMS)];
     let ids: Vec<TermId> = known.iter().map(|(id, _)| *id).collect();
     let terms = reader.snapshot.decode(&ids)?.into_iter();
@@ -313,7 +313,7 @@ fn items(
     place: &CompletionContext,
     candidates: Vec<Candidate>,
     kind: Kind,
-) -> Result<Vec<Item>, QueryError> {
+) -> Result<Vec<Suggestion>, QueryError> {
     let mut ids = Vec::new();
     for candidate in &candidates {
         ids.push(match candidate.term {
@@ -323,8 +323,8 @@ fn items(
     }
     let known: Vec<TermId> = ids.iter().flatten().copied().collect();
     let names = labels(reader, &known)?;
-    let written = Written::of(place);
-    let mut found: Vec<(Match, Item)> = Vec::new();
+    let written = TypedText::of(place);
+    let mut found: Vec<(Match, Suggestion)> = Vec::new();
     for (candidate, id) in candidates.iter().zip(ids) {
         // Blank nodes cannot be written in a query.
         if matches!(candidate.term, Term::BlankNode(_)) {
@@ -341,10 +341,16 @@ fn items(
     Ok(found.into_iter().map(|(_, item)| item).collect())
 }
 
-impl Written<'_> {
-    fn item(&self, term: &Term, label: Option<String>, count: Option<u64>, kind: Kind) -> Item {
+impl TypedText<'_> {
+    fn item(
+        &self,
+        term: &Term,
+        label: Option<String>,
+        count: Option<u64>,
+        kind: Kind,
+    ) -> Suggestion {
         let (insert, prefix) = self.write(term, kind);
-        Item {
+        Suggestion {
             insert,
             iri: match term {
                 Term::NamedNode(node) => Some(node.as_str().to_owned()),

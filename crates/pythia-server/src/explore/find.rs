@@ -31,7 +31,7 @@ const TYPES: usize = 5;
 
 /// A search result.
 #[derive(Debug, Serialize)]
-pub(super) struct Item {
+pub(super) struct FoundNode {
     iri: String,
     label: Option<String>,
     types: Vec<String>,
@@ -46,7 +46,7 @@ enum Matched {
 }
 
 /// The name by which a thing was found.
-struct Found {
+struct FoundName {
     matched: Matched,
     label: Option<TermId>,
     is_exact: bool,
@@ -56,7 +56,7 @@ struct Found {
 #[derive(Default)]
 struct Candidates {
     nodes: Vec<TermId>,
-    found: HashMap<TermId, Found>,
+    found: HashMap<TermId, FoundName>,
 }
 
 impl Candidates {
@@ -64,7 +64,7 @@ impl Candidates {
         self.nodes.len() >= CANDIDATES
     }
 
-    fn add(&mut self, node: TermId, found: Found) {
+    fn add(&mut self, node: TermId, found: FoundName) {
         if node.kind() != TermKind::Iri || self.is_full() {
             return;
         }
@@ -80,7 +80,11 @@ impl Candidates {
 }
 
 /// Finds the things with a name or IRI that starts with the text.
-pub(super) fn find(reader: &Reader, text: &str, limit: usize) -> Result<Vec<Item>, QueryError> {
+pub(super) fn find(
+    reader: &Reader,
+    text: &str,
+    limit: usize,
+) -> Result<Vec<FoundNode>, QueryError> {
     let nodes = find_nodes(reader, text, limit)?;
     let ids: Vec<TermId> = nodes.iter().map(|(node, _)| *node).collect();
     let terms = reader.snapshot.decode(&ids)?;
@@ -94,7 +98,7 @@ pub(super) fn find(reader: &Reader, text: &str, limit: usize) -> Result<Vec<Item
             Some(Term::Literal(literal)) => Some(literal.value().to_owned()),
             _ => names.remove(node),
         };
-        items.push(Item {
+        items.push(FoundNode {
             iri: iri.into_string(),
             label,
             types: types(reader, *node, TYPES)?,
@@ -118,7 +122,7 @@ fn find_nodes(
     reader: &Reader,
     text: &str,
     limit: usize,
-) -> Result<Vec<(TermId, Found)>, QueryError> {
+) -> Result<Vec<(TermId, FoundName)>, QueryError> {
     let text = text.trim();
     let mut candidates = Candidates::default();
     if !text.is_empty() {
@@ -251,7 +255,7 @@ fn by_names(
             && let Some([label, node]) = rows.next()?
         {
             taken += 1;
-            let found = Found {
+            let found = FoundName {
                 matched: Matched::Label,
                 label: Some(label),
                 is_exact: names.exact.contains(&label),
@@ -315,7 +319,7 @@ fn by_prefix(reader: &Reader, prefix: &str, candidates: &mut Candidates) -> Resu
             continue;
         }
         taken += 1;
-        let found = Found {
+        let found = FoundName {
             matched: Matched::Iri,
             label: None,
             is_exact: key.bytes == prefix.as_bytes(),

@@ -33,12 +33,12 @@ use oxrdf::NamedNode;
 use pythia::{RdfFormat, ResultFormat};
 use serde::Serialize;
 
+use crate::context::ServerContext;
 use crate::exchange::Exchange;
 use crate::protocol::error::HttpError;
 use crate::protocol::negotiate::negotiate;
 use crate::protocol::parameters::Parameters;
 use crate::protocol::{answer, base_of, not_acceptable, receive};
-use crate::state::State;
 use graph::Description;
 use node::number;
 use reader::Reader;
@@ -60,7 +60,7 @@ const COMPLETION_TIME: Duration = Duration::from_secs(2);
 const VOID_TIME: Duration = Duration::from_secs(10);
 
 /// Returns the routes of each dataset.
-pub(crate) fn routes() -> Router<Arc<State>> {
+pub(crate) fn routes() -> Router<Arc<ServerContext>> {
     Router::new()
         .route("/find", any(find))
         .route("/node", any(node))
@@ -69,7 +69,7 @@ pub(crate) fn routes() -> Router<Arc<State>> {
 }
 
 /// Returns the routes of the server.
-pub(crate) fn routes_of_server() -> Router<Arc<State>> {
+pub(crate) fn routes_of_server() -> Router<Arc<ServerContext>> {
     Router::new()
         .route("/.well-known/void", any(void))
         .route("/$/queries", any(progress::list))

@@ -52,27 +52,27 @@ pub(super) struct Node {
     bnode: Option<String>,
     label: Option<String>,
     types: Vec<String>,
-    groups: Vec<Group>,
+    groups: Vec<Neighbours>,
 }
 
 /// The triples of a node with one predicate in one direction.
 #[derive(Debug, Serialize)]
-struct Group {
+struct Neighbours {
     predicate: String,
     direction: Direction,
     count: u64,
-    items: Vec<Item>,
+    items: Vec<Neighbour>,
     more: bool,
 }
 
 #[derive(Debug, Serialize)]
-struct Item {
+struct Neighbour {
     term: Value,
     label: Option<String>,
 }
 
 /// A group before its terms are decoded.
-struct Ids {
+struct NeighbourIds {
     predicate: TermId,
     direction: Direction,
     count: u64,
@@ -189,7 +189,7 @@ fn page(
     direction: Direction,
     predicate: &NamedNode,
     request: &Request,
-) -> Result<Option<Ids>, QueryError> {
+) -> Result<Option<NeighbourIds>, QueryError> {
     let Some(predicate) = reader.snapshot.resolve(predicate.as_ref().into())? else {
         return Ok(None);
     };
@@ -213,7 +213,7 @@ fn page(
             count
         }
     };
-    Ok((count > 0).then_some(Ids {
+    Ok((count > 0).then_some(NeighbourIds {
         predicate,
         direction,
         count,
@@ -227,7 +227,7 @@ fn all_groups(
     node: TermId,
     direction: Direction,
     request: &Request,
-    groups: &mut Vec<Ids>,
+    groups: &mut Vec<NeighbourIds>,
 ) -> Result<(), QueryError> {
     let (pattern, order, other) = triples(node, direction, None);
     let mut rows = reader.rows(&pattern, order, [Component::Predicate, other])?;
@@ -237,7 +237,7 @@ fn all_groups(
     while let Some([predicate, first]) = head
         && groups.len() < most
     {
-        let mut group = Ids {
+        let mut group = NeighbourIds {
             predicate,
             direction,
             count: 1,
@@ -256,7 +256,7 @@ fn fill(
     reader: &Reader,
     node: TermId,
     rows: &mut Rows<'_>,
-    group: &mut Ids,
+    group: &mut NeighbourIds,
     limit: usize,
 ) -> Result<Option<[TermId; 2]>, QueryError> {
     let mut head = rows.next()?;
@@ -281,10 +281,10 @@ fn fill(
 /// Decodes the terms of the groups.
 fn shown(
     reader: &Reader,
-    groups: Vec<Ids>,
+    groups: Vec<NeighbourIds>,
     labels: &HashMap<TermId, String>,
     offset: usize,
-) -> Result<Vec<Group>, QueryError> {
+) -> Result<Vec<Neighbours>, QueryError> {
     let predicates: Vec<TermId> = groups.iter().map(|group| group.predicate).collect();
     let predicates = reader.snapshot.decode(&predicates)?;
     let items: Vec<TermId> = groups
@@ -299,11 +299,11 @@ fn shown(
         };
         let seen = (offset + group.items.len()) as u64;
         let items = group.items.iter().zip(terms.by_ref());
-        let items = items.map(|(id, term)| Item {
+        let items = items.map(|(id, term)| Neighbour {
             term: json(&term),
             label: labels.get(id).cloned(),
         });
-        shown.push(Group {
+        shown.push(Neighbours {
             predicate: predicate.into_string(),
             direction: group.direction,
             count: group.count,

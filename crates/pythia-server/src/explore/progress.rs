@@ -16,7 +16,7 @@ use crate::running::Activity;
 
 /// A running query or update.
 #[derive(Debug, Serialize)]
-struct Running {
+struct RunningRequest {
     id: Arc<str>,
     dataset: Arc<str>,
     client: String,
@@ -29,7 +29,7 @@ struct Running {
     plan: Option<PlanNode>,
 }
 
-impl Running {
+impl RunningRequest {
     fn of(activity: &Activity) -> Self {
         let plan = activity.plan();
         Self {
@@ -51,9 +51,9 @@ impl Running {
 /// Lists the requests that the caller may see.
 pub(super) async fn list(caller: Caller, request: Request) -> Result<Response, HttpError> {
     reading(request)?;
-    let all = caller.state.running.all();
+    let all = caller.context.running.all();
     let seen = all.iter().filter(|activity| may_see(&caller, activity));
-    let queries: Vec<Running> = seen.map(|activity| Running::of(activity)).collect();
+    let queries: Vec<RunningRequest> = seen.map(|activity| RunningRequest::of(activity)).collect();
     json(&serde_json::json!({ "queries": queries }))
 }
 
@@ -64,13 +64,13 @@ pub(super) async fn one(
     request: Request,
 ) -> Result<Response, HttpError> {
     let (parts, _) = request.into_parts();
-    let activity = caller.state.running.get(&id);
+    let activity = caller.context.running.get(&id);
     let activity = activity.filter(|activity| may_see(&caller, activity));
     // Requests of others look as if they did not exist.
     let gone = || HttpError::not_found(format!("no running request {id}; it may have ended"));
     let activity = activity.ok_or_else(gone)?;
     match parts.method {
-        Method::GET | Method::HEAD => json(&Running::of(&activity)),
+        Method::GET | Method::HEAD => json(&RunningRequest::of(&activity)),
         Method::DELETE if caller.identity.is_foreign() => Err(HttpError::new(
             StatusCode::FORBIDDEN,
             "a page of another origin may not cancel it",

@@ -10,7 +10,7 @@ use oxrdf::{GraphNameRef, Term};
 use pythia::ids::{Component, End, GraphFilter, IdBatch, Order, QuadPattern, QuadScan, TermId};
 use pythia::{GraphRules, PreparedQuery, QueryError, QueryOptions, Results, Snapshot, Solution};
 
-use crate::state::Dataset;
+use crate::context::Dataset;
 
 /// Memory limit of a query for the page, in bytes.
 const MEMORY_BYTES: usize = 64 << 20;

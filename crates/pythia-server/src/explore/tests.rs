@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::reader::Reader;
 use super::{complete, description, find, node, void};
 use crate::config::DatasetConfig;
+use crate::context::Dataset;
 use crate::protocol::parameters::Parameters;
-use crate::state::Dataset;
 
 const DATA: &str = r#"
     @prefix : <http://e/> .

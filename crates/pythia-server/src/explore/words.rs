@@ -7,7 +7,7 @@ use pythia::completion::{CompletionContext, Expected, function_names};
 use pythia::well_known_prefixes;
 use serde::Serialize;
 
-use super::complete::{Item, Prefix};
+use super::complete::{Prefix, Suggestion};
 use super::namespaces::local_start;
 
 /// The kind of a suggestion.
@@ -92,14 +92,14 @@ const PROJECTION: [&str; 6] = ["DISTINCT", "REDUCED", "ASC", "DESC", "WHERE", "F
 const PREFIXES: usize = 5;
 
 /// The typed text, and the prefixes declared in the query.
-pub(super) struct Written<'p> {
+pub(super) struct TypedText<'p> {
     place: &'p CompletionContext,
     small: String,
     /// Beginnings of IRIs that the typed text means, if it is a prefixed name or the beginning of an IRI.
     beginnings: Vec<String>,
 }
 
-impl<'p> Written<'p> {
+impl<'p> TypedText<'p> {
     pub(super) fn of(place: &'p CompletionContext) -> Self {
         let typed = place.typed.as_str();
         let mut beginnings = Vec::new();
@@ -190,9 +190,9 @@ pub(super) fn shortest<'s>(
 }
 
 /// Returns the words that are allowed at a place.
-pub(super) fn words(place: &CompletionContext) -> Vec<Item> {
+pub(super) fn words(place: &CompletionContext) -> Vec<Suggestion> {
     let typed = place.typed.to_uppercase();
-    let keywords = |words: &[&str]| -> Vec<Item> {
+    let keywords = |words: &[&str]| -> Vec<Suggestion> {
         let fitting = words.iter().filter(|word| word.starts_with(&typed));
         fitting
             .map(|word| plain((*word).to_owned(), Kind::Keyword))
@@ -229,8 +229,8 @@ pub(super) fn words(place: &CompletionContext) -> Vec<Item> {
     }
 }
 
-fn plain(insert: String, kind: Kind) -> Item {
-    Item {
+fn plain(insert: String, kind: Kind) -> Suggestion {
+    Suggestion {
         insert,
         iri: None,
         label: None,
@@ -241,7 +241,7 @@ fn plain(insert: String, kind: Kind) -> Item {
 }
 
 /// Returns the query's variables that begin with the typed text.
-pub(super) fn variables(place: &CompletionContext) -> Vec<Item> {
+pub(super) fn variables(place: &CompletionContext) -> Vec<Suggestion> {
     let typed = place.typed.trim_start_matches(['?', '$']);
     let has_sign = typed.len() < place.typed.len();
     if !has_sign && !typed.is_empty() {
@@ -257,12 +257,12 @@ pub(super) fn variables(place: &CompletionContext) -> Vec<Item> {
 }
 
 /// Suggests declarations of well-known prefixes.
-fn declarations(place: &CompletionContext) -> Vec<Item> {
+fn declarations(place: &CompletionContext) -> Vec<Suggestion> {
     let typed = place.typed.trim_end_matches(':');
     let known = well_known_prefixes().iter();
     let fitting = known.filter(|(name, _)| name.starts_with(typed));
     fitting
-        .map(|(name, iri)| Item {
+        .map(|(name, iri)| Suggestion {
             iri: Some((*iri).to_owned()),
             ..plain(format!("{name}: <{iri}>"), Kind::Prefix)
         })
@@ -270,7 +270,7 @@ fn declarations(place: &CompletionContext) -> Vec<Item> {
 }
 
 /// Suggests prefixes that begin with the typed text.
-fn prefixes(place: &CompletionContext) -> Vec<Item> {
+fn prefixes(place: &CompletionContext) -> Vec<Suggestion> {
     let typed = place.typed.as_str();
     if typed.is_empty() || typed.contains([':', '<']) {
         return Vec::new();
@@ -291,7 +291,7 @@ fn prefixes(place: &CompletionContext) -> Vec<Item> {
         .filter(|(name, ..)| name.starts_with(typed))
         .take(PREFIXES);
     fitting
-        .map(|(name, iri, is_new)| Item {
+        .map(|(name, iri, is_new)| Suggestion {
             iri: Some(iri.to_owned()),
             prefix: is_new.then(|| Prefix {
                 name: name.to_owned(),
@@ -328,7 +328,7 @@ mod tests {
             let place = place(&format!("SELECT * {{ ?x {typed}"));
             assert_eq!(place.typed, typed);
             assert_eq!(
-                Written::of(&place).matches(&name, label),
+                TypedText::of(&place).matches(&name, label),
                 expected,
                 "{typed}"
             );

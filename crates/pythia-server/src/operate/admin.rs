@@ -19,13 +19,13 @@ use super::statistics;
 use super::tasks::Task;
 use super::{metrics, time_text};
 use crate::config::MetricsFor;
+use crate::context::{Dataset, ServerContext};
 use crate::exchange::{Caller, Exchange};
 use crate::protocol::answer;
 use crate::protocol::error::HttpError;
-use crate::state::{Dataset, State};
 
 /// Returns the routes for operators.
-pub(crate) fn routes() -> Router<Arc<State>> {
+pub(crate) fn routes() -> Router<Arc<ServerContext>> {
     Router::new()
         .route("/$/ping", reading(get(ping).post(ping)))
         .route("/$/health", reading(get(health)))
@@ -44,11 +44,11 @@ pub(crate) fn routes() -> Router<Arc<State>> {
         .route("/$/reload", doing(post(reload)))
 }
 
-fn reading(router: MethodRouter<Arc<State>>) -> MethodRouter<Arc<State>> {
+fn reading(router: MethodRouter<Arc<ServerContext>>) -> MethodRouter<Arc<ServerContext>> {
     router.fallback(|| async { HttpError::method("GET, HEAD") })
 }
 
-fn doing(router: MethodRouter<Arc<State>>) -> MethodRouter<Arc<State>> {
+fn doing(router: MethodRouter<Arc<ServerContext>>) -> MethodRouter<Arc<ServerContext>> {
     router.fallback(|| async { HttpError::method("POST") })
 }
 
@@ -81,7 +81,7 @@ async fn health() -> Response {
 
 /// Answers whether requests should be sent to this server.
 async fn ready(caller: Caller) -> Response {
-    let (status, text) = match caller.state.is_draining() {
+    let (status, text) = match caller.context.is_draining() {
         false => (StatusCode::OK, "ready\n"),
         true => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
     };
@@ -99,13 +99,13 @@ async fn metrics(caller: Caller) -> Result<Response, HttpError> {
     if !allowed {
         return Err(caller.identity.refuse("reading metrics"));
     }
-    let text = answer::run(Arc::default(), move || Ok(metrics::render(&caller.state))).await?;
+    let text = answer::run(Arc::default(), move || Ok(metrics::render(&caller.context))).await?;
     Ok(fresh(metrics::MEDIA_TYPE, text))
 }
 
 /// Returns whether the caller may administer the whole server.
 fn is_admin(caller: &Caller) -> bool {
-    let datasets = caller.state.datasets();
+    let datasets = caller.context.datasets();
     if datasets.by_name.is_empty() {
         // Without datasets: a caller whose role covers any dataset.
         return caller.identity.access("").admin;
@@ -130,7 +130,7 @@ fn check_admin_of(exchange: &Exchange, what: &str) -> Result<(), HttpError> {
 }
 
 async fn server(caller: Caller) -> Response {
-    let operations = &caller.state.operations;
+    let operations = &caller.context.operations;
     let uptime = operations.started.elapsed().unwrap_or_default();
     as_json(&json!({
         "name": "Pythia",
@@ -151,7 +151,7 @@ async fn dataset(exchange: Exchange) -> Response {
 
 /// Returns the datasets that the caller may use.
 fn visible(caller: &Caller) -> Vec<Value> {
-    let datasets = caller.state.datasets();
+    let datasets = caller.context.datasets();
     let visible = datasets.by_name.iter();
     let visible = visible.filter(|(name, _)| !caller.identity.access(name).is_none());
     visible.map(|(_, dataset)| described(dataset)).collect()
@@ -241,7 +241,7 @@ fn begin(
     what: &'static str,
     work: impl FnOnce() -> Result<String, String> + Send + 'static,
 ) -> Result<Response, HttpError> {
-    let tasks = &exchange.caller.state.operations.tasks;
+    let tasks = &exchange.caller.context.operations.tasks;
     match tasks.start(what, &exchange.dataset.name, work) {
         Ok(task) => Ok(as_json(&json!({ "taskId": task.id.to_string() }))),
         Err(other) => Err(HttpError::new(
@@ -253,7 +253,7 @@ fn begin(
 
 async fn tasks(caller: Caller) -> Result<Response, HttpError> {
     check_admin(&caller, "the list of tasks")?;
-    let tasks = caller.state.operations.tasks.all();
+    let tasks = caller.context.operations.tasks.all();
     let told: Vec<Value> = tasks.iter().map(|task| task.to_json()).collect();
     Ok(as_json(&Value::Array(told)))
 }
@@ -261,7 +261,7 @@ async fn tasks(caller: Caller) -> Result<Response, HttpError> {
 async fn task(caller: Caller, Path(id): Path<String>) -> Result<Response, HttpError> {
     check_admin(&caller, "the list of tasks")?;
     let task = id.parse().ok();
-    let task: Option<Arc<Task>> = task.and_then(|id| caller.state.operations.tasks.get(id));
+    let task: Option<Arc<Task>> = task.and_then(|id| caller.context.operations.tasks.get(id));
     match task {
         Some(task) => Ok(as_json(&task.to_json())),
         None => Err(HttpError::not_found(format!(
@@ -273,8 +273,8 @@ async fn task(caller: Caller, Path(id): Path<String>) -> Result<Response, HttpEr
 /// Reads the configuration again.
 async fn reload(caller: Caller) -> Result<Response, HttpError> {
     check_admin(&caller, "reloading the configuration")?;
-    let state = Arc::clone(&caller.state);
-    answer::run(Arc::default(), move || match state.reload() {
+    let context = Arc::clone(&caller.context);
+    answer::run(Arc::default(), move || match context.reload() {
         Ok(reloaded) => Ok(as_json(&reloaded.to_json())),
         // The error is in a file of the server, not in the request.
         Err(error) => Err(HttpError::new(

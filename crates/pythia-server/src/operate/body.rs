@@ -10,32 +10,36 @@ use http::Method;
 use http_body::{Body as _, Frame, SizeHint};
 
 use super::record::Record;
-use crate::state::State;
+use crate::context::ServerContext;
 
 /// A body that is counted in a record. Dropping it ends the request.
-struct Recorded {
+struct RecordedBody {
     body: Body,
     record: Arc<Record>,
-    state: Arc<State>,
+    context: Arc<ServerContext>,
     /// True if the end was seen.
     ended: bool,
 }
 
 /// Wraps an answer so that its status, bytes and end are recorded.
-pub(crate) fn recorded(response: Response, record: Arc<Record>, state: &Arc<State>) -> Response {
+pub(crate) fn recorded(
+    response: Response,
+    record: Arc<Record>,
+    context: &Arc<ServerContext>,
+) -> Response {
     record.set_status(response.status().as_u16());
     response.map(|body| {
-        Body::new(Recorded {
+        Body::new(RecordedBody {
             // The body of an answer to HEAD is never read.
             ended: record.method == Method::HEAD,
             body,
             record,
-            state: Arc::clone(state),
+            context: Arc::clone(context),
         })
     })
 }
 
-impl http_body::Body for Recorded {
+impl http_body::Body for RecordedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -64,11 +68,11 @@ impl http_body::Body for Recorded {
     }
 }
 
-impl Drop for Recorded {
+impl Drop for RecordedBody {
     fn drop(&mut self) {
         self.record.end(!self.ended && !self.body.is_end_stream());
-        let log = &self.state.settings().config.log;
+        let log = &self.context.settings().config.log;
         let record = Arc::clone(&self.record);
-        self.state.operations.ended(record, log);
+        self.context.operations.ended(record, log);
     }
 }

@@ -24,7 +24,7 @@ use parking_lot::RwLock;
 use crate::config::{Config, ConfigError, ConfigSource, LogConfig};
 use crate::listen::Keys;
 use metrics::Metrics;
-use observer::{Ended, Observer};
+use observer::{EndedRequest, Observer};
 use record::Record;
 use tasks::Tasks;
 use trace::Tracer;
@@ -76,7 +76,7 @@ impl Operations {
         if !(log.access || slow || warns || tracer.is_some()) {
             return;
         }
-        let ended = Ended {
+        let ended = EndedRequest {
             access: log.access,
             slow,
             warns,

@@ -20,12 +20,12 @@ const TEXT_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Observer {
     /// `None` once the observer is dropped.
-    sender: Option<SyncSender<Ended>>,
+    sender: Option<SyncSender<EndedRequest>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// A request that has ended, and what to write about it.
-pub(crate) struct Ended {
+pub(crate) struct EndedRequest {
     pub(crate) record: Arc<Record>,
     /// True if it goes into the access log.
     pub(crate) access: bool,
@@ -49,7 +49,7 @@ impl Observer {
     }
 
     /// Queues a request to be written. Returns false if the queue is full and the request is dropped.
-    pub(crate) fn observe(&self, ended: Ended) -> bool {
+    pub(crate) fn observe(&self, ended: EndedRequest) -> bool {
         let sender = self.sender.as_ref();
         sender.is_some_and(|sender| sender.try_send(ended).is_ok())
     }
@@ -66,7 +66,7 @@ impl Drop for Observer {
     }
 }
 
-fn write_all(receiver: &Receiver<Ended>) {
+fn write_all(receiver: &Receiver<EndedRequest>) {
     for ended in receiver {
         let record = &ended.record;
         if ended.access {

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::trace::Tracer;
 use super::{logging, notify};
 use crate::config::{Config, ConfigError, DatasetConfig};
+use crate::context::{Dataset, Datasets, ServerContext, Settings};
 use crate::server::ServerError;
-use crate::state::{Dataset, Datasets, Settings, State};
 
 /// The result of a reload.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Reloaded {
     }
 }
 
-impl State {
+impl ServerContext {
     /// Reads the configuration again. Running requests keep their settings.
     ///
     /// # Errors

@@ -10,14 +10,14 @@ use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::notify;
-use crate::state::State;
+use crate::context::ServerContext;
 
 /// Interval between checks of the configuration file.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Reacts to signals and to changes of the configuration file.
 pub(crate) struct Attendant {
-    state: Arc<State>,
+    context: Arc<ServerContext>,
     stop: watch::Sender<bool>,
     terminate: Signal,
     interrupt: Signal,
@@ -26,9 +26,9 @@ pub(crate) struct Attendant {
 
 impl Attendant {
     /// Begins to catch signals. Must be called within a runtime.
-    pub(crate) fn new(state: Arc<State>, stop: watch::Sender<bool>) -> io::Result<Self> {
+    pub(crate) fn new(context: Arc<ServerContext>, stop: watch::Sender<bool>) -> io::Result<Self> {
         Ok(Self {
-            state,
+            context,
             stop,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -40,14 +40,14 @@ impl Attendant {
     pub(crate) async fn attend(mut self) {
         notify::ready("serving");
         let mut alive = notify::watchdog_interval().map(ticks);
-        let mut file = FileWatch::new(Arc::clone(&self.state));
+        let mut file = FileWatch::new(Arc::clone(&self.context));
         let mut looks = ticks(LOOK);
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => if self.stop_once() { return },
                 _ = self.interrupt.recv() => if self.stop_once() { return },
-                _ = self.hang_up.recv() => reload(&self.state).await,
-                _ = looks.tick() => if file.has_changed() { reload(&self.state).await },
+                _ = self.hang_up.recv() => reload(&self.context).await,
+                _ = looks.tick() => if file.has_changed() { reload(&self.context).await },
                 () = tick(&mut alive) => notify::alive(),
             }
         }
@@ -59,7 +59,7 @@ impl Attendant {
             tracing::warn!("asked to stop again: not waiting for running requests");
             return true;
         }
-        let grace = self.state.settings().config.limits.grace_time;
+        let grace = self.context.settings().config.limits.grace_time;
         tracing::info!("stopping: waiting up to {grace:?} for running requests");
         notify::stopping(grace);
         false
@@ -80,36 +80,36 @@ async fn tick(interval: &mut Option<Interval>) {
     }
 }
 
-async fn reload(state: &Arc<State>) {
-    let state = Arc::clone(state);
+async fn reload(context: &Arc<ServerContext>) {
+    let context = Arc::clone(context);
     // The outcome is logged there.
-    let _ = tokio::task::spawn_blocking(move || state.reload().map(drop)).await;
+    let _ = tokio::task::spawn_blocking(move || context.reload().map(drop)).await;
 }
 
 /// Detects changes of the configuration file, once its writer is done.
 struct FileWatch {
-    state: Arc<State>,
+    context: Arc<ServerContext>,
     /// The file's state when it was last read.
-    read: crate::config::FileState,
+    read: crate::config::FileStamp,
     /// The file's state at the last check.
-    seen: crate::config::FileState,
+    seen: crate::config::FileStamp,
 }
 
 impl FileWatch {
-    fn new(state: Arc<State>) -> Self {
-        let now = state.operations.source.file_state();
+    fn new(context: Arc<ServerContext>) -> Self {
+        let now = context.operations.source.file_stamp();
         Self {
-            state,
+            context,
             read: now,
             seen: now,
         }
     }
 
     fn has_changed(&mut self) -> bool {
-        if !self.state.settings().config.operate.watch {
+        if !self.context.settings().config.operate.watch {
             return false;
         }
-        let now = self.state.operations.source.file_state();
+        let now = self.context.operations.source.file_stamp();
         let settled = now.is_some() && now == self.seen;
         self.seen = now;
         if settled && now != self.read {

@@ -8,15 +8,15 @@ use serde_json::{Map, Value, json};
 
 use super::admin::as_json;
 use super::metrics::Tally;
+use crate::context::{Dataset, ServerContext};
 use crate::exchange::{Caller, Exchange};
 use crate::protocol::answer;
 use crate::protocol::error::HttpError;
-use crate::state::{Dataset, State};
 
 /// Answers with the statistics of all datasets that the caller may read completely; `pythia` has those of the
 /// default dataset.
 pub(super) async fn of_all(caller: Caller) -> Result<Response, HttpError> {
-    let datasets = caller.state.datasets();
+    let datasets = caller.context.datasets();
     let known = |dataset: &Arc<Dataset>| {
         let access = caller.identity.access(&dataset.name);
         access.admin || access.read.is_all()
@@ -28,9 +28,9 @@ pub(super) async fn of_all(caller: Caller) -> Result<Response, HttpError> {
         .cloned()
         .collect();
     let default = datasets.default.clone().filter(known);
-    let state = Arc::clone(&caller.state);
+    let context = Arc::clone(&caller.context);
     answer::run(Arc::default(), move || {
-        told(&state, &all, default.as_deref())
+        told(&context, &all, default.as_deref())
     })
     .await
 }
@@ -49,7 +49,7 @@ pub(super) async fn of_one(exchange: Exchange) -> Result<Response, HttpError> {
     }
     answer::run(Arc::default(), move || {
         told(
-            &caller.state,
+            &caller.context,
             std::slice::from_ref(&dataset),
             Some(&dataset),
         )
@@ -58,13 +58,13 @@ pub(super) async fn of_one(exchange: Exchange) -> Result<Response, HttpError> {
 }
 
 fn told(
-    state: &State,
+    context: &ServerContext,
     datasets: &[Arc<Dataset>],
     held: Option<&Dataset>,
 ) -> Result<Response, HttpError> {
     let requests: Map<String, Value> = datasets
         .iter()
-        .map(|dataset| (format!("/{}", dataset.name), requests(state, dataset)))
+        .map(|dataset| (format!("/{}", dataset.name), requests(context, dataset)))
         .collect();
     let mut told = json!({ "datasets": requests });
     if let Some(dataset) = held {
@@ -74,7 +74,7 @@ fn told(
 }
 
 /// Returns the numbers of requests to a dataset, by operation.
-fn requests(state: &State, dataset: &Dataset) -> Value {
+fn requests(context: &ServerContext, dataset: &Dataset) -> Value {
     let counts = |tally: &Tally| {
         json!({
             "Requests": tally.good + tally.bad,
@@ -84,7 +84,7 @@ fn requests(state: &State, dataset: &Dataset) -> Value {
     };
     let mut all = Tally::default();
     let mut endpoints = Map::new();
-    for (operation, tally) in state.operations.metrics.tally(&dataset.name) {
+    for (operation, tally) in context.operations.metrics.tally(&dataset.name) {
         all.good += tally.good;
         all.bad += tally.bad;
         let mut told = counts(&tally);

@@ -15,11 +15,11 @@ const REMEMBERED: usize = 100;
 /// The tasks since the start of the server; old ones are forgotten.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
-    list: Mutex<List>,
+    list: Mutex<TaskList>,
 }
 
 #[derive(Debug, Default)]
-struct List {
+struct TaskList {
     /// The number of the last task.
     last: u64,
     tasks: VecDeque<Arc<Task>>,
@@ -32,11 +32,11 @@ pub(crate) struct Task {
     what: &'static str,
     dataset: Arc<str>,
     started: SystemTime,
-    ended: OnceLock<Ended>,
+    ended: OnceLock<TaskEnd>,
 }
 
 #[derive(Debug)]
-struct Ended {
+struct TaskEnd {
     at: SystemTime,
     /// Summary of the task's result, or the error.
     outcome: Result<String, String>,
@@ -80,7 +80,7 @@ impl Tasks {
     }
 }
 
-impl List {
+impl TaskList {
     fn add(&mut self, what: &'static str, dataset: &Arc<str>) -> Result<Arc<Task>, Arc<Task>> {
         let mut running = self.tasks.iter().filter(|task| task.is_running());
         if let Some(other) = running.find(|task| task.dataset == *dataset) {
@@ -132,7 +132,7 @@ impl Task {
         }
         let at = SystemTime::now();
         // Only the task's own thread ends it.
-        let _ = self.ended.set(Ended { at, outcome });
+        let _ = self.ended.set(TaskEnd { at, outcome });
     }
 
     /// Returns the task as Fuseki does, with its outcome.

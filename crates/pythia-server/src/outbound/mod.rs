@@ -50,7 +50,7 @@ impl Outbound {
             load = load.with_folder(folder);
         }
         Ok(Self {
-            service: Arc::new(Listed {
+            service: Arc::new(ListedEndpoints {
                 rules,
                 endpoints: service,
             }),
@@ -70,12 +70,12 @@ impl Outbound {
 }
 
 /// Sends queries to endpoints on the allow-list.
-struct Listed {
+struct ListedEndpoints {
     rules: Arc<Rules>,
     endpoints: HttpService,
 }
 
-impl ServiceHandler for Listed {
+impl ServiceHandler for ListedEndpoints {
     fn select(
         &self,
         endpoint: &NamedNode,
@@ -108,7 +108,7 @@ fn agent(rules: &Arc<Rules>, names: impl Resolver, timeout: Duration, redirects:
         .proxy(None)
         .user_agent(concat!("pythia/", env!("CARGO_PKG_VERSION")))
         .build();
-    let resolver = Guarded {
+    let resolver = GuardedResolver {
         rules: Arc::clone(rules),
         names,
     };
@@ -117,12 +117,12 @@ fn agent(rules: &Arc<Rules>, names: impl Resolver, timeout: Duration, redirects:
 
 /// Resolves the names of allowed URLs. The client calls it before every request, redirects included, and connects
 /// to exactly the addresses that it returns.
-struct Guarded<N> {
+struct GuardedResolver<N> {
     rules: Arc<Rules>,
     names: N,
 }
 
-impl<N: Resolver> Resolver for Guarded<N> {
+impl<N: Resolver> Resolver for GuardedResolver<N> {
     fn resolve(
         &self,
         uri: &Uri,
@@ -141,7 +141,7 @@ impl<N: Resolver> Resolver for Guarded<N> {
     }
 }
 
-impl<N> fmt::Debug for Guarded<N> {
+impl<N> fmt::Debug for GuardedResolver<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guarded")
             .field("rules", &self.rules)

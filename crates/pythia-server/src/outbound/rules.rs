@@ -10,13 +10,13 @@ use super::address::{Reach, reach};
 /// The parsed entries of the allow-list.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
-    places: Vec<Place>,
+    patterns: Vec<UrlPattern>,
     networks: Vec<IpNet>,
 }
 
 /// An entry for URLs.
 #[derive(Debug)]
-struct Place {
+struct UrlPattern {
     scheme: String,
     host: Host,
     port: Option<u16>,
@@ -34,7 +34,7 @@ enum Host {
 }
 
 /// The parts of a requested URL.
-struct Asked<'u> {
+struct RequestedUrl<'u> {
     scheme: &'u str,
     host: Host,
     port: u16,
@@ -65,7 +65,7 @@ impl Rules {
             } else if let Ok(address) = entry.parse::<IpAddr>() {
                 rules.networks.push(address.into());
             } else {
-                rules.places.push(Place::parse(entry)?);
+                rules.patterns.push(UrlPattern::parse(entry)?);
             }
         }
         Ok(rules)
@@ -73,10 +73,13 @@ impl Rules {
 
     /// Checks a URL against the entries. Returns which addresses its host may have.
     pub(super) fn check_url(&self, url: &Uri) -> Result<Trust, String> {
-        let asked = Asked::of(url)?;
-        let matching = self.places.iter().filter(|place| place.has(&asked));
+        let requested = RequestedUrl::of(url)?;
+        let matching = self
+            .patterns
+            .iter()
+            .filter(|pattern| pattern.has(&requested));
         let trust = matching
-            .map(|place| place.trust())
+            .map(|pattern| pattern.trust())
             .max_by_key(|trust| match trust {
                 Trust::Public | Trust::Networks => 0,
                 Trust::Private => 1,
@@ -124,7 +127,7 @@ impl Rules {
 
     fn refusal(&self, url: &Uri) -> String {
         let host = url.host().unwrap_or_default();
-        match self.places.is_empty() && self.networks.is_empty() {
+        match self.patterns.is_empty() && self.networks.is_empty() {
             true => format!(
                 "this server may not reach {host} or any other host (outbound.allow is empty)"
             ),
@@ -133,7 +136,7 @@ impl Rules {
     }
 }
 
-impl Place {
+impl UrlPattern {
     fn parse(entry: &str) -> Result<Self, String> {
         let wrong = |what: &str| {
             format!(
@@ -186,18 +189,20 @@ impl Place {
         })
     }
 
-    fn has(&self, asked: &Asked<'_>) -> bool {
+    fn has(&self, requested: &RequestedUrl<'_>) -> bool {
         let default = if self.scheme == "https" { 443 } else { 80 };
-        let host = match (&self.host, &asked.host) {
+        let host = match (&self.host, &requested.host) {
             (Host::EndsWith(end), Host::Named(name)) => name.ends_with(end.as_str()),
             (Host::EndsWith(end), Host::Address(_)) => end.is_empty(),
-            (named, asked) => named == asked,
+            (named, requested) => named == requested,
         };
         let path = match self.is_prefix {
-            true => asked.path.starts_with(&self.path),
-            false => asked.path == self.path,
+            true => requested.path.starts_with(&self.path),
+            false => requested.path == self.path,
         };
-        host && path && self.scheme == asked.scheme && self.port.unwrap_or(default) == asked.port
+        host && path
+            && self.scheme == requested.scheme
+            && self.port.unwrap_or(default) == requested.port
     }
 
     fn trust(&self) -> Trust {
@@ -222,7 +227,7 @@ impl Host {
     }
 }
 
-impl<'u> Asked<'u> {
+impl<'u> RequestedUrl<'u> {
     fn of(url: &'u Uri) -> Result<Self, String> {
         let scheme = url.scheme_str().unwrap_or_default();
         let default = match scheme {

@@ -38,7 +38,7 @@ pub(crate) struct Output {
     media_type: &'static str,
     piece: Vec<u8>,
     /// `None`, like `rest`, if the work is tried at once.
-    first: Option<oneshot::Sender<First>>,
+    first: Option<oneshot::Sender<FirstMessage>>,
     rest: Option<Sender>,
     /// True if the work was tried at once and wrote more than one piece.
     is_long: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Output {
 }
 
 /// The first message from the thread.
-enum First {
+enum FirstMessage {
     Whole(Result<(&'static str, Bytes), HttpError>),
     /// The type and the receiver of all pieces.
     Pieces(&'static str, Receiver),
@@ -69,12 +69,14 @@ pub(crate) async fn answer(
         output.finish(outcome);
     });
     let (media_type, body) = match wait.await.map_err(|_| crashed())? {
-        First::Whole(outcome) => {
+        FirstMessage::Whole(outcome) => {
             guard.disarm();
             let (media_type, whole) = outcome?;
             (media_type, Body::from(whole))
         }
-        First::Pieces(media_type, body) => (media_type, Body::new(Guarded { body, guard })),
+        FirstMessage::Pieces(media_type, body) => {
+            (media_type, Body::new(GuardedBody { body, guard }))
+        }
     };
     Ok(response(media_type, body))
 }
@@ -140,7 +142,7 @@ fn crashed() -> HttpError {
 }
 
 impl Output {
-    fn new(first: Option<oneshot::Sender<First>>, delivery: Delivery) -> Self {
+    fn new(first: Option<oneshot::Sender<FirstMessage>>, delivery: Delivery) -> Self {
         Self {
             media_type: "application/json",
             piece: Vec::with_capacity(FIRST_BYTES),
@@ -173,7 +175,7 @@ impl Output {
             let (sender, receiver) = handover(self.delivery.clone(), &self.runtime);
             self.rest = Some(sender);
             // If the client has gone, the receiver is dropped, and the next piece fails.
-            let _ = first.send(First::Pieces(self.media_type, receiver));
+            let _ = first.send(FirstMessage::Pieces(self.media_type, receiver));
         }
         self.rest.as_ref().expect("it is no try").push(piece)
     }
@@ -189,7 +191,7 @@ impl Output {
             let piece = self.take_piece();
             let whole = outcome.map(|()| (self.media_type, piece));
             // The receiver is gone if the client has gone.
-            let _ = first.send(First::Whole(whole));
+            let _ = first.send(FirstMessage::Whole(whole));
             return;
         }
         let piece = self.take_piece();
@@ -240,13 +242,13 @@ impl Drop for CancelOnDrop {
 }
 
 /// A body that cancels its work when it is dropped. At the end of the body there is nothing left to cancel.
-struct Guarded {
+struct GuardedBody {
     body: Receiver,
     #[expect(dead_code, reason = "held to be dropped")]
     guard: CancelOnDrop,
 }
 
-impl http_body::Body for Guarded {
+impl http_body::Body for GuardedBody {
     type Data = Bytes;
     type Error = io::Error;
 

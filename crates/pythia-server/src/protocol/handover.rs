@@ -73,13 +73,13 @@ impl Delivery {
 /// The state that thread and connection share.
 struct Handover {
     delivery: Delivery,
-    state: Mutex<State>,
+    queue: Mutex<PieceQueue>,
     /// Signals that a piece was read, or that none will be.
     taken: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct PieceQueue {
     /// These come before the pieces in the file.
     pieces: VecDeque<Bytes>,
     kept: VecDeque<SpilledPiece>,
@@ -111,7 +111,7 @@ pub(super) struct Receiver {
 
 /// Result of writing a piece to the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum SpillOutcome {
     Whole,
     /// The file has reached its limit.
     Full,
@@ -123,7 +123,7 @@ enum Kept {
 pub(super) fn handover(delivery: Delivery, runtime: &Handle) -> (Sender, Receiver) {
     let handover = Arc::new(Handover {
         delivery,
-        state: Mutex::default(),
+        queue: Mutex::default(),
         taken: Condvar::new(),
     });
     if handover.delivery.bytes_per_second > 0 {
@@ -164,17 +164,17 @@ impl Handover {
             window,
             ..
         } = self.delivery;
-        let mut state = self.state.lock();
-        if state.is_over {
+        let mut queue = self.queue.lock();
+        if queue.is_over {
             return false;
         }
-        let taken = state.taken_bytes - *before;
-        *before = state.taken_bytes;
-        let has_waited = std::mem::take(&mut state.has_waited) || state.waits.is_some();
+        let taken = queue.taken_bytes - *before;
+        *before = queue.taken_bytes;
+        let has_waited = std::mem::take(&mut queue.has_waited) || queue.waits.is_some();
         if has_waited || taken as f64 >= bytes_per_second as f64 * window.as_secs_f64() {
             return true;
         }
-        drop(state);
+        drop(queue);
         self.give_up(&format!(
             "the client read {taken} bytes in {window:?}, less than {bytes_per_second} bytes per second \
              (limits.answer_rate)"
@@ -188,11 +188,11 @@ impl Handover {
         tracing::warn!(%client, %id, "gave up an answer: {why}");
         self.delivery.metrics.slow_reader();
         self.delivery.cancel.store(true, Ordering::Relaxed);
-        let mut state = self.state.lock();
-        state.over();
-        state.end = Some(Err(io::Error::other(why.to_owned())));
-        state.wake();
-        drop(state);
+        let mut queue = self.queue.lock();
+        queue.over();
+        queue.end = Some(Err(io::Error::other(why.to_owned())));
+        queue.wake();
+        drop(queue);
         self.taken.notify_all();
         if let Some(hangup) = &self.delivery.hangup {
             hangup.hang_up();
@@ -200,7 +200,7 @@ impl Handover {
     }
 }
 
-impl State {
+impl PieceQueue {
     fn has_room(&self) -> bool {
         self.kept.is_empty() && self.pieces.len() < PIECES
     }
@@ -241,8 +241,8 @@ impl Sender {
                 return Ok(());
             }
             let unread_bytes = self.handover.delivery.unread_bytes;
-            match self.keep(&piece, |state| state.file_bytes_max(unread_bytes)) {
-                Kept::Whole => return Ok(()),
+            match self.keep(&piece, |queue| queue.file_bytes_max(unread_bytes)) {
+                SpillOutcome::Whole => return Ok(()),
                 kept => self.park(kept)?,
             }
         }
@@ -255,28 +255,28 @@ impl Sender {
             true => Duration::ZERO,
             false => PATIENCE,
         };
-        let mut state = self.handover.state.lock();
+        let mut queue = self.handover.queue.lock();
         let until = Instant::now() + patience;
-        while !state.is_over && state.kept.is_empty() && !state.has_room() {
+        while !queue.is_over && queue.kept.is_empty() && !queue.has_room() {
             if self
                 .handover
                 .taken
-                .wait_until(&mut state, until)
+                .wait_until(&mut queue, until)
                 .timed_out()
             {
                 break;
             }
         }
-        if state.is_over {
+        if queue.is_over {
             return Err(gone());
         }
-        if !state.has_room() {
+        if !queue.has_room() {
             return Ok(false);
         }
         // The file was read completely: frees its space.
-        state.file = None;
-        state.pieces.push_back(piece.clone());
-        state.wake();
+        queue.file = None;
+        queue.pieces.push_back(piece.clone());
+        queue.wake();
         Ok(true)
     }
 
@@ -286,32 +286,32 @@ impl Sender {
     /// If no more pieces will be read.
     pub(super) fn push_last(&self, piece: Bytes) -> io::Result<()> {
         {
-            let mut state = self.handover.state.lock();
-            if state.is_over {
+            let mut queue = self.handover.queue.lock();
+            if queue.is_over {
                 return Err(gone());
             }
-            if state.kept.is_empty() {
-                state.pieces.push_back(piece);
-                state.wake();
+            if queue.kept.is_empty() {
+                queue.pieces.push_back(piece);
+                queue.wake();
                 return Ok(());
             }
         }
         match self.keep(&piece, |_| u64::MAX) {
-            Kept::Whole => Ok(()),
-            Kept::Full | Kept::Failed => self.push(piece),
+            SpillOutcome::Whole => Ok(()),
+            SpillOutcome::Full | SpillOutcome::Failed => self.push(piece),
         }
     }
 
     /// Appends a piece to the file, if the limit allows it.
-    fn keep(&self, piece: &Bytes, bytes_max: impl Fn(&State) -> u64) -> Kept {
+    fn keep(&self, piece: &Bytes, bytes_max: impl Fn(&PieceQueue) -> u64) -> SpillOutcome {
         let delivery = &self.handover.delivery;
         let (file, most) = {
-            let state = self.handover.state.lock();
-            (state.file.clone(), bytes_max(&state))
+            let queue = self.handover.queue.lock();
+            (queue.file.clone(), bytes_max(&queue))
         };
         let length = file.as_ref().map_or(0, |file| file.len());
         if length + piece.len() as u64 > most {
-            return Kept::Full;
+            return SpillOutcome::Full;
         }
         let written = match file {
             Some(file) => file.append(piece).map(|place| (file, place)),
@@ -322,54 +322,54 @@ impl Sender {
         };
         match written {
             Ok((file, place)) => {
-                let mut state = self.handover.state.lock();
-                if !state.is_over {
-                    state.file = Some(file);
-                    state.kept.push_back(place);
-                    state.wake();
+                let mut queue = self.handover.queue.lock();
+                if !queue.is_over {
+                    queue.file = Some(file);
+                    queue.kept.push_back(place);
+                    queue.wake();
                 }
-                Kept::Whole
+                SpillOutcome::Whole
             }
             Err(error) => {
                 let id = &delivery.id;
                 tracing::debug!(%id, "an answer waits in memory instead of a file: {error}");
-                Kept::Failed
+                SpillOutcome::Failed
             }
         }
     }
 
     /// Waits without a turn until there is room in memory, or in the file if that was only full.
-    fn park(&self, kept: Kept) -> io::Result<()> {
+    fn park(&self, kept: SpillOutcome) -> io::Result<()> {
         let delivery = &self.handover.delivery;
         let Ok(parked) = delivery.slot.pause() else {
             let why = "too many answers wait for slow clients";
             self.handover.give_up(why);
             return Err(gone());
         };
-        let mut state = self.handover.state.lock();
+        let mut queue = self.handover.queue.lock();
         loop {
-            if state.is_over || delivery.cancel.load(Ordering::Relaxed) {
+            if queue.is_over || delivery.cancel.load(Ordering::Relaxed) {
                 return Err(gone());
             }
             if delivery.is_late() {
                 return Err(io::Error::other(QueryError::Timeout));
             }
-            let length = state.file.as_ref().map_or(0, |file| file.len());
-            let may_grow = length + STEP_BYTES <= state.file_bytes_max(delivery.unread_bytes);
-            let may_grow = may_grow && kept == Kept::Full && !state.kept.is_empty();
-            if state.has_room() || may_grow {
+            let length = queue.file.as_ref().map_or(0, |file| file.len());
+            let may_grow = length + STEP_BYTES <= queue.file_bytes_max(delivery.unread_bytes);
+            let may_grow = may_grow && kept == SpillOutcome::Full && !queue.kept.is_empty();
+            if queue.has_room() || may_grow {
                 break;
             }
-            self.handover.taken.wait_for(&mut state, LOOK);
+            self.handover.taken.wait_for(&mut queue, LOOK);
         }
-        drop(state);
+        drop(queue);
         delivery.slot.resume(parked, &self.runtime);
         Ok(())
     }
 
     /// Sets the outcome of the work: the answer is complete, or is to be cut.
     pub(super) fn finish(self, outcome: io::Result<()>) {
-        self.handover.state.lock().end.get_or_insert(outcome);
+        self.handover.queue.lock().end.get_or_insert(outcome);
     }
 }
 
@@ -377,35 +377,35 @@ impl Drop for Sender {
     fn drop(&mut self) {
         // The work has ended, perhaps by a panic.
         self.handover.delivery.slot.release();
-        let mut state = self.handover.state.lock();
+        let mut queue = self.handover.queue.lock();
         let unfinished = || Err(io::Error::other("the answer was not finished"));
-        state.end.get_or_insert_with(unfinished);
-        state.wake();
+        queue.end.get_or_insert_with(unfinished);
+        queue.wake();
     }
 }
 
 impl Receiver {
     /// Returns the next piece in memory, or begins to read one from the file, or waits.
     fn next(&mut self, context: &Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        let mut state = self.handover.state.lock();
-        if let Some(piece) = state.pieces.pop_front() {
-            state.taken_bytes += piece.len() as u64;
+        let mut queue = self.handover.queue.lock();
+        if let Some(piece) = queue.pieces.pop_front() {
+            queue.taken_bytes += piece.len() as u64;
             self.handover.taken.notify_one();
             return Poll::Ready(Some(Ok(piece)));
         }
-        if let (Some(place), Some(file)) = (state.kept.pop_front(), state.file.clone()) {
+        if let (Some(place), Some(file)) = (queue.kept.pop_front(), queue.file.clone()) {
             self.handover.taken.notify_one();
             self.reading = Some(tokio::task::spawn_blocking(move || file.read(place)));
             return Poll::Pending;
         }
-        match state.end.take() {
+        match queue.end.take() {
             Some(outcome) => {
                 self.has_ended = true;
                 Poll::Ready(outcome.err().map(Err))
             }
             None => {
-                state.has_waited = true;
-                state.waits = Some(context.waker().clone());
+                queue.has_waited = true;
+                queue.waits = Some(context.waker().clone());
                 Poll::Pending
             }
         }
@@ -422,7 +422,7 @@ impl Receiver {
             .map_err(io::Error::other)
             .and_then(|read| read.map_err(io::Error::other));
         if let Ok(bytes) = &read {
-            self.handover.state.lock().taken_bytes += bytes.len() as u64;
+            self.handover.queue.lock().taken_bytes += bytes.len() as u64;
         }
         Poll::Ready(read.map(Bytes::from))
     }
@@ -465,7 +465,7 @@ impl http_body::Body for Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.handover.state.lock().over();
+        self.handover.queue.lock().over();
         self.handover.taken.notify_all();
     }
 }

@@ -20,10 +20,10 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use zstd::stream::raw::{DParameter, Decoder, Operation};
 
 use super::error::HttpError;
-use super::receive::{Pace, Share};
+use super::receive::{MemoryShare, Pace};
 use crate::admission::Client;
+use crate::context::ServerContext;
 use crate::exchange::Peer;
-use crate::state::State;
 
 /// Limit on the window: 2^23 bytes = 8 MiB, the most that a sender may assume (RFC 9659, section 3).
 const WINDOW_LOG_MAX: u32 = 23;
@@ -40,7 +40,7 @@ const PIECE_BYTES: usize = 64 << 10;
 /// Gives handlers the decompressed text of zstd bodies. Reads nothing before a handler asks for it, after
 /// authentication.
 pub(super) async fn zstd_bodies(
-    Shared(state): Shared<Arc<State>>,
+    Shared(context): Shared<Arc<ServerContext>>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -52,7 +52,7 @@ pub(super) async fn zstd_bodies(
     parts.headers.remove(CONTENT_ENCODING);
     parts.headers.remove(CONTENT_LENGTH);
     let Peer { address, .. } = *parts.extensions.get().expect("set where it is received");
-    match Inflating::new(&state, Client::Address(address), body) {
+    match Inflating::new(&context, Client::Address(address), body) {
         Ok(inflating) => {
             let pieces = try_unfold(inflating, |inflating| {
                 inflating.next().map_err(BoxError::from)
@@ -66,7 +66,7 @@ pub(super) async fn zstd_bodies(
 
 /// A body that is being decompressed.
 struct Inflating {
-    state: Arc<State>,
+    context: Arc<ServerContext>,
     client: Client,
     body: Body,
     /// The rate of the compressed body; the decompressed text may come at any rate.
@@ -79,19 +79,19 @@ struct Inflating {
     /// True if the decoder may have more output without more input.
     is_full: bool,
     /// The memory for the largest window so far.
-    window: Option<Share>,
+    window: Option<MemoryShare>,
 }
 
 impl Inflating {
-    fn new(state: &Arc<State>, client: Client, body: Body) -> Result<Self, HttpError> {
+    fn new(context: &Arc<ServerContext>, client: Client, body: Body) -> Result<Self, HttpError> {
         let mut decoder = Decoder::new().map_err(|error| fault(&error))?;
         let limit = DParameter::WindowLogMax(WINDOW_LOG_MAX);
         decoder
             .set_parameter(limit)
             .map_err(|error| fault(&error))?;
-        let stall = state.settings().config.limits.stall_time;
+        let stall = context.settings().config.limits.stall_time;
         Ok(Self {
-            state: Arc::clone(state),
+            context: Arc::clone(context),
             client,
             body,
             pace: Pace::new(stall),
@@ -158,7 +158,7 @@ impl Inflating {
             return Err(HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, message));
         }
         let bytes = (1 << window_log) + 2 * PIECE_BYTES;
-        let receiving = &self.state.receiving;
+        let receiving = &self.context.receiving;
         if bytes > receiving.bytes_per_client_max() {
             let message = format!(
                 "the body's zstd frame needs {bytes} bytes to be decompressed, more than half of \
@@ -166,7 +166,7 @@ impl Inflating {
             );
             return Err(HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, message));
         }
-        let held = self.window.as_ref().map_or(0, Share::bytes);
+        let held = self.window.as_ref().map_or(0, MemoryShare::bytes);
         if bytes > held {
             let more = receiving.take(&self.client, bytes - held)?;
             match &mut self.window {

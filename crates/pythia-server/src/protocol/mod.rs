@@ -31,9 +31,9 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
 
 use crate::config::Config;
+use crate::context::ServerContext;
 use crate::exchange::{Caller, Exchange, Peer, QUERY_ID};
 use crate::operate::record::Record;
-use crate::state::State;
 use crate::{explore, operate, page};
 use error::HttpError;
 use parameters::Parameters;
@@ -43,17 +43,17 @@ const COMPRESSED_BYTES: u64 = 1024;
 
 /// The URI that a request was sent to. Routes below a dataset's name see only the rest of the path.
 #[derive(Clone)]
-struct Sent(Uri);
+struct RequestUri(Uri);
 
 /// The service that answers all requests.
 #[derive(Clone)]
 pub(crate) struct Service {
-    state: Arc<State>,
+    context: Arc<ServerContext>,
     router: Router,
 }
 
 impl Service {
-    pub(crate) fn new(state: Arc<State>) -> Self {
+    pub(crate) fn new(context: Arc<ServerContext>) -> Self {
         let router = Router::new()
             .merge(of_dataset())
             .nest("/{dataset}", of_dataset())
@@ -64,15 +64,18 @@ impl Service {
             .fallback(nothing)
             .layer(CompressionLayer::new().compress_when(SizeAbove::new(COMPRESSED_BYTES)))
             .layer(RequestDecompressionLayer::new().no_zstd())
-            .layer(from_fn_with_state(Arc::clone(&state), inflate::zstd_bodies))
-            .layer(cors(&state))
-            .with_state(Arc::clone(&state));
-        Self { state, router }
+            .layer(from_fn_with_state(
+                Arc::clone(&context),
+                inflate::zstd_bodies,
+            ))
+            .layer(cors(&context))
+            .with_state(Arc::clone(&context));
+        Self { context, router }
     }
 
     /// Answers a request from an address. Errors become answers too.
     pub(crate) async fn answer(&self, mut request: Request, peer: Peer) -> Response {
-        let settings = self.state.settings();
+        let settings = self.context.settings();
         let config = &settings.config;
         let address = config
             .trusted_proxies
@@ -83,7 +86,7 @@ impl Service {
         let response = match admissible(&request, config) {
             Err(refusal) => refusal.into_response(),
             Ok(()) => {
-                let sent = Sent(request.uri().clone());
+                let sent = RequestUri(request.uri().clone());
                 request.extensions_mut().insert(sent);
                 request.extensions_mut().insert(Peer { address, ..peer });
                 request.extensions_mut().insert(Arc::clone(&record));
@@ -118,12 +121,12 @@ impl Service {
         }
         let nosniff = HeaderValue::from_static("nosniff");
         headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, nosniff);
-        operate::recorded(response, record, &self.state)
+        operate::recorded(response, record, &self.context)
     }
 }
 
 /// Returns the routes of a dataset.
-fn of_dataset() -> Router<Arc<State>> {
+fn of_dataset() -> Router<Arc<ServerContext>> {
     Router::new()
         .route("/query", any(query::query))
         .route("/update", any(update::update))
@@ -202,8 +205,8 @@ async fn nothing(_caller: Caller, uri: Uri) -> HttpError {
 }
 
 /// Lets pages of the configured origins read answers.
-fn cors(state: &Arc<State>) -> CorsLayer {
-    let state = Arc::clone(state);
+fn cors(context: &Arc<ServerContext>) -> CorsLayer {
+    let context = Arc::clone(context);
     let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "QUERY"];
     let methods = methods.map(|method| Method::from_bytes(method.as_bytes()).expect("a method"));
     let exposed = [QUERY_ID, "pythia-commit", "retry-after", "location", "etag"];
@@ -213,7 +216,7 @@ fn cors(state: &Arc<State>) -> CorsLayer {
         .expose_headers(exposed.map(http::HeaderName::from_static))
         .max_age(std::time::Duration::from_secs(3600))
         .allow_origin(AllowOrigin::predicate(move |origin, _| {
-            let settings = state.settings();
+            let settings = context.settings();
             let origins = &settings.config.cors_origins;
             origins
                 .iter()
@@ -259,7 +262,7 @@ fn media_type_of(headers: &HeaderMap) -> Result<Option<String>, HttpError> {
 /// Returns the IRI that a request was sent to, without the query string. It is the base of relative IRIs (SPARQL
 /// 1.1 Query §4.1.1.2).
 pub(crate) fn base_of(parts: &Parts) -> Option<String> {
-    let Sent(uri) = parts.extensions.get()?;
+    let RequestUri(uri) = parts.extensions.get()?;
     let host = match uri.authority() {
         Some(authority) => authority.as_str(),
         None => parts.headers.get(HOST)?.to_str().ok()?,

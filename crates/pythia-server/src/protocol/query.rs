@@ -17,7 +17,7 @@ use super::error::HttpError;
 use super::media_type_of;
 use super::negotiate::{GRAPHS, TABLES, negotiate};
 use super::parameters::{Parameters, RequestLimits};
-use super::receive::{self, Received};
+use super::receive::{self, ReceivedBytes};
 use crate::exchange::{Exchange, Turn};
 
 /// Methods that a query may use.
@@ -69,8 +69,8 @@ enum Explain {
 }
 
 /// A query with all its parameters.
-struct Asked {
-    text: Received,
+struct QueryRequest {
+    text: ReceivedBytes,
     base: Option<String>,
     default_graphs: Vec<NamedNode>,
     named_graphs: Vec<NamedNode>,
@@ -87,9 +87,9 @@ pub(crate) async fn run(
     exchange: Exchange,
     parts: &Parts,
     parameters: Parameters,
-    text: Received,
+    text: ReceivedBytes,
 ) -> Result<Response, HttpError> {
-    let asked = Asked {
+    let asked = QueryRequest {
         base: super::base_of(parts),
         default_graphs: parameters.iris("default-graph-uri")?,
         named_graphs: parameters.iris("named-graph-uri")?,
@@ -138,7 +138,7 @@ fn format(parameters: &Parameters, has_accept: bool) -> Result<Option<ResultForm
     }
 }
 
-impl Asked {
+impl QueryRequest {
     /// Returns whether the query may take less time than waking a thread. Long queries do not, nor those with
     /// SERVICE, which an escape might hide.
     fn may_be_quick(&self) -> bool {

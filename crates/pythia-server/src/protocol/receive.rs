@@ -22,26 +22,26 @@ use crate::exchange::Caller;
 /// No client may hold more of it than is left for the others. So some is always left, however many clients send
 /// bodies that do not end.
 #[derive(Debug)]
-pub(crate) struct Receiving {
+pub(crate) struct ReceiveMemory {
     bytes: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<MemoryInUse>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct MemoryInUse {
     bytes: usize,
     by_client: HashMap<Client, usize>,
 }
 
 /// A part of that memory. It belongs to one client until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
-    of: Arc<Receiving>,
+pub(crate) struct MemoryShare {
+    of: Arc<ReceiveMemory>,
     client: Client,
     bytes: usize,
 }
 
-impl Receiving {
+impl ReceiveMemory {
     pub(crate) fn new(bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             bytes,
@@ -62,7 +62,7 @@ impl Receiving {
         self: &Arc<Self>,
         client: &Client,
         bytes: usize,
-    ) -> Result<Share, HttpError> {
+    ) -> Result<MemoryShare, HttpError> {
         let client = client.in_turn();
         let mut taken = self.taken.lock();
         let of_client = taken.by_client.get(&client).copied().unwrap_or(0);
@@ -76,7 +76,7 @@ impl Receiving {
         }
         taken.bytes += bytes;
         taken.by_client.insert(client.clone(), of_client + bytes);
-        Ok(Share {
+        Ok(MemoryShare {
             of: Arc::clone(self),
             client,
             bytes,
@@ -84,7 +84,7 @@ impl Receiving {
     }
 }
 
-impl Share {
+impl MemoryShare {
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -96,7 +96,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for MemoryShare {
     fn drop(&mut self) {
         let mut taken = self.of.taken.lock();
         taken.bytes -= self.bytes;
@@ -111,12 +111,12 @@ impl Drop for Share {
 
 /// Received bytes, with their share of the memory.
 #[derive(Clone)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedBytes {
     pub(crate) bytes: Bytes,
-    share: Option<Arc<Share>>,
+    share: Option<Arc<MemoryShare>>,
 }
 
-impl Received {
+impl ReceivedBytes {
     /// Returns the bytes as text.
     pub(crate) fn text(&self) -> Result<&str, HttpError> {
         std::str::from_utf8(&self.bytes).map_err(|error| {
@@ -134,7 +134,7 @@ impl Received {
     }
 }
 
-impl From<String> for Received {
+impl From<String> for ReceivedBytes {
     fn from(text: String) -> Self {
         Self {
             bytes: text.into(),
@@ -144,31 +144,35 @@ impl From<String> for Received {
 }
 
 /// A body after its first bytes were read.
-pub(crate) enum Short {
-    Whole(Received),
+pub(crate) enum BodyStart {
+    Whole(ReceivedBytes),
     /// The beginning, and the rest.
     Longer(Bytes, Body),
 }
 
 /// Receives the text of a query or update, or a form.
-pub(crate) async fn whole(caller: &Caller, body: Body) -> Result<Received, HttpError> {
+pub(crate) async fn whole(caller: &Caller, body: Body) -> Result<ReceivedBytes, HttpError> {
     let most = caller.settings.config.limits.text_bytes;
     match short(caller, body, usize::try_from(most).unwrap_or(usize::MAX)).await? {
-        Short::Whole(received) => Ok(received),
-        Short::Longer(..) => Err(too_large(most, "limits.text_size")),
+        BodyStart::Whole(received) => Ok(received),
+        BodyStart::Longer(..) => Err(too_large(most, "limits.text_size")),
     }
 }
 
 /// Receives a body if it has at most this many bytes.
-pub(crate) async fn short(caller: &Caller, body: Body, most: usize) -> Result<Short, HttpError> {
+pub(crate) async fn short(
+    caller: &Caller,
+    body: Body,
+    most: usize,
+) -> Result<BodyStart, HttpError> {
     let mut pace = Pace::new(caller.settings.config.limits.stall_time);
     let mut body = body;
     // Reserves the announced length, so that nothing is moved later. Untouched pages take no memory.
     let length = HttpBody::size_hint(&body).exact().unwrap_or(0);
     let fitting = usize::try_from(length).map_or(0, |length| length.min(most));
     let mut bytes: Vec<u8> = Vec::with_capacity(fitting);
-    let (receiving, client) = (&caller.state.receiving, caller.client());
-    let mut share: Option<Share> = None;
+    let (receiving, client) = (&caller.context.receiving, caller.client());
+    let mut share: Option<MemoryShare> = None;
     while let Some(piece) = pace.next(&mut body).await? {
         let more = receiving.take(&client, piece.len())?;
         match &mut share {
@@ -177,10 +181,10 @@ pub(crate) async fn short(caller: &Caller, body: Body, most: usize) -> Result<Sh
         }
         bytes.extend_from_slice(&piece);
         if bytes.len() > most {
-            return Ok(Short::Longer(bytes.into(), body));
+            return Ok(BodyStart::Longer(bytes.into(), body));
         }
     }
-    Ok(Short::Whole(Received {
+    Ok(BodyStart::Whole(ReceivedBytes {
         bytes: bytes.into(),
         share: share.map(Arc::new),
     }))
@@ -339,7 +343,7 @@ mod tests {
 
     #[test]
     fn no_client_has_more_of_the_memory_than_is_left_for_others() {
-        let receiving = Receiving::new(1000);
+        let receiving = ReceiveMemory::new(1000);
         let mut of_a = receiving.take(&user("a"), 400).unwrap();
         of_a.merge(receiving.take(&user("a"), 100).unwrap());
         assert_eq!(of_a.bytes(), 500);

@@ -15,7 +15,7 @@ use super::answer;
 use super::error::HttpError;
 use super::media_type_of;
 use super::parameters::Parameters;
-use super::receive::{self, Received};
+use super::receive::{self, ReceivedBytes};
 use crate::exchange::Exchange;
 
 /// Header of updates: several updates with the same key are done once. Draft of the IETF's HTTPAPI group.
@@ -57,7 +57,7 @@ pub(crate) async fn run(
     exchange: Exchange,
     parts: &Parts,
     parameters: Parameters,
-    text: Received,
+    text: ReceivedBytes,
 ) -> Result<Response, HttpError> {
     let base = super::base_of(parts);
     let default = parameters.iris("using-graph-uri")?;

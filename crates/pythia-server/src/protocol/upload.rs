@@ -19,7 +19,7 @@ use pythia::{
 
 use super::error::HttpError;
 use super::graph_store::Target;
-use super::receive::{BodyReader, Failure, Received};
+use super::receive::{BodyReader, Failure, ReceivedBytes};
 use super::{base_of, receive, update};
 use crate::exchange::{Caller, Exchange, Turn};
 
@@ -33,17 +33,17 @@ const NAME: &str = "body";
 
 /// The received data.
 pub(super) struct Upload {
-    files: Vec<File>,
+    files: Vec<UploadedFile>,
     base: Option<String>,
 }
 
-struct File {
+struct UploadedFile {
     format: RdfFormat,
-    content: Content,
+    content: UploadedContent,
 }
 
-enum Content {
-    Kept(Received),
+enum UploadedContent {
+    Kept(ReceivedBytes),
     Stream(Mutex<Option<BodyReader>>, Failure),
 }
 
@@ -59,14 +59,14 @@ impl Upload {
             None => files_of_form(caller, parts, body).await?,
             Some(format) => {
                 let content = match receive::short(caller, body, KEPT_BYTES).await? {
-                    receive::Short::Whole(received) => Content::Kept(received),
-                    receive::Short::Longer(begun, rest) => {
+                    receive::BodyStart::Whole(received) => UploadedContent::Kept(received),
+                    receive::BodyStart::Longer(begun, rest) => {
                         let reader = BodyReader::new(caller, begun, rest);
                         let failure = reader.failure();
-                        Content::Stream(Mutex::new(Some(reader)), failure)
+                        UploadedContent::Stream(Mutex::new(Some(reader)), failure)
                     }
                 };
-                vec![File { format, content }]
+                vec![UploadedFile { format, content }]
             }
         };
         Ok(Self {
@@ -77,7 +77,7 @@ impl Upload {
 
     /// Returns whether a file is received while it is parsed.
     pub(super) fn is_long(&self) -> bool {
-        let is_long = |file: &File| matches!(file.content, Content::Stream(..));
+        let is_long = |file: &UploadedFile| matches!(file.content, UploadedContent::Stream(..));
         self.files.iter().any(is_long)
     }
 
@@ -128,7 +128,7 @@ impl Upload {
         }
         let update = Update::parse(&text, None)?;
         let base = self.base(target);
-        let upload = Arc::new(Opened { upload: self, base });
+        let upload = Arc::new(UploadedFiles { upload: self, base });
         let options = UpdateOptions {
             load: Some(Arc::clone(&upload) as Arc<dyn LoadHandler>),
             ..exchange.update_options(turn, &exchange.limits)
@@ -150,8 +150,8 @@ impl Upload {
     /// Returns why a body could not be read to its end.
     fn failure(&self) -> Option<HttpError> {
         self.files.iter().find_map(|file| match &file.content {
-            Content::Kept(_) => None,
-            Content::Stream(_, failure) => failure.lock().clone(),
+            UploadedContent::Kept(_) => None,
+            UploadedContent::Stream(_, failure) => failure.lock().clone(),
         })
     }
 }
@@ -184,11 +184,11 @@ fn spent(_: &SourceError) -> HttpError {
     )
 }
 
-impl File {
+impl UploadedFile {
     fn open(&self) -> Result<Source, SourceError> {
         let reader: Box<dyn Read + Send> = match &self.content {
-            Content::Kept(received) => Box::new(Cursor::new(received.bytes.clone())),
-            Content::Stream(reader, failure) => match reader.lock().take() {
+            UploadedContent::Kept(received) => Box::new(Cursor::new(received.bytes.clone())),
+            UploadedContent::Stream(reader, failure) => match reader.lock().take() {
                 Some(reader) => Box::new(reader),
                 None => {
                     let error = SourceError("the body was read before".to_owned());
@@ -204,12 +204,12 @@ impl File {
 }
 
 /// Gives the uploaded files to the LOADs of an update.
-struct Opened {
+struct UploadedFiles {
     upload: Upload,
     base: Option<String>,
 }
 
-impl LoadHandler for Opened {
+impl LoadHandler for UploadedFiles {
     fn open(&self, iri: &NamedNode, _deadline: Option<Instant>) -> Result<Source, SourceError> {
         let number = iri.as_str().rsplit(':').next();
         let number = number.and_then(|number| number.parse::<usize>().ok());
@@ -219,14 +219,18 @@ impl LoadHandler for Opened {
     }
 }
 
-impl fmt::Debug for Opened {
+impl fmt::Debug for UploadedFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Opened")
     }
 }
 
 /// Receives the files of a form (`multipart/form-data`), each in its own format.
-async fn files_of_form(caller: &Caller, parts: &Parts, body: Body) -> Result<Vec<File>, HttpError> {
+async fn files_of_form(
+    caller: &Caller,
+    parts: &Parts,
+    body: Body,
+) -> Result<Vec<UploadedFile>, HttpError> {
     let broken = |error: multer::Error| HttpError::bad_request(format!("the form: {error}"));
     let media_type = parts.headers.get(CONTENT_TYPE);
     let media_type = media_type.and_then(|value| value.to_str().ok());
@@ -248,8 +252,8 @@ async fn files_of_form(caller: &Caller, parts: &Parts, body: Body) -> Result<Vec
             )
         })?;
         let bytes = field.bytes().await.map_err(broken)?;
-        let content = Content::Kept(received.part(bytes));
-        files.push(File { format, content });
+        let content = UploadedContent::Kept(received.part(bytes));
+        files.push(UploadedFile { format, content });
     }
     match files.is_empty() {
         true => Err(HttpError::bad_request("the form has no files")),

@@ -11,7 +11,7 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 
 use crate::faults::copy_folder;
-use crate::faults::store::Home;
+use crate::faults::store::StoreFolder;
 
 /// Bytes of a block of log files and pages.
 const BLOCK_BYTES: usize = 4096;
@@ -74,7 +74,7 @@ const OF_FOLDERS: [Kind; 3] = [Kind::Remove, Kind::EmptyFolder, Kind::Foreign];
 
 impl Damage {
     /// Draws a target and a kind of damage: mostly files of the log, the newest of them more than others.
-    pub(super) fn draw(home: &Home, random: &mut SmallRng) -> Result<Self> {
+    pub(super) fn draw(home: &StoreFolder, random: &mut SmallRng) -> Result<Self> {
         let mut files = Vec::new();
         let mut folders = Vec::new();
         list(home.folder(), Path::new(""), &mut files, &mut folders)?;
@@ -149,7 +149,7 @@ impl Damage {
     }
 
     /// Returns the path of the damaged file or folder.
-    pub(super) fn place(&self, home: &Home) -> PathBuf {
+    pub(super) fn place(&self, home: &StoreFolder) -> PathBuf {
         home.folder().join(&self.path)
     }
 
@@ -161,8 +161,8 @@ impl Damage {
     /// Inflicts the damage. A file or folder that the other store lacks is removed.
     pub(super) fn inflict(
         &self,
-        home: &Home,
-        other: Option<&Home>,
+        home: &StoreFolder,
+        other: Option<&StoreFolder>,
         random: &mut SmallRng,
     ) -> Result<()> {
         let path = self.place(home);

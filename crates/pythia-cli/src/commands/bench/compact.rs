@@ -33,7 +33,7 @@ pub(super) struct Compact {
 
     /// Positions of the new terms
     #[arg(long, value_delimiter = ',', default_value = "behind,spread,crowded")]
-    places: Vec<Place>,
+    places: Vec<NewTerms>,
 
     /// Memory for the page cache
     #[arg(long, value_parser = bytes, default_value = "256M")]
@@ -45,18 +45,18 @@ pub(super) struct Compact {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Place {
+enum NewTerms {
     Behind,
     Spread,
     Crowded,
 }
 
-impl From<Place> for compact::Place {
-    fn from(place: Place) -> Self {
+impl From<NewTerms> for compact::NewTerms {
+    fn from(place: NewTerms) -> Self {
         match place {
-            Place::Behind => Self::Behind,
-            Place::Spread => Self::Spread,
-            Place::Crowded => Self::Crowded,
+            NewTerms::Behind => Self::Behind,
+            NewTerms::Spread => Self::Spread,
+            NewTerms::Crowded => Self::Crowded,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::exit::UsageError;
 
 /// The rounds of a campaign to run, and their folder.
 #[derive(Args)]
-struct Which {
+struct RoundArguments {
     /// Folder to write to, on the device that is to be tested
     #[arg(long, default_value = ".", value_name = "DIR")]
     folder: PathBuf,
@@ -29,7 +29,7 @@ struct Which {
     jobs: Option<usize>,
 }
 
-impl Which {
+impl RoundArguments {
     fn run(&self, command: &str, campaign: &impl Campaign, count: u64) -> Result<()> {
         let rounds = self.rounds(count)?;
         let (from, seed) = (rounds.from, rounds.seed);
@@ -89,7 +89,7 @@ fn this_program() -> Result<PathBuf> {
 #[command(verbatim_doc_comment)]
 pub(super) struct Kills {
     #[command(flatten)]
-    which: Which,
+    which: RoundArguments,
 
     /// Number of kills
     #[arg(long, default_value_t = 100)]
@@ -141,7 +141,7 @@ impl Kills {
 #[command(verbatim_doc_comment)]
 pub(super) struct PowerCuts {
     #[command(flatten)]
-    which: Which,
+    which: RoundArguments,
 
     /// Number of devices. The power of each is cut up to four times
     #[arg(long, default_value_t = 100)]
@@ -167,7 +167,7 @@ impl PowerCuts {
 #[command(verbatim_doc_comment)]
 pub(super) struct Syscalls {
     #[command(flatten)]
-    which: Which,
+    which: RoundArguments,
 
     /// Number of calls that fail [default: each call once]
     #[arg(long)]
@@ -204,7 +204,7 @@ impl Syscalls {
 #[command(verbatim_doc_comment)]
 pub(super) struct Damages {
     #[command(flatten)]
-    which: Which,
+    which: RoundArguments,
 
     /// Number of stores, each damaged once
     #[arg(long, default_value_t = 100)]

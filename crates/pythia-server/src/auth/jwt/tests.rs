@@ -110,7 +110,7 @@ fn tokens_are_believed_if_all_of_them_is_right() {
     let path = folder.path().join("keys.json");
     let (es, ed) = (es256("one"), ed25519("two"));
     write(&path, &[&es, &ed]);
-    let signed = Signed::new(&config(&path)).expect("right");
+    let signed = SignedTokens::new(&config(&path)).expect("right");
     for signer in [&es, &ed] {
         let claims = signed.check(&signer.sign(&good())).expect("believed");
         assert_eq!(claims.user, "ada");
@@ -166,7 +166,7 @@ fn tokens_signed_with_rsa_are_believed() {
     let check = |modulus: &str, token: &str| {
         let key = json!({ "kty": "RSA", "kid": "rsa", "n": modulus, "e": "AQAB" });
         std::fs::write(&path, json!({ "keys": [key] }).to_string()).expect("written");
-        let signed = Signed::new(&config(&path)).expect("right");
+        let signed = SignedTokens::new(&config(&path)).expect("right");
         signed.check(token).map(|claims| claims.user)
     };
     assert_eq!(check(RSA_MODULUS, RSA_TOKEN).as_deref(), Ok("ada"));
@@ -193,7 +193,7 @@ fn keys_of_the_wrong_length_check_nothing() {
     es.jwk["x"] = json!("AQAB");
     ed.jwk["x"] = json!("AQAB");
     write(&path, &[&es, &ed]);
-    let signed = Signed::new(&config(&path)).expect("right");
+    let signed = SignedTokens::new(&config(&path)).expect("right");
     for signer in [&es, &ed] {
         let error = signed.check(&signer.sign(&good())).err();
         assert_eq!(error, Some("the token's signature is wrong"));
@@ -250,7 +250,7 @@ fn forged_algorithms_are_refused() {
     let path = folder.path().join("keys.json");
     let es = es256("one");
     write(&path, &[&es]);
-    let signed = Signed::new(&config(&path)).expect("right");
+    let signed = SignedTokens::new(&config(&path)).expect("right");
     let unsigned = token(&json!({ "alg": "none" }), &good(), |_| Vec::new());
     assert!(signed.check(&unsigned).is_err());
     let secret = es.jwk["x"].as_str().expect("text").as_bytes();
@@ -275,7 +275,7 @@ fn a_changed_file_is_read_again_and_a_broken_one_changes_nothing() {
     let path = folder.path().join("keys.json");
     let (old, new) = (es256("old"), ed25519("new"));
     write(&path, &[&old]);
-    let signed = Signed::new(&config(&path)).expect("right");
+    let signed = SignedTokens::new(&config(&path)).expect("right");
     let later = || signed.keys.write().looked -= 2 * LOOK_AFTER;
     write(&path, &[&new]);
     assert!(
@@ -297,7 +297,7 @@ fn a_changed_file_is_read_again_and_a_broken_one_changes_nothing() {
 fn configurations_that_believe_too_much_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("keys.json");
-    let told = |config: &JwtConfig| Signed::new(config).expect_err("refused");
+    let told = |config: &JwtConfig| SignedTokens::new(config).expect_err("refused");
     assert!(told(&config(&path)).contains("keys.json"));
     let secret = json!({ "keys": [{ "kty": "oct", "k": "c2VjcmV0" }] });
     std::fs::write(&path, secret.to_string()).expect("written");

@@ -11,32 +11,32 @@ use prometheus_client::registry::Registry;
 use pythia::{ChangesReport, NextStep, Usage};
 
 use super::{BOUNDS_US, Counts, Histogram, OPERATIONS, Process, STATUSES, ShedReason};
-use crate::state::{Dataset, State};
+use crate::context::{Dataset, ServerContext};
 
 /// The media type of OpenMetrics.
 pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Renders all metrics of a server. Reads sizes of files, but no pages of stores.
-pub(crate) fn render(state: &Arc<State>) -> String {
+pub(crate) fn render(context: &Arc<ServerContext>) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(All(Arc::clone(state))));
+    registry.register_collector(Box::new(ServerMetrics(Arc::clone(context))));
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry)
         .expect("a string takes any text");
     text
 }
 
-struct All(Arc<State>);
+struct ServerMetrics(Arc<ServerContext>);
 
-impl fmt::Debug for All {
+impl fmt::Debug for ServerMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("All").finish_non_exhaustive()
     }
 }
 
-impl Collector for All {
+impl Collector for ServerMetrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut page = Page(encoder);
+        let mut page = MetricsPage(encoder);
         page.requests(&self.0)?;
         page.server(&self.0)?;
         page.datasets(&self.0)?;
@@ -47,9 +47,9 @@ impl Collector for All {
 /// A label's name and value.
 type Label<'l> = (&'static str, &'l str);
 
-struct Page<'e>(DescriptorEncoder<'e>);
+struct MetricsPage<'e>(DescriptorEncoder<'e>);
 
-impl Page<'_> {
+impl MetricsPage<'_> {
     /// Writes one metric with all its values.
     fn family<'v, L: AsRef<[Label<'v>]>, T>(
         &mut self,
@@ -110,8 +110,8 @@ impl Page<'_> {
     }
 
     /// Writes the metrics of requests.
-    fn requests(&mut self, state: &State) -> fmt::Result {
-        let metrics = &state.operations.metrics;
+    fn requests(&mut self, context: &ServerContext) -> fmt::Result {
+        let metrics = &context.operations.metrics;
         let datasets = metrics.datasets.read().clone();
         let of_datasets = datasets.iter().map(|(name, counts)| (&**name, &**counts));
         let all: Vec<(&str, &Counts)> = of_datasets.chain([("", &metrics.server)]).collect();
@@ -184,8 +184,8 @@ impl Page<'_> {
     }
 
     /// Writes the metrics of the server as a whole.
-    fn server(&mut self, state: &State) -> fmt::Result {
-        let metrics = &state.operations.metrics;
+    fn server(&mut self, context: &ServerContext) -> fmt::Result {
+        let metrics = &context.operations.metrics;
         let shed = ShedReason::ALL.map(|reason| {
             let count = metrics.shed[reason as usize].load(Relaxed);
             ([("reason", reason.name())], count)
@@ -194,7 +194,7 @@ impl Page<'_> {
             ("pythia_requests_shed", "Requests refused before they ran"),
             shed,
         )?;
-        let (running, waiting) = state.admission.load();
+        let (running, waiting) = context.admission.load();
         self.gauge(
             "pythia_requests_running",
             "Queries and updates that are running",
@@ -208,7 +208,7 @@ impl Page<'_> {
         self.gauge(
             "pythia_answers_parked",
             "Answers that wait for their clients before they are computed further",
-            state.admission.parked() as u64,
+            context.admission.parked() as u64,
         )?;
         self.counter(
             "pythia_answers_given_up",
@@ -233,7 +233,7 @@ impl Page<'_> {
         self.gauge(
             "pythia_stopping",
             "1 once the server was asked to stop",
-            u64::from(state.is_draining()),
+            u64::from(context.is_draining()),
         )?;
         self.gauges(
             ("pythia_build", "Version of the program, always 1"),
@@ -242,8 +242,8 @@ impl Page<'_> {
     }
 
     /// Writes the metrics of the stores.
-    fn datasets(&mut self, state: &State) -> fmt::Result {
-        let datasets = state.datasets();
+    fn datasets(&mut self, context: &ServerContext) -> fmt::Result {
+        let datasets = context.datasets();
         let all: Vec<Sample> = datasets.by_name.values().map(Sample::of).collect();
         for (is_counter, what, value) in Sample::VALUES {
             let values = all

@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use super::*;
 use crate::admission::Admission;
 use crate::config::{DatasetConfig, Limits};
-use crate::state::Dataset;
+use crate::context::Dataset;
 
 /// Size of a piece, in bytes.
 const PIECE: usize = 64 << 10;

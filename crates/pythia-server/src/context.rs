@@ -1,4 +1,4 @@
-//! The state that all requests share: settings, datasets, running requests.
+//! What all requests share: settings, datasets, running requests.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,13 +13,13 @@ use crate::auth::Auth;
 use crate::config::{Config, ConfigError, DatasetConfig};
 use crate::operate::Operations;
 use crate::outbound::Outbound;
-use crate::protocol::receive::Receiving;
+use crate::protocol::receive::ReceiveMemory;
 use crate::rate::Rates;
 use crate::running::Running;
 use crate::server::ServerError;
 
-/// The state of a server.
-pub(crate) struct State {
+/// The settings, datasets and running requests of a server, and what they share.
+pub(crate) struct ServerContext {
     settings: RwLock<Arc<Settings>>,
     datasets: RwLock<Arc<Datasets>>,
     /// Grants turns.
@@ -29,7 +29,7 @@ pub(crate) struct State {
     /// The list of running requests.
     pub(crate) running: Arc<Running>,
     /// The memory for the bodies of requests.
-    pub(crate) receiving: Arc<Receiving>,
+    pub(crate) receiving: Arc<ReceiveMemory>,
     /// The interfaces for operators.
     pub(crate) operations: Operations,
     /// The addresses it listens on, even if a newer configuration names others.
@@ -160,7 +160,7 @@ impl Datasets {
     }
 }
 
-impl State {
+impl ServerContext {
     pub(crate) fn new(
         settings: Settings,
         datasets: Datasets,
@@ -172,7 +172,7 @@ impl State {
             admission: Admission::new(),
             rates: Rates::default(),
             running: Arc::default(),
-            receiving: Receiving::new(limits.receive_bytes),
+            receiving: ReceiveMemory::new(limits.receive_bytes),
             operations,
             listening,
             draining: AtomicBool::new(false),
