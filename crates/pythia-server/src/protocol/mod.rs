@@ -63,7 +63,7 @@ impl Service {
             .merge(page::routes())
             .fallback(nothing)
             .layer(CompressionLayer::new().compress_when(SizeAbove::new(COMPRESSED_BYTES)))
-            .layer(RequestDecompressionLayer::new().no_zstd())
+            .layer(RequestDecompressionLayer::new())
             .layer(from_fn_with_state(
                 Arc::clone(&context),
                 inflate::zstd_bodies,
