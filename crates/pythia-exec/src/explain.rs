@@ -14,7 +14,7 @@ use crate::expression::EvaluationContext;
 
 /// The number under which the cost of an operator or step is measured, unique in this process, so that copies
 /// of an operator or step are counted as one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct CostId(u64);
 
 /// The number after all that are in use.

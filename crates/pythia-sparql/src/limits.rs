@@ -28,6 +28,10 @@ const OPTIONAL: StackCost = StackCost {
     name: "OPTIONALs and MINUSes",
     stack_bytes: 4200,
 };
+const LATERAL: StackCost = StackCost {
+    name: "LATERALs",
+    stack_bytes: 10_000,
+};
 const COMPUTED: StackCost = StackCost {
     name: "computed variables",
     stack_bytes: 1200,
@@ -135,6 +139,8 @@ impl Counts {
             self.in_columns = false;
         } else if is("OPTIONAL") || is("MINUS") {
             self.deepen(OPTIONAL, token)?;
+        } else if is("LATERAL") {
+            self.deepen(LATERAL, token)?;
         } else if is("FILTER") {
             self.deepen(FILTER, token)?;
         } else if is("AS") {

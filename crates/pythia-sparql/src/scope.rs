@@ -66,7 +66,7 @@ fn add_certain(mut pattern: &GraphPattern, found: &mut Variables) {
                 found.extend(term_variables(subject));
                 return found.extend(term_variables(object));
             }
-            GraphPattern::Join { left, right } => {
+            GraphPattern::Join { left, right } | GraphPattern::Lateral { left, right } => {
                 add_certain(right, found);
                 left
             }
@@ -138,6 +138,7 @@ fn add_in_scope(mut pattern: &GraphPattern, found: &mut Variables) {
         pattern = match pattern {
             GraphPattern::Join { left, right }
             | GraphPattern::LeftJoin { left, right, .. }
+            | GraphPattern::Lateral { left, right }
             | GraphPattern::Union { left, right } => {
                 add_in_scope(right, found);
                 left
@@ -261,11 +262,12 @@ fn visit(expression: &Expression, each: &mut dyn FnMut(&Expression)) {
     }
 }
 
-/// Adds every variable that a pattern mentions outside sub-queries: those for which `EXISTS` substitutes
-/// terms.
+/// Adds every variable that a pattern mentions outside sub-queries: those for which `EXISTS` and `LATERAL`
+/// substitute terms.
 pub fn mentioned(pattern: &GraphPattern, found: &mut Variables) {
     match pattern {
         GraphPattern::Join { left, right }
+        | GraphPattern::Lateral { left, right }
         | GraphPattern::Union { left, right }
         | GraphPattern::Minus { left, right } => {
             mentioned(left, found);
@@ -362,6 +364,16 @@ pub fn can_seed(pattern: &GraphPattern, outer: &Variables) -> bool {
                     .is_none_or(|e| seen_only_if_certain(e, left, outer))
         }
         GraphPattern::Graph { inner, .. } => can_seed(inner, outer),
+        // The right operand sees the same terms if the left one binds them too.
+        GraphPattern::Lateral { left, right } => {
+            let mut seen = Variables::new();
+            mentioned(right, &mut seen);
+            let bound_left = certain(left);
+            can_seed(left, outer)
+                && seen
+                    .iter()
+                    .all(|v| !outer.contains(v) || bound_left.contains(v))
+        }
         // A row with an unbound variable is compatible with any value of it.
         GraphPattern::Values { .. } => true,
         _ => false,
@@ -387,6 +399,7 @@ pub fn visit_mut(pattern: &mut GraphPattern, f: &mut impl FnMut(&mut GraphPatter
     match pattern {
         GraphPattern::Join { left, right }
         | GraphPattern::LeftJoin { left, right, .. }
+        | GraphPattern::Lateral { left, right }
         | GraphPattern::Union { left, right }
         | GraphPattern::Minus { left, right } => {
             visit_mut(left, f);

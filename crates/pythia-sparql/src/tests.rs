@@ -489,6 +489,7 @@ fn long_lists_are_read_and_long_chains_are_refused() {
         in_group(format!("?s <a:b> {}", repeated("'x'", 100_000, " , "))),
         in_group(repeated("{ ?s ?p ?o }", 4000, " UNION ")),
         in_group(repeated("OPTIONAL { ?s ?p ?o }", 200, " ")),
+        in_group(repeated("LATERAL { ?s ?p ?o }", 40, " ")),
         in_filter(repeated("?x", 2001, " || ")),
         in_group(format!("?s {} ?o", repeated("<a:b>", 2001, "/"))),
     ] {
@@ -497,6 +498,7 @@ fn long_lists_are_read_and_long_chains_are_refused() {
     for text in [
         in_group(repeated("{ ?s ?p ?o }", 5000, " UNION ")),
         in_group(repeated("OPTIONAL { ?s ?p ?o }", 5000, " ")),
+        in_group(repeated("LATERAL { ?s ?p ?o }", 5000, " ")),
         in_group(repeated("FILTER(?x)", 100_000, " ")),
         in_filter(repeated("?x", 10_000, " || ")),
         in_filter(repeated("?x", 10_000, " && ")),

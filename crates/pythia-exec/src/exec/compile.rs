@@ -51,6 +51,7 @@ pub(super) fn compile(
         | Operator::Concatenate
         | Operator::Distinct
         | Operator::EachGraph(_)
+        | Operator::Lateral(_)
         | Operator::Service(_) => Ok(()),
     }
 }

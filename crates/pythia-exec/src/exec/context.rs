@@ -16,6 +16,7 @@ use pythia_store::{Component, End, Order, QuadPattern, Snapshot};
 use super::exists_tests::ExistsState;
 use super::profile::Profile;
 use super::subquery::SubqueryPlanner;
+use super::templates::Templates;
 use crate::error::QueryError;
 use crate::explain::Explainer;
 use crate::expression::{EvaluationContext, TermResolver};
@@ -42,6 +43,8 @@ pub struct QueryContext {
     governor: Arc<Governor>,
     /// State of the `EXISTS` tests between batches, by test number.
     exists: Mutex<HashMap<usize, ExistsState>>,
+    /// The plans of the patterns of `LATERAL`.
+    pub(super) templates: Templates,
     runtime: Arc<RuntimeEnv>,
     config: SessionConfig,
 }
@@ -67,6 +70,7 @@ impl QueryContext {
             planner,
             profile: is_profiled.then(Arc::default),
             exists: Mutex::default(),
+            templates: Templates::default(),
             runtime: Arc::clone(runtime),
             config: config.clone(),
         });

@@ -14,6 +14,7 @@ use super::node::lower;
 use super::solutions::{Execute, Solutions, pull, solutions};
 use super::subquery::Subquery;
 use crate::error::QueryError;
+use crate::explain::CostId;
 use crate::plan::dataset::GraphScope;
 use crate::plan::operators::EachGraph;
 
@@ -52,6 +53,8 @@ struct Current {
     columns: Vec<Option<usize>>,
     /// The solutions' column for the graph's variable, if the pattern has it too.
     own: Option<usize>,
+    /// A number below those of the plan's operators.
+    first: CostId,
 }
 
 impl Current {
@@ -82,10 +85,15 @@ impl Running {
                     let (columns, rows) = current.columns_of(&batch);
                     return Ok(Some(record_batch(&self.schema, columns, rows)?));
                 }
+                self.context.templates.drop_from(current.first);
                 self.current = None;
             }
             if self.left.is_none() {
                 let mut graphs = self.context.dataset_graphs()?;
+                let mut inserted = self.each.inserted.iter();
+                if let Some((_, known)) = inserted.find(|(v, _)| *v == self.each.graph) {
+                    graphs.retain(|graph| graph == known);
+                }
                 graphs.reverse();
                 self.left = Some(graphs);
             }
@@ -104,12 +112,14 @@ impl Running {
             inserted: self.each.inserted.clone(),
             is_test: false,
         };
+        let first = CostId::next();
         let plan = context.planner.plan(&subquery, context)?;
         let column_of = |variable| plan.variables.iter().position(|found| found == variable);
         self.current = Some(Current {
             graph,
             columns: self.each.variables.iter().map(column_of).collect(),
             own: column_of(&self.each.graph),
+            first,
             solutions: lower(plan, &context.evaluation)?.execute(0, context.task())?,
         });
         Ok(())

@@ -22,6 +22,7 @@ use super::pipeline::build;
 use super::solutions::pull;
 use super::subquery::Subquery;
 use crate::error::QueryError;
+use crate::explain::CostId;
 use crate::expression::{EvaluationContext, ExistsTest};
 use crate::limits::governor::Share;
 use crate::limits::spill::table::RowSet;
@@ -210,6 +211,7 @@ impl Exists {
             .cloned()
             .zip(terms.iter().map(|id| TermId(*id)));
         let nested = query.evaluation.exists_made();
+        let first_plan = CostId::next();
         let subquery = Subquery {
             pattern: &self.pattern,
             graph: &self.graph,
@@ -226,6 +228,7 @@ impl Exists {
             }
         };
         query.drop_exists_from(nested);
+        query.templates.drop_from(first_plan);
         Ok(found)
     }
 }

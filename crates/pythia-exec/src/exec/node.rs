@@ -44,33 +44,47 @@ pub struct SolutionExec {
 
 /// Makes a plan ready to run: compiles its expressions for the query, and builds its nodes.
 pub fn lower(
-    plan: Plan,
+    mut plan: Plan,
     evaluation: &EvaluationContext,
 ) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
+    compile_plan(&mut plan, evaluation)?;
+    Ok(nodes(plan))
+}
+
+/// Compiles the expressions of a plan for the query.
+pub(super) fn compile_plan(
+    plan: &mut Plan,
+    evaluation: &EvaluationContext,
+) -> Result<(), QueryError> {
+    compile(&mut plan.operator, &plan.inputs, evaluation)?;
+    let mut inputs = plan.inputs.iter_mut();
+    inputs.try_for_each(|input| compile_plan(input, evaluation))
+}
+
+/// Builds the nodes of a plan with compiled expressions.
+pub(super) fn nodes(plan: Plan) -> Arc<dyn ExecutionPlan> {
     let Plan {
-        mut operator,
+        operator,
         inputs,
         variables,
         estimated_rows,
         cost,
     } = plan;
-    compile(&mut operator, &inputs, evaluation)?;
-    let inputs = inputs.into_iter().map(|input| lower(input, evaluation));
-    let inputs = inputs.collect::<Result<_, QueryError>>()?;
+    let inputs = inputs.into_iter().map(nodes).collect();
     let properties = PlanProperties::new(
         EquivalenceProperties::new(schema_of(&variables)),
         Partitioning::UnknownPartitioning(1),
         EmissionType::Incremental,
         Boundedness::Bounded,
     );
-    Ok(Arc::new(SolutionExec {
+    Arc::new(SolutionExec {
         operator: Arc::from(operator),
         inputs,
         variables,
         properties: Arc::new(properties),
         cost,
         estimated_rows,
-    }))
+    })
 }
 
 /// Returns the plan that nodes were made of, without what was compiled.
@@ -96,10 +110,14 @@ pub fn plan_of(node: &dyn ExecutionPlan) -> Result<Plan, QueryError> {
 
 /// Describes a plan with the measurements of the query so far.
 pub fn explain(plan: &dyn ExecutionPlan, query: &QueryContext) -> PlanNode {
-    explain_node(plan, &query.explainer())
+    explain_node(plan, &query.explainer(), query)
 }
 
-fn explain_node(plan: &dyn ExecutionPlan, explainer: &Explainer<'_>) -> PlanNode {
+fn explain_node(
+    plan: &dyn ExecutionPlan,
+    explainer: &Explainer<'_>,
+    query: &QueryContext,
+) -> PlanNode {
     let mut node = match plan.downcast_ref::<SolutionExec>() {
         Some(solutions) => PlanNode {
             estimated_rows: solutions.estimated_rows,
@@ -110,8 +128,16 @@ fn explain_node(plan: &dyn ExecutionPlan, explainer: &Explainer<'_>) -> PlanNode
     };
     let inputs = plan.children().into_iter();
     node.inputs = inputs
-        .map(|input| explain_node(input.as_ref(), explainer))
+        .map(|input| explain_node(input.as_ref(), explainer, query))
         .collect();
+    if let Some(solutions) = plan.downcast_ref::<SolutionExec>()
+        && let Operator::Lateral(lateral) = &*solutions.operator
+    {
+        let inside = query.templates.of(lateral.number).into_iter().map(nodes);
+        node.steps = inside
+            .map(|plan| explain_node(plan.as_ref(), explainer, query))
+            .collect();
+    }
     node
 }
 
@@ -134,6 +160,7 @@ impl Execute for Operator {
             Self::Sort(sort) => sort.run(inputs, schema, context),
             Self::Aggregation(aggregation) => aggregation.run(inputs, schema, context),
             Self::EachGraph(each) => each.run(inputs, schema, context),
+            Self::Lateral(lateral) => lateral.run(inputs, schema, context),
             Self::Service(service) => service.run(inputs, schema, context),
             Self::PathSearch(search) => search.run(inputs, schema, context),
         }

@@ -10,8 +10,8 @@ use crate::plan::Plan;
 use crate::plan::dataset::GraphScope;
 use crate::plan::step::Step;
 
-/// Plans patterns for operators of a running query: those of `EXISTS`, and those that are evaluated in one
-/// graph at a time.
+/// Plans patterns for operators of a running query: those of `EXISTS` and `LATERAL`, and those that are evaluated
+/// in one graph at a time.
 pub trait SubqueryPlanner: Send + Sync {
     /// Plans a pattern by itself.
     fn plan(&self, subquery: &Subquery<'_>, query: &QueryContext) -> Result<Plan, QueryError>;

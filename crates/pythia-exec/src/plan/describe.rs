@@ -7,7 +7,8 @@ use pythia_rdf::TermId;
 use pythia_store::{End, GraphFilter};
 
 use super::operators::{
-    Aggregation, EachGraph, Endpoint, HashJoin, JoinKind, Operator, Pattern, Service, Slice, Sort,
+    Aggregation, EachGraph, Endpoint, HashJoin, JoinKind, Lateral, Operator, Pattern, Service,
+    Slice, Sort,
 };
 use super::path_search::PathSearch;
 use super::step::{Access, GraphPosition, Position, SlotPattern, Step, StepKind};
@@ -31,6 +32,7 @@ impl Operator {
             Self::Sort(_) => "Sort",
             Self::Aggregation(_) => "Group",
             Self::EachGraph(_) => "EachGraph",
+            Self::Lateral(_) => "Lateral",
             Self::Service(_) => "Service",
             Self::PathSearch(_) => "PathSearch",
         }
@@ -50,6 +52,7 @@ impl Operator {
             Self::EachGraph(EachGraph { graph, pattern, .. }) => {
                 write!(f, "{graph} {{ {pattern} }}")
             }
+            Self::Lateral(lateral) => lateral.describe(f),
             Self::Service(service) => service.describe(f),
             Self::PathSearch(search) => search.describe(f),
         }
@@ -87,6 +90,13 @@ impl HashJoin {
             write!(f, " compatible {:?}", self.maybe)?;
         }
         Ok(())
+    }
+}
+
+impl Lateral {
+    fn describe(&self, f: &mut impl fmt::Write) -> fmt::Result {
+        let names: Vec<_> = self.shared.iter().map(Variable::to_string).collect();
+        write!(f, "with [{}] {{ {} }}", names.join(" "), self.pattern)
     }
 }
 

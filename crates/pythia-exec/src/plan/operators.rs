@@ -5,9 +5,11 @@ use pythia_rdf::TermId;
 use serde::{Deserialize, Serialize};
 use spargebra::algebra::GraphPattern;
 
+use super::dataset::GraphScope;
 use super::expression::{Aggregates, SlotExpression};
 use super::path_search::PathSearch;
 use super::step::Step;
+use crate::explain::CostId;
 
 /// An operation on the solutions of a node's inputs.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -32,6 +34,8 @@ pub enum Operator {
     Aggregation(Aggregation),
     /// `GRAPH ?g` around a pattern that is planned for each graph.
     EachGraph(EachGraph),
+    /// `LATERAL` around a pattern that is planned while the query runs.
+    Lateral(Lateral),
     /// SERVICE.
     Service(Service),
     /// Path search.
@@ -143,6 +147,28 @@ pub struct EachGraph {
     /// Terms substituted for variables of the pattern.
     #[serde(with = "super::form")]
     pub inserted: Vec<(Variable, TermId)>,
+}
+
+/// Joins each solution with the solutions of a pattern in which its terms are inserted.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Lateral {
+    /// The pattern.
+    #[serde(with = "super::form")]
+    pub pattern: GraphPattern,
+    /// The graph in which it is matched.
+    pub graph: GraphScope,
+    /// The variables of which the pattern sees the terms.
+    #[serde(with = "super::form")]
+    pub shared: Vec<Variable>,
+    /// The input's column of each of these.
+    pub given: Vec<usize>,
+    /// The variables that the pattern binds.
+    #[serde(with = "super::form")]
+    pub found: Vec<Variable>,
+    /// The output's column of each of these. The input's columns are the first ones of the output.
+    pub columns: Vec<usize>,
+    /// The number under which the plans of the pattern are kept.
+    pub number: CostId,
 }
 
 /// Joins solutions with a pattern that an endpoint answers.

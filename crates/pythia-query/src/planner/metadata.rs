@@ -115,7 +115,8 @@ impl Planner<'_> {
         }
         let variables = triple_variables(pattern);
         let repeated = (1..variables.len()).any(|i| variables[..i].contains(&variables[i]));
-        (!repeated).then(|| Counted {
+        let is_inserted = self.inserted.iter().any(|(v, _)| variables.contains(v));
+        (!repeated && !is_inserted).then(|| Counted {
             pattern,
             variables,
             graph: *graph,

@@ -15,6 +15,7 @@ mod group;
 mod join;
 mod join_method;
 mod labelled;
+mod lateral;
 mod long;
 mod metadata;
 mod order;

@@ -7,7 +7,7 @@ use spargebra::term::GroundTerm;
 use super::builder::{Builder, Planned};
 use super::group::{Operands, take_apart};
 use super::join::hash_join;
-use super::{PlanError, Planner, Planning, push_down, sequence};
+use super::{PlanError, Planner, Planning, push_down};
 use pythia_exec::error::QueryError;
 use pythia_exec::plan::dataset::GraphScope;
 use pythia_exec::plan::expression::SlotExpression;
@@ -68,6 +68,7 @@ impl Planner<'_> {
                 self.extend(builder, left, graph)?;
                 self.left_join(builder, right, expression.as_ref(), graph)
             }
+            GraphPattern::Lateral { left, right } => self.lateral(builder, left, right, graph),
             GraphPattern::Union { left, right } => self.union(builder, left, right, graph),
             GraphPattern::Extend {
                 inner,
@@ -97,9 +98,6 @@ impl Planner<'_> {
                 inner,
                 silent,
             } => self.service(builder, name, inner, *silent, false),
-            other if !sequence::is_sequence(other) => {
-                Err(QueryError::unsupported("this kind of group (LATERAL)").into())
-            }
             _ if builder.nested => Err(PlanError::Alone),
             sequence if builder.is_unit() => {
                 let planned = self.plan(sequence, graph, None)?;

@@ -37,6 +37,7 @@ pub(super) fn needs_evaluation_per_graph(pattern: &GraphPattern) -> bool {
     match pattern {
         GraphPattern::Join { left, right }
         | GraphPattern::Union { left, right }
+        | GraphPattern::Lateral { left, right }
         | GraphPattern::LeftJoin { left, right, .. } => {
             needs_evaluation_per_graph(left) || needs_evaluation_per_graph(right)
         }

@@ -336,6 +336,8 @@ fn classes_objects_nodes_and_graphs_are_suggested() {
     assert_eq!(kind("GRAPH ¦", "graph"), [":secret", ":open"]);
     assert_eq!(kind("?some ?other ?thing . ?so¦", "variable"), ["?some"]);
     assert_eq!(kind("?x ?p ?o . OPT¦", "keyword"), ["OPTIONAL"]);
+    assert_eq!(kind("?x ?p ?o . LAT¦", "keyword"), ["LATERAL"]);
+    assert_eq!(kind("?x :in ?y LATERAL { ?x :in ly¦", "node"), [":Lyon"]);
 }
 
 #[test]

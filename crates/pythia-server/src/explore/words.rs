@@ -71,8 +71,9 @@ const CLAUSES: [&str; 34] = [
     "SILENT",
 ];
 /// Keywords that begin parts of groups.
-const PARTS: [&str; 11] = [
+const PARTS: [&str; 12] = [
     "OPTIONAL",
+    "LATERAL",
     "FILTER",
     "UNION",
     "BIND",

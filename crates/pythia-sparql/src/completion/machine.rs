@@ -358,13 +358,13 @@ impl Machine {
             _ => {
                 let keyword = word.to_ascii_uppercase();
                 match keyword.as_str() {
-                    "OPTIONAL" | "UNION" | "MINUS" | "FILTER" | "BIND" | "VALUES" | "GRAPH"
-                    | "SERVICE" | "SELECT" | "NOT" | "EXISTS" => {
+                    "OPTIONAL" | "LATERAL" | "UNION" | "MINUS" | "FILTER" | "BIND" | "VALUES"
+                    | "GRAPH" | "SERVICE" | "SELECT" | "NOT" | "EXISTS" => {
                         self.end_triple();
                         let frame = self.frames.last_mut().expect("in a group");
                         frame.slot = Slot::Subject;
                         frame.keyword = match keyword.as_str() {
-                            "OPTIONAL" | "UNION" | "MINUS" => String::new(),
+                            "OPTIONAL" | "LATERAL" | "UNION" | "MINUS" => String::new(),
                             _ => keyword,
                         };
                     }

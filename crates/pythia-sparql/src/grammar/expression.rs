@@ -155,7 +155,9 @@ impl Reader<'_> {
             self.need_word("EXISTS")?;
             let free = std::mem::take(&mut self.free);
             let in_aggregate = std::mem::take(&mut self.in_aggregate);
+            let assigned = self.assigned.len();
             self.hidden_group()?;
+            self.assigned.truncate(assigned);
             (self.free, self.in_aggregate) = (free, in_aggregate);
             return Ok(());
         }

@@ -64,6 +64,8 @@ struct Reader<'t> {
     labels_before: HashSet<&'t str>,
     /// Variables bound so far in the current group.
     scope: HashSet<&'t str>,
+    /// Variables that the current LATERAL assigns with AS or VALUES so far.
+    assigned: Vec<Token<'t>>,
     /// Variables outside aggregates in the current expression, and whether it has aggregates.
     free: Vec<Token<'t>>,
     aggregates: bool,
@@ -96,6 +98,7 @@ impl<'t> Reader<'t> {
             labels: HashSet::new(),
             labels_before: HashSet::new(),
             scope: HashSet::new(),
+            assigned: Vec::new(),
             free: Vec::new(),
             aggregates: false,
             in_data: false,

@@ -9,8 +9,9 @@ use super::update::DELETED_BLANK;
 use super::{Kind, Read, Reader, Token};
 use crate::token::tokens;
 
-const ELEMENTS: [&str; 11] = [
+const ELEMENTS: [&str; 12] = [
     "OPTIONAL",
+    "LATERAL",
     "FILTER",
     "pathfilter",
     "BIND",
@@ -89,6 +90,8 @@ impl Reader<'_> {
             }
         } else if self.take_word("OPTIONAL") {
             self.group()?;
+        } else if self.take_word("LATERAL") {
+            self.lateral()?;
         } else if self.take_word("MINUS") {
             self.hidden_group()?;
         } else if self.take_word("GRAPH") {
@@ -106,8 +109,6 @@ impl Reader<'_> {
             self.bind()?;
         } else if self.take_word("VALUES") {
             self.data_block()?;
-        } else if self.is_word("LATERAL") {
-            return self.fault(self.token.start, "LATERAL is not supported");
         } else if self.is_word("EXISTS") || self.is_word("NOT") {
             let message = "EXISTS must be in a FILTER: FILTER NOT EXISTS { … }";
             return self.fault(self.token.start, message);
@@ -118,6 +119,25 @@ impl Reader<'_> {
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// Reads the group of a LATERAL. It gets the values of the variables before it, so that it cannot assign
+    /// others to them.
+    fn lateral(&mut self) -> Read {
+        let before = self.scope.clone();
+        let outer = std::mem::take(&mut self.assigned);
+        self.group()?;
+        let assigned = std::mem::replace(&mut self.assigned, outer);
+        let has_value = |variable: &&Token<'_>| before.contains(&variable.text[1..]);
+        if let Some(again) = assigned.iter().filter(has_value).min_by_key(|v| v.start) {
+            let message = format!(
+                "{} already has a value before LATERAL; use another name",
+                again.text
+            );
+            return self.fault(again.start, message);
+        }
+        self.assigned.extend(assigned);
+        Ok(())
     }
 
     pub(super) fn graph_name(&mut self, what: &str) -> Read {
@@ -144,14 +164,16 @@ impl Reader<'_> {
             );
             return self.fault(variable.start, message);
         }
+        self.assigned.push(variable);
         self.close(")")
     }
 
     /// Reads the rest of a VALUES clause.
     pub(super) fn data_block(&mut self) -> Read {
         if self.token.kind == Kind::Variable {
-            let name = &self.take().text[1..];
-            self.scope.insert(name);
+            let variable = self.take();
+            self.scope.insert(&variable.text[1..]);
+            self.assigned.push(variable);
             self.open("{", "{ and the values")?;
             while !self.is_sign("}") {
                 self.data_value("a value or }")?;
@@ -164,6 +186,7 @@ impl Reader<'_> {
             let variable = self.take();
             let name = &variable.text[1..];
             self.scope.insert(name);
+            self.assigned.push(variable);
             if !variables.insert(name) {
                 let message = format!("{} is in the VALUES twice", variable.text);
                 return self.fault(variable.start, message);

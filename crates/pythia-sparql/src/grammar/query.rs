@@ -124,6 +124,7 @@ impl<'t> Reader<'t> {
             self.dataset()?;
         }
         let outer = std::mem::take(&mut self.scope);
+        let assigned_before = self.assigned.len();
         self.where_clause()?;
         let grouped = self.modifiers()?;
         let scope = std::mem::replace(&mut self.scope, outer);
@@ -132,7 +133,12 @@ impl<'t> Reader<'t> {
             return Ok(scope);
         }
         let all = selection.variables.iter().chain(&selection.named);
-        Ok(all.map(|variable| &variable.text[1..]).collect())
+        let selected: HashSet<&str> = all.map(|variable| &variable.text[1..]).collect();
+        let inside = self.assigned.split_off(assigned_before);
+        let is_selected = |variable: &Token<'_>| selected.contains(&variable.text[1..]);
+        self.assigned.extend(inside.into_iter().filter(is_selected));
+        self.assigned.extend(selection.named);
+        Ok(selected)
     }
 
     /// Reads a sub-query and returns its variables.
@@ -367,7 +373,9 @@ impl<'t> Reader<'t> {
                 self.open("(", "(")?;
                 self.expression()?;
                 if self.take_word("AS") {
-                    keys.insert(&self.variable("the variable after AS")?.text[1..]);
+                    let variable = self.variable("the variable after AS")?;
+                    keys.insert(&variable.text[1..]);
+                    self.assigned.push(variable);
                 }
                 self.close(")")?;
             } else if self.starts_constraint() {

@@ -157,6 +157,11 @@ const QUERIES: &[(&str, bool)] = &[
         false,
     ),
     (
+        "SELECT ?n ?h ?v { ?n <http://e/heavy> ?h ; <http://e/link> ?l LATERAL { SELECT ?h ?v \
+         { ?m <http://e/heavy> ?h ; <http://e/value> ?v } ORDER BY DESC(?v) LIMIT 2 } }",
+        false,
+    ),
+    (
         "SELECT ?h (COUNT(*) AS ?c) { ?a <http://e/group> ?g . ?b <http://e/group> ?g ; \
          <http://e/heavy> ?h } GROUP BY ?h",
         false,
@@ -201,7 +206,7 @@ fn random_queries_have_the_same_answers_with_little_memory() {
         ..QueryOptions::default()
     };
     let (mut compared, mut spilling) = (0, 0);
-    for seed in 0..30 {
+    for seed in 0..40 {
         let mut generator = Generator::new(seed);
         let data: Vec<String> = (0..12).flat_map(|_| generator.data()).collect();
         let data = data.join("\n");
@@ -312,6 +317,8 @@ const ENDLESS: &[&str] = &[
     "SELECT * { { SELECT ?a ?d { ?a ?b ?c . ?d ?e ?f } } { SELECT ?g ?j { ?g ?h ?i . ?j ?k ?l } } \
      FILTER(STR(?a) = CONCAT(STR(?g), STR(?j))) }",
     "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i FILTER(REGEX(CONCAT(STR(?c), STR(?f), STR(?i)), \"x.*y.*z\")) }",
+    "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f LATERAL { SELECT ?a ?d ?h { ?g ?h ?a . ?i ?j ?d } ORDER BY ?g LIMIT 1 } }",
+    "SELECT * { ?a ?b ?c LATERAL { SELECT ?a ?d (COUNT(*) AS ?n) { ?d ?e ?f . ?g ?h ?a } GROUP BY ?a ?d } FILTER(?n < 0) }",
     "SELECT (COUNT(*) AS ?n) { ?a (<http://e/next>|<http://e/link>|^<http://e/heavy>|<http://e/heavy>)* ?b . \
      ?b (<http://e/next>|<http://e/link>)* ?c . ?c (<http://e/next>|^<http://e/link>)* ?d }",
 ];

@@ -177,6 +177,12 @@ fn the_largest_queries_that_are_read_can_be_run() {
         nested("{", "?s ?p ?o", "}"),
         nested("OPTIONAL { ?s ?p ?o ", "", "}"),
         nested("FILTER EXISTS { ?s ?p ?o ", "", "}"),
+        group(repeated("LATERAL { ?s ?p ?o }", 95, " ")),
+        group(repeated(
+            "LATERAL { SELECT ?s { ?s ?p ?o } LIMIT 1 }",
+            90,
+            " ",
+        )),
         group(format!(
             "BIND({}1{} AS ?x)",
             "(".repeat(125),

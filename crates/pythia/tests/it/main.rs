@@ -12,6 +12,7 @@ mod hops;
 mod hostile;
 mod isolation;
 mod language;
+mod lateral;
 mod log_folders;
 mod optimize;
 mod optimizer;

@@ -24,6 +24,9 @@ pub(crate) struct Generator {
     /// Inside EXISTS. There a variable may stand for a term that is not in the graph, and Oxigraph
     /// treats that otherwise than a constant in a path that may be empty.
     in_exists: bool,
+    /// Inside LATERAL. Like in EXISTS, a variable may stand for any term; and VALUES would assign a variable
+    /// that has a value before it.
+    in_lateral: bool,
     /// Inside GRAPH ?g. There Oxigraph's solutions have ?g already, which SPARQL adds in the end
     /// (§18.6): that shows in MINUS, sub-queries and uses of ?g.
     in_graph: bool,
@@ -43,6 +46,7 @@ impl Generator {
             made: 0,
             fresh: 0,
             in_exists: false,
+            in_lateral: false,
             in_graph: false,
         }
     }
@@ -272,7 +276,7 @@ impl Generator {
     }
 
     fn part(&mut self, depth: u32, lines: &mut Lines) {
-        match self.below(18) {
+        match self.below(20) {
             0..=3 => self.block("OPTIONAL", depth, lines),
             4 => {
                 self.block("", depth, lines);
@@ -284,7 +288,7 @@ impl Generator {
             }
             8 if !self.in_exists && !self.in_graph => self.block("MINUS", depth, lines),
             9 => self.graph_block(depth, lines),
-            10 => {
+            10 if !self.in_lateral => {
                 let values = self.values();
                 lines.push(values);
             }
@@ -295,7 +299,8 @@ impl Generator {
                 self.made += 1;
             }
             14 | 15 => self.exists(depth, lines),
-            16 if !self.in_exists && !self.in_graph => self.sub_query(depth, lines),
+            16 if self.may_project() => self.sub_query(depth, lines),
+            17 | 18 => self.lateral(depth, lines),
             _ => {
                 let triple = self.triple();
                 lines.push(triple);
@@ -327,6 +332,30 @@ impl Generator {
         self.in_exists = outer;
     }
 
+    /// Whether a sub-query can be compared here.
+    fn may_project(&self) -> bool {
+        (!self.in_exists || self.in_lateral) && !self.in_graph
+    }
+
+    fn lateral(&mut self, depth: u32, lines: &mut Lines) {
+        let outer = (self.in_exists, self.in_lateral);
+        (self.in_exists, self.in_lateral) = (true, true);
+        match self.below(4) {
+            0 | 1 if self.may_project() => {
+                lines.push("LATERAL {".to_owned());
+                self.sub_query(depth, lines);
+                lines.push("}".to_owned());
+            }
+            2 => {
+                lines.push("LATERAL {".to_owned());
+                self.block("OPTIONAL", depth, lines);
+                lines.push("}".to_owned());
+            }
+            _ => self.block("LATERAL", depth, lines),
+        }
+        (self.in_exists, self.in_lateral) = outer;
+    }
+
     fn sub_query(&mut self, depth: u32, lines: &mut Lines) {
         let head = match self.below(4) {
             0 => "SELECT DISTINCT ?a ?b".to_owned(),
@@ -339,6 +368,10 @@ impl Generator {
         self.block(&format!("{head} WHERE"), depth, lines);
         if is_grouped {
             lines.push("GROUP BY ?a".to_owned());
+        }
+        if self.chance(30) {
+            // More than there are: which solutions come first is left to the engine.
+            lines.push("OFFSET 0".to_owned());
         }
         lines.push("}".to_owned());
     }

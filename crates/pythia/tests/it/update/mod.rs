@@ -54,6 +54,12 @@ const CASES: &[(&str, &str, &str)] = &[
         "INSERT { ?o <p> <c> } WHERE { ?s <p> ?o }; INSERT { ?o <q> ?s } WHERE { ?s <p> ?o }",
         "<a> <p> <b> . <b> <p> <c> . <b> <q> <a> . <c> <q> <b> .",
     ),
+    (
+        "<a> <p> <b> . <a> <p> <c> . <b> <p> <b> . <b> <p> <d> .",
+        "DELETE { ?s <p> ?last } INSERT { ?s <last> ?last } \
+         WHERE { ?s <p> <b> LATERAL { SELECT ?s ?last { ?s <p> ?last } ORDER BY DESC(?last) LIMIT 1 } }",
+        "<a> <p> <b> . <b> <p> <b> . <a> <last> <c> . <b> <last> <d> .",
+    ),
     // What would be no quad is left out, and so is what has an unbound variable.
     (
         "<a> <p> \"x\" . <b> <p> <c> .",
