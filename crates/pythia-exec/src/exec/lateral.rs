@@ -91,13 +91,14 @@ impl Left {
         context: &QueryContext,
     ) -> Result<Self, QueryError> {
         let columns = id_columns(&batch);
+        let columns: Vec<&[u64]> = shared.iter().map(|column| columns[*column]).collect();
         let mut keys = RowSet::new(shared.len(), 0);
         let mut key_of = Vec::with_capacity(batch.num_rows());
         let mut ends = Vec::new();
         let mut terms = vec![0; shared.len()];
         for row in 0..batch.num_rows() {
-            for (term, column) in terms.iter_mut().zip(shared) {
-                *term = columns[*column][row];
+            for (term, column) in terms.iter_mut().zip(&columns) {
+                *term = column[row];
             }
             let (key, is_new) = keys.insert(keys.hash(&terms), &terms);
             if is_new {

@@ -21,10 +21,13 @@ pub(crate) struct Template {
     pub(super) bound: Vec<usize>,
 }
 
+/// The number of an operator, and which of its variables are bound.
+type Key = (CostId, Vec<bool>);
+
 /// Plans by operator and bound variables.
 #[derive(Default)]
 pub(crate) struct Templates {
-    kept: Mutex<HashMap<(CostId, Vec<bool>), Arc<Template>>>,
+    kept: Mutex<HashMap<Key, Arc<Template>>>,
 }
 
 impl Templates {

@@ -102,7 +102,7 @@ fn laterals_inside_laterals_are_answers_or_errors() {
         group(format!("{}{}", open.repeat(depth), close.repeat(depth)))
     };
     let limited = "LATERAL { SELECT * { ?s ?p ?o ";
-    for (depth, is_read) in [(10, true), (50, true), (100, false), (1000, false)] {
+    for (depth, is_read) in [(10, true), (60, true), (100, false), (1000, false)] {
         for text in [
             nested(limited, "} LIMIT 1 }", depth),
             nested("LATERAL { ?s ?p ?o MINUS { ?o ?p ?s } ", "}", depth),

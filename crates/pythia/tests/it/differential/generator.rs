@@ -357,10 +357,12 @@ impl Generator {
     }
 
     fn sub_query(&mut self, depth: u32, lines: &mut Lines) {
+        self.fresh += 1;
+        let number = self.fresh;
         let head = match self.below(4) {
             0 => "SELECT DISTINCT ?a ?b".to_owned(),
-            1 => "SELECT ?a (COUNT(?b) AS ?n)".to_owned(),
-            2 => format!("SELECT ?a ({} AS ?y)", self.expression(1)),
+            1 => format!("SELECT ?a (COUNT(?b) AS ?n{number})"),
+            2 => format!("SELECT ?a ({} AS ?y{number})", self.expression(1)),
             _ => "SELECT ?a ?c".to_owned(),
         };
         let is_grouped = head.contains("COUNT");
