@@ -401,7 +401,11 @@ impl Generator {
         let mut body = Lines::new();
         self.group(2, &mut body);
         let key = match self.below(5) {
-            0 => format!("({} AS ?k)", self.expression(1)),
+            // The parser library refuses a variable by itself.
+            0 => match self.expression(1) {
+                variable if variable.starts_with('?') => format!("(STR({variable}) AS ?k)"),
+                expression => format!("({expression} AS ?k)"),
+            },
             1 => "?a ?b".to_owned(),
             _ => "?a".to_owned(),
         };
