@@ -13,7 +13,7 @@ use crate::error::SparqlError;
 use crate::grammar::{self, Fault, Language};
 use crate::paths::{self, Rewritten};
 use crate::position::syntax;
-use crate::token::{Kind, tokens};
+use crate::token::{Kind, Token, tokens};
 
 /// Message for a text that the library refuses and the grammar accepts, if there is one: an error of either.
 pub(crate) const UNEXPLAINED: &str = "this text cannot be parsed";
@@ -55,7 +55,7 @@ pub(crate) fn read<T>(
 ) -> Result<T, SparqlError> {
     let at = |fault: Fault| syntax(text, fault.at, fault.message);
     let mut rewritten = None;
-    if may_have_paths(text) {
+    if may_need_rewriting(text) {
         let (extensions, fault) = grammar::read(text, has_base, language);
         match fault {
             None => rewritten = paths::rewrite(text, &extensions).map_err(at)?,
@@ -88,7 +88,8 @@ pub(crate) fn read<T>(
     }
 }
 
-fn may_have_paths(text: &str) -> bool {
+/// Returns whether the text may have a form that the library does not know, or misunderstands.
+fn may_need_rewriting(text: &str) -> bool {
     let bytes = text.as_bytes();
     let starts = |at: usize, sign: &str| {
         let found = bytes.get(at..at + sign.len());
@@ -97,9 +98,28 @@ fn may_have_paths(text: &str) -> bool {
     let is_sign = |(at, byte): (usize, &u8)| match byte {
         b'p' | b'P' => starts(at, "paths") || starts(at, "pathfilter"),
         b'?' => starts(at, "??"),
+        b'g' | b'G' => starts(at, "group") && may_rename_key(&text[at..]),
         _ => false,
     };
     bytes.iter().enumerate().any(is_sign)
+}
+
+/// Returns whether a GROUP BY at the start of the text may have a key that is a variable with another name.
+fn may_rename_key(text: &str) -> bool {
+    const NEXT: [&str; 5] = ["HAVING", "ORDER", "LIMIT", "OFFSET", "VALUES"];
+    let is_word = |token: &Token<'_>, word: &str| {
+        token.kind == Kind::Word && token.text.eq_ignore_ascii_case(word)
+    };
+    let is_next = |token: &Token<'_>| NEXT.iter().any(|word| is_word(token, word));
+    let mut follows_variable = false;
+    tokens(text)
+        .take_while(|token| token.text != "}" && !is_next(token))
+        .any(|token| {
+            let is_named = follows_variable && is_word(&token, "AS");
+            follows_variable =
+                token.kind == Kind::Variable || follows_variable && token.text == ")";
+            is_named
+        })
 }
 
 /// Creates a parser with a base IRI.

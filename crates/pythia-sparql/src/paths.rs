@@ -265,7 +265,7 @@ fn changes(text: &str, extensions: &Extensions) -> Result<Changes, Fault> {
         }
         changes.push((selected.clone(), format!("?{name}")));
     }
-    reuse_names(text, extensions, &mut changes);
+    coalesce(text, extensions, &mut changes);
     for verb in &extensions.verbs {
         let meant = |filter: &&PathFilter| verb.name == filter.name && verb.group == filter.group;
         let filters: Vec<&PathFilter> = extensions.filters.iter().filter(meant).collect();
@@ -305,10 +305,11 @@ fn changes(text: &str, extensions: &Extensions) -> Result<Changes, Fault> {
     Ok(changes)
 }
 
-/// Rewrites uses of names that a grouped SELECT assigned before. The parser forbids such names in
-/// expressions, but does not look inside a COALESCE, and a COALESCE of one variable equals that variable.
-fn reuse_names(text: &str, extensions: &Extensions, changes: &mut Changes) {
-    let mut starts: Vec<usize> = extensions.reused.iter().map(|at| at.start).collect();
+/// Rewrites uses of names that a grouped SELECT assigned before, and grouping keys that give a variable another
+/// name. The parser forbids the former and loses the name of the latter, but does not look inside a COALESCE, and
+/// a COALESCE of one variable equals that variable.
+fn coalesce(text: &str, extensions: &Extensions, changes: &mut Changes) {
+    let mut starts: Vec<usize> = extensions.coalesced.iter().map(|at| at.start).collect();
     starts.sort_unstable();
     for triple in &extensions.triple_terms {
         let at = &triple.at;
@@ -328,10 +329,10 @@ fn reuse_names(text: &str, extensions: &Extensions, changes: &mut Changes) {
         changes.push((triple.predicate.end..triple.predicate.end, ",".to_owned()));
         changes.push((at.end - ")>>".len()..at.end, ")".to_owned()));
     }
-    for reused in &extensions.reused {
+    for variable in &extensions.coalesced {
         changes.push((
-            reused.clone(),
-            format!("COALESCE({})", &text[reused.clone()]),
+            variable.clone(),
+            format!("COALESCE({})", &text[variable.clone()]),
         ));
     }
 }

@@ -15,8 +15,9 @@ pub(crate) struct Extensions {
     pub(crate) filters: Vec<PathFilter>,
     /// `??path` in SELECT clauses.
     pub(crate) selected: Vec<Range<usize>>,
-    /// Uses of a variable in a grouped SELECT after the expression that is named so.
-    pub(crate) reused: Vec<Range<usize>>,
+    /// Variables to write as `COALESCE(?v)`: uses in a grouped SELECT after the expression that is named so, and
+    /// grouping keys with another name.
+    pub(crate) coalesced: Vec<Range<usize>>,
     /// Triple terms in expressions.
     pub(crate) triple_terms: Vec<WrittenTriple>,
     /// True if any SELECT has `*`.
@@ -27,7 +28,7 @@ impl Extensions {
     /// Returns whether the text has any such form.
     pub(crate) fn is_used(&self) -> bool {
         let paths = self.verbs.iter().any(|verb| verb.is_marked);
-        let ranges = [&self.selected, &self.reused];
+        let ranges = [&self.selected, &self.coalesced];
         self.paths.is_some()
             || paths
             || !self.filters.is_empty()

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Kind, Read, Reader, Token};
 use crate::suggest;
+use crate::token::tokens;
 
 const FORMS: [&str; 8] = [
     "SELECT",
@@ -240,7 +241,7 @@ impl<'t> Reader<'t> {
             }
             let named = starts.get(name);
             if named.is_some_and(|start| *start < variable.start) {
-                self.extensions.reused.push(variable.start..variable.end);
+                self.extensions.coalesced.push(variable.start..variable.end);
             } else if named.is_some() {
                 let message = format!("{} is defined after this; put it first", variable.text);
                 return self.fault(variable.start, message);
@@ -371,8 +372,13 @@ impl<'t> Reader<'t> {
                 keys.insert(&self.take().text[1..]);
             } else if self.is_sign("(") {
                 self.open("(", "(")?;
+                let start = self.token.start;
                 self.expression()?;
+                let key = start..self.token.start;
                 if self.take_word("AS") {
+                    let only = only_variable(&self.text[key]);
+                    let place = only.map(|v| start + v.start..start + v.end);
+                    self.extensions.coalesced.extend(place);
                     let variable = self.variable("the variable after AS")?;
                     keys.insert(&variable.text[1..]);
                     self.assigned.push(variable);
@@ -417,4 +423,11 @@ impl<'t> Reader<'t> {
         self.take();
         Ok(())
     }
+}
+
+/// Returns the variable of an expression that has nothing else but brackets.
+fn only_variable(expression: &str) -> Option<Token<'_>> {
+    let mut inside = tokens(expression).filter(|token| !matches!(token.text, "(" | ")"));
+    let only = inside.next().filter(|token| token.kind == Kind::Variable)?;
+    inside.next().is_none().then_some(only)
 }
