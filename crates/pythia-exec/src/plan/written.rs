@@ -96,3 +96,21 @@ pub fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, QueryError> {
     from.set_max_depth(DEPTH_MAX);
     T::deserialize(&mut from).map_err(|error| QueryError::Plan(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Deserialize, Serialize)]
+    struct Nested(Option<Box<Nested>>);
+
+    #[test]
+    fn bytes_that_are_nested_too_deeply_are_refused() {
+        let read = |depth: usize| {
+            let value = (0..depth).fold(Nested(None), |inner, _| Nested(Some(Box::new(inner))));
+            from_bytes::<Nested>(&to_bytes(&value)?)
+        };
+        assert!(read(100).is_ok());
+        assert!(matches!(read(2 * DEPTH_MAX), Err(QueryError::Plan(_))));
+    }
+}

@@ -90,7 +90,7 @@ fn plans_of_other_versions_and_damaged_plans_are_refused() {
 }
 
 #[test]
-fn plans_that_are_nested_too_deeply_are_refused() {
+fn deeply_nested_plans_are_read() {
     let database = database(DATA);
     let options = QueryOptions::default();
     let nested = |depth: usize| {
@@ -103,5 +103,5 @@ fn plans_that_are_nested_too_deeply_are_refused() {
         database.prepare_written(&prepared.write().unwrap(), &options)
     };
     assert!(nested(10).is_ok());
-    assert!(matches!(nested(120), Err(QueryError::Plan(_))));
+    assert!(nested(120).is_ok());
 }

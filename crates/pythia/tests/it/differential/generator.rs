@@ -27,6 +27,9 @@ pub(crate) struct Generator {
     /// Inside LATERAL. Like in EXISTS, a variable may stand for any term; and VALUES would assign a variable
     /// that has a value before it.
     in_lateral: bool,
+    /// Inside a sub-query in LATERAL, which hides the variables that it does not project. Oxigraph's FILTERs there
+    /// see the values of these variables around LATERAL (`lateral_leaves_other_variables_alone`).
+    hides: bool,
     /// Inside GRAPH ?g. There Oxigraph's solutions have ?g already, which SPARQL adds in the end
     /// (§18.6): that shows in MINUS, sub-queries and uses of ?g.
     in_graph: bool,
@@ -47,6 +50,7 @@ impl Generator {
             fresh: 0,
             in_exists: false,
             in_lateral: false,
+            hides: false,
             in_graph: false,
         }
     }
@@ -282,7 +286,7 @@ impl Generator {
                 self.block("", depth, lines);
                 self.block("UNION", depth, lines);
             }
-            5..=7 => {
+            5..=7 if !self.hides => {
                 let condition = self.boolean(2);
                 lines.push(format!("FILTER ({condition})"));
             }
@@ -298,7 +302,7 @@ impl Generator {
                 lines.push(format!("BIND ({expression} AS ?x{})", self.made));
                 self.made += 1;
             }
-            14 | 15 => self.exists(depth, lines),
+            14 | 15 if !self.hides => self.exists(depth, lines),
             16 if self.may_project() => self.sub_query(depth, lines),
             17 | 18 => self.lateral(depth, lines),
             _ => {
@@ -367,7 +371,9 @@ impl Generator {
         };
         let is_grouped = head.contains("COUNT");
         lines.push("{".to_owned());
+        let outer = std::mem::replace(&mut self.hides, self.in_lateral);
         self.block(&format!("{head} WHERE"), depth, lines);
+        self.hides = outer;
         if is_grouped {
             lines.push("GROUP BY ?a".to_owned());
         }
