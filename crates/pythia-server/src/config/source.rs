@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -28,6 +29,8 @@ pub struct ConfigSource {
     file: Option<PathBuf>,
     variables: BTreeMap<String, String>,
     overlay: Overlay,
+    /// State of the file just before it was last read.
+    read_stamp: Arc<Mutex<FileStamp>>,
 }
 
 /// Modification time and length of the file, to detect changes.
@@ -45,6 +48,7 @@ impl ConfigSource {
             file,
             variables: variables.collect(),
             overlay,
+            read_stamp: Arc::default(),
         }
     }
 
@@ -54,6 +58,7 @@ impl ConfigSource {
             file: None,
             variables: BTreeMap::new(),
             overlay: Arc::new(move |read| read.clone_from(&config)),
+            read_stamp: Arc::default(),
         }
     }
 
@@ -64,6 +69,7 @@ impl ConfigSource {
 
     /// Reads and checks the configuration.
     pub fn read(&self) -> Result<Config, ConfigError> {
+        *self.read_stamp.lock() = self.file_stamp();
         let mut config = match &self.file {
             Some(path) => self.read_file(path)?,
             None => self.with_variables(Table::new())?,
@@ -111,6 +117,11 @@ impl ConfigSource {
                 names.collect::<Vec<_>>().join(", ")
             }
         }
+    }
+
+    /// Returns the file's state just before it was last read.
+    pub(crate) fn read_stamp(&self) -> FileStamp {
+        *self.read_stamp.lock()
     }
 
     /// Returns when the file was last modified, and its length.

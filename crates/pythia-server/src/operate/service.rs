@@ -89,33 +89,24 @@ async fn reload(context: &Arc<ServerContext>) {
 /// Detects changes of the configuration file, once its writer is done.
 struct FileWatch {
     context: Arc<ServerContext>,
-    /// The file's state when it was last read.
-    read: crate::config::FileStamp,
     /// The file's state at the last check.
     seen: crate::config::FileStamp,
 }
 
 impl FileWatch {
     fn new(context: Arc<ServerContext>) -> Self {
-        let now = context.operations.source.file_stamp();
-        Self {
-            context,
-            read: now,
-            seen: now,
-        }
+        let seen = context.operations.source.file_stamp();
+        Self { context, seen }
     }
 
     fn has_changed(&mut self) -> bool {
         if !self.context.settings().config.operate.watch {
             return false;
         }
-        let now = self.context.operations.source.file_stamp();
+        let source = &self.context.operations.source;
+        let now = source.file_stamp();
         let settled = now.is_some() && now == self.seen;
         self.seen = now;
-        if settled && now != self.read {
-            self.read = now;
-            return true;
-        }
-        false
+        settled && now != source.read_stamp()
     }
 }

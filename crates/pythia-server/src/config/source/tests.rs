@@ -12,6 +12,7 @@ fn source(text: &str, variables: &[(&str, &str)]) -> (tempfile::NamedTempFile, C
         file: Some(file.path().to_owned()),
         variables: variables.iter().map(own).collect::<BTreeMap<_, _>>(),
         overlay: Arc::new(|_| {}),
+        read_stamp: Arc::default(),
     };
     (file, source)
 }
@@ -187,6 +188,7 @@ fn a_missing_file_is_named() {
         file: Some("/there/is/none.toml".into()),
         variables: BTreeMap::new(),
         overlay: Arc::new(|_| {}),
+        read_stamp: Arc::default(),
     };
     let message = source.read().expect_err("none").to_string();
     assert!(message.contains("/there/is/none.toml"), "{message}");
