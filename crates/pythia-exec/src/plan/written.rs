@@ -102,12 +102,12 @@ mod tests {
     use super::*;
 
     #[derive(Deserialize, Serialize)]
-    struct Nested(Option<Box<Nested>>);
+    struct Nested(Vec<Nested>);
 
     #[test]
     fn bytes_that_are_nested_too_deeply_are_refused() {
         let read = |depth: usize| {
-            let value = (0..depth).fold(Nested(None), |inner, _| Nested(Some(Box::new(inner))));
+            let value = (0..depth).fold(Nested(Vec::new()), |inner, _| Nested(vec![inner]));
             from_bytes::<Nested>(&to_bytes(&value)?)
         };
         assert!(read(100).is_ok());
