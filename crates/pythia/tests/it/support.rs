@@ -321,9 +321,13 @@ impl Peer {
                 lines: vec![value.to_string()],
             },
             QueryResults::Graph(triples) => {
-                let mut lines = triples
-                    .map(|t| t.map(|t| triple_text(&t)).map_err(|e| e.to_string()))
-                    .collect::<Result<Vec<_>, _>>()?;
+                let mut lines = Vec::new();
+                for triple in triples {
+                    lines.push(triple_text(&triple.map_err(|e| e.to_string())?));
+                    if self.is_hasty && lines.len() > Self::LINES_MAX {
+                        return Err("too many triples".to_owned());
+                    }
+                }
                 lines.sort();
                 lines.dedup();
                 Answer {
