@@ -71,8 +71,12 @@ pub(crate) fn check(text: &str) -> Result<(), Excess> {
 
 /// Returns whether a text is too short to exceed a limit: the common case, decided without reading tokens.
 fn is_small(text: &str) -> bool {
-    /// The most bytes of stack for a byte of text: MINUS.
-    const STACK_FACTOR: usize = OPTIONAL.stack_bytes / "MINUS".len();
+    /// The most bytes of stack for a byte of text: of LATERAL. MINUS comes next.
+    const STACK_FACTOR: usize = LATERAL.stack_bytes.div_ceil("LATERAL".len());
+    const {
+        assert!(STACK_FACTOR >= OPTIONAL.stack_bytes.div_ceil("MINUS".len()));
+        assert!(STACK_FACTOR >= GROUP.stack_bytes && STACK_FACTOR >= COMPUTED.stack_bytes / 2);
+    }
     let nests = |byte: &u8| matches!(byte, b'(' | b'[' | b'{' | b'<' | b'!');
     text.len() <= STACK_BYTES / STACK_FACTOR
         && text.bytes().filter(|byte| nests(byte)).count() <= NESTING_MAX
@@ -243,4 +247,25 @@ fn limit_nesting(depth: usize, token: Token<'_>) -> Result<(), Excess> {
         at: token.start,
         message: format!("this is nested more than {NESTING_MAX} deep"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_texts_are_limited_too() {
+        for (part, name) in [("LATERAL{}", "LATERALs"), ("MINUS{}", "MINUSes")] {
+            let text = |parts: usize| format!("SELECT*{{{}}}", part.repeat(parts));
+            let refused = (1..1000).find_map(|parts| check(&text(parts)).err());
+            let message = refused.expect("a limit").message;
+            assert!(
+                message.contains(name) || message.contains("groups"),
+                "{message}"
+            );
+        }
+        // Just above the limit, however short the text is.
+        let chain = format!("SELECT*{{{}}}", "LATERAL{}".repeat(105));
+        assert!(chain.len() < 1000 && check(&chain).is_err());
+    }
 }

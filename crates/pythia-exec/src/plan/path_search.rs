@@ -122,13 +122,13 @@ pub struct StoreEdges {
 /// The source of weights.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Weight {
-    /// How weights are found.
+    /// The terms that weights come from.
     pub kind: WeightKind,
     /// True if edges without a weight are skipped instead of being an error.
     pub optional: bool,
 }
 
-/// How weights are found.
+/// The terms that weights come from.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum WeightKind {
     /// The least value of this predicate at the target node of an edge; `None` if the store does not have the
