@@ -5,7 +5,7 @@ import { signal } from "@preact/signals";
 import { authorization, signOut } from "./server/connection.ts";
 import { dataset, datasetName, datasets, isServed, loadDatasets } from "./server/datasets.ts";
 import { link, route, type View } from "./route.ts";
-import { status } from "./parts/status.ts";
+import { status } from "./components/status.ts";
 import { SignIn } from "./sign-in.tsx";
 import { move, QueryView } from "./query/view.tsx";
 import { ExploreView } from "./explore/view.tsx";

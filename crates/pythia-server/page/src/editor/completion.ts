@@ -9,7 +9,7 @@ import { EditorView } from "@codemirror/view";
 import type { Extension } from "@codemirror/state";
 import { complete, type Suggestion } from "../server/explore.ts";
 import { declaration, wellKnown } from "../rdf/prefixes.ts";
-import { shortCount } from "../parts/number.ts";
+import { shortCount } from "../components/number.ts";
 
 const SUGGESTIONS = 40;
 

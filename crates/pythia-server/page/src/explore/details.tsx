@@ -1,7 +1,7 @@
 // Details of the chosen node: its literals, and its neighbours by predicate.
 
-import { CopyButton } from "../parts/copy.tsx";
-import { count } from "../parts/number.ts";
+import { CopyButton } from "../components/copy.tsx";
+import { count } from "../components/number.ts";
 import { Prefixes } from "../rdf/prefixes.ts";
 import { iri as named, literalNote, localName, RDF_TYPE, termKey, termName } from "../rdf/term.ts";
 import type { Group, Neighbour } from "../server/explore.ts";

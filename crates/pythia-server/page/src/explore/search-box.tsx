@@ -1,8 +1,8 @@
 // Text field that finds things by name while the user types: ARIA's combobox with a list.
 
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import { announce } from "../parts/status.ts";
-import { plural } from "../parts/number.ts";
+import { announce } from "../components/status.ts";
+import { plural } from "../components/number.ts";
 import { localName } from "../rdf/term.ts";
 import { typedIri } from "./path-query.ts";
 

@@ -1,7 +1,7 @@
 // Searches of the search boxes: things by name, and predicates by use.
 
 import { localName } from "../rdf/term.ts";
-import { shortCount } from "../parts/number.ts";
+import { shortCount } from "../components/number.ts";
 import { dataset, datasetName } from "../server/datasets.ts";
 import { find } from "../server/explore.ts";
 import { predicatesOf } from "../server/statistics.ts";

@@ -3,8 +3,8 @@
 
 import { effect, signal } from "@preact/signals";
 import { Draft, EMPTY, neighboursOf, type Graph } from "../graph/model.ts";
-import { announce } from "../parts/status.ts";
-import { plural } from "../parts/number.ts";
+import { announce } from "../components/status.ts";
+import { plural } from "../components/number.ts";
 import { RDF_TYPE, termKey, type PathParts } from "../rdf/term.ts";
 import { Problem } from "../server/connection.ts";
 import { dataset } from "../server/datasets.ts";

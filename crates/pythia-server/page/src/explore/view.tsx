@@ -3,8 +3,8 @@
 import { useEffect } from "preact/hooks";
 import { GraphDrawing } from "../graph/drawing.tsx";
 import { GraphList } from "../graph/list.tsx";
-import { CopyButton } from "../parts/copy.tsx";
-import { plural } from "../parts/number.ts";
+import { CopyButton } from "../components/copy.tsx";
+import { plural } from "../components/number.ts";
 import { Prefixes } from "../rdf/prefixes.ts";
 import { iri as named, localName, termKey, termName, type PathParts } from "../rdf/term.ts";
 import { link, route } from "../route.ts";

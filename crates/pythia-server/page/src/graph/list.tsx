@@ -1,7 +1,7 @@
 // The graph as a list, for users who do not see the drawing.
 
 import { localName } from "../rdf/term.ts";
-import { plural } from "../parts/number.ts";
+import { plural } from "../components/number.ts";
 import { nodeName } from "./layout.ts";
 import { edgesOf, type Graph } from "./model.ts";
 

@@ -1,6 +1,6 @@
 // A plan as a tree whose parts can be folded, with estimated and actual numbers next to each other.
 
-import { count, duration, shortCount } from "../parts/number.ts";
+import { count, duration, shortCount } from "../components/number.ts";
 import type { PlanNode } from "../server/queries.ts";
 
 /** Factor by which an estimate must be wrong to be highlighted. */

@@ -1,7 +1,7 @@
 // Progress of a running query.
 
 import { useEffect, useState } from "preact/hooks";
-import { duration, plural } from "../parts/number.ts";
+import { duration, plural } from "../components/number.ts";
 import { PlanTree } from "./plan.tsx";
 import type { Run } from "./run.ts";
 

@@ -4,8 +4,8 @@ import { signal, type Signal } from "@preact/signals";
 import { isUpdate } from "../rdf/first-word.ts";
 import { Prefixes } from "../rdf/prefixes.ts";
 import type { Triple } from "../rdf/term.ts";
-import { announce } from "../parts/status.ts";
-import { duration, plural } from "../parts/number.ts";
+import { announce } from "../components/status.ts";
+import { duration, plural } from "../components/number.ts";
 import { Problem } from "../server/connection.ts";
 import {
   cancelQuery, explain, newQueryId, runningQuery, runQuery, runUpdate, type Operation, type PlanNode,

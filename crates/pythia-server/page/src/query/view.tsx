@@ -2,7 +2,7 @@
 
 import { useEffect, useLayoutEffect } from "preact/hooks";
 import { Editor } from "../editor/editor.tsx";
-import { CopyButton } from "../parts/copy.tsx";
+import { CopyButton } from "../components/copy.tsx";
 import { link, replaceAddress, route } from "../route.ts";
 import { Outcomes } from "../results/outcomes.tsx";
 import { isUpdate } from "../rdf/first-word.ts";

@@ -1,7 +1,7 @@
 // Charts of chosen columns: bars, lines, points and shares.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { count, shortCount } from "../parts/number.ts";
+import { count, shortCount } from "../components/number.ts";
 import type { Prefixes } from "../rdf/prefixes.ts";
 import { localName, numberOf, termText, timeOf } from "../rdf/term.ts";
 import type { Row } from "../server/result-stream.ts";

@@ -1,7 +1,7 @@
 // Download of the whole result as a file, in the formats that the server writes. The query is run again for it.
 
 import { useState } from "preact/hooks";
-import { announce } from "../parts/status.ts";
+import { announce } from "../components/status.ts";
 import { download } from "../server/queries.ts";
 import type { Run } from "../query/run.ts";
 

@@ -1,7 +1,7 @@
 // A map without tiles: land, a grid of degrees, and the places in the results.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { plural } from "../parts/number.ts";
+import { plural } from "../components/number.ts";
 import type { Prefixes } from "../rdf/prefixes.ts";
 import { nodeLink } from "../route.ts";
 import { localName, termText } from "../rdf/term.ts";

@@ -1,11 +1,11 @@
 // The outcome of a query and the views of it.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { TabList, TabPanel } from "../parts/tabs.tsx";
+import { TabList, TabPanel } from "../components/tabs.tsx";
 import { PlanTree } from "../query/plan.tsx";
-import { CopyButton } from "../parts/copy.tsx";
+import { CopyButton } from "../components/copy.tsx";
 import { KEPT, type Run } from "../query/run.ts";
-import { count } from "../parts/number.ts";
+import { count } from "../components/number.ts";
 import type { Row } from "../server/result-stream.ts";
 import { Chart } from "./chart.tsx";
 import { Download } from "./download.tsx";

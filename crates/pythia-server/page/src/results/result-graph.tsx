@@ -4,7 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 import { GraphDrawing } from "../graph/drawing.tsx";
 import { GraphList } from "../graph/list.tsx";
 import { Draft } from "../graph/model.ts";
-import { plural } from "../parts/number.ts";
+import { plural } from "../components/number.ts";
 import { nodeLink } from "../route.ts";
 import { termText } from "../rdf/term.ts";
 import type { Outcome, Run } from "../query/run.ts";

@@ -1,7 +1,7 @@
 // A table of results. It is sorted and filtered in the browser, and only its visible part is drawn.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { plural } from "../parts/number.ts";
+import { plural } from "../components/number.ts";
 import type { Prefixes } from "../rdf/prefixes.ts";
 import { numberOf, termText, timeOf, type Term } from "../rdf/term.ts";
 import type { Row } from "../server/result-stream.ts";

@@ -1,7 +1,7 @@
 // Statistics of the dataset, and the queries that the server is running.
 
 import { useEffect, useState } from "preact/hooks";
-import { bytes, count, duration, plural } from "../parts/number.ts";
+import { bytes, count, duration, plural } from "../components/number.ts";
 import { link, nodeLink } from "../route.ts";
 import { localName } from "../rdf/term.ts";
 import { PlanTree } from "../query/plan.tsx";
