@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use futures::stream;
 use pythia_rdf::TermId;
 use pythia_store::GraphFilter;
 
 use super::batch::{id_columns, record_batch};
 use super::context::QueryContext;
 use super::node::lower;
-use super::solutions::{Execute, Solutions, pull, solutions};
+use super::solutions::{Execute, NextBatch, Solutions, pull, solutions_of};
 use super::subquery::Subquery;
 use crate::error::QueryError;
 use crate::explain::CostId;
@@ -27,12 +26,7 @@ impl Execute for EachGraph {
             schema: Arc::clone(&schema),
             context,
         };
-        solutions(
-            schema,
-            stream::try_unfold(state, |mut state| async move {
-                Ok(state.next().await?.map(|batch| (batch, state)))
-            }),
-        )
+        solutions_of(schema, state)
     }
 }
 
@@ -76,7 +70,7 @@ impl Current {
     }
 }
 
-impl Running {
+impl NextBatch for Running {
     async fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
         loop {
             self.context.check()?;
@@ -103,7 +97,9 @@ impl Running {
             self.start(graph)?;
         }
     }
+}
 
+impl Running {
     fn start(&mut self, graph: TermId) -> Result<(), QueryError> {
         let context = &self.context;
         let subquery = Subquery {

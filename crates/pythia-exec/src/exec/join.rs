@@ -11,13 +11,12 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use futures::stream;
 
 use self::matching::{Current, Matching, Side, Table};
 use self::spilled::{Partitioned, Spilled};
 use super::batch::{BATCH_ROWS, id_columns};
 use super::context::QueryContext;
-use super::solutions::{Execute, Solutions, pull, solutions};
+use super::solutions::{Execute, NextBatch, Solutions, pull, solutions_of};
 use crate::error::QueryError;
 use crate::limits::governor::Share;
 use crate::limits::spill::rows::RowRun;
@@ -40,12 +39,7 @@ impl Execute for HashJoin {
             phase: Phase::Start(left, right),
             context,
         };
-        solutions(
-            schema,
-            stream::try_unfold(joiner, |mut joiner| async move {
-                Ok(joiner.next().await?.map(|batch| (batch, joiner)))
-            }),
-        )
+        solutions_of(schema, joiner)
     }
 }
 
@@ -72,7 +66,7 @@ enum Phase {
     Done,
 }
 
-impl Joiner {
+impl NextBatch for Joiner {
     async fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
         if let Phase::Start(..) = self.phase {
             let Phase::Start(left, right) = std::mem::replace(&mut self.phase, Phase::Done) else {
@@ -108,7 +102,9 @@ impl Joiner {
             Phase::Start(..) | Phase::Done => Ok(None),
         }
     }
+}
 
+impl Joiner {
     /// Reads the right input. If it does not fit into memory, also partitions the left one.
     async fn start(&mut self, left: Solutions, right: Solutions) -> Result<Phase, QueryError> {
         let mut table = Table::new(self.right_width, 0);

@@ -11,13 +11,12 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use futures::stream;
 
 use self::output::Output;
 use self::template::{start, template};
 use super::batch::id_columns;
 use super::context::QueryContext;
-use super::solutions::{Execute, Solutions, pull, solutions};
+use super::solutions::{Execute, NextBatch, Solutions, pull, solutions_of};
 use crate::error::QueryError;
 use crate::limits::governor::Working;
 use crate::limits::spill::table::RowSet;
@@ -38,12 +37,7 @@ impl Execute for Lateral {
             output: Output::new(Arc::clone(&schema), &context),
             context,
         };
-        solutions(
-            schema,
-            stream::try_unfold(running, |mut running| async move {
-                Ok(running.next().await?.map(|batch| (batch, running)))
-            }),
-        )
+        solutions_of(schema, running)
     }
 }
 
@@ -175,7 +169,7 @@ impl Right {
     }
 }
 
-impl Running {
+impl NextBatch for Running {
     async fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
         loop {
             self.context.check()?;
@@ -202,7 +196,9 @@ impl Running {
             self.left = Some(Left::new(batch, &self.lateral.given, &self.context)?);
         }
     }
+}
 
+impl Running {
     /// Starts the pattern for the next combination of terms. Returns false if there is none.
     fn start_next(&mut self) -> Result<bool, QueryError> {
         let Some(left) = &mut self.left else {

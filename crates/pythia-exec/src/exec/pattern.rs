@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use futures::stream;
 
 use super::batch::{Batch, id_columns, record_batch};
 use super::context::QueryContext;
 use super::pipeline::build;
 use super::row_source::Pipeline;
-use super::solutions::{Execute, Solutions, pull, solutions};
+use super::solutions::{Execute, NextBatch, Solutions, pull, solutions_of};
 use crate::error::QueryError;
 use crate::plan::operators::Pattern;
 
@@ -37,12 +36,7 @@ impl Execute for Pattern {
             schema: Arc::clone(&schema),
             context,
         };
-        solutions(
-            schema,
-            stream::try_unfold(state, |mut state| async move {
-                Ok(state.next().await?.map(|batch| (batch, state)))
-            }),
-        )
+        solutions_of(schema, state)
     }
 }
 
@@ -56,7 +50,7 @@ struct Running {
     context: Arc<QueryContext>,
 }
 
-impl Running {
+impl NextBatch for Running {
     async fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
         loop {
             self.context.check()?;

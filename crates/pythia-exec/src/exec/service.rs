@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use futures::stream;
 use hashbrown::{HashMap, HashSet};
 use oxrdf::{NamedNode, Term};
 use pythia_rdf::TermId;
@@ -27,7 +26,7 @@ use self::answer::Answer;
 use self::asked::{Asked, Found, Whole};
 use super::batch::{id_columns, record_batch};
 use super::context::QueryContext;
-use super::solutions::{Execute, Solutions, pull, solutions};
+use super::solutions::{Execute, NextBatch, Solutions, pull, solutions_of};
 use crate::error::QueryError;
 use crate::plan::operators::{Endpoint, Service};
 use crate::service::{ServiceError, check};
@@ -63,12 +62,7 @@ impl Execute for Service {
             schema: Arc::clone(&schema),
             context,
         };
-        solutions(
-            schema,
-            stream::try_unfold(joiner, |mut joiner| async move {
-                Ok(joiner.next().await?.map(|batch| (batch, joiner)))
-            }),
-        )
+        solutions_of(schema, joiner)
     }
 }
 
@@ -178,7 +172,7 @@ struct Question {
     binds: bool,
 }
 
-impl Joiner {
+impl NextBatch for Joiner {
     async fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
         loop {
             self.context.check()?;
@@ -211,7 +205,9 @@ impl Joiner {
             }
         }
     }
+}
 
+impl Joiner {
     /// Sends requests while there are solutions left and more requests may run.
     async fn ask_more(&mut self) -> Result<(), QueryError> {
         while self.under_way.len() < self.pace.under_way {

@@ -7,7 +7,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion_common::{DataFusionError, Result};
 use datafusion_execution::SendableRecordBatchStream;
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 
 use super::context::QueryContext;
 use crate::error::QueryError;
@@ -25,6 +25,20 @@ pub trait Execute {
         schema: SchemaRef,
         context: Arc<QueryContext>,
     ) -> Solutions;
+}
+
+/// An operator that is running.
+pub(crate) trait NextBatch: Send + 'static {
+    /// Returns the next solutions, or `None` after the last ones.
+    fn next(&mut self) -> impl Future<Output = Result<Option<RecordBatch>, QueryError>> + Send;
+}
+
+/// Returns the solutions of a running operator.
+pub(crate) fn solutions_of(schema: SchemaRef, running: impl NextBatch) -> Solutions {
+    let batches = stream::try_unfold(running, |mut running| async move {
+        Ok(running.next().await?.map(|batch| (batch, running)))
+    });
+    solutions(schema, batches)
 }
 
 /// Wraps a stream of batches.

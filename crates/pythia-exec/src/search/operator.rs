@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use futures::stream;
 use oxrdf::{Literal, Term};
 use pythia_rdf::TermId;
 use rustc_hash::FxHashMap;
@@ -19,7 +18,7 @@ use super::start::{Ends, StartSearch};
 use crate::error::QueryError;
 use crate::exec::batch::{id_columns, record_batch};
 use crate::exec::context::QueryContext;
-use crate::exec::solutions::{Execute, Solutions, pull, solutions};
+use crate::exec::solutions::{Execute, NextBatch, Solutions, pull, solutions_of};
 use crate::limits::governor::Held;
 use crate::plan::path_search::{Destination, EdgeSource, Origin, Output, PathSearch};
 
@@ -49,12 +48,7 @@ impl Execute for PathSearch {
             schema: Arc::clone(&schema),
             context,
         };
-        solutions(
-            schema,
-            stream::try_unfold(searcher, |mut searcher| async move {
-                Ok(searcher.next().await?.map(|batch| (batch, searcher)))
-            }),
-        )
+        solutions_of(schema, searcher)
     }
 }
 
@@ -91,7 +85,7 @@ struct Searcher {
     context: Arc<QueryContext>,
 }
 
-impl Searcher {
+impl NextBatch for Searcher {
     async fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
         if self.space.is_none() {
             self.space = Some(self.prepare().await?);
@@ -116,7 +110,9 @@ impl Searcher {
             }
         }
     }
+}
 
+impl Searcher {
     /// Reads all edges if they are solutions of a pattern.
     async fn prepare(&mut self) -> Result<Space, QueryError> {
         let search = &self.search;
