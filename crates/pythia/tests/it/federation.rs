@@ -120,9 +120,14 @@ fn bound_joins_give_what_a_graph_would() {
         "AT { ?m e:kind e:k1 } ?s e:p ?m . AT { ?m e:name ?name }",
         "?s e:p e:m1 AT { ?m e:kind e:k0 }",
         "?s e:p ?m MINUS { AT { ?m e:kind e:k0 } }",
+        "?s e:p ?m LATERAL { AT { ?m e:name ?name } }",
+        "VALUES ?s { e:n1 e:n2 e:n2 } ?s e:p ?m LATERAL { OPTIONAL { AT { ?m e:name ?name } } }",
+        "VALUES ?s { e:n1 e:n2 e:n4 } ?s e:p ?m LATERAL { AT { ?m e:name ?n } BIND(STRLEN(?n) AS ?l) }",
+        "VALUES ?s { e:n2 e:n4 e:n1002 } ?s e:p ?m \
+         LATERAL { SELECT ?m ?k { AT { ?m ?p ?k } } ORDER BY DESC(?k) LIMIT 1 }",
     ] {
         let query = |at: &str| {
-            let pattern = pattern.replace("AT", at);
+            let pattern = pattern.replace("AT {", &format!("{at} {{"));
             format!("PREFIX e: <http://e/> SELECT * {{ {pattern} }}")
         };
         let expected = ours(&both, &query("GRAPH e:there")).unwrap().sorted();

@@ -27,8 +27,8 @@ pub(crate) struct Generator {
     /// Inside LATERAL. Like in EXISTS, a variable may stand for any term; and VALUES would assign a variable
     /// that has a value before it.
     in_lateral: bool,
-    /// Inside a sub-query in LATERAL, which hides the variables that it does not project. Oxigraph's FILTERs there
-    /// see the values of these variables around LATERAL (`lateral_leaves_other_variables_alone`).
+    /// Inside a sub-query in LATERAL, which hides the variables that it does not project. Oxigraph's FILTERs and
+    /// projected expressions there see the values of these variables around LATERAL (`lateral_leaves_other_variables_alone`).
     hides: bool,
     /// Inside GRAPH ?g. There Oxigraph's solutions have ?g already, which SPARQL adds in the end
     /// (§18.6): that shows in MINUS, sub-queries and uses of ?g.
@@ -366,7 +366,7 @@ impl Generator {
         let head = match self.below(4) {
             0 => "SELECT DISTINCT ?a ?b".to_owned(),
             1 => format!("SELECT ?a (COUNT(?b) AS ?n{number})"),
-            2 => format!("SELECT ?a ({} AS ?y{number})", self.expression(1)),
+            2 if !self.in_lateral => format!("SELECT ?a ({} AS ?y{number})", self.expression(1)),
             _ => "SELECT ?a ?c".to_owned(),
         };
         let is_grouped = head.contains("COUNT");
