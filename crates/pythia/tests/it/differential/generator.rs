@@ -366,7 +366,10 @@ impl Generator {
         let head = match self.below(4) {
             0 => "SELECT DISTINCT ?a ?b".to_owned(),
             1 => format!("SELECT ?a (COUNT(?b) AS ?n{number})"),
-            2 if !self.in_lateral => format!("SELECT ?a ({} AS ?y{number})", self.expression(1)),
+            2 => match self.expression(1) {
+                _ if self.in_lateral => "SELECT ?a ?b ?c".to_owned(),
+                expression => format!("SELECT ?a ({expression} AS ?y{number})"),
+            },
             _ => "SELECT ?a ?c".to_owned(),
         };
         let is_grouped = head.contains("COUNT");
