@@ -56,7 +56,7 @@ pub enum LogError {
     /// Commits that are no longer in the log.
     #[error(
         "commits from {position} on are no longer in the log{}; give the folder of the log's archive, \
-         or begin later", first.map(|first| format!(", which begins with commit {first}")).unwrap_or_default()
+         or begin at a later commit", first.map(|first| format!(", which begins with commit {first}")).unwrap_or_default()
     )]
     Missing {
         /// The requested commit.
@@ -130,7 +130,7 @@ pub enum LogError {
     },
     /// More commits at once than a log file holds.
     #[error(
-        "commits that are submitted together take {bytes} bytes of the log, but its files hold {maximum}; submit \
+        "commits that are submitted together take {bytes} bytes of the log, but a log file holds {maximum}; submit \
          fewer at once"
     )]
     TooManyAtOnce {

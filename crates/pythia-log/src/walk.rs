@@ -67,8 +67,8 @@ pub(crate) struct Group {
 }
 
 impl Walk {
-    /// Begins at the latest place not after `position` whose groups are all present. If some of them have left the
-    /// log and hold nothing from `position` on, begins at a later group.
+    /// Begins at the latest place, not after `position`, from which the files hold all groups. If groups from there on
+    /// have left the log and hold no commit from `position` on, begins at a later group.
     pub(crate) fn new(catalog: Catalog, position: Position) -> Result<Self, LogError> {
         let Some(start) = catalog.start(position.0) else {
             let first = catalog.first().map(|place| Position(place.position));
@@ -237,7 +237,7 @@ impl Walk {
                         "{}: damaged at byte {offset}",
                         self.catalog.files[file].name
                     ),
-                    evidence: "in the archive, files have nothing but whole groups".to_owned(),
+                    evidence: "archived files hold only whole groups".to_owned(),
                 }),
                 None => Ok(()),
             };

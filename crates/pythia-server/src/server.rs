@@ -34,7 +34,7 @@ pub enum ServerError {
         #[source]
         error: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// An address cannot be listened on.
+    /// The server cannot listen on an address.
     #[error("listen on {address}: {error}")]
     Listen {
         /// The address.

@@ -181,7 +181,8 @@ impl Update {
     }
 }
 
-/// Returns the operations of a text in standard SPARQL. Releases what was charged before.
+/// Returns the operations of a text in standard SPARQL. At the end, releases the bytes charged for copies of the text
+/// and for labels; only the operations stay charged.
 fn operations(
     text: &str,
     rewritten: &Rewritten<'_>,
@@ -227,7 +228,7 @@ fn operations(
     Ok(operations)
 }
 
-/// Copies of the text during parsing, besides the original.
+/// Number of copies of the text during parsing, besides the original.
 const TEXT_COPIES: usize = 2;
 /// Bytes of a blank node's label while labels are compared.
 const LABEL_BYTES: usize = 64;
@@ -249,7 +250,7 @@ fn quad_bytes(quad: &Quad) -> usize {
     size_of::<Quad>() + texts + 3 * ALLOCATION_BYTES
 }
 
-/// Reader of one section.
+/// A reader of one section: of the operations after one prologue.
 struct Reader<'a, 't> {
     /// The original text, and the text in standard SPARQL.
     text: &'a str,

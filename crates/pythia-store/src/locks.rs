@@ -49,7 +49,7 @@ pub struct StoreLock {
 }
 
 impl StoreLock {
-    /// Takes a reader's lock. `None` where the file system is read-only for this process: then this user cannot load
+    /// Takes a reader's lock. Returns `None` if the folder is read-only for this process: then its user cannot load
     /// into the store either.
     pub fn shared(storage: &DirectStorage) -> Result<Option<Self>, StoreError> {
         match storage.try_lock(LOCK_NAME, LockKind::Shared) {

@@ -335,7 +335,7 @@ impl Attempts<'_> {
         })
     }
 
-    /// Raises the expected contents after the operation has succeeded.
+    /// Raises the least contents that later checks expect. Called after the operation has succeeded.
     fn succeeded(&mut self) {
         let number = self.number();
         let LeastContents {

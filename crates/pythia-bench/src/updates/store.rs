@@ -34,11 +34,11 @@ pub struct Options {
     pub queries: Vec<NamedQuery>,
     /// Rounds of all queries.
     pub rounds: u32,
-    /// Percentages of the quads that are changed and not merged into the base.
+    /// Percentages of the quads that are changed and not compacted.
     pub percent: Vec<f64>,
     /// Pairs of the number of clients and the quads of each commit.
     pub commits: Vec<(usize, usize)>,
-    /// Commits of ten quads a second while queries run once more on the changed store; 0 for no such run.
+    /// Commits per second, of ten quads each, while queries run once more on the changed store; 0 for no such run.
     pub stream: u32,
     /// Duration of each measurement of commits.
     pub time: Duration,
@@ -85,13 +85,13 @@ pub struct ChangedStore {
     pub percent: f64,
     /// Quads added or removed.
     pub changes: u64,
-    /// Commits a second, of ten quads each, made meanwhile.
+    /// Commits per second, of ten quads each, that were made while the queries ran.
     pub stream: u32,
     /// Each query.
     pub queries: Vec<QueryComparison>,
 }
 
-/// Results of a query on both stores.
+/// Results of a query on the store without changes and on the one with changes.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueryComparison {
     /// Its name.

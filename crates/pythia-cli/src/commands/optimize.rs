@@ -41,7 +41,7 @@ pub(crate) struct Optimize {
     )]
     along: Vec<String>,
 
-    /// Store the degrees of all nodes, many nodes per page, for ordering by popularity
+    /// Store the degrees of all nodes, many nodes per page, so that ordering by degree reads few pages
     #[arg(long)]
     degrees: bool,
 

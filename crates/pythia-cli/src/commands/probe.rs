@@ -19,8 +19,8 @@ use crate::exit::{DataError, UsageError};
 ///
 /// Measures latencies, bandwidth, the best queue depth per page size, the cost of durability, and
 /// the nine micro-benchmarks of uFLIP, on an unnamed file that is removed with the process. With -l
-/// the result is stored with the store and sets its queue depths, read-ahead and the planner's
-/// costs. The store may still be loaded later, with pages of the size found best.
+/// the result is kept in the folder of the store, and sets its queue depths, read-ahead and the
+/// planner's costs. The store may also be loaded after the probe, with pages of the best size.
 ///
 ///   pythia probe --report probe.html /var/lib/pythia
 ///   pythia probe -l yago.pythia

@@ -184,7 +184,7 @@ impl DirectStorage {
         self.folder.path()
     }
 
-    /// Returns the device that the folder is on; `None` if the system does not tell.
+    /// Returns the device that the folder is on; `None` if the system does not say.
     pub fn identity(&self) -> Option<DeviceIdentity> {
         DeviceIdentity::of_file(self.folder.file()).ok()
     }
@@ -198,8 +198,8 @@ impl DirectStorage {
         FolderLock::of(file, kind).map_err(|error| IoError::os("lock", name, None, error))
     }
 
-    /// Locks the folder itself, which cannot be replaced under those who have it open. Does nothing where the file
-    /// system cannot lock folders.
+    /// Locks the folder itself. A lock file could be replaced while processes hold its lock; a folder that they have
+    /// open could not. Does nothing where the file system cannot lock folders.
     pub fn try_lock_folder(&self, kind: LockKind) -> Result<Option<FolderLock>, IoError> {
         const REFUSED: [i32; 3] = [libc::ENOTSUP, libc::EBADF, libc::EINVAL];
         let shown = self.root().display().to_string();

@@ -1,9 +1,10 @@
 //! Join order of a group with many elements: greedy, with a few candidates at each step.
 //!
-//! Every element waits in a queue, ordered by the factor by which it multiplies the solutions. When a slot is
-//! bound, the elements that mention it are queued again with their new factor; their earlier entries are
-//! skipped. Each step looks at the first few of the queue, so that ordering `n` elements takes O(`n log n`)
-//! steps. Elements are joined one by one, as if variables were independent of each other.
+//! Every element waits in one of two queues, ordered by the factor by which it multiplies the solutions: elements
+//! connected to the solutions come before all others. When a slot is bound, the elements that mention it are queued
+//! again with their new factor; their earlier entries are skipped. Each step looks at the first few elements, so that
+//! ordering `n` elements takes O(`n log n`) steps. Elements are joined one by one, as if variables were independent of
+//! each other.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -17,7 +18,7 @@ use pythia_exec::plan::step::Position;
 /// Number of candidates per chosen element.
 const CANDIDATES_MAX: usize = 8;
 
-/// Returns the elements not yet placed in the order found, each with the method to join it.
+/// Returns the join order of the elements that are not yet placed, each with the method to join it.
 pub(super) fn order(
     search: &OrderSearch<'_>,
     state: PartialOrder,

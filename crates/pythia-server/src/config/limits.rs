@@ -39,7 +39,7 @@ pub struct Limits {
     /// Time to receive the head of a request. Default 10 s.
     #[serde(with = "human")]
     pub header_time: Duration,
-    /// Time between two pieces of a request's body, or between two reads of an answer. Default 30 s.
+    /// Longest time between two pieces of a request's body, or between two reads of an answer. Default 30 s.
     #[serde(with = "human")]
     pub stall_time: Duration,
     /// Open connections; further ones wait. Default 4096.
@@ -60,7 +60,7 @@ pub struct Limits {
     /// computed. Default 256 MiB.
     #[serde(rename = "unread_size", with = "human")]
     pub unread_bytes: u64,
-    /// Minimum rate at which a client must read an answer that waits for it, in bytes per second; 0 is no minimum.
+    /// Minimum rate, in bytes per second, at which a client must read while its answer waits for it; 0 is no minimum.
     /// Default 1 KiB.
     #[serde(rename = "answer_rate", with = "human")]
     pub answer_bytes_per_second: u64,

@@ -89,7 +89,7 @@ const PARTS: [&str; 12] = [
 const OPERATORS: [&str; 5] = ["EXISTS", "NOT EXISTS", "IN", "AS", "DISTINCT"];
 /// Keywords of projections and of ORDER BY, and those that may follow them.
 const PROJECTION: [&str; 6] = ["DISTINCT", "REDUCED", "ASC", "DESC", "WHERE", "FROM"];
-/// Limit on prefixes that are suggested beside other things.
+/// Maximum number of prefixes that are suggested beside other words.
 const PREFIXES: usize = 5;
 
 /// The typed text, and the prefixes declared in the query.

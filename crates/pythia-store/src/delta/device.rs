@@ -8,12 +8,12 @@
 //! ```
 //!
 //! Rows hold the ids that a snapshot sees: the base's, and those of new terms. A run is written once
-//! ([`DeviceRunWriter`]) and read through [`DeviceRun`]: merging with the base's rows needs only the two segments,
-//! and the filters tell without a read whether a node or a term may be touched. Runs of similar size are merged
-//! ([`merge`]).
+//! ([`DeviceRunWriter`]) and read through [`DeviceRun`]: merging with the base's rows needs only the two segments, and
+//! the filters show without a read that the run has no rows of a node, or lacks a term. Runs of similar size are
+//! merged ([`merge`]).
 //!
-//! The directories of the segments are in memory, about the square root of their pages' bytes where pages are few,
-//! plus 12 to 24 bits for each node and term. The format is in `docs/format/runs.md`.
+//! In memory are the directories of the two segments, which grow with the number of their pages, and filters with 12 to
+//! 24 bits for each member: a node, a node with a predicate, or a new term. The format is in `docs/format/runs.md`.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub struct DeviceRun {
     entry: RunEntry,
     added: Arc<Segment>,
     removed: Arc<Segment>,
-    /// Filters of the nodes that have rows, by end, and of nodes with predicates.
+    /// For each end, a filter of the nodes that have rows, and of these nodes with their predicates.
     nodes: [StoredFilter; 2],
     terms: RunTerms,
 }
@@ -114,7 +114,7 @@ impl DeviceRun {
         &self.removed
     }
 
-    /// Returns whether the node may have rows, or rows of the predicate; false is certain.
+    /// Returns whether the node may have rows, of the predicate if one is given; false is certain.
     pub fn touches(&self, end: End, node: TermId, predicate: Option<TermId>) -> bool {
         self.nodes[end as usize].may_hold(hash_of(node, predicate))
     }

@@ -112,7 +112,7 @@ impl ChangesReport {
         })
     }
 
-    /// Returns whether there are no changes besides base and log.
+    /// Returns whether the base holds all quads: no run, on the device or in memory, has changes.
     pub fn is_compact(&self) -> bool {
         self.runs.is_empty() && self.memory_changes == 0
     }

@@ -33,7 +33,7 @@ pub(crate) const BATCH_ROWS: usize = 4096;
 pub(crate) const BATCH_ROWS_MIN: usize = 1024;
 
 /// The quads of a segment that match a pattern, in batches. Holds at most 32 pages of the cache, and at most a
-/// sixty-fourth of it.
+/// sixty-fourth of the cache; of a small cache, up to four pages.
 pub(crate) struct SegmentScan {
     source: Source,
     columns: usize,

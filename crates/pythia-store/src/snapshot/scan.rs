@@ -10,7 +10,8 @@ use crate::scan::SegmentScan;
 /// The quads that match a pattern, in batches.
 ///
 /// Owns what it needs of the store, so it may outlive the [`Snapshot`](crate::Snapshot) and go to
-/// another thread. Holds at most 32 pages of the cache, and at most a sixty-fourth of it.
+/// another thread. Of each segment that it reads, of the base and of runs, it holds at most 32 pages of the cache,
+/// and at most a sixty-fourth of the cache; of a small cache, up to four pages.
 pub struct QuadScan {
     rows: Rows,
     columns: usize,

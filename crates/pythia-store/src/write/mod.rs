@@ -69,11 +69,11 @@ pub(crate) struct Writer {
     maintenance: Mutex<()>,
     /// Held while a new base is written.
     compacting: Mutex<()>,
-    /// The state being compacted, or whose compaction was interrupted: its runs are kept, and the log from its
-    /// position on, to be replayed.
+    /// The state that a running or interrupted compaction makes into a new base. The store keeps this state's runs,
+    /// and the log from its position on, which the compaction replays at the end.
     compacting_from: Mutex<Option<Manifest>>,
-    /// Index of the first run with commits made after a running load compared its quads: runs from there on are not
-    /// merged with earlier ones. Changes while `maintenance` is held, and when the load ends.
+    /// While a load runs: index of the first run on the device that the load's quads are not compared with. Runs from
+    /// this index on are not merged with earlier ones. Changes while `maintenance` is held, and when the load ends.
     apart: Mutex<Option<usize>>,
     /// Number of the last run that was written.
     runs_made: AtomicU64,

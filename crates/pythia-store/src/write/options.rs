@@ -7,7 +7,7 @@ use pythia_log::LogOptions;
 use crate::compact::CompactionOptions;
 use crate::manifest::{Manifest, RunEntry};
 
-/// Upper limit of the runs on the device: every query reads each of them.
+/// Upper limit of the runs on the device: every read checks each of them.
 pub const RUNS_MAX: usize = 32;
 /// Options for opening a store for writing.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +41,7 @@ pub struct MaintenanceOptions {
     pub bytes_per_second: Option<u64>,
     /// Bytes per second at which scrubbing reads all pages in a loop to find damage; `None`: no scrubbing.
     pub scrub_bytes_per_second: Option<u64>,
-    /// Whether maintenance runs by itself, in the background.
+    /// True if maintenance runs by itself, in the background.
     pub in_background: bool,
     /// Options of compaction.
     pub compaction: CompactionOptions,

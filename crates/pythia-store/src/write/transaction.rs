@@ -19,8 +19,9 @@ use crate::snapshot::Snapshot;
 
 /// Bytes per change while it is made, in addition to the rows of runs: copies, lookups, sorting.
 const CHANGE_BYTES: usize = 256;
-/// Bounds of the number of quads that are changed together; where memory is short, a batch takes this part of it.
+/// Bounds of the number of quads that are changed together.
 const CHANGED_ROWS: (usize, usize) = (128, 8192);
+/// Quads that are changed together take one part in this many of the remaining memory, within these bounds.
 const CHANGED_PART: usize = 16;
 /// Bytes per changed quad during a commit, in addition to the rows of runs: its ids and signs while they are sorted.
 const COMMIT_BYTES: usize = 48;

@@ -13,7 +13,7 @@ use crate::exec::context::QueryContext;
 use crate::plan::automaton::Automaton;
 use crate::plan::step::PathStep;
 
-/// The most nodes of either side for a search from both sides. Each visit of one search is looked up for
+/// The most nodes of each side for a search from both sides. Each visit of one search is looked up for
 /// all start nodes of the other.
 const NODES_MET_MAX: usize = 8;
 
