@@ -2,6 +2,7 @@
 
 mod answers;
 mod backup;
+mod compat;
 mod damage;
 mod differential;
 mod exact_casts;

@@ -1,0 +1,183 @@
+//! Stores of every format, written by the programs of their time (`testdata/compat/README.md`), are read, changed and
+//! compacted.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pythia::{Database, FolderChanges, STORE_FORMATS, VerifyOptions, change_log_folders};
+use pythia_io::DirectStorage;
+use pythia_store::manifest::Manifest;
+use tempfile::TempDir;
+
+use crate::support::{Peer, contents, dataset, ours};
+
+/// The formats, each with a store in `testdata/compat/format-N.tar.gz`.
+const FORMATS: std::ops::RangeInclusive<u32> = 1..=5;
+
+const QUERIES: &[&str] = &[
+    "SELECT * { ?s ?p ?o }",
+    "SELECT * { GRAPH ?g { ?s ?p ?o } }",
+    "SELECT * { e:node\\/2 ?p ?o }",
+    "SELECT (COUNT(*) AS ?n) { ?m a e:Member }",
+    "SELECT * { ?a e:next+ ?b }",
+    "SELECT * { ?s ?p ?o FILTER(STRSTARTS(STR(?o), \"text 1\")) }",
+    "SELECT ?p (COUNT(DISTINCT ?o) AS ?n) { ?s ?p ?o } GROUP BY ?p",
+];
+
+/// An unpacked store.
+struct Fixture {
+    folder: TempDir,
+    name: String,
+}
+
+impl Fixture {
+    /// Unpacks a store. The archive of its log, if it has one, is where the store finds it.
+    fn new(format: u32) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let name = format!("format-{format}");
+        let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/compat");
+        let archive = testdata.join(format!("{name}.tar.gz"));
+        let mut tar = Command::new("tar");
+        tar.arg("xzf").arg(&archive).arg("-C").arg(folder.path());
+        assert!(tar.status().unwrap().success(), "{}", archive.display());
+        let fixture = Self { folder, name };
+        if let Ok(was) = fs::read_to_string(fixture.path("archive-was")) {
+            let changes = FolderChanges {
+                moved: vec![(was.trim().into(), fixture.path("archive"))],
+                ..FolderChanges::default()
+            };
+            change_log_folders(&fixture.store(), &changes).unwrap();
+        }
+        fixture
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn store(&self) -> PathBuf {
+        self.path("store")
+    }
+
+    /// Returns what the program of the time found in the store.
+    fn contents(&self) -> String {
+        fs::read_to_string(self.path("contents.nq")).unwrap()
+    }
+
+    /// Fails unless a database has these quads, and answers as many solutions as Oxigraph.
+    fn check(&self, database: &Database, nquads: &str) {
+        // The contents are too long for a message.
+        assert!(
+            contents(database) == dataset(nquads),
+            "{}: other quads",
+            self.name
+        );
+        let peer = Peer::new(nquads);
+        for query in QUERIES {
+            let query = format!("PREFIX e: <http://example.org/> {query}");
+            let expected = peer.answer(&query).unwrap().lines.len();
+            let found = ours(database, &query).unwrap().lines.len();
+            assert_eq!(found, expected, "{}: {query}", self.name);
+        }
+    }
+
+    fn verify(&self) {
+        let report = pythia::verify(&self.store(), VerifyOptions::default(), &mut |_| {}).unwrap();
+        assert!(report.is_sound(), "{}: {:?}", self.name, report.problems);
+    }
+}
+
+fn format_of(store: &Path) -> u32 {
+    let storage = DirectStorage::open(store, false).unwrap();
+    Manifest::read(&storage).unwrap().expect("a store").format
+}
+
+/// Returns the bytes of all files of a folder.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(files(&path)),
+            false => drop(found.insert(path.clone(), fs::read(&path).unwrap())),
+        }
+    }
+    found
+}
+
+#[test]
+fn every_format_has_a_store() {
+    assert_eq!(FORMATS, STORE_FORMATS);
+}
+
+#[test]
+fn stores_of_earlier_formats_are_read_and_stay_as_they_are() {
+    for format in FORMATS {
+        let fixture = Fixture::new(format);
+        assert_eq!(format_of(&fixture.store()), format);
+        let before = files(&fixture.store());
+        fixture.check(
+            &Database::open(fixture.store()).unwrap(),
+            &fixture.contents(),
+        );
+        fixture.verify();
+        let after = files(&fixture.store());
+        for (path, bytes) in &before {
+            assert!(after.get(path) == Some(bytes), "{} changed", path.display());
+        }
+    }
+}
+
+#[test]
+fn stores_of_earlier_formats_are_changed_and_compacted() {
+    let [old, new] = [
+        "<http://example.org/node/2> <http://example.org/next> <http://example.org/node/15> .",
+        "<http://example.org/made> <http://example.org/next> \"new\" <http://example.org/graph/9> .",
+    ];
+    for format in FORMATS {
+        let fixture = Fixture::new(format);
+        let quads = fixture.contents();
+        assert!(quads.contains(old));
+        let expected = quads.replace(old, new);
+        let database = Database::open_for_writing(fixture.store()).unwrap();
+        let update = format!(
+            "DELETE DATA {{ {old} }} ; INSERT DATA {{ GRAPH <http://example.org/graph/9> {{ \
+             <http://example.org/made> <http://example.org/next> \"new\" }} }}"
+        );
+        database.update(&update).unwrap();
+        fixture.check(&database, &expected);
+        drop(database);
+        let database = Database::open_for_writing(fixture.store()).unwrap();
+        fixture.check(&database, &expected);
+        database.store().compact().unwrap();
+        fixture.check(&database, &expected);
+        drop(database);
+        fixture.verify();
+        fixture.check(&Database::open(fixture.store()).unwrap(), &expected);
+    }
+}
+
+#[test]
+fn a_store_of_a_later_format_is_refused_with_both_numbers() {
+    let fixture = Fixture::new(1);
+    let store = fixture.store();
+    let name = store.join("MANIFEST");
+    let text = fs::read_to_string(&name).unwrap();
+    let later = STORE_FORMATS.end() + 1;
+    let body = text.replacen("\"format\":1", &format!("\"format\":{later}"), 1);
+    let body = &body[..body.trim_end().rfind('\n').unwrap() + 1];
+    fs::write(
+        &name,
+        format!("{body}{:08x}\n", crc32c::crc32c(body.as_bytes())),
+    )
+    .unwrap();
+    let Err(error) = Database::open(&store) else {
+        panic!("it was opened");
+    };
+    let message = error.to_string();
+    for number in [later, *STORE_FORMATS.end()] {
+        assert!(message.contains(&number.to_string()), "{message}");
+    }
+}
